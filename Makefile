@@ -1,0 +1,35 @@
+# Everything a newcomer types. `make` alone lists the targets.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help book test check-book notebook lock lint clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+$(INSTALLED): requirements.lock pyproject.toml workflow/install.py
+	@$(PYTHON) workflow/install.py
+
+book: $(INSTALLED)  ## run every notebook, gate the outputs, build _build/html/index.html
+	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local
+	@echo "The book is at _build/html/index.html - open it with: $(BIN)/python -m webbrowser -t file://$(CURDIR)/_build/html/index.html"
+
+test: $(INSTALLED)  ## the test suite (without the built book)
+	@$(BIN)/python -m pytest
+
+check-book: $(INSTALLED)  ## open the built book in headless Chromium, network cut off
+	@$(BIN)/python -m pytest -m browser
+
+notebook: $(INSTALLED)  ## rerun one notebook: make notebook FILE=notebooks/11-train.py ARGS="-p encoding roll"
+	@$(BIN)/rollpe notebook $(FILE) $(ARGS)
+
+lock: $(INSTALLED)  ## lock all dependencies again: requirements.lock and environment.yml
+	@$(BIN)/python workflow/lock.py
+
+lint: $(INSTALLED)  ## ruff and mypy
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+clean:  ## remove what the build made; .venv, data and committed records stay
+	rm -rf _build book/executed .snakemake

@@ -1,0 +1,296 @@
+"""The command ``rollpe``: what can be done with the library, one verb each.
+
+Only words live here: options, help and what is printed. Every verb calls one public function of the
+library, imported when the verb runs, so that ``rollpe --help`` answers at once. Bad input is one line on
+stderr and exit status 2; a check or a gate that fails is exit status 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rollpe import __version__
+from rollpe.errors import InputError
+
+DATASETS = click.Choice(["digits", "cifar100"])
+RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="rollpe")
+def cli() -> None:
+    """Positional encodings for attention: train them, check their equations, read their records."""
+
+
+def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
+    """("a=1", "b=2") → {"a": "1", "b": "2"}."""
+    pairs = {}
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator or not key:
+            raise InputError(f"{option} {item}: write key=value, for example {option} epochs=5.")
+        pairs[key] = value
+    return pairs
+
+
+def _records(folders: tuple[Path, ...]) -> list[Any]:
+    from rollpe.records import read_records
+
+    return [record for folder in folders or RECORD_FOLDERS if folder.is_dir() for record in read_records(folder)]
+
+
+# ---------------------------------------------------------------------------------------------- data
+
+
+@cli.group()
+def data() -> None:
+    """Fetch and verify data sets.
+
+    Example: rollpe data fetch cifar100
+    """
+
+
+@data.command("fetch")
+@click.argument("name", type=DATASETS)
+@click.option("--root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
+def data_fetch(name: str, root: Path) -> None:
+    """Download a data set, resuming where it stopped, and verify every file.
+
+    Example: rollpe data fetch cifar100
+    """
+    from rollpe.datasets import fetch
+
+    fetch(name, root)
+    click.echo(f"{name} is complete and verified under {root}/")
+
+
+@data.command("verify")
+@click.argument("name", type=DATASETS, default="cifar100")
+@click.option("--root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
+def data_verify(name: str, root: Path) -> None:
+    """Compare every file of a data set with its known md5.
+
+    Example: rollpe data verify cifar100
+    """
+    from rollpe.datasets import verify
+
+    checks = verify(name, root)
+    for check in checks:
+        click.echo(f"{check.state:8} {check.path}" + (f"   repair: {check.repair}" if check.repair else ""))
+    if any(check.state != "ok" for check in checks):
+        sys.exit(1)
+
+
+# ------------------------------------------------------------------------------------- train and read
+
+
+@cli.command()
+@click.option("--encoding", default="roll", show_default=True, help="One name, or two joined by +.")
+@click.option("--recipe", default="quick", show_default=True, help="smoke, quick, strong, paper, or a YAML file.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("_build/records"),
+    show_default=True,
+    help="Folder the record is written to.",
+)
+@click.option("--data-root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
+@click.option("--resume", is_flag=True, help="Go on from the last checkpoint of the same run.")
+@click.option("--no-progress", is_flag=True, help="No progress bar.")
+def train(
+    encoding: str,
+    recipe: str,
+    seed: int,
+    overrides: tuple[str, ...],
+    options: tuple[str, ...],
+    device: str,
+    records: Path,
+    data_root: Path,
+    resume: bool,
+    no_progress: bool,
+) -> None:
+    """Train one model and write its record.
+
+    Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
+    """
+    import yaml
+
+    from rollpe.records import record_path
+    from rollpe.training import load_recipe, train
+
+    encoding_options = {key: yaml.safe_load(value) for key, value in _pairs(options, "--option").items()}
+    record = train(
+        load_recipe(recipe, _pairs(overrides, "--set")),
+        encoding,
+        seed=seed,
+        encoding_options=encoding_options,
+        device=device,
+        records=records,
+        data_root=data_root,
+        resume=resume,
+        progress=not no_progress,
+    )
+    click.echo(f"test accuracy {100 * record.test.accuracy:.2f} %   {record_path(records, record)}")
+
+
+@cli.command()
+@click.option("--recipe", default="quick", show_default=True)
+@click.option("--format", "style", type=click.Choice(["md", "csv", "latex"]), default="md", show_default=True)
+@click.option("--records", multiple=True, type=click.Path(path_type=Path), help="Folders to read (repeatable).")
+def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
+    """The results table of one recipe, beside the paper's Table 1.
+
+    Example: rollpe table --recipe strong --format latex
+    """
+    from rollpe.statistics import results_table
+
+    results = results_table(_records(records), recipe)
+    click.echo({"md": results.to_markdown, "csv": results.to_csv, "latex": results.to_latex}[style]())
+
+
+@cli.command()
+@click.argument("run_a", type=click.Path(path_type=Path))
+@click.argument("run_b", type=click.Path(path_type=Path))
+def compare(run_a: Path, run_b: Path) -> None:
+    """Compare two runs, image by image; refuses runs that are not comparable.
+
+    Example: rollpe compare data/records/quick/roll/seed-0.json data/records/quick/learned/seed-0.json
+    """
+    from rollpe.records import read_record
+    from rollpe.statistics import compare
+
+    click.echo(compare(read_record(run_a), read_record(run_b)))
+
+
+# --------------------------------------------------------------------------------- equations and claims
+
+
+@cli.command()
+@click.argument("labels", nargs=-1)
+@click.option("--json", "report", type=click.Path(path_type=Path), help="Also write the report the book reads.")
+@click.option("--seed", type=int, default=0, show_default=True)
+def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
+    """Run the check of every equation (or of the LABELS named); exit status 1 if one fails.
+
+    Example: rollpe equations eq-roll eq-score
+    """
+    from rollpe.equations import run_checks, write_report
+
+    results = run_checks(labels or None, seed=seed)
+    width = max(len(result.label) for result in results)
+    click.echo(f"{'equation':{width}}  {'page':14} {'error':>9} {'tolerance':>9}  verdict  implemented by")
+    for r in results:
+        numbers = f"{r.error:9.1e} {r.tolerance:9.1e}" if r.error is not None else f"{'-':>9} {'-':>9}"
+        verdict = "not run" if r.error is None else "ok" if r.passed else "FAILED"
+        implements = r.implements if isinstance(r.implements, str) else ", ".join(r.implements)
+        click.echo(f"{r.label:{width}}  {r.page:14} {numbers}  {verdict:7}  {implements}")
+    failed = [r.label for r in results if not r.passed]
+    click.echo(f"{len(results)} equations, {len(failed)} failed")
+    if report:
+        write_report(report, results)
+    if failed:
+        sys.exit(1)
+
+
+@cli.command()
+@click.option("--full", is_flag=True, help="Print every claim, not only the counts.")
+def claims(full: bool) -> None:
+    """The ledger of the paper's claims with computed verdicts.
+
+    Example: rollpe claims --full
+    """
+    from rollpe.claims import counts, ledger, to_markdown
+    from rollpe.equations import run_checks
+
+    verdicts = ledger(run_checks(), _records(()))
+    if full:
+        click.echo(to_markdown(verdicts))
+    for verdict, number in counts(verdicts).items():
+        click.echo(f"{number:4}  {verdict}")
+
+
+# ------------------------------------------------------------------------------------------ notebooks
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("-p", "parameters", multiple=True, nargs=2, metavar="NAME VALUE", help="Set a parameter.")
+@click.option("--output", type=click.Path(path_type=Path), help="Where the executed notebook goes.")
+@click.option("--list", "show", is_flag=True, help="List the notebook's parameters and stop.")
+@click.option("--sync", "synchronize", is_flag=True, help="Write every .ipynb anew from its .py.")
+@click.option("--check", is_flag=True, help="Only report pairs that differ; exit status 1 if any does.")
+def notebook(
+    file: Path | None,
+    parameters: tuple[tuple[str, str], ...],
+    output: Path | None,
+    show: bool,
+    synchronize: bool,
+    check: bool,
+) -> None:
+    """Run a notebook with checked parameters.
+
+    Example: rollpe notebook notebooks/11-train.py -p encoding roll -p seed 3
+    """
+    from rollpe import notebooks
+
+    if synchronize or check:
+        differing = notebooks.sync(check=check)
+        for path in differing:
+            click.echo(f"{path}: {'differs from its pair' if check else 'written'}")
+        sys.exit(1 if check and differing else 0)
+    if file is None:
+        raise InputError("no notebook named: give its path, for example notebooks/11-train.py.")
+    if show:
+        for p in notebooks.parameters(file):
+            click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help}")
+        return
+    for path in notebooks.run(file, dict(parameters), output=output):
+        click.echo(path)
+
+
+@cli.command()
+def gate() -> None:
+    """Refuse executed notebooks that are missing, stale, reduced, failed or hollow.
+
+    Example: rollpe gate
+    """
+    from rollpe.notebooks import gate
+
+    reasons = gate()
+    for reason in reasons:
+        click.echo(reason, err=True)
+    if reasons:
+        sys.exit(1)
+    click.echo("every executed notebook is complete and up to date")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: errors a person can repair are one line and exit status 2."""
+    try:
+        cli.main(arguments, prog_name="rollpe", standalone_mode=False)
+    except InputError as error:
+        _stop(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    except click.ClickException as error:
+        _stop(error.format_message())
+    except click.Abort:
+        click.echo("rollpe: interrupted", err=True)
+        sys.exit(130)
+
+
+def _stop(line: str) -> None:
+    click.echo(f"rollpe: {line}", err=True)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

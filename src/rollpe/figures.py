@@ -1,0 +1,139 @@
+"""One theme and one function per kind of plot.
+
+Every function takes plain arrays or records, draws on an Axes that it is given or makes, and returns the
+Axes: no file is written and no number is computed here that a table would not also have. Colors are
+Okabe and Ito's, which remain distinct for color-blind readers; an encoding keeps its color on every page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from rollpe.records import Record
+    from rollpe.statistics import Summary
+
+INK = "#333333"
+MUTED = "#767676"
+BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW, BLACK = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#B8A200",
+    "#000000",
+)
+SEQUENTIAL = "cividis"
+DIVERGING = "RdBu_r"
+
+COLORS: dict[str, str] = {
+    "none": MUTED,
+    "sinusoidal": YELLOW,
+    "learned": ORANGE,
+    "axial-rope": BLUE,
+    "rope": BLUE,
+    "mixed-rope": SKY,
+    "roll": VERMILION,
+    "roll-twin": PINK,
+    "multiplexed-roll": GREEN,
+}
+
+
+def use_theme() -> None:
+    """Set the theme and, inside a notebook, vector output."""
+    mpl.rcParams.update(
+        {
+            "figure.figsize": (6.4, 3.4),
+            "figure.dpi": 110,
+            "figure.constrained_layout.use": True,
+            "font.size": 10,
+            "font.family": "DejaVu Sans",
+            "axes.titlesize": 10,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "axes.edgecolor": INK,
+            "axes.labelcolor": INK,
+            "text.color": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": False,
+            "axes.prop_cycle": mpl.cycler(color=[BLUE, VERMILION, GREEN, ORANGE, PINK, SKY, YELLOW, BLACK]),
+            "lines.linewidth": 1.8,
+            "legend.frameon": False,
+            "image.cmap": SEQUENTIAL,
+            "image.interpolation": "nearest",
+            "svg.hashsalt": "rollpe",  # the same figure gives the same bytes
+        }
+    )
+    try:
+        from IPython import get_ipython
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+    except ImportError:
+        return
+    if get_ipython() is not None:
+        set_matplotlib_formats("svg")
+
+
+def color_of(encoding: str) -> str:
+    """The color of an encoding, also of a combination or of one with options."""
+    return COLORS.get(encoding, COLORS.get(encoding.split("@")[0].split("+")[-1], BLACK))
+
+
+def learning_curves(records: Sequence[Record], ax: Axes | None = None) -> Axes:
+    """Held-out accuracy against epoch: one thin line a run, one label an encoding."""
+    ax = ax or plt.subplots()[1]
+    last: dict[str, list[tuple[float, float]]] = {}
+    for record in records:
+        epochs = [epoch.epoch for epoch in record.history]
+        accuracy = [100 * epoch.held_out_accuracy for epoch in record.history]
+        ax.plot(epochs, accuracy, color=color_of(record.encoding), alpha=0.75, linewidth=1.3)
+        last.setdefault(record.encoding, []).append((epochs[-1], accuracy[-1]))
+    ends = {name: np.mean(points, axis=0) for name, points in last.items()}
+    label_line_ends(ax, ends)
+    ax.set(xlabel="epoch", ylabel="held-out accuracy (%)")
+    return ax
+
+
+def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.055) -> None:
+    """Write each name beside the end of its line, in its color, moved apart by ``gap`` of the axis height."""
+    low, high = ax.get_ylim()
+    names = sorted(ends, key=lambda name: ends[name][1])
+    height = -np.inf
+    for name in names:
+        x, y = ends[name]
+        height = max(y, height + gap * (high - low))
+        ax.annotate(
+            name, (x, height), xytext=(6, 0), textcoords="offset points", color=color_of(name), va="center", fontsize=9
+        )
+
+
+def accuracy_intervals(summaries: Mapping[str, Summary], ax: Axes | None = None) -> Axes:
+    """One row an encoding: every run's accuracy as a dot, the mean as a bar, the 95 % interval as a line.
+
+    ``summaries`` maps a label to a Summary of accuracies in [0, 1]; the rows keep the mapping's order.
+    """
+    ax = ax or plt.subplots(figsize=(6.4, 0.45 * len(summaries) + 1.1))[1]
+    for row, (label, summary) in enumerate(summaries.items()):
+        color = color_of(label)
+        if summary.low is not None:
+            ax.plot([100 * summary.low, 100 * summary.high], [row, row], color=color, linewidth=2.2, alpha=0.6)
+        ax.plot(100 * summary.mean, row, "|", color=color, markersize=15, markeredgewidth=2.4)
+        values = 100 * np.asarray(summary.values)
+        ax.plot(values, np.full(len(values), row), "o", color=color, markersize=4, alpha=0.8)
+    ax.set_yticks(range(len(summaries)), list(summaries))
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel("test accuracy (%)")
+    return ax

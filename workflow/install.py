@@ -1,0 +1,62 @@
+"""Make .venv and install the locked packages into it; say in one line what is wrong if it cannot be done.
+
+Standard library only, and no syntax newer than Python 3.0: an old interpreter must get as far as the
+line that tells it is too old. Called by the Makefile; needs no arguments.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.join(ROOT, ".venv")
+STAMP = os.path.join(VENV, ".installed")
+OLDEST = (3, 11)
+GIGABYTES = 9  # what the environment and pip's temporary files take at their largest
+
+
+def stop(line):
+    sys.stderr.write("rollpe: " + line + "\n")
+    sys.exit(2)
+
+
+def run(command, why):
+    """Run a command; its output is kept and only its last error line is shown if it fails."""
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    output = process.communicate()[0].decode("utf-8", "replace")
+    if process.returncode == 0:
+        return
+    if "No space left on device" in output:
+        stop("the disk is full: free %d GB under %s and run the command again." % (GIGABYTES, ROOT))
+    unreachable = ("Temporary failure in name resolution", "Network is unreachable", "ConnectionError")
+    refused = ("NewConnectionError", "Connection refused", "ProxyError", "Max retries exceeded")
+    if any(sign in output for sign in unreachable + refused):
+        stop("no package index could be reached: check the network or pip's settings, then run again.")
+    errors = [line for line in output.splitlines() if line.lower().startswith("error")]
+    lines = errors or [line for line in output.splitlines() if line.strip()]
+    stop(why + ": " + (lines[-1] if lines else "no output"))
+
+
+def main():
+    if sys.version_info[:2] < OLDEST:
+        have = "%d.%d" % sys.version_info[:2]
+        need = "%d.%d" % OLDEST
+        stop("this is Python %s, but %s or newer is needed: make book PYTHON=/path/to/python%s" % (have, need, need))
+    fresh = not os.path.isdir(VENV)
+    if fresh and shutil.disk_usage(ROOT).free < GIGABYTES * 10**9:
+        stop("less than %d GB are free under %s: the environment does not fit." % (GIGABYTES, ROOT))
+
+    print("Making .venv and installing requirements.lock (a few minutes, about 3 GB to download) ...")
+    sys.stdout.flush()
+    if fresh:
+        run([sys.executable, "-m", "venv", VENV], "no virtual environment could be made")
+    python = os.path.join(VENV, "bin", "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    run(pip + ["--require-hashes", "--requirement", "requirements.lock"], "the locked packages could not be installed")
+    run(pip + ["--no-deps", "--no-build-isolation", "--editable", "."], "the package could not be installed")
+    with open(STAMP, "w") as stamp:
+        stamp.write(sys.version + "\n")
+
+
+if __name__ == "__main__":
+    main()
