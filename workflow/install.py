@@ -3,6 +3,7 @@
 Standard library only, and no syntax newer than Python 3.0: an old interpreter must get as far as the
 line that tells it is too old. Called by the Makefile; needs no arguments.
 """
+
 import os
 import shutil
 import subprocess
@@ -28,9 +29,13 @@ def run(command, why):
         return
     if "No space left on device" in output:
         stop("the disk is full: free %d GB under %s and run the command again." % (GIGABYTES, ROOT))
-    unreachable = ("Temporary failure in name resolution", "Network is unreachable", "ConnectionError")
-    refused = ("NewConnectionError", "Connection refused", "ProxyError", "Max retries exceeded")
-    if any(sign in output for sign in unreachable + refused):
+    unreachable = (
+        "Temporary failure in name resolution",
+        "Network is unreachable",
+        "Connection refused",
+    )
+    # pip says "from versions: none" when it saw no index at all; every locked package exists
+    if any(sign in output for sign in unreachable + ("Max retries exceeded", "(from versions: none)")):
         stop("no package index could be reached: check the network or pip's settings, then run again.")
     errors = [line for line in output.splitlines() if line.lower().startswith("error")]
     lines = errors or [line for line in output.splitlines() if line.strip()]
@@ -41,7 +46,10 @@ def main():
     if sys.version_info[:2] < OLDEST:
         have = "%d.%d" % sys.version_info[:2]
         need = "%d.%d" % OLDEST
-        stop("this is Python %s, but %s or newer is needed: make book PYTHON=/path/to/python%s" % (have, need, need))
+        stop(
+            "this is Python %s, but %s or newer is needed: make book PYTHON=/path/to/python%s"
+            % (have, need, need)
+        )
     fresh = not os.path.isdir(VENV)
     if fresh and shutil.disk_usage(ROOT).free < GIGABYTES * 10**9:
         stop("less than %d GB are free under %s: the environment does not fit." % (GIGABYTES, ROOT))
@@ -51,9 +59,15 @@ def main():
     if fresh:
         run([sys.executable, "-m", "venv", VENV], "no virtual environment could be made")
     python = os.path.join(VENV, "bin", "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
-    run(pip + ["--require-hashes", "--requirement", "requirements.lock"], "the locked packages could not be installed")
-    run(pip + ["--no-deps", "--no-build-isolation", "--editable", "."], "the package could not be installed")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
+    run(
+        pip + ["--require-hashes", "--requirement", "requirements.lock"],
+        "the locked packages could not be installed",
+    )
+    run(
+        pip + ["--no-deps", "--no-build-isolation", "--editable", "."],
+        "the package could not be installed",
+    )
     with open(STAMP, "w") as stamp:
         stamp.write(sys.version + "\n")
 

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -37,13 +38,17 @@ def direct_dependencies(pyproject: Path = ROOT / "pyproject.toml") -> list[Requi
     """What pyproject.toml asks for itself, all extras included, sorted by name."""
     project = tomllib.loads(pyproject.read_text())["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
-    requirements = {canonicalize_name(r.name): r for r in map(Requirement, sum(groups, []))}
+    requirements = {canonicalize_name(r.name): r for r in map(Requirement, chain(*groups))}
     return [requirements[name] for name in sorted(requirements)]
 
 
 def locked_versions(python: str = CONDA_PYTHON, lock: Path = LOCK) -> dict[str, str]:
     """Canonical name → version in the lock for one version of Python."""
-    environment = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux"}
+    environment = {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": "linux",
+    }
     versions = {}
     for line in re.findall(r"^[A-Za-z0-9][^\\\n]*==[^\\\n]*", lock.read_text(), flags=re.MULTILINE):
         requirement = Requirement(line.strip())
@@ -56,11 +61,22 @@ def environment_text() -> str:
     """environment.yml as it should be for the present lock."""
     versions = locked_versions()
     names = [canonicalize_name(requirement.name) for requirement in direct_dependencies()]
-    return HEADER.format(python=CONDA_PYTHON) + "".join(f"      - {name}=={versions[name]}\n" for name in names)
+    return HEADER.format(python=CONDA_PYTHON) + "".join(
+        f"      - {name}=={versions[name]}\n" for name in names
+    )
 
 
 def main() -> None:
-    command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--all-extras", "--universal"]
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "pyproject.toml",
+        "--all-extras",
+        "--universal",
+    ]
     command += ["--python-version", "3.11", "--generate-hashes", "--no-emit-index-url", "--quiet"]
     command += ["--custom-compile-command", "make lock", "--output-file", LOCK.name]
     subprocess.run(command, cwd=ROOT, check=True)

@@ -40,7 +40,9 @@ def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
 def _records(folders: tuple[Path, ...]) -> list[Any]:
     from rollpe.records import read_records
 
-    return [record for folder in folders or RECORD_FOLDERS if folder.is_dir() for record in read_records(folder)]
+    return [
+        record for folder in folders or RECORD_FOLDERS if folder.is_dir() for record in read_records(folder)
+    ]
 
 
 # ---------------------------------------------------------------------------------------------- data
@@ -90,7 +92,12 @@ def data_verify(name: str, root: Path) -> None:
 
 @cli.command()
 @click.option("--encoding", default="roll", show_default=True, help="One name, or two joined by +.")
-@click.option("--recipe", default="quick", show_default=True, help="smoke, quick, strong, paper, or a YAML file.")
+@click.option(
+    "--recipe",
+    default="quick",
+    show_default=True,
+    help="smoke, quick, strong, paper, or a YAML file.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding.")
@@ -144,7 +151,12 @@ def train(
 @cli.command()
 @click.option("--recipe", default="quick", show_default=True)
 @click.option("--format", "style", type=click.Choice(["md", "csv", "latex"]), default="md", show_default=True)
-@click.option("--records", multiple=True, type=click.Path(path_type=Path), help="Folders to read (repeatable).")
+@click.option(
+    "--records",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folders to read (repeatable).",
+)
 def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     """The results table of one recipe, beside the paper's Table 1.
 
@@ -175,7 +187,12 @@ def compare(run_a: Path, run_b: Path) -> None:
 
 @cli.command()
 @click.argument("labels", nargs=-1)
-@click.option("--json", "report", type=click.Path(path_type=Path), help="Also write the report the book reads.")
+@click.option(
+    "--json",
+    "report",
+    type=click.Path(path_type=Path),
+    help="Also write the report the book reads.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     """Run the check of every equation (or of the LABELS named); exit status 1 if one fails.

@@ -114,7 +114,13 @@ def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.055
         x, y = ends[name]
         height = max(y, height + gap * (high - low))
         ax.annotate(
-            name, (x, height), xytext=(6, 0), textcoords="offset points", color=color_of(name), va="center", fontsize=9
+            name,
+            (x, height),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=color_of(name),
+            va="center",
+            fontsize=9,
         )
 
 
@@ -127,7 +133,13 @@ def accuracy_intervals(summaries: Mapping[str, Summary], ax: Axes | None = None)
     for row, (label, summary) in enumerate(summaries.items()):
         color = color_of(label)
         if summary.low is not None:
-            ax.plot([100 * summary.low, 100 * summary.high], [row, row], color=color, linewidth=2.2, alpha=0.6)
+            ax.plot(
+                [100 * summary.low, 100 * summary.high],
+                [row, row],
+                color=color,
+                linewidth=2.2,
+                alpha=0.6,
+            )
         ax.plot(100 * summary.mean, row, "|", color=color, markersize=15, markeredgewidth=2.4)
         values = 100 * np.asarray(summary.values)
         ax.plot(values, np.full(len(values), row), "o", color=color, markersize=4, alpha=0.8)

@@ -1,0 +1,88 @@
+"""The command line: every verb explains itself, and bad input is one line with exit status 2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rollpe.cli import cli, main
+
+
+def leaves(group, prefix=()):
+    for name, command in group.commands.items():
+        path = (*prefix, name)
+        yield from leaves(command, path) if hasattr(command, "commands") else [path]
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    try:
+        main(list(arguments))
+        status = 0
+    except SystemExit as stop:
+        status = stop.code or 0
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.mark.parametrize("path", list(leaves(cli)), ids=" ".join)
+def test_every_command_has_help_with_an_example(path, capsys):
+    status, out, _ = run(capsys, *path, "--help")
+    assert status == 0
+    assert f"Example: rollpe {' '.join(path)}" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["train", "--encoding", "foo"], ["foo", "axial-rope", "multiplexed-roll"]),
+        (["train", "--recipe", "qick"], ["qick", "quick"]),
+        (["train", "--set", "epochs=banana"], ["epochs", "banana"]),
+        (["train", "--set", "epochs=-1"], ["epochs", "-1"]),
+        (["train", "--set", "epoch=3"], ["epoch", "epochs"]),
+        (["train", "--set", "epochs"], ["key=value"]),
+        (["train", "--seed", "-1"], ["--seed"]),
+        (["train", "--device", "toaster"], ["toaster", "cpu"]),
+        (["train", "--option", "width=3.5"], ["width"]),
+        (["table", "--format", "pdf"], ["pdf", "md", "csv", "latex"]),
+        (["compare", "a.json", "b.json"], ["a.json"]),
+        (["equations", "eq-nonsense"], ["eq-nonsense"]),
+        (["notebook", "notebooks/99-none.py"], ["99-none"]),
+        (["notebook"], ["notebooks/11-train.py"]),
+        (["notebook", "notebooks/11-train.py", "-p", "encodng", "roll"], ["encodng", "encoding"]),
+        (["notebook", "notebooks/11-train.py", "-p", "epochs", "banana"], ["epochs", "banana"]),
+        (["notebook", "notebooks/11-train.py", "-p", "epochs", "-1"], ["epochs", "-1"]),
+        (["notebook", "notebooks/11-train.py", "-p", "encoding", "foo"], ["foo", "axial-rope"]),
+        (["data", "fetch", "imagenet"], ["imagenet", "cifar100"]),
+        (["frobnicate"], ["frobnicate"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_input_is_one_line_that_names_what_is_allowed(arguments, named, capsys, tmp_path, monkeypatch):
+    records = ["--records", str(tmp_path / "records")] if arguments[0] == "train" else []
+    status, out, err = run(capsys, *arguments, *records)
+    assert status == 2, err
+    assert err.count("\n") == 1, err
+    assert err.startswith("rollpe: ")
+    assert out == ""
+    for word in named:
+        assert word in err
+    assert not list(tmp_path.rglob("*")), "a refused command writes nothing"
+
+
+def test_help_answers_without_loading_torch():
+    code = "import sys; sys.argv = ['rollpe', '--help']\nimport rollpe.cli\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
+    from rollpe import equations
+
+    result = equations.run_checks(["eq-roll"])[0]
+    monkeypatch.setattr(
+        equations, "run_checks", lambda *a, **k: [result.__class__(**{**vars(result), "passed": False})]
+    )
+    status, out, _ = run(capsys, "equations", "eq-roll")
+    assert status == 1
+    assert "1 failed" in out
