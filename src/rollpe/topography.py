@@ -1,0 +1,199 @@
+"""Is there order along the channels? Losses that ask for it and measures that look for it.
+
+RollPE treats the rolled channels of a head as sensors on a circle; a topographic network treats
+its units as points on a sheet. Everything here is a pure function of queries and keys (or of
+attention weights) that already exist: no module, no state, nothing about where the tensors came
+from. The encodings themselves live in `encodings/`, plots in `figures.py`.
+
+Maps. A head's channels are laid out either on rings (one per position axis: the head is cut into
+`axes` equal sub-vectors, and the first `width` channels of each form a ring, exactly the channels
+that RollPE rolls) or on one sheet of `rows × columns` channels, row-major. Both wrap around.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rollpe.errors import InputError
+
+KINDS = ("ring", "sheet", "tdann")
+
+
+def smoothness_ratio(x: Tensor, sheet: tuple[int, int] | None = None) -> Tensor:
+    """How rough a signal is along its channels: 0 constant, 1 white noise, 2 alternating.
+
+        ρ(x) = xᵀLx / (‖x‖² · deg),   xᵀLx = Σ over edges (x_i − x_j)²
+
+    L is the Laplacian of the undirected cycle, 2I − S − Sᵀ (sheet=None), or of the torus of
+    `sheet = (rows, columns)`. For white noise E[xᵀLx/‖x‖²] = tr L / n = deg, which is 2 on a ring
+    and 4 on a sheet; the ratio is relative to that. On a ring mode k has ρ = 2 sin²(πk/n).
+
+    x [..., n] → [...]. A zero vector has ratio 0. Half precision is computed in float32.
+    """
+    x = _at_least_float32(x)
+    grid = x.unsqueeze(-2) if sheet is None else _on_sheet(x, sheet)  # [..., rows, columns]
+    energy, degree = torch.zeros_like(x[..., 0]), 0
+    for axis in (-2, -1):
+        if grid.shape[axis] > 1:  # a ring of one channel has no neighbors
+            energy = energy + (grid.roll(-1, axis) - grid).square().sum((-2, -1))
+            degree += 2
+    norm = grid.square().sum((-2, -1)).clamp_min(torch.finfo(x.dtype).tiny)
+    return energy / norm / max(degree, 1)
+
+
+def spatial_correlation_loss(responses: Tensor, sheet: tuple[int, int], wrap: bool = True) -> Tensor:
+    """The spatial loss of a topographic network: near units should respond alike.
+
+        loss = 1 − Pearson over pairs i<j of ( r_ij , 1/(d_ij + 1) )
+
+    r_ij is the Pearson correlation of units i and j over the samples, d_ij their distance in
+    channels on the sheet. 0 is perfect order, 1 none, 2 the opposite.
+    Source: Margalit et al. 2024 (TDANN), relative spatial loss. Theirs samples neighborhoods of a
+    sheet that does not wrap, in millimeters; here all pairs of one map are used, one channel is
+    one unit of length, and `wrap=True` measures along the torus that RollPE rolls on.
+
+    responses [..., samples, units] with units = rows · columns → [...]. At least 3 units with
+    unequal distances are needed (InputError). Half precision is computed in float32.
+    """
+    with torch.autocast(responses.device.type, enabled=False):
+        x = _at_least_float32(responses)
+        i, j, distance = _unit_pairs(sheet, wrap, x)
+        if x.shape[-1] != sheet[0] * sheet[1]:
+            raise InputError(_sheet_message(sheet, x.shape[-1]))
+        x = _standardize(x, dim=-2)
+        similarity = (x.transpose(-2, -1) @ x)[..., i, j]
+        return 1 - (_standardize(similarity) * _standardize(1 / (distance + 1))).sum(-1)
+
+
+def topography_loss(
+    q: Tensor,
+    k: Tensor,
+    kind: str = "ring",
+    *,
+    axes: int = 2,
+    width: int | None = None,
+    sheet: tuple[int, int] | None = None,
+) -> Tensor:
+    """A regularizer on queries and keys, to be added to the task's loss with a small weight.
+
+    kind="ring":  mean `smoothness_ratio` over batch, heads, tokens and the `axes` rings of a head
+                  (paper Sec. 4.1: penalize differences between neighboring latent dimensions).
+    kind="sheet": the same on one torus of `sheet = (rows, columns)` channels per head.
+    kind="tdann": mean `spatial_correlation_loss` over maps, samples = batch × tokens; a map is the
+                  sheet if one is given, otherwise each ring.
+
+    The ring and sheet losses are scale-free, so shrinking q and k does not lower them. Take q and
+    k before the encoding moves them.
+
+    q, k [B, heads, N, head_dim], any float dtype → scalar in at least float32, mean of q's and k's.
+    `width` defaults to head_dim // axes; `sheet` uses the head's first rows · columns channels.
+    """
+    if kind not in KINDS:
+        raise InputError(f"kind={kind!r} is unknown. Use one of {', '.join(KINDS)}.")
+    if kind == "sheet" and sheet is None:
+        raise InputError("kind='sheet' needs sheet=(rows, columns), for example sheet=(8, 8).")
+    if kind == "ring" and sheet is not None:
+        raise InputError(f"kind='ring' has no sheet (got {sheet}). Use kind='sheet'.")
+    return (_loss(q, kind, axes, width, sheet) + _loss(k, kind, axes, width, sheet)) / 2
+
+
+def ring_spectrum(x: Tensor) -> Tensor:
+    """Power by mode number along the channel ring, modes ±k added.
+
+        P_0 = |x̂_0|²,  P_k = |x̂_k|² + |x̂_{−k}|²,  x̂ = Fx with the unitary DFT
+
+    The powers add up to ‖x‖² (Parseval). For white noise every mode holds 2/n of it, mode 0 and,
+    for even n, the Nyquist mode n/2 hold 1/n. A traveling wave keeps each P_k fixed.
+
+    x [..., n] → [..., n // 2 + 1]. Half precision is computed in float32.
+    """
+    n = x.shape[-1]
+    power = torch.fft.rfft(_at_least_float32(x), norm="ortho").abs().square()
+    mode = torch.arange(n // 2 + 1, device=x.device)
+    return torch.where((mode == 0) | (2 * mode == n), power, 2 * power)
+
+
+def attention_by_offset(weights: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean attention as a function of the signed offset Δ = key position − query position.
+
+        mean(Δ) = average of weights[i, j] over the pairs with p_j − p_i = Δ
+
+    weights [..., N, N] after softmax; positions [M, axes], M ≤ N. The first N − M tokens have no
+    position and are left out. Returns offsets [O, axes] in lexicographic order and means [..., O].
+    Offsets are compared exactly, so real positions should be multiples of a power of two.
+    """
+    if positions.dim() != 2:
+        raise InputError(
+            f"positions has shape {tuple(positions.shape)}. "
+            "Use one [M, axes] for the whole batch, or call once per sample."
+        )
+    m = positions.shape[0]
+    weights = _at_least_float32(weights)[..., -m:, -m:].flatten(-2)  # [..., M·M], query-major
+    delta = (positions[None, :] - positions[:, None]).flatten(0, 1)  # [M·M, axes]
+    offsets, index = delta.unique(dim=0, return_inverse=True)
+    total = weights.new_zeros(*weights.shape[:-1], len(offsets)).index_add(-1, index, weights)
+    return offsets, total / torch.bincount(index, minlength=len(offsets))
+
+
+def _loss(x: Tensor, kind: str, axes: int, width: int | None, sheet: tuple[int, int] | None) -> Tensor:
+    if sheet is None:
+        maps = _rings(x, axes, width)  # [B, heads, N, axes, width]
+    else:
+        units = sheet[0] * sheet[1]
+        if units > x.shape[-1]:
+            raise InputError(_sheet_message(sheet, x.shape[-1]))
+        maps = x[..., None, :units]  # [B, heads, N, 1, units]
+    if kind != "tdann":
+        return smoothness_ratio(maps, sheet).mean()
+    responses = maps.permute(1, 3, 0, 2, 4).flatten(2, 3)  # [heads, maps, B·N, units]
+    return spatial_correlation_loss(responses, sheet or (1, maps.shape[-1])).mean()
+
+
+def _rings(x: Tensor, axes: int, width: int | None) -> Tensor:
+    """The channels that roll: [..., head_dim] → [..., axes, width]."""
+    size = x.shape[-1] // axes
+    width = size if width is None else width
+    if not 1 <= width <= size:
+        raise InputError(
+            f"width={width} does not fit {x.shape[-1]} channels cut into {axes} axes. Use 1 to {size}."
+        )
+    return x[..., : size * axes].unflatten(-1, (axes, size))[..., :width]
+
+
+def _on_sheet(x: Tensor, sheet: tuple[int, int]) -> Tensor:
+    if sheet[0] * sheet[1] != x.shape[-1]:
+        raise InputError(_sheet_message(sheet, x.shape[-1]))
+    return x.unflatten(-1, sheet)
+
+
+def _sheet_message(sheet: tuple[int, int], channels: int) -> str:
+    return (
+        f"sheet={sheet[0]}x{sheet[1]} needs {sheet[0] * sheet[1]} channels and there are "
+        f"{channels}. Choose rows and columns to match."
+    )
+
+
+def _unit_pairs(sheet: tuple[int, int], wrap: bool, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Indices i < j of all pairs of units and their distances, each [pairs]."""
+    rows, columns = sheet
+    i, j = torch.triu_indices(rows * columns, rows * columns, offset=1)
+    dy, dx = (i // columns - j // columns).abs(), (i % columns - j % columns).abs()
+    if wrap:
+        dy, dx = torch.minimum(dy, rows - dy), torch.minimum(dx, columns - dx)
+    distance = (dy.square() + dx.square()).to(like.dtype).sqrt()
+    if len(distance.unique()) < 2:
+        raise InputError(
+            f"sheet={rows}x{columns} has no unequal distances to correlate with. Use more channels."
+        )
+    return i.to(like.device), j.to(like.device), distance.to(like.device)
+
+
+def _standardize(x: Tensor, dim: int = -1) -> Tensor:
+    """Mean 0 and length 1 along `dim`, so that a product of two is their Pearson correlation."""
+    x = x - x.mean(dim, keepdim=True)
+    return x / x.norm(dim=dim, keepdim=True).clamp_min(torch.finfo(x.dtype).eps)
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x if x.dtype == torch.float64 else x.float()

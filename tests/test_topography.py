@@ -1,0 +1,225 @@
+"""Losses and measures of order along the channels, each against a slow independent computation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from rollpe.errors import InputError
+from rollpe.topography import (
+    attention_by_offset,
+    ring_spectrum,
+    smoothness_ratio,
+    spatial_correlation_loss,
+    topography_loss,
+)
+
+SEEDS = [0, 1, 2]
+
+
+def noise(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def ring_laplacian(n: int) -> torch.Tensor:
+    """2I − S − Sᵀ, entry by entry."""
+    laplacian = torch.zeros(n, n, dtype=torch.float64)
+    for i in range(n):
+        for j in (i - 1, i + 1):
+            laplacian[i, i] += 1
+            laplacian[i, j % n] -= 1
+    return laplacian
+
+
+def sheet_laplacian(rows: int, columns: int) -> torch.Tensor:
+    """The torus' Laplacian, entry by entry, with row-major channels."""
+    laplacian = torch.zeros(rows * columns, rows * columns, dtype=torch.float64)
+    for y in range(rows):
+        for x in range(columns):
+            here = y * columns + x
+            for dy, dx in ((0, 1), (0, -1), (1, 0), (-1, 0)):
+                there = (y + dy) % rows * columns + (x + dx) % columns
+                laplacian[here, here] += 1
+                laplacian[here, there] -= 1
+    return laplacian
+
+
+@pytest.mark.parametrize("n", [2, 5, 16, 31])
+def test_smoothness_ratio_is_the_rayleigh_quotient_of_the_cycle(n: int) -> None:
+    x = noise(4, 3, n, seed=n)
+    expected = torch.einsum("abi,ij,abj->ab", x, ring_laplacian(n), x) / x.square().sum(-1) / 2
+    torch.testing.assert_close(smoothness_ratio(x), expected)
+
+
+@pytest.mark.parametrize("sheet", [(2, 3), (4, 5), (3, 7)])
+def test_smoothness_ratio_is_the_rayleigh_quotient_of_the_torus(sheet: tuple[int, int]) -> None:
+    x = noise(6, sheet[0] * sheet[1], seed=0)
+    expected = torch.einsum("bi,ij,bj->b", x, sheet_laplacian(*sheet), x) / x.square().sum(-1) / 4
+    torch.testing.assert_close(smoothness_ratio(x, sheet), expected)
+
+
+@pytest.mark.parametrize("n", [8, 9])
+def test_a_single_mode_has_the_ratio_two_sine_squared(n: int) -> None:
+    for k in range(n // 2 + 1):
+        wave = torch.cos(2 * math.pi * k * torch.arange(n, dtype=torch.float64) / n)
+        expected = torch.tensor(2 * math.sin(math.pi * k / n) ** 2, dtype=torch.float64)
+        torch.testing.assert_close(smoothness_ratio(wave), expected)
+
+
+def test_white_noise_has_ratio_one_and_zeros_have_ratio_zero() -> None:
+    assert smoothness_ratio(noise(20_000, 16, seed=3)).mean().item() == pytest.approx(1, abs=0.01)
+    sheets = smoothness_ratio(noise(20_000, 15, seed=4), (3, 5))
+    assert sheets.mean().item() == pytest.approx(1, abs=0.01)
+    assert smoothness_ratio(torch.zeros(2, 7)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("wrap", [True, False])
+def test_spatial_correlation_loss_equals_numpy(seed: int, wrap: bool) -> None:
+    """Pearson of corrcoef entries with 1/(d+1), written with plain loops."""
+    rows, columns = 3, 4
+    x = noise(50, rows * columns, seed=seed).cumsum(-1)
+    correlation = np.corrcoef(x.numpy().T)
+    similarity, nearness = [], []
+    for i in range(rows * columns):
+        for j in range(i):
+            dy, dx = abs(i // columns - j // columns), abs(i % columns - j % columns)
+            if wrap:
+                dy, dx = min(dy, rows - dy), min(dx, columns - dx)
+            similarity.append(correlation[i, j])
+            nearness.append(1 / (math.hypot(dy, dx) + 1))
+    expected = 1 - np.corrcoef(similarity, nearness)[0, 1]
+    loss = spatial_correlation_loss(x, (rows, columns), wrap)
+    assert loss.item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_units_in_order_lose_less_than_units_shuffled() -> None:
+    """A smooth field has a low spatial loss, and shuffling its units raises it."""
+    phase = 2 * math.pi * torch.arange(16, dtype=torch.float64) / 16
+    x = torch.cos(phase + 2 * math.pi * noise(400, 1, seed=0)) + 0.1 * noise(400, 16, seed=1)
+    shuffled = x[:, torch.randperm(16, generator=torch.Generator().manual_seed(0))]
+    ordered = spatial_correlation_loss(x, (1, 16))
+    assert ordered < 0.2 < 0.7 < spatial_correlation_loss(shuffled, (1, 16))
+
+
+@pytest.mark.parametrize("width", [None, 5])
+def test_ring_loss_averages_over_the_rolled_channels_only(width: int | None) -> None:
+    q, k = noise(2, 3, 7, 13, seed=0), noise(2, 3, 7, 13, seed=1)  # 2 axes of 6, 1 left over
+    n = 6 if width is None else width
+    laplacian = ring_laplacian(n)
+    ratios = [
+        (part @ laplacian @ part / (part @ part) / 2).item()
+        for x in (q, k)
+        for vector in x.flatten(0, 2)
+        for part in (vector[:n], vector[6 : 6 + n])
+    ]
+    loss = topography_loss(q, k, "ring", axes=2, width=width)
+    assert loss.item() == pytest.approx(sum(ratios) / len(ratios), abs=1e-12)
+
+
+def test_sheet_loss_averages_over_heads_and_tokens() -> None:
+    q, k = noise(2, 3, 7, 13, seed=0), noise(2, 3, 7, 13, seed=1)
+    laplacian = sheet_laplacian(3, 4)
+    ratios = [
+        (part @ laplacian @ part / (part @ part) / 4).item()
+        for x in (q, k)
+        for part in x[..., :12].flatten(0, 2)
+    ]
+    loss = topography_loss(q, k, "sheet", sheet=(3, 4))
+    assert loss.item() == pytest.approx(sum(ratios) / len(ratios), abs=1e-12)
+
+
+def test_tdann_loss_averages_one_spatial_loss_per_map() -> None:
+    """Samples are batch times tokens; a map is a head's sheet, or each of its rings."""
+    q, k = noise(2, 3, 7, 12, seed=0), noise(2, 3, 7, 12, seed=1)
+    samples = [x[:, head].flatten(0, 1) for x in (q, k) for head in range(3)]  # [14, 12] each
+    sheets = [spatial_correlation_loss(x, (3, 4)).item() for x in samples]
+    rings = [spatial_correlation_loss(part, (1, 6)).item() for x in samples for part in x.split(6, -1)]
+    loss = topography_loss(q, k, "tdann", sheet=(3, 4))
+    assert loss.item() == pytest.approx(sum(sheets) / len(sheets), abs=1e-12)
+    loss = topography_loss(q, k, "tdann")
+    assert loss.item() == pytest.approx(sum(rings) / len(rings), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["ring", "sheet", "tdann"])
+def test_losses_have_the_gradient_of_finite_differences(kind: str) -> None:
+    sheet = None if kind == "ring" else (2, 4)
+    q, k = noise(1, 2, 6, 8, seed=0), noise(1, 2, 6, 8, seed=1)
+    q.requires_grad_(), k.requires_grad_()
+    assert torch.autograd.gradcheck(lambda q, k: topography_loss(q, k, kind, sheet=sheet), (q, k))
+
+
+@pytest.mark.parametrize("kind", ["ring", "sheet"])
+def test_scaling_q_and_k_does_not_change_the_laplacian_losses(kind: str) -> None:
+    sheet = (2, 4) if kind == "sheet" else None
+    q, k = noise(1, 2, 6, 8, seed=0), noise(1, 2, 6, 8, seed=1)
+    loss, scaled = (topography_loss(c * q, c * k, kind, sheet=sheet) for c in (1, 0.01))
+    torch.testing.assert_close(loss, scaled)
+
+
+@pytest.mark.parametrize("kind", ["ring", "sheet", "tdann"])
+def test_bfloat16_and_autocast_agree_with_float32(kind: str) -> None:
+    sheet = None if kind == "ring" else (2, 4)
+    q, k = (noise(2, 2, 30, 8, seed=s).bfloat16() for s in (0, 1))
+    exact = topography_loss(q.float(), k.float(), kind, sheet=sheet)
+    half = topography_loss(q, k, kind, sheet=sheet)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = topography_loss(q, k, kind, sheet=sheet)
+    assert half.dtype == mixed.dtype == torch.float32
+    assert half.item() == mixed.item() == exact.item()
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 16])
+def test_ring_spectrum_is_the_power_of_each_fourier_mode(n: int) -> None:
+    x = noise(3, n, seed=n)
+    index = torch.arange(n, dtype=torch.float64)
+    expected = torch.zeros(3, n // 2 + 1, dtype=torch.float64)
+    for k in range(n):
+        phase = 2 * math.pi * k * index / n
+        power = ((x * phase.cos()).sum(-1) ** 2 + (x * phase.sin()).sum(-1) ** 2) / n
+        expected[:, min(k, n - k)] += power
+    torch.testing.assert_close(ring_spectrum(x), expected)
+    torch.testing.assert_close(ring_spectrum(x).sum(-1), x.square().sum(-1))
+
+
+def test_a_roll_leaves_the_spectrum_unchanged() -> None:
+    x = noise(5, 9, seed=0)
+    torch.testing.assert_close(ring_spectrum(x.roll(4, -1)), ring_spectrum(x))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_attention_by_offset_equals_a_dictionary_of_pairs(seed: int) -> None:
+    """Non-square grid with dropped patches and two tokens without position."""
+    grid = torch.cartesian_prod(torch.arange(3.0), torch.arange(4.0)).double()
+    keep = torch.randperm(12, generator=torch.Generator().manual_seed(seed))[:9]
+    positions = grid[keep]
+    weights = noise(2, 3, 11, 11, seed=seed).softmax(-1)
+    pairs: dict[tuple[float, float], list[torch.Tensor]] = {}
+    for i in range(9):
+        for j in range(9):
+            delta = tuple((positions[j] - positions[i]).tolist())
+            pairs.setdefault(delta, []).append(weights[..., i + 2, j + 2])
+    offsets, means = attention_by_offset(weights, positions)
+    assert [tuple(o) for o in offsets.tolist()] == sorted(pairs)
+    expected = torch.stack([torch.stack(pairs[d]).mean(0) for d in sorted(pairs)], -1)
+    torch.testing.assert_close(means, expected)
+
+
+def test_bad_input_is_refused_with_the_way_out() -> None:
+    q = torch.zeros(1, 1, 2, 8)
+    for call, words in [
+        (lambda: topography_loss(q, q, "star"), "ring, sheet, tdann"),
+        (lambda: topography_loss(q, q, "sheet"), "sheet=(8, 8)"),
+        (lambda: topography_loss(q, q, "ring", sheet=(2, 4)), "kind='sheet'"),
+        (lambda: topography_loss(q, q, "ring", width=5), "Use 1 to 4"),
+        (lambda: topography_loss(q, q, "sheet", sheet=(3, 3)), "needs 9 channels"),
+        (lambda: spatial_correlation_loss(q, (3, 3)), "needs 9 channels"),
+        (lambda: spatial_correlation_loss(torch.zeros(4, 3), (1, 3)), "Use more channels"),
+        (lambda: attention_by_offset(q, torch.zeros(1, 2, 2)), "[M, axes]"),
+    ]:
+        with pytest.raises(InputError) as error:
+            call()
+        assert words in str(error.value) and "\n" not in str(error.value)
