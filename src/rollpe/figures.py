@@ -14,11 +14,12 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
+from rollpe.statistics import summarize
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from rollpe.records import Record
-    from rollpe.statistics import Summary
 
 INK = "#333333"
 MUTED = "#767676"
@@ -124,26 +125,19 @@ def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.055
         )
 
 
-def accuracy_intervals(summaries: Mapping[str, Summary], ax: Axes | None = None) -> Axes:
-    """One row an encoding: every run's accuracy as a dot, the mean as a bar, the 95 % interval as a line.
+def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
+    """One row an encoding: every run as a dot, the mean as a bar, the 95 % interval of the mean as a line.
 
-    ``summaries`` maps a label to a Summary of accuracies in [0, 1]; the rows keep the mapping's order.
+    ``samples`` maps a label to the accuracies in [0, 1] of its runs; the rows keep the mapping's order.
     """
-    ax = ax or plt.subplots(figsize=(6.4, 0.45 * len(summaries) + 1.1))[1]
-    for row, (label, summary) in enumerate(summaries.items()):
-        color = color_of(label)
-        if summary.low is not None:
-            ax.plot(
-                [100 * summary.low, 100 * summary.high],
-                [row, row],
-                color=color,
-                linewidth=2.2,
-                alpha=0.6,
-            )
+    ax = ax or plt.subplots(figsize=(6.4, 0.45 * len(samples) + 1.1))[1]
+    for row, (label, accuracies) in enumerate(samples.items()):
+        color, summary = color_of(label), summarize(accuracies)
+        if summary.low is not None and summary.high is not None:
+            ax.plot([100 * summary.low, 100 * summary.high], [row, row], color=color, linewidth=2.2, alpha=0.6)
         ax.plot(100 * summary.mean, row, "|", color=color, markersize=15, markeredgewidth=2.4)
-        values = 100 * np.asarray(summary.values)
-        ax.plot(values, np.full(len(values), row), "o", color=color, markersize=4, alpha=0.8)
-    ax.set_yticks(range(len(summaries)), list(summaries))
+        ax.plot(100 * np.asarray(accuracies), np.full(len(accuracies), row), "o", color=color, markersize=4)
+    ax.set_yticks(range(len(samples)), list(samples))
     ax.invert_yaxis()
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
