@@ -1,0 +1,429 @@
+"""The roll as a linear operator: its matrix, its generator, its Fourier and its rotary form.
+
+What belongs here: the mathematics of RollPE on plain tensors, one function to a formula (Eqs. 2, 4–7,
+10, 12–14 and App. B, C, E, F of "Do traveling waves make good positional encodings?", arXiv
+2511.11668), correct where the paper slips. What does not: encodings with heads, prefixes and fast
+paths (`rollpe.encodings`), and the textbook attention formulas (`rollpe.attention`).
+
+Convention. S is the matrix printed in Eq. 2: ones on the superdiagonal and in the lower left corner,
+
+    (S x)_i = x_{(i+1) mod n},   so   S^p x = torch.roll(x, −p)   and   S = F* diag(e^{+2πik/n}) F
+
+with the unitary DFT F_{kj} = e^{−2πikj/n}/√n. The score of a query at p_q and a key at p_k is
+(S^{p_q} q)ᵀ S^{p_k} k = qᵀ S^{p_k − p_q} k. The mirrored reading "entry i moves to i+p" is S^{−p}.
+
+Even width. det S = (−1)^{n−1}: for even n the Nyquist mode (−1)^i has the eigenvalue −1, alone, and no
+real one-parameter group passes through S. The option `nyquist` says what is done instead; odd widths
+have no such mode, and all treatments but "paired" (which takes two rings) coincide there.
+
+    "fixed"   the Nyquist mode stands still: a real group of rotations, and S(1) = S on all other modes
+    "cosine"  it is multiplied by cos(πp): S(p) = S^p at whole p, but no group, and norms are not kept
+    "paired"  two rings of n channels, one after the other; their two Nyquist modes rotate into each
+              other by πp: S(p) = S^p ⊕ S^p at whole p, and a group of rotations
+    "odd"     the last channel carries no position; the first n−1 are an odd ring
+
+Shapes: x [..., n]; p is a number or a tensor that broadcasts over the leading dimensions of x. Matrices
+are built in float64 unless told otherwise; what acts on x returns the dtype of x.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+
+import torch
+from scipy.special import jv
+from torch import Tensor
+
+from rollpe.errors import InputError
+
+NYQUIST = ("fixed", "cosine", "paired", "odd")
+
+
+# What may come in.
+
+
+def _whole(n: object, least: int = 1, what: str = "n") -> int:
+    if isinstance(n, bool) or not isinstance(n, Integral) or int(n) < least:
+        raise InputError(f"{what}={n!r} is not possible: give a whole number, {least} or more.")
+    return int(n)
+
+
+def _treatment(nyquist: str) -> str:
+    if nyquist not in NYQUIST:
+        raise InputError(f"nyquist={nyquist!r} is unknown: choose one of {', '.join(NYQUIST)}.")
+    return nyquist
+
+
+def _wavelength(wavelength: float | Tensor) -> float | Tensor:
+    if not isinstance(wavelength, Tensor) and not (math.isfinite(wavelength) and wavelength != 0):
+        raise InputError(f"wavelength={wavelength!r} is not possible: give a finite number other than 0.")
+    return wavelength
+
+
+def _real(p: float | Tensor, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+    """p as a floating-point tensor of `dtype`, or better if it came so."""
+    if not isinstance(p, Tensor):
+        return torch.tensor(p, dtype=dtype, device=device)
+    return p.to(device or p.device, torch.promote_types(p.dtype, dtype))
+
+
+# Whole positions: a permutation.
+
+
+def shift_matrix(n: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """S of Eq. 2, [n, n]: ones at (i, i+1 mod n)."""
+    i = torch.arange(_whole(n))
+    S = torch.zeros(n, n, dtype=dtype)
+    S[i, (i + 1) % n] = 1
+    return S
+
+
+def roll(x: Tensor, p: int | Tensor) -> Tensor:
+    """S^p x (Eqs. 2, 10): entry i takes the value of entry i+p mod n. Exact in any dtype.
+
+    x [..., n]; p a whole number, or an integer tensor broadcasting over x's leading dimensions (one
+    position per token). Real p is refused: `continuous_roll` takes it.
+    """
+    if isinstance(p, Tensor):
+        if p.is_floating_point() or p.is_complex():
+            raise InputError(
+                f"p has dtype {p.dtype}: roll takes whole positions. Use continuous_roll, or p.long()."
+            )
+    elif isinstance(p, bool) or not isinstance(p, Integral):
+        raise InputError(f"p={p!r} is not whole: roll takes whole positions. Use continuous_roll.")
+    n = x.shape[-1]
+    p = torch.as_tensor(p, dtype=torch.int64, device=x.device)
+    source = (torch.arange(n, device=x.device) + p[..., None]) % n  # [..., n]
+    shape = torch.broadcast_shapes(x.shape, source.shape)
+    return torch.gather(x.expand(shape), -1, source.expand(shape))
+
+
+def circulant(column: Tensor) -> Tensor:
+    """The circulant matrix C_{jl} = c_{(j−l) mod n} with first column c [..., n]; returns [..., n, n]."""
+    i = torch.arange(column.shape[-1], device=column.device)
+    return column[..., (i[:, None] - i) % len(i)]
+
+
+def ring_laplacian(n: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """2I − S − Sᵀ [n, n], the Laplacian of the undirected cycle, with spectrum 4 sin²(πk/n)."""
+    S = shift_matrix(n, dtype)
+    return 2 * torch.eye(n, dtype=dtype) - S - S.T
+
+
+# The Fourier basis.
+
+
+def fourier_matrix(n: int) -> Tensor:
+    """The unitary DFT F_{kj} = e^{−2πikj/n}/√n, complex128 [n, n], rows k = 0 … n−1."""
+    i = torch.arange(_whole(n), dtype=torch.float64)
+    return torch.exp(-2j * math.pi * (torch.outer(i, i) % n) / n) / math.sqrt(n)
+
+
+def mode_numbers(n: int) -> Tensor:
+    """Mode numbers centred on 0, int64 [n], ascending: −⌊(n−1)/2⌋ … ⌊n/2⌋.
+
+    For even n the last one, n/2, is the Nyquist mode and has no partner.
+    """
+    return torch.arange(-((_whole(n) - 1) // 2), n // 2 + 1)
+
+
+def ring_frequencies(n: int, wavelength: float = 1.0) -> Tensor:
+    """ω_k = 2πk/(λn) for k = 0 … ⌊n/2⌋, float64 [⌊n/2⌋+1], in radians per unit of position."""
+    return 2 * math.pi * torch.arange(_whole(n) // 2 + 1, dtype=torch.float64) / (_wavelength(wavelength) * n)
+
+
+def real_fourier_basis(
+    n: int, dtype: torch.dtype = torch.float64, device: torch.device | str | None = None
+) -> tuple[Tensor, Tensor]:
+    """The orthogonal change of basis in which the roll is rotary.
+
+    Returns Q [n, n] and ω [⌊(n−1)/2⌋] with ω_k = 2πk/n, such that Qᵀ S(p) Q is block-diagonal: one
+    rotation [[cos ω_k p, −sin ω_k p], [sin ω_k p, cos ω_k p]] for each pair of columns 2k−2, 2k−1
+    (√(2/n) cos and −√(2/n) sin of 2πki/n), then the constant channel (1), then, for even n, the Nyquist
+    channel (−1)^i (eigenvalue (−1)^p at whole p).
+    """
+    i = torch.arange(_whole(n), device=device)
+    k = torch.arange(1, (n + 1) // 2, device=device)
+    angle = (torch.outer(i, k) % n).to(dtype) * (2 * math.pi / n)
+    pairs = torch.stack((angle.cos(), -angle.sin()), dim=-1) * math.sqrt(2 / n)  # [n, pairs, 2]
+    columns = [pairs.flatten(1), torch.full((n, 1), 1 / math.sqrt(n), dtype=dtype, device=device)]
+    if n % 2 == 0:
+        columns.append(_alternating(n, dtype, device)[:, None])
+    return torch.cat(columns, dim=1), k.to(dtype) * (2 * math.pi / n)
+
+
+def _alternating(n: int, dtype: torch.dtype, device: torch.device | str | None = None) -> Tensor:
+    """The Nyquist mode ν_i = (−1)^i/√n of an even ring, [n]."""
+    return (1 - 2 * (torch.arange(n, device=device) % 2)).to(dtype) / math.sqrt(n)
+
+
+# Real positions: the group and its generator.
+
+
+def generator(n: int, nyquist: str = "fixed") -> Tensor:
+    """The real skew-symmetric A of Eqs. 4 and 14, corrected: S(p) = exp(pA), float64.
+
+    A = F* diag(2πi m/n) F with the centred mode numbers m, and 0 on the Nyquist mode. [n, n], but
+    [2n, 2n] for nyquist="paired". "cosine" with even n has no generator: InputError.
+    """
+    _whole(n)
+    if _treatment(nyquist) == "cosine" and n % 2 == 0:
+        raise InputError(
+            f"n={n} is even: cos(πp) on the Nyquist mode is no group, so it has no generator. "
+            "Use nyquist='fixed', 'paired' or 'odd'."
+        )
+    if nyquist == "odd" and n % 2 == 0:
+        return torch.block_diag(generator(n - 1), torch.zeros(1, 1, dtype=torch.float64))
+    m = mode_numbers(n)
+    F = fourier_matrix(n)[m % n]  # row k belongs to mode m_k
+    speed = 2 * math.pi * m.to(torch.float64) / n
+    if n % 2 == 0:
+        speed[-1] = 0
+    A = (F.mH @ (1j * speed[:, None] * F)).real
+    if nyquist != "paired":
+        return A
+    A = torch.block_diag(A, A)
+    if n % 2 == 0:
+        first, second = torch.block_diag(*[_alternating(n, A.dtype)[None]] * 2)  # ν of either ring, [2n]
+        A = A + math.pi * (torch.outer(second, first) - torch.outer(first, second))
+    return A
+
+
+def paper_generator(n: int) -> Tensor:
+    """Eq. 14 as printed, F* diag(2πik/n)_{k=0}^{n−1} F, complex128 [n, n].
+
+    Its exponential is S, but it is neither real nor skew-symmetric for n ≥ 2: the mode numbers are not
+    centred, so k and n−k are no conjugate pair.
+    """
+    k = torch.arange(_whole(n), dtype=torch.float64)
+    F = fourier_matrix(n)
+    return F.mH @ (2j * math.pi * k[:, None] / n * F)
+
+
+def paper_roll_matrix(n: int, p: float, wavelength: float = 1.0) -> Tensor:
+    """Eq. 7 as printed, F* diag(e^{2πipk/(λn)})_{k=0}^{n−1} F, complex128 [n, n]."""
+    k = torch.arange(_whole(n), dtype=torch.float64)
+    F = fourier_matrix(n)
+    return F.mH @ (torch.exp(2j * math.pi * k * p / (_wavelength(wavelength) * n))[:, None] * F)
+
+
+def generator_closed_form(n: int) -> Tensor:
+    """A without a transform, float64 [n, n]; equal to `generator(n)`.
+
+    Off the diagonal, with d = j−l: (π/n)(−1)^d / sin(πd/n) for odd n, (π/n)(−1)^d cot(πd/n) for even n.
+    """
+    d = torch.arange(1, _whole(n), dtype=torch.float64)
+    column = math.pi / n * torch.cos(math.pi * d) / torch.sin(math.pi * d / n)
+    if n % 2 == 0:
+        column = column * torch.cos(math.pi * d / n)
+    return circulant(torch.cat((torch.zeros(1, dtype=torch.float64), column)))
+
+
+def roll_matrix(
+    n: int, p: float | Tensor, wavelength: float | Tensor = 1.0, nyquist: str = "fixed"
+) -> Tensor:
+    """S(p) of Eq. 7 with centred modes, F* diag(e^{2πipm/(λn)}) F, float64.
+
+    p [...] gives [..., n, n], or [..., 2n, 2n] for nyquist="paired". Differentiable in p and wavelength.
+    """
+    _whole(n)
+    p = _real(p, torch.float64) / _wavelength(wavelength)
+    if _treatment(nyquist) == "odd" and n % 2 == 0:
+        return torch.nn.functional.pad(roll_matrix(n - 1, p), (0, 1, 0, 1)) + torch.diag(
+            torch.eye(n, dtype=torch.float64)[-1]
+        )
+    m = mode_numbers(n)
+    F = fourier_matrix(n)[m % n]  # row k belongs to mode m_k
+    phase = torch.exp(2j * math.pi / n * m.to(torch.float64) * p[..., None])
+    if n % 2 == 0:
+        still = torch.ones_like(p) if nyquist == "fixed" else torch.cos(math.pi * p)
+        phase = torch.cat((phase[..., :-1], still[..., None]), dim=-1)
+    S = (F.mH @ (phase[..., None] * F)).real
+    if nyquist != "paired":
+        return S
+    twist = torch.zeros_like(S)  # how far the two Nyquist modes have turned into each other
+    if n % 2 == 0:
+        nu = _alternating(n, torch.float64)
+        twist = torch.sin(math.pi * p)[..., None, None] * torch.outer(nu, nu)
+    return torch.cat((torch.cat((S, -twist), dim=-1), torch.cat((twist, S), dim=-1)), dim=-2)
+
+
+def roll_kernel(n: int, p: float | Tensor, wavelength: float = 1.0, nyquist: str = "fixed") -> Tensor:
+    """S(p) as a Dirichlet kernel: S(p) = circulant(roll_kernel(n, p)); float64 [..., n] for p [...].
+
+    With t = p/λ + d, d = 0 … n−1: sin(πt) / (n sin(πt/n)) for odd n; for even n sin(πt) cot(πt/n) / n
+    ("cosine"), less (cos(πt) − cos(πd))/n where the Nyquist mode stands still ("fixed").
+    """
+    if _treatment(nyquist) not in ("fixed", "cosine"):
+        raise InputError(f"nyquist={nyquist!r} is not circulant: roll_kernel takes 'fixed' or 'cosine'.")
+    d = torch.arange(_whole(n), dtype=torch.float64)
+    t = _real(p, torch.float64)[..., None] / _wavelength(wavelength) + d
+    at_grid_point = torch.sin(math.pi * t / n).abs() < 1e-15  # 0/0, whose limit is 1
+    t_safe = torch.where(at_grid_point, 0.5, t)
+    kernel = torch.sin(math.pi * t_safe) / (n * torch.sin(math.pi * t_safe / n))
+    if n % 2 == 0:
+        kernel = kernel * torch.cos(math.pi * t_safe / n)
+    kernel = torch.where(at_grid_point, 1.0, kernel)
+    if n % 2 == 0 and nyquist == "fixed":
+        kernel = kernel - (torch.cos(math.pi * t) - torch.cos(math.pi * d)) / n
+    return kernel
+
+
+def continuous_roll(
+    x: Tensor, p: float | Tensor, wavelength: float | Tensor = 1.0, nyquist: str = "fixed"
+) -> Tensor:
+    """Roll_p(x) = exp(pA/λ) x for real p (Eqs. 5, 7): rotations in the real Fourier basis.
+
+    x [..., n] floating point; p and wavelength numbers or tensors broadcasting over x's leading
+    dimensions. Differentiable in all three. Angles are formed in float32 or better, outside autocast;
+    the result has the dtype of x. nyquist="paired" reads x as two rings of half its channels.
+    """
+    _treatment(nyquist)
+    if not x.is_floating_point():
+        raise InputError(f"x has dtype {x.dtype}: a continuous roll needs floating point. Use roll.")
+    width = x.shape[-1]
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    p = _real(p, dtype, x.device) / _wavelength(wavelength)
+    if nyquist == "odd" and width % 2 == 0:
+        moved = continuous_roll(x[..., :-1], p)
+        return torch.cat((moved, x[..., -1:].expand(*moved.shape[:-1], 1)), dim=-1)
+    rings = 1
+    if nyquist == "paired":
+        rings = 2
+        if width % 2:
+            raise InputError(
+                f"x has {width} channels: nyquist='paired' takes two equal rings. Use an even number."
+            )
+    n = width // rings
+    Q, frequencies = real_fourier_basis(n, dtype, x.device)
+    with torch.autocast(x.device.type, enabled=False):
+        z = x.to(dtype).unflatten(-1, (rings, n)) @ Q  # [..., rings, n]
+        pairs, rest = z[..., : 2 * len(frequencies)], z[..., 2 * len(frequencies) :]
+        moved = _rotate(pairs, p[..., None, None] * frequencies)
+        shape = moved.shape[:-1]
+        constant, nyquist_channel = rest[..., :1], rest[..., 1:]  # the second is empty for odd n
+        if n % 2 == 0 and nyquist == "cosine":
+            nyquist_channel = nyquist_channel * torch.cos(math.pi * p)[..., None, None]
+        elif n % 2 == 0 and nyquist == "paired":
+            nyquist_channel = _rotate(nyquist_channel.mT, math.pi * p[..., None, None]).mT
+        parts = (moved, constant.expand(*shape, 1), nyquist_channel.expand(*shape, rest.shape[-1] - 1))
+        rolled = (torch.cat(parts, dim=-1).to(dtype) @ Q.T).flatten(-2)
+    return rolled.to(x.dtype)
+
+
+def _rotate(x: Tensor, angle: Tensor) -> Tensor:
+    """Rotate the pairs (x_0, x_1), (x_2, x_3), … of x [..., 2m] by the angles [..., m]."""
+    even, odd = x[..., 0::2], x[..., 1::2]
+    cos, sin = angle.cos(), angle.sin()
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+
+# The local stencil of App. E.
+
+
+def stencil(n: int) -> Tensor:
+    """(S − Sᵀ)/2, float64 [n, n]: the central difference on the ring, with spectrum i sin(2πk/n)."""
+    S = shift_matrix(n)
+    return (S - S.T) / 2
+
+
+def stencil_roll(n: int, p: float) -> Tensor:
+    """exp(p (S − Sᵀ)/2), float64 [n, n], a circulant of Bessel functions: Σ_m J_m(p) S^m.
+
+    Far from S: neighbors pass the signal on, so short waves lag behind long ones (dispersion).
+    """
+    reach = _whole(n) * (2 + int(abs(p) + 30) // n)  # J_m(p) is below 1e-16 beyond |p| + 30
+    m = torch.arange(-reach, reach + 1)
+    weight = torch.from_numpy(jv(m.double().numpy(), float(p)))
+    return circulant(torch.zeros(n, dtype=torch.float64).index_add(0, (-m) % n, weight))
+
+
+# RollPE is RoPE, in a few more dimensions.
+
+
+def embed_in_rope(x: Tensor) -> Tensor:
+    """The isometry from [..., n] to the rotary form with n+1 (odd n) or n+2 (even n) channels.
+
+    Pair k = 0 … ⌊n/2⌋ holds the real and imaginary part of Fourier coefficient k, to be rotated by
+    `ring_frequencies(n)[k]`·p. Pair 0, and pair n/2 for even n, have an empty second channel: that is
+    the price of writing the constant and the Nyquist mode as rotations. Scores at whole positions (and
+    at all real ones for odd n) are those of the roll. float32 or float64.
+    """
+    n = x.shape[-1]
+    pairs = torch.view_as_real(torch.fft.rfft(x, norm="ortho"))  # [..., ⌊n/2⌋+1, 2]
+    weight = torch.full((n // 2 + 1, 1), math.sqrt(2), dtype=x.dtype, device=x.device)
+    weight[0] = 1
+    if n % 2 == 0:
+        weight[-1] = 1
+    return (pairs * weight).flatten(-2)
+
+
+def rotation_form(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Any real skew-symmetric A as rotations (App. F): exp(pA) = V R(p) Vᵀ.
+
+    A [n, n]. Returns V [n, n], orthogonal, and frequencies [⌊n/2⌋] ≥ 0, descending: columns 2i and 2i+1 of
+    V span a plane that turns by frequencies[i]·p; for odd n the last column stands still.
+    """
+    n = A.shape[-1]
+    if A.shape != (n, n) or not torch.allclose(A, -A.T, atol=1e-10):
+        raise InputError(f"A of shape {tuple(A.shape)} is not skew-symmetric: give Aᵀ = −A, e.g. (B − Bᵀ)/2.")
+    # iA is Hermitian; an eigenvector a + ib with eigenvalue ω means Aa = ωb and Ab = −ωa.
+    values, vectors = torch.linalg.eigh(1j * A)
+    turning = values > 1e-9 * max(1.0, float(values[-1]))
+    frequencies, upper = values[turning].flip(0), vectors[:, turning].flip(1)
+    planes = torch.stack((upper.real, upper.imag), dim=-1).flatten(1) * math.sqrt(2)
+    still = torch.linalg.svd(planes, full_matrices=True)[0][:, planes.shape[1] :]
+    zeros = torch.zeros(n // 2 - len(frequencies), dtype=A.dtype)
+    return torch.cat((planes, still), dim=1), torch.cat((frequencies, zeros))
+
+
+# Several waves, several axes.
+
+
+def multiplexed_roll(x: Tensor, p: int | Tensor) -> Tensor:
+    """Σ_w S^{wp} x^{(w)}, w = 1 … W (Eq. 12): x [..., W, n], whole p [...]; returns [..., n]."""
+    waves = torch.arange(1, x.shape[-2] + 1, device=x.device)
+    return roll(x, torch.as_tensor(p, device=x.device)[..., None] * waves).sum(dim=-2)
+
+
+def wave_period(n: int, w: int) -> int:
+    """The period of wave w, the least p > 0 with S^{wp} = I: n / gcd(w, n)."""
+    return _whole(n) // math.gcd(_whole(w, what="w"), n)
+
+
+def axis_slices(head_dim: int, axes: int, width: int | None = None) -> list[slice]:
+    """Where each axis lives in a head: sub-vector a starts at a·⌊head_dim/axes⌋.
+
+    Its first `width` channels move (all of them, without width); the others carry no position.
+    """
+    size = _whole(head_dim, what="head_dim") // _whole(axes, what="axes")
+    n = size if width is None else _whole(width, what="width")
+    if not 1 <= n <= size:
+        raise InputError(f"width={n} does not fit: {head_dim} channels give {size} to each of {axes} axes.")
+    return [slice(a * size, a * size + n) for a in range(axes)]
+
+
+def axial_roll(x: Tensor, positions: Tensor, width: int | None = None) -> Tensor:
+    """One ring to an axis: sub-vector a of x [..., N, head_dim] rolls by whole positions [..., N, axes]."""
+    out = x.clone()
+    for a, part in enumerate(axis_slices(x.shape[-1], positions.shape[-1], width)):
+        out[..., part] = roll(x[..., part], positions[..., a])
+    return out
+
+
+def torus_roll(x: Tensor, positions: Tensor, sheet: tuple[int, int]) -> Tensor:
+    """(S^{p_0} ⊗ S^{p_1}) x: the channels of x [..., h·w] are a sheet h × w, row by row, closed to a torus.
+
+    positions [..., 2], whole: how far the sheet moves along its rows' axis (p_0) and columns' axis (p_1).
+    """
+    x = x.unflatten(-1, sheet)
+    x = roll(x, positions[..., 1, None])
+    x = roll(x.mT, positions[..., 0, None]).mT
+    return x.flatten(-2)
+
+
+def sheet_laplacian(height: int, width: int) -> Tensor:
+    """The Laplacian of the h × w torus, L_h ⊗ I + I ⊗ L_w, float64 [hw, hw]."""
+    rows = torch.kron(ring_laplacian(height), torch.eye(width, dtype=torch.float64))
+    return rows + torch.kron(torch.eye(height, dtype=torch.float64), ring_laplacian(width))
