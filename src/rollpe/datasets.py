@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -283,7 +283,7 @@ def _extract(source: _Source, archive: Path, root: Path) -> None:
 class _ArraysOnly(pickle.Unpickler):
     """Unpickles plain containers and NumPy arrays; any other global is refused."""
 
-    allowed = {
+    allowed: ClassVar = {
         # NumPy's own rebuild function, under its public name: its module moved in NumPy 2.
         ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
         ("numpy", "ndarray"): np.ndarray,
@@ -336,14 +336,11 @@ def _digits(held_out: int | None) -> ImageData:
 # Splitting
 
 
-def _image_data(
-    name: str, classes: list[str], pool: Split, test: Split, held_out: int | None
-) -> ImageData:
+def _image_data(name: str, classes: list[str], pool: Split, test: Split, held_out: int | None) -> ImageData:
     count = HELD_OUT[name] if held_out is None else held_out
     if not 0 <= count <= len(pool) // 2:
         raise InputError(
-            f"held_out={count}: {name} allows 0 to {len(pool) // 2}; "
-            f"leave it out for {HELD_OUT[name]}"
+            f"held_out={count}: {name} allows 0 to {len(pool) // 2}; leave it out for {HELD_OUT[name]}"
         )
     mean, std = _mean_and_std(pool.images)
     train, selected = _take(pool, count)
