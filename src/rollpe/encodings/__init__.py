@@ -1,0 +1,32 @@
+"""Positional encodings by name: ``create_encoding("roll", head_dim=64, heads=6, axes=2)``.
+
+Importing the rooms registers their encodings; the order here is the order of ``ENCODINGS``.
+"""
+
+# isort: off
+from rollpe.encodings.base import (
+    ENCODINGS,
+    Encoding,
+    create_encoding,
+    encoding_options,
+    grid_positions,
+    scale_positions,
+    split_name,
+    split_options,
+)
+from rollpe.encodings import absolute, rotary, roll
+# isort: on
+
+__all__ = [
+    "ENCODINGS",
+    "Encoding",
+    "absolute",
+    "create_encoding",
+    "encoding_options",
+    "grid_positions",
+    "roll",
+    "rotary",
+    "scale_positions",
+    "split_name",
+    "split_options",
+]

@@ -1,0 +1,154 @@
+"""Encodings that mark tokens with absolute positions: none, sinusoidal, learned.
+
+Here: what is added to tokens before the first layer. Not here: anything that acts inside attention.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rollpe.encodings.base import (
+    Encoding,
+    are_integers,
+    check_positions,
+    register,
+    table_dtype,
+)
+from rollpe.errors import InputError
+
+
+@register("none")
+class NoEncoding(Encoding):
+    """No positions at all: attention sees a set of tokens. No parameters, no cost."""
+
+
+@register("sinusoidal")
+class Sinusoidal(Encoding):
+    """Fixed sine and cosine waves added to the tokens (Vaswani et al., 2017, section 3.5).
+
+    The heads*d channels are cut into ``axes`` equal parts of c channels. Channels 2i and 2i+1 of the
+    part of axis a receive sin(ω_i p_a) and cos(ω_i p_a) with ω_i = base^(-2i/c); channels left over by
+    the cut receive nothing.
+
+    No parameters; any real position; one addition for the whole model. The waves are computed in
+    float32 (float64 for float64 tokens) and cast to the dtype of the tokens.
+
+    Args:
+        base: ratio of the slowest possible to the fastest wavelength.
+    """
+
+    acts_on = "tokens"
+    relative = False
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        base: float = 10000.0,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        if heads * head_dim < 2 * axes:
+            raise InputError(
+                f"{heads * head_dim} channels cannot hold a sine and a cosine for each of"
+                f" axes={axes}: use at least {2 * axes}."
+            )
+        if not base > 0:
+            raise InputError(f"base={base} must be positive.")
+        self.base = float(base)
+
+    def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
+        """Tokens [B, N, heads*d] plus their waves; the N - M leading tokens are left alone."""
+        check_positions(positions, tokens.shape[1], self.axes)
+        pairs = tokens.shape[-1] // self.axes // 2
+        p = positions.to(table_dtype(tokens))
+        i = torch.arange(pairs, dtype=p.dtype, device=p.device)
+        angles = p[..., None] * self.base ** (-i / pairs)  # [..., M, axes, pairs]
+        waves = torch.stack((angles.sin(), angles.cos()), -1).flatten(-3)
+        prefix = tokens.shape[1] - waves.shape[-2]
+        waves = F.pad(waves, (0, tokens.shape[-1] - waves.shape[-1], prefix, 0))
+        return tokens + waves.to(tokens.dtype)
+
+
+@register("learned")
+class Learned(Encoding):
+    """One trained vector per place of the grid, added to its token (Dosovitskiy et al., 2020, Eq. 1).
+
+    Adds prod(grid)*heads*d parameters, drawn from a normal of standard deviation 0.02 cut at two; tokens
+    without a position get none. Positions count the places of the grid it was built for; between places the
+    vectors are interpolated linearly, beyond the edge the edge's vector counts. A whole grid of other
+    sizes gets the table resized to it (bicubic, smoothed when it shrinks). Resizing happens in float32.
+    """
+
+    acts_on = "tokens"
+    relative = False
+    learned = True
+
+    def __init__(
+        self, *, head_dim: int, heads: int, axes: int = 2, grid: tuple[int, ...] | None = None
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        if self.grid is None:
+            raise InputError("encoding 'learned' needs grid=, the tokens along each axis.")
+        self.table = nn.Parameter(torch.empty(math.prod(self.grid), heads * head_dim))
+        nn.init.trunc_normal_(self.table, std=0.02)
+
+    def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
+        """Tokens [B, N, heads*d] plus the vector of their place, see the class.
+
+        Without ``grid``, a [M, axes] of positions that fills a grid from 0 row by row is taken for it,
+        except in a compiled graph, which cannot look at values.
+        """
+        check_positions(positions, tokens.shape[1], self.axes)
+        if grid is None:
+            grid = whole_grid(positions)
+        vectors = self._looked_up(positions) if grid is None else self._resized(tuple(grid))
+        prefix = tokens.shape[1] - vectors.shape[-2]
+        return tokens + F.pad(vectors, (0, 0, prefix, 0)).to(tokens.dtype)
+
+    def _resized(self, grid: tuple[int, ...]) -> Tensor:
+        if grid == self.grid:
+            return self.table
+        table = self.table.T.unflatten(1, self.grid)[None]  # [1, heads*d, *built grid]
+        if self.axes == 1:
+            table, grid = table[:, :, None], (1, *grid)
+        if len(grid) == 2:
+            table = F.interpolate(table.float(), grid, mode="bicubic", antialias=True)
+        else:
+            table = F.interpolate(table.float(), grid, mode="trilinear")
+        return table[0].flatten(1).T.to(self.table.dtype)
+
+    def _looked_up(self, positions: Tensor) -> Tensor:
+        last = torch.tensor(self.grid, device=positions.device) - 1
+        p = positions.to(table_dtype(self.table)).clamp(min=0)
+        p = torch.minimum(p, last.to(p.dtype))
+        low = p.floor().long()
+        fraction = p - low
+        vectors = 0
+        for corner in product((0, 1), repeat=self.axes):
+            offset = torch.tensor(corner, device=p.device)
+            place = torch.minimum(low + offset, last)
+            weight = torch.where(offset == 1, fraction, 1 - fraction).prod(-1, keepdim=True)
+            flat = place[..., 0]
+            for axis in range(1, self.axes):
+                flat = flat * self.grid[axis] + place[..., axis]
+            vectors = vectors + weight * self.table[flat]
+        return vectors
+
+
+def whole_grid(positions: Tensor) -> tuple[int, ...] | None:
+    """The sizes of the grid that positions [M, axes] fill from 0 row by row, or None."""
+    if torch.compiler.is_compiling() or positions.dim() != 2 or not are_integers(positions):
+        return None
+    sizes = tuple(int(size) + 1 for size in positions.amax(0))
+    if min(sizes) < 1 or math.prod(sizes) != len(positions):
+        return None
+    grid = torch.cartesian_prod(*(torch.arange(size, device=positions.device) for size in sizes))
+    return sizes if torch.equal(positions, grid.reshape(positions.shape).to(positions.dtype)) else None

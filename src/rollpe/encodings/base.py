@@ -1,0 +1,372 @@
+"""What every positional encoding has in common: the interface, the registry, positions.
+
+Here: ``Encoding``, ``Combined``, ``create_encoding``, ``grid_positions`` and the checks of positions.
+Not here: any particular encoding (absolute.py, relative.py, rotary.py, lie.py, roll.py).
+
+Letters of the shapes: B images, N tokens, M <= N tokens that have a position, d = head_dim.
+Tokens without a position (class token, registers) come first: there are N - M of them.
+
+To add an encoding, write a subclass of ``Encoding`` under ``@register("its-name")``. Its options are
+the keyword-only arguments of its ``__init__`` beyond ``head_dim, heads, axes, grid``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+from rollpe.errors import InputError
+
+ENCODINGS: dict[str, type[Encoding]] = {}
+"""Every encoding by its public name."""
+
+_COMMON = ("self", "head_dim", "heads", "axes", "grid")
+
+
+class Encoding(nn.Module):
+    """A positional encoding of one attention layer. This base class encodes nothing.
+
+    Class attributes say what the encoding promises, and the tests hold every class to them:
+
+    - ``acts_on``: ``"tokens"`` (``add`` changes the tokens before the first layer), ``"scores"``
+      (``forward``, ``attend`` and ``scores`` depend on positions) or ``"nothing"``;
+    - ``relative``: adding one vector to all positions leaves the scores between tokens that have a
+      position unchanged. (A score between a token with and one without position can still change.)
+    - ``real_positions``: positions may be any real numbers; otherwise fractions are refused;
+    - ``learned``: has parameters of its own;
+    - ``preserves_norm``: encoded queries and keys keep their Euclidean norm.
+
+    Subclasses that transform queries and keys override ``tables`` and ``encode``; those that add a
+    bias to the scores override ``attend``; those that change tokens override ``add``. All override
+    ``scores``, the slow reference that shares no shortcut with the fast path.
+
+    Args:
+        head_dim: channels of one head, d.
+        heads: number of heads.
+        axes: numbers in one position: 1 for a sequence, 2 for an image (row, column), 3 for a volume.
+        grid: tokens along each axis at training time, if they lie on a grid.
+    """
+
+    name: ClassVar[str] = ""
+    acts_on: str = "nothing"
+    relative: bool = True
+    real_positions: bool = True
+    learned: bool = False
+    preserves_norm: bool = True
+
+    def __init__(
+        self, *, head_dim: int, heads: int, axes: int = 2, grid: tuple[int, ...] | None = None
+    ) -> None:
+        super().__init__()
+        for label, value in (("head_dim", head_dim), ("heads", heads), ("axes", axes)):
+            if value < 1:
+                raise InputError(f"{label}={value} is too small: it must be at least 1.")
+        if head_dim < axes:
+            raise InputError(f"head_dim={head_dim} has no channel for each of axes={axes}: widen the head.")
+        if grid is not None and (len(grid) != axes or min(grid) < 1):
+            raise InputError(f"grid={tuple(grid)} must hold axes={axes} sizes of at least 1.")
+        self.head_dim = head_dim
+        self.heads = heads
+        self.axes = axes
+        self.grid = None if grid is None else tuple(grid)
+        self.streams = 1
+
+    @property
+    def part(self) -> int:
+        """Channels of a head that belong to one axis, head_dim // axes."""
+        return self.head_dim // self.axes
+
+    def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
+        """Return tokens [B, N, heads*d] with their positions added; here, the tokens themselves.
+
+        ``grid`` says that the positions are the whole row-major grid of these sizes.
+        """
+        return tokens
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Everything ``encode`` needs that depends on positions only.
+
+        Computed in float64 if ``like`` [B, heads, N, ...] is float64 and in float32 otherwise, outside
+        autocast; already extended by entries that do nothing for the N - M leading tokens.
+        """
+        return ()
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        """Queries or keys [B, heads, N, streams*d] to their encoded form [B, heads, N, d]."""
+        return x
+
+    def encode_query(self, q: Tensor, positions: Tensor) -> Tensor:
+        """Encode queries alone, as a decoder does for its newest token. See ``forward``."""
+        return self.encode(q, self.tables(positions, q))
+
+    def encode_key(self, k: Tensor, positions: Tensor) -> Tensor:
+        """Encode keys alone, once, before they enter a cache. See ``forward``."""
+        return self.encode(k, self.tables(positions, k))
+
+    def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode queries and keys; the dtype that comes in goes out.
+
+        Args:
+            q, k: [B, heads, N, streams*d].
+            positions: [M, axes], or [B, M, axes] for positions that differ by image.
+
+        Returns:
+            q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them.
+        """
+        tables = self.tables(positions, q)
+        return self.encode(q, tables), self.encode(k, tables)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        *,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Attention with this encoding, softmax(scores) v, by the fastest correct path.
+
+        Args:
+            q, k: [B, heads, N, streams*d]; v: [B, heads, N, d].
+            positions: [M, axes] or [B, M, axes].
+
+        Returns:
+            [B, heads, N, d].
+        """
+        q, k = self(q, k, positions)
+        return F.scaled_dot_product_attention(
+            q, k, v, dropout_p=dropout_p, is_causal=is_causal, scale=self.head_dim**-0.5
+        )
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        """Scores before softmax [B, heads, N, N], divided by √d: the slow, obvious reference."""
+        return q @ k.transpose(-2, -1) * self.head_dim**-0.5
+
+    def no_weight_decay(self) -> set[str]:
+        """Names of parameters that weight decay must leave alone: all of an encoding's own."""
+        return {name for name, _ in self.named_parameters()}
+
+    def extra_repr(self) -> str:
+        return f"head_dim={self.head_dim}, heads={self.heads}, axes={self.axes}"
+
+
+class Combined(Encoding):
+    """One encoding of the tokens and one of the scores, as in ``"learned+axial-rope"``."""
+
+    acts_on = "both"
+    relative = False
+
+    def __init__(self, on_tokens: Encoding, on_scores: Encoding) -> None:
+        super().__init__(
+            head_dim=on_scores.head_dim,
+            heads=on_scores.heads,
+            axes=on_scores.axes,
+            grid=on_scores.grid,
+        )
+        self.on_tokens = on_tokens
+        self.on_scores = on_scores
+        self.streams = on_scores.streams
+        self.real_positions = on_tokens.real_positions and on_scores.real_positions
+        self.learned = on_tokens.learned or on_scores.learned
+        self.preserves_norm = on_scores.preserves_norm
+
+    def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
+        return self.on_tokens.add(tokens, positions, grid)
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        return self.on_scores.tables(positions, like)
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        return self.on_scores.encode(x, tables)
+
+    def encode_query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return self.on_scores.encode_query(q, positions)
+
+    def encode_key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self.on_scores.encode_key(k, positions)
+
+    def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        return self.on_scores(q, k, positions)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        *,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+    ) -> Tensor:
+        return self.on_scores.attend(q, k, v, positions, dropout_p=dropout_p, is_causal=is_causal)
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        return self.on_scores.scores(q, k, positions)
+
+
+def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
+    """Class decorator: make an encoding available under its public name."""
+
+    def enter(encoding: type[Encoding]) -> type[Encoding]:
+        encoding.name = name
+        ENCODINGS[name] = encoding
+        return encoding
+
+    return enter
+
+
+def encoding_options(name: str) -> dict[str, Any]:
+    """The options an encoding takes, with their defaults: ``encoding_options("roll")``.
+
+    For ``"a+b"``, the options of both; one that both have is given to both.
+    """
+    options: dict[str, Any] = {}
+    for part in split_name(name):
+        for option, parameter in inspect.signature(ENCODINGS[part].__init__).parameters.items():
+            if option not in _COMMON:
+                options[option] = parameter.default
+    return options
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split a name into its token encoding and its score encoding; an absent one is ``"none"``.
+
+    ``"roll"`` is ("none", "roll"), ``"learned+roll"`` is ("learned", "roll"). An unknown name or two
+    encodings of the same kind raise InputError.
+    """
+    kinds = {"tokens": "none", "scores": "none"}
+    parts = name.split("+")
+    for part in parts:
+        if part not in ENCODINGS:
+            raise InputError(
+                f"unknown encoding {part!r}: choose from {', '.join(ENCODINGS)},"
+                " or join one for tokens and one for scores, as in 'learned+roll'."
+            )
+        kind = ENCODINGS[part].acts_on
+        if len(parts) > 1 and (kind == "nothing" or kinds[kind] != "none"):
+            raise InputError(
+                f"encoding {name!r} does not combine: join one that acts on tokens"
+                f" ({', '.join(n for n, e in ENCODINGS.items() if e.acts_on == 'tokens')})"
+                " with one that acts on scores."
+            )
+        if kind != "nothing":
+            kinds[kind] = part
+    return kinds["tokens"], kinds["scores"]
+
+
+def split_options(name: str, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options for the token encoding and for the score encoding of a name; unknown ones are refused."""
+    allowed = encoding_options(name)
+    for option in options:
+        if option not in allowed:
+            known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+            raise InputError(f"encoding {name!r} has no option {option!r}: {known}.")
+    on_tokens, on_scores = (
+        {key: value for key, value in options.items() if key in encoding_options(part)}
+        for part in split_name(name)
+    )
+    return on_tokens, on_scores
+
+
+def create_encoding(
+    name: str,
+    *,
+    head_dim: int,
+    heads: int,
+    axes: int = 2,
+    grid: tuple[int, ...] | None = None,
+    **options: Any,
+) -> Encoding:
+    """Build an encoding by name.
+
+    Args:
+        name: one of ``ENCODINGS``, or a token and a score encoding joined by "+".
+        head_dim, heads, axes, grid: see ``Encoding``.
+        options: the encoding's own, see ``encoding_options(name)``.
+
+    Raises:
+        InputError: unknown name or option, or a value that the encoding cannot use.
+    """
+    parts = zip(split_name(name), split_options(name, options), strict=True)
+    built = [
+        ENCODINGS[part](head_dim=head_dim, heads=heads, axes=axes, grid=grid, **taken)
+        for part, taken in parts
+        if part != "none"
+    ]
+    if len(built) == 2:
+        return Combined(*built)
+    return built[0] if built else ENCODINGS["none"](head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+
+
+def grid_positions(*sizes: int, device: torch.device | str | None = None) -> Tensor:
+    """Positions of a full grid, row-major, counted from 0: float32 [prod(sizes), len(sizes)].
+
+    ``grid_positions(2, 3)`` is (0,0), (0,1), (0,2), (1,0), (1,1), (1,2).
+    """
+    if not sizes or min(sizes) < 1:
+        raise InputError(f"grid sizes {sizes} must be one or more numbers of at least 1.")
+    ranges = [torch.arange(size, device=device, dtype=torch.float32) for size in sizes]
+    return torch.stack(torch.meshgrid(*ranges, indexing="ij"), dim=-1).flatten(0, -2)
+
+
+def scale_positions(positions: Tensor, shown: tuple[int, ...], built: tuple[int, ...]) -> Tensor:
+    """Squeeze the positions of a grid of ``shown`` sizes into the extent of a ``built`` grid.
+
+    A token stands for the middle of its patch: p ↦ (p + ½)·built/shown - ½. This is how an encoding of
+    real positions meets another resolution at the span it was trained on.
+    """
+    ratio = torch.tensor(
+        [b / s for b, s in zip(built, shown, strict=True)],
+        dtype=positions.dtype,
+        device=positions.device,
+    )
+    return (positions + 0.5) * ratio - 0.5
+
+
+def table_dtype(like: Tensor) -> torch.dtype:
+    """The dtype in which angles are computed: float64 for float64 tensors, float32 for all others."""
+    return torch.float64 if like.dtype == torch.float64 else torch.float32
+
+
+def check_positions(positions: Tensor, tokens: int, axes: int) -> None:
+    """Refuse positions of the wrong shape, [M, axes] or [B, M, axes] with M <= tokens."""
+    if positions.dim() not in (2, 3) or positions.shape[-1] != axes:
+        raise InputError(
+            f"positions have shape {tuple(positions.shape)}: this encoding needs"
+            f" [tokens, {axes}] or [batch, tokens, {axes}]."
+        )
+    if positions.shape[-2] > tokens:
+        raise InputError(
+            f"{positions.shape[-2]} positions for {tokens} tokens: give at most one to each token."
+        )
+
+
+_integral: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def are_integers(positions: Tensor) -> bool:
+    """Whether every position is a whole number.
+
+    On an accelerator the answer costs a synchronization, so it is remembered for as long as the tensor
+    lives unchanged: the layers of a model, and its later batches, ask again for nothing. While a graph
+    is being traced or captured the values are not known, and the answer is True.
+    """
+    if not positions.is_floating_point() or torch.compiler.is_compiling():
+        return True
+    if positions.device.type == "cpu":
+        return torch.equal(positions, positions.round())
+    version = 0 if positions.is_inference() else positions._version
+    known = _integral.get(positions)
+    if known is None or known[0] != version:
+        if positions.is_cuda and torch.cuda.is_current_stream_capturing():
+            return True
+        known = _integral[positions] = (version, torch.equal(positions, positions.round()))
+    return known[1]

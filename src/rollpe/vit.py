@@ -1,0 +1,271 @@
+"""timm's VisionTransformer with our attention inside.
+
+Here: how positions reach every layer of the transformer. Not here: the encodings (encodings/) and
+training (training.py). Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import timm.models.vision_transformer as timm_vit
+import torch
+from timm.layers.patch_dropout import PatchDropoutWithIndices
+from timm.models._features import feature_take_indices
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from rollpe.encodings import create_encoding, grid_positions, split_name, split_options
+from rollpe.encodings.adapters import Attention
+from rollpe.errors import InputError
+
+
+class Size(NamedTuple):
+    width: int
+    depth: int
+    heads: int
+
+
+SIZES = {
+    "nano": Size(96, 5, 3),
+    "tiny": Size(192, 12, 3),
+    "small": Size(384, 12, 6),
+    "base": Size(768, 12, 12),
+}
+
+
+class Block(timm_vit.Block):
+    """timm's pre-norm block; its attention also receives positions."""
+
+    attn: Attention
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "attn_layer": Attention})
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim]."""
+        x = x + self.drop_path1(self.ls1(self.attn(self.norm1(x), positions)))
+        return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
+
+
+class VisionTransformer(timm_vit.VisionTransformer):
+    """timm's VisionTransformer without its position table, and with an encoding in its place.
+
+    Build it with ``create_vit``. One token encoding, ``token_encoding``, acts before the first block; every
+    block owns a score encoding of its own, ``blocks[i].attn.encoding``.
+
+    Args:
+        encoding: a name for ``create_encoding``; ``encoding_options`` its options.
+        settings: what timm's class takes, less positions and block class.
+    """
+
+    def __init__(self, encoding: str = "none", encoding_options: dict | None = None, **settings: Any) -> None:
+        names = split_name(encoding)
+        options = split_options(encoding, encoding_options or {})
+        settings["class_token"] = settings.get("global_pool", "token") == "token"
+        dropped = settings.pop("patch_drop_rate", 0.0)
+        super().__init__(
+            **settings,
+            pos_embed="none",
+            dynamic_img_size=True,
+            block_fn=Block,
+            weight_init="skip",
+        )
+        if dropped:
+            self.patch_drop = PatchDropoutWithIndices(dropped, self.num_prefix_tokens)
+        self.encoding_names = names
+        common: dict[str, Any] = {
+            "heads": settings["num_heads"],
+            "head_dim": self.embed_dim // settings["num_heads"],
+            "axes": 2,
+            "grid": self.patch_embed.grid_size,
+        }
+        self.token_encoding = create_encoding(names[0], **common, **options[0])
+        for block in self.blocks:
+            block.attn.install(create_encoding(names[1], **common, **options[1]))
+        self.weight_init_mode = ""
+        self.init_weights(needs_reset=False)
+        self._grids: dict[tuple, Tensor] = {}
+
+    def no_weight_decay(self) -> set[str]:
+        """Full names of all parameters that weight decay must leave alone, beside biases and norms."""
+        names = {"cls_token", "reg_token"} & {name for name, _ in self.named_parameters()}
+        names |= {f"token_encoding.{name}" for name in self.token_encoding.no_weight_decay()}
+        for i, block in enumerate(self.blocks):
+            names |= {f"blocks.{i}.attn.encoding.{name}" for name in block.attn.encoding.no_weight_decay()}
+        return names
+
+    def grid_of(self, images: Tensor) -> tuple[int, int]:
+        """Tokens along height and width of images [B, channels, H, W]."""
+        high, wide = self.patch_embed.patch_size
+        height, width = images.shape[-2:]
+        if height % high or width % wide:
+            raise InputError(
+                f"an image of {height}×{width} pixels cannot be cut into patches of"
+                f" {high}×{wide}: both sides must divide."
+            )
+        return height // high, width // wide
+
+    def _grid_positions(self, grid: tuple[int, int], device: torch.device) -> Tensor:
+        if torch.compiler.is_compiling():
+            return grid_positions(*grid, device=device)
+        # A plain dictionary, not a buffer: model.bfloat16() must not round positions. Made outside
+        # inference mode so that a later training step may save them for its backward pass.
+        if (grid, device) not in self._grids:
+            with torch.inference_mode(False):
+                self._grids[grid, device] = grid_positions(*grid, device=device)
+        return self._grids[grid, device]
+
+    def embed(self, images: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Images to the tokens and positions that enter the first block.
+
+        Args:
+            images: [B, channels, H, W].
+            positions: [M, 2] or [B, M, 2], one for each patch; the grid of this image by default.
+
+        Returns:
+            tokens [B, N, dim] and positions [M, 2], or [B, M, 2] after patch dropout.
+        """
+        grid = self.grid_of(images)
+        count = grid[0] * grid[1]
+        if positions is not None and positions.shape[-2] != count:
+            raise InputError(f"{positions.shape[-2]} positions for {count} patches: give one to each patch.")
+        x = self._pos_embed(self.patch_embed(images))
+        if positions is None:
+            positions = self._grid_positions(grid, images.device)
+            x = self.token_encoding.add(x, positions, grid)
+        else:
+            x = self.token_encoding.add(x, positions)
+        x = self.pos_drop(x)
+        if isinstance(self.patch_drop, PatchDropoutWithIndices):
+            x, kept = self.patch_drop(x)
+            if kept is not None:
+                every = positions.expand(len(x), -1, -1)
+                positions = every.gather(1, kept[..., None].expand(-1, -1, every.shape[-1]))
+        return self.norm_pre(x), positions
+
+    def forward_features(self, images: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Images [B, channels, H, W] to normalized tokens [B, N, dim]. See ``embed`` for positions."""
+        x, positions = self.embed(images, positions)
+        for block in self.blocks:
+            if self.grad_checkpointing and torch.is_grad_enabled():
+                x = checkpoint(block, x, positions, use_reentrant=False)
+            else:
+                x = block(x, positions)
+        return self.norm(x)
+
+    def forward(self, images: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Images [B, channels, H, W] to logits [B, classes]. See ``embed`` for positions."""
+        return self.forward_head(self.forward_features(images, positions))
+
+    def forward_intermediates(  # type: ignore[override]
+        self,
+        x: Tensor,
+        indices: int | list[int] | None = None,
+        return_prefix_tokens: bool = False,
+        norm: bool = False,
+        stop_early: bool = False,
+        output_fmt: str = "NCHW",
+        intermediates_only: bool = False,
+        positions: Tensor | None = None,
+    ) -> list | tuple[Tensor, list]:
+        """Tokens after chosen blocks, as timm's method of this name returns them.
+
+        Args:
+            x: images [B, channels, H, W].
+            indices: the last n blocks if a number, the listed ones if a list, all if None.
+            return_prefix_tokens: pair each result with its class and register tokens.
+            norm: apply the final norm to each result.
+            stop_early: run no block after the last one wanted.
+            output_fmt: "NCHW" or "NLC".
+            intermediates_only: leave out the final tokens.
+            positions: see ``embed``.
+        """
+        if output_fmt not in ("NCHW", "NLC"):
+            raise InputError(f"output_fmt={output_fmt!r} must be 'NCHW' or 'NLC'.")
+        wanted, last = feature_take_indices(len(self.blocks), indices)
+        grid, prefix = self.grid_of(x), self.num_prefix_tokens
+        x, positions = self.embed(x, positions)
+        results = []
+        for i, block in enumerate(self.blocks[: last + 1] if stop_early else self.blocks):
+            x = block(x, positions)
+            if i not in wanted:
+                continue
+            tokens = self.norm(x) if norm else x
+            patches = tokens[:, prefix:]
+            if output_fmt == "NCHW":
+                patches = patches.transpose(1, 2).unflatten(2, grid).contiguous()
+            results.append((patches, tokens[:, :prefix]) if return_prefix_tokens else patches)
+        return results if intermediates_only else (self.norm(x), results)
+
+
+def create_vit(
+    encoding: str = "roll",
+    *,
+    image_size: int | tuple[int, int] = (32, 32),
+    patch_size: int = 4,
+    classes: int = 100,
+    size: str = "small",
+    channels: int = 3,
+    width: int | None = None,
+    depth: int | None = None,
+    heads: int | None = None,
+    pool: str = "token",
+    registers: int = 0,
+    dropout: float = 0.0,
+    drop_path: float = 0.0,
+    layer_scale: float | None = None,
+    patch_dropout: float = 0.0,
+    encoding_options: dict[str, Any] | None = None,
+) -> VisionTransformer:
+    """Build a vision transformer with a positional encoding.
+
+    Args:
+        encoding: see ``rollpe.encodings.create_encoding``; ``encoding_options`` are its options.
+        image_size: pixels, one number or (height, width); other sizes still run.
+        patch_size: pixels along each side of a patch; must divide both sides of the image.
+        classes: length of the output.
+        size: one of ``SIZES``; ``width``, ``depth`` and ``heads`` replace its numbers.
+        channels: of the images.
+        pool: "token" reads the class token; "avg" has no class token and averages the patches.
+        registers: extra tokens without position.
+        dropout: after the embedding, each attention and both layers of each MLP.
+        drop_path: stochastic depth of the last block, growing linearly from 0 at the first.
+        layer_scale: initial value of LayerScale, or None for none.
+        patch_dropout: share of patches left out in training, with their positions.
+
+    Raises:
+        InputError: a value that does not fit, named with what is allowed.
+    """
+    if size not in SIZES:
+        raise InputError(f"size={size!r} must be one of {', '.join(SIZES)}.")
+    if pool not in ("token", "avg"):
+        raise InputError(f"pool={pool!r} must be 'token' or 'avg'.")
+    height, wide = (image_size, image_size) if isinstance(image_size, int) else image_size
+    if patch_size < 1 or height % patch_size or wide % patch_size or min(height, wide) < 1:
+        raise InputError(
+            f"image_size=({height}, {wide}) cannot be cut into patches of patch_size={patch_size}:"
+            " both sides must divide."
+        )
+    base = SIZES[size]
+    width, depth, heads = width or base.width, depth or base.depth, heads or base.heads
+    if width % heads:
+        raise InputError(f"width={width} does not divide into heads={heads} of equal size.")
+    return VisionTransformer(
+        encoding,
+        encoding_options,
+        img_size=(height, wide),
+        patch_size=patch_size,
+        in_chans=channels,
+        num_classes=classes,
+        embed_dim=width,
+        depth=depth,
+        num_heads=heads,
+        global_pool=pool,
+        reg_tokens=registers,
+        proj_drop_rate=dropout,
+        pos_drop_rate=dropout,
+        drop_path_rate=drop_path,
+        init_values=layer_scale,
+        patch_drop_rate=patch_dropout,
+    )
