@@ -1,0 +1,591 @@
+"""Run a notebook with checked parameters, stamp what it came from, refuse what is not whole.
+
+The promise: a notebook under ``book/executed`` was run from top to bottom, with its default parameters, by
+the sources that lie beside it. The promise breaks silently when a source changes and the notebook is not
+run again (stale), when a shortened run is left in its place (reduced), when the kernel was never asked
+(hollow), when a cell failed, or when the file is not there. So every run leaves a stamp in the notebook's
+metadata, under ``rollpe``, and :func:`gate` compares it with what is on disk now.
+
+The ``.py`` file is the source of a notebook; the ``.ipynb`` beside it is a copy without outputs for those
+who work in Jupyter. Nothing here knows what a notebook computes, and nothing here builds the book.
+
+A notebook may say in its header what it reads beside ``src/``::
+
+    # jupyter:
+    #   rollpe:
+    #     after: [11-train]         # notebooks that must have run before
+    #     reads: [data/records]     # files and folders whose change makes it stale
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rollpe.errors import InputError
+
+Value = int | float | bool | str
+PACKAGE = Path(__file__).resolve().parent
+VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
+TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+
+
+class NotebookFailed(InputError):
+    """A cell raised or the kernel died: one line that says which cell, why, and where the rest lies."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line ``name: type = value  # help [allowed]`` of the cell tagged ``parameters``.
+
+    ``allowed`` is the bracket that may end the help: ``[1..1000]`` (a bound may be left out), ``{a|b|c}``,
+    or one of the lists the library knows: ``{encodings}``, ``{recipes}``, ``{nyquist}``.
+    """
+
+    name: str
+    type: str
+    default: Value
+    help: str
+    allowed: str = ""
+
+
+# ------------------------------------------------------------------------------------- where things are
+
+
+def find_root(start: Path | str = ".") -> Path:
+    """The project's root: the nearest folder upward that holds pyproject.toml.
+
+    A folder without one above it is an InputError.
+    """
+    start = Path(start).resolve()
+    for folder in (start, *start.parents):
+        if (folder / "pyproject.toml").is_file():
+            return folder
+    raise InputError(f"{start} is not inside the project: no folder above it holds pyproject.toml.")
+
+
+def find_source(path: Path | str) -> Path:
+    """The ``.py`` of a notebook, named by either file of its pair; a missing file is an InputError."""
+    source = Path(path).with_suffix(".py")
+    if not source.is_file():
+        there = sorted(p.stem for p in source.parent.glob("*.py"))
+        near = difflib.get_close_matches(source.stem, there, 1)
+        hint = f"did you mean {source.parent / near[0]}.py?" if near else f"there are: {', '.join(there)}."
+        raise InputError(f"{path}: no such notebook; {hint}")
+    return source
+
+
+def list_notebooks(root: Path) -> list[Path]:
+    """The sources of all notebooks, in the order of their numbers."""
+    return sorted((root / "notebooks").glob("*.py"))
+
+
+# ---------------------------------------------------------------------------------------------- parameters
+
+
+def parameters(path: Path | str) -> list[Parameter]:
+    """Read the parameters of a notebook; a notebook without a cell tagged ``parameters`` has none.
+
+    A line of that cell that is not ``name: int|float|bool|str = literal`` is an InputError.
+    """
+    path = find_source(path)
+    cells = [c for c in _read(path).cells if "parameters" in c.metadata.get("tags", [])]
+    return [p for cell in cells for p in _parse_parameters(path, cell.source)]
+
+
+def _parse_parameters(path: Path, code: str) -> Iterator[Parameter]:
+    comments = {
+        token.start[0]: token.string.lstrip("# ").strip()
+        for token in tokenize.generate_tokens(io.StringIO(code).readline)
+        if token.type == tokenize.COMMENT
+    }
+    for statement in ast.parse(code).body:
+        line = code.splitlines()[statement.lineno - 1].strip()
+        try:
+            assert isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+            kind = ast.unparse(statement.annotation)
+            default = ast.literal_eval(statement.value)  # type: ignore[arg-type]
+            assert kind in ("int", "float", "bool", "str") and _fits(default, kind)
+        except (AssertionError, ValueError):
+            raise InputError(
+                f"{path}: the parameter line {line!r} is not 'name: type = value  # help' "
+                "with a type int, float, bool or str and a value of that type."
+            ) from None
+        comment = comments.get(statement.lineno, "")
+        match = re.search(r"\s*([\[{][^\[\]{}]*[\]}])$", comment)
+        allowed = match.group(1) if match else ""
+        yield Parameter(
+            statement.target.id, kind, default, comment.removesuffix(allowed).strip(), allowed
+        )
+
+
+def _fits(value: object, kind: str) -> bool:
+    """Whether a Python value has the named type; an int counts as a float, a bool never as a number."""
+    types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "bool": (bool,)}
+    return isinstance(value, types.get(kind, (str,))) and (kind == "bool" or type(value) is not bool)
+
+
+def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str, Value]:
+    """Turn ``{name: text}`` into typed values, each inside what its parameter allows.
+
+    Values that already have the type pass as they are. An unknown name, a text that is not of the type
+    and a value that is not allowed are InputErrors of one line. Nothing is run and nothing is written.
+    """
+    path = find_source(path)
+    known = {p.name: p for p in parameters(path)}
+    values = {}
+    for name, text in given.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            takes = f"It takes: {', '.join(known)}." if known else "It takes none."
+            raise InputError(f"{path} has no parameter {name!r}. {hint}{takes}")
+        values[name] = _check_allowed(known[name], _convert(known[name], text))
+    return values
+
+
+def _convert(parameter: Parameter, value: object) -> Value:
+    if not isinstance(value, str) and _fits(value, parameter.type):
+        return float(value) if parameter.type == "float" else value  # type: ignore[arg-type,return-value]
+    text = str(value).strip()
+    try:
+        if parameter.type == "bool":
+            if text.lower() not in TRUE | FALSE:
+                raise ValueError
+            return text.lower() in TRUE
+        return {"int": int, "float": float, "str": str}[parameter.type](text)
+    except ValueError:
+        expected = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+        raise InputError(
+            f"{parameter.name}={text!r}: expected {expected[parameter.type]}, "
+            f"for example {parameter.default!r}."
+        ) from None
+
+
+def _check_allowed(parameter: Parameter, value: Value) -> Value:
+    allowed = parameter.allowed[1:-1]
+    if parameter.allowed.startswith("["):
+        low, _, high = (bound.strip() for bound in allowed.partition(".."))
+        if (low and not value >= float(low)) or (high and not value <= float(high)):  # type: ignore[operator]
+            raise InputError(
+                f"{parameter.name}={value!r} is not allowed: {parameter.help} must lie between "
+                f"{low or 'minus infinity'} and {high or 'infinity'}."
+            )
+    elif allowed == "encodings":
+        from rollpe.encodings import create_encoding
+
+        create_encoding(str(value), head_dim=32, heads=1, axes=2, grid=(2, 2))
+    elif allowed == "recipes":
+        names = sorted(p.stem for p in (PACKAGE / "recipes").glob("*.yaml"))
+        if value not in names and not (str(value).endswith(".yaml") and Path(str(value)).is_file()):
+            raise InputError(
+                f"{parameter.name}={value!r} is not a recipe: use one of {', '.join(names)} or a YAML file."
+            )
+    elif allowed:
+        choices = _nyquist_treatments() if allowed == "nyquist" else tuple(allowed.split("|"))
+        if str(value) not in (choice.strip() for choice in choices):
+            raise InputError(f"{parameter.name}={value!r} is not one of {', '.join(choices)}.")
+    return value
+
+
+def _nyquist_treatments() -> tuple[str, ...]:
+    from rollpe import operators
+
+    return tuple(operators.NYQUIST)
+
+
+# --------------------------------------------------------------------------------- what a notebook came from
+
+
+def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
+    """The files of the package that a notebook imports, directly or through another file.
+
+    Read from the source text without running anything, so an import hidden in a string is not seen. To
+    be safe, a sub-package counts with all its files, and the recipes always count.
+    """
+    found: set[Path] = {package / "__init__.py", *package.rglob("*.yaml")}
+    waiting = [Path(path)]
+    while waiting:
+        file = waiting.pop()
+        new = {f for name in _imported_names(file, package) for f in _files_of(name, package)} - found
+        found |= new
+        waiting.extend(f for f in new if f.suffix == ".py")
+    return sorted(f for f in found if f.is_file())
+
+
+def _imported_names(file: Path, package: Path) -> Iterator[str]:
+    inside = file.is_relative_to(package)
+    for node in ast.walk(ast.parse(_without_magics(file.read_text(encoding="utf8")))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level and inside:
+                here = file.relative_to(package.parent).with_suffix("").parts
+                base = ".".join([*here[: len(here) - node.level], *filter(None, [base])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _files_of(name: str, package: Path) -> Iterator[Path]:
+    parts = name.split(".")
+    if parts[0] != package.name:
+        return
+    for depth in range(2, len(parts) + 1):
+        module = package.parent.joinpath(*parts[:depth])
+        if module.with_suffix(".py").is_file():
+            yield module.with_suffix(".py")
+        elif module.is_dir():
+            yield from module.rglob("*.py")
+
+
+def _without_magics(code: str) -> str:
+    return re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)
+
+
+def hash_files(paths: Sequence[Path], root: Path) -> str:
+    """sha256 over names (relative to root) and contents, in sorted order; folders count with all below."""
+    files = {f for p in paths for f in (p.rglob("*") if p.is_dir() else [p]) if f.is_file()}
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        name = os.path.relpath(file, root).replace(os.sep, "/")
+        digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def header(path: Path | str) -> dict[str, list[str]]:
+    """What the notebook's header declares under ``rollpe``: ``{"after": [...], "reads": [...]}``."""
+    lines = Path(path).read_text(encoding="utf8").splitlines()
+    if not lines or lines[0].strip() != "# ---":
+        return {"after": [], "reads": []}
+    end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "# ---")
+    declared = yaml.safe_load("\n".join(line[2:] for line in lines[1:end])) or {}
+    ours = declared.get("jupyter", {}).get("rollpe") or {}
+    return {"after": list(ours.get("after", [])), "reads": list(ours.get("reads", []))}
+
+
+def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[str, Any]:
+    """The part of the stamp that :func:`gate` compares: hashes of everything the outputs depend on."""
+    path = Path(path)
+    declared = header(path)
+    return {
+        "source": hash_files([path], root),
+        "imports": hash_files(imports(path, package), package.parent),
+        "lock": hash_files([root / "requirements.lock"], root),
+        "reads": {name: hash_files([root / name], root) for name in declared["reads"]},
+        "after": {name: _stamp(root / "book/executed" / f"{name}.ipynb").get("date") for name in declared["after"]},
+    }
+
+
+def _stamp(executed: Path) -> dict[str, Any]:
+    if not executed.is_file():
+        return {}
+    return json.loads(executed.read_text(encoding="utf8")).get("metadata", {}).get("rollpe", {})
+
+
+def _device() -> str:
+    """The accelerator's name, else the processor's, without importing torch."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.split("\n")
+        if names[0].strip():
+            return names[0].strip()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return f"{line.partition(':')[2].strip()}, {os.cpu_count()} threads"
+    import platform
+
+    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} threads"
+
+
+# --------------------------------------------------------------------------------------------------- run
+
+
+def run(
+    path: Path | str,
+    values: Mapping[str, object] | None = None,
+    output: Path | str | None = None,
+    *,
+    progress: bool | None = None,
+) -> list[Path]:
+    """Run a notebook from a clean copy of its source and return the files written.
+
+    With the default parameters the executed notebook goes to ``book/executed/NN-name.ipynb``; with other
+    values to ``_build/runs/NN-name-<hash>/``, where ``index.html`` shows that one page. The kernel starts
+    in the project's root, so that a notebook finds ``data/``. A cell that fails raises NotebookFailed and
+    leaves the previous output alone.
+    """
+    source = find_source(path).resolve()
+    root = find_root(source)
+    given = check_parameters(source, values or {})
+    every = {p.name: p.default for p in parameters(source)}
+    changed = {name: value for name, value in given.items() if value != every[name]}
+    digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
+    if output is None and changed:
+        output = root / "_build/runs" / f"{source.stem}-{digest}" / f"{source.stem}.ipynb"
+    output = Path(output or root / "book/executed" / f"{source.stem}.ipynb").resolve()
+
+    started = time.monotonic()
+    notebook = _execute(source, root, changed, progress)
+    notebook.metadata["rollpe"] = {
+        "notebook": source.relative_to(root).as_posix(),
+        **fingerprint(source, root),
+        "package": hash_files([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.yaml")], PACKAGE.parent),
+        "parameters": every | given,
+        "changed": changed,
+        "device": _device(),
+        "seconds": round(time.monotonic() - started, 2),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": sys.version.split()[0], **_versions()},
+    }
+    _write(output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    if changed and output.is_relative_to(root / "_build/runs"):
+        return [output, render_page(output, root)]
+    return [output]
+
+
+def _execute(source: Path, root: Path, changed: Mapping[str, Value], progress: bool | None) -> Any:
+    """The executed notebook; papermill writes into ``_build/failed`` until it is known to be whole."""
+    import nbformat
+    import papermill
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    clean = root / "_build/failed" / f"{source.stem}.input.ipynb"
+    partial = root / "_build/failed" / f"{source.stem}.ipynb"
+    clean.parent.mkdir(parents=True, exist_ok=True)
+    notebook = _read(source)
+    notebook.metadata.setdefault("kernelspec", _kernelspec())
+    _write(clean, nbformat.writes(notebook))
+    try:
+        with _environment(PYTHONPATH=_pythonpath(), PYDEVD_DISABLE_FILE_VALIDATION="1"):
+            executed = papermill.execute_notebook(
+                str(clean),
+                str(partial),
+                dict(changed),
+                kernel_name="python3",
+                cwd=str(root),
+                progress_bar=sys.stderr.isatty() if progress is None else progress,
+                extra_arguments=["--IPKernelApp.log_level=40"],  # its transport notice is no news
+            )
+    except papermill.PapermillExecutionError as error:
+        reason = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
+        raise NotebookFailed(
+            f"{source.relative_to(root)}: cell In [{error.exec_count}] stopped with {reason} "
+            f"(what ran before it: {partial.relative_to(root)})"
+        ) from None
+    except (DeadKernelError, CellTimeoutError) as error:
+        raise NotebookFailed(
+            f"{source.relative_to(root)}: {str(error).splitlines()[0]} "
+            f"(what ran before it: {partial.relative_to(root)})"
+        ) from None
+    finally:
+        clean.unlink(missing_ok=True)
+    partial.unlink(missing_ok=True)
+    # Paths of this machine are no part of a result.
+    executed.metadata["papermill"] = {k: executed.metadata.papermill.get(k) for k in ("version", "exception")}
+    return executed
+
+
+def _read(path: Path) -> Any:
+    import jupytext
+
+    return jupytext.read(path, fmt="py:percent")
+
+
+def _kernelspec() -> dict[str, str]:
+    return {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+def _pythonpath() -> str:
+    """The kernel must import this very package, installed or not."""
+    return os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for name in VERSIONS:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
+
+
+def _write(path: Path, text: str) -> None:
+    """Write under a temporary name, then rename: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf8")
+    temporary.replace(path)
+
+
+def render_page(executed: Path, root: Path) -> Path:
+    """One executed notebook as a page of its own, ``index.html`` beside it, in the look of the book.
+
+    Links into other pages of the book have no target here and show as plain text.
+    """
+    import shutil
+    import tempfile
+
+    from jupyter_book.config import get_final_config
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace
+
+    with tempfile.TemporaryDirectory() as temporary, docutils_namespace():
+        pages, trees = Path(temporary, "pages"), Path(temporary, "trees")
+        pages.mkdir()
+        shutil.copy(executed, pages / "index.ipynb")
+        for name in ("references.bib", "_static"):
+            if (root / "book" / name).is_dir():
+                shutil.copytree(root / "book" / name, pages / name)
+            elif (root / "book" / name).is_file():
+                shutil.copy(root / "book" / name, pages / name)
+        config, _ = get_final_config(
+            user_yaml=root / "_config.yml",
+            cli_config={"latex_individualpages": False},
+            sourcedir=pages,
+            validate=False,
+            use_external_toc=False,
+        )
+        config.update(root_doc="index", rollpe_root=str(root), rollpe_single_page=True)
+        config["extensions"] = [e for e in config["extensions"] if e != "sphinx_multitoc_numbering"]
+        config["html_theme_options"] |= {"home_page_in_toc": False, "secondary_sidebar_items": []}
+        silent = io.StringIO()
+        app = Sphinx(
+            str(pages), None, str(executed.parent), str(trees), "html", config, status=silent, warning=silent
+        )
+        app.build()
+    return executed.parent / "index.html"
+
+
+# ----------------------------------------------------------------------------------------------- pairs
+
+
+def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
+    """Make every ``.ipynb`` say what its ``.py`` says, without outputs; return those that differed.
+
+    Contents are compared, never times: the ``.py`` is the source and wins. With ``check`` nothing is
+    written. An ``.ipynb`` without a ``.py`` is always reported and never touched.
+    """
+    import nbformat
+
+    root = find_root(root)
+    differing = []
+    for source in list_notebooks(root):
+        pair = source.with_suffix(".ipynb")
+        wanted = _pair_of(source)
+        if pair.is_file() and _content(json.loads(pair.read_text(encoding="utf8"))) == _content(wanted):
+            continue
+        differing.append(pair)
+        if not check:
+            _write(pair, nbformat.writes(wanted) + "\n")
+    lone = [p for p in sorted((root / "notebooks").glob("*.ipynb")) if not p.with_suffix(".py").is_file()]
+    return differing + lone
+
+
+def _pair_of(source: Path) -> Any:
+    notebook = _read(source)
+    notebook.metadata.setdefault("kernelspec", _kernelspec())
+    notebook.metadata.pop("jupytext", None)
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number:03d}"  # random ids would make every writing a change
+    return notebook
+
+
+def _content(notebook: Mapping[str, Any]) -> list[Any]:
+    """What makes two notebooks equal: cells with their type, text and kept metadata; outputs count too."""
+    cells = [
+        (
+            cell["cell_type"],
+            "".join(cell["source"]),
+            {k: v for k, v in cell.get("metadata", {}).items() if k in ("tags", "mystnb")},
+            cell.get("outputs") or [],
+            cell.get("execution_count"),
+        )
+        for cell in notebook["cells"]
+    ]
+    return [cells, notebook.get("metadata", {}).get("rollpe")]
+
+
+# ------------------------------------------------------------------------------------------------ gate
+
+
+def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
+    """Why the executed notebooks may not become the book; an empty list when they may."""
+    root = find_root(root)
+    folder = root / "book/executed"
+    sources = list_notebooks(root)
+    reasons = [reason for source in sources for reason in _refuse(source, folder, root, package)]
+    orphans = {p.stem for p in folder.glob("*.ipynb")} - {s.stem for s in sources}
+    reasons += [f"book/executed/{name}.ipynb: its source notebooks/{name}.py is gone." for name in sorted(orphans)]
+    return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
+
+
+def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[str]:
+    executed = folder / f"{source.stem}.ipynb"
+    name = executed.relative_to(root)
+    again = f"run: rollpe notebook {source.relative_to(root)}"
+    if not executed.is_file():
+        yield f"{name}: missing; {again}"
+        return
+    notebook = json.loads(executed.read_text(encoding="utf8"))
+    stamp = notebook.get("metadata", {}).get("rollpe") or {}
+    if "source" not in stamp:
+        yield f"{name}: no stamp, so nobody knows what made it; {again}"
+        return
+
+    now = fingerprint(source, root, package)
+    words = {
+        "source": f"{source.relative_to(root)}",
+        "imports": "a file of src/rollpe that it imports",
+        "lock": "requirements.lock",
+        "reads": "data that it reads",
+        "after": "a notebook that it builds on",
+    }
+    stale = [words[key] for key in words if stamp.get(key) != now[key]]
+    if stale:
+        yield f"{name}: stale, {' and '.join(stale)} changed since; {again}"
+    defaults = {p.name: p.default for p in parameters(source)}
+    given = stamp.get("parameters", {})
+    reduced = [f"{k}={given.get(k)!r} instead of {v!r}" for k, v in defaults.items() if given.get(k) != v]
+    if reduced and not stale:
+        yield f"{name}: reduced, it ran with {', '.join(reduced)}; {again}"
+
+    code = [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
+    outputs = [o for c in code for o in c.get("outputs", [])]
+    failed = [o for o in outputs if o["output_type"] == "error"]
+    if failed:
+        yield f"{name}: failed, {failed[0]['ename']}: {failed[0]['evalue'].splitlines()[0]}; {again}"
+    elif not code or not outputs or any(c.get("execution_count") is None for c in code):
+        yield f"{name}: hollow, it has code cells that never ran or left no output at all; {again}"

@@ -1,0 +1,481 @@
+"""What the book's pages show that no author types: recorded numbers, the checks of equations, commands.
+
+- ``{num}`quick/roll accuracy` `` reads a number from the records of a run and links to where it came from;
+- every displayed equation gets a line with the largest error that its check saw and the code behind it;
+- every figure made by a notebook gets the command that makes it again, every notebook page its stamp;
+- ``{results}`` and ``{claims}`` show the results table and the ledger of the paper's claims.
+
+Nothing is computed here. Whatever is missing is said: a number without a record reads "not measured", an
+equation without a check or a stated reason is a Sphinx warning, which the build turns into an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from rollpe.errors import InputError
+from rollpe.records import Record, comparable, read_record, read_records
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+logger = logging.getLogger(__name__)
+
+PACKAGE = Path(__file__).resolve().parent
+RECORDS = ("_build/records", "data/records")
+"""Where records are looked for. A seed found in both is taken from the first: the reader's own run."""
+NUMBERS_PAGE = "numbers"
+
+
+def _root(app: Sphinx) -> Path:
+    return Path(app.config.rollpe_root or Path(app.srcdir).parent).resolve()
+
+
+def _is_site(app: Sphinx) -> bool:
+    """Only a site of many pages can hold the generated source and provenance pages."""
+    return app.builder.name in ("html", "dirhtml")
+
+
+# ------------------------------------------------------------------------------------------- equations
+
+
+def load_report(path: Path) -> dict[str, dict[str, Any]]:
+    """The report of ``rollpe equations --json`` by label; {} if there is none."""
+    if not path.is_file():
+        return {}
+    content = json.loads(path.read_text(encoding="utf8"))
+    results = content.get("equations", []) if isinstance(content, dict) else content
+    return {result["label"]: result for result in results}
+
+
+def scientific(value: float) -> str:
+    """3.2e-16 → "3.2·10⁻¹⁶", 1e-12 → "10⁻¹²", 0 → "0"."""
+    if value == 0:
+        return "0"
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    number = mantissa.removesuffix(".0")
+    return power if number == "1" else f"{number}·{power}"
+
+
+def find_line(dotted: str, package: Path = PACKAGE) -> tuple[Path, int] | None:
+    """File and line where a dotted name such as ``operators.roll`` is defined, found without importing.
+
+    The package's own name in front is optional. A name that is imported, not defined, is followed
+    through a package's ``__init__``; None if nothing defines it.
+    """
+    parts = dotted.split(".")
+    parts = parts[1:] if parts[0] == package.name else parts
+    for depth in range(len(parts), 0, -1):
+        module = package.joinpath(*parts[:depth])
+        files = [module.with_suffix(".py")] if depth < len(parts) or not module.is_dir() else []
+        files += sorted(module.glob("*.py")) if module.is_dir() else []
+        for file in (f for f in files if f.is_file()):
+            line = _line_in(file, parts[depth:])
+            if line:
+                return file, line
+    return None
+
+
+def _line_in(file: Path, names: Sequence[str]) -> int | None:
+    body: Sequence[ast.stmt] = ast.parse(file.read_text(encoding="utf8")).body
+    line = 1
+    for name in names:
+        for node in body:
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            if getattr(node, "name", None) == name or any(getattr(t, "id", None) == name for t in targets):
+                line, body = node.lineno, getattr(node, "body", [])
+                break
+        else:
+            return None
+    return line
+
+
+def _in_output(node: nodes.Node) -> bool:
+    """Whether a notebook's cell made this node, rather than its author."""
+    while node.parent is not None:
+        node = node.parent
+        if "cell_output" in getattr(node, "attributes", {}).get("classes", []):
+            return True
+    return False
+
+
+def check_equations(app: Sphinx, doctree: nodes.document) -> None:
+    """Warn of every displayed equation that has no label, or a label without a check or a reason."""
+    report = app.env.rollpe_report  # type: ignore[attr-defined]
+    shown = app.env.rollpe_shown.setdefault(app.env.docname, [])  # type: ignore[attr-defined]
+    for node in doctree.findall(nodes.math_block):
+        if _in_output(node):
+            continue
+        label = node.get("label")
+        if label in report:
+            shown.append(label)
+            if report[label].get("error") is not None and not report[label].get("passed"):
+                logger.warning("equation %s: its check failed", label, location=node, type="rollpe")
+        elif label and "amsmath" not in node["classes"]:
+            message = "equation %s is in no registry: give it a check, or a reason, in rollpe.equations"
+            logger.warning(message, label, location=node, type="rollpe")
+        else:
+            message = "displayed equation without a label: write $$ … $$ (eq-name)"
+            logger.warning(message, location=node, type="rollpe")
+    if shown:
+        app.env.note_dependency(str(_root(app) / app.config.rollpe_equations))
+
+
+def check_pages(app: Sphinx, env: BuildEnvironment) -> None:
+    """Warn of equations that the registry promises to a page of this book and that the page lacks."""
+    pages = {docname.rpartition("/")[2]: docname for docname in env.found_docs}
+    shown = {label for labels in env.rollpe_shown.values() for label in labels}  # type: ignore[attr-defined]
+    for label, result in env.rollpe_report.items():  # type: ignore[attr-defined]
+        page = pages.get(result["page"])
+        if page and label not in shown and not app.config.rollpe_single_page:
+            message = "equation %s belongs on this page, says the registry, and is not displayed"
+            logger.warning(message, label, location=page, type="rollpe")
+
+
+def _badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.paragraph:
+    line = nodes.paragraph(classes=["equation-check"])
+    if result.get("error") is None:
+        line["classes"].append("not-checked")
+        line += nodes.Text(f"Not checked: {result.get('reason') or 'no reason given'}")
+    else:
+        line["classes"].append("passed" if result["passed"] else "failed")
+        verdict = "Checked" if result["passed"] else "CHECK FAILED"
+        cases = f" over {result['cases']} cases" if result.get("cases") else ""
+        line += nodes.Text(
+            f"{verdict}: largest error {scientific(result['error'])} "
+            f"(tolerance {scientific(result['tolerance'])}){cases}"
+        )
+    implements = result.get("implements") or []
+    for dotted in [implements] if isinstance(implements, str) else implements:
+        line += [nodes.Text(" · "), _code_link(app, docname, dotted)]
+    if result.get("source"):
+        line += nodes.Text(f" · {result['source']}")
+    return line
+
+
+def _code_link(app: Sphinx, docname: str, dotted: str) -> nodes.Node:
+    name = dotted.removeprefix("rollpe.")
+    code = nodes.literal(name, name)
+    place = find_line(dotted)
+    if place is None:
+        logger.warning("%s is defined nowhere in src/rollpe", dotted, location=docname, type="rollpe")
+    if place is None or not _is_site(app):
+        return code
+    file, line = place
+    app.env.rollpe_sources.add(file)  # type: ignore[attr-defined]
+    uri = f"{app.builder.get_relative_uri(docname, _source_page(file))}#L-{line}"
+    return nodes.reference("", "", code, internal=True, refuri=uri, reftitle=f"Source of {dotted}")
+
+
+def _source_page(file: Path) -> str:
+    return "source/" + ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+# --------------------------------------------------------------------------------------------- numbers
+
+
+def _percent(values: list[float]) -> str:
+    mean = 100 * float(np.mean(values))
+    if len(values) == 1:
+        return f"{mean:.1f} %"
+    return f"{mean:.1f} ± {100 * float(np.std(values, ddof=1)):.1f} %"
+
+
+def _plain(digits: int, unit: str = "") -> Callable[[list[float]], str]:
+    def text(values: list[float]) -> str:
+        mean = f"{float(np.mean(values)):,.{digits}f}"
+        spread = f" ± {float(np.std(values, ddof=1)):,.{digits}f}" if len(values) > 1 else ""
+        return f"{mean}{spread}{unit}"
+
+    return text
+
+
+METRICS: dict[str, tuple[Callable[[Record], float], Callable[[list[float]], str]]] = {
+    "accuracy": (lambda r: r.test.accuracy, _percent),
+    "loss": (lambda r: r.test.loss, _plain(3)),
+    "throughput": (lambda r: r.throughput, _plain(0, " images/s")),
+    "seconds": (lambda r: r.provenance.wall_seconds, _plain(0, " s")),
+    "parameters": (lambda r: float(r.parameters), lambda values: f"{values[0]:,.0f}"),
+    "seeds": (lambda r: 1.0, lambda values: str(len(values))),
+}
+
+
+def find_records(root: Path, cell: str) -> dict[Path, Record]:
+    """The records of a cell ``recipe/encoding slug`` by path, in the order of their seeds."""
+    found: dict[str, Path] = {}
+    for folder in reversed(RECORDS):
+        found |= {path.name: path for path in (root / folder / cell).glob("seed-*.json")}
+    records = [(path, read_record(path)) for path in found.values()]
+    return dict(sorted(records, key=lambda pair: pair[1].seed))
+
+
+def recorded_number(records: Sequence[Record], metric: str) -> str:
+    """"93.1 ± 0.4 %": mean ± SD over the seeds of one cell, or "not measured".
+
+    metric: a key of METRICS, or ``accuracy@24`` for images scored at 24 pixels.
+    """
+    name, _, size = metric.partition("@")
+    if name not in METRICS or (size and name != "accuracy"):
+        allowed = ", ".join(METRICS)
+        raise InputError(f"{metric!r} is not recorded: use one of {allowed} or accuracy@24.")
+    measure, text = METRICS[name]
+    if size:
+        values = [r.resolutions[size] for r in records if size in r.resolutions]
+    else:
+        values = [measure(r) for r in records]
+    return text(values) if values else "not measured"
+
+
+def _provenance(records: Sequence[Record]) -> str:
+    """One sentence for the tooltip: how many runs, which seeds, which source, where and when."""
+    seeds = ", ".join(str(r.seed) for r in records)
+    commits = sorted({r.provenance.commit[:10] + ("+" if r.provenance.dirty else "") for r in records})
+    devices = sorted({r.environment.device_name for r in records})
+    latest = max(r.provenance.finished for r in records)[:10]
+    many = f"mean ± SD of {len(records)} runs, seeds" if len(records) > 1 else "one run, seed"
+    return f"{many} {seeds}; commit {', '.join(commits)}; {', '.join(devices)}; {latest}"
+
+
+class NumberRole(SphinxRole):
+    """``{num}`recipe/encoding metric` ``: a recorded number with its provenance."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        cell, _, metric = self.text.strip().rpartition(" ")
+        try:
+            if cell.count("/") != 1:
+                raise InputError(f"{self.text!r}: write recipe/encoding and a metric, as in quick/roll accuracy.")
+            found = find_records(_root(self.env.app), cell.strip())
+            text = recorded_number(list(found.values()), metric)
+        except InputError as error:
+            logger.warning("num: %s", error, location=self.get_location(), type="rollpe")
+            return [nodes.literal(self.text, self.text)], []
+        records = list(found.values())
+        for record in records[1:]:
+            for reason in comparable(records[0], record):
+                message = "num: the runs of %s are no sample of one thing: %s"
+                logger.warning(message, cell, reason, location=self.get_location(), type="rollpe")
+        for path in found:
+            self.env.note_dependency(str(path))
+        node = nodes.inline(self.rawtext, text, classes=["recorded-number"])
+        if text == "not measured":
+            node["classes"].append("not-measured")
+        else:
+            node["rollpe_cell"], node["rollpe_provenance"] = cell, _provenance(records)
+        return [node], []
+
+
+def _link_number(app: Sphinx, docname: str, node: nodes.inline) -> None:
+    cell = node["rollpe_cell"]
+    app.env.rollpe_cells.add(cell)  # type: ignore[attr-defined]
+    uri = f"{app.builder.get_relative_uri(docname, NUMBERS_PAGE)}#{nodes.make_id(cell)}"
+    title = f"{cell}: {node['rollpe_provenance']}"
+    link = nodes.reference(
+        "", "", nodes.Text(node.astext()), internal=True, refuri=uri, reftitle=title, classes=node["classes"]
+    )
+    node.replace_self(link)
+
+
+# -------------------------------------------------------------------------------------------- notebooks
+
+
+def read_stamp(path: str | Path) -> dict[str, Any]:
+    """The stamp that ``rollpe notebook`` left in an executed notebook; {} for anything else."""
+    path = Path(path)
+    if path.suffix != ".ipynb" or not path.is_file():
+        return {}
+    return json.loads(path.read_text(encoding="utf8")).get("metadata", {}).get("rollpe", {})
+
+
+def command(stamp: dict[str, Any]) -> str:
+    """The command that repeats the run of a stamp, every parameter with its value."""
+    words = ["rollpe", "notebook", stamp["notebook"]]
+    for name, value in stamp.get("parameters", {}).items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["-p", name, text]
+    return shlex.join(words)
+
+
+def _figure_line(stamp: dict[str, Any]) -> nodes.legend:
+    line = nodes.paragraph(classes=["figure-command"])
+    text = command(stamp)
+    line += [nodes.Text("Make it again: "), nodes.literal(text, text)]
+    return nodes.legend("", line)
+
+
+def _page_line(stamp: dict[str, Any]) -> nodes.paragraph:
+    line = nodes.paragraph(classes=["page-stamp"])
+    text = command(stamp)
+    versions = ", ".join(f"{name} {version}" for name, version in stamp["versions"].items())
+    line += [
+        nodes.Text(f"Run {stamp['date'][:10]} in {stamp['seconds']:.0f} s on {stamp['device']}; {versions}. Again: "),
+        nodes.literal(text, text),
+    ]
+    return line
+
+
+def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Add the badges, the links of recorded numbers, the commands under figures and the page's stamp."""
+    report = app.env.rollpe_report  # type: ignore[attr-defined]
+    for node in list(doctree.findall(nodes.math_block)):
+        if node.get("label") in report and not _in_output(node):
+            node.parent.insert(node.parent.index(node) + 1, _badge(app, docname, report[node["label"]]))
+    if _is_site(app):
+        for inline in list(doctree.findall(nodes.inline)):
+            if "rollpe_cell" in inline:
+                _link_number(app, docname, inline)
+    stamp = read_stamp(app.env.doc2path(docname))
+    if stamp:
+        for figure in list(doctree.findall(nodes.figure)):
+            if _in_output(figure):
+                figure += _figure_line(stamp)
+        section = next(doctree.findall(nodes.section), doctree)
+        section += _page_line(stamp)
+
+
+# ------------------------------------------------------------------------------------------- directives
+
+
+class _MarkdownTable(SphinxDirective):
+    """A table that a function of the library writes as Markdown."""
+
+    has_content = False
+
+    def run(self) -> list[nodes.Node]:
+        try:
+            text = self.table()
+        except InputError as error:
+            logger.warning("%s: %s", self.name, error, location=self.get_location(), type="rollpe")
+            return []
+        holder = nodes.container(classes=[f"{self.name}-table"])
+        self.state.nested_parse(text.splitlines(), self.content_offset, holder)
+        return [holder]
+
+    def records(self) -> list[Record]:
+        root = _root(self.env.app)
+        found = {r.cell.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
+        return list(found.values())
+
+    def table(self) -> str:
+        raise InputError("this directive shows nothing by itself: use results or claims.")
+
+
+class ResultsDirective(_MarkdownTable):
+    """``{results} recipe``: the results table of one recipe, the paper's printed values beside ours."""
+
+    required_arguments = 1
+
+    def table(self) -> str:
+        from rollpe.statistics import results_table
+
+        return results_table(self.records(), self.arguments[0]).to_markdown()
+
+
+# ---------------------------------------------------------------------------------------- generated pages
+
+
+def collect_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The page of each source file that a badge links to, and the page of recorded numbers."""
+    if not _is_site(app):
+        return
+    for file in sorted(app.env.rollpe_sources):  # type: ignore[attr-defined]
+        name = file.relative_to(PACKAGE.parent).as_posix()
+        code = app.builder.highlighter.highlight_block(  # type: ignore[attr-defined]
+            file.read_text(encoding="utf8"), "python", linenos="inline", lineanchors="L", anchorlinenos=True
+        )
+        body = f"<h1>src/{escape(name)}</h1>\n<p>The file as it was when this book was built.</p>\n{code}"
+        yield _source_page(file), {"title": f"src/{name}", "body": body}, "page.html"
+    cells = sorted(app.env.rollpe_cells)  # type: ignore[attr-defined]
+    if cells:
+        body = "<h1>Where the numbers come from</h1>\n" + "\n".join(_cell_html(_root(app), c) for c in cells)
+        yield NUMBERS_PAGE, {"title": "Where the numbers come from", "body": body}, "page.html"
+
+
+def _cell_html(root: Path, cell: str) -> str:
+    rows = []
+    for path, r in find_records(root, cell).items():
+        values = (
+            r.seed,
+            f"{100 * r.test.accuracy:.2f} %",
+            r.provenance.commit[:10] + (" with changes" if r.provenance.dirty else ""),
+            r.environment.device_name,
+            r.provenance.finished[:16],
+            r.provenance.command,
+            path.relative_to(root).as_posix(),
+        )
+        rows.append("<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in values) + "</tr>")
+    names = ("seed", "test accuracy", "commit", "device", "finished (UTC)", "command", "record")
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    return (
+        f'<section id="{nodes.make_id(cell)}"><h2>{escape(cell)}</h2><div class="pst-scrollable-table-container">'
+        f'<table class="table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div></section>'
+    )
+
+
+def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
+    """One file, MathJax 3 with SVG output, so that a page shows its mathematics without a network."""
+    if exception is None and app.builder.format == "html":
+        package = importlib.util.find_spec("sphinx-mathjax-offline")
+        if package is None or not package.submodule_search_locations:
+            logger.warning("sphinx-mathjax-offline is not installed: equations stay as TeX", type="rollpe")
+            return
+        source = Path(next(iter(package.submodule_search_locations)), "static/mathjax/tex-svg-full.js")
+        target = Path(app.outdir, "_static/mathjax", source.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+
+
+# ----------------------------------------------------------------------------------------------- Sphinx
+
+
+def begin(app: Sphinx) -> None:
+    """Read the report of the checks; a book without one is a warning."""
+    path = _root(app) / app.config.rollpe_equations
+    env: Any = app.env
+    env.rollpe_report = load_report(path)
+    env.rollpe_sources, env.rollpe_cells = set(), set()
+    if not hasattr(env, "rollpe_shown"):
+        env.rollpe_shown = {}
+    if not path.is_file():
+        message = "%s is missing: run rollpe equations --json %s"
+        logger.warning(message, path, app.config.rollpe_equations, type="rollpe")
+
+
+def purge(app: Sphinx, env: Any, docname: str) -> None:
+    env.rollpe_shown.pop(docname, None)
+
+
+def merge(app: Sphinx, env: Any, docnames: Sequence[str], other: Any) -> None:
+    env.rollpe_shown |= {name: other.rollpe_shown.get(name, []) for name in docnames}
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_config_value("rollpe_root", "", "env", str)
+    app.add_config_value("rollpe_equations", "_build/equations.json", "env", str)
+    app.add_config_value("rollpe_single_page", False, "env", bool)
+    app.add_role("num", NumberRole())
+    app.add_directive("results", ResultsDirective)
+    app.connect("builder-inited", begin)
+    app.connect("env-purge-doc", purge)
+    app.connect("env-merge-info", merge)
+    app.connect("doctree-read", check_equations)
+    app.connect("env-check-consistency", check_pages)
+    app.connect("doctree-resolved", finish_page)
+    app.connect("html-collect-pages", collect_pages)
+    app.connect("build-finished", copy_mathjax)
+    # Pages are written in one process: the lists of what they link to are kept in memory.
+    return {"version": "0.1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": False}
