@@ -300,19 +300,19 @@ def continuous_roll(
     with torch.autocast(x.device.type, enabled=False):
         z = x.to(dtype).unflatten(-1, (rings, n)) @ Q  # [..., rings, n]
         pairs, rest = z[..., : 2 * len(frequencies)], z[..., 2 * len(frequencies) :]
-        moved = _rotate(pairs, p[..., None, None] * frequencies)
+        moved = rotate_pairs(pairs, p[..., None, None] * frequencies)
         shape = moved.shape[:-1]
         constant, nyquist_channel = rest[..., :1], rest[..., 1:]  # the second is empty for odd n
         if n % 2 == 0 and nyquist == "cosine":
             nyquist_channel = nyquist_channel * torch.cos(math.pi * p)[..., None, None]
         elif n % 2 == 0 and nyquist == "paired":
-            nyquist_channel = _rotate(nyquist_channel.mT, math.pi * p[..., None, None]).mT
+            nyquist_channel = rotate_pairs(nyquist_channel.mT, math.pi * p[..., None, None]).mT
         parts = (moved, constant.expand(*shape, 1), nyquist_channel.expand(*shape, rest.shape[-1] - 1))
         rolled = (torch.cat(parts, dim=-1).to(dtype) @ Q.T).flatten(-2)
     return rolled.to(x.dtype)
 
 
-def _rotate(x: Tensor, angle: Tensor) -> Tensor:
+def rotate_pairs(x: Tensor, angle: Tensor) -> Tensor:
     """Rotate the pairs (x_0, x_1), (x_2, x_3), … of x [..., 2m] by the angles [..., m]."""
     even, odd = x[..., 0::2], x[..., 1::2]
     cos, sin = angle.cos(), angle.sin()

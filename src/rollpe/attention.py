@@ -1,0 +1,265 @@
+"""The textbook formulas that the paper builds on: attention and the codes and scores of position.
+
+What belongs here: one short, obvious function to a formula (softmax attention, integer, one-hot, binary
+and sinusoidal codes, Shaw's and T5's relative scores, rotary pairs in both layouts, linear attention,
+decoding with a cache), for reading and for checking. What does not: anything fast, with heads or with
+parameters (`rollpe.encodings`), and the roll itself (`rollpe.operators`).
+
+Shapes: q, k [..., N, d], v [..., N, m], tokens X [..., N, D]; positions are tensors [N] or numbers.
+Row i of a score matrix belongs to the query, column j to the key, and Δ = j − i. Codes and frequencies
+come in float64; everything else keeps the dtype of its input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rollpe.errors import InputError
+from rollpe.operators import rotate_pairs
+
+LAYOUTS = ("interleaved", "half")
+
+
+def _even(d: int) -> int:
+    if d < 2 or d % 2:
+        raise InputError(f"d={d} has no pairs: use an even number of channels, 2 or more.")
+    return d
+
+
+# Attention.
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """e^{A_ij} / Σ_j e^{A_ij}: each row of A [..., N, N] becomes weights that add up to one."""
+    weights = torch.exp(scores - scores.amax(dim=-1, keepdim=True))  # the shift cancels; it avoids overflow
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """softmax(QKᵀ/√d) V (paper Eq. 1), [..., N, m]."""
+    return softmax(q @ k.mT / math.sqrt(q.shape[-1])) @ v
+
+
+def self_attention(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensor:
+    """Attention of tokens among themselves: Q = XW_Q, K = XW_K, V = XW_V."""
+    return attention(X @ W_Q, X @ W_K, X @ W_V)
+
+
+def permutation_matrix(order: Tensor) -> Tensor:
+    """P with (PX)_i = X_{order_i}: float64 [N, N] for a permutation [N] of 0 … N−1."""
+    return torch.eye(len(order), dtype=torch.float64)[order]
+
+
+# Codes of an absolute position.
+
+
+def one_hot_code(positions: Tensor, length: int) -> Tensor:
+    """1_p: a one at p, zeros elsewhere; float64 [N, length] for whole positions [N] below length."""
+    return (positions[:, None] == torch.arange(length)).to(torch.float64)
+
+
+def binary_code(positions: Tensor, bits: int) -> Tensor:
+    """⌊p/2^i⌋ mod 2, lowest bit first; float64 [N, bits] for whole positions [N]."""
+    return (positions[:, None] // 2 ** torch.arange(bits) % 2).to(torch.float64)
+
+
+def bit_flips(p: Tensor) -> Tensor:
+    """How many bits change from p to p+1: one more than the number of ones that p ends in; int64, as p."""
+    carry = p ^ (p + 1)  # the trailing ones of p and the zero before them, all set
+    return torch.log2((carry + 1).to(torch.float64)).long()
+
+
+def rope_frequencies(d: int, base: float = 10000.0) -> Tensor:
+    """ω_i = base^{−2i/d}, i = 0 … d/2−1, float64 [d/2]: ω_0 = 1 is the fastest."""
+    return base ** (-torch.arange(0, _even(d), 2, dtype=torch.float64) / d)
+
+
+def longest_wavelength(d: int, base: float = 10000.0) -> float:
+    """2π·base^{(d−2)/d}: the period of the slowest pair, in positions."""
+    return 2 * math.pi * base ** ((_even(d) - 2) / d)
+
+
+def sinusoids(positions: Tensor, d: int, base: float = 10000.0) -> Tensor:
+    """PE_{p,2i} = sin(ω_i p), PE_{p,2i+1} = cos(ω_i p): float64 [N, d] for positions [N]."""
+    angle = positions.to(torch.float64)[:, None] * rope_frequencies(d, base)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
+
+
+def sinusoid_shift(delta: float, d: int, base: float = 10000.0) -> Tensor:
+    """R(Δ) with PE(p+Δ) = R(Δ) PE(p), float64 [d, d]: blocks [[cos ωΔ, sin ωΔ], [−sin ωΔ, cos ωΔ]]."""
+    return rotation_matrix(-delta * rope_frequencies(d, base))
+
+
+def similarity_kernel(delta: Tensor, frequencies: Tensor) -> Tensor:
+    """(1/m) Σ_i cos(ω_i Δ) for m frequencies: 1 at Δ = 0. float64, as delta.
+
+    ⟨PE(p), PE(q)⟩ / (d/2) at Δ = p − q, and the score of two equal flat vectors under RoPE.
+    """
+    return torch.cos(delta.to(torch.float64)[..., None] * frequencies).mean(dim=-1)
+
+
+def four_terms(X: Tensor, code: Tensor, W_Q: Tensor, W_K: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What adding a code to the tokens does to the score ⟨W_Q(x_p + c_p), W_K(x_q + c_q)⟩.
+
+    X, code [N, D]. Returns content·content, content·position, position·content, position·position, each
+    [N, N]; their sum is the score (before 1/√d).
+    """
+    q, q_code, k, k_code = X @ W_Q, code @ W_Q, X @ W_K, code @ W_K
+    return q @ k.mT, q @ k_code.mT, q_code @ k.mT, q_code @ k_code.mT
+
+
+# Scores that see the offset.
+
+
+def relative_lookup(table: Tensor, n: int) -> Tensor:
+    """R_{clip(j−i, −K, K)} for a table of the offsets −K … K: [2K+1, …] becomes [n, n, …]."""
+    K = (len(table) - 1) // 2
+    i = torch.arange(n)
+    return table[(i - i[:, None]).clamp(-K, K) + K]
+
+
+def shaw_scores(q: Tensor, k: Tensor, key_table: Tensor) -> Tensor:
+    """e_ij = (q_i·k_j + q_i·R^K_{clip(j−i)})/√d, [..., N, N], for a table [2K+1, d] of offsets −K … K."""
+    relative = torch.einsum("...id,ijd->...ij", q, relative_lookup(key_table, q.shape[-2]))
+    return (q @ k.mT + relative) / math.sqrt(q.shape[-1])
+
+
+def shaw_attention(q: Tensor, k: Tensor, v: Tensor, key_table: Tensor, value_table: Tensor) -> Tensor:
+    """y_i = Σ_j α_ij (v_j + R^V_{clip(j−i)}) with α = softmax(e) of `shaw_scores`, [..., N, m]."""
+    alpha = softmax(shaw_scores(q, k, key_table))
+    return alpha @ v + torch.einsum("...ij,ijm->...im", alpha, relative_lookup(value_table, v.shape[-2]))
+
+
+def t5_bucket(delta: Tensor, buckets: int = 32, max_distance: int = 128) -> Tensor:
+    """The bucket of an offset Δ = j − i: exact when near, logarithmic when far; int64, as delta.
+
+    Keys to the right (Δ > 0) use the upper half of the buckets. In each half of h = buckets/2, distances
+    below e = h/2 have their own bucket, and e + ⌊(h−e) ln(|Δ|/e)/ln(max_distance/e)⌋, at most h−1, holds
+    the rest. Source: Raffel et al. 2020.
+    """
+    half = buckets // 2
+    exact = half // 2
+    distance = delta.abs()
+    ratio = torch.log2(distance.clamp(min=1).to(torch.float64) / exact)
+    far = exact + (ratio * (half - exact) / math.log2(max_distance / exact)).floor().long()
+    return half * (delta > 0) + torch.where(distance < exact, distance, far.clamp(max=half - 1))
+
+
+def t5_scores(q: Tensor, k: Tensor, bias: Tensor, max_distance: int = 128) -> Tensor:
+    """e_ij = q_i·k_j/√d + b_{bucket(j−i)} for one learned number per bucket, [buckets]; [..., N, N]."""
+    i = torch.arange(q.shape[-2])
+    bucket = t5_bucket(i - i[:, None], len(bias), max_distance)
+    return q @ k.mT / math.sqrt(q.shape[-1]) + bias[bucket]
+
+
+# Rotation.
+
+
+def rotation_matrix(angles: Tensor) -> Tensor:
+    """Block-diagonal [[cos φ_i, −sin φ_i], [sin φ_i, cos φ_i]], [2m, 2m] for angles [m]."""
+    cos, sin = angles.cos(), angles.sin()
+    blocks = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)  # [m, 2, 2]
+    return torch.block_diag(*blocks)
+
+
+def layout_order(d: int) -> Tensor:
+    """[evens, odds]: x[..., layout_order(d)] turns interleaved pairs into split halves; int64 [d]."""
+    return torch.arange(_even(d)).unflatten(0, (-1, 2)).T.flatten()
+
+
+def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "interleaved") -> Tensor:
+    """Rotate pair i of the token at position p by p·θ_i: x [..., N, 2m], positions [N], frequencies [m].
+
+    Pairs are (x_0, x_1), (x_2, x_3), … ("interleaved") or (x_0, x_m), (x_1, x_{m+1}), … ("half").
+    """
+    if layout not in LAYOUTS:
+        raise InputError(f"layout={layout!r} is unknown: choose one of {', '.join(LAYOUTS)}.")
+    angle = positions.to(frequencies.dtype)[:, None] * frequencies
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    if layout == "interleaved":
+        return rotate_pairs(x, angle.to(x.dtype))
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+
+
+def rope_score(q: Tensor, k: Tensor, delta: float, frequencies: Tensor) -> Tensor:
+    """(R_m q)·(R_n k) from the offset Δ = n − m alone: Σ_i a_i cos(θ_iΔ) − b_i sin(θ_iΔ), [...].
+
+    q, k [..., 2m] in interleaved pairs, a_i = q_{2i}k_{2i} + q_{2i+1}k_{2i+1} and
+    b_i = q_{2i}k_{2i+1} − q_{2i+1}k_{2i}: the real part of Σ_i q̄_i k_i e^{iθ_iΔ} with both its terms.
+    """
+    q_even, q_odd, k_even, k_odd = q[..., 0::2], q[..., 1::2], k[..., 0::2], k[..., 1::2]
+    a, b = q_even * k_even + q_odd * k_odd, q_even * k_odd - q_odd * k_even
+    return (a * torch.cos(frequencies * delta) - b * torch.sin(frequencies * delta)).sum(dim=-1)
+
+
+def decay_bound(delta: Tensor, frequencies: Tensor) -> Tensor:
+    """RoFormer's bound on |Σ_i h_i e^{iθ_iΔ}| over max_i|h_{i+1} − h_i| (h_m = 0): Σ_j |Σ_{i≤j} e^{iθ_iΔ}|.
+
+    float64, as delta. It is an upper bound from summation by parts, and it is not monotone.
+    """
+    phase = torch.exp(1j * delta.to(torch.float64)[..., None] * frequencies)
+    return phase.cumsum(dim=-1).abs().sum(dim=-1)
+
+
+def mixed_angles(positions: Tensor, frequencies: Tensor) -> Tensor:
+    """φ_i(p) = Σ_a ω_{ia} p_a: [N, m] for positions [N, axes] and frequencies [m, axes]."""
+    return positions @ frequencies.mT
+
+
+def lie_rotation(positions: Tensor, generators: Tensor) -> Tensor:
+    """R(p) = exp(Σ_a p_a A_a), [N, d, d], for positions [N, axes] and skew-symmetric A [axes, d, d].
+
+    R(p)ᵀR(p′) = R(p′ − p) for all p, p′ only where the A_a commute.
+    """
+    return torch.matrix_exp(torch.einsum("na,aij->nij", positions, generators))
+
+
+# Linear attention and decoding.
+
+
+def elu_feature(x: Tensor) -> Tensor:
+    """φ(x) = elu(x) + 1 > 0, elementwise: the feature map of Katharopoulos et al. 2020."""
+    return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
+
+
+def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Callable = elu_feature) -> Tensor:
+    """φ(Q)(φ(K)ᵀV) divided by φ(Q)(φ(K)ᵀ1): [..., N, m] in time linear in N."""
+    q, k = feature(q), feature(k)
+    return q @ (k.mT @ v) / (q @ k.sum(dim=-2)[..., None])
+
+
+def rotary_linear_attention(
+    q: Tensor, k: Tensor, v: Tensor, positions: Tensor, frequencies: Tensor, feature: Callable = elu_feature
+) -> Tensor:
+    """Σ_j (R_i φ(q_i))·(R_j φ(k_j)) v_j divided by Σ_j φ(q_i)·φ(k_j): relative, and linear in N.
+
+    The rotation comes after φ; the denominator is not rotated and stays positive. Source: RoFormer.
+    """
+    q, k = feature(q), feature(k)
+    q_moved, k_moved = rope(q, positions, frequencies), rope(k, positions, frequencies)
+    return q_moved @ (k_moved.mT @ v) / (q @ k.sum(dim=-2)[..., None])
+
+
+def decode(q: Tensor, k: Tensor, v: Tensor, key_table: Tensor | None = None) -> Tensor:
+    """Causal attention one token at a time, with a cache of keys and values that are never touched again.
+
+    q, k [N, d], v [N, m]. With a table [2K+1, d] each step adds Shaw's q_t·R_{clip(j−t)} to its scores.
+    """
+    rows = []
+    for t in range(len(q)):
+        k_cache, v_cache = k[: t + 1], v[: t + 1]
+        scores = k_cache @ q[t]
+        if key_table is not None:
+            scores = scores + relative_lookup(key_table, t + 1)[t] @ q[t]
+        rows.append(softmax(scores / math.sqrt(q.shape[-1])) @ v_cache)
+    return torch.stack(rows)
+
+
+def multiplexed_parameters(dim: int, depth: int, waves: int) -> int:
+    """What W waves add to a transformer of L blocks: 2L(W−1)(D² + D), the W_Q^{(w)}, W_K^{(w)} and biases."""
+    return 2 * depth * (waves - 1) * (dim * dim + dim)
