@@ -1,0 +1,427 @@
+"""What a run leaves behind, and how it is read back.
+
+In here: the shape of a record, where it lies, atomic writing, checked reading, the facts about
+machine and source that belong in it, and when two records may be compared. Not in here: training,
+statistics over records. A record is plain JSON; arrays too large for it lie beside it in one .npz.
+Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import io
+import json
+import math
+import os
+import platform
+import subprocess
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rollpe.errors import InputError
+
+SCHEMA_VERSION = 1
+PACKAGE = Path(__file__).parent
+
+NOT_COMPARED = frozenset({"name", "compile", "resolutions"})
+"""Keys of a configuration that leave the test result of a run unchanged in distribution."""
+
+
+RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
+"""Names a recipe and a folder: no slash, no space, no leading dot."""
+
+
+class _Plain(BaseModel):
+    """Frozen, no unknown fields, no NaN: a record that says nonsense cannot be built."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Cell(_Plain):
+    """The identity of a run: which recipe, which encoding with which options, which seed."""
+
+    recipe: RecipeName
+    encoding: str = Field(min_length=1)
+    encoding_options: dict[str, Any] = {}
+    seed: int = Field(ge=0)
+
+    @property
+    def slug(self) -> str:
+        """The encoding with its options, as it is written in paths and tables."""
+        return slug(self.encoding, self.encoding_options)
+
+    @property
+    def path(self) -> Path:
+        """<recipe>/<encoding slug>/seed-<n>, without a suffix."""
+        return Path(self.recipe, self.slug, f"seed-{self.seed}")
+
+
+class EpochMetrics(_Plain):
+    """One pass over the training images. Losses in nats; the held-out ones are None without any."""
+
+    epoch: int = Field(ge=1)
+    steps: int = Field(ge=1)  # optimizer steps so far
+    learning_rate: float = Field(ge=0)  # of the last step
+    train_loss: float
+    held_out_loss: float | None
+    held_out_accuracy: float | None = Field(ge=0, le=1)
+    images_per_second: float = Field(gt=0)  # of the training steps alone
+    seconds: float = Field(ge=0)  # training steps and held-out evaluation
+
+
+class FinalMetrics(_Plain):
+    """The one scoring of the test set. `correct` is base64 of one bit per image, in file order."""
+
+    loss: float
+    accuracy: float = Field(ge=0, le=1)
+    images: int = Field(ge=1)
+    correct: str
+
+    @model_validator(mode="after")
+    def _bits_agree(self) -> FinalMetrics:
+        bits = unpack_bits(self.correct, self.images)
+        if not math.isclose(bits.mean(), self.accuracy, abs_tol=1e-9):
+            raise ValueError(f"accuracy={self.accuracy}, but {bits.sum()} bits of {bits.size} set")
+        return self
+
+
+class Environment(_Plain):
+    """The machine and the versions that a run used; nothing that names a person or a host."""
+
+    python: str
+    platform: str
+    torch: str
+    timm: str
+    numpy: str
+    device: str  # "cpu", "cuda" or "mps"
+    device_name: str
+    driver: str | None
+    threads: int = Field(ge=1)
+
+
+class Provenance(_Plain):
+    """Which source produced a run, by which command, and when. Times are UTC, ISO 8601."""
+
+    commit: str
+    dirty: bool | None  # None: not known, because there is no repository
+    source_hash: str
+    command: str
+    started: str
+    finished: str
+    wall_seconds: float = Field(ge=0)
+
+
+class Record(_Plain):
+    """Everything one run left behind. Accuracies are fractions in [0, 1].
+
+    config: the full resolved recipe, so that it alone repeats the run.
+    protocol: version of the training procedure; see rollpe.training.PROTOCOL.
+    parameters: trained numbers in the model.
+    resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid.
+    throughput: training images per second over the whole run, evaluation left out.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    protocol: int = Field(ge=1)
+    recipe: RecipeName
+    encoding: str = Field(min_length=1)
+    encoding_options: dict[str, Any]
+    seed: int = Field(ge=0)
+    config: dict[str, Any]
+    parameters: int = Field(ge=1)
+    history: list[EpochMetrics]
+    test: FinalMetrics
+    resolutions: dict[str, float] = {}
+    throughput: float = Field(gt=0)
+    environment: Environment
+    provenance: Provenance
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(
+            recipe=self.recipe,
+            encoding=self.encoding,
+            encoding_options=self.encoding_options,
+            seed=self.seed,
+        )
+
+    def correct_bits(self) -> np.ndarray:
+        """bool [images]: which test images the model got right, in file order."""
+        return unpack_bits(self.test.correct, self.test.images)
+
+
+# Bits
+
+
+def pack_bits(correct: np.ndarray) -> str:
+    """bool [N] → base64 text, eight images to a byte, first image in the highest bit."""
+    return base64.b64encode(np.packbits(np.asarray(correct, dtype=bool)).tobytes()).decode()
+
+
+def unpack_bits(text: str, images: int) -> np.ndarray:
+    """The inverse of pack_bits. Raises ValueError when the text does not hold `images` bits."""
+    try:
+        packed = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
+    except binascii.Error as error:
+        raise ValueError(f"correct is not base64 ({error})") from None
+    if packed.size != -(-images // 8):
+        raise ValueError(f"correct holds {packed.size} bytes, {images} images need {-(-images // 8)}")
+    return np.unpackbits(packed, count=images).astype(bool)
+
+
+# Names and places
+
+
+def slug(name: str, options: dict[str, Any]) -> str:
+    """`name@key=value,key=value` with sorted keys; just `name` without options.
+
+    Everything but letters, digits and _.-~+ is percent-encoded, so a slug is one folder name and
+    different options never share one.
+    """
+    text = quote(name, safe="+")
+    if options:
+        pairs = (
+            f"{quote(key, safe='')}={quote(_value(value), safe='+')}"
+            for key, value in sorted(options.items())
+        )
+        text += "@" + ",".join(pairs)
+    return text
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
+    """`<root>/<recipe>/<encoding slug>/seed-<n>.json`."""
+    cell = record_or_cell.cell if isinstance(record_or_cell, Record) else record_or_cell
+    return Path(root) / cell.path.with_suffix(".json")
+
+
+# Writing
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write a file so that whoever reads `path`, at whatever moment, finds the old or the new one.
+
+    A temporary file in the same folder is written, forced to disk and renamed over `path`.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if os.name == "posix":  # the rename itself must survive a power cut, too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def write_record(root: str | Path, record: Record) -> Path:
+    """Write a record under `root`, atomically, and return its path. An older one is replaced."""
+    path = record_path(root, record)
+    write_atomically(path, record.model_dump_json(indent=1).encode() + b"\n")
+    return path
+
+
+def write_arrays(path: str | Path, **arrays: np.ndarray) -> Path:
+    """Write arrays into the .npz beside the record at `path`, atomically."""
+    if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
+        raise TypeError("only plain numbers, bits and text can be written: an array holds objects")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    beside = Path(path).with_suffix(".npz")
+    write_atomically(beside, buffer.getvalue())
+    return beside
+
+
+# Reading
+
+
+def read_record(path: str | Path) -> Record:
+    """Read and check one record. Raises InputError, one line naming the file, if it is unusable."""
+    path = Path(path)
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{path}: no record to read ({error.strerror}). Train it, or give another path."
+        ) from None
+    except ValueError as error:
+        raise InputError(f"{path}: damaged, not JSON ({error}). Restore it or train anew.") from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema_version={version!r}, readable is {SCHEMA_VERSION}. "
+            "Read it with the rollpe that wrote it, or train anew."
+        )
+    try:
+        return Record.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "record"
+        raise InputError(f"{path}: damaged, {place}: {first['msg']}. Restore it or train anew.") from None
+
+
+def read_records(root: str | Path, recipe: str | None = None, encoding: str | None = None) -> list[Record]:
+    """Every record under `root`, sorted by recipe, encoding and seed; [] if the folder is absent.
+
+    encoding is a slug: "roll" means roll with its default options alone, never mixed with others.
+    Raises InputError naming the first unreadable file, or a file that lies at another run's place.
+    """
+    root = Path(root)
+    records = []
+    for path in root.glob("*/*/seed-*.json"):
+        record = read_record(path)
+        if path != record_path(root, record):
+            raise InputError(
+                f"{path}: holds the run of {record_path(root, record)}. Move it there or delete it."
+            )
+        if recipe in (None, record.recipe) and encoding in (None, record.cell.slug):
+            records.append(record)
+    return sorted(records, key=lambda record: (record.recipe, record.cell.slug, record.seed))
+
+
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays beside the record at `path`; {} if it has none."""
+    beside = Path(path).with_suffix(".npz")
+    if not beside.exists():
+        return {}
+    try:
+        with np.load(beside, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{beside}: damaged ({error}). Restore it or train anew.") from None
+
+
+# Comparing
+
+
+def comparable(a: Record, b: Record) -> list[str]:
+    """Why the test results of two runs must not be compared; [] if they may.
+
+    Encodings, their options and seeds may differ: they are what is compared. Everything else in
+    the configuration has to agree, except the keys NOT_COMPARED. Machine and commit may differ;
+    the version of the training procedure may not.
+    """
+    reasons = []
+    if a.protocol != b.protocol:
+        reasons.append(f"protocol: {a.protocol} and {b.protocol}")
+    left, right = flatten(a.config), flatten(b.config)
+    for key in sorted(left.keys() | right.keys()):
+        if key in NOT_COMPARED:
+            continue
+        if key not in left or key not in right:
+            reasons.append(f"{key}: only in {a.cell.path if key in left else b.cell.path}")
+        elif left[key] != right[key]:
+            reasons.append(f"{key}: {left[key]} and {right[key]}")
+    if a.test.images != b.test.images:
+        reasons.append(f"test images: {a.test.images} and {b.test.images}")
+    return reasons
+
+
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} → {"a.b": 1}: keys as `--set` spells them."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+# Machine and source
+
+
+def source_hash(only: Sequence[str] = ("",)) -> str:
+    """sha256 over names and contents of the package's .py and .yaml files, sorted by name.
+
+    only: beginnings of the relative names to include; the default includes everything.
+    """
+    digest = hashlib.sha256()
+    names = sorted(
+        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*") if path.suffix in (".py", ".yaml")
+    )
+    for name in names:
+        if name.startswith(tuple(only)):
+            content = (PACKAGE / name).read_bytes()
+            digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def environment(device: str) -> Environment:
+    """Versions and hardware of this process, for a run on `device` ("cpu", "cuda:0", "mps")."""
+    import timm
+    import torch
+
+    kind = torch.device(device).type
+    cuda = kind == "cuda"
+    return Environment(
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        torch=torch.__version__,
+        timm=timm.__version__,
+        numpy=np.__version__,
+        device=kind,
+        device_name=torch.cuda.get_device_name(device) if cuda else _processor(),
+        driver=_driver() if cuda else None,
+        threads=torch.get_num_threads(),
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine() or "unknown"
+
+
+def _driver() -> str | None:
+    listed = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return listed.split("\n")[0] if listed else None
+
+
+def provenance(command: str, started: str, finished: str, wall_seconds: float) -> Provenance:
+    """Commit and hash of the source, beside what the caller knows of the run."""
+    git = ("git", "-C", str(PACKAGE))
+    # A package installed inside somebody else's repository must not borrow its commit.
+    tracked = _output(*git, "ls-files", "--error-unmatch", "records.py")
+    commit = _output(*git, "rev-parse", "HEAD") if tracked else None
+    changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
+    return Provenance(
+        commit=commit or "unknown",
+        dirty=None if changes is None else bool(changes),
+        source_hash=source_hash(),
+        command=command,
+        started=started,
+        finished=finished,
+        wall_seconds=wall_seconds,
+    )
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints, stripped; None if it is absent, fails, or hangs."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,640 @@
+"""One run, in reading order: recipe, data, model, optimizers, loop, evaluation, record.
+
+`train` turns a recipe (a small YAML file), an encoding and a seed into a trained model and its
+record. Encodings are compared by giving each the same recipe and the same seeds: the order of the
+images, their augmentation and the dropout masks depend on the seed alone, never on the encoding.
+The training images live on the device as bytes. A part of them is held out and scored after every
+epoch; the test images are scored once, at the end. On the CPU the same seed gives the same record,
+bit for bit except times, also if the run was killed and resumed in between. What a recipe reaches,
+and how fast, is in its records (`rollpe table`), not here.
+
+Not in here: what an epoch's numbers mean together (statistics.py), how images are changed
+(augment.py), what the model is (vit.py), the shape of the record (records.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import pickle
+import shlex
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from timm.optim import Lamb
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from tqdm import tqdm
+
+from rollpe.augment import Augmentation, Augmenter
+from rollpe.datasets import ImageData, Split, load_dataset
+from rollpe.encodings import encoding_options as options_of
+from rollpe.errors import InputError
+from rollpe.recipes import Recipe, load_recipe, recipes
+from rollpe.records import (
+    Cell,
+    EpochMetrics,
+    FinalMetrics,
+    Record,
+    environment,
+    pack_bits,
+    provenance,
+    source_hash,
+    write_atomically,
+    write_record,
+)
+from rollpe.vit import VisionTransformer, create_vit
+
+__all__ = ["Recipe", "TrainingError", "load_model", "load_recipe", "recipes", "train"]
+
+PROTOCOL = 1
+"""Version of the training procedure. Raise it by one with every change that alters what a run with
+the same recipe can reach: records of different protocols are refused as not comparable."""
+
+ROOMS = ("operators.py", "encodings/", "vit.py", "datasets.py", "augment.py", "training.py")
+"""The source that a checkpoint depends on."""
+
+EVALUATION_BATCH = 500
+LOOK_EVERY = 25  # steps between two looks at the loss: each look waits for the device
+
+
+class TrainingError(RuntimeError):
+    """A run that cannot be finished: one line with where it broke off and what to try."""
+
+
+# The run
+
+
+def train(
+    recipe: Recipe,
+    encoding: str,
+    *,
+    seed: int = 0,
+    encoding_options: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    records: str | Path | None = None,
+    data_root: str | Path = "data",
+    resume: bool = False,
+    checkpoints: str | Path | None = "checkpoints",
+    progress: bool = True,
+) -> Record:
+    """Train one model and return its record.
+
+    recipe: what to train on what and how; see `load_recipe`.
+    encoding: one name of rollpe.encodings, or two joined by "+", with its encoding_options.
+    seed: of the initial weights, the order of the images, their augmentation, the dropout.
+    device: "auto" (cuda, then mps, then cpu) or a torch device.
+    records: folder to write the record into; None writes none.
+    resume: go on from the checkpoint of this very run, if there is one.
+    checkpoints: folder of checkpoints, one written after every epoch; None writes none. After
+        the last epoch only the weights remain in it; `load_model` reads them.
+    progress: show a progress bar, if stderr is a terminal.
+
+    Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
+    memory runs out. The global random state is left as it was.
+    """
+    clock = time.perf_counter()
+    place = choose_device(device)
+    if seed < 0:
+        raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
+    for folder in (records, checkpoints):
+        _ensure_writable(folder)
+
+    data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
+    recipe = resolve(recipe, place, held_out=len(data.held_out))
+    cell = Cell(
+        recipe=recipe.name,
+        encoding=encoding,
+        encoding_options=_told(encoding, encoding_options or {}),
+        seed=seed,
+    )
+    images, labels = data.train.images.to(place), data.train.labels.to(place)
+    batch = min(recipe.batch_size, len(labels))
+    steps = len(labels) // batch  # per epoch; the last, smaller batch is left out
+    total = min(recipe.epochs * steps, recipe.max_steps or recipe.epochs * steps)
+
+    with reproducible(place), enough_memory(recipe):
+        torch.manual_seed(stream(seed, "weights"))
+        model = create_model(recipe, cell, shape_of(data)).to(place)
+        forward = torch.compile(model) if recipe.compile else model
+        augment = Augmenter(
+            recipe.augmentation, tuple(images.shape[-2:]), data.mean, data.std, len(data.classes)
+        )
+        evaluate = Evaluator(recipe, data, place)
+        evaluate.rehearse(model)
+        torch.manual_seed(stream(seed, "noise"))  # from here on: dropout and drop path
+        run = Run(
+            model=model,
+            average=_average(model, recipe.ema),
+            optimizers=create_optimizers(model, recipe),
+            generators={
+                "order": torch.Generator().manual_seed(stream(seed, "order")),
+                "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
+                "noise": _global_generator(place),
+            },
+            started=_now(),
+        )
+        checkpoint = None
+        if checkpoints is not None:
+            checkpoint = Checkpoint(checkpoint_path(checkpoints, cell), cell, recipe, data, place)
+            if resume and checkpoint.path.exists():
+                checkpoint.load(run)
+                clock -= run.elapsed
+
+        bar = tqdm(
+            total=total * batch,
+            initial=run.step * batch,
+            desc=f"{cell.slug} seed {seed}",
+            unit=" images",
+            unit_scale=True,
+            disable=None if progress else True,  # None: shown only on a terminal
+        )
+        while run.step < total:
+            begun = time.perf_counter()
+            losses, rate = _epoch(run, recipe, forward, augment, images, labels, total, bar)
+            trained = time.perf_counter() - begun
+            held_out = evaluate(run.judged, data.held_out) if len(data.held_out) else None
+            run.history.append(
+                EpochMetrics(
+                    epoch=run.epoch,
+                    steps=run.step + len(losses),
+                    learning_rate=rate,
+                    train_loss=losses.mean().item(),
+                    held_out_loss=held_out.loss if held_out else None,
+                    held_out_accuracy=held_out.accuracy if held_out else None,
+                    images_per_second=len(losses) * batch / trained,
+                    seconds=time.perf_counter() - begun,
+                )
+            )
+            run.elapsed = time.perf_counter() - clock
+            if checkpoint:
+                checkpoint.save(run)
+        bar.close()
+
+        test = evaluate(run.judged, data.test)
+        resolutions = {
+            str(size): evaluate(run.judged, data.test, size).accuracy for size in recipe.resolutions
+        }
+
+    record = Record(
+        protocol=PROTOCOL,
+        **cell.model_dump(),
+        config=recipe.model_dump(mode="json"),
+        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        history=run.history,
+        test=test,
+        resolutions=resolutions,
+        throughput=_throughput(run.history),
+        environment=environment(str(place)),
+        provenance=provenance(command(cell), run.started, _now(), time.perf_counter() - clock),
+    )
+    if records is not None:
+        write_record(records, record)
+    if checkpoint:
+        checkpoint.save(run, finished=True)
+    return record
+
+
+@dataclass
+class Run:
+    """Everything that changes while a run goes on: exactly what a checkpoint holds."""
+
+    model: VisionTransformer
+    average: AveragedModel | None
+    optimizers: list[Optimizer]
+    generators: dict[str, torch.Generator]
+    started: str
+    elapsed: float = 0.0
+    history: list[EpochMetrics] = field(default_factory=list)
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps of the finished epochs."""
+        return self.history[-1].steps if self.history else 0
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch that is under way, from 1."""
+        return len(self.history) + 1
+
+    @property
+    def judged(self) -> nn.Module:
+        """The model that is evaluated: the average of the weights if there is one."""
+        return self.average.module if self.average else self.model
+
+
+def _epoch(
+    run: Run,
+    recipe: Recipe,
+    forward: nn.Module,
+    augment: Augmenter,
+    images: Tensor,
+    labels: Tensor,
+    total: int,
+    bar: tqdm,
+) -> tuple[Tensor, float]:
+    """One pass over the training images, in a fresh order: (loss of each step, last rate)."""
+    place, batch = images.device, min(recipe.batch_size, len(labels))
+    steps = len(labels) // batch
+    order = torch.randperm(len(labels), generator=run.generators["order"]).to(place)
+    batches = order[: steps * batch].view(steps, batch)[: total - run.step]
+    losses = torch.zeros(len(batches), device=place)
+    forward.train()
+    for i, chosen in enumerate(batches):
+        inputs, targets = augment(images[chosen], labels[chosen], run.generators["augmentation"])
+        with autocast(recipe, place):
+            logits = forward(inputs)
+        loss = F.cross_entropy(logits.float(), targets, label_smoothing=recipe.label_smoothing)
+        loss.backward()
+        if recipe.gradient_clip:
+            nn.utils.clip_grad_norm_(run.model.parameters(), recipe.gradient_clip)
+        rate = learning_rate(recipe, run.step + i, total, steps)
+        for optimizer in run.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad()
+        if run.average:
+            run.average.update_parameters(run.model)
+        losses[i] = loss.detach()
+        if (i + 1) % LOOK_EVERY == 0 or i + 1 == len(batches):
+            _expect_finite(losses[: i + 1], run.epoch, recipe)
+            bar.update((run.step + i + 1) * batch - bar.n)
+            last = run.history[-1].held_out_accuracy if run.history else None
+            held_out = {} if last is None else {"held-out": f"{100 * last:.1f} %"}
+            bar.set_postfix(epoch=run.epoch, loss=f"{losses[i].item():.3f}", **held_out)
+    return losses.double().cpu(), rate
+
+
+def _expect_finite(losses: Tensor, epoch: int, recipe: Recipe) -> None:
+    """Raises TrainingError naming the first step whose loss is not a number, or infinite."""
+    broken = (~losses.isfinite()).nonzero()
+    if len(broken):
+        step = int(broken[0])
+        clip = "a smaller gradient_clip" if recipe.gradient_clip else "--set gradient_clip=1"
+        raise TrainingError(
+            f"the loss is {losses[step].item()} at epoch {epoch}, step {step + 1}. Try a lower "
+            f"learning_rate than {recipe.learning_rate:g}, a longer warmup_epochs, or {clip}."
+        )
+
+
+# Data, device, randomness
+
+
+def choose_device(name: str) -> torch.device:
+    """ "auto" is the first of cuda, mps, cpu that is here. Raises InputError for what is not."""
+    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        name = next((kind for kind, present in here.items() if present), "cpu")
+    try:
+        place = torch.device(name)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError):
+        available = ", ".join(["auto", "cpu", *(kind for kind, present in here.items() if present)])
+        raise InputError(f"device={name!r} is not available here. Allowed: {available}.") from None
+    return place
+
+
+def resolve(recipe: Recipe, place: torch.device, held_out: int) -> Recipe:
+    """The recipe with every "auto" and every default of the data set decided."""
+    cuda = place.type == "cuda"
+    precision = "bfloat16" if cuda and torch.cuda.is_bf16_supported() else "float32"
+    return recipe.model_copy(
+        update={
+            "held_out": held_out,
+            "precision": precision if recipe.precision == "auto" else recipe.precision,
+            "compile": cuda if recipe.compile == "auto" else recipe.compile,
+        }
+    )
+
+
+def stream(seed: int, purpose: str) -> int:
+    """A seed of its own for every purpose, so that one draw more in one never moves another."""
+    return int.from_bytes(hashlib.sha256(f"{purpose} {seed}".encode()).digest()[:7])
+
+
+@contextmanager
+def reproducible(place: torch.device) -> Iterator[None]:
+    """Give the global random state back afterwards; on the CPU also forbid racing additions.
+
+    On an accelerator sums are taken in an order that differs from run to run: faster, and equal
+    only in distribution.
+    """
+    before = torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+        torch.use_deterministic_algorithms(before or place.type == "cpu")
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(before)
+
+
+def _global_generator(place: torch.device) -> torch.Generator:
+    """The generator that dropout draws from."""
+    if place.type == "cuda":
+        index = torch.cuda.current_device() if place.index is None else place.index
+        return torch.cuda.default_generators[index]
+    return torch.default_generator
+
+
+@contextmanager
+def enough_memory(recipe: Recipe) -> Iterator[None]:
+    """Turn a failed allocation on an accelerator into one line with a way out."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise TrainingError(
+            f"out of memory at batch_size={recipe.batch_size}. "
+            f"Try --set batch_size={max(1, recipe.batch_size // 2)}."
+        ) from None
+
+
+def autocast(recipe: Recipe, place: torch.device) -> torch.autocast:
+    """Matrix products in bfloat16 if the recipe says so; the rest stays in float32."""
+    return torch.autocast(place.type, torch.bfloat16, enabled=recipe.precision == "bfloat16")
+
+
+# Model and optimizers
+
+
+def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
+    """The untrained model of a run, for images of that shape."""
+    return create_vit(
+        cell.encoding,
+        image_size=tuple(shape["image_size"]),
+        channels=shape["channels"],
+        classes=shape["classes"],
+        patch_size=recipe.patch_size,
+        size=recipe.size,
+        depth=recipe.depth,
+        width=recipe.width,
+        heads=recipe.heads,
+        pool=recipe.pool,
+        layer_scale=recipe.layer_scale,
+        dropout=recipe.dropout,
+        drop_path=recipe.drop_path,
+        encoding_options=cell.encoding_options,
+    )
+
+
+def shape_of(data: ImageData) -> dict[str, Any]:
+    """What a model has to know of a data set."""
+    _, channels, height, width = data.train.images.shape
+    return {"image_size": [height, width], "channels": channels, "classes": len(data.classes)}
+
+
+def _average(model: nn.Module, decay: float | None) -> AveragedModel | None:
+    if decay is None:
+        return None
+    return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
+
+
+def create_optimizers(model: VisionTransformer, recipe: Recipe) -> list[Optimizer]:
+    """One optimizer; two for muon, which moves only matrices.
+
+    Weights decay; biases, norms, scales and what the model names in no_weight_decay() do not:
+    shrinking a learned frequency or an embedding of position changes what it means.
+    """
+    keep = model.no_weight_decay()
+    decaying, kept, matrices = [], [], []
+    for name, parameter in model.named_parameters():
+        if parameter.ndim < 2 or name in keep:
+            kept.append(parameter)
+        elif recipe.optimizer == "muon" and parameter.ndim == 2 and name.startswith("blocks."):
+            matrices.append(parameter)
+        else:
+            decaying.append(parameter)
+    groups = [
+        {"params": decaying, "weight_decay": recipe.weight_decay},
+        {"params": kept, "weight_decay": 0.0},
+    ]
+    rate, betas = recipe.learning_rate, (recipe.betas[0], recipe.betas[1])
+    match recipe.optimizer:
+        case "sgd":
+            return [torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=True)]
+        case "lamb":  # its own clipping is off: gradient_clip is the one place for that
+            return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None)]
+        case "adamw":
+            return [torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True)]
+        case "muon":  # scaled so that one learning rate suits both, as for AdamW
+            muon = torch.optim.Muon(
+                matrices,
+                lr=rate,
+                weight_decay=recipe.weight_decay,
+                momentum=recipe.momentum,
+                adjust_lr_fn="match_rms_adamw",
+            )
+            return [muon, torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True)]
+
+
+def learning_rate(recipe: Recipe, step: int, total: int, steps: int) -> float:
+    """Rate of the step-th of `total` steps, counted from 0, with `steps` to an epoch.
+
+    It rises linearly over warmup_epochs to learning_rate, then falls along half a cosine to
+    final_learning_rate, which the last step just misses.
+    """
+    warmup = min(round(recipe.warmup_epochs * steps), total)
+    if step < warmup:
+        return recipe.learning_rate * (step + 1) / warmup
+    done = (step - warmup) / (total - warmup)
+    fall = recipe.learning_rate - recipe.final_learning_rate
+    return recipe.final_learning_rate + fall * (1 + math.cos(math.pi * done)) / 2
+
+
+# Evaluation
+
+
+class Evaluator:
+    """Scores a model on the images of one data set, never augmented."""
+
+    def __init__(self, recipe: Recipe, data: ImageData, place: torch.device) -> None:
+        self.recipe, self.data, self.place = recipe, data, place
+
+    @torch.no_grad()
+    def __call__(self, model: nn.Module, split: Split, size: int | None = None) -> FinalMetrics:
+        """Loss and accuracy on a split, its images resized to `size` pixels if given.
+
+        Resizing is bilinear and antialiased. A larger image is a larger grid of patches of the
+        same size, so its positions go beyond those of training.
+        """
+        model.eval()
+        shown = size or tuple(split.images.shape[-2:])
+        prepare = Augmenter(Augmentation(), shown, self.data.mean, self.data.std).normalize
+        loss, correct = 0.0, []
+        for start in range(0, len(split), EVALUATION_BATCH):
+            chosen = slice(start, start + EVALUATION_BATCH)
+            labels = split.labels[chosen].to(self.place)
+            with autocast(self.recipe, self.place):
+                logits = model(prepare(split.images[chosen].to(self.place)))
+            loss += F.cross_entropy(logits.float(), labels, reduction="sum").item()
+            correct.append((logits.argmax(1) == labels).cpu())
+        if not math.isfinite(loss):
+            raise TrainingError(
+                "the loss on images not trained on is not finite. Try a lower learning_rate "
+                f"than {self.recipe.learning_rate:g}."
+            )
+        bits = torch.cat(correct).numpy()
+        return FinalMetrics(
+            loss=loss / len(bits),
+            accuracy=float(bits.mean()),
+            images=len(bits),
+            correct=pack_bits(bits),
+        )
+
+    def rehearse(self, model: nn.Module) -> None:
+        """See one image at every size now: a size the encoding refuses must not cost a run."""
+        one = Split(self.data.train.images[:1], self.data.train.labels[:1])
+        for size in (None, *self.recipe.resolutions):
+            self(model, one, size)
+
+
+# Checkpoints
+
+
+def checkpoint_path(checkpoints: str | Path, cell: Cell) -> Path:
+    """`<checkpoints>/<recipe>/<encoding slug>/seed-<n>.pt`."""
+    return Path(checkpoints) / cell.path.with_suffix(".pt")
+
+
+class Checkpoint:
+    """The file from which a killed run goes on. Plain tensors and text, written atomically."""
+
+    def __init__(self, path: Path, cell: Cell, recipe: Recipe, data: ImageData, place: torch.device) -> None:
+        self.path, self.place = path, place
+        self.identity = {
+            "cell": cell.model_dump_json(),
+            "recipe": recipe.model_dump_json(),
+            "shape": json.dumps(shape_of(data)),
+            "device": place.type,
+            "source": source_hash(ROOMS),
+        }
+
+    def save(self, run: Run, finished: bool = False) -> None:
+        """Everything needed to go on; of a finished run only the weights that were judged."""
+        state: dict[str, Any] = {
+            "identity": self.identity,
+            "history": [row.model_dump() for row in run.history],
+            "started": run.started,
+            "elapsed": run.elapsed,
+        }
+        if finished:
+            state["judged"] = run.judged.state_dict()
+        else:
+            state |= {
+                "model": run.model.state_dict(),
+                "average": run.average.state_dict() if run.average else None,
+                "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
+                "generators": {name: g.get_state() for name, g in run.generators.items()},
+            }
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        write_atomically(self.path, buffer.getvalue())
+
+    def load(self, run: Run) -> None:
+        """Bring a freshly created run to where the file left off, or raise InputError."""
+        state = _read_checkpoint(self.path, self.place)
+        for key, here in self.identity.items():
+            if state["identity"][key] != here:
+                raise InputError(
+                    f"{self.path}: written by another run (its {key} differs). "
+                    "Delete it, or train without resume."
+                )
+        run.started, run.elapsed = state["started"], state["elapsed"]
+        run.history[:] = [EpochMetrics(**row) for row in state["history"]]
+        if "judged" in state:
+            run.judged.load_state_dict(state["judged"])
+            return
+        run.model.load_state_dict(state["model"])
+        if run.average:
+            run.average.load_state_dict(state["average"])
+        for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        for name, generator in run.generators.items():
+            generator.set_state(state["generators"][name].cpu())
+
+
+def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
+    """The trained model of a finished run from its checkpoint, in evaluation mode.
+
+    Raises InputError if the file is absent or unusable, or the run has not finished.
+    """
+    place = choose_device(device)
+    state = _read_checkpoint(Path(path), place)
+    if "judged" not in state:
+        raise InputError(f"{path}: this run has not finished. Train it with resume.")
+    identity = state["identity"]
+    recipe = Recipe.model_validate_json(identity["recipe"])
+    cell = Cell.model_validate_json(identity["cell"])
+    with torch.random.fork_rng(devices=[]):
+        model = create_model(recipe, cell, json.loads(identity["shape"])).to(place)
+    model.load_state_dict(state["judged"])
+    return model.eval()
+
+
+def _read_checkpoint(path: Path, place: torch.device) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = torch.load(path, map_location=place, weights_only=True)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no checkpoint to read. Train that run first.") from None
+    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        reason = str(error).split("\n")[0]
+        raise InputError(f"{path}: damaged checkpoint ({reason}). Delete it.") from None
+    return state
+
+
+# What the record says of the run
+
+
+def command(cell: Cell) -> str:
+    """The command line that repeats a run, from the folder that `rollpe` is used in."""
+    base, _, settings = cell.recipe.partition("@")
+    recipe = base if base in recipes() else f"{base}.yaml"
+    words = ["rollpe", "train", "--encoding", cell.encoding, "--recipe", recipe]
+    words += ["--seed", str(cell.seed)]
+    for option, text in (("--set", settings), ("--option", cell.slug.partition("@")[2])):
+        for setting in filter(None, text.split(",")):
+            words += [option, unquote(setting)]
+    return shlex.join(words)
+
+
+def _told(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Only the options that differ from the default, so that a cell has one name."""
+    defaults = options_of(encoding)
+    return {key: value for key, value in options.items() if key not in defaults or defaults[key] != value}
+
+
+def _throughput(history: list[EpochMetrics]) -> float:
+    """Training images per second over all epochs."""
+    steps = np.diff([row.steps for row in history], prepend=0)
+    rates = np.array([row.images_per_second for row in history])
+    return float(steps.sum() / (steps / rates).sum())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _ensure_writable(folder: str | Path | None) -> None:
+    """Better now than after the last epoch."""
+    if folder is None:
+        return
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK) else "no permission"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        raise InputError(f"{folder}: cannot write there ({reason}). Choose another folder.")
