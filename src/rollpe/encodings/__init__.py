@@ -14,7 +14,7 @@ from rollpe.encodings.base import (
     split_name,
     split_options,
 )
-from rollpe.encodings import absolute, rotary, roll
+from rollpe.encodings import absolute, relative, rotary, lie, roll
 # isort: on
 
 __all__ = [
@@ -24,6 +24,8 @@ __all__ = [
     "create_encoding",
     "encoding_options",
     "grid_positions",
+    "lie",
+    "relative",
     "roll",
     "rotary",
     "scale_positions",

@@ -6,9 +6,11 @@ in the Fourier basis of a ring (roll.py) and rotations with learned planes (lie.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from rollpe.encodings.base import Encoding, check_positions, register, table_dtype
 from rollpe.errors import InputError
@@ -85,6 +87,69 @@ class Rotary(Encoding):
         return ((products.real.sum(-1) + rest) * self.head_dim**-0.5).to(q.dtype)
 
 
+@register("rope")
+class Rope(Rotary):
+    """Rotary encoding of a sequence (Su et al., 2021, Eq. 15 and 34).
+
+    Pair i of the c = 2·⌊head_dim / 2⌋ channels is turned by scale·p·ω_i with ω_i = base^(-2i/c). One axis
+    only: a raster index would make the end of one row and the start of the next neighbors, so images are
+    refused (``axial-rope`` is for them).
+
+    No parameters; any real position; norm preserving; relative. Cost: 3 multiplications and 1 addition per
+    channel of q and k, one more copy of each with the half layout.
+
+    Args:
+        base: sets the slowest wave.
+        scale: what positions are multiplied with; below 1 it fits a longer sequence into the trained span.
+        layout: "interleaved" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
+            Llama does. The two differ by a fixed permutation of the channels.
+    """
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        base: float = 10000.0,
+        scale: float = 1.0,
+        layout: str = "interleaved",
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        if axes != 1:
+            raise InputError(f"encoding 'rope' has one axis, not axes={axes}: use 'axial-rope'.")
+        if head_dim < 2:
+            raise InputError(f"head_dim={head_dim} holds no channel pair: use at least 2.")
+        if not base > 0:
+            raise InputError(f"base={base} must be positive.")
+        if layout not in ("interleaved", "half"):
+            raise InputError(f"layout={layout!r} must be 'interleaved' or 'half'.")
+        self.pairs = head_dim // 2
+        self.base = float(base)
+        self.scale = float(scale)
+        self.layout = layout
+
+    def angles(self, positions: Tensor) -> Tensor:
+        i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
+        return (self.scale * positions * self.base ** (-i / self.pairs)).unsqueeze(-3)
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        if self.layout == "interleaved":
+            return super().encode(x, tables)
+        return self._reordered(super().encode(self._reordered(x, (2, -1)), tables), (-1, 2))
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        if self.layout == "half":
+            q, k = self._reordered(q, (2, -1)), self._reordered(k, (2, -1))
+        return super().scores(q, k, positions)
+
+    def _reordered(self, x: Tensor, shape: tuple[int, int]) -> Tensor:
+        """Channels (i, i + c/2) next to each other for shape (2, -1), and back for (-1, 2)."""
+        head = x[..., : 2 * self.pairs].unflatten(-1, shape).transpose(-2, -1).flatten(-2)
+        return torch.cat((head, x[..., 2 * self.pairs :]), -1)
+
+
 @register("axial-rope")
 class AxialRope(Rotary):
     """Rotary encoding of each axis on its own share of the channels (Heo et al., 2024, Eq. 7–8).
@@ -124,3 +189,196 @@ class AxialRope(Rotary):
         i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
         angles = positions[..., None] * self.base ** (-i / self.pairs)  # [(B,) M, axes, pairs]
         return angles.flatten(-2).unsqueeze(-3)
+
+
+@register("mixed-rope")
+class MixedRope(Rotary):
+    """Rotary encoding with learned frequencies for both axes on every pair (Heo et al., 2024, Eq. 14).
+
+    Pair i of head h is turned by Σ_a ω_{h,a,i} p_a. As in the source, every layer and head has its own ω and
+    starts from two bundles of waves at a right angle: with θ_h uniform in [0, 2π) and the speeds
+    m_j = base^(-4j/d), pairs j = 0 … d/4 - 1 start along (sin θ_h, cos θ_h) in (row, column) and pairs
+    d/4 + j along the direction a quarter turn further, both at speed m_j.
+
+    Adds heads*axes*d/2 parameters. Any real position; norm preserving; relative. Cost: as axial-rope, but the
+    angles are made anew in every pass and differ by head.
+
+    Args:
+        base: ratio of the initial speeds; 10 in the source.
+    """
+
+    learned = True
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        base: float = 10.0,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        if axes != 2:
+            raise InputError(f"encoding 'mixed-rope' has two axes, not axes={axes}: use 'lie' with block=2.")
+        if head_dim % 4:
+            raise InputError(f"head_dim={head_dim} must be a multiple of 4 for two bundles of pairs.")
+        if not base > 0:
+            raise InputError(f"base={base} must be positive.")
+        speed = base ** (-4 * torch.arange(head_dim // 4) / head_dim)
+        turn = 2 * math.pi * torch.rand(heads, 1)
+        direction = torch.cat((turn.expand(-1, len(speed)), turn.expand(-1, len(speed)) + math.pi / 2), -1)
+        speed = speed.repeat(2)
+        self.frequencies = nn.Parameter(torch.stack((speed * direction.sin(), speed * direction.cos()), 1))
+
+    def angles(self, positions: Tensor) -> Tensor:
+        frequencies = self.frequencies.to(positions.dtype)[:, None]  # [heads, 1, axes, pairs]
+        # Not a matrix product, which accelerators may round to 10 bits.
+        return (positions[..., None, :, :, None] * frequencies).sum(-2)
+
+
+@register("uniform-rope")
+class UniformRope(Rotary):
+    """Axial rotation at one speed for all pairs (van de Geijn et al., 2025, arXiv 2511.08368, section 4).
+
+    The source: axial RoPE in which every rotation has the same frequency, set to one cycle across the image.
+    It places patches evenly from -π to π and so, read to the letter, gives the first and the last patch of
+    a row one angle, against its own wish that every position be unique. Our reading: all pairs on the
+    channels of axis a are turned by ω_a p_a with ω_a = 2π/G_a, G_a tokens along a. Then positions differ, but
+    the offsets Δ and Δ - G_a still look alike, as on a ring of n = G_a channels.
+    The channels are shared out as in axial-rope. A larger image goes on at the same speed.
+
+    No parameters; any real position; norm preserving; relative. Cost: as axial-rope.
+
+    Args:
+        frequency: ω in radians per token on all axes, in place of one cycle across ``grid``.
+    """
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        frequency: float | None = None,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        self.pairs = head_dim // (2 * axes)
+        if self.pairs == 0:
+            raise InputError(
+                f"head_dim={head_dim} is too narrow for a channel pair on each of axes={axes}:"
+                f" use at least {2 * axes}."
+            )
+        self.frequency = fastest(self.name, self.grid, axes, frequency)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        angles = positions * positions.new_tensor(self.frequency)
+        return angles.repeat_interleave(self.pairs, dim=-1).unsqueeze(-3)
+
+
+@register("spherical-rope")
+class SphericalRope(Encoding):
+    """Rotation of channel triplets, by yaw and by roll (van de Geijn et al., 2025, section 4, appendix G).
+
+    The source: triplet d becomes Y(ω_d p_x) R(ω_d p_y) z_d with yaw and roll matrices and
+    ω_d = 100^(-2d/D), D the number of triplets, positions running from -π to π across the image. Our
+    reading: yaw turns the first two channels of a triplet and roll the last two,
+
+        Y(α) = [[cos α, -sin α, 0], [sin α, cos α, 0], [0, 0, 1]],
+        R(β) = [[1, 0, 0], [0, cos β, -sin β], [0, sin β, cos β]];
+
+    roll comes first, as the formula says (a figure's caption has x first); x is axis 1 and y axis 0; and the
+    span of 2π is G tokens, not G - 1 (see uniform-rope): ω_d = base^(-d/D)·2π/G_a with base = 100² = 10000.
+    Y and R do not commute, so the scores are not relative. Yet a shift along x, the outer rotation, changes
+    nothing, and one along y amounts to a fixed rotation of all queries and keys, which their projections
+    can undo: where positions start does not matter to what can be learned.
+
+    No parameters (the source also has a learned variant, absent here); any real position; norm preserving;
+    two axes. Channels beyond the last triplet carry no position. Cost: 8 multiplications and 4 additions per
+    triplet. dtype as in ``Rotary``.
+
+    Args:
+        base: ratio of the fastest to the slowest possible speed.
+        frequency: ω_0 in radians per token on both axes, in place of one cycle across ``grid``.
+    """
+
+    acts_on = "scores"
+    relative = False
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        base: float = 10000.0,
+        frequency: float | None = None,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        if axes != 2:
+            raise InputError(f"encoding 'spherical-rope' has two axes, not axes={axes}: use 'lie'.")
+        if head_dim < 3:
+            raise InputError(f"head_dim={head_dim} holds no channel triplet: use at least 3.")
+        if not base > 0:
+            raise InputError(f"base={base} must be positive.")
+        self.triplets = head_dim // 3
+        self.base = float(base)
+        self.frequency = fastest(self.name, self.grid, axes, frequency)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        """Roll and yaw angles [(B,) 1, M, 2, triplets] of positions [(B,) M, 2]."""
+        d = torch.arange(self.triplets, dtype=positions.dtype, device=positions.device)
+        turn = (positions * positions.new_tensor(self.frequency))[..., None]
+        return (turn * self.base ** (-d / self.triplets)).unsqueeze(-4)
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Cosines and sines of roll and yaw, [(B,) 1, N, 2, triplets]."""
+        tokens = like.shape[-2]
+        check_positions(positions, tokens, self.axes)
+        with torch.autocast(like.device.type, enabled=False):
+            angles = self.angles(positions.to(table_dtype(like)))
+            angles = F.pad(angles, (0, 0, 0, 0, tokens - angles.shape[-3], 0))
+            return angles.cos(), angles.sin()
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        (cos_roll, cos_yaw), (sin_roll, sin_yaw) = (table.unbind(-2) for table in tables)
+        a, b, c = x[..., : 3 * self.triplets].unflatten(-1, (-1, 3)).unbind(-1)
+        b, c = b * cos_roll - c * sin_roll, b * sin_roll + c * cos_roll
+        a, b = a * cos_yaw - b * sin_yaw, a * sin_yaw + b * cos_yaw
+        turned = torch.stack((a, b, c), -1).flatten(-2).to(x.dtype)
+        return torch.cat((turned, x[..., 3 * self.triplets :]), -1)
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        """zᵀ (Y R)ᵀ (Y' R') z' summed over triplets, with the 3×3 matrices of each pair multiplied out."""
+        dtype, turned = table_dtype(q), 3 * self.triplets
+        angles = F.pad(self.angles(positions.to(dtype)), (0, 0, 0, 0, q.shape[-2] - positions.shape[-2], 0))
+        matrix = rotation_about(2, angles[..., 1, :]) @ rotation_about(0, angles[..., 0, :])
+        between = torch.einsum("...qtji,...ktjl->...qktil", matrix, matrix)  # [(B,) 1, N, N, triplets, 3, 3]
+        z_q = q[..., None, :turned].to(dtype).unflatten(-1, (-1, 1, 3))
+        z_k = k[..., None, :, :turned].to(dtype).unflatten(-1, (-1, 3, 1))
+        product = (z_q @ between @ z_k).sum((-3, -2, -1))
+        rest = q[..., turned:].to(dtype) @ k[..., turned:].to(dtype).transpose(-2, -1)
+        return ((product + rest) * self.head_dim**-0.5).to(q.dtype)
+
+
+def fastest(name: str, grid: tuple[int, ...] | None, axes: int, frequency: float | None) -> tuple[float, ...]:
+    """Radians per token on each axis: the given frequency, or one cycle across the grid, 2π/G_a."""
+    if frequency is not None:
+        return (float(frequency),) * axes
+    if grid is None:
+        raise InputError(
+            f"encoding {name!r} turns once per image: give grid=, or frequency= in radians per token."
+        )
+    return tuple(2 * math.pi / size for size in grid)
+
+
+def rotation_about(axis: int, angle: Tensor) -> Tensor:
+    """3×3 matrices that turn the plane of the two channels after ``axis``, cyclically: [..., 3, 3]."""
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    matrix = torch.eye(3, dtype=angle.dtype, device=angle.device).repeat(*angle.shape, 1, 1)
+    matrix[..., i, i] = matrix[..., j, j] = angle.cos()
+    matrix[..., j, i] = angle.sin()
+    matrix[..., i, j] = -angle.sin()
+    return matrix

@@ -1,0 +1,108 @@
+"""LieRE: rotations in planes that are learned.
+
+Here: the encoding whose rotation is the exponential of learned skew-symmetric matrices. Not here: rotations
+in given planes (rotary.py) and the generator of the roll (operators.py, roll.py).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from rollpe.encodings.base import Encoding, check_positions, register, table_dtype
+from rollpe.errors import InputError
+
+
+@register("lie")
+class Lie(Encoding):
+    """LieRE, rotation by learned generators (Ostmeier et al., 2024, section 4).
+
+    q ↦ R(p) q and k ↦ R(p) k with R(p) = exp(Σ_a p_a A_a), A_a skew-symmetric, separately learned for each
+    head of every layer. The A_a need not commute; where they do not, R(p)ᵀR(p') is no function of p' - p and
+    the scores are not relative. With one axis they always are. A_a is block-diagonal with blocks of
+    ``block`` channels: the whole head gives the source's LieRE_64, 8 its best LieRE_8, and 2 learned
+    frequencies on each pair, as mixed-rope has them.
+
+    As in the source's code, a position is measured in images: p_a is divided by the grid's size along a, if
+    there is a grid (by G where the code's linspace divides by G - 1; a larger image goes beyond 1). Without
+    a grid positions count as they come. The entries above the diagonal start uniform in [0, init).
+
+    Adds heads*axes*d*(block - 1)/2 parameters. Any real position; norm preserving. Cost: the exponential of
+    heads*d/block matrices for each of the M positions (B·M if they differ by image), then one block-diagonal
+    matrix product for q and one for k. The exponential is taken in float32 (float64 for
+    float64 queries) outside autocast, and cast to the dtype of the queries before the product.
+
+    Args:
+        block: channels of one block, a divisor of head_dim; all of them by default.
+        init: upper end of the initial entries, in radians per image; 2π is the source's choice.
+    """
+
+    acts_on = "scores"
+    relative = False
+    learned = True
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        block: int | None = None,
+        init: float = 2 * math.pi,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        self.block = head_dim if block is None else block
+        if self.block < 2 or head_dim % self.block:
+            raise InputError(f"block={self.block} must be 2 or more and divide head_dim={head_dim}.")
+        self.relative = axes == 1
+        pairs = self.block * (self.block - 1) // 2
+        self.generators = nn.Parameter(init * torch.rand(heads, axes, head_dim // self.block, pairs))
+
+    def skew(self, dtype: torch.dtype) -> Tensor:
+        """The generators A_a as matrices, [heads, axes, blocks, block, block]."""
+        row, column = torch.triu_indices(self.block, self.block, offset=1, device=self.generators.device)
+        upper = torch.zeros(
+            *self.generators.shape[:-1], self.block, self.block, dtype=dtype, device=self.generators.device
+        )
+        upper[..., row, column] = self.generators.to(dtype)
+        return upper - upper.transpose(-2, -1)
+
+    def rotations(self, positions: Tensor) -> Tensor:
+        """R(p), [(B,) heads, M, blocks, block, block], in the dtype of positions [(B,) M, axes]."""
+        if self.grid is not None:
+            positions = positions / positions.new_tensor(self.grid)
+        p = positions[..., None, :, :, None, None, None]  # [(B,) 1, M, axes, 1, 1, 1]
+        return torch.matrix_exp((p * self.skew(positions.dtype)[:, None]).sum(-4))
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """R(p) in the dtype of ``like``, for the M tokens that have a position."""
+        check_positions(positions, like.shape[-2], self.axes)
+        with torch.autocast(like.device.type, enabled=False):
+            return (self.rotations(positions.to(table_dtype(like))).to(like.dtype),)
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        (rotations,) = tables
+        prefix = x.shape[-2] - rotations.shape[-4]
+        blocks = x[..., prefix:, :].unflatten(-1, (-1, self.block, 1))  # [B, heads, M, blocks, block, 1]
+        turned = (rotations @ blocks).flatten(-3).to(x.dtype)
+        return torch.cat((x[..., :prefix, :], turned), -2)
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        """Exponentiate the full d×d generator of each token by itself, then take all dot products."""
+        came, dtype = q.dtype, table_dtype(q)
+        skew = self.skew(dtype)
+        p = positions.to(dtype).expand(len(q), -1, -1) / torch.tensor(self.grid or 1).to(positions)
+        prefix = q.shape[-2] - p.shape[-2]
+        q, k = q.to(dtype, copy=True), k.to(dtype, copy=True)
+        for head in range(self.heads):
+            full = [torch.block_diag(*skew[head, axis]) for axis in range(self.axes)]
+            for image in range(len(q)):
+                for token in range(p.shape[-2]):
+                    turn = sum(p[image, token, axis] * full[axis] for axis in range(self.axes))
+                    turn = torch.matrix_exp(turn)
+                    for x in (q, k):
+                        x[image, head, prefix + token] = turn @ x[image, head, prefix + token]
+        return (q @ k.transpose(-2, -1) * self.head_dim**-0.5).to(came)

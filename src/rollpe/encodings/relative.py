@@ -1,0 +1,296 @@
+"""Encodings that add a term to each attention score: Shaw's relative vectors and T5's biases.
+
+Here: terms that depend on the signed offset Δ = key position - query position alone, through one learned
+table per axis, summed over axes. Not here: anything that moves queries or keys (rotary.py, lie.py, roll.py).
+
+In ``attend`` the queries may be only the last tokens, as in cached decoding: k, v and positions then hold
+everything so far, q the tail, and ``is_causal`` lets each query see itself and what came before it. A
+token without a position has no bias, neither as query nor as key.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rollpe.encodings.base import Encoding, are_integers, check_positions, register
+from rollpe.errors import InputError
+
+
+class ScoreBias(Encoding):
+    """Base of encodings that add a bias to the scaled scores.
+
+    A subclass defines ``bias``, the fast path, and ``bias_of_pairs``, the slow reference. Whole positions
+    only; relative; q and k themselves stay as they are. Memory: one number for each pair and head.
+    """
+
+    acts_on = "scores"
+    real_positions = False
+    learned = True
+
+    def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """What is added to q·k/√d.
+
+        Args:
+            q: queries that have a position, [B, heads, Q, d].
+            query_positions, key_positions: [Q, axes] and [K, axes], or [B, Q, axes] and [B, K, axes].
+
+        Returns:
+            [B or 1, heads, Q, K] in q's dtype.
+        """
+        raise TypeError(f"{type(self).__name__} does not define bias().")
+
+    def bias_of_pairs(self, q: Tensor, delta: Tensor) -> Tensor:
+        """The same, looked up pair by pair: q [B, heads, M, d], Δ [(B,) M, M, axes] → [B, heads, M, M]."""
+        raise TypeError(f"{type(self).__name__} does not define bias_of_pairs().")
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        *,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+    ) -> Tensor:
+        mask = self.mask(q, k, positions, is_causal)
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=dropout_p, scale=self.head_dim**-0.5
+        )
+
+    def mask(self, q: Tensor, k: Tensor, positions: Tensor, is_causal: bool = False) -> Tensor:
+        """``bias`` with 0 for tokens without position and -∞ where a causal query must not look.
+
+        q [B, heads, Q, d] the last Q of the N tokens in k → [B or 1, heads, Q, N].
+        """
+        queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
+        check_positions(positions, keys, self.axes)
+        if not are_integers(positions):
+            raise InputError(
+                f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll'."
+            )
+        seen = min(queries, placed)  # queries that have a position
+        bias = self.bias(q[..., queries - seen :, :], positions[..., placed - seen :, :], positions)
+        bias = F.pad(bias, (keys - placed, 0, queries - seen, 0))
+        if is_causal:
+            later = torch.ones(queries, keys, dtype=torch.bool, device=q.device).triu(keys - queries + 1)
+            bias = bias.masked_fill(later, -math.inf)
+        return bias
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        """(q·k)/√d plus the bias of each pair looked up by itself; [B, heads, N, N]."""
+        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        prefix = q.shape[-2] - positions.shape[-2]
+        bias = self.bias_of_pairs(q[..., prefix:, :], offsets(positions, positions))
+        return scores + F.pad(bias, (prefix, 0, prefix, 0))
+
+
+@register("shaw")
+class Shaw(ScoreBias):
+    """Relative position vectors on the keys (Shaw et al., 2018, Eq. 2, 4, 5).
+
+    score_ij = q_i · (k_j + Σ_a r^a_{clip(Δ_a)}) / √d with clip(Δ) = max(-c, min(c, Δ)): one table of 2c + 1
+    vectors for each axis and head of every layer, as in the paper's base model. The paper has one axis. The
+    sum over axes is our reading for images; one vector for each pair of offsets would need (2c + 1)^axes.
+
+    Adds axes*heads*(2c + 1)*d parameters, drawn from a normal of standard deviation 0.02 cut at two. Whole
+    positions; relative. Cost: q times the 2c + 1 vectors of each axis, then one gather by offset, so that
+    no [N, N, d] tensor exists. The tables are cast to the dtype of the queries.
+
+    Args:
+        clip: c, the largest distance told apart; 16 in the paper.
+    """
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        clip: int = 16,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        if clip < 1:
+            raise InputError(f"clip={clip} tells no two offsets apart: use 1 or more.")
+        self.clip = clip
+        self.keys = self._new_table()
+
+    def _new_table(self) -> nn.Parameter:
+        table = torch.empty(self.axes, self.heads, 2 * self.clip + 1, self.head_dim)
+        return nn.Parameter(nn.init.trunc_normal_(table, std=0.02, a=-0.04, b=0.04))
+
+    def rows(self, delta: Tensor) -> Tensor:
+        """The table row of each offset, clip(Δ) + c."""
+        return delta.clamp(-self.clip, self.clip) + self.clip
+
+    def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        rows = self.rows(offsets(query_positions, key_positions))  # [(B,) Q, K, axes]
+        products = torch.einsum("bhqd,ahod->abhqo", q, self.keys.to(q.dtype))
+        bias = sum(
+            products[axis].gather(-1, spread_over_heads(rows[..., axis], products[axis]))
+            for axis in range(self.axes)
+        )
+        return bias * self.head_dim**-0.5
+
+    def bias_of_pairs(self, q: Tensor, delta: Tensor) -> Tensor:
+        vectors = look_up(self.keys.to(q.dtype), self.rows(delta))  # [B or 1, heads, M, M, d]
+        return (q[..., :, None, :] * vectors).sum(-1) * self.head_dim**-0.5
+
+
+@register("shaw-kv")
+class ShawKV(Shaw):
+    """Relative position vectors on keys and values (Shaw et al., 2018, Eq. 3–5).
+
+    output_i = Σ_j α_ij (v_j + Σ_a s^a_{clip(Δ_a)}), where α is the softmax of the scores of ``shaw`` (which is
+    what ``scores`` returns: values do not enter a score) and s is a second set of tables, as large as the
+    first.
+
+    Cost beyond ``shaw``: the weights α are needed themselves, so there is no fused attention; they are
+    added up by offset before they meet the tables, so that again no [N, N, d] tensor exists. The softmax is
+    taken in float32 or wider.
+    """
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        clip: int = 16,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid, clip=clip)
+        self.values = self._new_table()
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        *,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+    ) -> Tensor:
+        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        scores = scores + self.mask(q, k, positions, is_causal)
+        weights = scores.softmax(-1, dtype=torch.promote_types(q.dtype, torch.float32)).to(v.dtype)
+        weights = F.dropout(weights, dropout_p)
+        queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
+        seen = min(queries, placed)
+        moved = self._moved(weights[..., queries - seen :, keys - placed :], positions, seen)
+        return weights @ v + F.pad(moved, (0, 0, queries - seen, 0))
+
+    def _moved(self, weights: Tensor, positions: Tensor, queries: int) -> Tensor:
+        """Σ_j α_ij Σ_a s^a_{clip(Δ_a)}: weights [B, heads, Q, K] to [B, heads, Q, d]."""
+        start = positions.shape[-2] - queries
+        rows = self.rows(offsets(positions[..., start:, :], positions))
+        moved = weights.new_zeros(*weights.shape[:-1], self.head_dim)
+        for axis in range(self.axes):
+            by_offset = weights.new_zeros(*weights.shape[:-1], 2 * self.clip + 1)
+            by_offset = by_offset.scatter_add(-1, spread_over_heads(rows[..., axis], weights), weights)
+            moved = moved + by_offset @ self.values[axis].to(weights.dtype)
+        return moved
+
+
+@register("t5-bias")
+class T5Bias(ScoreBias):
+    """One learned number for each bucket of distances (Raffel et al., 2020, section 2.1).
+
+    score_ij = (q_i · k_j)/√d + Σ_a b^a_{bucket(Δ_a)}, ``bucket`` being ``distance_bucket``: exact for small
+    distances, logarithmic for larger ones. T5 has one axis, does not divide q·k by √d and shares the
+    numbers between its layers; here each layer has its own, and the sum over axes is our reading for images.
+
+    Adds axes*heads*buckets parameters, drawn from a normal of standard deviation (heads*d)^-1/2 as T5's.
+    Whole positions; relative. Cost: one look-up a pair, axis and head. The sum is cast to the dtype of q.
+
+    Args:
+        buckets: how many, for both signs together; even if bidirectional.
+        max_distance: from here on all distances share the last bucket.
+        bidirectional: keys after the query get buckets of their own; otherwise they share that of Δ = 0.
+    """
+
+    bucket_of: Tensor
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        sides = 2 if bidirectional else 1
+        if buckets < 2 * sides or buckets % sides:
+            need = "an even number, at least 4" if bidirectional else "at least 2"
+            raise InputError(f"buckets={buckets} with bidirectional={bidirectional}: use {need}.")
+        exact = buckets // sides // 2
+        if max_distance <= exact:
+            raise InputError(
+                f"max_distance={max_distance} leaves nothing to the logarithmic half of buckets={buckets}:"
+                f" use more than {exact}."
+            )
+        self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
+        self.table = nn.Parameter(torch.randn(axes, heads, buckets) * (heads * head_dim) ** -0.5)
+        # Looked up, not computed on the device: there the logarithm may fall on the other side of an edge.
+        reach = torch.arange(-max_distance, max_distance + 1)
+        self.register_buffer("bucket_of", self.bucket(reach), persistent=False)
+
+    def bucket(self, delta: Tensor) -> Tensor:
+        """``distance_bucket`` with this encoding's options."""
+        return distance_bucket(delta, self.buckets, self.max_distance, self.bidirectional)
+
+    def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        delta = offsets(query_positions, key_positions).clamp(-self.max_distance, self.max_distance)
+        return look_up(self.table[..., None], self.bucket_of[delta + self.max_distance])[..., 0].to(q.dtype)
+
+    def bias_of_pairs(self, q: Tensor, delta: Tensor) -> Tensor:
+        bucket = self.bucket(delta)
+        chosen = F.one_hot(bucket, self.buckets).to(self.table.dtype)  # [(B,) M, M, axes, buckets]
+        bias = torch.einsum("...qkao,aho->...hqk", chosen, self.table)
+        return bias.expand(len(q), *bias.shape[-3:]).to(q.dtype)
+
+
+def distance_bucket(delta: Tensor, buckets: int, max_distance: int, bidirectional: bool = True) -> Tensor:
+    """T5's bucket of each whole offset Δ = key - query, int64 of the same shape, 0 to buckets - 1.
+
+    With n buckets on one side, e = n // 2 and distance r: r itself for r < e, beyond that
+    e + ⌊ln(r/e) / ln(max_distance/e) · (n - e)⌋, at most n - 1. The logarithms are taken in float32, as in
+    T5's own code: where r falls on an edge the rounding decides.
+    Bidirectional: n = buckets/2, r = |Δ|, and keys after the query (Δ > 0) use the upper n buckets. Otherwise
+    n = buckets and r = max(-Δ, 0).
+    """
+    n = buckets // 2 if bidirectional else buckets
+    distance = delta.abs() if bidirectional else (-delta).clamp(min=0)
+    exact = n // 2
+    ratio = (distance.clamp(min=exact).float() / exact).log() / math.log(max_distance / exact)
+    far = (exact + (ratio * (n - exact)).long()).clamp(max=n - 1)
+    bucket = torch.where(distance < exact, distance, far)
+    return bucket + n * (delta > 0) if bidirectional else bucket
+
+
+def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """Δ = key - query of every pair, int64: [(B,) Q, axes] and [(B,) K, axes] to [(B,) Q, K, axes]."""
+    return (key_positions[..., None, :, :] - query_positions[..., :, None, :]).round().long()
+
+
+def spread_over_heads(rows: Tensor, like: Tensor) -> Tensor:
+    """An index [(B,) Q, K] as [B, heads, Q, K] without a copy, for gather and scatter on the last axis."""
+    return rows.unsqueeze(-3).expand(*like.shape[:-1], rows.shape[-1])
+
+
+def look_up(table: Tensor, rows: Tensor) -> Tensor:
+    """Σ_a table[a, :, rows[..., a]]: [axes, heads, R, c] by [(B,) Q, K, axes] to [B or 1, heads, Q, K, c]."""
+    total = torch.zeros((), dtype=table.dtype, device=table.device)
+    for axis in range(len(table)):
+        total = total + table[axis][:, rows[..., axis]]  # [heads, (B,) Q, K, c]
+    return total.unsqueeze(0) if rows.dim() == 3 else total.transpose(0, 1)
