@@ -1,0 +1,461 @@
+"""What a handful of runs says: means with intervals, tests between arms, and the results table.
+
+Every probability comes from scipy. The unit of replication is the *seed* (a training run from scratch):
+intervals and tests are over seeds unless a name says otherwise, because images of one test set share one
+trained model. Nothing here trains, plots or prints; records are only read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from rollpe.errors import InputError
+
+if TYPE_CHECKING:
+    from rollpe.records import Record
+
+__all__ = [
+    "PAPER_TABLE_1",
+    "Comparison",
+    "Equivalence",
+    "Paired",
+    "Printed",
+    "Row",
+    "Summary",
+    "Table",
+    "Welch",
+    "arms_of",
+    "compare",
+    "equivalence",
+    "paired_by_image",
+    "power",
+    "results_table",
+    "seeds_needed",
+    "summarize",
+    "welch",
+]
+
+CONFIDENCE = 0.95
+
+
+# ------------------------------------------------------------------------------------------- one arm
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean of n seeds; sd (n − 1 in the denominator) and the t-interval are None where n = 1."""
+
+    mean: float
+    sd: float | None
+    n: int
+    low: float | None
+    high: float | None
+
+
+def _summary(mean: float, sd: float | None, n: int, confidence: float) -> Summary:
+    if n == 1 or sd is None:
+        return Summary(mean, None, n, None, None)
+    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * sd / math.sqrt(n)
+    return Summary(mean, sd, n, mean - half, mean + half)
+
+
+def summarize(values: ArrayLike, confidence: float = CONFIDENCE) -> Summary:
+    """Mean, standard deviation and Student t-interval of independent seeds, in the unit given."""
+    sample = _sample(values, "values")
+    sd = float(sample.std(ddof=1)) if sample.size > 1 else None
+    return _summary(float(sample.mean()), sd, int(sample.size), confidence)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A result printed as mean ± SD over n runs, in percent; usable wherever a sample is."""
+
+    mean: float
+    sd: float
+    n: int
+    label: str = ""
+    source: str = ""
+
+    def summary(self, confidence: float = CONFIDENCE) -> Summary:
+        return _summary(self.mean, self.sd, self.n, confidence)
+
+
+def _table_1(label: str, mean: float, sd: float) -> Printed:
+    return Printed(mean, sd, 3, label, "Do traveling waves make good positional encodings?, Table 1")
+
+
+PAPER_TABLE_1: dict[str, Printed] = {
+    "learned": _table_1("Baseline (APE)", 64.2, 0.9),
+    "axial-rope": _table_1("Axial RoPE", 72.4, 0.4),
+    "roll": _table_1("RollPE", 72.1, 0.1),
+    "multiplexed-roll": _table_1("Multiplexed RollPE", 73.4, 0.5),
+}
+"""CIFAR-100 accuracy in percent as printed in the paper's Table 1 (arXiv 2511.11668), ViT-S.
+
+Two readings are needed, since the table's caption gives neither: ± is a standard deviation, over three
+seeds.
+"""
+
+
+def _sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.ndim != 1 or sample.size == 0 or not np.isfinite(sample).all():
+        raise InputError(f"{name}={values!r}: give a flat list of at least one finite number.")
+    return sample
+
+
+# ------------------------------------------------------------------------------------------ two arms
+
+
+@dataclass(frozen=True)
+class Welch:
+    """a − b over seeds: Welch's t, its degrees of freedom, two-sided p, interval of the difference."""
+
+    difference: float
+    t: float
+    dof: float
+    p: float
+    low: float
+    high: float
+
+
+def _moments(arm: ArrayLike | Summary | Printed, name: str) -> tuple[float, float, int]:
+    if not isinstance(arm, (Summary, Printed)):
+        arm = summarize(arm)
+    if arm.n < 2 or arm.sd is None:
+        raise InputError(f"{name} has n={arm.n}: a test over seeds needs at least 2 seeds in each arm.")
+    return arm.mean, arm.sd, arm.n
+
+
+def _difference(
+    a: ArrayLike | Summary | Printed, b: ArrayLike | Summary | Printed
+) -> tuple[float, float, float]:
+    """Difference of means, its standard error, and the Welch–Satterthwaite degrees of freedom."""
+    (mean_a, sd_a, n_a), (mean_b, sd_b, n_b) = _moments(a, "a"), _moments(b, "b")
+    var_a, var_b = sd_a**2 / n_a, sd_b**2 / n_b
+    if var_a + var_b == 0:
+        raise InputError("a and b have no spread at all: a test over seeds needs seeds that differ.")
+    dof = (var_a + var_b) ** 2 / (var_a**2 / (n_a - 1) + var_b**2 / (n_b - 1))
+    return mean_a - mean_b, math.sqrt(var_a + var_b), dof
+
+
+def welch(
+    a: ArrayLike | Summary | Printed,
+    b: ArrayLike | Summary | Printed,
+    confidence: float = CONFIDENCE,
+) -> Welch:
+    """Welch's unequal-variance t-test of a − b, from samples or from mean, SD and n."""
+    difference, error, dof = _difference(a, b)
+    t = difference / error
+    half = float(stats.t.ppf(0.5 + confidence / 2, dof)) * error
+    p = 2 * float(stats.t.sf(abs(t), dof))
+    return Welch(difference, t, dof, p, difference - half, difference + half)
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Two one-sided tests: is a − b inside ±margin? (low, high) is the interval TOST compares."""
+
+    difference: float
+    margin: float
+    p: float
+    low: float
+    high: float
+    equivalent: bool
+
+
+def equivalence(
+    a: ArrayLike | Summary | Printed,
+    b: ArrayLike | Summary | Printed,
+    *,
+    margin: float,
+    alpha: float = 0.05,
+) -> Equivalence:
+    """Schuirmann's two one-sided Welch tests (TOST) against a margin chosen before looking.
+
+    p is the larger of the two one-sided p-values. p < alpha exactly when the (1 − 2·alpha) interval of
+    the difference, returned as (low, high), lies inside (−margin, margin). A large Welch p is no
+    evidence of equality; this is the test that can give some.
+    """
+    if not margin > 0:
+        raise InputError(f"margin={margin}: give the largest difference that does not matter, above 0.")
+    difference, error, dof = _difference(a, b)
+    p_low = float(stats.t.sf((difference + margin) / error, dof))
+    p_high = float(stats.t.cdf((difference - margin) / error, dof))
+    half = float(stats.t.ppf(1 - alpha, dof)) * error
+    p = max(p_low, p_high)
+    return Equivalence(difference, margin, p, difference - half, difference + half, p < alpha)
+
+
+def power(n: int, sd: float, difference: float, alpha: float = 0.05) -> float:
+    """Chance that a two-sided t-test with n seeds per arm finds a true difference (noncentral t)."""
+    if n < 2 or not sd > 0:
+        raise InputError(f"n={n}, sd={sd}: power needs at least 2 seeds per arm and sd above 0.")
+    dof = 2 * (n - 1)
+    shift = abs(difference) / sd * math.sqrt(n / 2)
+    critical = stats.t.ppf(1 - alpha / 2, dof)
+    return float(stats.nct.sf(critical, dof, shift) + stats.nct.cdf(-critical, dof, shift))
+
+
+def seeds_needed(
+    sd: float,
+    difference: float,
+    *,
+    target: float = 0.8,
+    alpha: float = 0.05,
+    method: Literal["t", "normal"] = "t",
+) -> int:
+    """Smallest number of seeds per arm at which ``difference`` is found with probability ``target``.
+
+    "t" solves the two-sample t-test's power exactly. "normal" is the textbook formula
+    n = 2 (z_{1−α/2} + z_target)² (sd/difference)², which takes the SD as known and so comes out
+    about one seed lower.
+    """
+    if not sd > 0 or difference == 0 or not alpha < target < 1:
+        raise InputError(
+            f"sd={sd}, difference={difference}, target={target}: sd above 0, a difference other than 0 "
+            f"and a target between {alpha} and 1 are needed."
+        )
+    z = float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(target))
+    n = max(2, math.ceil(2 * (z * sd / difference) ** 2))
+    if method == "normal":
+        return n
+    if method != "t":
+        raise InputError(f"method={method!r}: use 't' or 'normal'.")
+    while power(n, sd, difference, alpha) < target:
+        n += 1
+    return n
+
+
+# --------------------------------------------------------------------------------- image by image
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Accuracy of a minus accuracy of b on the same test images (a fraction), with its interval.
+
+    ``over`` names what the interval generalizes to. "images" holds the trained models fixed: it is not
+    an interval over seeds. only_a, only_b and p (McNemar, exact) exist for one run against one run.
+    """
+
+    difference: float
+    low: float
+    high: float
+    over: Literal["images", "images and seeds"]
+    seeds: tuple[int, int]
+    images: int
+    only_a: int | None = None
+    only_b: int | None = None
+    p: float | None = None
+
+
+def paired_by_image(
+    bits_a: ArrayLike,
+    bits_b: ArrayLike,
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Paired:
+    """Compare right/wrong bits on the same images: [images] each, or [seeds_a, images] and [seeds_b, images].
+
+    One run against one run: McNemar's exact test, i.e. a two-sided binomial test of the images that only
+    one of the two got right. The interval is a percentile bootstrap. Each resample draws images with
+    replacement, the same images for both arms; and, where both arms have at least two seeds, also draws
+    s − 1 of the s seeds of each arm with replacement (s − 1, not s, makes the bootstrap variance of a
+    mean equal its unbiased estimate). With two or three seeds that interval is still rough: the test
+    over seeds is :func:`welch`.
+    """
+    a, b = (np.atleast_2d(np.asarray(bits, dtype=bool)) for bits in (bits_a, bits_b))
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1] or 0 in a.shape + b.shape:
+        raise InputError(
+            f"bits of shapes {np.shape(bits_a)} and {np.shape(bits_b)}: both arms need one bit per image "
+            f"for the same images."
+        )
+    (seeds_a, images), seeds_b = a.shape, b.shape[0]
+    rng = np.random.default_rng(seed)
+    over: Literal["images", "images and seeds"]
+    over = "images and seeds" if min(seeds_a, seeds_b) > 1 else "images"
+    mean_a, mean_b = a.mean(axis=0), b.mean(axis=0)
+    draws = np.empty(resamples)
+    for r in range(resamples):
+        if over == "images and seeds":
+            mean_a = a[rng.integers(seeds_a, size=seeds_a - 1)].mean(axis=0)
+            mean_b = b[rng.integers(seeds_b, size=seeds_b - 1)].mean(axis=0)
+        draws[r] = (mean_a - mean_b)[rng.integers(images, size=images)].mean()
+    low, high = np.quantile(draws, [0.5 - confidence / 2, 0.5 + confidence / 2])
+    result = (float(a.mean() - b.mean()), float(low), float(high), over, (seeds_a, seeds_b), images)
+    if seeds_a != 1 or seeds_b != 1:
+        return Paired(*result)
+    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
+    p = float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+    return Paired(*result, only_a, only_b, p)
+
+
+# ------------------------------------------------------------------------------ records, side by side
+
+
+def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Record]]:
+    """The records of one recipe by encoding slug and seed, each seed once.
+
+    The first of two records of the same cell is kept. Runs that may not be compared with one another
+    (`rollpe.records.comparable`) are an InputError, since no table may mix them.
+    """
+    from rollpe.records import comparable
+
+    arms: dict[str, dict[int, Record]] = {}
+    first: Record | None = None
+    for record in records:
+        if record.recipe != recipe:
+            continue
+        first = first or record
+        if reasons := comparable(first, record):
+            raise InputError(
+                f"{first.cell.path} and {record.cell.path} are not comparable: {'; '.join(reasons)}. "
+                f"Train one of them anew, or give it a recipe name of its own."
+            )
+        arms.setdefault(record.cell.slug, {}).setdefault(record.seed, record)
+    return {slug: dict(sorted(arm.items())) for slug, arm in arms.items()}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One run against one run on the same test images; str() is what `rollpe compare` prints."""
+
+    a: str
+    b: str
+    accuracy_a: float
+    accuracy_b: float
+    paired: Paired
+
+    def __str__(self) -> str:
+        r = self.paired
+        width = max(len(self.a), len(self.b))
+        return "\n".join(
+            (
+                f"{self.a:{width}}  {100 * self.accuracy_a:.2f} %",
+                f"{self.b:{width}}  {100 * self.accuracy_b:.2f} %",
+                f"difference {100 * r.difference:+.2f} points, 95 % interval over images "
+                f"[{100 * r.low:+.2f}, {100 * r.high:+.2f}]",
+                f"right only in the first: {r.only_a} of {r.images} images, only in the second: {r.only_b} "
+                f"(McNemar, exact: p = {r.p:.2g})",
+                "One run each: this is about these two trained models. Other seeds can differ by more; "
+                "`rollpe table` compares over seeds.",
+            )
+        )
+
+
+def compare(record_a: Record, record_b: Record) -> Comparison:
+    """Compare two runs image by image; runs that are not comparable are an InputError that says why."""
+    from rollpe.records import comparable
+
+    a, b = str(record_a.cell.path), str(record_b.cell.path)
+    if reasons := comparable(record_a, record_b):
+        raise InputError(f"{a} and {b} are not comparable: {'; '.join(reasons)}.")
+    paired = paired_by_image(record_a.correct_bits(), record_b.correct_bits())
+    return Comparison(a, b, record_a.test.accuracy, record_b.test.accuracy, paired)
+
+
+# --------------------------------------------------------------------------------------------- table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One encoding: what was measured here (percent) and what the paper prints; None where neither."""
+
+    slug: str
+    measured: Summary | None
+    printed: Printed | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The results of one recipe beside the paper's Table 1."""
+
+    recipe: str
+    rows: list[Row] = field(default_factory=list)
+
+    columns = ("encoding", "accuracy ± SD (%)", "95 % interval", "n", "paper, Table 1 (%)")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The table as text. n = 1 has neither SD nor interval."""
+        return [
+            (r.slug, *_measured_cells(r.measured), f"{r.printed.mean} ± {r.printed.sd}" if r.printed else "–")
+            for r in self.rows
+        ]
+
+    def to_markdown(self) -> str:
+        rows = [self.columns, (":--", *("--:",) * 4), *((f"`{c[0]}`", *c[1:]) for c in self.cells())]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+    def to_csv(self) -> str:
+        """Bare numbers, one to a column; an empty field where there is none."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["encoding", "mean", "sd", "low", "high", "n", "paper_mean", "paper_sd"])
+        for r in self.rows:
+            m, p = r.measured, r.printed
+            numbers = [m.mean, m.sd, m.low, m.high] if m else [None] * 4
+            writer.writerow(
+                [r.slug]
+                + ["" if x is None else f"{x:.4f}" for x in numbers]
+                + [m.n if m else 0]
+                + ([p.mean, p.sd] if p else ["", ""])
+            )
+        return text.getvalue().rstrip("\n")
+
+    def to_latex(self) -> str:
+        """A booktabs tabular."""
+        body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in (self.columns, *self.cells())]
+        rows = [r"\begin{tabular}{lrrrr}", r"\toprule", body[0], r"\midrule", *body[1:]]
+        return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"])
+
+
+def _measured_cells(m: Summary | None) -> tuple[str, str, str]:
+    if m is None:
+        return "not measured", "–", "0"
+    if m.sd is None or m.low is None or m.high is None:
+        return f"{m.mean:.2f}", "–", str(m.n)
+    return f"{m.mean:.2f} ± {m.sd:.2f}", f"{m.low:.2f} to {m.high:.2f}", str(m.n)
+
+
+def _latex(text: str) -> str:
+    for plain, escaped in (("%", r"\%"), ("_", r"\_"), ("&", r"\&"), ("±", r"$\pm$"), ("–", "--")):
+        text = text.replace(plain, escaped)
+    return text
+
+
+def results_table(records: Sequence[Record], recipe: str) -> Table:
+    """Test accuracy of every encoding under one recipe: Table 1's four first, then all others measured.
+
+    The others come in the order of ENCODINGS, combinations after their first part, options last.
+    Intervals are t-intervals over seeds. The printed values are for CIFAR-100 and ViT-S, whatever
+    the recipe is.
+    """
+    from rollpe.encodings import ENCODINGS
+
+    arms = arms_of(records, recipe)
+    order = {name: place for place, name in enumerate(ENCODINGS)}
+
+    def rank(slug: str) -> tuple[int, str]:
+        return order.get(slug.partition("@")[0].partition("+")[0], len(order)), slug
+
+    slugs = [*PAPER_TABLE_1, *sorted(arms.keys() - PAPER_TABLE_1.keys(), key=rank)]
+    rows = [
+        Row(
+            slug,
+            summarize([100 * r.test.accuracy for r in arms[slug].values()]) if slug in arms else None,
+            PAPER_TABLE_1.get(slug),
+        )
+        for slug in slugs
+    ]
+    return Table(recipe, rows)

@@ -1,0 +1,318 @@
+"""Statistics over seeds and over images, and the results table."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rollpe.errors import InputError
+from rollpe.records import Record, pack_bits
+from rollpe.statistics import (
+    PAPER_TABLE_1,
+    Printed,
+    arms_of,
+    compare,
+    equivalence,
+    paired_by_image,
+    power,
+    results_table,
+    seeds_needed,
+    summarize,
+    welch,
+)
+
+IMAGES = 200
+
+
+def make_record(encoding="roll", right=150, seed=0, recipe="strong", options=None, images=IMAGES, **config):
+    """A record with the first `right` of `images` test images correct."""
+    bits = np.arange(images) < right
+    return Record(
+        protocol=1,
+        recipe=recipe,
+        encoding=encoding,
+        encoding_options=options or {},
+        seed=seed,
+        config={"name": recipe, "epochs": 3} | config,
+        parameters=10,
+        history=[],
+        test={"loss": 1.0, "accuracy": right / images, "images": images, "correct": pack_bits(bits)},
+        throughput=100.0,
+        environment={
+            "python": "3.12",
+            "platform": "Linux",
+            "torch": "2.11",
+            "timm": "1.0",
+            "numpy": "2.0",
+            "device": "cpu",
+            "device_name": "a processor",
+            "driver": None,
+            "threads": 1,
+        },
+        provenance={
+            "commit": "unknown",
+            "dirty": None,
+            "source_hash": "",
+            "command": "",
+            "started": "",
+            "finished": "",
+            "wall_seconds": 1.0,
+        },
+    )
+
+
+# One arm
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interval_is_the_one_that_scipys_t_test_gives(seed):
+    values = np.random.default_rng(seed).normal(70, 1, size=seed + 2)
+    ours = summarize(values)
+    interval = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (ours.low, ours.high) == pytest.approx(tuple(interval))
+    assert ours.mean == pytest.approx(values.mean()) and ours.n == len(values)
+    assert ours.sd == pytest.approx(np.std(values, ddof=1))
+
+
+def test_a_95_percent_interval_over_four_seeds_misses_the_truth_one_time_in_twenty():
+    rng = np.random.default_rng(0)
+    missed = 0
+    for _ in range(2000):
+        interval = summarize(rng.normal(size=4))
+        missed += not interval.low <= 0 <= interval.high
+    assert missed / 2000 == pytest.approx(0.05, abs=0.015)
+
+
+def test_one_seed_has_neither_spread_nor_interval():
+    one = summarize([71.0])
+    assert one.mean == 71.0 and one.n == 1
+    assert one.sd is None and one.low is None and one.high is None
+
+
+@pytest.mark.parametrize("bad", [[], [[1.0, 2.0]], [float("nan"), 1.0]])
+def test_what_is_no_sample_is_refused(bad):
+    with pytest.raises(InputError, match="flat list"):
+        summarize(bad)
+
+
+# Two arms
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_welch_agrees_with_scipy_from_samples_and_from_printed_moments(seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(72, 0.4, size=3 + seed), rng.normal(71, 1.1, size=5)
+    expected = stats.ttest_ind(a, b, equal_var=False)
+    printed = [Printed(x.mean(), x.std(ddof=1), len(x)) for x in (a, b)]
+    for ours in (welch(a, b), welch(*printed), welch(summarize(a), b)):
+        assert (ours.t, ours.p, ours.dof) == pytest.approx((expected.statistic, expected.pvalue, expected.df))
+        assert (ours.low, ours.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "p"),
+    [
+        ("multiplexed-roll", "roll", 0.041),
+        ("multiplexed-roll", "axial-rope", 0.057),
+        ("axial-rope", "roll", 0.32),
+    ],
+)
+def test_the_printed_table_1_has_the_p_values_that_its_numbers_imply(a, b, p):
+    assert welch(PAPER_TABLE_1[a], PAPER_TABLE_1[b]).p == pytest.approx(p, abs=0.5 * 10 ** -len(str(p)[2:]))
+
+
+def test_a_test_over_seeds_refuses_one_seed_and_no_spread():
+    with pytest.raises(InputError, match="at least 2 seeds"):
+        welch([71.0], [70.0, 71.0])
+    with pytest.raises(InputError, match="no spread"):
+        welch([71.0, 71.0], [70.0, 70.0])
+
+
+def test_equivalence_holds_exactly_when_the_90_percent_interval_lies_inside_the_margin():
+    rng = np.random.default_rng(1)
+    seen = set()
+    for _ in range(200):
+        a, b = rng.normal(0, 1, size=6), rng.normal(rng.uniform(-2, 2), 1, size=4)
+        result = equivalence(a, b, margin=1.5)
+        low, high = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.9)
+        assert result.equivalent == (-1.5 < low and high < 1.5)
+        assert (result.low, result.high) == pytest.approx((low, high))
+        seen.add(result.equivalent)
+    assert seen == {True, False}
+
+
+def test_arms_that_differ_by_the_margin_are_called_equivalent_at_most_one_time_in_twenty():
+    rng = np.random.default_rng(2)
+    wrong = [
+        equivalence(rng.normal(1, 0.4, 5), rng.normal(0, 0.4, 5), margin=1.0).equivalent for _ in range(2000)
+    ]
+    assert np.mean(wrong) <= 0.06
+
+
+def test_a_large_p_value_alone_is_no_equivalence():
+    a, b = [70.0, 74.0], [71.0, 73.5]
+    assert welch(a, b).p > 0.5 and not equivalence(a, b, margin=1.0).equivalent
+
+
+def test_a_margin_must_be_positive():
+    with pytest.raises(InputError, match="margin=0"):
+        equivalence([1, 2], [1, 2], margin=0)
+
+
+# Power
+
+
+@pytest.mark.parametrize(("difference", "normal", "exact"), [(0.3, 28, 29), (0.5, 11, 12), (1.0, 3, 4)])
+def test_at_an_sd_of_0_4_the_seeds_needed_are_known(difference, normal, exact):
+    assert seeds_needed(0.4, difference, method="normal") == normal
+    assert seeds_needed(0.4, difference) == exact
+    assert power(exact, 0.4, difference) >= 0.8 > power(exact - 1, 0.4, difference)
+
+
+def test_power_is_the_share_of_simulated_experiments_that_reach_significance():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(0.5, 0.4, size=(4000, 6)), rng.normal(0, 0.4, size=(4000, 6))
+    share = (stats.ttest_ind(a, b, axis=1).pvalue < 0.05).mean()
+    assert power(6, 0.4, 0.5) == pytest.approx(share, abs=0.025)
+
+
+def test_impossible_questions_about_seeds_are_refused():
+    for arguments in ({"sd": 0, "difference": 1}, {"sd": 1, "difference": 0}):
+        with pytest.raises(InputError, match="needed"):
+            seeds_needed(**arguments)
+    with pytest.raises(InputError, match="method='bayes'"):
+        seeds_needed(1, 1, method="bayes")
+
+
+# Image by image
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_run_against_one_run_is_mcnemars_exact_test(seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.random(301) < 0.7, rng.random(301) < 0.6
+    result = paired_by_image(a, b, resamples=200)
+    only_a, only_b = np.sum(a & ~b), np.sum(~a & b)
+    tail = stats.binom.cdf(min(only_a, only_b), only_a + only_b, 0.5)
+    assert result.p == pytest.approx(min(1, 2 * tail))
+    assert result.difference == pytest.approx((only_a - only_b) / 301)
+    assert result.over == "images" and result.low < result.difference < result.high
+
+
+def test_runs_that_agree_on_every_image_differ_by_nothing():
+    bits = np.arange(50) % 3 > 0
+    result = paired_by_image(bits, bits, resamples=50)
+    assert (result.difference, result.low, result.high, result.p) == (0, 0, 0, 1)
+
+
+def test_many_seeds_generalize_to_seeds_and_images_and_a_lone_seed_never_does():
+    rng = np.random.default_rng(4)
+    a, b = rng.random((3, 100)) < 0.7, rng.random((4, 100)) < 0.6
+    assert paired_by_image(a, b, resamples=50).over == "images and seeds"
+    assert paired_by_image(a, b, resamples=50).p is None
+    assert paired_by_image(a[:1], b, resamples=50).over == "images"
+    assert paired_by_image(a, b[0], resamples=50).over == "images"
+
+
+def test_seeds_that_differ_widen_the_interval_over_images_and_seeds():
+    """With no variation between images, all of the interval is the spread of the seeds: s/√n each."""
+    levels_a, levels_b = np.array([0.2, 0.5, 0.8]), np.array([0.3, 0.4])
+    images = 4000
+    a, b = (np.arange(images)[None] % 100 < 100 * levels[:, None] for levels in (levels_a, levels_b))
+    result = paired_by_image(a, b, confidence=0.6827, resamples=4000)
+    expected = np.sqrt(levels_a.var(ddof=1) / 3 + levels_b.var(ddof=1) / 2)
+    assert (result.high - result.low) / 2 == pytest.approx(expected, rel=0.35)
+    assert paired_by_image(a[:1], b[:1]).high - paired_by_image(a[:1], b[:1]).low < 0.1 * expected
+
+
+def test_the_interval_over_images_covers_the_truth_19_times_in_20():
+    rng = np.random.default_rng(5)
+    covered = 0
+    for trial in range(300):
+        common = rng.random(150)
+        result = paired_by_image(
+            common < 0.7, (common + 0.2 * rng.random(150)) < 0.7, resamples=300, seed=trial
+        )
+        covered += result.low <= 0.1 <= result.high
+    assert covered / 300 == pytest.approx(0.95, abs=0.04)
+
+
+def test_different_test_sets_are_refused():
+    with pytest.raises(InputError, match="same images"):
+        paired_by_image(np.ones(5), np.ones(6))
+
+
+# Records
+
+
+def test_comparing_two_records_prints_both_runs_and_warns_that_seeds_are_not_covered():
+    text = str(compare(make_record("roll", 160), make_record("learned", 150)))
+    assert "80.00 %" in text and "75.00 %" in text and "+5.00 points" in text
+    assert "over images" in text and "Other seeds" in text and "strong/roll/seed-0" in text
+
+
+def test_records_that_are_not_comparable_are_refused_with_every_reason():
+    with pytest.raises(InputError, match=r"strong/roll/seed-0 and .* epochs: 3 and 5"):
+        compare(make_record(), make_record("learned", epochs=5))
+    with pytest.raises(InputError, match="epochs: 3 and 5"):
+        results_table([make_record(), make_record("learned", epochs=5)], "strong")
+
+
+def test_a_cell_counts_once_and_other_recipes_do_not_count():
+    records = [
+        make_record(right=150),
+        make_record(right=10),
+        make_record(seed=1),
+        make_record(recipe="quick"),
+    ]
+    arms = arms_of(records, "strong")
+    assert list(arms) == ["roll"] and list(arms["roll"]) == [0, 1]
+    assert arms["roll"][0].test.accuracy == 0.75
+
+
+def test_the_table_opens_with_table_1_and_never_fills_in_what_was_not_measured():
+    records = [make_record("roll", right, seed) for seed, right in enumerate((150, 152, 154))]
+    records += [
+        make_record("none", 100),
+        make_record("sinusoidal", 90),
+        make_record("roll", 99, options={"width": 15}),
+    ]
+    table = results_table(records, "strong")
+    assert [row.slug for row in table.rows] == [
+        "learned",
+        "axial-rope",
+        "roll",
+        "multiplexed-roll",
+        "none",
+        "sinusoidal",
+        "roll@width=15",
+    ]
+    cells = {row[0]: row[1:] for row in table.cells()}
+    assert cells["learned"] == ("not measured", "–", "0", "64.2 ± 0.9")
+    assert cells["roll"][0] == "76.00 ± 1.00" and cells["roll"][2:] == ("3", "72.1 ± 0.1")
+    assert cells["none"] == ("50.00", "–", "1", "–")
+    low, high = summarize([75.0, 76.0, 77.0]).low, summarize([75.0, 76.0, 77.0]).high
+    assert cells["roll"][1] == f"{low:.2f} to {high:.2f}"
+
+
+def test_an_empty_table_still_shows_table_1():
+    table = results_table([], "paper")
+    assert len(table.rows) == 4 and all(row.measured is None for row in table.rows)
+
+
+def test_the_three_formats_carry_the_same_rows():
+    records = [make_record("roll", right, seed, options={"a_b": 1}) for seed, right in enumerate((150, 152))]
+    table = results_table(records, "strong")
+    markdown = table.to_markdown().splitlines()
+    assert len({line.count("|") for line in markdown}) == 1 and len(markdown) == 2 + 5
+    rows = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert [row["encoding"] for row in rows] == [row.slug for row in table.rows]
+    last = rows[-1]
+    assert last["n"] == "2" and float(last["mean"]) == pytest.approx(75.5)
+    assert rows[0]["mean"] == "" and rows[0]["paper_mean"] == "64.2"
+    latex = table.to_latex()
+    assert latex.count(r"\\") == 6 and r"roll@a\_b=1" in latex and r"$\pm$" in latex and "–" not in latex
