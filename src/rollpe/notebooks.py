@@ -31,9 +31,10 @@ import subprocess
 import sys
 import time
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ from typing import Any
 import yaml
 
 from rollpe.errors import InputError
+from rollpe.records import source_hash, write_atomically
 
 Value = int | float | bool | str
 PACKAGE = Path(__file__).resolve().parent
@@ -221,28 +223,51 @@ def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
     Read from the source text without running anything, so an import hidden in a string is not seen. To
     be safe, a sub-package counts with all its files, and the recipes always count.
     """
-    found: set[Path] = {package / "__init__.py", *package.rglob("*.yaml")}
-    waiting = [Path(path)]
+    return _closure(_imported_names(Path(path), package), package)
+
+
+def module_files(name: str, package: Path = PACKAGE) -> list[Path]:
+    """The files of a module such as ``rollpe.equations`` and all that it imports from the package."""
+    return _closure([name], package)
+
+
+def _closure(names: Iterable[str], package: Path) -> list[Path]:
+    found = {package / "__init__.py", *package.rglob("*.yaml")}
+    waiting = list(names)
     while waiting:
-        file = waiting.pop()
-        new = {f for name in _imported_names(file, package) for f in _files_of(name, package)} - found
+        new = set(_files_of(waiting.pop(), package)) - found
         found |= new
-        waiting.extend(f for f in new if f.suffix == ".py")
-    return sorted(f for f in found if f.is_file())
+        waiting += [name for file in new for name in _imported_names(file, package)]
+    return sorted(found)
 
 
 def _imported_names(file: Path, package: Path) -> Iterator[str]:
-    inside = file.is_relative_to(package)
-    for node in ast.walk(ast.parse(_without_magics(file.read_text(encoding="utf8")))):
+    here = file.relative_to(package.parent).parts if file.is_relative_to(package) else ()
+    for level, base, name in _imports_in(file.read_text(encoding="utf8")):
+        above = ".".join(here[: len(here) - level]) if level else ""
+        yield ".".join(filter(None, [above, base, name]))
+
+
+@cache
+def _imports_in(code: str) -> list[tuple[int, str, str]]:
+    """The import statements of a text, wherever they stand: (dots in front, module, name or "").
+
+    Imports for type checkers alone are left out: nothing runs differently because of them.
+    """
+    code = re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)  # lines for Jupyter, not Python
+    found = []
+    waiting: list[ast.AST] = [ast.parse(code)]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [(0, alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level and inside:
-                here = file.relative_to(package.parent).with_suffix("").parts
-                base = ".".join([*here[: len(here) - node.level], *filter(None, [base])])
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+            found += [(node.level, node.module or "", alias.name) for alias in node.names]
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def _files_of(name: str, package: Path) -> Iterator[Path]:
@@ -255,10 +280,6 @@ def _files_of(name: str, package: Path) -> Iterator[Path]:
             yield module.with_suffix(".py")
         elif module.is_dir():
             yield from module.rglob("*.py")
-
-
-def _without_magics(code: str) -> str:
-    return re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)
 
 
 def hash_files(paths: Sequence[Path], root: Path) -> str:
@@ -349,7 +370,7 @@ def run(
     notebook.metadata["rollpe"] = {
         "notebook": source.relative_to(root).as_posix(),
         **fingerprint(source, root),
-        "package": hash_files([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.yaml")], PACKAGE.parent),
+        "package": source_hash(),
         "parameters": every | given,
         "changed": changed,
         "device": _device(),
@@ -357,7 +378,7 @@ def run(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": sys.version.split()[0], **_versions()},
     }
-    _write(output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    write_atomically(output, (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())
     if changed and output.is_relative_to(root / "_build/runs"):
         return [output, render_page(output, root)]
     return [output]
@@ -374,7 +395,7 @@ def _execute(source: Path, root: Path, changed: Mapping[str, Value], progress: b
     clean.parent.mkdir(parents=True, exist_ok=True)
     notebook = _read(source)
     notebook.metadata.setdefault("kernelspec", _kernelspec())
-    _write(clean, nbformat.writes(notebook))
+    clean.write_text(nbformat.writes(notebook), encoding="utf8")
     try:
         with _environment(PYTHONPATH=_pythonpath(), PYDEVD_DISABLE_FILE_VALIDATION="1"):
             executed = papermill.execute_notebook(
@@ -442,14 +463,6 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _write(path: Path, text: str) -> None:
-    """Write under a temporary name, then rename: a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf8")
-    temporary.replace(path)
-
-
 def render_page(executed: Path, root: Path) -> Path:
     """One executed notebook as a page of its own, ``index.html`` beside it, in the look of the book.
 
@@ -509,7 +522,7 @@ def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
             continue
         differing.append(pair)
         if not check:
-            _write(pair, nbformat.writes(wanted) + "\n")
+            write_atomically(pair, (nbformat.writes(wanted) + "\n").encode())
     lone = [p for p in sorted((root / "notebooks").glob("*.ipynb")) if not p.with_suffix(".py").is_file()]
     return differing + lone
 
