@@ -146,13 +146,13 @@ class Shaw(ScoreBias):
 class ShawKV(Shaw):
     """Relative position vectors on keys and values (Shaw et al., 2018, Eq. 3–5).
 
-    output_i = Σ_j α_ij (v_j + Σ_a s^a_{clip(Δ_a)}), where α is the softmax of the scores of ``shaw`` (which is
-    what ``scores`` returns: values do not enter a score) and s is a second set of tables, as large as the
+    output_i = Σ_j α_ij (v_j + Σ_a s^a_{clip(Δ_a)}), where α is the softmax of the scores of ``shaw`` (those
+    are what ``scores`` returns: values do not enter a score) and s is a second set of tables, as large as the
     first.
 
     Cost beyond ``shaw``: the weights α are needed themselves, so there is no fused attention; they are
-    added up by offset before they meet the tables, so that again no [N, N, d] tensor exists. The softmax is
-    taken in float32 or wider.
+    added up by offset before they meet the tables, so that again no [N, N, d] tensor exists. The softmax
+    and the sums by offset are taken in float32 or wider.
     """
 
     def __init__(
@@ -179,23 +179,19 @@ class ShawKV(Shaw):
     ) -> Tensor:
         scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
         scores = scores + self.mask(q, k, positions, is_causal)
-        weights = scores.softmax(-1, dtype=torch.promote_types(q.dtype, torch.float32)).to(v.dtype)
+        weights = scores.softmax(-1, dtype=torch.promote_types(q.dtype, torch.float32))
         weights = F.dropout(weights, dropout_p)
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
         seen = min(queries, placed)
-        moved = self._moved(weights[..., queries - seen :, keys - placed :], positions, seen)
-        return weights @ v + F.pad(moved, (0, 0, queries - seen, 0))
-
-    def _moved(self, weights: Tensor, positions: Tensor, queries: int) -> Tensor:
-        """Σ_j α_ij Σ_a s^a_{clip(Δ_a)}: weights [B, heads, Q, K] to [B, heads, Q, d]."""
-        start = positions.shape[-2] - queries
-        rows = self.rows(offsets(positions[..., start:, :], positions))
-        moved = weights.new_zeros(*weights.shape[:-1], self.head_dim)
+        out = weights.to(v.dtype) @ v
+        weights = weights[..., queries - seen :, keys - placed :]
+        rows = self.rows(offsets(positions[..., placed - seen :, :], positions))
         for axis in range(self.axes):
             by_offset = weights.new_zeros(*weights.shape[:-1], 2 * self.clip + 1)
             by_offset = by_offset.scatter_add(-1, spread_over_heads(rows[..., axis], weights), weights)
-            moved = moved + by_offset @ self.values[axis].to(weights.dtype)
-        return moved
+            moved = by_offset.to(v.dtype) @ self.values[axis].to(v.dtype)
+            out = out + F.pad(moved, (0, 0, queries - seen, 0))
+        return out
 
 
 @register("t5-bias")

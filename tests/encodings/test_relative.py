@@ -1,0 +1,223 @@
+"""Shaw's relative vectors and T5's biases: against plain loops, and the properties they promise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rollpe.encodings import create_encoding, grid_positions
+from rollpe.encodings.base import Encoding
+from rollpe.encodings.relative import distance_bucket
+from rollpe.errors import InputError
+
+NAMES = ["shaw", "shaw-kv", "t5-bias"]
+HEADS, DIM, PREFIX = 2, 6, 2
+OPTIONS = {"shaw": {"clip": 2}, "shaw-kv": {"clip": 2}, "t5-bias": {"buckets": 8, "max_distance": 5}}
+
+
+def build(name: str, axes: int = 2, seed: int = 0, **options: object) -> Encoding:
+    """An encoding in float64 whose tables are large enough to matter."""
+    torch.manual_seed(seed)
+    encoding = create_encoding(name, head_dim=DIM, heads=HEADS, axes=axes, **(OPTIONS[name] | options))
+    for parameter in encoding.parameters():
+        torch.nn.init.normal_(parameter)
+    return encoding.double()
+
+
+def qkv(tokens: int, seed: int, batch: int = 2) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(3, batch, HEADS, tokens, DIM, generator=generator, dtype=torch.float64)
+
+
+def dropped(sizes: tuple[int, ...], keep: int, seed: int, batch: int = 2) -> Tensor:
+    """A different selection of patches for each image, [B, keep, axes]."""
+    grid, generator = grid_positions(*sizes), torch.Generator().manual_seed(seed)
+    return torch.stack([grid[torch.randperm(len(grid), generator=generator)[:keep]] for _ in range(batch)])
+
+
+CASES = {
+    "grid": (grid_positions(3, 4), 2),
+    "dropped": (dropped((3, 5), 9, seed=0), 2),
+    "sequence": (grid_positions(11), 1),
+    "volume": (grid_positions(2, 2, 3), 3),
+}
+
+
+def by_hand(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and outputs, one pair of tokens at a time, from the formulas in the docstrings."""
+    batch, heads, tokens, dim = q.shape
+    prefix = tokens - positions.shape[-2]
+    positions = positions.expand(batch, -1, -1)
+    scores, outputs = torch.zeros(batch, heads, tokens, tokens).double(), torch.zeros_like(q)
+    for b, h in itertools.product(range(batch), range(heads)):
+        moved = torch.zeros(tokens, tokens, dim).double()
+        for i, j in itertools.product(range(tokens), repeat=2):
+            key, bias = k[b, h, j].clone(), 0.0
+            if i >= prefix and j >= prefix:
+                for axis in range(encoding.axes):
+                    delta = int(positions[b, j - prefix, axis] - positions[b, i - prefix, axis])
+                    if encoding.name == "t5-bias":
+                        bucket = distance_bucket(torch.tensor(delta), 8, 5).item()
+                        bias += encoding.table[axis, h, bucket].item()
+                    else:
+                        row = max(-2, min(2, delta)) + 2
+                        key += encoding.keys[axis, h, row].detach()
+                        if encoding.name == "shaw-kv":
+                            moved[i, j] += encoding.values[axis, h, row].detach()
+            scores[b, h, i, j] = q[b, h, i] @ key / math.sqrt(dim) + bias
+        weights = scores[b, h].softmax(-1)
+        outputs[b, h] = ((v[b, h] + moved) * weights[..., None]).sum(1)
+    return scores, outputs
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("case", CASES)
+def test_scores_and_attention_equal_the_formula_pair_by_pair(name: str, case: str) -> None:
+    """On non-square grids, with dropped patches, and with two tokens that have no position."""
+    positions, axes = CASES[case]
+    for seed in range(2):
+        encoding = build(name, axes, seed)
+        q, k, v = qkv(positions.shape[-2] + PREFIX, seed)
+        scores, outputs = by_hand(encoding, q, k, v, positions)
+        torch.testing.assert_close(encoding.scores(q, k, positions), scores)
+        torch.testing.assert_close(encoding.attend(q, k, v, positions), outputs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_depend_on_offsets_alone(name: str) -> None:
+    encoding, positions = build(name), grid_positions(3, 4)
+    q, k, _ = qkv(12, seed=0)
+    shifted = positions + torch.tensor([7.0, -3.0])
+    torch.testing.assert_close(encoding.scores(q, k, shifted), encoding.scores(q, k, positions))
+    mirrored = encoding.scores(q, k, -positions)
+    assert (mirrored - encoding.scores(q, k, positions)).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cached_decoding_equals_causal_attention_over_everything(name: str) -> None:
+    """Keys and values go into the cache as they are; the newest queries get their own row of biases."""
+    encoding, positions = build(name, axes=1), grid_positions(9)
+    q, k, v = qkv(9 + PREFIX, seed=1)
+    full = encoding.attend(q, k, v, positions, is_causal=True)
+    for start, stop in [(10, 11), (6, 7), (4, 8), (1, 2), (1, 5)]:
+        seen = positions[: max(stop - PREFIX, 0)]
+        step = encoding.attend(q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop], seen, is_causal=True)
+        torch.testing.assert_close(step, full[:, :, start:stop])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_causal_query_ignores_what_comes_later(name: str) -> None:
+    encoding, positions = build(name, axes=1), grid_positions(7)
+    q, k, v = qkv(7, seed=2)
+    before = encoding.attend(q, k, v, positions, is_causal=True)[:, :, :4]
+    k[:, :, 4:], v[:, :, 4:] = 100, 100
+    torch.testing.assert_close(encoding.attend(q, k, v, positions, is_causal=True)[:, :, :4], before)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_of_queries_keys_values_and_tables_equal_finite_differences(name: str) -> None:
+    encoding, positions = build(name, axes=2), grid_positions(1, 3)
+    tensors = [x.clone().requires_grad_() for x in qkv(4, seed=3, batch=1)]
+    parameters = tuple(encoding.parameters())
+
+    def run(q: Tensor, k: Tensor, v: Tensor, *_: Tensor) -> Tensor:
+        return encoding.attend(q, k, v, positions)
+
+    assert torch.autograd.gradcheck(run, (*tensors, *parameters))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("mode", ["bfloat16", "autocast"])
+def test_half_precision_stays_half_and_close(name: str, mode: str) -> None:
+    encoding, positions = build(name).float(), grid_positions(3, 4)
+    q, k, v = qkv(13, seed=0).float()
+    exact = encoding.attend(q, k, v, positions)
+    if mode == "bfloat16":
+        out = encoding.attend(*(x.bfloat16() for x in (q, k, v)), positions)
+    else:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = encoding.attend(q, k, v, positions)
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.float(), exact, atol=0.06, rtol=0.03)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dropout_acts_on_the_weights(name: str) -> None:
+    """Dropping every weight leaves nothing, neither values nor vectors added to them."""
+    encoding, positions = build(name), grid_positions(2, 3)
+    q, k, v = qkv(7, seed=0)
+    assert encoding.attend(q, k, v, positions, dropout_p=1.0).abs().max() == 0
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers the size of the storage of the largest tensor that any operation returned."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        out = func(*args, **(kwargs or {}))
+        for x in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(x, Tensor):
+                self.largest = max(self.largest, x.untyped_storage().nbytes() // x.element_size())
+        return out
+
+
+@pytest.mark.parametrize("name", ["shaw", "shaw-kv"])
+def test_no_tensor_has_a_vector_for_every_pair(name: str) -> None:
+    tokens, dim = 40, 32
+    encoding = create_encoding(name, head_dim=dim, heads=1, axes=1, clip=3)
+    q = torch.randn(1, 1, tokens, dim, requires_grad=True)
+    with LargestTensor() as seen:
+        encoding.attend(q, q, q, grid_positions(tokens)).sum().backward()
+    assert tokens**2 <= seen.largest <= 2 * tokens**2 < tokens**2 * dim
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_per_axis_and_head_and_free_of_weight_decay(name: str) -> None:
+    encoding = create_encoding(name, head_dim=8, heads=3, axes=2)
+    expected = {"shaw": 2 * 3 * 33 * 8, "shaw-kv": 2 * 2 * 3 * 33 * 8, "t5-bias": 2 * 3 * 32}[name]
+    assert sum(p.numel() for p in encoding.parameters()) == expected
+    assert encoding.no_weight_decay() == {name for name, _ in encoding.named_parameters()}
+    assert all(0.005 < p.std() < 0.5 for p in encoding.parameters())
+
+
+def test_t5_buckets_are_exact_then_coarser_and_never_fall_with_distance() -> None:
+    distance = torch.arange(0, 200)
+    bucket = distance_bucket(-distance, buckets=32, max_distance=128)
+    assert bucket[:9].tolist() == list(range(9))
+    assert (bucket.diff() >= 0).all() and bucket[128:].unique().tolist() == [15]
+    after = distance_bucket(distance[1:], buckets=32, max_distance=128)
+    assert torch.equal(after, bucket[1:] + 16)
+    one_sided = distance_bucket(distance, buckets=32, max_distance=128, bidirectional=False)
+    assert one_sided.unique().tolist() == [0]
+
+
+def test_the_look_up_table_of_t5_covers_offsets_beyond_the_largest_distance() -> None:
+    encoding = build("t5-bias", axes=1)
+    positions = torch.tensor([[0.0], [4.0], [5.0], [300.0]])
+    q, k, _ = qkv(4, seed=0)
+    expected = encoding.scores(q, k, positions) - q @ k.mT / math.sqrt(DIM)
+    torch.testing.assert_close(encoding.mask(q, k, positions).expand_as(expected), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fractions_and_bad_options_are_refused_in_one_line_with_a_way_out(name: str) -> None:
+    encoding, q = build(name), qkv(6, seed=0)[0]
+    calls = [(lambda: encoding.attend(q, q, q, grid_positions(2, 3) + 0.5), "use 'axial-rope'")]
+    if name == "t5-bias":
+        calls += [
+            (lambda: build(name, buckets=7), "even number, at least 4"),
+            (lambda: build(name, buckets=1, bidirectional=False), "at least 2"),
+            (lambda: build(name, buckets=32, max_distance=8), "more than 8"),
+        ]
+    else:
+        calls += [(lambda: build(name, clip=0), "use 1 or more")]
+    for call, words in calls:
+        with pytest.raises(InputError) as error:
+            call()
+        assert words in str(error.value) and "\n" not in str(error.value)
