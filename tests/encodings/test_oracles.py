@@ -1,0 +1,233 @@
+"""Our encodings against other people's code: timm, Hugging Face transformers and SciPy.
+
+Each test says which of their modules it is and how their channels or axes map onto ours.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from timm.layers.pos_embed_rel import RelPosBias, RelPosBiasTf
+from timm.layers.pos_embed_sincos import (
+    RotaryEmbeddingCat,
+    RotaryEmbeddingDinoV3,
+    RotaryEmbeddingMixed,
+    apply_rot_embed_cat,
+    get_mixed_freqs,
+)
+from torch import Tensor
+
+from rollpe.encodings import create_encoding, grid_positions
+from rollpe.encodings.relative import distance_bucket
+
+transformers = pytest.importorskip("transformers")
+
+GRIDS = [(3, 5), (8, 8), (7, 4)]
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+# timm, rotary
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("base", [100.0, 10000.0])
+def test_axial_rope_is_timms_rotary_embedding_cat(grid: tuple[int, int], base: float) -> None:
+    """in_pixels=False, temperature=base; same channel order, with a class token in front."""
+    theirs = RotaryEmbeddingCat(16, in_pixels=False, temperature=base, feat_shape=list(grid))
+    ours = create_encoding("axial-rope", head_dim=16, heads=2, base=base)
+    q = noise(2, 2, 1 + math.prod(grid), 16).float()
+    expected = torch.cat((q[:, :, :1], apply_rot_embed_cat(q[:, :, 1:], theirs.get_embed())), -2)
+    torch.testing.assert_close(ours.encode_query(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_mixed_rope_is_timms_rotary_embedding_mixed(grid: tuple[int, int]) -> None:
+    """Their block of a model with the frequencies of ours; rows first (grid_indexing='ij')."""
+    theirs = RotaryEmbeddingMixed(dim=32, depth=2, num_heads=2, feat_shape=list(grid), grid_indexing="ij")
+    ours = create_encoding("mixed-rope", head_dim=16, heads=2)
+    q = noise(3, 2, math.prod(grid), 16).float()
+    for block in range(2):
+        with torch.no_grad():
+            ours.frequencies.copy_(theirs.freqs[:, block].transpose(0, 1))
+        expected = apply_rot_embed_cat(q, theirs.get_embed()[block])
+        torch.testing.assert_close(
+            ours.encode_query(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5
+        )
+
+
+def test_mixed_rope_takes_any_positions_that_timms_get_mixed_freqs_takes() -> None:
+    """Their x is our axis 1, their y our axis 0."""
+    ours = create_encoding("mixed-rope", head_dim=16, heads=2)
+    positions = 10 * noise(9, 2).float()
+    table = get_mixed_freqs(ours.frequencies.transpose(0, 1).flip(0), positions[:, 1], positions[:, 0])
+    q = noise(3, 2, 9, 16).float()
+    torch.testing.assert_close(
+        ours.encode_query(q, positions), apply_rot_embed_cat(q, table), atol=2e-5, rtol=1e-5
+    )
+
+
+def test_mixed_rope_starts_like_timms_in_speed_and_in_right_angles() -> None:
+    theirs = RotaryEmbeddingMixed(dim=32, depth=1, num_heads=2).freqs[:, 0]  # [2, heads, pairs]
+    ours = create_encoding("mixed-rope", head_dim=16, heads=2).frequencies.transpose(0, 1)
+    torch.testing.assert_close(ours.norm(dim=0), theirs.norm(dim=0))
+    for start in (ours, theirs):
+        assert (start[..., :4] * start[..., 4:]).sum(0).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_axial_rope_on_centered_positions_is_timms_dinov3_rotary(grid: tuple[int, int]) -> None:
+    """They measure positions as 2π·(2(p + ½)/G − 1) and pair channel i with i + d/2, rows first."""
+    theirs = RotaryEmbeddingDinoV3(16, temperature=100.0, feat_shape=list(grid), rotate_half=True)
+    ours = create_encoding("axial-rope", head_dim=16, heads=2, base=100.0)
+    positions = 2 * math.pi * (2 * (grid_positions(*grid) + 0.5) / torch.tensor(grid) - 1)
+    order = [channel for pair in range(8) for channel in (pair, pair + 8)]
+    q = noise(2, 2, math.prod(grid), 16).float()
+    expected = apply_rot_embed_cat(q, theirs.get_embed(), half=True)
+    torch.testing.assert_close(
+        ours.encode_query(q[..., order], positions), expected[..., order], atol=2e-5, rtol=1e-5
+    )
+
+
+# timm, relative bias
+
+
+def exact_t5(grid: tuple[int, int], heads: int):  # type: ignore[no-untyped-def]
+    """A t5-bias in which every signed offset of the grid has a bucket of its own, and its values.
+
+    Returns the encoding and, for each axis, its bias by offset -(G-1) … G-1, [2G - 1, heads].
+    """
+    buckets = 4 * max(grid)
+    encoding = create_encoding(
+        "t5-bias", head_dim=4, heads=heads, buckets=buckets, max_distance=2 * max(grid)
+    ).double()
+    by_offset = []
+    for axis, size in enumerate(grid):
+        bucket = distance_bucket(torch.arange(1 - size, size), buckets, 2 * max(grid))
+        assert len(bucket.unique()) == 2 * size - 1
+        by_offset.append(encoding.table[axis, :, bucket].detach().T)
+    return encoding, by_offset
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_a_bias_summed_over_axes_is_timms_window_bias_with_a_separable_table(grid: tuple[int, int]) -> None:
+    """RelPosBias (Swin): one entry for each pair of offsets, query − key, rows times columns."""
+    ours, (rows, columns) = exact_t5(grid, heads=3)
+    theirs = RelPosBias(grid, num_heads=3).double()
+    table = rows.flip(0)[:, None] + columns.flip(0)[None, :]  # key − query to query − key
+    with torch.no_grad():
+        theirs.relative_position_bias_table.copy_(table.flatten(0, 1))
+    q = noise(1, 3, math.prod(grid), 4)
+    torch.testing.assert_close(ours.mask(q, q, grid_positions(*grid)), theirs.get_bias())
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_a_bias_summed_over_axes_is_timms_maxvit_bias_with_a_separable_table(grid: tuple[int, int]) -> None:
+    """RelPosBiasTf: [heads, 2H − 1, 2W − 1] by key − query."""
+    ours, (rows, columns) = exact_t5(grid, heads=3)
+    theirs = RelPosBiasTf(grid, num_heads=3).double()
+    with torch.no_grad():
+        theirs.relative_position_bias_table.copy_((rows[:, None] + columns[None, :]).permute(2, 0, 1))
+    q = noise(1, 3, math.prod(grid), 4)
+    torch.testing.assert_close(ours.mask(q, q, grid_positions(*grid))[0], theirs.get_bias())
+
+
+# Hugging Face transformers
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (8, 20), (64, 40), (32, 1000)])
+def test_distance_buckets_are_t5s(bidirectional: bool, buckets: int, max_distance: int) -> None:
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    delta = torch.arange(-1200, 1201)
+    expected = T5Attention._relative_position_bucket(delta, bidirectional, buckets, max_distance)
+    assert torch.equal(distance_bucket(delta, buckets, max_distance, bidirectional), expected)
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+def test_the_bias_of_a_sequence_is_t5_attentions(decoder: bool) -> None:
+    from transformers import T5Config
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    config = T5Config(d_model=12, num_heads=3, d_kv=4, is_decoder=decoder)
+    theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    ours = create_encoding("t5-bias", head_dim=4, heads=3, axes=1, bidirectional=not decoder)
+    with torch.no_grad():
+        ours.table[0].copy_(theirs.relative_attention_bias.weight.T)
+    q = torch.zeros(1, 3, 150, 4)
+    torch.testing.assert_close(ours.mask(q, q, grid_positions(150)), theirs.compute_bias(150, 150))
+
+
+def test_rope_with_the_half_layout_is_llamas() -> None:
+    """LlamaRotaryEmbedding and apply_rotary_pos_emb, at positions that do not start from 0."""
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    config = LlamaConfig(hidden_size=48, num_attention_heads=3, head_dim=16)
+    positions = torch.arange(5, 25)
+    q, k = noise(2, 2, 3, 20, 16).float()
+    cos, sin = LlamaRotaryEmbedding(config)(q, positions[None])
+    expected = apply_rotary_pos_emb(q, k, cos, sin)
+    ours = create_encoding("rope", head_dim=16, heads=3, axes=1, layout="half")
+    for out, theirs in zip(ours(q, k, positions[:, None].float()), expected, strict=True):
+        torch.testing.assert_close(out, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_shaw_is_the_relative_key_attention_of_wav2vec2_bert() -> None:
+    """Their table is shared by all heads and may be clipped differently to the left and right."""
+    from transformers import Wav2Vec2BertConfig
+    from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
+
+    config = Wav2Vec2BertConfig(
+        hidden_size=12,
+        num_attention_heads=3,
+        position_embeddings_type="relative_key",
+        left_max_position_embeddings=4,
+        right_max_position_embeddings=4,
+        attn_implementation="eager",
+    )
+    torch.manual_seed(0)
+    theirs = Wav2Vec2BertSelfAttention(config).double().eval()
+    ours = create_encoding("shaw", head_dim=4, heads=3, axes=1, clip=4).double()
+    with torch.no_grad():
+        ours.keys.copy_(theirs.distance_embedding.weight.expand(1, 3, 9, 4))
+    x = noise(2, 15, 12)
+    q, k, v = (
+        linear(x).unflatten(-1, (3, 4)).transpose(1, 2)
+        for linear in (theirs.linear_q, theirs.linear_k, theirs.linear_v)
+    )
+    out = theirs.linear_out(ours.attend(q, k, v, grid_positions(15)).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(out, theirs(x)[0])
+
+
+# SciPy
+
+
+@pytest.mark.parametrize("grid", [(3, 5), (2, 2, 3)])
+@pytest.mark.parametrize("block", [8, 4])
+def test_lie_turns_queries_by_scipys_matrix_exponential(grid: tuple[int, ...], block: int) -> None:
+    """R(p) = expm(Σ_a p_a/G_a A_a), with A_a filled entry by entry from the parameters."""
+    torch.manual_seed(0)
+    ours = create_encoding("lie", head_dim=8, heads=2, axes=len(grid), grid=grid, block=block).double()
+    q = noise(1, 2, math.prod(grid), 8)
+    turned = ours.encode_query(q, grid_positions(*grid)).detach().numpy()
+    for head in range(2):
+        generators = np.zeros((len(grid), 8, 8))
+        for axis in range(len(grid)):
+            for part in range(8 // block):
+                entries = iter(ours.generators[head, axis, part].tolist())
+                for i in range(part * block, (part + 1) * block):
+                    for j in range(i + 1, (part + 1) * block):
+                        generators[axis, i, j] = next(entries)
+                        generators[axis, j, i] = -generators[axis, i, j]
+        for token, position in enumerate(grid_positions(*grid).tolist()):
+            power = sum(p / size * a for p, size, a in zip(position, grid, generators, strict=True))
+            expected = scipy.linalg.expm(power) @ q[0, head, token].numpy()
+            np.testing.assert_allclose(turned[0, head, token], expected, atol=1e-12)

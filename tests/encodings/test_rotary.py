@@ -1,0 +1,275 @@
+"""The rotary family, axial-rope's relatives: against explicit rotations, and what each promises."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy.spatial.transform import Rotation
+from torch import Tensor
+
+from rollpe.encodings import create_encoding, encoding_options, grid_positions
+from rollpe.encodings.base import Encoding
+from rollpe.errors import InputError
+
+HEADS, PREFIX = 3, 2
+GRID = (3, 5)
+NAMES = ["rope", "axial-rope", "mixed-rope", "uniform-rope", "spherical-rope"]
+
+
+def build(name: str, head_dim: int = 16, seed: int = 0, **options: object) -> Encoding:
+    torch.manual_seed(seed)
+    axes, grid = (1, (15,)) if name == "rope" else (2, GRID)
+    return create_encoding(name, head_dim=head_dim, heads=HEADS, axes=axes, grid=grid, **options).double()
+
+
+def positions_of(name: str) -> Tensor:
+    return grid_positions(15) if name == "rope" else grid_positions(*GRID)
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("head_dim", [16, 20])
+def test_fast_scores_equal_the_reference_with_dropped_patches_and_real_positions(
+    name: str, head_dim: int
+) -> None:
+    """With two tokens that have no position; 20 channels leave some over on most encodings."""
+    for seed in range(3):
+        encoding = build(name, head_dim, seed)
+        q, k = noise(2, 2, HEADS, 9 + PREFIX, head_dim, seed=seed)
+        positions = 4 * noise(2, 9, encoding.axes, seed=seed + 10)
+        fast_q, fast_k = encoding(q, k, positions)
+        torch.testing.assert_close(fast_q @ fast_k.mT / math.sqrt(head_dim), encoding.scores(q, k, positions))
+        torch.testing.assert_close(fast_q[:, :, :PREFIX], q[:, :, :PREFIX], rtol=0, atol=0)
+        torch.testing.assert_close(fast_q.norm(dim=-1), q.norm(dim=-1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_joint_shift_changes_scores_only_where_the_class_says_so(name: str) -> None:
+    encoding, positions = build(name), positions_of(name)
+    q, k = noise(2, 1, HEADS, 15, 16)
+    shift = torch.linspace(1.5, -2.25, encoding.axes)
+    change = (encoding.scores(q, k, positions + shift) - encoding.scores(q, k, positions)).abs().max()
+    assert change < 1e-12 if encoding.relative else change > 0.1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_encoded_once_into_a_cache_give_causal_attention_over_everything(name: str) -> None:
+    encoding, positions = build(name), positions_of(name)
+    q, k, v = noise(3, 2, HEADS, 15, 16)
+    full = encoding.attend(q, k, v, positions, is_causal=True)
+    cache = torch.empty(2, HEADS, 0, 16, dtype=torch.float64)
+    for t in range(15):
+        here = positions[t : t + 1]
+        cache = torch.cat((cache, encoding.encode_key(k[:, :, t : t + 1], here)), -2)
+        query = encoding.encode_query(q[:, :, t : t + 1], here)
+        weights = (query @ cache.mT / 4).softmax(-1)
+        torch.testing.assert_close(weights @ v[:, :, : t + 1], full[:, :, t : t + 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_half_precision_stays_half_while_angles_are_made_in_float32(name: str) -> None:
+    """At position 400 an angle rounded to bfloat16 would be off by more than a radian."""
+    encoding = build(name).float()
+    positions = positions_of(name) + 400
+    q, k = noise(2, 1, HEADS, 15, 16).float()
+    exact = encoding(q.double(), k.double(), positions)[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half, _ = encoding(q.bfloat16(), k.bfloat16(), positions)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.double(), exact, atol=0.03, rtol=0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_equal_finite_differences(name: str) -> None:
+    encoding, positions = build(name), positions_of(name)[:3]
+    q, k, v = (x.requires_grad_() for x in noise(3, 1, HEADS, 4, 16).unbind(0))
+    parameters = tuple(encoding.parameters())
+    assert bool(parameters) == (name == "mixed-rope") == encoding.learned
+    assert torch.autograd.gradcheck(
+        lambda q, k, v, *_: encoding.attend(q, k, v, positions), (q, k, v, *parameters)
+    )
+
+
+# rope
+
+
+def test_rope_turns_each_pair_as_a_complex_number() -> None:
+    encoding = build("rope", 6, base=7.0, scale=0.25)
+    q, k = noise(2, 1, HEADS, 15, 6)
+    turned = encoding(q, k, positions_of("rope"))[0]
+    for p in range(15):
+        for i in range(3):
+            z = complex(q[0, 1, p, 2 * i], q[0, 1, p, 2 * i + 1])
+            z *= complex(math.cos(angle := 0.25 * p * 7.0 ** (-2 * i / 6)), math.sin(angle))
+            assert turned[0, 1, p, 2 * i].item() == pytest.approx(z.real)
+            assert turned[0, 1, p, 2 * i + 1].item() == pytest.approx(z.imag)
+
+
+@pytest.mark.parametrize("head_dim", [8, 9])
+def test_the_half_layout_is_the_interleaved_one_with_channels_permuted(head_dim: int) -> None:
+    half, pairs = build("rope", head_dim, layout="half"), build("rope", head_dim)
+    order = [c for i in range(4) for c in (i, i + 4)] + list(range(8, head_dim))
+    q, k = noise(2, 2, HEADS, 17, head_dim)
+    positions = positions_of("rope")
+    for out, expected in zip(
+        half(q, k, positions), pairs(q[..., order], k[..., order], positions), strict=True
+    ):
+        torch.testing.assert_close(out[..., order], expected)
+    torch.testing.assert_close(
+        half.scores(q, k, positions), pairs.scores(q[..., order], k[..., order], positions)
+    )
+
+
+def test_scaling_positions_by_one_half_puts_twice_the_tokens_into_the_same_angles() -> None:
+    plain, scaled = build("rope"), build("rope", scale=0.5)
+    q, k = noise(2, 1, HEADS, 15, 16)
+    for out, expected in zip(
+        scaled(q, k, 2 * positions_of("rope")), plain(q, k, positions_of("rope")), strict=True
+    ):
+        torch.testing.assert_close(out, expected)
+
+
+# mixed-rope
+
+
+def test_mixed_rope_starts_from_two_bundles_at_a_right_angle_turned_at_random_per_head() -> None:
+    encoding = build("mixed-rope", 16)
+    start = encoding.frequencies.detach()
+    assert start.shape == (HEADS, 2, 8)
+    first, second = start[..., :4], start[..., 4:]
+    speed = 10.0 ** (-4 * torch.arange(4).double() / 16)
+    torch.testing.assert_close(first.norm(dim=1), speed.expand(HEADS, 4), rtol=1e-6, atol=0)
+    torch.testing.assert_close(second.norm(dim=1), speed.expand(HEADS, 4), rtol=1e-6, atol=0)
+    assert (first * second).sum(1).abs().max() < 1e-6
+    turn = torch.atan2(first[:, 0], first[:, 1])
+    assert turn.std(1).max() < 1e-6 < 0.1 < turn.std(0).min()
+    assert not torch.equal(start, build("mixed-rope", 16, seed=1).frequencies)
+
+
+def test_mixed_rope_with_frequencies_on_one_axis_each_is_axial_rope() -> None:
+    mixed, axial = build("mixed-rope"), build("axial-rope")
+    speed = 100.0 ** (-torch.arange(4).double() / 4)
+    zero = torch.zeros(4).double()
+    with torch.no_grad():
+        mixed.frequencies.copy_(torch.stack((torch.cat((speed, zero)), torch.cat((zero, speed)))))
+    q, k = noise(2, 2, HEADS, 17, 16)
+    positions = positions_of("mixed-rope")
+    torch.testing.assert_close(mixed(q, k, positions)[0], axial(q, k, positions)[0])
+
+
+def test_frequencies_of_mixed_rope_are_kept_from_weight_decay() -> None:
+    assert build("mixed-rope").no_weight_decay() == {"frequencies"}
+
+
+# uniform-rope
+
+
+def test_uniform_rope_turns_every_pair_of_an_axis_once_across_the_grid() -> None:
+    encoding = build("uniform-rope", 10)  # two pairs for each axis and two channels over
+    q, k = noise(2, 1, HEADS, 15, 10)
+    out = encoding(q, k, positions_of("uniform-rope"))[0]
+    for token, (y, x) in enumerate(positions_of("uniform-rope").tolist()):
+        turns = [y / 3, y / 3, x / 5, x / 5]
+        for pair, turn in enumerate(turns):
+            z = torch.complex(q[0, :, token, 2 * pair], q[0, :, token, 2 * pair + 1])
+            z = z * torch.polar(torch.ones(1), torch.tensor([2 * math.pi * turn])).to(z.dtype)
+            torch.testing.assert_close(out[0, :, token, 2 * pair], z.real, atol=1e-6, rtol=0)
+            torch.testing.assert_close(out[0, :, token, 2 * pair + 1], z.imag, atol=1e-6, rtol=0)
+    torch.testing.assert_close(out[..., 8:], q[..., 8:])
+
+
+def test_uniform_rope_tells_positions_apart_but_not_offsets_one_grid_apart() -> None:
+    encoding = build("uniform-rope")
+    cos, sin = encoding.tables(grid_positions(*GRID), noise(1, HEADS, 15, 16))
+    points = torch.cat((cos, sin), -1)[0]
+    assert torch.cdist(points, points).fill_diagonal_(9).min() > 0.5
+    k = noise(1, HEADS, 15, 16)
+    positions = grid_positions(*GRID)
+    far = encoding.encode_key(k, positions + torch.tensor([3.0, -5.0]))
+    torch.testing.assert_close(far, encoding.encode_key(k, positions))
+
+
+def test_a_given_frequency_replaces_the_grid() -> None:
+    same = create_encoding("uniform-rope", head_dim=8, heads=1, frequency=2 * math.pi / 5)
+    grid = create_encoding("uniform-rope", head_dim=8, heads=1, grid=(5, 5))
+    q = noise(1, 1, 15, 8)
+    torch.testing.assert_close(*(e.encode_key(q, grid_positions(*GRID)) for e in (same, grid)))
+
+
+# spherical-rope
+
+
+def test_spherical_rope_rolls_about_the_first_channel_then_yaws_about_the_third() -> None:
+    """Against SciPy's rotations; seven channels are two triplets and one without position."""
+    encoding = build("spherical-rope", 7, base=9.0)
+    q, k = noise(2, 1, HEADS, 15, 7)
+    out = encoding(q, k, positions_of("spherical-rope"))[0]
+    for token, (y, x) in enumerate(positions_of("spherical-rope").tolist()):
+        for d in range(2):
+            turn = 2 * math.pi * 9.0 ** (-d / 2)
+            rotation = Rotation.from_euler("xz", [turn * y / 3, turn * x / 5])  # fixed axes, x first
+            triplet = slice(3 * d, 3 * d + 3)
+            expected = torch.from_numpy(rotation.apply(q[0, :, token, triplet].numpy()))
+            torch.testing.assert_close(out[0, :, token, triplet], expected)
+    torch.testing.assert_close(out[..., 6], q[..., 6])
+
+
+def test_spherical_rope_is_blind_to_a_shift_of_columns_but_not_of_rows() -> None:
+    encoding, positions = build("spherical-rope"), positions_of("spherical-rope")
+    q, k = noise(2, 1, HEADS, 15, 16)
+    scores = encoding.scores(q, k, positions)
+    columns = encoding.scores(q, k, positions + torch.tensor([0.0, 1.5]))
+    rows = encoding.scores(q, k, positions + torch.tensor([1.5, 0.0]))
+    torch.testing.assert_close(columns, scores)
+    assert (rows - scores).abs().max() > 0.1
+
+
+def test_a_shift_of_spherical_rope_equals_one_rotation_of_all_queries_and_keys() -> None:
+    """So the projections of q and k can undo it: where positions start cannot matter."""
+    encoding, positions = build("spherical-rope"), positions_of("spherical-rope")
+    q, k = noise(2, 1, HEADS, 15, 16)
+    shift = torch.tensor([1.5, -2.0])
+    still = torch.tensor([1.5, 0.0]).expand(15, 2)
+    rolled_q, rolled_k = encoding(q, k, still)
+    torch.testing.assert_close(
+        encoding.scores(rolled_q, rolled_k, positions), encoding.scores(q, k, positions + shift)
+    )
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("rope", {"axes": 2}, "use 'axial-rope'"),
+        ("rope", {"axes": 1, "layout": "odd"}, "'interleaved' or 'half'"),
+        ("rope", {"axes": 1, "base": 0}, "must be positive"),
+        ("rope", {"axes": 1, "head_dim": 1}, "use at least 2"),
+        ("mixed-rope", {"axes": 3}, "use 'lie' with block=2"),
+        ("mixed-rope", {"head_dim": 6}, "multiple of 4"),
+        ("mixed-rope", {"base": -1}, "must be positive"),
+        ("uniform-rope", {}, "give grid="),
+        ("uniform-rope", {"head_dim": 3, "frequency": 1.0}, "use at least 4"),
+        ("spherical-rope", {}, "give grid="),
+        ("spherical-rope", {"axes": 3, "grid": (2, 2, 2)}, "use 'lie'"),
+        ("spherical-rope", {"head_dim": 2, "frequency": 1.0}, "use at least 3"),
+        ("spherical-rope", {"base": 0, "frequency": 1.0}, "must be positive"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line_with_a_way_out(
+    name: str, settings: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        create_encoding(name, **({"head_dim": 8, "heads": 1} | settings))
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_options_are_named_with_their_defaults() -> None:
+    assert encoding_options("rope") == {"base": 10000.0, "scale": 1.0, "layout": "interleaved"}
+    assert encoding_options("spherical-rope") == {"base": 10000.0, "frequency": None}
