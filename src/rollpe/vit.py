@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rollpe.encodings import create_encoding, grid_positions, split_name, split_options
 from rollpe.encodings.adapters import Attention
+from rollpe.encodings.base import constant
 from rollpe.errors import InputError
 
 
@@ -85,7 +86,6 @@ class VisionTransformer(timm_vit.VisionTransformer):
             block.attn.install(create_encoding(names[1], **common, **options[1]))
         self.weight_init_mode = ""
         self.init_weights(needs_reset=False)
-        self._grids: dict[tuple, Tensor] = {}
 
     def no_weight_decay(self) -> set[str]:
         """Full names of all parameters that weight decay must leave alone, beside biases and norms."""
@@ -106,16 +106,6 @@ class VisionTransformer(timm_vit.VisionTransformer):
             )
         return height // high, width // wide
 
-    def _grid_positions(self, grid: tuple[int, int], device: torch.device) -> Tensor:
-        if torch.compiler.is_compiling():
-            return grid_positions(*grid, device=device)
-        # A plain dictionary, not a buffer: model.bfloat16() must not round positions. Made outside
-        # inference mode so that a later training step may save them for its backward pass.
-        if (grid, device) not in self._grids:
-            with torch.inference_mode(False):
-                self._grids[grid, device] = grid_positions(*grid, device=device)
-        return self._grids[grid, device]
-
     def embed(self, images: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Images to the tokens and positions that enter the first block.
 
@@ -132,7 +122,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
             raise InputError(f"{positions.shape[-2]} positions for {count} patches: give one to each patch.")
         x = self._pos_embed(self.patch_embed(images))
         if positions is None:
-            positions = self._grid_positions(grid, images.device)
+            positions = constant(_grid, *grid, device=images.device, dtype=torch.float32)
             x = self.token_encoding.add(x, positions, grid)
         else:
             x = self.token_encoding.add(x, positions)
@@ -269,3 +259,7 @@ def create_vit(
         init_values=layer_scale,
         patch_drop_rate=patch_dropout,
     )
+
+
+def _grid(height: int, width: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
+    return grid_positions(height, width, device=device).to(dtype)

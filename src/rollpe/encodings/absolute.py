@@ -126,20 +126,17 @@ class Learned(Encoding):
         return table[0].flatten(1).T.to(self.table.dtype)
 
     def _looked_up(self, positions: Tensor) -> Tensor:
-        last = torch.tensor(self.grid, device=positions.device) - 1
-        p = positions.to(table_dtype(self.table)).clamp(min=0)
-        p = torch.minimum(p, last.to(p.dtype))
-        low = p.floor().long()
-        fraction = p - low
+        p = positions.to(table_dtype(self.table))
         vectors = 0
         for corner in product((0, 1), repeat=self.axes):
-            offset = torch.tensor(corner, device=p.device)
-            place = torch.minimum(low + offset, last)
-            weight = torch.where(offset == 1, fraction, 1 - fraction).prod(-1, keepdim=True)
-            flat = place[..., 0]
-            for axis in range(1, self.axes):
-                flat = flat * self.grid[axis] + place[..., axis]
-            vectors = vectors + weight * self.table[flat]
+            place, weight = 0, 1
+            for axis, (far, size) in enumerate(zip(corner, self.grid, strict=True)):
+                along = p[..., axis].clamp(0, size - 1)
+                low = along.floor()
+                fraction = along - low
+                weight = weight * (fraction if far else 1 - fraction)
+                place = place * size + (low.long() + far).clamp(max=size - 1)
+            vectors = vectors + weight[..., None] * self.table[place]
         return vectors
 
 

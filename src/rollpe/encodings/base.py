@@ -349,6 +349,28 @@ def check_positions(positions: Tensor, tokens: int, axes: int) -> None:
         )
 
 
+_constants: dict[tuple, Tensor] = {}
+
+
+def constant(make: Callable[..., Tensor], *args: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """``make(*args, device=device, dtype=dtype)``, computed once: never change the result in place.
+
+    For tensors that depend on nothing but sizes. A buffer would be rounded by ``model.bfloat16()``. The
+    tensor is made outside inference mode, so that a later training step may save it for its backward
+    pass; a traced graph makes its own.
+    """
+    if torch.compiler.is_compiling():
+        return make(*args, device=device, dtype=dtype)
+    key = (make, args, device, dtype)
+    if key not in _constants:
+        with torch.inference_mode(False), torch.no_grad():
+            made = make(*args, device=device, dtype=dtype)
+        if type(made) is not Tensor:  # a tracer's stand-in
+            return made
+        _constants[key] = made
+    return _constants[key]
+
+
 _integral: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 

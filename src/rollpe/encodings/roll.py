@@ -1,29 +1,77 @@
 """Encodings that let queries and keys travel round a ring of channels: the RollPE family.
 
-Here: roll, multiplexed-roll, continuous-roll, torus-roll and the rotary twin of roll. Not here: the
-mathematics of the shift itself, its generator and its Fourier form (rollpe/operators.py).
+Here: roll, continuous-roll, multiplexed-roll, torus-roll and the rotary twin of roll. Not here: the
+mathematics of the shift, its generator and its Fourier form (rollpe/operators.py).
 
-Direction: S is the matrix as printed in Eq. 2 of the paper, (S x)_i = x_{i+1 mod n}, so that
+Direction: S is the matrix as printed in the paper's Eq. 2, (S x)_i = x_{i+1 mod n}, so that
 S^p x = torch.roll(x, -p); ``direction=-1`` selects the mirror image torch.roll(x, +p). The score of a query
 at p_q and a key at p_k is qᵀ S^{p_k - p_q} k / √d (Eq. 3, Appendix B).
+
+Axes: a head is cut into ``axes`` equal shares. On each, the first n = ``width`` channels form the ring; the
+others, and those that the cut leaves over, carry no position.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rollpe.encodings.base import Encoding, are_integers, check_positions, register
+from rollpe.encodings.base import (
+    Encoding,
+    are_integers,
+    check_positions,
+    constant,
+    register,
+    table_dtype,
+)
+from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
 
 
-class _Ring(Encoding):
-    """What all members of the family share: n rolled channels at the start of each axis' share."""
+class _Gather(torch.autograd.Function):
+    """Reorder channels by a permutation whose inverse is known: out[..., c] = x[..., index[..., c]].
+
+    The gradient of a plain gather is a scatter; with the inverse at hand it is a gather again, which
+    fuses with its neighbors when compiled and needs no atomic additions.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
+        return x.gather(-1, index.expand(x.shape))
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        index, inverse = ctx.saved_tensors
+        return _Gather.apply(gradient, inverse, index), None, None
+
+
+def warn_of_aliasing(rings: Iterable[float], grid: tuple[int, ...] | None) -> None:
+    """Warn if a ring cannot tell all signed offsets of the tokens along its axis apart."""
+    for axis, (n, tokens) in enumerate(zip(rings, grid or (), strict=False)):
+        if n < 2 * tokens - 1:
+            warnings.warn(
+                f"aliased offsets on axis {axis}: a ring of period {n:g} takes offset Δ for Δ-{n:g};"
+                f" {tokens} tokens need at least {2 * tokens - 1}.",
+                stacklevel=2,
+            )
+
+
+class _WholeRoll(Encoding):
+    """What the encodings that move by whole channels share: their integer positions."""
 
     acts_on = "scores"
+    real_positions = False
 
     def __init__(
         self,
@@ -32,52 +80,75 @@ class _Ring(Encoding):
         heads: int,
         axes: int,
         grid: tuple[int, ...] | None,
-        width: int | None,
         direction: int,
+        on_fraction: str,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        if width is not None and not 1 <= width <= self.part:
+        if on_fraction not in ("error", "round"):
+            raise InputError(f"on_fraction={on_fraction!r} must be 'error' or 'round'.")
+        self.direction = checked_direction(direction)
+        self.on_fraction = on_fraction
+
+    def whole_positions(self, positions: Tensor, tokens: int) -> Tensor:
+        """Positions as integers [N, axes] or [B, 1, N, axes], 0 for the tokens without one."""
+        check_positions(positions, tokens, self.axes)
+        if self.on_fraction == "error" and not are_integers(positions):
             raise InputError(
-                f"width={width} does not fit: head_dim={head_dim} on axes={axes} leaves"
-                f" 1 to {self.part} channels to roll."
+                f"encoding {self.name!r} needs whole positions: use 'continuous-roll',"
+                " or on_fraction='round'."
             )
-        if direction not in (1, -1):
-            raise InputError(f"direction={direction} must be 1 (as printed in Eq. 2) or -1.")
-        self.width = self.part if width is None else width
-        self.direction = direction
+        whole = positions.round() if positions.is_floating_point() else positions
+        whole = F.pad(whole.long(), (0, 0, tokens - whole.shape[-2], 0))
+        return whole if whole.dim() == 2 else whole.unsqueeze(-3)
 
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, width={self.width}"
+    def source_channels(self, shifts: Tensor) -> Tensor:
+        """For shifts [..., axes], the channel each channel's value comes from: int64 [..., d]."""
+        raise TypeError(f"{type(self).__name__} does not define source_channels().")
 
+    def roll_token(self, x: Tensor, shifts: list[int]) -> Tensor:
+        """One token's channels [heads, d] after ``shifts`` steps along the axes, by torch.roll."""
+        raise TypeError(f"{type(self).__name__} does not define roll_token().")
 
-def warn_of_aliasing(width: float, grid: tuple[int, ...] | None) -> None:
-    """Warn once if a ring of this length cannot tell all signed offsets of the grid apart."""
-    longest = max(grid, default=1) if grid else 1
-    if width < 2 * longest - 1:
-        warnings.warn(
-            f"a ring of n={width:g} channels cannot tell offset Δ from Δ-{width:g}:"
-            f" {longest} tokens along an axis need n >= {2 * longest - 1}.",
-            stacklevel=3,
-        )
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """The reordering of the channels and its inverse, each [N, d] or [B, 1, N, d]."""
+        shifts = self.direction * self.whole_positions(positions, like.shape[-2])
+        return self.source_channels(shifts), self.source_channels(-shifts)
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        return _Gather.apply(x, *tables)
+
+    def roll_tokens(self, x: Tensor, positions: Tensor, speed: int = 1) -> Tensor:
+        """All tokens [B, heads, N, d] rolled one after another: the reference for ``scores``."""
+        whole = self.whole_positions(positions, x.shape[-2])
+        whole = (whole if whole.dim() == 2 else whole[:, 0]).expand(x.shape[0], -1, -1)
+        shifts = (self.direction * speed * whole).tolist()
+        images = [
+            torch.stack([self.roll_token(x[b, :, t], shifts[b][t]) for t in range(x.shape[2])], 1)
+            for b in range(x.shape[0])
+        ]
+        return torch.stack(images)
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        """Roll each token by itself, then take all dot products: [B, heads, N, N]."""
+        q, k = self.roll_tokens(q, positions), self.roll_tokens(k, positions)
+        return q @ k.transpose(-2, -1) * self.head_dim**-0.5
 
 
 @register("roll")
-class Roll(_Ring):
+class Roll(_WholeRoll):
     """RollPE (the paper's Eq. 2–3): queries and keys are rolled by their position.
 
-    On the share of axis a, the first n = ``width`` channels become S^{p_a} x; the others carry no
-    position. The result is the input's own numbers in another order, hence exact in every dtype.
+    On the share of axis a the ring becomes S^{p_a} x. The result is the input's own numbers in another
+    order, hence exact in every dtype.
 
     No parameters; integer positions; norm preserving; relative, displacements counting modulo n. Cost: one
-    gather for q and one for k.
+    gather for q and one for k, forward and backward (``rollpe bench`` measures it).
 
     Args:
         width: n, channels rolled on each axis; all of head_dim // axes by default.
         direction: 1 for S as printed in Eq. 2, -1 for its mirror image.
         on_fraction: "error" refuses positions between integers, "round" takes the nearest integer.
     """
-
-    real_positions = False
 
     def __init__(
         self,
@@ -91,62 +162,200 @@ class Roll(_Ring):
         on_fraction: str = "error",
     ) -> None:
         super().__init__(
-            head_dim=head_dim, heads=heads, axes=axes, grid=grid, width=width, direction=direction
+            head_dim=head_dim,
+            heads=heads,
+            axes=axes,
+            grid=grid,
+            direction=direction,
+            on_fraction=on_fraction,
         )
-        if on_fraction not in ("error", "round"):
-            raise InputError(f"on_fraction={on_fraction!r} must be 'error' or 'round'.")
-        self.on_fraction = on_fraction
-        warn_of_aliasing(self.width, self.grid)
+        self.width = checked_width(width, self.part)
+        warn_of_aliasing([self.width] * axes, self.grid)
 
-    def whole_positions(self, positions: Tensor, tokens: int) -> Tensor:
-        """Positions as integers [..., N, axes], 0 for the tokens without one."""
-        check_positions(positions, tokens, self.axes)
-        if self.on_fraction == "error" and not are_integers(positions):
-            raise InputError(
-                f"encoding {self.name!r} needs whole positions: use 'continuous-roll',"
-                " or on_fraction='round'."
-            )
-        whole = positions.round().long() if positions.is_floating_point() else positions.long()
-        return F.pad(whole, (0, 0, tokens - whole.shape[-2], 0))
-
-    def source_channels(self, whole: Tensor) -> Tensor:
-        """For every token and channel, the channel its value comes from: [..., N, d], int64."""
-        ring = torch.arange(self.width, device=whole.device)
-        channels = []
+    def source_channels(self, shifts: Tensor) -> Tensor:
+        ring = torch.arange(self.width, device=shifts.device)
+        pieces = []
         for axis in range(self.axes):
             start = axis * self.part
-            shift = self.direction * whole[..., axis : axis + 1]
-            channels.append(start + (ring + shift) % self.width)
-            rest = torch.arange(start + self.width, start + self.part, device=whole.device)
-            channels.append(rest.expand(*whole.shape[:-1], -1))
-        rest = torch.arange(self.axes * self.part, self.head_dim, device=whole.device)
-        channels.append(rest.expand(*whole.shape[:-1], -1))
-        return torch.cat(channels, -1)
+            pieces.append(start + (ring + shifts[..., axis : axis + 1]) % self.width)
+            end = self.head_dim if axis == self.axes - 1 else start + self.part
+            still = torch.arange(start + self.width, end, device=shifts.device)
+            pieces.append(still.expand(*shifts.shape[:-1], -1))
+        return torch.cat(pieces, -1)
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Source channels, [N, d] or [B, 1, N, d]."""
-        source = self.source_channels(self.whole_positions(positions, like.shape[-2]))
-        return (source if positions.dim() == 2 else source.unsqueeze(-3),)
-
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return x.gather(-1, tables[0].expand(x.shape))
-
-    def rolled(self, x: Tensor, positions: Tensor, speed: int = 1) -> Tensor:
-        """Roll [B, heads, N, d] token by token with torch.roll: the reference of ``scores``."""
-        whole = self.whole_positions(positions, x.shape[-2]).expand(x.shape[0], -1, -1)
+    def roll_token(self, x: Tensor, shifts: list[int]) -> Tensor:
         out = x.clone()
-        for image in range(x.shape[0]):
-            for token in range(x.shape[2]):
-                for axis in range(self.axes):
-                    ring = slice(axis * self.part, axis * self.part + self.width)
-                    shift = -self.direction * speed * int(whole[image, token, axis])
-                    out[image, :, token, ring] = x[image, :, token, ring].roll(shift, -1)
+        for axis, shift in enumerate(shifts):
+            ring = slice(axis * self.part, axis * self.part + self.width)
+            out[:, ring] = torch.roll(x[:, ring], -shift, dims=-1)
         return out
 
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, width={self.width}"
+
+
+@register("continuous-roll")
+class ContinuousRoll(Encoding):
+    """RollPE on real positions (the paper's Eq. 5 and 7): S(p) = exp(p A / λ), A = log S.
+
+    S(p) multiplies the k-th Fourier coefficient of the ring by e^{2πi k p / (λ n)}, with k centered on 0.
+    For λ = 1 and integer p this is the roll itself, except that an even n leaves the Nyquist mode
+    k = n/2 without a partner: no real logarithm of S exists, and ``nyquist`` chooses what replaces it.
+
+    - ``"fixed"``: ω = 0 on that mode. A real group, but S(1) differs from the roll on this one mode.
+    - ``"cosine"``: the factor cos(πp/λ). S(1) is the roll, but neither norm nor relativity survive at
+      fractional shifts.
+    - ``"paired"``: two rings of even width, whose Nyquist modes turn into each other at ω = π/λ. A real
+      group; at integers the roll.
+    - ``"odd"``: an even width gives up one channel, which carries no position.
+
+    An odd n needs none of them. No parameters; any real position; period λn; relative and norm preserving
+    except for "cosine". Cost: one d×d product and one rotation each for q and k. ``forward`` returns the
+    rolled vectors; ``attend`` stays in the Fourier basis, which leaves all scores as they are.
+    Angles and rotation in float32 (float64 for float64 queries); the basis change in the queries' dtype.
+
+    Args:
+        wavelength: λ, in units of the plain roll; any number but 0.
+        nyquist: see above.
+        width: n, channels of a ring; as many as fit by default.
+        direction: 1 for S as printed in Eq. 2, -1 for its mirror image.
+    """
+
+    acts_on = "scores"
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        wavelength: float = 1.0,
+        nyquist: str = "fixed",
+        width: int | None = None,
+        direction: int = 1,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        if nyquist not in ("fixed", "cosine", "paired", "odd"):
+            raise InputError(f"nyquist={nyquist!r} must be one of fixed, cosine, paired, odd.")
+        if wavelength == 0 or not math.isfinite(wavelength):
+            raise InputError(f"wavelength={wavelength} must be a number other than 0.")
+        if nyquist == "paired":
+            if width is None:
+                width = self.part // 4 * 2
+            if width % 2 or not 2 <= width <= self.part // 2:
+                raise InputError(
+                    f"nyquist='paired' needs two rings of even width in the {self.part} channels of an"
+                    f" axis, not width={width}: widen the head or use nyquist='fixed'."
+                )
+        width = checked_width(width, self.part)
+        if nyquist == "odd" and width % 2 == 0:
+            width = checked_width(width - 1, self.part)
+        self.width = width
+        self.wavelength = float(wavelength)
+        self.nyquist = nyquist
+        self.direction = checked_direction(direction)
+        self.relative = self.preserves_norm = nyquist != "cosine" or width % 2 == 1
+        warn_of_aliasing([abs(wavelength) * width] * axes, self.grid)
+
+    @property
+    def _rings(self) -> int:
+        return 2 if self.nyquist == "paired" else 1
+
+    def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
+        """The orthogonal matrix [d, d] from channels to Fourier coordinates, see ``fourier_basis``."""
+        return constant(
+            fourier_basis,
+            self.head_dim,
+            self.axes,
+            self.width,
+            self._rings,
+            device=device or torch.device("cpu"),
+            dtype=dtype or torch.float32,
+        )
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Cosines and sines per Fourier coordinate, [N, c] or [B, 1, N, c], and the basis [d, d]."""
+        tokens = like.shape[-2]
+        check_positions(positions, tokens, self.axes)
+        with torch.autocast(like.device.type, enabled=False):
+            p = F.pad(positions.to(table_dtype(like)), (0, 0, tokens - positions.shape[-2], 0))
+            period = self.wavelength * self.width
+            k = constant(ring_modes, self.width, self._rings, device=p.device, dtype=p.dtype)
+            turns = torch.remainder(p[..., None] * (self.direction * k), period) / period
+            modes = (2 * math.pi * turns).flatten(-2)  # [..., N, axes * modes]
+            cos, sin = (f(modes).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
+            if self.nyquist == "cosine" and self.width % 2 == 0:
+                lone = torch.cos(math.pi / self.wavelength * p)
+                cos, sin = with_lone_modes(cos, sin, lone)
+            if positions.dim() == 3:
+                cos, sin = cos.unsqueeze(-3), sin.unsqueeze(-3)
+            return cos, sin, self.rotary_basis(like.device, like.dtype)
+
+    def _encode_spectrum(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        cos, sin, basis = tables
+        return rotate(x @ basis.T, cos, sin)
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        return (self._encode_spectrum(x, tables) @ tables[2]).to(x.dtype)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        *,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+    ) -> Tensor:
+        tables = self.tables(positions, q)
+        q, k = self._encode_spectrum(q, tables), self._encode_spectrum(k, tables)
+        return F.scaled_dot_product_attention(
+            q, k, v, dropout_p=dropout_p, is_causal=is_causal, scale=self.head_dim**-0.5
+        )
+
+    def shift_matrix(self, shifts: Tensor) -> Tensor:
+        """S(p) of one axis' rings, real [..., rings·n, rings·n], for shifts [...], float32 or float64.
+
+        Eq. 7 in complex numbers, the modes centered on 0 and the Nyquist mode treated as chosen.
+        """
+        n = self.width
+        j = torch.arange(n, dtype=shifts.dtype, device=shifts.device)
+        k = torch.where(2 * j < n, j, j - n)
+        if n % 2 == 0 and self.nyquist == "fixed":
+            k = torch.where(2 * j == n, 0, k)
+        f = torch.polar(torch.full((n, n), n**-0.5, dtype=j.dtype), -2 * math.pi / n * torch.outer(j, j))
+        angle = 2 * math.pi / (self.wavelength * n) * shifts[..., None] * k
+        phase = torch.polar(torch.ones_like(angle), angle)
+        one = (f.mH @ (phase[..., None] * f)).real
+        if self.nyquist != "paired":
+            return one
+        # each ring keeps cos(πp/λ) of its own Nyquist mode and hands sin(πp/λ) to the other
+        alternating = (-1.0) ** (j[:, None] - j) / n
+        cross = torch.sin(math.pi / self.wavelength * shifts)[..., None, None] * alternating
+        return torch.cat((torch.cat((one, -cross), -1), torch.cat((cross, one), -1)), -2)
+
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Roll each token by itself, then take all dot products; [B, heads, N, N]."""
-        q, k = self.rolled(q, positions), self.rolled(k, positions)
-        return q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        """Multiply each token by its own S(p), axis by axis, then take all dot products."""
+        dtype, tokens = table_dtype(q), q.shape[-2]
+        p = F.pad(positions.to(dtype), (0, 0, tokens - positions.shape[-2], 0))
+        p = p if p.dim() == 2 else p.unsqueeze(1)  # [N, axes] or [B, 1, N, axes]
+        rolled = []
+        for x in (q.to(dtype), k.to(dtype)):
+            out = x.clone()
+            for axis in range(self.axes):
+                ring = slice(axis * self.part, axis * self.part + self._rings * self.width)
+                matrix = self.shift_matrix(self.direction * p[..., axis])
+                out[..., ring] = (matrix @ x[..., ring, None])[..., 0]
+            rolled.append(out)
+        return (rolled[0] @ rolled[1].transpose(-2, -1) * self.head_dim**-0.5).to(q.dtype)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{super().extra_repr()}, width={self.width}, wavelength={self.wavelength:g},"
+            f" nyquist={self.nyquist}"
+        )
 
 
 @register("multiplexed-roll")
@@ -157,14 +366,15 @@ class MultiplexedRoll(Roll):
     Σ_w S^{s_w p} x^(w), [B, heads, N, d]. Cross terms between waves make the score depend on absolute
     positions; the wave of speed s has period n / gcd(s, n).
 
-    No parameters here, but W·d more query and key channels: (W - 1)·2·dim² weights a layer. Integer
-    positions; not norm preserving; not relative for W > 1. Cost: W gathers and W - 1 additions, for q and k.
+    No parameters here, but W·d more query and key channels: 2(W - 1)·dim² more weights in a layer. Integer
+    positions; not norm preserving; not relative for W > 1. Cost: one gather of W·d channels and a sum, for
+    q and for k.
 
     Args:
         waves: W.
         scale: "none" as printed, where independent streams give logits W² times the variance; "sqrt"
             divides q and k by √W, which undoes that; "mean" divides them by W.
-        speeds: the s_w, integers; 1, …, W by default.
+        speeds: the s_w, whole numbers; 1, …, W by default.
         width, direction, on_fraction: see ``Roll``.
     """
 
@@ -201,22 +411,19 @@ class MultiplexedRoll(Roll):
             raise InputError(f"scale={scale!r} must be one of {', '.join(factors)}.")
         self.speeds = tuple(range(1, waves + 1)) if speeds is None else tuple(speeds)
         if len(self.speeds) != waves or any(int(speed) != speed for speed in self.speeds):
-            raise InputError(f"speeds={self.speeds} must be {waves} whole numbers, one per wave.")
+            raise InputError(f"speeds={self.speeds} must be {waves} whole numbers, one for each wave.")
         self.streams = self.waves = waves
         self.scale = scale
         self.factor = factors[scale]
+        self.relative = waves == 1
+        self.preserves_norm = waves == 1
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Source channels over all waves, [N, W·d] or [B, 1, N, W·d]."""
-        whole = self.whole_positions(positions, like.shape[-2])
-        source = torch.cat(
-            [
-                wave * self.head_dim + self.source_channels(speed * whole)
-                for wave, speed in enumerate(self.speeds)
-            ],
-            -1,
-        )
-        return (source if positions.dim() == 2 else source.unsqueeze(-3),)
+    def source_channels(self, shifts: Tensor) -> Tensor:
+        waves = [
+            wave * self.head_dim + super(MultiplexedRoll, self).source_channels(speed * shifts)
+            for wave, speed in enumerate(self.speeds)
+        ]
+        return torch.cat(waves, -1)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         rolled = super().encode(x, tables).unflatten(-1, (self.waves, self.head_dim)).sum(-2)
@@ -225,10 +432,227 @@ class MultiplexedRoll(Roll):
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Roll each wave of each token by itself, add the waves, take all dot products."""
         q, k = (
-            sum(
-                self.rolled(wave, positions, speed) * self.factor
+            self.factor
+            * sum(
+                self.roll_tokens(wave, positions, speed)
                 for wave, speed in zip(x.split(self.head_dim, -1), self.speeds, strict=True)
             )
             for x in (q, k)
         )
         return q @ k.transpose(-2, -1) * self.head_dim**-0.5
+
+
+@register("torus-roll")
+class TorusRoll(_WholeRoll):
+    """Roll on a sheet: the head's channels form a torus that is rolled along every axis at once.
+
+    With two axes the first h·w channels are an h×w sheet, channel (r, s) at r·w + s, and
+    x[r, s] ↦ x[(r + p_0) mod h, (s + p_1) mod w]. Where ``roll`` gives each axis its own channels, here
+    every channel sees all axes. Three axes roll a box, one axis is ``roll``.
+
+    No parameters; integer positions; exact in every dtype; norm preserving; relative, displacements counting
+    modulo (h, w). Cost: as ``roll``.
+
+    Args:
+        sheet: channels along each axis; the most even division of head_dim by default.
+        direction, on_fraction: see ``Roll``.
+    """
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: tuple[int, ...] | None = None,
+        sheet: tuple[int, ...] | None = None,
+        direction: int = 1,
+        on_fraction: str = "error",
+    ) -> None:
+        super().__init__(
+            head_dim=head_dim,
+            heads=heads,
+            axes=axes,
+            grid=grid,
+            direction=direction,
+            on_fraction=on_fraction,
+        )
+        self.sheet = even_division(head_dim, axes) if sheet is None else tuple(sheet)
+        if len(self.sheet) != axes or min(self.sheet) < 1 or math.prod(self.sheet) > head_dim:
+            raise InputError(
+                f"sheet={self.sheet} must hold axes={axes} sizes whose product is at most"
+                f" head_dim={head_dim}."
+            )
+        warn_of_aliasing(self.sheet, self.grid)
+
+    def source_channels(self, shifts: Tensor) -> Tensor:
+        device = shifts.device
+        source = torch.zeros(*shifts.shape[:-1], *[1] * self.axes, dtype=torch.long, device=device)
+        for axis, size in enumerate(self.sheet):
+            shape = [1] * self.axes
+            shape[axis] = size
+            place = (shifts[..., axis : axis + 1] + torch.arange(size, device=device)) % size
+            source = source * size + place.reshape(*shifts.shape[:-1], *shape)
+        source = source.flatten(-self.axes)
+        still = torch.arange(source.shape[-1], self.head_dim, device=device)
+        return torch.cat((source, still.expand(*shifts.shape[:-1], -1)), -1)
+
+    def roll_token(self, x: Tensor, shifts: list[int]) -> Tensor:
+        channels = math.prod(self.sheet)
+        sheet = x[:, :channels].unflatten(-1, self.sheet)
+        sheet = torch.roll(sheet, [-shift for shift in shifts], dims=list(range(1, self.axes + 1)))
+        return torch.cat((sheet.flatten(1), x[:, channels:]), -1)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, sheet={self.sheet}"
+
+
+@register("roll-twin")
+class RollTwin(Roll):
+    """RollPE's rotary twin: rotation by ω_k p with ω_k = 2πk/n, directly on Fourier coordinates.
+
+    What Eq. 7 of the paper calls equivalent to RoPE, with the Fourier transform absorbed in W_Q and W_K:
+    ⌊(n - 1)/2⌋ channel pairs per axis turn by ω_k p, one channel stays, and for even n one more carries
+    (-1)^p. The functions that twin and roll can express are the same, and ``absorb`` carries weights from
+    roll to twin; the path of an optimizer that is not rotation invariant, such as Adam, is not.
+
+    No parameters; integer positions; norm preserving; relative modulo n. Angles are reduced modulo n as
+    integers, then computed in float32 (float64 for float64 queries). Cost: as a rotary encoding.
+
+    Args:
+        width, direction, on_fraction: see ``Roll``.
+    """
+
+    def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
+        """The orthogonal matrix [d, d] from roll's channels to the twin's, see ``fourier_basis``."""
+        return constant(
+            fourier_basis,
+            self.head_dim,
+            self.axes,
+            self.width,
+            1,
+            device=device or torch.device("cpu"),
+            dtype=dtype or torch.float32,
+        )
+
+    def absorb(self, projection: Tensor) -> Tensor:
+        """Rows of W_Q or W_K (or a bias) trained with ``roll`` as the twin needs them.
+
+        Args:
+            projection: [heads*d, dim] or [heads*d], rows head by head.
+
+        Returns:
+            The same shape; with it the twin's scores equal roll's to rounding.
+        """
+        basis = self.rotary_basis(projection.device, torch.float64)
+        split = projection.double().unflatten(0, (self.heads, self.head_dim))
+        return torch.einsum("cd,hd...->hc...", basis, split).flatten(0, 1).to(projection.dtype)
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Cosines and sines per channel, [N, c] or [B, 1, N, c]."""
+        whole = self.direction * self.whole_positions(positions, like.shape[-2])
+        dtype = table_dtype(like)
+        k = constant(ring_modes, self.width, 1, device=whole.device, dtype=torch.int64)
+        turns = (whole[..., None] * k) % self.width
+        angles = (2 * math.pi / self.width * turns.to(dtype)).flatten(-2)
+        cos, sin = (f(angles).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
+        if self.width % 2 == 0:
+            cos, sin = with_lone_modes(cos, sin, (1 - 2 * (whole % 2)).to(dtype))
+        return cos, sin
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        return rotate(x, *tables)
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        """Back from Fourier coordinates to the ring, and there the reference of ``roll``."""
+        basis = self.rotary_basis(q.device, q.dtype)
+        return super().scores(q @ basis, k @ basis, positions)
+
+
+def twin_state_dict(state: dict[str, Tensor], twin: RollTwin) -> dict[str, Tensor]:
+    """Weights of a transformer trained with ``roll`` for the same transformer with ``roll-twin``.
+
+    Every ``*.attn.qkv.weight`` and ``*.attn.qkv.bias`` has the queries' rows first, then the keys', then the
+    values'; the first two are carried over by ``twin.absorb``, all else is unchanged.
+    """
+    moved = dict(state)
+    for name, value in state.items():
+        if name.endswith(("attn.qkv.weight", "attn.qkv.bias")):
+            q, k, v = value.chunk(3)
+            moved[name] = torch.cat((twin.absorb(q), twin.absorb(k), v))
+    return moved
+
+
+def ring_modes(n: int, rings: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Mode numbers k of the coordinate pairs of one axis: 1, …, ⌊(n-1)/2⌋ for each ring, and n/2 for two."""
+    one = torch.arange(1, (n - 1) // 2 + 1, device=device, dtype=dtype)
+    if rings == 1:
+        return one
+    return torch.cat((one, one, torch.full((1,), n // 2, device=device, dtype=dtype)))
+
+
+def fourier_basis(
+    head_dim: int, axes: int, n: int, rings: int, *, device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    """Orthogonal matrix [d, d] whose rows are the real Fourier modes of all rings of a head.
+
+    Row order: for each axis its pairs (√2 Re F_k, √2 Im F_k), k = 1, …, ⌊(n-1)/2⌋, ring after ring, and
+    with two rings the pair of their Nyquist modes; then the lone Nyquist modes of all axes; then the
+    constant modes; then the channels without position. F is the unitary DFT, F_kj = e^{-2πi kj/n}/√n, so a
+    roll by p turns pair k by +2πkp/n. Computed in float64.
+    """
+    j = torch.arange(n, dtype=torch.float64)
+    k = torch.arange(1, (n - 1) // 2 + 1, dtype=torch.float64)
+    angle = 2 * math.pi / n * torch.remainder(torch.outer(k, j), n)
+    pairs = torch.stack((angle.cos(), -angle.sin()), 1).flatten(0, 1) * math.sqrt(2 / n)
+    constant_mode = torch.full((1, n), n**-0.5, dtype=torch.float64)
+    nyquist = ((1 - 2 * (j % 2)) * n**-0.5)[None]
+    part = head_dim // axes
+    used = rings * n
+
+    def place(rows: Tensor, axis: int, ring: int) -> Tensor:
+        start = axis * part + ring * n
+        return F.pad(rows, (start, head_dim - start - n))
+
+    turning, lone, still = [], [], []
+    for axis in range(axes):
+        turning += [place(pairs, axis, ring) for ring in range(rings)]
+        still += [place(constant_mode, axis, ring) for ring in range(rings)]
+        if n % 2 == 0:
+            (turning if rings == 2 else lone).extend(place(nyquist, axis, ring) for ring in range(rings))
+    rest = [c for c in range(head_dim) if c // part >= axes or c % part >= used]
+    unit = torch.eye(head_dim, dtype=torch.float64)[rest]
+    return torch.cat((*turning, *lone, *still, unit)).to(device=device, dtype=dtype)
+
+
+def with_lone_modes(cos: Tensor, sin: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
+    """Extend rotation tables [..., c] by the factors [..., axes] of coordinates that have no partner."""
+    cos = torch.cat((cos, factor), -1)
+    if cos.shape[-1] % 2:
+        cos = F.pad(cos, (0, 1), value=1.0)
+    return cos, F.pad(sin, (0, cos.shape[-1] - sin.shape[-1]))
+
+
+def even_division(channels: int, axes: int) -> tuple[int, ...]:
+    """Sizes whose product is ``channels``, as equal as divisors allow, the smallest first."""
+    sizes = []
+    for left in range(axes, 1, -1):
+        limit = round(channels ** (1 / left), 9)
+        sizes.append(max(s for s in range(1, int(limit) + 1) if channels % s == 0))
+        channels //= sizes[-1]
+    return (*sizes, channels)
+
+
+def checked_width(width: int | None, part: int) -> int:
+    """The ring's length, all channels of the share by default."""
+    if width is None:
+        return part
+    if not 1 <= width <= part:
+        raise InputError(f"width={width} does not fit: each axis has 1 to {part} channels to roll.")
+    return width
+
+
+def checked_direction(direction: int) -> int:
+    if direction not in (1, -1):
+        raise InputError(f"direction={direction} must be 1 (as printed in Eq. 2) or -1.")
+    return direction
