@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help book test check-book notebook lock lint clean
+.PHONY: help book test check-book notebook readme lock lint clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -24,6 +24,9 @@ check-book: $(INSTALLED)  ## open the built book in headless Chromium, network c
 
 notebook: $(INSTALLED)  ## rerun one notebook: make notebook FILE=notebooks/11-train.py ARGS="-p encoding roll"
 	@$(BIN)/rollpe notebook $(FILE) $(ARGS)
+
+readme: $(INSTALLED)  ## write the results table of README.md from the committed records
+	@$(BIN)/python workflow/readme.py
 
 lock: $(INSTALLED)  ## lock all dependencies again: requirements.lock and environment.yml
 	@$(BIN)/python workflow/lock.py

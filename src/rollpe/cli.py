@@ -149,6 +149,56 @@ def train(
 
 
 @cli.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@click.option("--budget", help="Time to use: 90s, 25m, 1h30m. Without it, until nothing is missing.")
+@click.option(
+    "--records", type=click.Path(path_type=Path, file_okay=False), default=Path("data/records"), show_default=True
+)
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option("--data-root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
+@click.option("--checkpoints", type=click.Path(path_type=Path), default=Path("checkpoints"), show_default=True)
+@click.option("--retry", is_flag=True, help="Also run cells that failed before.")
+@click.option("--list", "show", is_flag=True, help="Only list the missing cells, most wanted first.")
+@click.option("--no-progress", is_flag=True, help="No progress bars.")
+def sweep(
+    plan: Path,
+    budget: str | None,
+    records: Path,
+    device: str,
+    data_root: Path,
+    checkpoints: Path,
+    retry: bool,
+    show: bool,
+    no_progress: bool,
+) -> None:
+    """Train the missing cells of a plan, most wanted first, as many as fit the budget.
+
+    Example: rollpe sweep plans/table1.yaml --budget 25m
+    """
+    from rollpe import sweeps
+
+    planned = sweeps.load_plan(plan)
+    if show:
+        absent = sweeps.missing(planned, records, retry)
+    else:
+        report = sweeps.sweep(
+            planned,
+            records,
+            budget=sweeps.seconds(budget) if budget else None,
+            device=device,
+            data_root=data_root,
+            checkpoints=checkpoints,
+            retry=retry,
+            progress=not no_progress,
+            say=click.echo,
+        )
+        absent = report.missing
+    for cell in absent:
+        click.echo(f"missing: {cell}")
+    click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
+
+
+@cli.command()
 @click.option("--recipe", default="quick", show_default=True)
 @click.option("--format", "style", type=click.Choice(["md", "csv", "latex"]), default="md", show_default=True)
 @click.option(
@@ -299,6 +349,11 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(error.format_message())
     except click.ClickException as error:
         _stop(error.format_message())
+    except RuntimeError as error:
+        if type(error).__name__ != "TrainingError":  # by name: importing it would import torch
+            raise
+        click.echo(f"rollpe: {error}", err=True)
+        sys.exit(1)
     except click.Abort:
         click.echo("rollpe: interrupted", err=True)
         sys.exit(130)

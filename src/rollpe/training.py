@@ -58,7 +58,17 @@ from rollpe.records import (
 )
 from rollpe.vit import VisionTransformer, create_vit
 
-__all__ = ["Recipe", "TrainingError", "load_model", "load_recipe", "recipes", "train"]
+__all__ = [
+    "Recipe",
+    "TrainingError",
+    "create_model",
+    "load_model",
+    "load_recipe",
+    "recipes",
+    "resolve_options",
+    "shape_of",
+    "train",
+]
 
 PROTOCOL = 1
 """Version of the training procedure. Raise it by one with every change that alters what a run with
@@ -118,7 +128,7 @@ def train(
     cell = Cell(
         recipe=recipe.name,
         encoding=encoding,
-        encoding_options=_told(encoding, encoding_options or {}),
+        encoding_options=resolve_options(encoding, encoding_options or {}),
         seed=seed,
     )
     images, labels = data.train.images.to(place), data.train.labels.to(place)
@@ -610,7 +620,7 @@ def command(cell: Cell) -> str:
     return shlex.join(words)
 
 
-def _told(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Only the options that differ from the default, so that a cell has one name."""
     defaults = options_of(encoding)
     return {key: value for key, value in options.items() if key not in defaults or defaults[key] != value}

@@ -1,0 +1,346 @@
+"""Which runs are wanted, which of them exist, and training the ones that do not.
+
+A plan is a short YAML file: blocks of encodings and seeds in order of want, under one recipe. Its cells are
+the records it would leave. A sweep trains missing cells one after another, as many as fit its budget; any
+number of sweeps may work on one folder of records. What a run is stands in training.py; how runs are
+compared, in statistics.py.
+
+A plan::
+
+    recipe: strong
+    set: {epochs: 50}                      # optional: keys of the recipe changed for all blocks
+    blocks:
+      - encodings: [learned, roll, {roll: {width: 31}}]
+        seeds: [0, 1, 2]                   # seed by seed, so that every prefix is balanced
+      - encodings: [roll-twin]
+        seeds: [0, 1]
+        set: {learning_rate: 5e-4}         # optional, for this block alone
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rollpe.encodings import ENCODINGS, encoding_options
+from rollpe.errors import InputError
+from rollpe.recipes import Recipe, load_recipe
+from rollpe.records import Cell, Record, read_record, record_path, source_hash, write_atomically
+from rollpe.training import TrainingError, resolve_options, train
+
+PROBE_STEPS = 12
+"""Optimizer steps of the short run from which an unknown duration is estimated."""
+
+SLACK = 1.15
+"""An estimate is what was measured times this: the machine may be slower the next time."""
+
+
+# ---------------------------------------------------------------------------------------------- plans
+
+
+class Block(BaseModel):
+    """Some encodings with some seeds, and what differs from the plan's recipe."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    encodings: list[str | dict[str, dict[str, Any]]] = Field(min_length=1)
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    set: dict[str, Any] = {}
+
+
+class Plan(BaseModel):
+    """A recipe and blocks of cells in order of want."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    recipe: str
+    set: dict[str, Any] = {}
+    blocks: list[Block] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One wanted run: its recipe with all changes made, and its identity."""
+
+    recipe: Recipe
+    cell: Cell
+
+    def __str__(self) -> str:
+        return f"{self.cell.recipe} {self.cell.slug} seed {self.cell.seed}"
+
+
+def load_plan(path: str | Path) -> list[Planned]:
+    """The cells of a plan, most wanted first, each once.
+
+    Raises InputError for a missing file, a typo in a key, an unknown encoding, option or recipe.
+    """
+    path = Path(path)
+    try:
+        plan = Plan.model_validate(yaml.safe_load(path.read_text()))
+    except OSError:
+        known = ", ".join(sorted(str(p) for p in Path("plans").glob("*.yaml"))) or "none here"
+        raise InputError(f"{path}: no such plan. Plans: {known}.") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not YAML ({' '.join(str(error).split())}).") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        allowed = f"{', '.join(Plan.model_fields)}; in a block {', '.join(Block.model_fields)}"
+        raise InputError(f"{path}: {place}: {first['msg'].lower()}. Keys: {allowed}.") from None
+
+    planned: dict[Path, Planned] = {}
+    for block in plan.blocks:
+        recipe = load_recipe(plan.recipe, plan.set | block.set)
+        for cell in interleaved(recipe.name, [_named(entry, path) for entry in block.encodings], block.seeds):
+            planned.setdefault(cell.path, Planned(recipe, cell))
+    return list(planned.values())
+
+
+def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dict[str, Any]]:
+    name, options = (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
+    for part in name.split("+"):
+        if part not in ENCODINGS:
+            raise InputError(f"{path}: encoding {part!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
+    for option in options:
+        if option not in encoding_options(name):
+            allowed = ", ".join(encoding_options(name)) or "none"
+            raise InputError(f"{path}: {name} has no option {option!r}. Allowed: {allowed}.")
+    return name, options
+
+
+def interleaved(
+    recipe: str, encodings: Sequence[tuple[str, Mapping[str, Any]]], seeds: Sequence[int]
+) -> Iterator[Cell]:
+    """One cell for every encoding and seed, seed by seed, so that every prefix is balanced."""
+    for seed in seeds:
+        for name, options in encodings:
+            told = resolve_options(name, options)
+            yield Cell(recipe=recipe, encoding=name, encoding_options=told, seed=seed)
+
+
+# ---------------------------------------------------------------------------------------------- sweeps
+
+
+def failure_path(records: str | Path, cell: Cell) -> Path:
+    """Where a run that cannot be finished says why: beside its record's place."""
+    return record_path(records, cell).with_suffix(".failed")
+
+
+def missing(planned: Sequence[Planned], records: str | Path, retry: bool = False) -> list[Planned]:
+    """The cells without a record; those that failed only with ``retry``."""
+    return [
+        p
+        for p in planned
+        if not record_path(records, p.cell).exists() and (retry or not failure_path(records, p.cell).exists())
+    ]
+
+
+@contextmanager
+def claim(records: str | Path, cell: Cell) -> Iterator[bool]:
+    """Hold the right to train a cell; yields whether it was free.
+
+    A lock of the operating system, so it is gone with its process, however that ends.
+    """
+    path = Path(records) / ".locks" / f"{cell.path.as_posix().replace('/', '~')}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+@dataclass
+class Report:
+    """What a sweep did: cells by outcome, in order."""
+
+    trained: list[Planned]
+    failed: list[Planned]
+    missing: list[Planned]
+
+
+def sweep(
+    planned: Sequence[Planned],
+    records: str | Path,
+    *,
+    budget: float | None = None,
+    device: str = "auto",
+    data_root: str | Path = "data",
+    checkpoints: str | Path = "checkpoints",
+    retry: bool = False,
+    progress: bool = True,
+    say: Callable[[str], None] = lambda line: None,
+) -> Report:
+    """Train the missing cells in order, none that would not fit into the rest of ``budget`` seconds.
+
+    The duration of a cell is the longest that was measured for its recipe and encoding in this folder on
+    this kind of device, else for its recipe, else extrapolated from a short run of its own. A killed cell
+    goes on from its checkpoint when a later sweep takes it up. A run whose loss is not finite, or that does
+    not fit into memory, leaves a `.failed` file with the reason and the sweep goes on.
+
+    records: folder of records; several sweeps may share it. say: receives one line for each event.
+    Raises InputError when the folder cannot be written to or the disk is full.
+    """
+    began = time.monotonic()
+    report = Report([], [], [])
+    estimates = Estimates(records, device, data_root)
+
+    def left() -> float:
+        return float("inf") if budget is None else budget - (time.monotonic() - began)
+
+    for place, wanted in enumerate(planned, 1):
+        if wanted not in missing([wanted], records, retry):
+            continue
+        with _clear_errors(records), claim(records, wanted.cell) as free:
+            if not free or wanted not in missing([wanted], records, retry):
+                continue  # another sweep has it, or had it a moment ago
+            if budget is not None:
+                needs = estimates.seconds(wanted)
+                if needs > left():
+                    say(f"{wanted}: needs about {clock(needs)}, {clock(left())} left; not begun")
+                    continue
+            say(f"{place}/{len(planned)} {wanted}" + ("" if budget is None else f", {clock(left())} left"))
+            try:
+                record = train(
+                    wanted.recipe,
+                    wanted.cell.encoding,
+                    seed=wanted.cell.seed,
+                    encoding_options=wanted.cell.encoding_options,
+                    device=device,
+                    records=records,
+                    data_root=data_root,
+                    resume=True,
+                    checkpoints=checkpoints,
+                    progress=progress,
+                )
+            except TrainingError as error:
+                note = {"reason": str(error), "at": datetime.now(UTC).isoformat(timespec="seconds")}
+                write_atomically(failure_path(records, wanted.cell), json.dumps(note).encode())
+                report.failed.append(wanted)
+                say(f"{wanted}: failed. {error}")
+                continue
+            failure_path(records, wanted.cell).unlink(missing_ok=True)
+            estimates.learn(record)
+            report.trained.append(wanted)
+            say(f"{wanted}: {100 * record.test.accuracy:.2f} % in {clock(record.provenance.wall_seconds)}")
+    report.missing = [p for p in planned if not record_path(records, p.cell).exists()]
+    return report
+
+
+@contextmanager
+def _clear_errors(records: str | Path) -> Iterator[None]:
+    """A full or read-only disk is one line; what was finished before stays."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{records}: {reason}. Free space or choose another folder.") from None
+
+
+class Estimates:
+    """How long a cell will take, from what was measured."""
+
+    def __init__(self, records: str | Path, device: str, data_root: str | Path) -> None:
+        from rollpe.records import environment, read_records
+        from rollpe.training import choose_device
+
+        self.device, self.data_root = device, data_root
+        self.here = environment(str(choose_device(device))).device_name
+        self.measured: dict[tuple[str, str], float] = {}
+        for record in read_records(records):
+            self.learn(record)
+
+    def learn(self, record: Record) -> None:
+        """Keep the longest duration of this recipe and encoding, if it was taken on this device."""
+        if record.environment.device_name == self.here:
+            key = (record.recipe, record.cell.slug)
+            self.measured[key] = max(self.measured.get(key, 0.0), record.provenance.wall_seconds)
+
+    def seconds(self, planned: Planned) -> float:
+        """Expected duration, slack included."""
+        same = self.measured.get((planned.cell.recipe, planned.cell.slug))
+        alike = [s for (recipe, _), s in self.measured.items() if recipe == planned.cell.recipe]
+        return SLACK * (same or (max(alike) if alike else self._probe(planned)))
+
+    def _probe(self, planned: Planned) -> float:
+        """Extrapolate from a run of a few steps; its start-up counts once."""
+        recipe, cell = planned.recipe, planned.cell
+        short = recipe.model_copy(update={"max_steps": PROBE_STEPS, "warmup_epochs": 0.0, "resolutions": []})
+        begun = time.monotonic()
+        record = train(
+            short,
+            cell.encoding,
+            seed=cell.seed,
+            encoding_options=cell.encoding_options,
+            device=self.device,
+            data_root=self.data_root,
+            checkpoints=None,
+            progress=False,
+        )
+        whole = time.monotonic() - begun
+        images = record.history[-1].steps * recipe.batch_size
+        passes = recipe.epochs * _training_images(recipe, self.data_root)
+        return whole + max(0.0, passes - images) / record.throughput
+
+
+def _training_images(recipe: Recipe, data_root: str | Path) -> int:
+    from rollpe.datasets import load_dataset
+
+    return len(load_dataset(recipe.data, data_root, held_out=recipe.held_out).train)
+
+
+def train_missing(
+    recipe: Recipe, encodings: Sequence[str], seeds: int, records: str | Path, **settings: Any
+) -> Iterator[tuple[Record, bool]]:
+    """Yield the record of every encoding and seed, and whether it was trained now.
+
+    Unlike a sweep, this takes a record only if the library's source has not changed since, so that the
+    numbers on a page always belong to the code beside it. ``settings`` go to :func:`rollpe.training.train`.
+    """
+    here = source_hash()
+    for cell in interleaved(recipe.name, [(name, {}) for name in encodings], range(seeds)):
+        path = record_path(records, cell)
+        record = read_record(path) if path.exists() else None
+        if record is not None and record.provenance.source_hash == here:
+            yield record, False
+        else:
+            yield train(recipe, cell.encoding, seed=cell.seed, records=records, **settings), True
+
+
+# ---------------------------------------------------------------------------------------------- times
+
+UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def seconds(text: str) -> float:
+    """ "90", "90s", "25m", "1.5h", "1h30m" → seconds. Raises InputError for anything else."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text.replace(" ", ""):
+        raise InputError(f"budget {text!r}: write seconds, or a time such as 90s, 25m, 1h30m.")
+    return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
+
+
+def clock(duration: float) -> str:
+    """Seconds → "45 s", "12 min", "3 h 20 min"."""
+    if duration == float("inf"):
+        return "no limit"
+    if duration < 90:
+        return f"{max(0.0, duration):.0f} s"
+    minutes = round(duration / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,212 @@
+"""Plans name cells in order of want; sweeps fill them, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rollpe import sweeps
+from rollpe.errors import InputError
+from rollpe.records import read_record, read_records, record_path
+from rollpe.sweeps import claim, clock, load_plan, missing, seconds, sweep, train_missing
+from rollpe.training import load_recipe
+
+ROOT = Path(__file__).resolve().parent.parent
+QUICKEST = {"max_steps": 3, "depth": 1, "resolutions": []}
+
+
+def plan_file(folder: Path, **changes) -> Path:
+    block = {"encodings": ["none", "roll"], "seeds": [0, 1]}
+    path = folder / "plan.yaml"
+    path.write_text(yaml.safe_dump({"recipe": "smoke", "set": QUICKEST, "blocks": [block]} | changes))
+    return path
+
+
+def run(planned, folder, **settings):
+    lines = []
+    settings = {"device": "cpu", "checkpoints": folder / "checkpoints", "progress": False} | settings
+    report = sweep(planned, folder / "records", say=lines.append, **settings)
+    return report, lines
+
+
+def test_every_prefix_of_a_block_is_balanced_over_encodings(tmp_path):
+    blocks = [{"encodings": ["none", "learned", {"roll": {"width": 15}}], "seeds": [4, 0, 2]}]
+    cells = [p.cell for p in load_plan(plan_file(tmp_path, blocks=blocks))]
+    assert [c.seed for c in cells] == [4, 4, 4, 0, 0, 0, 2, 2, 2]
+    assert {c.slug for c in cells[:3]} == {c.slug for c in cells[3:6]} == {"none", "learned", "roll@width=15"}
+
+
+def test_a_cell_wanted_twice_is_planned_once_at_its_first_place(tmp_path):
+    blocks = [{"encodings": ["roll"], "seeds": [0]}, {"encodings": ["none", "roll"], "seeds": [0]}]
+    assert [p.cell.encoding for p in load_plan(plan_file(tmp_path, blocks=blocks))] == ["roll", "none"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"recipe": "qick"}, ["qick", "quick"]),
+        ({"blocks": [{"encodings": ["rolll"], "seeds": [0]}]}, ["rolll", "roll"]),
+        ({"blocks": [{"encodings": [{"roll": {"widht": 3}}], "seeds": [0]}]}, ["widht", "width"]),
+        ({"blocks": [{"encodings": ["roll"], "seed": [0]}]}, ["seed", "seeds"]),
+        ({"blocks": [{"encodings": ["roll"], "seeds": [-1]}]}, ["seeds"]),
+        ({"blocks": []}, ["blocks"]),
+        ({"set": {"epochz": 3}}, ["epochz", "epochs"]),
+    ],
+)
+def test_a_typo_in_a_plan_is_one_line(tmp_path, changes, named):
+    with pytest.raises(InputError) as error:
+        load_plan(plan_file(tmp_path, **changes))
+    assert "\n" not in str(error.value)
+    assert all(word in str(error.value) for word in named), error.value
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "plans").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_plan_that_comes_with_the_project_loads(path):
+    assert load_plan(path)
+
+
+def test_a_sweep_trains_what_is_missing_and_nothing_else(tmp_path):
+    planned = load_plan(plan_file(tmp_path))
+    first, _ = run(planned[:2], tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").rglob("*.json")}
+    second, _ = run(planned, tmp_path)
+    assert first.trained == planned[:2] and second.trained == planned[2:]
+    assert second.missing == []
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items())
+
+
+def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
+    planned = load_plan(plan_file(tmp_path))
+    monkeypatch.setattr(
+        sweeps.Estimates, "seconds", lambda self, p: 1e6 if p.cell.encoding == "none" else 0.0
+    )
+    report, lines = run(planned, tmp_path, budget=600.0)
+    assert {p.cell.encoding for p in report.trained} == {"roll"}
+    assert {p.cell.encoding for p in report.missing} == {"none"}
+    assert sum("not begun" in line for line in lines) == 2
+
+
+def test_an_unknown_duration_is_estimated_from_a_few_steps(tmp_path):
+    recipe = load_recipe("smoke", {"depth": 1, "epochs": 4, "resolutions": "[]"})
+    planned = sweeps.Planned(recipe, next(sweeps.interleaved(recipe.name, [("roll", {})], [0])))
+    expected = sweeps.Estimates(tmp_path, "cpu", "data").seconds(planned)
+    begun = time.monotonic()
+    run([planned], tmp_path)
+    took = time.monotonic() - begun
+    assert 0.2 * took < expected < 8 * took
+
+
+def test_a_run_that_diverges_is_recorded_as_failed_and_the_sweep_goes_on(tmp_path):
+    blocks = [
+        {"encodings": ["roll"], "seeds": [0], "set": {"learning_rate": 1e30, "optimizer": "sgd"}},
+        {"encodings": ["none"], "seeds": [0]},
+    ]
+    planned = load_plan(plan_file(tmp_path, blocks=blocks, set=QUICKEST | {"max_steps": 12}))
+    report, lines = run(planned, tmp_path)
+    assert report.failed == planned[:1] and report.trained == planned[1:]
+    assert any("failed" in line and "not finite" in line or "loss is" in line for line in lines)
+    assert missing(planned, tmp_path / "records") == []
+    assert missing(planned, tmp_path / "records", retry=True) == planned[:1]
+
+
+def test_a_claimed_cell_is_left_to_its_holder(tmp_path):
+    planned = load_plan(plan_file(tmp_path))
+    with claim(tmp_path / "records", planned[0].cell) as free:
+        assert free
+        child = os.fork()
+        if child == 0:
+            with claim(tmp_path / "records", planned[0].cell) as second:
+                os._exit(int(second))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_two_workers_killed_at_random_moments_lose_nothing_and_do_nothing_twice(tmp_path):
+    blocks = [{"encodings": ["none", "roll", "learned"], "seeds": [0, 1, 2]}]
+    planned = load_plan(plan_file(tmp_path, blocks=blocks))
+    moments = random.Random(7)
+
+    def worker() -> int:
+        child = os.fork()
+        if child == 0:
+            try:
+                run(planned, tmp_path)
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        return child
+
+    for _ in range(20):
+        workers = [worker(), worker()]
+        time.sleep(moments.uniform(0.0, 0.4))
+        for child in workers:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        for path in (tmp_path / "records").rglob("seed-*.json"):
+            read_record(path)  # whole at every moment
+
+    workers = [worker(), worker()]
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in workers] == [0, 0]
+    records = read_records(tmp_path / "records")
+    assert sorted(r.cell.path for r in records) == sorted(p.cell.path for p in planned)
+
+    undisturbed = tmp_path / "undisturbed"
+    run(planned[:1], undisturbed)
+    path = record_path("records", planned[0].cell)
+    a, b = read_record(tmp_path / path), read_record(undisturbed / path)
+    assert a.test == b.test
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "records").write_text("a file where the folder should be")
+    with pytest.raises(InputError) as error:
+        run(load_plan(plan_file(tmp_path)), tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_finished(tmp_path, monkeypatch):
+    planned = load_plan(plan_file(tmp_path))
+    run(planned[:1], tmp_path)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rollpe.sweeps.train", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        run(planned, tmp_path)
+    assert missing(planned, tmp_path / "records") == planned[1:]
+
+
+def test_live_records_are_taken_only_from_the_present_source(tmp_path, monkeypatch):
+    recipe = load_recipe("smoke", {k: str(v) for k, v in QUICKEST.items()})
+    settings = {"device": "cpu", "checkpoints": None, "progress": False}
+
+    def fresh():
+        return [now for _, now in train_missing(recipe, ["none"], 2, tmp_path, **settings)]
+
+    assert fresh() == [True, True]
+    assert fresh() == [False, False]
+    monkeypatch.setattr(sweeps, "source_hash", lambda: "another source")
+    assert fresh() == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("90s", 90), ("25m", 1500), ("1h30m", 5400), ("0.5h", 1800)]
+)
+def test_budgets_are_read_with_units(text, expected):
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5x", "m5", "-3m"])
+def test_a_budget_that_is_no_time_is_refused(text):
+    with pytest.raises(InputError):
+        seconds(text)
+
+
+def test_durations_are_shown_in_the_unit_that_fits():
+    assert [clock(x) for x in (45, 720, 12000)] == ["45 s", "12 min", "3 h 20 min"]

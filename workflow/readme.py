@@ -1,0 +1,47 @@
+"""Write the results table of README.md from the committed records; `--check` only compares.
+
+Run by ``make readme``. tests/test_readme.py runs the check.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rollpe.records import read_records
+from rollpe.statistics import results_table
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+BEGIN = "<!-- results: written by `make readme` from data/records; tests compare it with the records -->\n"
+END = "<!-- end of results -->"
+SCALES = {
+    "strong": "ViT-S/4 on CIFAR-100, 100 epochs (recipe `strong`):",
+    "quick": "A small ViT on scikit-learn's handwritten digits, seconds a run (recipe `quick`; the paper's numbers "
+    "are for CIFAR-100 and stand here only for orientation):",
+}
+
+
+def tables() -> str:
+    """The Markdown between the two marks."""
+    records = read_records(ROOT / "data/records")
+    parts = [f"{title}\n\n{results_table(records, recipe).to_markdown()}\n" for recipe, title in SCALES.items()]
+    return "\n" + "\n".join(parts) + "\n"
+
+
+def updated(text: str) -> str:
+    """README's text with the present tables."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + tables() + END + after
+
+
+def main() -> None:
+    text = README.read_text()
+    if "--check" in sys.argv[1:]:
+        sys.exit("README.md does not show the committed records: run make readme" if text != updated(text) else 0)
+    README.write_text(updated(text))
+
+
+if __name__ == "__main__":
+    main()
