@@ -1,0 +1,467 @@
+"""The ledger: every claim of the paper and of the three teaching documents, with a computed verdict.
+
+What was claimed, what would refute it and by which rule it is decided stand in claims.yaml, written before
+the results; no verdict stands there. Here the rules are applied: to the results of the checks in
+`rollpe.equations` for mathematical claims, to records of runs for empirical ones. What neither can decide is
+"not tested", with what is missing. Nothing here runs a check or trains a model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from rollpe.errors import InputError
+from rollpe.statistics import PAPER_TABLE_1, Printed, arms_of, equivalence, seeds_needed, summarize, welch
+
+if TYPE_CHECKING:
+    from rollpe.equations import CheckResult
+    from rollpe.records import Record
+
+__all__ = [
+    "CLAIMS",
+    "VERDICTS",
+    "Claim",
+    "Verdict",
+    "counts",
+    "ledger",
+    "load_claims",
+    "sources",
+    "to_markdown",
+]
+
+CLAIMS = Path(__file__).with_suffix(".yaml")
+VERDICTS = ("reproduced", "corrected", "refuted", "not tested")
+Decision = Literal["reproduced", "corrected", "refuted", "not tested"]
+PRINTED = "printed"
+"""Stands for a recipe whose runs are the paper's own: Table 1 as printed."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# ------------------------------------------------------------------------ evidence from equations
+
+
+class Checks(_Strict):
+    """Which equations decide a claim.
+
+    holds: checks that pass if the claim is right as stated → reproduced.
+    fails: checks that pass if it is wrong as stated → refuted; or, where the checks in corrected_by,
+    which establish what holds instead, pass too → corrected.
+    A named check that was not run, or that does not pass, leaves the claim undecided.
+    """
+
+    holds: tuple[str, ...] = ()
+    fails: tuple[str, ...] = ()
+    corrected_by: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_direction(self) -> Checks:
+        if bool(self.holds) == bool(self.fails) or (self.corrected_by and not self.fails):
+            raise ValueError("name checks under holds, or under fails and perhaps corrected_by")
+        return self
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.holds + self.fails + self.corrected_by
+
+    def rule(self) -> str:
+        if self.holds:
+            return f"{_listed(self.holds)} must pass within tolerance"
+        text = f"wrong as stated if {_listed(self.fails)} passes within tolerance"
+        if self.corrected_by:
+            text += f"; corrected if {_listed(self.corrected_by)} passes as well"
+        return text
+
+    def decide(self, results: dict[str, CheckResult]) -> tuple[Decision, str, bool]:
+        """The decision, its grounds, and whether a check that should pass did not."""
+        failed = [label for label in self.labels if label in results and not results[label].passed]
+        if failed:
+            return (
+                "not tested",
+                "; ".join(f"{_error(results[label])}: the check FAILED" for label in failed),
+                True,
+            )
+        missing = [label for label in self.labels if label not in results]
+        if missing:
+            return "not tested", f"{_listed(missing)} was not run", False
+        decision: Decision = "reproduced" if self.holds else "corrected" if self.corrected_by else "refuted"
+        return decision, "; ".join(_error(results[label]) for label in dict.fromkeys(self.labels)), False
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels)
+
+
+def _error(result: CheckResult) -> str:
+    return f"{result.label} (error {result.error:.1e}, tolerance {result.tolerance:.0e})"
+
+
+# -------------------------------------------------------------------------- evidence from records
+
+
+class _Undecided(Exception):
+    """Its message says what is missing."""
+
+
+class _Runs(_Strict):
+    """Which runs a rule looks at, and what it reads from them.
+
+    recipe: a recipe by name, or "printed" for Table 1 as printed.
+    measure: "accuracy" in percent; "change", accuracy at `resolution` pixels minus accuracy at the trained
+    size, in points; "speed", 100·ln(images per second), whose differences are percent, on one device.
+    seeds: the least number of seeds in each arm. p: the level of the tests.
+    """
+
+    recipe: str
+    a: str
+    b: str
+    measure: Literal["accuracy", "change", "speed"] = "accuracy"
+    resolution: int | None = None
+    seeds: int = Field(3, ge=2)
+    p: float = Field(0.05, gt=0, lt=0.5)
+
+    @model_validator(mode="after")
+    def _resolution_with_change(self) -> _Runs:
+        if (self.measure == "change") != (self.resolution is not None):
+            raise ValueError("measure: change needs a resolution, and only it does")
+        return self
+
+    def _what(self) -> str:
+        what = {
+            "accuracy": "test accuracy",
+            "change": f"change of accuracy from the trained size to {self.resolution} px",
+            "speed": "training speed on one device",
+        }[self.measure]
+        place = "in Table 1 as printed" if self.recipe == PRINTED else f"under recipe {self.recipe}"
+        return f"{what} of {self.a} against {self.b} {place}, at least {self.seeds} seeds each"
+
+    @property
+    def _unit(self) -> str:
+        return "percent" if self.measure == "speed" else "points"
+
+    def _arms(self, records: Sequence[Record]) -> tuple[list[float] | Printed, list[float] | Printed]:
+        if self.recipe == PRINTED:
+            return PAPER_TABLE_1[self.a], PAPER_TABLE_1[self.b]
+        try:
+            arms = arms_of(records, self.recipe)
+        except InputError as error:
+            raise _Undecided(str(error)) from None
+        a, b = (list(arms.get(slug, {}).values()) for slug in (self.a, self.b))
+        if self.measure == "speed" and len({r.environment.device_name for r in a + b}) > 1:
+            raise _Undecided("the runs were timed on different devices")
+        values = [[v for r in runs if (v := self._read(r)) is not None] for runs in (a, b)]
+        lacking = [
+            f"{slug} has {len(v)} of {self.seeds} seeds"
+            for slug, v in zip((self.a, self.b), values, strict=True)
+            if len(v) < self.seeds
+        ]
+        if lacking:
+            raise _Undecided(f"recipe {self.recipe}: {', '.join(lacking)}")
+        return values[0], values[1]
+
+    def _read(self, record: Record) -> float | None:
+        if self.measure == "speed":
+            return 100 * math.log(record.throughput)
+        accuracy = 100 * record.test.accuracy
+        if self.measure == "accuracy":
+            return accuracy
+        at = record.resolutions.get(str(self.resolution))
+        return None if at is None else 100 * at - accuracy
+
+    def _undecided(self, grounds: str, a: Any, b: Any, difference: float) -> str:
+        spread = max(x.sd if isinstance(x, Printed) else summarize(x).sd or 0.0 for x in (a, b))
+        seeds = seeds_needed(spread, difference) if spread > 0 else self.seeds
+        return f"undecided: {grounds}; {difference:g} {self._unit} need about {seeds} seeds each"
+
+
+class Better(_Runs):
+    """a is better than b. Refuted if it is worse, or if its lead is shown to be below `negligible`."""
+
+    rule: Literal["better"]
+    negligible: float = Field(0.5, gt=0)
+
+    def text(self) -> str:
+        return (
+            f"{self._what()}: reproduced if a − b > 0 with Welch p < {self.p}; refuted if a − b < 0 with "
+            f"p < {self.p}, or if one-sided tests at {self.p} show a − b < {self.negligible} {self._unit}"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        a, b = self._arms(records)
+        test = welch(a, b)
+        grounds = (
+            f"{test.difference:+.2f} {self._unit} [{test.low:+.2f}, {test.high:+.2f}], "
+            f"Welch p = {test.p:.2g}, n = {_count(a)} + {_count(b)}"
+        )
+        if test.p < self.p:
+            return ("reproduced" if test.difference > 0 else "refuted"), grounds
+        if equivalence(a, b, margin=self.negligible, alpha=self.p).high < self.negligible:
+            return "refuted", f"{grounds}; less than {self.negligible} {self._unit} ahead"
+        return "not tested", self._undecided(grounds, a, b, self.negligible)
+
+
+class Equivalent(_Runs):
+    """a and b differ by less than a margin that was set beforehand."""
+
+    rule: Literal["equivalent"]
+    margin: float = Field(gt=0)
+
+    def text(self) -> str:
+        return (
+            f"{self._what()}: reproduced if two one-sided tests at {self.p} put the difference inside "
+            f"±{self.margin} {self._unit}; refuted if its {1 - 2 * self.p:.0%} interval lies outside"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        a, b = self._arms(records)
+        test = equivalence(a, b, margin=self.margin, alpha=self.p)
+        grounds = (
+            f"{test.difference:+.2f} {self._unit} [{test.low:+.2f}, {test.high:+.2f}] against a margin of "
+            f"{self.margin}, TOST p = {test.p:.2g}, n = {_count(a)} + {_count(b)}"
+        )
+        if test.equivalent:
+            return "reproduced", grounds
+        if test.low > self.margin or test.high < -self.margin:
+            return "refuted", grounds
+        return "not tested", self._undecided(grounds, a, b, self.margin)
+
+
+class NotWorse(_Runs):
+    """a falls behind b by less than a margin that was set beforehand."""
+
+    rule: Literal["not-worse"]
+    margin: float = Field(gt=0)
+
+    def text(self) -> str:
+        return (
+            f"{self._what()}: reproduced if a one-sided test at {self.p} shows a − b > −{self.margin} "
+            f"{self._unit}; refuted if one shows a − b < −{self.margin}"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        a, b = self._arms(records)
+        test = equivalence(a, b, margin=self.margin, alpha=self.p)
+        grounds = (
+            f"{test.difference:+.2f} {self._unit} [{test.low:+.2f}, {test.high:+.2f}] against a margin of "
+            f"{self.margin}, n = {_count(a)} + {_count(b)}"
+        )
+        if test.low > -self.margin:
+            return "reproduced", grounds
+        if test.high < -self.margin:
+            return "refuted", grounds
+        return "not tested", self._undecided(grounds, a, b, self.margin)
+
+
+class NearPrinted(_Strict):
+    """Our runs reach the accuracy that Table 1 prints for an encoding, give or take a margin."""
+
+    rule: Literal["near-printed"]
+    recipe: str
+    encoding: str
+    margin: float = Field(gt=0)
+    seeds: int = Field(3, ge=2)
+    p: float = Field(0.05, gt=0, lt=0.5)
+
+    def text(self) -> str:
+        return (
+            f"test accuracy of {self.encoding} under recipe {self.recipe}, at least {self.seeds} seeds, "
+            f"against the printed mean ± SD: reproduced if two one-sided tests at {self.p} put the "
+            f"difference inside ±{self.margin} points; refuted if its {1 - 2 * self.p:.0%} interval lies "
+            f"outside"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        try:
+            runs = arms_of(records, self.recipe).get(self.encoding, {})
+        except InputError as error:
+            raise _Undecided(str(error)) from None
+        if len(runs) < self.seeds:
+            raise _Undecided(f"recipe {self.recipe}: {self.encoding} has {len(runs)} of {self.seeds} seeds")
+        ours = summarize([100 * r.test.accuracy for r in runs.values()])
+        printed = PAPER_TABLE_1[self.encoding]
+        test = equivalence(ours, printed, margin=self.margin, alpha=self.p)
+        grounds = (
+            f"{ours.mean:.2f} % here, {printed.mean} % printed: {test.difference:+.2f} points "
+            f"[{test.low:+.2f}, {test.high:+.2f}] against a margin of {self.margin}, n = {ours.n}"
+        )
+        if test.equivalent:
+            return "reproduced", grounds
+        if test.low > self.margin or test.high < -self.margin:
+            return "refuted", grounds
+        return "not tested", f"undecided: {grounds}"
+
+
+class Parameters(_Strict):
+    """a has as many trained numbers as b ("equal"), or more ("more"). One run of each is enough."""
+
+    rule: Literal["parameters"]
+    recipe: str
+    a: str
+    b: str
+    relation: Literal["equal", "more"]
+
+    def text(self) -> str:
+        relation = {"equal": "as many trained numbers as", "more": "more trained numbers than"}[self.relation]
+        return (
+            f"records of recipe {self.recipe}: reproduced if {self.a} has {relation} {self.b}, else refuted"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        try:
+            arms = arms_of(records, self.recipe)
+        except InputError as error:
+            raise _Undecided(str(error)) from None
+        lacking = [slug for slug in (self.a, self.b) if slug not in arms]
+        if lacking:
+            raise _Undecided(f"recipe {self.recipe}: no run of {_listed(lacking)}")
+        a, b = (next(iter(arms[slug].values())).parameters for slug in (self.a, self.b))
+        right = a == b if self.relation == "equal" else a > b
+        return ("reproduced" if right else "refuted"), f"{self.a} {a:,} parameters, {self.b} {b:,}"
+
+
+Rule = Annotated[Better | Equivalent | NotWorse | NearPrinted | Parameters, Field(discriminator="rule")]
+
+
+def _count(arm: Sequence[float] | Printed) -> int:
+    return arm.n if isinstance(arm, Printed) else len(arm)
+
+
+# --------------------------------------------------------------------------------------- the ledger
+
+
+class Claim(_Strict):
+    """One claim, in our words, with its place and the rule that decides it.
+
+    refuted_by: the finding that would speak against it. Exactly one of: checks (labels of
+    `rollpe.equations`), records (a rule on runs), needs (why it is not tested, and what would decide it).
+    instead: what holds instead, shown once the verdict is corrected or refuted. also: other places that
+    make the same claim.
+    """
+
+    id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    source: str
+    place: str = Field(min_length=1)
+    also: tuple[str, ...] = ()
+    kind: Literal["mathematical", "empirical", "interpretive"]
+    claim: str = Field(min_length=10)
+    refuted_by: str = Field(min_length=10)
+    checks: Checks | None = None
+    records: Rule | None = None
+    needs: str | None = Field(None, min_length=10)
+    instead: str | None = None
+
+    @model_validator(mode="after")
+    def _one_kind_of_evidence(self) -> Claim:
+        if sum(x is not None for x in (self.checks, self.records, self.needs)) != 1:
+            raise ValueError(f"{self.id}: give exactly one of checks, records, needs")
+        if self.checks and self.checks.corrected_by and not self.instead:
+            raise ValueError(f"{self.id}: corrected_by needs instead, the statement that holds")
+        return self
+
+    def rule(self) -> str:
+        """The decision rule in words; for a claim without one, that no rule is set."""
+        if self.checks:
+            return self.checks.rule()
+        return self.records.text() if self.records else "none set: nothing here measures it"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what the evidence says of it. broken: a check that should pass did not."""
+
+    claim: Claim
+    verdict: Decision
+    grounds: str
+    broken: bool = False
+
+
+@cache
+def _contents(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def sources(path: Path = CLAIMS) -> dict[str, str]:
+    """The four documents: id → title."""
+    return dict(_contents(path)["sources"])
+
+
+@cache
+def load_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
+    """Every claim of the ledger, in the order of the documents. A malformed ledger raises ValueError."""
+    claims = tuple(Claim.model_validate(entry) for entry in _contents(path)["claims"])
+    twice = [name for name, number in Counter(claim.id for claim in claims).items() if number > 1]
+    foreign = {claim.source for claim in claims} - sources(path).keys()
+    if twice or foreign:
+        raise ValueError(f"{path}: ids used twice: {twice}; unknown sources: {sorted(foreign)}")
+    return claims
+
+
+def ledger(
+    check_results: Iterable[CheckResult],
+    records: Sequence[Record],
+    claims: Sequence[Claim] | None = None,
+) -> list[Verdict]:
+    """The verdict on every claim, computed from the results of the checks and from records of runs."""
+    results = {result.label: result for result in check_results}
+    verdicts = []
+    for claim in load_claims() if claims is None else claims:
+        if claim.checks:
+            verdicts.append(Verdict(claim, *claim.checks.decide(results)))
+        elif claim.records:
+            try:
+                verdicts.append(Verdict(claim, *claim.records.decide(records)))
+            except (_Undecided, InputError) as reason:
+                verdicts.append(Verdict(claim, "not tested", str(reason)))
+        else:
+            verdicts.append(Verdict(claim, "not tested", claim.needs or ""))
+    return verdicts
+
+
+def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """How many claims got each verdict, in the order of VERDICTS."""
+    found: Counter[str] = Counter(v.verdict for v in verdicts)
+    return {verdict: found[verdict] for verdict in VERDICTS}
+
+
+def to_markdown(verdicts: Sequence[Verdict]) -> str:
+    """The ledger as MyST Markdown: a table of counts, then every claim under its document."""
+    kinds = ("mathematical", "empirical", "interpretive")
+    lines = [f"| kind | {' | '.join(VERDICTS)} |", f"| :-- |{' --: |' * len(VERDICTS)}"]
+    for kind in kinds:
+        row = counts(v for v in verdicts if v.claim.kind == kind)
+        lines.append(f"| {kind} | {' | '.join(str(row[verdict]) for verdict in VERDICTS)} |")
+    broken = [v.claim.id for v in verdicts if v.broken]
+    if broken:
+        lines += ["", f"**Checks failed** that these claims rest on: {', '.join(broken)}."]
+    for source, title in sources().items():
+        lines += ["", f"**{title}**"]
+        for v in (v for v in verdicts if v.claim.source == source):
+            lines += ["", *_entry(v)]
+    return "\n".join(lines)
+
+
+def _entry(v: Verdict) -> list[str]:
+    c = v.claim
+    lines = [
+        f"{c.claim} *({'; '.join((c.place, *c.also))})*",
+        f": **{v.verdict}** ({c.kind}). {_sentence(v.grounds)}",
+    ]
+    if c.instead and v.verdict in ("corrected", "refuted"):
+        lines.append(f"  Holds instead: {_sentence(c.instead)}")
+    return [*lines, f"  Refuted by: {_sentence(c.refuted_by)} Rule: {_sentence(c.rule())}"]
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split())
+    return text if text.endswith((".", "!", "?")) else f"{text}."
