@@ -7,7 +7,8 @@ from. The encodings themselves live in `encodings/`, plots in `figures.py`.
 
 Maps. A head's channels are laid out either on rings (one per position axis: the head is cut into
 `axes` equal sub-vectors, and the first `width` channels of each form a ring, exactly the channels
-that RollPE rolls) or on one sheet of `rows × columns` channels, row-major. Both wrap around.
+that RollPE rolls) or on one sheet of `rows × columns` channels, row-major (those that `torus-roll`
+rolls). Both wrap around.
 """
 
 from __future__ import annotations

@@ -139,6 +139,13 @@ def test_keys_encoded_once_into_a_cache_give_causal_attention_over_everything() 
     torch.testing.assert_close(weights @ v, full[:, :, 11:])
 
 
+def test_attention_compiles_into_one_graph_with_equal_results() -> None:
+    encoding, positions = build(), grid_positions(*GRID)
+    q, k, v = noise(3, 1, HEADS, 14, DIM)
+    compiled = torch.compile(encoding.attend, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(q, k, v, positions), encoding.attend(q, k, v, positions))
+
+
 @pytest.mark.parametrize("block", [1, 4, 7])
 def test_a_block_that_does_not_divide_the_head_is_refused(block: int) -> None:
     with pytest.raises(InputError, match=f"block={block} must be 2 or more and divide head_dim=6"):

@@ -147,6 +147,14 @@ def test_half_precision_stays_half_and_close(name: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_attention_compiles_into_one_graph_with_equal_results(name: str) -> None:
+    encoding, positions = build(name), grid_positions(3, 4)
+    q, k, v = qkv(13, seed=0)
+    compiled = torch.compile(encoding.attend, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(q, k, v, positions), encoding.attend(q, k, v, positions))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_dropout_acts_on_the_weights(name: str) -> None:
     """Dropping every weight leaves nothing, neither values nor vectors added to them."""
     encoding, positions = build(name), grid_positions(2, 3)

@@ -95,6 +95,14 @@ def test_gradients_equal_finite_differences(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_attention_compiles_into_one_graph_with_equal_results(name: str) -> None:
+    encoding, positions = build(name), positions_of(name)
+    q, k, v = noise(3, 1, HEADS, 17, 16)
+    compiled = torch.compile(encoding.attend, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(q, k, v, positions), encoding.attend(q, k, v, positions))
+
+
 # rope
 
 
