@@ -134,9 +134,7 @@ def _parse_parameters(path: Path, code: str) -> Iterator[Parameter]:
         comment = comments.get(statement.lineno, "")
         match = re.search(r"\s*([\[{][^\[\]{}]*[\]}])$", comment)
         allowed = match.group(1) if match else ""
-        yield Parameter(
-            statement.target.id, kind, default, comment.removesuffix(allowed).strip(), allowed
-        )
+        yield Parameter(statement.target.id, kind, default, comment.removesuffix(allowed).strip(), allowed)
 
 
 def _fits(value: object, kind: str) -> bool:
@@ -312,12 +310,17 @@ def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[s
         "imports": hash_files(imports(path, package), package.parent),
         "lock": hash_files([root / "requirements.lock"], root),
         "reads": {name: hash_files([root / name], root) for name in declared["reads"]},
-        "after": {name: _stamp(root / "book/executed" / f"{name}.ipynb").get("date") for name in declared["after"]},
+        "after": {
+            name: read_stamp(root / "book/executed" / f"{name}.ipynb").get("date")
+            for name in declared["after"]
+        },
     }
 
 
-def _stamp(executed: Path) -> dict[str, Any]:
-    if not executed.is_file():
+def read_stamp(executed: Path | str) -> dict[str, Any]:
+    """The stamp that :func:`run` left in an executed notebook; {} for anything else."""
+    executed = Path(executed)
+    if executed.suffix != ".ipynb" or not executed.is_file():
         return {}
     return json.loads(executed.read_text(encoding="utf8")).get("metadata", {}).get("rollpe", {})
 
@@ -326,9 +329,9 @@ def _device() -> str:
     """The accelerator's name, else the processor's, without importing torch."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-        names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.split("\n")
-        if names[0].strip():
-            return names[0].strip()
+        names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+        if names.strip():
+            return names.strip().splitlines()[0]
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -361,15 +364,16 @@ def run(
     every = {p.name: p.default for p in parameters(source)}
     changed = {name: value for name, value in given.items() if value != every[name]}
     digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
-    if output is None and changed:
-        output = root / "_build/runs" / f"{source.stem}-{digest}" / f"{source.stem}.ipynb"
-    output = Path(output or root / "book/executed" / f"{source.stem}.ipynb").resolve()
+    name = f"{source.stem}-{digest}" if changed else source.stem
+    folder = root / "_build/runs" / name if changed else root / "book/executed"
+    output = Path(output or folder / f"{source.stem}.ipynb").resolve()
 
+    before = fingerprint(source, root)  # of what is run, even if somebody edits it meanwhile
     started = time.monotonic()
-    notebook = _execute(source, root, changed, progress)
+    notebook = _execute(source, root / "_build/failed" / f"{name}.ipynb", root, changed, progress)
     notebook.metadata["rollpe"] = {
         "notebook": source.relative_to(root).as_posix(),
-        **fingerprint(source, root),
+        **before,
         "package": source_hash(),
         "parameters": every | given,
         "changed": changed,
@@ -384,14 +388,15 @@ def run(
     return [output]
 
 
-def _execute(source: Path, root: Path, changed: Mapping[str, Value], progress: bool | None) -> Any:
-    """The executed notebook; papermill writes into ``_build/failed`` until it is known to be whole."""
+def _execute(
+    source: Path, partial: Path, root: Path, changed: Mapping[str, Value], progress: bool | None
+) -> Any:
+    """The executed notebook. Papermill writes to ``partial``, which stays behind only if a cell fails."""
     import nbformat
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
-    clean = root / "_build/failed" / f"{source.stem}.input.ipynb"
-    partial = root / "_build/failed" / f"{source.stem}.ipynb"
+    clean = partial.with_suffix(".input.ipynb")
     clean.parent.mkdir(parents=True, exist_ok=True)
     notebook = _read(source)
     notebook.metadata.setdefault("kernelspec", _kernelspec())
@@ -408,7 +413,7 @@ def _execute(source: Path, root: Path, changed: Mapping[str, Value], progress: b
                 extra_arguments=["--IPKernelApp.log_level=40"],  # its transport notice is no news
             )
     except papermill.PapermillExecutionError as error:
-        reason = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
+        reason = _first_line(error.ename, error.evalue)
         raise NotebookFailed(
             f"{source.relative_to(root)}: cell In [{error.exec_count}] stopped with {reason} "
             f"(what ran before it: {partial.relative_to(root)})"
@@ -491,7 +496,7 @@ def render_page(executed: Path, root: Path) -> Path:
             validate=False,
             use_external_toc=False,
         )
-        config.update(root_doc="index", rollpe_root=str(root), rollpe_single_page=True)
+        config.update(root_doc="index", rollpe_root=str(root))
         config["extensions"] = [e for e in config["extensions"] if e != "sphinx_multitoc_numbering"]
         config["html_theme_options"] |= {"home_page_in_toc": False, "secondary_sidebar_items": []}
         silent = io.StringIO()
@@ -560,9 +565,13 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     folder = root / "book/executed"
     sources = list_notebooks(root)
     reasons = [reason for source in sources for reason in _refuse(source, folder, root, package)]
-    orphans = {p.stem for p in folder.glob("*.ipynb")} - {s.stem for s in sources}
-    reasons += [f"book/executed/{name}.ipynb: its source notebooks/{name}.py is gone." for name in sorted(orphans)]
+    orphans = sorted({p.stem for p in folder.glob("*.ipynb")} - {s.stem for s in sources})
+    reasons += [f"book/executed/{name}.ipynb: notebooks/{name}.py is gone; delete it" for name in orphans]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
+
+
+def _first_line(name: str, message: str) -> str:
+    return f"{name}: {message}".strip(": \n").splitlines()[0]
 
 
 def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[str]:
@@ -572,8 +581,12 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
     if not executed.is_file():
         yield f"{name}: missing; {again}"
         return
-    notebook = json.loads(executed.read_text(encoding="utf8"))
-    stamp = notebook.get("metadata", {}).get("rollpe") or {}
+    try:
+        notebook = json.loads(executed.read_text(encoding="utf8"))
+    except ValueError:
+        yield f"{name}: damaged, not JSON; {again}"
+        return
+    stamp = read_stamp(executed)
     if "source" not in stamp:
         yield f"{name}: no stamp, so nobody knows what made it; {again}"
         return
@@ -595,10 +608,13 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
     if reduced and not stale:
         yield f"{name}: reduced, it ran with {', '.join(reduced)}; {again}"
 
+    shown = [c for c in notebook["cells"] if "injected-parameters" not in c["metadata"].get("tags", [])]
+    if not stale and ["".join(c["source"]) for c in shown] != [c.source for c in _read(source).cells]:
+        yield f"{name}: edited, its cells are not those of {source.relative_to(root)}; {again}"
     code = [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
     outputs = [o for c in code for o in c.get("outputs", [])]
     failed = [o for o in outputs if o["output_type"] == "error"]
     if failed:
-        yield f"{name}: failed, {failed[0]['ename']}: {failed[0]['evalue'].splitlines()[0]}; {again}"
+        yield f"{name}: failed, {_first_line(failed[0]['ename'], failed[0]['evalue'])}; {again}"
     elif not code or not outputs or any(c.get("execution_count") is None for c in code):
         yield f"{name}: hollow, it has code cells that never ran or left no output at all; {again}"

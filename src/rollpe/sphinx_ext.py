@@ -16,17 +16,21 @@ import importlib.util
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from docutils import nodes
+from docutils.parsers.rst import directives
+from docutils.statemachine import StringList
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from rollpe.errors import InputError
+from rollpe.notebooks import read_stamp
 from rollpe.records import Record, comparable, read_record, read_records
 
 if TYPE_CHECKING:
@@ -124,6 +128,10 @@ def check_equations(app: Sphinx, doctree: nodes.document) -> None:
         label = node.get("label")
         if label in report:
             shown.append(label)
+            tex = report[label].get("tex")
+            if tex and tex.split() != node.astext().split():
+                message = "equation %s is not the one that is checked: rollpe.equations says %s"
+                logger.warning(message, label, tex, location=node, type="rollpe")
             if report[label].get("error") is not None and not report[label].get("passed"):
                 logger.warning("equation %s: its check failed", label, location=node, type="rollpe")
         elif label and "amsmath" not in node["classes"]:
@@ -139,10 +147,10 @@ def check_equations(app: Sphinx, doctree: nodes.document) -> None:
 def check_pages(app: Sphinx, env: BuildEnvironment) -> None:
     """Warn of equations that the registry promises to a page of this book and that the page lacks."""
     pages = {docname.rpartition("/")[2]: docname for docname in env.found_docs}
-    shown = {label for labels in env.rollpe_shown.values() for label in labels}  # type: ignore[attr-defined]
+    shown = env.rollpe_shown  # type: ignore[attr-defined]
     for label, result in env.rollpe_report.items():  # type: ignore[attr-defined]
         page = pages.get(result["page"])
-        if page and label not in shown and not app.config.rollpe_single_page:
+        if page and label not in shown.get(page, []):
             message = "equation %s belongs on this page, says the registry, and is not displayed"
             logger.warning(message, label, location=page, type="rollpe")
 
@@ -225,7 +233,7 @@ def find_records(root: Path, cell: str) -> dict[Path, Record]:
 
 
 def recorded_number(records: Sequence[Record], metric: str) -> str:
-    """"93.1 ± 0.4 %": mean ± SD over the seeds of one cell, or "not measured".
+    """Mean ± SD over the seeds of one cell, "93.1 ± 0.4 %", or "not measured".
 
     metric: a key of METRICS, or ``accuracy@24`` for images scored at 24 pixels.
     """
@@ -258,7 +266,7 @@ class NumberRole(SphinxRole):
         cell, _, metric = self.text.strip().rpartition(" ")
         try:
             if cell.count("/") != 1:
-                raise InputError(f"{self.text!r}: write recipe/encoding and a metric, as in quick/roll accuracy.")
+                raise InputError(f"{self.text!r}: write recipe/encoding and metric, as quick/roll accuracy.")
             found = find_records(_root(self.env.app), cell.strip())
             text = recorded_number(list(found.values()), metric)
         except InputError as error:
@@ -293,14 +301,6 @@ def _link_number(app: Sphinx, docname: str, node: nodes.inline) -> None:
 # -------------------------------------------------------------------------------------------- notebooks
 
 
-def read_stamp(path: str | Path) -> dict[str, Any]:
-    """The stamp that ``rollpe notebook`` left in an executed notebook; {} for anything else."""
-    path = Path(path)
-    if path.suffix != ".ipynb" or not path.is_file():
-        return {}
-    return json.loads(path.read_text(encoding="utf8")).get("metadata", {}).get("rollpe", {})
-
-
 def command(stamp: dict[str, Any]) -> str:
     """The command that repeats the run of a stamp, every parameter with its value."""
     words = ["rollpe", "notebook", stamp["notebook"]]
@@ -321,10 +321,8 @@ def _page_line(stamp: dict[str, Any]) -> nodes.paragraph:
     line = nodes.paragraph(classes=["page-stamp"])
     text = command(stamp)
     versions = ", ".join(f"{name} {version}" for name, version in stamp["versions"].items())
-    line += [
-        nodes.Text(f"Run {stamp['date'][:10]} in {stamp['seconds']:.0f} s on {stamp['device']}; {versions}. Again: "),
-        nodes.literal(text, text),
-    ]
+    machine = f"{stamp['date'][:10]} in {stamp['seconds']:.0f} s on {stamp['device']}"
+    line += [nodes.Text(f"Run {machine}; {versions}. Again: "), nodes.literal(text, text)]
     return line
 
 
@@ -350,39 +348,92 @@ def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 # ------------------------------------------------------------------------------------------- directives
 
 
-class _MarkdownTable(SphinxDirective):
-    """A table that a function of the library writes as Markdown."""
-
-    has_content = False
-
-    def run(self) -> list[nodes.Node]:
-        try:
-            text = self.table()
-        except InputError as error:
-            logger.warning("%s: %s", self.name, error, location=self.get_location(), type="rollpe")
-            return []
-        holder = nodes.container(classes=[f"{self.name}-table"])
-        self.state.nested_parse(text.splitlines(), self.content_offset, holder)
-        return [holder]
-
-    def records(self) -> list[Record]:
-        root = _root(self.env.app)
-        found = {r.cell.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
-        return list(found.values())
-
-    def table(self) -> str:
-        raise InputError("this directive shows nothing by itself: use results or claims.")
+def all_records(root: Path) -> list[Record]:
+    """Every record of the project; of two runs of the same seed the reader's own."""
+    found = {r.cell.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
+    return list(found.values())
 
 
-class ResultsDirective(_MarkdownTable):
-    """``{results} recipe``: the results table of one recipe, the paper's printed values beside ours."""
+class ResultsDirective(SphinxDirective):
+    """``{results} recipe``: the results table of one recipe, the paper's printed values beside ours.
+
+    Every measured accuracy links to its runs. ``:caption:`` and ``:name:`` make it a numbered table.
+    """
 
     required_arguments = 1
+    option_spec: ClassVar = {"caption": directives.unchanged, "name": directives.unchanged}
 
-    def table(self) -> str:
+    def run(self) -> list[nodes.Node]:
         from rollpe.statistics import results_table
 
-        return results_table(self.records(), self.arguments[0]).to_markdown()
+        root, recipe = _root(self.env.app), self.arguments[0]
+        try:
+            results = results_table(all_records(root), recipe)
+        except InputError as error:
+            logger.warning("results: %s", error, location=self.get_location(), type="rollpe")
+            return []
+        rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in results.cells()]
+        table = _table(results.columns, rows)
+        if caption := self.options.get("caption"):
+            inline, _ = self.parse_inline(caption)
+            table.insert(0, nodes.title("", "", *inline))
+        self.set_source_info(table)
+        self.add_name(table)
+        return [table]
+
+    def _row(self, root: Path, cell: str, texts: tuple[str, ...]) -> list[nodes.Node]:
+        name, accuracy, *rest = texts
+        number = nodes.inline("", accuracy, classes=["recorded-number"])
+        found = find_records(root, cell)
+        if found:
+            number["rollpe_cell"], number["rollpe_provenance"] = cell, _provenance(list(found.values()))
+        for path in found:
+            self.env.note_dependency(str(path))
+        return [nodes.literal(name, name), number, *(nodes.Text(text) for text in rest)]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> nodes.table:
+    """A docutils table: the first column is text, the others are numbers."""
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
+
+    def row(cells: Sequence[nodes.Node]) -> nodes.row:
+        sides = ["text-left", *["text-right"] * (len(cells) - 1)]
+        entries = (
+            nodes.entry("", nodes.paragraph("", "", cell), classes=[side])
+            for cell, side in zip(cells, sides, strict=True)
+        )
+        return nodes.row("", *entries)
+
+    group += nodes.thead("", row([nodes.Text(name) for name in columns]))
+    group += nodes.tbody("", *(row(cells) for cells in rows))
+    return nodes.table("", group, classes=["results"])
+
+
+class ClaimsDirective(SphinxDirective):
+    """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give."""
+
+    def run(self) -> list[nodes.Node]:
+        from rollpe.claims import ledger, to_markdown
+
+        root = _root(self.env.app)
+        report = root / self.config.rollpe_equations
+        verdicts = ledger(_check_results(load_report(report).values()), all_records(root))
+        self.env.note_dependency(str(report))
+        holder = nodes.container(classes=["claims"])
+        self.state.nested_parse(StringList(to_markdown(verdicts).splitlines(), "claims"), 0, holder)
+        return holder.children
+
+
+def _check_results(report: Iterable[dict[str, Any]]) -> list[Any]:
+    """The checks that ran, as they came out, from the report: nothing is checked again for a page."""
+    from rollpe.equations import CheckResult
+
+    names = [field.name for field in fields(CheckResult)]
+    return [
+        CheckResult(**({"seconds": 0.0} | {k: v for k, v in entry.items() if k in names}))
+        for entry in report
+        if entry.get("error") is not None
+    ]
 
 
 # ---------------------------------------------------------------------------------------- generated pages
@@ -395,7 +446,7 @@ def collect_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     for file in sorted(app.env.rollpe_sources):  # type: ignore[attr-defined]
         name = file.relative_to(PACKAGE.parent).as_posix()
         code = app.builder.highlighter.highlight_block(  # type: ignore[attr-defined]
-            file.read_text(encoding="utf8"), "python", linenos="inline", lineanchors="L", anchorlinenos=True
+            file.read_text(encoding="utf8"), "python", linenos="inline", lineanchors="L"
         )
         body = f"<h1>src/{escape(name)}</h1>\n<p>The file as it was when this book was built.</p>\n{code}"
         yield _source_page(file), {"title": f"src/{name}", "body": body}, "page.html"
@@ -413,17 +464,34 @@ def _cell_html(root: Path, cell: str) -> str:
             f"{100 * r.test.accuracy:.2f} %",
             r.provenance.commit[:10] + (" with changes" if r.provenance.dirty else ""),
             r.environment.device_name,
-            r.provenance.finished[:16],
+            r.provenance.finished[:16].replace("T", " "),
             r.provenance.command,
-            path.relative_to(root).as_posix(),
         )
-        rows.append("<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in values) + "</tr>")
+        cells = "".join(f"<td>{escape(str(value))}</td>" for value in values)
+        link = f'<a href="{escape(_record_copy(path))}">{escape(path.relative_to(root).as_posix())}</a>'
+        rows.append(f"<tr>{cells}<td>{link}</td></tr>")
     names = ("seed", "test accuracy", "commit", "device", "finished (UTC)", "command", "record")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    table = f'<table class="table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return (
-        f'<section id="{nodes.make_id(cell)}"><h2>{escape(cell)}</h2><div class="pst-scrollable-table-container">'
-        f'<table class="table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div></section>'
+        f'<section id="{nodes.make_id(cell)}" class="provenance"><h2>{escape(cell)}</h2>'
+        f'<div class="pst-scrollable-table-container">{table}</div></section>'
     )
+
+
+def _record_copy(path: Path) -> str:
+    """Where the book keeps its own copy of a record, relative to the book's root."""
+    return "/".join(["records", *path.parts[-3:]])
+
+
+def copy_records(app: Sphinx, exception: Exception | None) -> None:
+    """Put the records that the pages quote beside them, so that a number can be followed to its file."""
+    if exception is None and _is_site(app):
+        for cell in app.env.rollpe_cells:  # type: ignore[attr-defined]
+            for path in find_records(_root(app), cell):
+                target = Path(app.outdir, _record_copy(path))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
 
 
 def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
@@ -466,9 +534,9 @@ def merge(app: Sphinx, env: Any, docnames: Sequence[str], other: Any) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
     app.add_config_value("rollpe_equations", "_build/equations.json", "env", str)
-    app.add_config_value("rollpe_single_page", False, "env", bool)
     app.add_role("num", NumberRole())
     app.add_directive("results", ResultsDirective)
+    app.add_directive("claims", ClaimsDirective)
     app.connect("builder-inited", begin)
     app.connect("env-purge-doc", purge)
     app.connect("env-merge-info", merge)
@@ -476,6 +544,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-check-consistency", check_pages)
     app.connect("doctree-resolved", finish_page)
     app.connect("html-collect-pages", collect_pages)
+    app.connect("build-finished", copy_records)
     app.connect("build-finished", copy_mathjax)
     # Pages are written in one process: the lists of what they link to are kept in memory.
     return {"version": "0.1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": False}

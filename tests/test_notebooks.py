@@ -1,0 +1,410 @@
+"""Running, stamping, pairing and gating notebooks, on small projects in a temporary folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jupytext
+import pytest
+
+from rollpe import notebooks
+from rollpe.errors import InputError
+
+SOURCE = """\
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A small page
+
+# %% tags=["parameters"]
+n: int = 3  # how many [1..10]
+scale: float = 1.0  # factor
+loud: bool = False  # print more
+kind: str = "flat"  # the shape {flat|round}
+
+# %% [markdown]
+# Some words.
+
+# %%
+from pathlib import Path
+
+assert n != 7, "seven is not my number\\nsecond line"
+print("in", Path.cwd().name, n * scale, type(loud).__name__, kind)
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    (root / "notebooks").mkdir(parents=True)
+    (root / "pyproject.toml").write_text("")
+    (root / "requirements.lock").write_text("numpy==1\n")
+    (root / "notebooks/01-small.py").write_text(SOURCE)
+    return root
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """One project whose notebook was run with its default parameters."""
+    root = tmp_path_factory.mktemp("executed") / "project"
+    (root / "notebooks").mkdir(parents=True)
+    (root / "pyproject.toml").write_text("")
+    (root / "requirements.lock").write_text("numpy==1\n")
+    (root / "notebooks/01-small.py").write_text(SOURCE)
+    (path,) = notebooks.run(root / "notebooks/01-small.py")
+    return root, path
+
+
+@pytest.fixture
+def built(executed, tmp_path):
+    """A private copy of the executed project."""
+    return Path(shutil.copytree(executed[0], tmp_path / "copy"))
+
+
+def printed(path: Path) -> str:
+    cells = json.loads(path.read_text())["cells"]
+    return "".join(
+        line
+        for c in cells
+        for o in c.get("outputs", [])
+        for line in o.get("text", [])
+        if o["name"] == "stdout"
+    )
+
+
+# ---------------------------------------------------------------------------------------------- parameters
+
+
+def test_a_parameter_is_a_line_with_type_default_help_and_bounds(project):
+    found = notebooks.parameters(project / "notebooks/01-small.py")
+    assert found == [
+        notebooks.Parameter("n", "int", 3, "how many", "[1..10]"),
+        notebooks.Parameter("scale", "float", 1.0, "factor"),
+        notebooks.Parameter("loud", "bool", False, "print more"),
+        notebooks.Parameter("kind", "str", "flat", "the shape", "{flat|round}"),
+    ]
+
+
+def test_texts_become_values_of_the_parameters_types(project):
+    path = project / "notebooks/01-small.py"
+    given = {"n": "5", "scale": "2", "loud": "true", "kind": "round"}
+    values = notebooks.check_parameters(path, given)
+    assert values == {"n": 5, "scale": 2.0, "loud": True, "kind": "round"}
+    assert [type(v) for v in values.values()] == [int, float, bool, str]
+    assert notebooks.check_parameters(path, {"loud": "False"}) == {"loud": False}, "not a string that is true"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"lod": "true"}, "has no parameter 'lod'. Did you mean loud? It takes: n, scale, loud, kind."),
+        ({"n": "three"}, "n='three': expected a whole number"),
+        ({"n": "2.5"}, "n='2.5': expected a whole number"),
+        ({"n": True}, "n='True': expected a whole number"),
+        ({"scale": "wide"}, "scale='wide': expected a number"),
+        ({"loud": "maybe"}, "loud='maybe': expected true or false"),
+        ({"n": "11"}, "n=11 is not allowed: how many must lie between 1 and 10"),
+        ({"n": "0"}, "between 1 and 10"),
+        ({"kind": "square"}, "kind='square' is not one of flat, round"),
+    ],
+)
+def test_a_wrong_parameter_is_one_line_and_nothing_is_written(project, given, says):
+    with pytest.raises(InputError) as error:
+        notebooks.run(project / "notebooks/01-small.py", given)
+    assert says in str(error.value) and "\n" not in str(error.value)
+    assert not (project / "_build").exists() and not (project / "book").exists()
+
+
+@pytest.mark.parametrize(
+    ("help", "good", "bad"),
+    [
+        ("{encodings}", "learned+axial-rope", "spiral"),
+        ("{recipes}", "quick", "slow"),
+        ("{nyquist}", "odd", "even"),
+    ],
+)
+def test_names_that_the_library_knows_are_asked_of_the_library(project, help, good, bad):
+    path = project / "notebooks/02-names.py"
+    path.write_text(f'# %% tags=["parameters"]\nname: str = "x"  # which one {help}\n')
+    assert notebooks.check_parameters(path, {"name": good}) == {"name": good}
+    with pytest.raises(InputError, match=bad):
+        notebooks.check_parameters(path, {"name": bad})
+
+
+@pytest.mark.parametrize("line", ["n = 3", "n: list = [1]", "n: int = 2.5", "n: int = f(3)", "print(n)"])
+def test_a_parameters_cell_holds_only_typed_literals(project, line):
+    path = project / "notebooks/02-odd.py"
+    path.write_text(f'# %% tags=["parameters"]\n{line}\n')
+    with pytest.raises(InputError, match="the parameter line"):
+        notebooks.parameters(path)
+
+
+def test_a_notebook_that_does_not_exist_names_its_neighbor(project):
+    with pytest.raises(InputError, match=r"no such notebook; did you mean .*01-small.py"):
+        notebooks.run(project / "notebooks/01-smal.py")
+
+
+# ----------------------------------------------------------------------------------------------------- run
+
+
+def test_a_run_starts_in_the_root_and_leaves_a_stamp(executed):
+    root, path = executed
+    assert path == root / "book/executed/01-small.ipynb"
+    assert printed(path) == "in project 3.0 bool flat\n"
+    stamp = notebooks.read_stamp(path)
+    assert stamp["notebook"] == "notebooks/01-small.py"
+    assert stamp["parameters"] == {"n": 3, "scale": 1.0, "loud": False, "kind": "flat"}
+    assert stamp["changed"] == {} and stamp["seconds"] > 0 and stamp["device"]
+    assert stamp["versions"]["python"] == sys.version.split()[0]
+    assert notebooks.gate(root) == []
+    assert str(root) not in path.read_text(), "no path of this machine in a result"
+    assert list((root / "_build/failed").iterdir()) == []
+
+
+def test_other_parameters_go_elsewhere_and_change_the_result(project, monkeypatch):
+    monkeypatch.setattr(notebooks, "render_page", lambda executed, root: executed.parent / "index.html")
+    path, page = notebooks.run(project / "notebooks/01-small.py", {"n": "4", "loud": "true"})
+    assert path.parent.parent == project / "_build/runs" and page.parent == path.parent
+    assert printed(path) == "in project 4.0 bool flat\n"
+    assert notebooks.read_stamp(path)["changed"] == {"n": 4, "loud": True}
+    assert not (project / "book/executed").exists()
+
+
+def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(project):
+    with pytest.raises(notebooks.NotebookFailed) as error:
+        notebooks.run(project / "notebooks/01-small.py", {"n": 7})
+    message = str(error.value)
+    assert "notebooks/01-small.py: cell In [3] stopped with AssertionError: seven is not my number" in message
+    assert "\n" not in message
+    (partial,) = (project / "_build/failed").glob("*.ipynb")
+    assert partial.name in message
+    assert not (project / "_build/runs").exists()
+
+
+def test_a_dead_kernel_is_one_line(project):
+    path = project / "notebooks/02-dies.py"
+    path.write_text("# %%\nimport os\nos._exit(1)\n")
+    with pytest.raises(notebooks.NotebookFailed, match=r"02-dies.py: .*died"):
+        notebooks.run(path)
+
+
+def test_the_pair_runs_under_plain_papermill(project):
+    notebooks.sync(root=project)
+    command = ["papermill", "notebooks/01-small.ipynb", "out.ipynb", "-p", "n", "5", "--log-level", "ERROR"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "--no-progress-bar"], cwd=project, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert printed(project / "out.ipynb").endswith("5.0 bool flat\n")
+
+
+# --------------------------------------------------------------------------------------------------- pairs
+
+
+def test_syncing_twice_changes_nothing_and_reads_back_equal(project):
+    pair = project / "notebooks/01-small.ipynb"
+    assert notebooks.sync(check=True, root=project) == [pair] and not pair.exists()
+    assert notebooks.sync(root=project) == [pair]
+    first = pair.read_bytes()
+    assert notebooks.sync(root=project) == [] == notebooks.sync(check=True, root=project)
+    assert pair.read_bytes() == first
+    cells = jupytext.read(pair).cells
+    assert [c.source for c in cells] == [
+        c.source for c in jupytext.read(project / "notebooks/01-small.py").cells
+    ]
+    assert not any(c.get("outputs") or c.get("execution_count") for c in cells)
+
+
+@pytest.mark.parametrize("change", ["text", "tags", "outputs", "cells"])
+def test_a_difference_in_content_is_found_and_one_in_time_or_layout_is_not(project, change):
+    notebooks.sync(root=project)
+    pair = project / "notebooks/01-small.ipynb"
+    content = json.loads(pair.read_text())
+    pair.write_text(json.dumps(content))  # another layout, a later time
+    assert notebooks.sync(check=True, root=project) == []
+    cell = content["cells"][-1]
+    if change == "text":
+        cell["source"].append("\n1 + 1")
+    elif change == "tags":
+        cell["metadata"]["tags"] = ["hide-input"]
+    elif change == "outputs":
+        cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["1\n"]}]
+    else:
+        content["cells"].pop()
+    pair.write_text(json.dumps(content))
+    assert notebooks.sync(check=True, root=project) == [pair]
+
+
+def test_a_pair_without_source_is_reported_and_left_alone(project):
+    notebooks.sync(root=project)
+    lone = project / "notebooks/09-lone.ipynb"
+    lone.write_text("{}")
+    assert notebooks.sync(root=project) == [lone] and lone.read_text() == "{}"
+
+
+# ----------------------------------------------------------------------------------------- what is imported
+
+
+@pytest.fixture
+def package(tmp_path):
+    """a → b → sub (a package of two files); c only for type checkers; d by nobody."""
+    root = tmp_path / "src/toy"
+    (root / "sub").mkdir(parents=True)
+    (root / "__init__.py").write_text("")
+    (root / "a.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from toy import c\n"
+        "def f():\n    from toy.b import x\n"
+    )
+    (root / "b.py").write_text("from .sub import one\nx = 1\n")
+    (root / "c.py").write_text("import toy.d\n")
+    (root / "d.py").write_text("")
+    (root / "sub/__init__.py").write_text("")
+    (root / "sub/one.py").write_text("from ..errors import E\n")
+    (root / "sub/two.py").write_text("")
+    (root / "errors.py").write_text("E = 1\n")
+    (root / "recipe.yaml").write_text("k: 1\n")
+    return root
+
+
+def test_imports_are_followed_and_nothing_else_counts(tmp_path, package):
+    page = tmp_path / "page.py"
+    page.write_text("# %%\n%matplotlib inline\nimport numpy\nfrom toy import a\n")
+    names = [p.relative_to(package).as_posix() for p in notebooks.imports(page, package)]
+    assert names == sorted(
+        [
+            "__init__.py",
+            "a.py",
+            "b.py",
+            "errors.py",
+            "recipe.yaml",
+            "sub/__init__.py",
+            "sub/one.py",
+            "sub/two.py",
+        ]
+    )
+    assert package / "d.py" in notebooks.module_files("toy.c", package)
+
+
+# ---------------------------------------------------------------------------------------------------- gate
+
+
+def change_source(root):
+    path = root / "notebooks/01-small.py"
+    path.write_text(path.read_text().replace("Some words", "Other words"))
+
+
+def change_lock(root):
+    (root / "requirements.lock").write_text("numpy==2\n")
+
+
+def change_notebook(root, edit):
+    path = root / "book/executed/01-small.ipynb"
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+def forget_stamp(root):
+    change_notebook(root, lambda nb: nb["metadata"].pop("rollpe"))
+
+
+def reduce(root):
+    change_notebook(root, lambda nb: nb["metadata"]["rollpe"]["parameters"].update(n=1))
+
+
+def never_ran(root):
+    change_notebook(root, lambda nb: nb["cells"][-1].update(execution_count=None))
+
+
+def no_output(root):
+    change_notebook(root, lambda nb: [c.update(outputs=[]) for c in nb["cells"] if "outputs" in c])
+
+
+def fail(root):
+    output = {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
+    change_notebook(root, lambda nb: nb["cells"][-1]["outputs"].append(output))
+
+
+def edit(root):
+    change_notebook(root, lambda nb: nb["cells"][-1].update(source="print(42)"))
+
+
+def remove(root):
+    (root / "book/executed/01-small.ipynb").unlink()
+
+
+def damage(root):
+    (root / "book/executed/01-small.ipynb").write_text("{")
+
+
+def lose_source(root):
+    (root / "notebooks/01-small.py").rename(root / "notebooks/02-other.py")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "says"),
+    [
+        (change_source, "stale, notebooks/01-small.py changed since"),
+        (change_lock, "stale, requirements.lock changed since"),
+        (forget_stamp, "no stamp"),
+        (reduce, "reduced, it ran with n=1 instead of 3"),
+        (never_ran, "hollow"),
+        (no_output, "hollow"),
+        (fail, "failed, ValueError"),
+        (edit, "edited"),
+        (remove, "missing"),
+        (damage, "damaged"),
+        (lose_source, "notebooks/01-small.py is gone"),
+    ],
+)
+def test_the_gate_refuses(built, break_it, says):
+    assert notebooks.gate(built) == []
+    break_it(built)
+    reasons = notebooks.gate(built)
+    assert any(says in reason for reason in reasons), reasons
+    assert all("\n" not in reason for reason in reasons)
+
+
+def test_a_touched_source_is_not_stale(built):
+    (built / "notebooks/01-small.py").touch()
+    assert notebooks.gate(built) == []
+
+
+def test_a_changed_library_file_makes_stale_only_what_imports_it(tmp_path, package):
+    root = tmp_path
+    page = root / "page.py"
+    page.write_text("from toy import b\n")
+    (root / "requirements.lock").write_text("")
+    before = notebooks.fingerprint(page, root, package)
+    (package / "d.py").write_text("new = 1\n")
+    assert notebooks.fingerprint(page, root, package) == before
+    (package / "errors.py").write_text("E = 2\n")
+    assert notebooks.fingerprint(page, root, package)["imports"] != before["imports"]
+
+
+def test_declared_data_and_earlier_notebooks_count(tmp_path, package):
+    root = tmp_path
+    (root / "requirements.lock").write_text("")
+    (root / "data").mkdir()
+    page = root / "page.py"
+    page.write_text(
+        "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-a]\n#     reads: [data]\n# ---\n\n# %%\n1\n"
+    )
+    assert notebooks.header(page) == {"after": ["01-a"], "reads": ["data"]}
+    before = notebooks.fingerprint(page, root, package)
+    (root / "data/new.json").write_text("1")
+    middle = notebooks.fingerprint(page, root, package)
+    assert middle["reads"] != before["reads"] and middle["after"] == {"01-a": None}
+    (root / "book/executed").mkdir(parents=True)
+    (root / "book/executed/01-a.ipynb").write_text('{"metadata": {"rollpe": {"date": "2026"}}}')
+    assert notebooks.fingerprint(page, root, package)["after"] == {"01-a": "2026"}

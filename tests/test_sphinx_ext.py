@@ -1,0 +1,360 @@
+"""What the Sphinx extension adds to pages, seen in tiny books built in a temporary folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+from rollpe import sphinx_ext
+from rollpe.errors import InputError
+from rollpe.records import (
+    Environment,
+    FinalMetrics,
+    Provenance,
+    Record,
+    pack_bits,
+    record_path,
+    write_record,
+)
+
+ROLL = {
+    "label": "eq-roll",
+    "page": "rolling",
+    "implements": ["rollpe.operators.roll", "rollpe.operators.shift_matrix"],
+    "source": "paper Eq. 2",
+    "tex": "S^p q",
+    "error": 3.04e-16,
+    "tolerance": 1e-12,
+    "passed": True,
+    "cases": 12,
+}
+WAVE = {
+    "label": "eq-wave",
+    "page": "rolling",
+    "source": "paper Eq. 9",
+    "reason": "it is a definition",
+    "tex": "a = b",
+}
+PAGE = "# Rolling\n\n$$\nS^p q\n$$ (eq-roll)\n\nThen\n\n$$\na = b\n$$ (eq-wave)\n"
+
+
+def a_record(seed=0, accuracy=0.9, encoding="roll", recipe="quick", epochs=12) -> Record:
+    bits = np.arange(1000) < round(1000 * accuracy)
+    return Record(
+        protocol=1,
+        recipe=recipe,
+        encoding=encoding,
+        encoding_options={},
+        seed=seed,
+        config={"epochs": epochs},
+        parameters=1234567,
+        history=[],
+        test=FinalMetrics(loss=0.25, accuracy=bits.mean(), images=1000, correct=pack_bits(bits)),
+        resolutions={"24": 0.5},
+        throughput=1500.0,
+        environment=Environment(
+            python="3.11",
+            platform="Linux",
+            torch="2",
+            timm="1",
+            numpy="2",
+            device="cpu",
+            device_name="A <fast> processor",
+            driver=None,
+            threads=1,
+        ),
+        provenance=Provenance(
+            commit="c0ffee" * 6,
+            dirty=False,
+            source_hash="",
+            command="rollpe train --encoding roll",
+            started="2026-01-02T03:04:05",
+            finished="2026-01-02T03:05:05",
+            wall_seconds=60,
+        ),
+    )
+
+
+class Book:
+    """A book of some pages: pages {name: text}, report: the checks, None for no report at all."""
+
+    def __init__(self, root: Path):
+        self.root, self.source, self.html = root, root / "book", root / "_build/html"
+        self.source.mkdir()
+
+    def build(self, pages, report=(), builder="html") -> str:
+        """Build it and return the warnings, without colors."""
+        for name, text in pages.items():
+            path = self.source / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        if report is not None:
+            (self.root / "_build").mkdir(exist_ok=True)
+            (self.root / "_build/equations.json").write_text(json.dumps({"equations": list(report)}))
+        warnings = io.StringIO()
+        settings = {
+            "extensions": ["myst_nb", "rollpe.sphinx_ext"],
+            "root_doc": next(iter(pages)).partition(".")[0],
+            "html_theme": "basic",
+            "myst_enable_extensions": ["dollarmath", "amsmath"],
+            "nb_execution_mode": "off",
+            "numfig": True,
+        }
+        with docutils_namespace():
+            app = Sphinx(
+                self.source,
+                None,
+                self.html,
+                self.root / "_build/trees",
+                builder,
+                settings,
+                io.StringIO(),
+                warnings,
+            )
+            app.build(force_all=True)
+        return re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue())
+
+    def text(self, name: str) -> str:
+        """What a page says, without markup."""
+        body = (self.html / f"{name}.html").read_text().partition("<body")[2]
+        return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", body)))
+
+    def markup(self, name: str) -> str:
+        return (self.html / f"{name}.html").read_text()
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------ equations
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3.04e-16, "3·10⁻¹⁶"),
+        (1e-12, "10⁻¹²"),
+        (0.0, "0"),
+        (2.5, "2.5·10⁰"),
+        (0.117, "1.2·10⁻¹"),
+        (1.7e308, "1.7·10³⁰⁸"),
+    ],
+)
+def test_errors_are_written_with_powers_of_ten(value, text):
+    assert sphinx_ext.scientific(value) == text
+
+
+def test_a_dotted_name_leads_to_the_line_that_defines_it():
+    for dotted in (
+        "rollpe.operators.roll",
+        "operators.roll",
+        "rollpe.encodings.create_encoding",
+        "errors.InputError",
+    ):
+        file, line = sphinx_ext.find_line(dotted)
+        assert re.match(
+            rf"(def|class) {dotted.rpartition('.')[2]}\b", file.read_text().splitlines()[line - 1]
+        )
+    assert sphinx_ext.find_line("operators.NYQUIST") is not None, "constants count"
+    assert sphinx_ext.find_line("operators.no_such_thing") is None
+    assert sphinx_ext.find_line("no_such_room.roll") is None
+
+
+def test_every_equation_says_what_its_check_found_and_where_its_code_is(book):
+    assert book.build({"rolling.md": PAGE}, [ROLL, WAVE]) == ""
+    text = book.text("rolling")
+    assert "Checked: largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases" in text
+    assert "operators.roll · operators.shift_matrix · paper Eq. 2" in text
+    assert "Not checked: it is a definition · paper Eq. 9" in text
+    links = re.findall(r'href="(source/rollpe\.operators\.html)#(L-\d+)"', book.markup("rolling"))
+    assert len(links) == 2
+    for page, anchor in links:
+        assert f'id="{anchor}"' in (book.html / page).read_text()
+
+
+@pytest.mark.parametrize("builder", ["singlehtml", "epub"])
+def test_a_book_of_one_file_has_badges_without_links_to_pages_it_lacks(book, builder):
+    warnings = book.build(
+        {"rolling.md": PAGE + "\n{num}`quick/roll accuracy`\n"}, [ROLL, WAVE], builder=builder
+    )
+    assert "WARNING" not in warnings.replace("WARNING: conf value", "")
+    (page,) = book.html.glob("rolling.*html")
+    assert "largest error 3·10⁻¹⁶" in page.read_text() and "source/rollpe" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "report", "says"),
+    [
+        (PAGE + "\n$$\nx = y\n$$\n", [ROLL, WAVE], "displayed equation without a label"),
+        (PAGE + "\n$$\nx = y\n$$ (eq-new)\n", [ROLL, WAVE], "equation eq-new is in no registry"),
+        (
+            PAGE + "\n\\begin{align}\nx &= y\n\\end{align}\n",
+            [ROLL, WAVE],
+            "displayed equation without a label",
+        ),
+        (PAGE, [ROLL | {"passed": False, "error": 0.5}, WAVE], "equation eq-roll: its check failed"),
+        (PAGE, [ROLL | {"tex": "S^{-p} q"}, WAVE], "equation eq-roll is not the one that is checked"),
+        (PAGE, [ROLL, WAVE, WAVE | {"label": "eq-more"}], "equation eq-more belongs on this page"),
+        (PAGE, [ROLL | {"implements": ["operators.gone"]}, WAVE], "operators.gone is defined nowhere"),
+        (PAGE, None, "equations.json is missing"),
+    ],
+)
+def test_an_equation_without_a_good_check_is_a_warning(book, page, report, says):
+    assert says in book.build({"rolling.md": page}, report)
+
+
+def test_a_failed_check_shows_on_the_page(book):
+    book.build({"rolling.md": PAGE}, [ROLL | {"passed": False, "error": 0.5}, WAVE])
+    assert "CHECK FAILED: largest error 5·10⁻¹ (tolerance 10⁻¹²)" in book.text("rolling")
+
+
+def test_a_page_that_is_not_there_need_not_show_its_equations(book):
+    assert book.build({"other.md": "# Other\n"}, [ROLL, WAVE]) == ""
+
+
+# ------------------------------------------------------------------------------------------------- numbers
+
+
+def test_a_number_is_the_mean_and_sd_over_seeds_and_leads_to_its_records(book):
+    for seed, accuracy in enumerate((0.90, 0.92, 0.94)):
+        write_record(book.root / "data/records", a_record(seed, accuracy))
+    assert book.build({"index.md": "# Page\n\nIt reached {num}`quick/roll accuracy` here.\n"}) == ""
+    assert "It reached 92.0 ± 2.0 % here." in book.text("index")
+    link = re.search(
+        r'<a class="[^"]*recorded-number[^"]*" href="numbers.html#quick-roll" title="([^"]*)"',
+        book.markup("index"),
+    )
+    assert "mean ± SD of 3 runs, seeds 0, 1, 2; commit c0ffeec0ff" in unescape(link.group(1))
+    numbers = book.text("numbers")
+    assert "rollpe train --encoding roll" in numbers and "A <fast> processor" in numbers
+    for seed in range(3):
+        copy = f"records/quick/roll/seed-{seed}.json"
+        assert f'href="{copy}"' in book.markup("numbers")
+        original = record_path(book.root / "data/records", a_record(seed))
+        assert (book.html / copy).read_bytes() == original.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("metric", "text"),
+    [
+        ("accuracy", "90.0 %"),
+        ("accuracy@24", "50.0 %"),
+        ("accuracy@48", "not measured"),
+        ("loss", "0.250"),
+        ("parameters", "1,234,567"),
+        ("throughput", "1,500 images/s"),
+        ("seconds", "60 s"),
+        ("seeds", "1"),
+    ],
+)
+def test_what_can_be_read_from_one_record(metric, text):
+    assert sphinx_ext.recorded_number([a_record()], metric) == text
+
+
+def test_without_records_a_number_is_not_measured():
+    assert sphinx_ext.recorded_number([], "accuracy") == "not measured"
+    with pytest.raises(InputError, match="'speed' is not recorded: use one of accuracy, loss"):
+        sphinx_ext.recorded_number([], "speed")
+
+
+def test_a_number_that_was_not_measured_says_so_and_links_nowhere(book):
+    assert book.build({"index.md": "# Page\n\n{num}`quick/spiral accuracy`\n"}) == ""
+    assert "not measured" in book.text("index") and "numbers.html" not in book.markup("index")
+    assert not (book.html / "numbers.html").exists()
+
+
+def test_the_readers_own_run_replaces_the_committed_one_of_the_same_seed(tmp_path):
+    for seed in (0, 1):
+        write_record(tmp_path / "data/records", a_record(seed, 0.5))
+    write_record(tmp_path / "_build/records", a_record(1, 0.75))
+    found = sphinx_ext.find_records(tmp_path, "quick/roll")
+    assert [(r.seed, r.test.accuracy) for r in found.values()] == [(0, 0.5), (1, 0.75)]
+    assert {r.seed: r.test.accuracy for r in sphinx_ext.all_records(tmp_path)} == {0: 0.5, 1: 0.75}
+
+
+@pytest.mark.parametrize(
+    ("role", "says"),
+    [
+        ("quick accuracy", "write recipe/encoding and metric"),
+        ("quick/roll speed", "'speed' is not recorded"),
+        ("quick/roll accuracy", "no sample of one thing: epochs: 12 and 3"),
+    ],
+)
+def test_a_number_that_means_nothing_is_a_warning(book, role, says):
+    write_record(book.root / "data/records", a_record(0, epochs=12))
+    write_record(book.root / "data/records", a_record(1, epochs=3))
+    assert says in book.build({"index.md": f"# Page\n\n{{num}}`{role}`\n"})
+
+
+def test_the_results_table_links_every_measured_accuracy(book):
+    for seed in (0, 1):
+        write_record(book.root / "data/records", a_record(seed, 0.6 + seed / 10))
+    directive = "```{results} quick\n:caption: What came out\n:name: tab-quick\n```\n"
+    assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-quick`.\n"}) == ""
+    text = book.text("index")
+    assert "roll 65.00 ± 7.07" in text and "learned not measured" in text and "72.1 ± 0.1" in text
+    assert "Table 1 What came out" in text and "See Table 1." in text
+    assert book.markup("index").count('href="numbers.html#quick-roll"') == 1
+
+
+# ------------------------------------------------------------------------------------------------ notebooks
+
+
+STAMP = {
+    "notebook": "notebooks/01-page.py",
+    "parameters": {"n": 8, "loud": False, "kind": "two words"},
+    "date": "2026-01-02T03:04:05+00:00",
+    "seconds": 4.2,
+    "device": "a processor",
+    "versions": {"python": "3.11.7"},
+}
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def a_notebook() -> str:
+    picture = nbformat.v4.new_output("display_data", {"image/png": PIXEL})
+    formula = nbformat.v4.new_output("display_data", {"text/latex": "$$a^2$$"})
+    figure = {"figure": {"name": "fig-one", "caption": "One pixel."}, "image": {"alt": "a pixel"}}
+    cells = [
+        nbformat.v4.new_markdown_cell("# Page"),
+        nbformat.v4.new_code_cell(
+            "plot()", outputs=[picture], execution_count=1, metadata={"mystnb": figure}
+        ),
+        nbformat.v4.new_code_cell("show()", outputs=[formula], execution_count=2),
+    ]
+    metadata = {"rollpe": STAMP, "language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    return nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
+
+
+def test_a_figure_and_its_page_carry_the_command_that_makes_them_again(book):
+    assert book.build({"01-page.ipynb": a_notebook()}) == "", "and what a cell displays needs no label"
+    command = "rollpe notebook notebooks/01-page.py -p n 8 -p loud false -p kind 'two words'"
+    figure = re.search(r"<figcaption>.*?</figcaption>", book.markup("01-page"), re.DOTALL).group(0)
+    assert f"Make it again: {command}" in unescape(re.sub(r"\s+", " ", re.sub("<[^>]+>", "", figure)))
+    assert f"Run 2026-01-02 in 4 s on a processor; python 3.11.7. Again: {command}" in book.text("01-page")
+
+
+def test_a_figure_that_an_author_put_in_has_no_command(book):
+    (book.source / "one.png").write_bytes(b"")
+    book.build({"index.md": "# Page\n\n```{figure} one.png\nA caption\n```\n"})
+    assert "A caption" in book.text("index") and "Make it again" not in book.text("index")
+
+
+# --------------------------------------------------------------------------------------------------- assets
+
+
+def test_mathjax_is_one_local_file(book):
+    book.build({"rolling.md": PAGE}, [ROLL, WAVE])
+    (file,) = (book.html / "_static/mathjax").iterdir()
+    assert file.name == "tex-svg-full.js" and file.stat().st_size > 1_000_000
