@@ -334,7 +334,7 @@ def a_notebook() -> str:
         nbformat.v4.new_code_cell("show()", outputs=[formula], execution_count=2),
     ]
     metadata = {"rollpe": STAMP, "language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-    return nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
+    return json.dumps(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
 
 
 def test_a_figure_and_its_page_carry_the_command_that_makes_them_again(book):
