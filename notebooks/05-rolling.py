@@ -1,6 +1,9 @@
 # ---
 # jupyter:
 #   jupytext:
+#     cell_metadata_filter: tags,mystnb,-all
+#     formats: ipynb,py:percent
+#     notebook_metadata_filter: kernelspec,jupytext,-all
 #     text_representation:
 #       extension: .py
 #       format_name: percent
@@ -13,15 +16,15 @@
 # %% [markdown]
 # # Rolling queries and keys
 #
-# Attention does not know where a token stands. The paper's proposal {cite}`rollpe` is almost too simple to
+# Attention does not know where a token stands. The proposal of {cite}`rollpe` is almost too simple to
 # believe: before the dot product, roll the query and the key around a ring, by as many channels as the
-# token's position. Does the score then depend on the distance between two tokens alone? And what exactly
-# does the printed matrix do to a vector?
+# token's position. Does the score then depend on the displacement of two tokens alone? What exactly does
+# the printed matrix do to a vector? And how large must the ring be?
 
 # %% tags=["parameters"]
 n: int = 8  # channels on the ring [2..256]
-query_position: int = 3  # where the query stands [-1000..1000]
-key_position: int = 5  # where the key stands [-1000..1000]
+query_position: int = 3  # where the query stands [0..1000]
+key_position: int = 5  # where the key stands [0..1000]
 seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]
@@ -29,138 +32,276 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe.figures import use_theme
-from rollpe.operators import roll, shift_matrix
+from rollpe.operators import fourier_matrix, roll, shift_matrix
 
 use_theme()
 torch.manual_seed(seed)
 TOLERANCE = 1e-12
 
 
-def check(what: str, error: float) -> None:
-    """Print the error of a check, and stop the page when it is too large."""
+def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    error = (left - right).abs().max().item()
     print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
     assert error <= TOLERANCE, what
 
 
 # %% [markdown]
-# ## Attention without positions
+# ## One step around the ring
 #
-# Each token sends out a query, a key and a value. The rows of $Q$, $K$ and $V$ are those of the tokens, and
-# $d$ is the number of channels:
-#
-# $$
-# \operatorname{Attn}(Q, K, V) = \operatorname{softmax}\left(\frac{QK^\top}{\sqrt{d}}\right) V
-# $$ (eq-attention)
-#
-# Shuffle the tokens, and the rows of the result are shuffled in the same way: nothing else changes.
-
-# %%
-tokens, d = 6, 16
-Q, K, V = torch.randn(3, tokens, d, dtype=torch.float64)
-
-
-def attention(Q, K, V):
-    return torch.softmax(Q @ K.T / d**0.5, dim=-1) @ V
-
-
-order = torch.randperm(tokens)
-shuffled = attention(Q[order], K[order], V[order])
-check("attention is blind to order", (shuffled - attention(Q, K, V)[order]).abs().max().item())
-
-# %% [markdown]
-# ## The roll
-#
-# Bend the $n$ channels of one vector into a ring. The matrix $S$ has ones above the diagonal and a single one
-# in its lower left corner; its power $S^p$ rolls a vector by $p$ channels:
+# Take one vector of $n$ channels and bend it into a ring. The paper's Eq. 2 writes the roll as a matrix,
+# with ones above the diagonal and a single one in the lower left corner:
 #
 # $$
-# S = \begin{bmatrix}
-# 0 & 1 & 0 & \cdots & 0 \\
-# 0 & 0 & 1 & \cdots & 0 \\
-# \vdots & & & \ddots & \vdots \\
-# 0 & \cdots & 0 & 0 & 1 \\
-# 1 & 0 & \cdots & 0 & 0
-# \end{bmatrix}, \qquad \operatorname{Roll}_p(\mathbf{q}) = S^p \mathbf{q}
-# $$ (eq-roll)
+# S = \begin{bmatrix} 0 & 1 & 0 & \cdots & 0 \\ 0 & 0 & 1 & \cdots & 0 \\ \vdots & & & \ddots & \vdots \\
+# 0 & \cdots & 0 & 0 & 1 \\ 1 & 0 & \cdots & 0 & 0 \end{bmatrix}, \qquad \mathrm{Roll}_p(x) = S^p x
+# $$ (eq-shift-matrix)
 #
 # A case to do by hand: four channels, one step.
 
 # %%
-q = torch.tensor([10, 20, 30, 40])
-print("S =\n", shift_matrix(4, dtype=torch.int64).numpy(), sep="")
-print("S q          =", (shift_matrix(4, dtype=torch.int64) @ q).tolist())
-print("roll(q, 1)   =", roll(q, 1).tolist())
+x = torch.tensor([10, 20, 30, 40])
+S = shift_matrix(4, dtype=torch.int64)
+print("S =\n", S.numpy(), sep="")
+print("S x        =", (S @ x).tolist())
+print("roll(x, 1) =", roll(x, 1).tolist())
 
 # %% [markdown]
-# The first entry now holds what the second one held: $(S\mathbf q)_i = q_{i+1}$. The paper's sentence says
-# that component $i$ *moves to* $i+p$. That is the mirror image, $S^{-p}$. Both readings describe the same
-# family of functions, with left and right exchanged. This book keeps the printed matrix.
+# The first entry now holds what the second one held. No matrix is needed to say so:
+#
+# $$
+# (S^p x)_i = x_{(i+p) \bmod n}
+# $$ (eq-roll)
 
 # %%
 x = torch.randn(n, dtype=torch.float64)
 S = shift_matrix(n)
-power = torch.linalg.matrix_power(S, query_position) if query_position >= 0 else torch.linalg.matrix_power(S.T, -query_position)
-check("roll equals the matrix power", (roll(x, query_position) - power @ x).abs().max().item())
+check(
+    "roll and matrix power",
+    roll(x, query_position),
+    torch.linalg.matrix_power(S, query_position) @ x,
+)
+
+# %% [markdown]
+# Here the paper contradicts itself. Its sentence before the matrix sends the entry at $i$ *to* the place
+# $i + p$, and that is the roll the other way:
+#
+# $$
+# y_{(i+p) \bmod n} = x_i \ \text{ for all } i \quad \Longleftrightarrow \quad y = S^{-p} x
+# $$ (eq-roll-printed)
+#
+# Little hangs on it, because the two readings are mirror images of each other. With $J$ for the reversal of
+# the channels,
+#
+# $$
+# S^{-p} = J S^p J, \qquad (J x)_i = x_{n-1-i}
+# $$ (eq-mirror)
+#
+# so whatever one reading can express, the other expresses with the channels in reverse order. This book
+# keeps the printed matrix throughout.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rolling-wave", "caption": "One vector, rolled by the position of its token. Every row is the row above it, moved by one channel: a wave that travels around the ring."}, "image": {"alt": "A heat map with one row per position and one column per channel. A bright bump moves one channel to the left with each position, leaves at the left edge and comes back at the right edge."}}
 ring = torch.arange(n, dtype=torch.float64)
-bump = torch.exp(4 * (torch.cos(2 * torch.pi * (ring - n / 2) / n) - 1))
-positions = torch.arange(2 * n)
-figure, axis = plt.subplots(figsize=(6.4, 4.0))
-image = axis.imshow(roll(bump, positions).numpy(), cmap="cividis", aspect="auto")
+bump = torch.exp(4 * (torch.cos(2 * torch.pi * (ring - n // 2) / n) - 1))
+figure, axis = plt.subplots(figsize=(6.4, 3.6))
+image = axis.imshow(roll(bump, torch.arange(2 * n)).numpy(), cmap="cividis", aspect="auto")
 axis.set_xlabel("channel")
 axis.set_ylabel("position of the token")
+axis.grid(False)
 figure.colorbar(image, label="value")
 plt.close(figure)  # one image, not two
 figure
 
 # %% [markdown]
-# In {numref}`fig-rolling-wave` follow one bright stripe downward: it drifts to the left, leaves, and comes back
-# on the other side after $n$ positions. This is the traveling wave of the title.
+# In {numref}`fig-rolling-wave`, follow one bright stripe downward. It drifts to the left, leaves, and comes
+# back on the other side after $n$ positions. This is the traveling wave of the paper's title.
 #
+# ## Steps add up, lengths stay
+#
+# A token at position $p$ rolls its query $p$ times (Eq. 10 of the paper), and rolls add up like positions:
+#
+# $$
+# q' = \mathrm{Roll}_p(q) = S^p q, \qquad S^p S^{p'} = S^{p + p'}
+# $$ (eq-rolled)
+#
+# The roll only reorders channels. It is a permutation, hence orthogonal, and no vector becomes longer or
+# shorter:
+#
+# $$
+# S^\top S = I, \qquad \|S^p x\| = \|x\|
+# $$ (eq-orthogonal)
+#
+# After $n$ steps everything is back where it was, and not before:
+#
+# $$
+# S^n = I, \qquad S^p \neq I \ \text{ for } 0 < p < n
+# $$ (eq-order)
+
+# %%
+check(
+    "steps add up",
+    roll(roll(x, query_position), key_position),
+    roll(x, query_position + key_position),
+)
+check("a permutation is orthogonal", S.T @ S, torch.eye(n, dtype=torch.float64))
+check("once around", roll(x, n), x)
+
+# %% [markdown]
 # ## The score
 #
 # Queries and keys are both rolled, each by the position of its own token:
 #
 # $$
-# \alpha_{i,j} = \frac{\operatorname{Roll}_{p_i}(\mathbf{q}_i) \cdot \operatorname{Roll}_{p_j}(\mathbf{k}_j)}{\sqrt{d}}
-# $$ (eq-score)
+# \alpha_{i,j} = \frac{\mathrm{Roll}_{p_i}(q_i) \cdot \mathrm{Roll}_{p_j}(k_j)}{\sqrt{d}}
+# $$ (eq-roll-attention)
 #
-# $S$ is a permutation, so $S^\top S = I$, and all that is left of the two positions is their difference:
+# Move one of the two matrices to the other side of the product. Since $S^\top S = I$ ({eq}`eq-orthogonal`), the
+# positions cancel but for their difference, as Appendix B of the paper says:
 #
 # $$
-# (S^{p_q} \mathbf{q})^\top S^{p_k} \mathbf{k} = \mathbf{q}^\top S^{p_k - p_q} \mathbf{k}
-# $$ (eq-shift-score)
+# (S^{p_q} q)^\top S^{p_k} k = q^\top S^{\,p_k - p_q} \, k
+# $$ (eq-roll-score)
+#
+# Said as an invariance: walk with both tokens as far as you like, and their score does not notice.
+#
+# $$
+# (S^{p_q + s} q)^\top S^{p_k + s} k = (S^{p_q} q)^\top S^{p_k} k \qquad \text{for all } s \in \mathbb{Z}
+# $$ (eq-joint-shift)
 
 # %%
 q, k = torch.randn(2, n, dtype=torch.float64)
-absolute = roll(q, query_position) @ roll(k, key_position)
-relative = q @ roll(k, key_position - query_position)
-print(f"with both positions {absolute:.6f}, with their difference {relative:.6f}")
-check("the score knows the displacement alone", (absolute - relative).abs().item())
-for shift in (1, n, 1000):
-    moved = roll(q, query_position + shift) @ roll(k, key_position + shift)
-    check(f"both tokens moved by {shift}", (moved - absolute).abs().item())
+score = roll(q, query_position) @ roll(k, key_position)
+check("both positions, or their difference", score, q @ roll(k, key_position - query_position))
+for s in (1, n, 1000):
+    check(f"both moved by {s}", roll(q, query_position + s) @ roll(k, key_position + s), score)
+
+# %% [markdown]
+# ## What a score can say
+#
+# For one query and one key, the score as a function of the displacement $\Delta = p_k - p_q$ is an old
+# acquaintance, the circular cross-correlation. The Fourier transform $F$ turns it into a product:
+#
+# $$
+# c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}, \qquad \hat c = \sqrt{n}\; \overline{\hat q} \odot \hat k, \quad \hat x = F x
+# $$ (eq-correlation)
+
+# %%
+displacements = torch.arange(n)
+c = roll(k, displacements) @ q
+F = fourier_matrix(n)
+check(
+    "correlation, by way of Fourier", F @ (c + 0j), n**0.5 * (F @ (q + 0j)).conj() * (F @ (k + 0j))
+)
+
+# %% [markdown]
+# Which functions of the displacement can a pair of query and key choose from? All of them. Let the query
+# be one at channel 0 and zero elsewhere, and write the wish $f$ into the key:
+#
+# $$
+# q = e_0,\ k = f \quad \Longrightarrow \quad (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n}
+# $$ (eq-complete)
+#
+# A table of learned biases, one for each displacement, is thus a special case of RollPE on one ring.
+
+# %%
+wish = torch.randn(n, dtype=torch.float64)
+e0 = torch.eye(n, dtype=torch.float64)[0]
+check("any bias on the ring", roll(wish, displacements) @ e0, wish)
+
+# %% [markdown]
+# ## How long must the ring be?
+#
+# The ring counts displacements modulo $n$. Among $G$ tokens in a row the displacement runs from
+# $-(G-1)$ to $G-1$, and the roll tells so many of them apart:
+#
+# $$
+# \#\{ S^\Delta : -G < \Delta < G \} = \min(n,\, 2G - 1)
+# $$ (eq-distinct-offsets)
+#
+# So the period "is not a problem" for images of 16 patches a side, as the paper has it, only if
+# the ring has at least 31 channels. With $n = G = 16$, one patch to the left and fifteen to the right
+# look the same.
+
+# %%
+for G in (8, 14, 16):
+    needed = next(
+        m
+        for m in range(1, 100)
+        if len({tuple(roll(torch.arange(m), d).tolist()) for d in range(1 - G, G)}) == 2 * G - 1
+    )
+    print(f"{G:2} tokens on an axis: {needed} channels")
+    assert needed == 2 * G - 1
+
+# %% [markdown]
+# ## Inside each head
+#
+# Attention has several heads, and the paper does not say whether the roll comes before or after the vectors
+# are split among them. It must come after. With $H$ heads of $n$ channels,
+#
+# $$
+# (I_H \otimes S_n^{\,p}) \, x \neq S_{Hn}^{\,p} \, x \qquad (0 < p < Hn,\ H > 1)
+# $$ (eq-heads)
+#
+# and the right-hand side carries channels from one head into the next.
+
+# %%
+two_heads = torch.arange(8).reshape(2, 4)
+print("rolled inside each head:", roll(two_heads, 1).tolist())
+print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tolist())
 
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# Rolling is a permutation of channels. It costs no parameter and no multiplication, and it is exact in any
-# number format. The score depends on the displacement of two tokens, {eq}`eq-shift-score`, but counts it modulo $n$:
-# two tokens that are $n$ apart look as if they stood at the same place.
+# Rolling reorders channels. It costs no parameter and no multiplication, and it is exact in any number
+# format. The score depends on the displacement of two tokens alone ({eq}`eq-roll-score`), can be any function of
+# it ({eq}`eq-complete`), and counts it modulo $n$: a row of $G$ tokens needs a ring of $2G-1$ channels.
 # ```
 #
 # ```{exercise}
 # :label: exercise-rolling-mirror
-# Replace $S$ by $S^\top$ everywhere. Which of the statements on this page change?
+# Replace $S$ by $S^\top$ everywhere. Which statements of this page change?
 # ```
 #
 # ```{solution} exercise-rolling-mirror
 # :class: dropdown
 # The wave of {numref}`fig-rolling-wave` travels to the right, and the score becomes
-# $\mathbf q^\top S^{p_q - p_k} \mathbf k$. It still depends on the displacement alone: the sign is a convention.
+# $q^\top S^{p_q - p_k} k$. It still depends on the displacement alone: the sign is a convention.
 # ```
 
 # %% tags=["hide-cell"]
 mirrored = roll(q, -query_position) @ roll(k, -key_position)
-check("the mirror image", (mirrored - q @ roll(k, query_position - key_position)).abs().item())
+check("the mirror image", mirrored, q @ roll(k, query_position - key_position))
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-rolling-distance
+# Find a query and a key whose score is largest at displacement 2, and another pair whose score depends on
+# $|\Delta|$ alone.
+# ```
+#
+# ```{solution} exercise-rolling-distance
+# :class: dropdown
+# By {eq}`eq-complete`, write the wish into the key: $k = e_2$ in the first case, and any $k$ with $k_i = k_{n-i}$
+# in the second.
+# ```
+
+# %% tags=["hide-cell"]
+assert (roll(torch.eye(n)[2 % n], displacements) @ torch.eye(n)[0]).argmax() == 2 % n
+even = torch.cos(2 * torch.pi * ring / n)
+check("a score of the distance", roll(even, displacements) @ e0, roll(even, -displacements) @ e0)
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-rolling-cost
+# The matrix $S^p$ has $n^2$ entries. How many multiplications does a roll need, and how large is its error in
+# half precision?
+# ```
+#
+# ```{solution} exercise-rolling-cost
+# :class: dropdown
+# None, and zero: entries change places and are never touched.
+# ```
+
+# %% tags=["hide-cell"]
+half = torch.randn(n).to(torch.bfloat16)
+assert torch.equal(roll(half, key_position).sort().values, half.sort().values)

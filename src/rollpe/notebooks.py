@@ -410,7 +410,7 @@ def _execute(
                 kernel_name="python3",
                 cwd=str(root),
                 progress_bar=sys.stderr.isatty() if progress is None else progress,
-                extra_arguments=["--IPKernelApp.log_level=40"],  # its transport notice is no news
+                extra_arguments=["--IPKernelApp.log_level=50"],  # its notices are no news
             )
     except papermill.PapermillExecutionError as error:
         reason = _first_line(error.ename, error.evalue)
