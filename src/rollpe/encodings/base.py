@@ -146,6 +146,23 @@ class Encoding(nn.Module):
             q, k, v, dropout_p=dropout_p, is_causal=is_causal, scale=self.head_dim**-0.5
         )
 
+    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
+        """Causal attention of the newest tokens over everything so far, with encoded keys at hand.
+
+        Args:
+            q: the last Q tokens' queries, [B, heads, Q, streams*d].
+            keys: all N keys so far, each through ``encode_key`` when it was new, [B, heads, N, d].
+            values: [B, heads, N, d].
+            positions: of everything so far, [M, axes] or [B, M, axes], M <= N.
+
+        Returns:
+            [B, heads, Q, d]: the last Q rows of ``attend`` with ``is_causal``.
+        """
+        queries, tokens, placed = q.shape[-2], keys.shape[-2], positions.shape[-2]
+        q = self.encode_query(q, positions[..., placed - min(queries, placed) :, :])
+        seen = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, scale=self.head_dim**-0.5)
+
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Scores before softmax [B, heads, N, N], divided by √d: the slow, obvious reference."""
         return q @ k.transpose(-2, -1) * self.head_dim**-0.5
@@ -207,6 +224,9 @@ class Combined(Encoding):
         is_causal: bool = False,
     ) -> Tensor:
         return self.on_scores.attend(q, k, v, positions, dropout_p=dropout_p, is_causal=is_causal)
+
+    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
+        return self.on_scores.decode(q, keys, values, positions)
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         return self.on_scores.scores(q, k, positions)

@@ -62,6 +62,9 @@ class ScoreBias(Encoding):
             q, k, v, attn_mask=mask, dropout_p=dropout_p, scale=self.head_dim**-0.5
         )
 
+    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
+        return self.attend(q, keys, values, positions, is_causal=True)
+
     def mask(self, q: Tensor, k: Tensor, positions: Tensor, is_causal: bool = False) -> Tensor:
         """``bias`` with 0 for tokens without position and -∞ where a causal query must not look.
 
