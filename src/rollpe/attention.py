@@ -202,7 +202,7 @@ def decay_bound(delta: Tensor, frequencies: Tensor) -> Tensor:
 
     float64, as delta. It is an upper bound from summation by parts, and it is not monotone.
     """
-    phase = torch.exp(1j * delta.to(torch.float64)[..., None] * frequencies)
+    phase = torch.exp(1j * (delta.to(torch.float64)[..., None] * frequencies))
     return phase.cumsum(dim=-1).abs().sum(dim=-1)
 
 

@@ -259,12 +259,12 @@ def roll_kernel(n: int, p: float | Tensor, wavelength: float = 1.0, nyquist: str
         raise InputError(f"nyquist={nyquist!r} is not circulant: roll_kernel takes 'fixed' or 'cosine'.")
     d = torch.arange(_whole(n), dtype=torch.float64)
     t = _real(p, torch.float64)[..., None] / _wavelength(wavelength) + d
-    at_grid_point = torch.sin(math.pi * t / n).abs() < 1e-15  # 0/0, whose limit is 1
-    t_safe = torch.where(at_grid_point, 0.5, t)
-    kernel = torch.sin(math.pi * t_safe) / (n * torch.sin(math.pi * t_safe / n))
+    t = torch.remainder(t + n / 2, n) - n / 2  # period n; near 0 the quotient below loses no digits
+    safe = torch.where(t == 0, 0.5, t)
+    kernel = torch.sin(math.pi * safe) / (n * torch.sin(math.pi * safe / n))
     if n % 2 == 0:
-        kernel = kernel * torch.cos(math.pi * t_safe / n)
-    kernel = torch.where(at_grid_point, 1.0, kernel)
+        kernel = kernel * torch.cos(math.pi * safe / n)
+    kernel = torch.where(t == 0, 1.0, kernel)
     if n % 2 == 0 and nyquist == "fixed":
         kernel = kernel - (torch.cos(math.pi * t) - torch.cos(math.pi * d)) / n
     return kernel

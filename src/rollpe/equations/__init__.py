@@ -1,0 +1,48 @@
+"""Every displayed equation of the book, each with the check that it holds.
+
+    run_checks(labels=None, seed=0)   → list of CheckResult
+    write_report(path)                → _build/equations.json, which the book reads for its badges
+    EQUATIONS["eq-roll"]              → label, page, source, title, tex, implements, tolerance
+
+One module to a page of the book; where a source is wrong, the corrected equation is checked, and a second
+entry (its label ends in -printed) checks that the printed one fails.
+"""
+
+# Importing a page registers its equations, in the order of the book.
+from rollpe.equations import (  # noqa: F401, I001
+    order,
+    sinusoids,
+    relative,
+    rotary,
+    rolling,
+    continuous,
+    rope,
+    multiplexed,
+    axes,
+    topography,
+)
+from rollpe.equations.registry import (
+    EQUATIONS,
+    PAGES,
+    CheckResult,
+    Equation,
+    check,
+    dotted_name,
+    no_check,
+    read_report,
+    run_checks,
+    write_report,
+)
+
+__all__ = [
+    "EQUATIONS",
+    "PAGES",
+    "CheckResult",
+    "Equation",
+    "check",
+    "dotted_name",
+    "no_check",
+    "read_report",
+    "run_checks",
+    "write_report",
+]

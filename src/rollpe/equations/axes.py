@@ -1,0 +1,323 @@
+"""Page 09-axes: images have two axes: axial, mixed, torus and Lie encodings.
+
+Sources: the paper's App. D; Heo et al. 2024 (axial and mixed RoPE); Ostmeier et al. 2024 (LieRE); the
+statements on what can be expressed are ours.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from rollpe import attention, operators
+from rollpe.equations.cases import count, error, must_fail, normal, orthogonal, skew, uniform, whole
+from rollpe.equations.registry import check
+
+PAGE = "09-axes"
+
+
+def _grid(rng: Generator) -> Tensor:
+    """Positions [N, 2] of all tokens of a non-square grid."""
+    rows = count(rng, 2, 3)
+    columns = rows + count(rng, 1, 2)
+    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
+
+
+def _shift(n: int, p: int) -> Tensor:
+    """S^p."""
+    return torch.linalg.matrix_power(operators.shift_matrix(n), int(p) % n)
+
+
+def _heads(rng: Generator):
+    """A head's width, the ring width on each of two axes, and the size of a sub-vector."""
+    size = count(rng, 3, 6)
+    return 2 * size + count(rng, 0, 1), count(rng, 2, size), size
+
+
+@check(
+    "eq-axial-roll",
+    page=PAGE,
+    source="paper App. D: each coordinate affects a different sub-vector",
+    title="Axial RollPE: one ring for each axis",
+    tex=(
+        r"\mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus "
+        r"q^{\text{rest}}"
+    ),
+    implements=(operators.axial_roll, operators.axis_slices),
+    tolerance=0.0,
+)
+def eq_axial_roll(rng):
+    worst = 0.0
+    for full in (True, False):
+        head_dim, n, size = _heads(rng)
+        n, width = (size, None) if full else (n, n)
+        p = _grid(rng) - 1
+        q = normal(rng, 2, len(p), head_dim)
+        rest, idle = torch.eye(head_dim - 2 * size).double(), torch.eye(size - n).double()
+        slow = torch.stack(
+            [
+                q[:, t] @ torch.block_diag(_shift(n, p[t, 0]), idle, _shift(n, p[t, 1]), idle, rest).T
+                for t in range(len(p))
+            ],
+            dim=1,
+        )
+        worst = max(worst, error(operators.axial_roll(q, p, width), slow))
+    return worst
+
+
+@check(
+    "eq-axial-score",
+    page=PAGE,
+    source="ours; App. B on two axes",
+    title="The axial score sees both displacements",
+    tex=(
+        r"\mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + "
+        r"q^{(x)\top} S^{\,\Delta_x} k^{(x)} + q^{\text{rest}\top} k^{\text{rest}}"
+    ),
+    implements=operators.axial_roll,
+    tolerance=1e-11,
+)
+def eq_axial_score(rng):
+    head_dim, n, size = _heads(rng)
+    p = _grid(rng)
+    q, k = normal(rng, len(p), head_dim), normal(rng, len(p), head_dim)
+    scores = operators.axial_roll(q, p, n) @ operators.axial_roll(k, p, n).T
+    moving = torch.zeros(head_dim, dtype=torch.bool)
+    slow = torch.zeros_like(scores)
+    for axis in (0, 1):
+        ring = slice(axis * size, axis * size + n)
+        moving[ring] = True
+        for i in range(len(p)):
+            for j in range(len(p)):
+                slow[i, j] += q[i, ring] @ _shift(n, p[j, axis] - p[i, axis]) @ k[j, ring]
+    return error(scores, slow + q[:, ~moving] @ k[:, ~moving].T)
+
+
+@check(
+    "eq-axial-additive",
+    page=PAGE,
+    source="ours",
+    title="Axial scores are sums: no axial encoding can single out one oblique offset",
+    tex=(
+        r"c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \quad c(a, b) - "
+        r"c(a', b) - c(a, b') + c(a', b') = 0"
+    ),
+    implements=operators.axial_roll,
+    tolerance=1e-11,
+)
+def eq_axial_additive(rng):
+    head_dim, n, _ = _heads(rng)
+    q, k = normal(rng, head_dim), normal(rng, head_dim)
+    a, b = whole(rng, -9, 9, 2), whole(rng, -9, 9, 2)
+    offsets = torch.cartesian_prod(a, b)  # (a, b), (a, b'), (a', b), (a', b')
+    c = operators.axial_roll(k.expand(4, -1), offsets, n) @ q
+    return error(c[0] - c[2], c[1] - c[3])
+
+
+@check(
+    "eq-grid-offsets",
+    page=PAGE,
+    source="ours; App. D on a grid",
+    title="A grid of G_y × G_x tokens has (2G_y − 1)(2G_x − 1) signed offsets",
+    tex=(
+        r"\#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \qquad n_y \ge 2 G_y - 1, \quad n_x "
+        r"\ge 2 G_x - 1"
+    ),
+    implements=operators.torus_roll,
+    tolerance=0.0,
+)
+def eq_grid_offsets(rng):
+    sizes = (count(rng, 2, 4), count(rng, 5, 6))
+    worst = 0.0
+    for lack in (0, 1):  # one channel too few on the second axis makes its extreme offsets agree
+        sheet = (2 * sizes[0] - 1, 2 * sizes[1] - 1 - lack)
+        ranges = [torch.arange(1 - G, G) for G in sizes]
+        offsets = torch.cartesian_prod(*ranges)
+        x = torch.arange(sheet[0] * sheet[1]).expand(len(offsets), -1)
+        distinct = len(operators.torus_roll(x, offsets, sheet).unique(dim=0))
+        wanted = (2 * sizes[0] - 1) * (2 * sizes[1] - 1)
+        worst = max(worst, float(abs(distinct - (wanted if not lack else sheet[0] * sheet[1]))))
+        worst = max(worst, 0.0 if (distinct == wanted) == (not lack) else math.inf)
+    return worst
+
+
+@check(
+    "eq-class-token",
+    page=PAGE,
+    source="ours; the sister paper gives the class token no position",
+    title="A token without position is a token at position 0",
+    tex=(
+        r"q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = \mathrm{Roll}_{0}(q_{\text{cls}})^\top \, "
+        r"\mathrm{Roll}_{p}(k), \ \text{ so its score sees the absolute } p"
+    ),
+    implements=operators.axial_roll,
+    tolerance=0.0,
+)
+def eq_class_token(rng):
+    head_dim, n, _ = _heads(rng)
+    p = _grid(rng)
+    q, k = normal(rng, head_dim), normal(rng, len(p), head_dim)
+    rolled = operators.axial_roll(k, p, n)
+    at_zero = operators.axial_roll(q.expand(1, -1), torch.zeros(1, 2, dtype=torch.int64), n)[0]
+    shifted = operators.axial_roll(k, p + 1, n)
+    return error(rolled @ q, rolled @ at_zero) + must_fail(error(shifted @ q, rolled @ q), least=1e-3)
+
+
+@check(
+    "eq-axial-rope",
+    page=PAGE,
+    source="Heo et al. 2024, axial RoPE",
+    title="Axial RoPE: half of the pairs turn with the row, half with the column",
+    tex=(
+        r"\varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, \qquad i = 0, "
+        r"\dots, m-1"
+    ),
+    implements=(attention.mixed_angles, operators.rotate_pairs),
+    tolerance=1e-11,
+)
+def eq_axial_rope(rng):
+    m, p = count(rng, 2, 4), _grid(rng).double()
+    theta, q = uniform(rng, 0.1, 2, m), normal(rng, 2, len(p), 4 * m)
+    along = torch.zeros(2 * m, 2).double()
+    along[:m, 0], along[m:, 1] = theta, theta
+    moved = operators.rotate_pairs(q, attention.mixed_angles(p, along))
+    rows = attention.rope(q[..., : 2 * m], p[:, 0], theta)
+    columns = attention.rope(q[..., 2 * m :], p[:, 1], theta)
+    return error(moved, torch.cat((rows, columns), -1))
+
+
+@check(
+    "eq-mixed-rope",
+    page=PAGE,
+    source="Heo et al. 2024, mixed RoPE",
+    title="Mixed RoPE: every pair has a direction, and the score stays relative",
+    tex=(
+        r"\varphi_i(p) = \langle \omega_i, p \rangle, \qquad R_{\varphi(p)}^\top R_{\varphi(p')} = "
+        r"R_{\varphi(p' - p)}"
+    ),
+    implements=(attention.mixed_angles, attention.rotation_matrix),
+    tolerance=1e-11,
+)
+def eq_mixed_rope(rng):
+    omega, p = normal(rng, count(rng, 3, 5), 2), uniform(rng, -9, 9, 2, 2)
+    angles = attention.mixed_angles(p, omega)
+    slow = torch.stack([torch.stack([p[t, 0] * w[0] + p[t, 1] * w[1] for w in omega]) for t in (0, 1)])
+    R = [attention.rotation_matrix(row) for row in angles]
+    between = attention.rotation_matrix(attention.mixed_angles(p[1:] - p[:1], omega)[0])
+    return max(error(angles, slow), error(R[0].T @ R[1], between))
+
+
+@check(
+    "eq-lie",
+    page=PAGE,
+    source="Ostmeier et al. 2024 (LieRE), cited for the paper's Theorem 1",
+    title="LieRE: the exponential of a learned skew-symmetric matrix",
+    tex=(
+        r"R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \qquad \mathcal{A}_a^\top = "
+        r"-\mathcal{A}_a, \qquad R(p)^\top R(p) = I"
+    ),
+    implements=attention.lie_rotation,
+    tolerance=1e-10,
+)
+def eq_lie(rng):
+    n, p = count(rng, 2, 6), uniform(rng, -2, 2, 3, 2)
+    A = torch.stack((skew(rng, n), skew(rng, n)))
+    R = attention.lie_rotation(p, A)
+    worst = error(R.mT @ R, torch.eye(n).double().expand(3, n, n))
+    for t in range(3):
+        V, omega = operators.rotation_form(p[t, 0] * A[0] + p[t, 1] * A[1])
+        turned = torch.block_diag(attention.rotation_matrix(omega), torch.eye(n % 2).double())
+        worst = max(worst, error(R[t], V @ turned @ V.T))
+    return worst
+
+
+@check(
+    "eq-lie-relative",
+    page=PAGE,
+    source="ours; van de Geijn et al. 2025 for the question",
+    title="On several axes LieRE is relative if its generators commute, and in general not",
+    tex=r"[\mathcal{A}_y, \mathcal{A}_x] = 0 \;\Longrightarrow\; R(p)^\top R(p') = R(p' - p)",
+    implements=attention.lie_rotation,
+    tolerance=1e-10,
+)
+def eq_lie_relative(rng):
+    n, p = 2 * count(rng, 2, 3), uniform(rng, 0.5, 1.5, 2, 2)
+    p[1] = p[0] + torch.tensor([1.0, -1.0])
+    V = orthogonal(rng, n)
+    turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]]).double()
+    common = torch.stack([V @ torch.kron(torch.diag(normal(rng, n // 2)), turn) @ V.T for _ in range(2)])
+    generic = torch.stack((skew(rng, n), skew(rng, n)))
+
+    def residual(A):
+        R, between = attention.lie_rotation(p, A), attention.lie_rotation(p[1:] - p[:1], A)[0]
+        return error(R[0].T @ R[1], between)
+
+    return residual(common) + must_fail(residual(generic), least=1e-2)
+
+
+@check(
+    "eq-torus",
+    page=PAGE,
+    source="ours; the paper's discussion asks for more complex topographies",
+    title="Torus RollPE: the channels are a sheet, and the sheet travels",
+    tex=(
+        r"\mathrm{Roll}_{(y, x)}(q) = \bigl( S_h^{\,y} \otimes S_w^{\,x} \bigr) \, q, \qquad q \in "
+        r"\mathbb{R}^{h w}"
+    ),
+    implements=operators.torus_roll,
+    tolerance=0.0,
+)
+def eq_torus(rng):
+    h, w = count(rng, 2, 4), count(rng, 5, 7)
+    p = whole(rng, -9, 9, 4, 2)
+    q = normal(rng, 3, 4, h * w)
+    slow = torch.stack([q[:, t] @ torch.kron(_shift(h, p[t, 0]), _shift(w, p[t, 1])).T for t in range(4)], 1)
+    sheets = torch.roll(q[:, 0].unflatten(-1, (h, w)), (-int(p[0, 0]), -int(p[0, 1])), (-2, -1)).flatten(-2)
+    found = operators.torus_roll(q, p, (h, w))
+    return max(error(found, slow), error(found[:, 0], sheets))
+
+
+@check(
+    "eq-torus-score",
+    page=PAGE,
+    source="ours",
+    title="Both generators commute, so the torus is relative on both axes",
+    tex=(
+        r"\mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes "
+        r"S_w^{\,\Delta_x} \bigr) k"
+    ),
+    implements=operators.torus_roll,
+    tolerance=1e-11,
+)
+def eq_torus_score(rng):
+    h, w, p = count(rng, 2, 4), count(rng, 5, 6), _grid(rng)
+    q, k = normal(rng, len(p), h * w), normal(rng, len(p), h * w)
+    scores = operators.torus_roll(q, p, (h, w)) @ operators.torus_roll(k, p, (h, w)).T
+    slow = torch.empty_like(scores)
+    for i in range(len(p)):
+        for j in range(len(p)):
+            dy, dx = p[j] - p[i]
+            slow[i, j] = q[i] @ torch.kron(_shift(h, dy), _shift(w, dx)) @ k[j]
+    return error(scores, slow)
+
+
+@check(
+    "eq-torus-complete",
+    page=PAGE,
+    source="ours",
+    title="The torus realizes every bias on the grid, oblique ones too",
+    tex=(
+        r"q = e_{(0,0)},\ k = f \quad \Longrightarrow \quad \mathrm{Roll}_{p}(q)^\top "
+        r"\mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)}"
+    ),
+    implements=operators.torus_roll,
+    tolerance=0.0,
+)
+def eq_torus_complete(rng):
+    h, w, p = count(rng, 2, 5), count(rng, 6, 8), _grid(rng)
+    f, q = normal(rng, h, w), torch.zeros(len(p), h * w).double()
+    q[:, 0] = 1
+    k = f.flatten().expand(len(p), -1)
+    scores = operators.torus_roll(q, p, (h, w)) @ operators.torus_roll(k, p, (h, w)).T
+    delta = p - p[:, None]
+    return error(scores, f[delta[..., 0] % h, delta[..., 1] % w])

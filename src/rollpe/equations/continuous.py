@@ -1,0 +1,730 @@
+"""Page 06-continuous: the generator, real positions, and what an even width costs.
+
+Sources: the paper's Eqs. 4–7, 13 and 14 and App. E, corrected where they fail; closed forms are ours.
+"""
+
+import math
+
+import torch
+from scipy.linalg import logm
+from torch import Generator, Tensor
+
+from rollpe import operators
+from rollpe.equations.cases import (
+    count,
+    error,
+    even,
+    excess,
+    must_fail,
+    must_hold,
+    normal,
+    number,
+    odd,
+    uniform,
+    widths,
+)
+from rollpe.equations.registry import check
+
+PAGE = "06-continuous"
+
+
+def _power(n: int, p: int) -> Tensor:
+    """S^p."""
+    return torch.linalg.matrix_power(operators.shift_matrix(n), p % n)
+
+
+def _nyquist(n: int) -> Tensor:
+    """νν ᵀ with ν_i = (−1)^i/√n."""
+    nu = torch.tensor([(-1.0) ** i for i in range(n)], dtype=torch.float64) / math.sqrt(n)
+    return torch.outer(nu, nu)
+
+
+def _place(rng: Generator) -> tuple[float, float]:
+    """A real position and a wavelength."""
+    return number(rng, -20, 20), number(rng, 0.3, 4)
+
+
+@check(
+    "eq-dft",
+    page=PAGE,
+    source="paper, before Eq. 7",
+    title="The unitary Fourier matrix",
+    tex=r"F_{kj} = \tfrac{1}{\sqrt{n}} \, e^{-2\pi \mathrm{i} kj/n}, \qquad F^* F = I",
+    implements=operators.fourier_matrix,
+    tolerance=1e-12,
+)
+def eq_dft(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        F, identity = operators.fourier_matrix(n), torch.eye(n).double() + 0j
+        worst = max(worst, error(F, torch.fft.fft(identity, norm="ortho")), error(F.conj().T @ F, identity))
+    return worst
+
+
+@check(
+    "eq-diagonal",
+    page=PAGE,
+    source="paper Eq. 13",
+    title="The Fourier basis diagonalizes the shift",
+    tex=r"S = F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i} k/n} \bigr)_{k=0}^{n-1} F",
+    implements=(operators.fourier_matrix, operators.shift_matrix),
+    tolerance=1e-12,
+)
+def eq_diagonal(rng):
+    worst = 0.0
+    for n in widths(rng):
+        F = operators.fourier_matrix(n)
+        phases = torch.exp(2j * math.pi * torch.arange(n).double() / n)
+        worst = max(worst, error(F.conj().T @ torch.diag(phases) @ F, operators.shift_matrix(n) + 0j))
+    return worst
+
+
+@check(
+    "eq-determinant",
+    page=PAGE,
+    source="ours",
+    title="The shift of an even ring is no rotation",
+    tex=r"\det S = (-1)^{n-1}",
+    implements=operators.shift_matrix,
+    tolerance=1e-12,
+)
+def eq_determinant(rng):
+    return max(error(operators.shift_matrix(n).det(), (-1.0) ** (n - 1)) for n in (1, 2, *widths(rng)))
+
+
+@check(
+    "eq-no-real-log",
+    page=PAGE,
+    source="ours; refutes 'log S ∈ so(n)' after the paper's Eq. 4 for even n",
+    title="Even n: S has no real logarithm",
+    tex=(
+        r"\det e^{B} = e^{\operatorname{tr} B} > 0 \ \text{ for every real } B, \qquad \det S = -1 \ "
+        r"\text{ for even } n"
+    ),
+    implements=operators.shift_matrix,
+    tolerance=1e-10,
+)
+def eq_no_real_log(rng):
+    n = even(rng)
+    B = normal(rng, n, n) / n
+    negative = must_hold(float(operators.shift_matrix(n).det()) < -0.5)
+    principal = logm(operators.shift_matrix(n).numpy())
+    complex_log = must_fail(float(abs(principal.imag).max()), least=0.1)
+    return max(error(torch.matrix_exp(B).det() / torch.exp(B.trace()), 1.0), negative, complex_log)
+
+
+@check(
+    "eq-log",
+    page=PAGE,
+    source="paper Eq. 4, for odd n",
+    title="Odd n: the generator is the logarithm of the shift",
+    tex=r"\mathcal{A} = \log S, \qquad S = \exp(\mathcal{A}) \qquad (n \text{ odd})",
+    implements=operators.generator,
+    tolerance=1e-11,
+)
+def eq_log(rng):
+    n = odd(rng)
+    A, S = operators.generator(n), operators.shift_matrix(n)
+    principal = torch.from_numpy(logm(S.numpy()).real)
+    return max(error(A, principal), error(torch.matrix_exp(A), S))
+
+
+@check(
+    "eq-generator",
+    page=PAGE,
+    source="paper Eq. 14, corrected: mode numbers centred on 0",
+    title="The generator: 2πi times the centred mode number",
+    tex=r"""\mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, m}{n} \right) F, \qquad
+m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor \quad (\text{and } 0 \text{ in place of } \tfrac{n}{2})""",
+    implements=(operators.generator, operators.mode_numbers),
+    tolerance=1e-12,
+)
+def eq_generator(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        A, i = torch.zeros(n, n).double(), torch.arange(n).double()
+        for m in range(1, (n - 1) // 2 + 1):
+            A -= 4 * math.pi * m / n**2 * torch.sin(2 * math.pi * m / n * (i[:, None] - i))
+        modes = [((k + (n - 1) // 2) % n) - (n - 1) // 2 for k in range(n)]
+        worst = max(worst, error(operators.generator(n), A))
+        worst = max(worst, error(operators.mode_numbers(n), torch.tensor(sorted(modes))))
+    return worst
+
+
+@check(
+    "eq-generator-printed",
+    page=PAGE,
+    source="paper Eq. 14, as printed: k = 0 … n−1",
+    title="The printed generator is a logarithm, but complex and not skew-symmetric",
+    tex=r"""F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i} k}{n} \right)_{k=0}^{n-1} F =
+\mathcal{A} + 2\pi \mathrm{i}\, \Pi_{-} + \mathrm{i}\pi\, \Pi_{n/2}
+\;\notin\; \mathbb{R}^{n \times n}, \qquad \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F""",
+    implements=operators.paper_generator,
+    tolerance=1e-11,
+)
+def eq_generator_printed(rng):
+    worst = 0.0
+    for n in widths(rng):
+        printed = operators.paper_generator(n)
+        waves = [
+            torch.exp(2j * math.pi * m * torch.arange(n).double() / n) / n**0.5
+            for m in range(-((n - 1) // 2), 0)
+        ]
+        shifted = operators.generator(n) + 2j * math.pi * sum(torch.outer(w, w.conj()) for w in waves)
+        if n % 2 == 0:
+            shifted = shifted + 1j * math.pi * _nyquist(n)
+        worst = max(
+            worst,
+            error(printed, shifted),
+            error(torch.matrix_exp(printed), operators.shift_matrix(n) + 0j),
+            must_fail(error(printed.imag, 0 * printed.imag), least=0.5),
+            must_fail(error(printed.T, -printed), least=0.5),
+        )
+    return worst
+
+
+@check(
+    "eq-skew",
+    page=PAGE,
+    source="paper, after Eq. 4; true for the corrected generator",
+    title="The generator is real and skew-symmetric",
+    tex=r"\mathcal{A}^\top = -\mathcal{A} \in \mathbb{R}^{n \times n}",
+    implements=operators.generator,
+    tolerance=1e-12,
+)
+def eq_skew(rng):
+    worst = 0.0
+    for n in widths(rng):
+        for nyquist in ("fixed", "paired", "odd"):
+            A = operators.generator(n, nyquist)
+            worst = max(
+                worst, error(A.T, -A), must_hold(A.dtype == torch.float64), must_fail(float(A.norm()), 0.1)
+            )
+    return worst
+
+
+@check(
+    "eq-eigen",
+    page=PAGE,
+    source="paper Eq. 6; the transpose after it must be the Hermitian one",
+    title="Spectral decomposition of the generator",
+    tex=(
+        r"\mathcal{A} = U \Lambda U^\dagger, \qquad U = F^*, \quad \Lambda \text{ imaginary}, \qquad "
+        r"\exp\!\left( \tfrac{p}{\lambda} \mathcal{A} \right) = U \exp\!\left( \tfrac{p}{\lambda} "
+        r"\Lambda \right) U^\dagger"
+    ),
+    implements=operators.generator,
+    tolerance=1e-11,
+)
+def eq_eigen(rng):
+    worst = 0.0
+    for n in widths(rng):
+        p, wavelength = _place(rng)
+        U, mode = operators.fourier_matrix(n).conj().T, torch.fft.fftfreq(n, 1 / n, dtype=torch.float64)
+        if n % 2 == 0:
+            mode[n // 2] = 0
+        Lambda = 2j * math.pi * mode / n
+        A = operators.generator(n)
+        moved = U @ torch.diag(torch.exp(p / wavelength * Lambda)) @ U.conj().T
+        transposed = U @ torch.diag(Lambda) @ U.T
+        worst = max(
+            worst,
+            error(U @ torch.diag(Lambda) @ U.conj().T, A + 0j),
+            error(moved, torch.matrix_exp(p / wavelength * A) + 0j),
+            must_fail(error(transposed, A + 0j), least=0.1),
+        )
+    return worst
+
+
+@check(
+    "eq-continuous-roll",
+    page=PAGE,
+    source="paper Eq. 5",
+    title="The roll at real positions",
+    tex=r"\mathrm{Roll}_p(q) = \exp\!\left( \frac{p}{\lambda} \mathcal{A} \right) q",
+    implements=(operators.continuous_roll, operators.generator),
+    tolerance=1e-10,
+)
+def eq_continuous_roll(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        for nyquist in ("fixed", "paired", "odd"):
+            wavelength = number(rng, 0.3, 4)
+            p, A = uniform(rng, -20, 20, 3), operators.generator(n, nyquist)
+            x = normal(rng, 2, 3, len(A))
+            slow = torch.stack([x[:, t] @ torch.matrix_exp(p[t] / wavelength * A).T for t in range(3)], 1)
+            plain = x[:, 0] @ torch.matrix_exp(p[0] * A).T
+            worst = max(
+                worst,
+                error(operators.continuous_roll(x, p, wavelength, nyquist), slow),
+                error(operators.continuous_roll(x[:, 0], float(p[0]), nyquist=nyquist), plain),
+            )
+    return worst
+
+
+@check(
+    "eq-spectral",
+    page=PAGE,
+    source="paper Eq. 7, corrected: mode numbers centred on 0",
+    title="The same in the Fourier basis: each mode turns at its own speed",
+    tex=r"S(p) = F^* \operatorname{diag}\!\left( e^{2\pi \mathrm{i}\, p m / (\lambda n)} \right) F",
+    implements=(operators.roll_matrix, operators.continuous_roll),
+    tolerance=1e-11,
+)
+def eq_spectral(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        p, wavelength = uniform(rng, -20, 20, 2, 3), number(rng, 0.3, 4)
+        mode = torch.fft.fftfreq(n, 1 / n, dtype=torch.float64)
+        still = torch.ones(n).double()
+        if n % 2 == 0:
+            still[n // 2] = 0  # the Nyquist mode does not turn
+        x = normal(rng, 2, 3, n)
+        phase = torch.exp(2j * math.pi * mode * still * p[..., None] / (wavelength * n))
+        by_fft = torch.fft.ifft(torch.fft.fft(x) * phase).real
+        matrix = operators.roll_matrix(n, p, wavelength)
+        single = operators.roll_matrix(n, float(p[0, 0]))
+        worst = max(
+            worst,
+            error((matrix @ x[..., None])[..., 0], by_fft),
+            error(operators.continuous_roll(x, p, wavelength), by_fft),
+            error(single, torch.matrix_exp(p[0, 0] * operators.generator(n))),
+        )
+    return worst
+
+
+@check(
+    "eq-spectral-printed",
+    page=PAGE,
+    source="paper Eq. 7, as printed: k = 0 … n−1",
+    title="Half a step with the printed operator makes everything imaginary but the mean",
+    tex=(
+        r"\operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, p k / (\lambda n)} "
+        r"\bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \quad \text{at } p = \tfrac{\lambda}{2}, "
+        r"\qquad \bar q = \tfrac1n \textstyle\sum_i q_i"
+    ),
+    implements=operators.paper_roll_matrix,
+    tolerance=1e-11,
+)
+def eq_spectral_printed(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q, p, wavelength = normal(rng, n), count(rng, -9, 9), number(rng, 0.5, 3)
+        on_grid = operators.paper_roll_matrix(n, p * wavelength, wavelength)
+        half = operators.paper_roll_matrix(n, wavelength / 2, wavelength) @ (q + 0j)
+        worst = max(
+            worst,
+            error(on_grid, _power(n, p) + 0j),
+            error(operators.paper_roll_matrix(n, p), _power(n, p) + 0j),
+            error(half.real, q.mean().expand(n)),
+            must_fail(float(half.imag.norm() / half.norm()), least=0.1),
+        )
+    return worst
+
+
+@check(
+    "eq-group",
+    page=PAGE,
+    source="consequence of Eq. 5",
+    title="Rolls add up, and the transpose rolls back",
+    tex=r"S(p)\, S(p') = S(p + p'), \qquad S(p)^\top = S(-p) = S(p)^{-1}",
+    implements=operators.roll_matrix,
+    tolerance=1e-11,
+)
+def eq_group(rng):
+    worst = 0.0
+    for n in widths(rng):
+        for nyquist in ("fixed", "paired", "odd"):
+            (p, wavelength), more = _place(rng), number(rng, -9, 9)
+            S, T = (operators.roll_matrix(n, a, wavelength, nyquist) for a in (p, more))
+            both = operators.roll_matrix(n, p + more, wavelength, nyquist)
+            back = operators.roll_matrix(n, -p, wavelength, nyquist)
+            worst = max(
+                worst, error(S @ T, both), error(S.T, back), error(S.T @ S, torch.eye(len(S)).double())
+            )
+    return worst
+
+
+@check(
+    "eq-continuous-score",
+    page=PAGE,
+    source="paper App. B at real positions",
+    title="At real positions, too, the score depends on the displacement alone",
+    tex=r"\mathrm{Roll}_{p_q}(q)^\top \, \mathrm{Roll}_{p_k}(k) = q^\top S(p_k - p_q) \, k",
+    implements=(operators.continuous_roll, operators.roll_matrix),
+    tolerance=1e-10,
+)
+def eq_continuous_score(rng):
+    worst = 0.0
+    for n in widths(rng):
+        for nyquist in ("fixed", "paired", "odd"):
+            wavelength, p = number(rng, 0.3, 4), uniform(rng, -20, 20, 4)
+            S = operators.roll_matrix(n, p - p[:, None], wavelength, nyquist)
+            q, k = normal(rng, 4, S.shape[-1]), normal(rng, 4, S.shape[-1])
+            moved = [operators.continuous_roll(x, p, wavelength, nyquist) for x in (q, k)]
+            worst = max(worst, error(moved[0] @ moved[1].T, torch.einsum("ia,ijab,jb->ij", q, S, k)))
+    return worst
+
+
+@check(
+    "eq-period",
+    page=PAGE,
+    source="paper Sec. 2.1; the period is λn",
+    title="The wavelength stretches the period",
+    tex=r"S(p + \lambda n) = S(p), \qquad S(p) \neq I \ \text{ for } 0 < p < \lambda n \quad (n \ge 3)",
+    implements=operators.roll_matrix,
+    tolerance=1e-10,
+)
+def eq_period(rng):
+    worst = 0.0
+    for n in widths(rng):
+        p, wavelength = _place(rng)
+        S = operators.roll_matrix
+        early = error(S(n, wavelength * number(rng, 0.1, n - 0.1), wavelength), torch.eye(n).double())
+        again = error(S(n, p + wavelength * n, wavelength), S(n, p, wavelength))
+        worst = max(worst, again, must_fail(early, least=1e-3))
+    return worst
+
+
+@check(
+    "eq-kernel-odd",
+    page=PAGE,
+    source="ours",
+    title="Odd n: the roll is a Dirichlet kernel",
+    tex=r"S(p)_{jl} = \frac{\sin \pi t}{n \sin(\pi t / n)}, \qquad t = \frac{p}{\lambda} + j - l",
+    implements=(operators.roll_kernel, operators.circulant),
+    tolerance=1e-11,
+)
+def eq_kernel_odd(rng):
+    n, wavelength = odd(rng, 1), number(rng, 0.3, 4)
+    p = torch.cat((uniform(rng, -20, 20, 3), wavelength * torch.tensor([0.0, 1.0, float(-n)]))).double()
+    found = operators.circulant(operators.roll_kernel(n, p.view(2, 3), wavelength))
+    slow = torch.matrix_exp((p / wavelength).view(2, 3, 1, 1) * operators.generator(n))
+    return max(error(found, slow), error(operators.circulant(operators.roll_kernel(n, 2)), _power(n, 2)))
+
+
+@check(
+    "eq-kernel-even",
+    page=PAGE,
+    source="ours",
+    title="Even n with the Nyquist mode standing still",
+    tex=(
+        r"S(p)_{jl} = \frac{1}{n} \left( \sin \pi t \, \cot \frac{\pi t}{n} - \cos \pi t + (-1)^{j-l} "
+        r"\right), \qquad t = \frac{p}{\lambda} + j - l"
+    ),
+    implements=(operators.roll_kernel, operators.circulant),
+    tolerance=1e-11,
+)
+def eq_kernel_even(rng):
+    n, wavelength = even(rng, 2), number(rng, 0.3, 4)
+    p = torch.cat((uniform(rng, -20, 20, 3), wavelength * torch.tensor([0.0, 1.0, float(-n)]))).double()
+    found = operators.circulant(operators.roll_kernel(n, p.view(2, 3), wavelength))
+    slow = torch.matrix_exp((p / wavelength).view(2, 3, 1, 1) * operators.generator(n))
+    return error(found, slow)
+
+
+@check(
+    "eq-kernel-cosine",
+    page=PAGE,
+    source="ours",
+    title="Even n with cos πp on the Nyquist mode",
+    tex=(
+        r"S_{\cos}(p)_{jl} = \frac{1}{n} \sin \pi t \, \cot \frac{\pi t}{n}, \qquad t = "
+        r"\frac{p}{\lambda} + j - l"
+    ),
+    implements=operators.roll_kernel,
+    tolerance=1e-11,
+)
+def eq_kernel_cosine(rng):
+    n, wavelength = even(rng, 2), number(rng, 0.3, 4)
+    p, x = uniform(rng, -20, 20, 3), torch.eye(n).double()
+    found = operators.circulant(operators.roll_kernel(n, p, wavelength, "cosine"))
+    by_fft = [torch.fft.irfft(torch.fft.rfft(x) * _half_spectrum(n, a / wavelength), n).T for a in p.tolist()]
+    return error(found, torch.stack(by_fft))
+
+
+def _half_spectrum(n: int, p: float) -> Tensor:
+    """e^{2πikp/n}, k = 0 … n/2, with the real part only at the Nyquist mode."""
+    phase = torch.exp(2j * math.pi * p / n * torch.arange(n // 2 + 1).double())
+    phase[-1] = math.cos(math.pi * p)
+    return phase
+
+
+@check(
+    "eq-generator-closed",
+    page=PAGE,
+    source="ours",
+    title="The generator without a transform",
+    tex=(
+        r"\mathcal{A}_{jl} = \frac{\pi}{n} (-1)^{j-l} \times \begin{cases} 1 / \sin \frac{\pi "
+        r"(j-l)}{n} & n \text{ odd} \\[2pt] \cot \frac{\pi (j-l)}{n} & n \text{ even} \end{cases} "
+        r"\qquad (j \neq l)"
+    ),
+    implements=(operators.generator_closed_form, operators.circulant),
+    tolerance=1e-11,
+)
+def eq_generator_closed(rng):
+    return max(
+        error(operators.generator_closed_form(n), operators.generator(n))
+        for n in (count(rng, 1, 2), *widths(rng))
+    )
+
+
+@check(
+    "eq-nyquist-fixed",
+    page=PAGE,
+    source="ours; nyquist='fixed'",
+    title="Treatment 1: the Nyquist mode stands still",
+    tex=(
+        r"S(p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \qquad \nu_i = \tfrac{(-1)^i}{\sqrt "
+        r"n}, \quad p \in \mathbb{Z},\ n \text{ even}"
+    ),
+    implements=(operators.roll_matrix, operators.continuous_roll),
+    tolerance=1e-11,
+)
+def eq_nyquist_fixed(rng):
+    n, p = even(rng), count(rng, -9, 9)
+    expected = _power(n, p) + (1 - (-1) ** p) * _nyquist(n)
+    x = normal(rng, 3, n)
+    return max(
+        error(operators.roll_matrix(n, p), expected), error(operators.continuous_roll(x, p), x @ expected.T)
+    )
+
+
+@check(
+    "eq-nyquist-cosine",
+    page=PAGE,
+    source="ours; nyquist='cosine'",
+    title="Treatment 2: exact at whole positions, but no group",
+    tex=(
+        r"S_{\cos}(p) = S(p) - (1 - \cos \pi p) \, \nu \nu^\top, \qquad S_{\cos}(1) = S, \qquad "
+        r"S_{\cos}(\tfrac12)^2 \neq S"
+    ),
+    implements=(operators.roll_matrix, operators.continuous_roll),
+    tolerance=1e-11,
+)
+def eq_nyquist_cosine(rng):
+    n, p, wavelength = even(rng), uniform(rng, -9, 9, 3), number(rng, 0.5, 3)
+    x = normal(rng, 2, 3, n)
+    turned = torch.cos(math.pi * p / wavelength)[:, None, None]
+    expected = torch.matrix_exp((p / wavelength)[:, None, None] * operators.generator(n)) - (
+        1 - turned
+    ) * _nyquist(n)
+    found = operators.roll_matrix(n, p, wavelength, "cosine")
+    half = operators.roll_matrix(n, 0.5, nyquist="cosine")
+    whole = operators.continuous_roll(x, 3, nyquist="cosine")
+    return max(
+        error(found, expected),
+        error(operators.continuous_roll(x, p, wavelength, "cosine"), (expected @ x[..., None])[..., 0]),
+        error(operators.roll_matrix(n, 1, nyquist="cosine"), operators.shift_matrix(n)),
+        error(whole, torch.roll(x, -3, -1)),
+        must_fail(error(half @ half, operators.shift_matrix(n)), least=1 / (2 * n)),
+    )
+
+
+@check(
+    "eq-nyquist-paired",
+    page=PAGE,
+    source="ours; nyquist='paired'",
+    title="Treatment 3: two rings do have a real logarithm",
+    tex=(
+        r"\exp \begin{bmatrix} \mathcal{A} & -\pi \nu \nu^\top \\ \pi \nu \nu^\top & \mathcal{A} "
+        r"\end{bmatrix} = \begin{bmatrix} S & 0 \\ 0 & S \end{bmatrix}"
+    ),
+    implements=(operators.generator, operators.roll_matrix, operators.continuous_roll),
+    tolerance=1e-10,
+)
+def eq_nyquist_paired(rng):
+    n, p = even(rng), count(rng, -9, 9)
+    A, twist = operators.generator(n), math.pi * _nyquist(n)
+    both = torch.cat((torch.cat((A, -twist), 1), torch.cat((twist, A), 1)))
+    shifts = torch.block_diag(_power(n, p), _power(n, p))
+    x = normal(rng, 3, 2 * n)
+    return max(
+        error(operators.generator(n, "paired"), both),
+        error(torch.matrix_exp(p * both), shifts),
+        error(operators.roll_matrix(n, p, nyquist="paired"), shifts),
+        error(operators.continuous_roll(x, p, nyquist="paired"), x @ shifts.T),
+    )
+
+
+@check(
+    "eq-nyquist-odd",
+    page=PAGE,
+    source="ours; nyquist='odd'",
+    title="Treatment 4: leave one channel without position",
+    tex=r"S_{\mathrm{odd}}(p) = \begin{bmatrix} S_{n-1}(p) & 0 \\ 0 & 1 \end{bmatrix}",
+    implements=(operators.roll_matrix, operators.generator, operators.continuous_roll),
+    tolerance=1e-11,
+)
+def eq_nyquist_odd(rng):
+    n, (p, wavelength) = even(rng), _place(rng)
+    x = normal(rng, 2, 3, n)
+    expected = torch.eye(n).double()
+    expected[:-1, :-1] = torch.matrix_exp(p / wavelength * operators.generator(n - 1))
+    per_token = operators.continuous_roll(
+        x[0, :1], torch.tensor([p, p], dtype=torch.float64), wavelength, "odd"
+    )
+    return max(
+        error(operators.roll_matrix(n, p, wavelength, "odd"), expected),
+        error(torch.matrix_exp(p / wavelength * operators.generator(n, "odd")), expected),
+        error(operators.continuous_roll(x, p, wavelength, "odd"), x @ expected.T),
+        error(per_token, (x[0, :1] @ expected.T).expand(2, -1)),
+    )
+
+
+@check(
+    "eq-traveling-wave",
+    page=PAGE,
+    source="paper Sec. 1 and 4, the idea in the title",
+    title="A mode under the roll is a traveling wave",
+    tex=(
+        r"x_i = \cos\!\left( \tfrac{2\pi m}{n} i + \varphi \right) \ \mapsto\ \mathrm{Roll}_p(x)_i = "
+        r"\cos\!\left( \tfrac{2\pi m}{n} \left( i + \tfrac{p}{\lambda} \right) + \varphi \right), "
+        r"\qquad |m| < \tfrac n2"
+    ),
+    implements=operators.continuous_roll,
+    tolerance=1e-11,
+)
+def eq_traveling_wave(rng):
+    worst = 0.0
+    for n in widths(rng):
+        (p, wavelength), m, phase = _place(rng), count(rng, -((n - 1) // 2), (n - 1) // 2), number(rng, 0, 6)
+        i = torch.arange(n).double()
+        x, moved = (torch.cos(2 * math.pi * m / n * (i + s) + phase) for s in (0.0, p / wavelength))
+        worst = max(worst, error(operators.continuous_roll(x, p, wavelength), moved))
+    return worst
+
+
+@check(
+    "eq-transport",
+    page=PAGE,
+    source="derivative of Eq. 5",
+    title="The roll solves a transport equation on the ring",
+    tex=(
+        r"\frac{\partial}{\partial p} \mathrm{Roll}_p(q) = \frac{1}{\lambda} \, \mathcal{A} \, "
+        r"\mathrm{Roll}_p(q), \qquad \frac{\partial}{\partial \lambda} \mathrm{Roll}_p(q) = "
+        r"-\frac{p}{\lambda^2} \, \mathcal{A} \, \mathrm{Roll}_p(q)"
+    ),
+    implements=operators.continuous_roll,
+    tolerance=1e-9,
+)
+def eq_transport(rng):
+    worst = 0.0
+    for n in widths(rng):
+        (p, wavelength), q = _place(rng), normal(rng, n)
+        at = tuple(torch.tensor((p, wavelength), dtype=torch.float64))
+        by_p, by_wavelength = torch.autograd.functional.jacobian(
+            lambda a, b: operators.continuous_roll(q, a, b), at
+        )
+        flow = (
+            operators.generator(n)
+            @ torch.matrix_exp(p / wavelength * operators.generator(n))
+            @ q
+            / wavelength
+        )
+        worst = max(worst, error(by_p, flow), error(by_wavelength, -p / wavelength * flow))
+    return worst
+
+
+@check(
+    "eq-derivative",
+    page=PAGE,
+    source="paper App. E: a discrete Fourier differentiation operator",
+    title="The generator differentiates band-limited signals exactly",
+    tex=(
+        r"(\mathcal{A} x)_i = \dot x(i) \qquad \text{if } x_i = x(i),\ x(s) = \sum_{|m| < n/2} c_m \, "
+        r"e^{2\pi \mathrm{i} m s/n}"
+    ),
+    implements=(operators.generator, operators.generator_closed_form),
+    tolerance=1e-10,
+)
+def eq_derivative(rng):
+    worst = 0.0
+    for n in widths(rng):
+        s, m = torch.arange(n).double()[:, None], torch.arange((n - 1) // 2 + 1).double()
+        a, b, w = normal(rng, len(m)), normal(rng, len(m)), 2 * math.pi * m / n
+        x = (a * torch.cos(w * s) + b * torch.sin(w * s)).sum(1)
+        slope = (w * (b * torch.cos(w * s) - a * torch.sin(w * s))).sum(1)
+        worst = max(worst, error(operators.generator(n) @ x, slope))
+        worst = max(worst, error(operators.generator_closed_form(n) @ x, slope))
+    return worst
+
+
+@check(
+    "eq-stencil",
+    page=PAGE,
+    source="paper App. E: the tridiagonal matrix that the main text does not show",
+    title="The local stencil",
+    tex=r"D = \tfrac12 (S - S^\top), \qquad (D x)_i = \tfrac12 (x_{i+1} - x_{i-1})",
+    implements=operators.stencil,
+    tolerance=1e-12,
+)
+def eq_stencil(rng):
+    worst = 0.0
+    for n in widths(rng):
+        x = normal(rng, n)
+        central = torch.stack([(x[(i + 1) % n] - x[i - 1]) / 2 for i in range(n)])
+        worst = max(worst, error(operators.stencil(n) @ x, central))
+    return worst
+
+
+@check(
+    "eq-stencil-spectrum",
+    page=PAGE,
+    source="ours; paper App. E says only that it sacrifices spectral accuracy",
+    title="The stencil turns mode k at the speed sin(2πk/n) instead of 2πk/n",
+    tex=r"D = F^* \operatorname{diag}\!\left( \mathrm{i} \sin \tfrac{2\pi k}{n} \right) F",
+    implements=operators.stencil,
+    tolerance=1e-12,
+)
+def eq_stencil_spectrum(rng):
+    worst = 0.0
+    for n in widths(rng):
+        F = operators.fourier_matrix(n)
+        speed = torch.sin(2 * math.pi * torch.arange(n).double() / n)
+        worst = max(worst, error(F.conj().T @ torch.diag(1j * speed) @ F, operators.stencil(n) + 0j))
+    return worst
+
+
+@check(
+    "eq-stencil-limit",
+    page=PAGE,
+    source="paper App. E: in the continuum limit, both agree",
+    title="Long waves cannot tell the stencil from the generator",
+    tex=(
+        r"\frac{\|(\mathcal{A} - D)\, x\|}{\|x\|} = \omega_m - \sin \omega_m \le \frac{\omega_m^3}{6} "
+        r"\qquad \text{for a wave of mode } m,\ \omega_m = \tfrac{2\pi m}{n}"
+    ),
+    implements=(operators.generator, operators.stencil),
+    tolerance=1e-11,
+)
+def eq_stencil_limit(rng):
+    worst = 0.0
+    for n in widths(rng):
+        m = count(rng, 1, (n - 1) // 2)
+        w = 2 * math.pi * m / n
+        x = torch.cos(w * torch.arange(n).double() + number(rng, 0, 6))
+        gap = ((operators.generator(n) - operators.stencil(n)) @ x).norm() / x.norm()
+        worst = max(worst, error(gap, w - math.sin(w)), excess(gap, w**3 / 6))
+    return worst
+
+
+@check(
+    "eq-stencil-bessel",
+    page=PAGE,
+    source="ours; paper App. E calls the stencil an approximation",
+    title="The exponential of the stencil is a dispersive wave, far from the shift",
+    tex=r"\exp(p D) = \sum_{m \in \mathbb{Z}} J_m(p) \, S^m, \qquad \exp(D) \neq S",
+    implements=operators.stencil_roll,
+    tolerance=1e-11,
+)
+def eq_stencil_bessel(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        p = number(rng, -12, 12)
+        D = (_power(n, 1) - _power(n, -1)) / 2
+        worst = max(worst, error(operators.stencil_roll(n, p), torch.matrix_exp(p * D)))
+        if n > 2:
+            worst = max(worst, must_fail(error(operators.stencil_roll(n, 1.0), _power(n, 1)), least=0.3))
+    return worst

@@ -1,0 +1,190 @@
+"""Page 08-multiplexed: several waves at several speeds, and what that costs.
+
+Sources: the paper's App. C (Eqs. 11 and 12); what follows from it is ours.
+"""
+
+import torch
+from torch import Generator, Tensor
+
+from rollpe import attention, operators
+from rollpe.equations.cases import count, error, must_fail, normal, whole, widths
+from rollpe.equations.registry import check
+
+PAGE = "08-multiplexed"
+
+
+def _waves(rng: Generator, n: int):
+    """W, queries and keys [5, W, n], whole positions [5]."""
+    W = count(rng, 2, 4)
+    return W, normal(rng, 5, W, n), normal(rng, 5, W, n), whole(rng, -20, 20, 5)
+
+
+def _shift(n: int, p: int) -> Tensor:
+    """S^p."""
+    return torch.linalg.matrix_power(operators.shift_matrix(n), int(p) % n)
+
+
+def _terms(q: Tensor, k: Tensor, p: Tensor) -> Tensor:
+    """All terms q^{(w)ᵀ} S^{w′p_k − w p_q} k^{(w′)}: [query, key, w, w′]."""
+    N, W, n = q.shape
+    terms = torch.empty(N, N, W, W, dtype=torch.float64)
+    for i in range(N):
+        for j in range(N):
+            for w in range(W):
+                for v in range(W):
+                    terms[i, j, w, v] = q[i, w] @ _shift(n, (v + 1) * p[j] - (w + 1) * p[i]) @ k[j, v]
+    return terms
+
+
+@check(
+    "eq-waves",
+    page=PAGE,
+    source="paper Eq. 11",
+    title="One projection for each wave",
+    tex=r"q^{(w)} = W_Q^{(w)} x, \qquad w = 1, \dots, W",
+    implements=operators.multiplexed_roll,
+    tolerance=1e-11,
+)
+def eq_waves(rng):
+    worst = 0.0
+    for n in widths(rng):
+        W, D, p = count(rng, 1, 4), count(rng, 3, 5), count(rng, -20, 20)
+        x, projections = normal(rng, 3, D), normal(rng, W, n, D)
+        joint = (x @ projections.flatten(0, 1).T).unflatten(-1, (W, n))  # one matrix of W·n rows, then split
+        each = sum(torch.roll(x @ projections[w].T, -(w + 1) * p, -1) for w in range(W))
+        worst = max(worst, error(operators.multiplexed_roll(joint, p), torch.as_tensor(each)))
+    return worst
+
+
+@check(
+    "eq-multiplexed",
+    page=PAGE,
+    source="paper Eq. 12",
+    title="Multiplexed RollPE: a sum of rolls at different speeds",
+    tex=r"\mathrm{MPRoll}_p(q) = \sum_{w=1}^{W} \mathrm{Roll}_{wp}\bigl( q^{(w)} \bigr)",
+    implements=operators.multiplexed_roll,
+    tolerance=1e-12,
+)
+def eq_multiplexed(rng):
+    worst = 0.0
+    for n in widths(rng):
+        W, q, _, p = _waves(rng, n)
+        batch = torch.stack((q, q.flip(0)))  # [2, 5, W, n]
+        slow = torch.zeros(2, 5, n).double()
+        for w in range(W):
+            for t in range(5):
+                slow[:, t] += batch[:, t, w] @ _shift(n, (w + 1) * p[t]).T
+        worst = max(worst, error(operators.multiplexed_roll(batch, p), slow))
+    return worst
+
+
+@check(
+    "eq-multiplexed-score",
+    page=PAGE,
+    source="ours; the square of Eq. 12",
+    title="The score has cross terms between waves",
+    tex=(
+        r"\mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = \sum_{w, w'} \bigl( q^{(w)} "
+        r"\bigr)^\top S^{\,w' p_k - w p_q} \, k^{(w')}"
+    ),
+    implements=operators.multiplexed_roll,
+    tolerance=1e-11,
+    cases=4,
+)
+def eq_multiplexed_score(rng):
+    worst = 0.0
+    for n in widths(rng):
+        _, q, k, p = _waves(rng, n)
+        scores = operators.multiplexed_roll(q, p) @ operators.multiplexed_roll(k, p).T
+        worst = max(worst, error(scores, _terms(q, k, p).sum((2, 3))))
+    return worst
+
+
+@check(
+    "eq-multiplexed-shift",
+    page=PAGE,
+    source="paper Sec. 2: 'breaks equivariance', made exact",
+    title="A joint shift turns the cross terms: the score is no longer relative",
+    tex=r"p \mapsto p + s: \qquad S^{\,w' p_k - w p_q} \mapsto S^{\,w' p_k - w p_q} \, S^{\,(w' - w) s}",
+    implements=operators.multiplexed_roll,
+    tolerance=1e-11,
+    cases=4,
+)
+def eq_multiplexed_shift(rng):
+    worst = 0.0
+    for n in widths(rng):
+        W, q, k, p = _waves(rng, n)
+        s = count(rng, 1, n - 1)
+        here, there = _terms(q, k, p), _terms(q, k, p + s)
+        turned = torch.zeros(5, 5).double()
+        for w in range(W):
+            for v in range(W):
+                moved = k[:, v] @ _shift(n, (v - w) * s).T
+                rolled_q = torch.stack([q[i, w] @ _shift(n, (w + 1) * p[i]).T for i in range(5)])
+                rolled_k = torch.stack([moved[j] @ _shift(n, (v + 1) * p[j]).T for j in range(5)])
+                turned += rolled_q @ rolled_k.T
+        scores = operators.multiplexed_roll(q, p + s) @ operators.multiplexed_roll(k, p + s).T
+        same_wave = error(here.diagonal(dim1=2, dim2=3), there.diagonal(dim1=2, dim2=3))
+        broken = must_fail(error(scores, here.sum((2, 3))), least=1e-3)
+        worst = max(worst, error(scores, turned), same_wave, broken)
+    return worst
+
+
+@check(
+    "eq-wave-period",
+    page=PAGE,
+    source="ours",
+    title="Faster waves come round sooner, and only if they share a factor with n",
+    tex=r"\min \{ p > 0 : S^{wp} = I \} = \frac{n}{\gcd(w, n)}",
+    implements=operators.wave_period,
+    tolerance=0.0,
+)
+def eq_wave_period(rng):
+    worst = 0.0
+    for n in (1, *widths(rng)):
+        w, x = count(rng, 1, 2 * n), torch.arange(n)
+        first = next(p for p in range(1, n + 1) if bool((torch.roll(x, -w * p) == x).all()))
+        worst = max(worst, float(abs(operators.wave_period(n, w) - first)))
+    return worst
+
+
+@check(
+    "eq-multiplexed-variance",
+    page=PAGE,
+    source="ours",
+    title="Unscaled, W waves make the logits W times as large",
+    tex=(
+        r"\operatorname{Var}\!\left[ \frac{\mathrm{MPRoll}_{p_q}(q)^\top "
+        r"\mathrm{MPRoll}_{p_k}(k)}{\sqrt n} \right] = W^2 \qquad \text{for independent entries of "
+        r"mean 0 and variance 1}"
+    ),
+    implements=operators.multiplexed_roll,
+    tolerance=1e-11,
+)
+def eq_multiplexed_variance(rng):
+    worst = 0.0
+    for n in widths(rng):
+        W, p_q, p_k = count(rng, 1, 4), count(rng, -20, 20), count(rng, -20, 20)
+        unit = torch.eye(W * n).double().unflatten(-1, (W, n))  # every entry of every wave, one at a time
+        bilinear = operators.multiplexed_roll(unit, p_q) @ operators.multiplexed_roll(unit, p_k).T
+        worst = max(worst, error(bilinear.square().sum() / n, float(W**2)))
+    return worst
+
+
+@check(
+    "eq-multiplexed-parameters",
+    page=PAGE,
+    source="ours; the paper says 'requires more parameters'",
+    title="What the extra waves cost in L blocks of width D",
+    tex=r"\Delta_{\text{parameters}} = 2 L (W - 1) (D^2 + D)",
+    implements=attention.multiplexed_parameters,
+    tolerance=0.0,
+)
+def eq_multiplexed_parameters(rng):
+    D, L, W = count(rng, 2, 30), count(rng, 1, 12), count(rng, 1, 4)
+
+    def counted(waves):
+        maps = [torch.nn.Linear(D, waves * D, device="meta") for _ in range(2 * L)]
+        return sum(parameter.numel() for linear in maps for parameter in linear.parameters())
+
+    return float(abs(attention.multiplexed_parameters(D, L, W) - (counted(W) - counted(1))))

@@ -1,0 +1,232 @@
+"""Page 03-relative: scores that see the offset j − i, and decoding with a cache.
+
+Sources: documents 001 and 003 (after Shaw et al. 2018 and Raffel et al. 2020), corrected where they slip.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from scipy.linalg import toeplitz
+from torch import Generator
+
+from rollpe import attention
+from rollpe.equations.cases import count, error, normal, whole
+from rollpe.equations.registry import check
+
+PAGE = "03-relative"
+
+
+def _sequence(rng: Generator, *lead: int):
+    """q, k [*lead, N, d], v [*lead, N, m]."""
+    N, d, m = count(rng, 3, 7), count(rng, 2, 5), count(rng, 6, 8)
+    return normal(rng, *lead, N, d), normal(rng, *lead, N, d), normal(rng, *lead, N, m)
+
+
+def _offset(i: int, j: int, K: int) -> int:
+    """The row of a table of offsets −K … K that belongs to query i and key j."""
+    return min(max(j - i, -K), K) + K
+
+
+@check(
+    "eq-toeplitz",
+    page=PAGE,
+    source="document 003, relative position",
+    title="A relative quantity is constant along diagonals",
+    tex=r"B_{ij} = b_{j-i}, \qquad B_{i+\delta,\, j+\delta} = B_{ij}",
+    implements=attention.relative_lookup,
+    tolerance=0.0,
+)
+def eq_toeplitz(rng):
+    n = count(rng, 2, 8)
+    b = normal(rng, 2 * n - 1)  # offsets −(n−1) … n−1
+    B = attention.relative_lookup(b, n)
+    expected = toeplitz(b[:n].flip(0).numpy(), b[n - 1 :].numpy())
+    return max(error(B, torch.from_numpy(expected)), error(B[1:, 1:], B[:-1, :-1]))
+
+
+@check(
+    "eq-shaw",
+    page=PAGE,
+    source="document 003, relative positional encoding (Shaw)",
+    title="Shaw: a vector for each offset joins the key",
+    tex=r"e_{ij} = \frac{1}{\sqrt{d}} \left( q_i^\top k_j + q_i^\top R^K_{j-i} \right)",
+    implements=attention.shaw_scores,
+    tolerance=1e-12,
+)
+def eq_shaw(rng):
+    q, k, _ = _sequence(rng, 2)
+    (_, N, d), K = q.shape, count(rng, 1, 4)
+    table = normal(rng, 2 * K + 1, d)
+    slow = torch.empty(2, N, N, dtype=torch.float64)
+    for i in range(N):
+        for j in range(N):
+            slow[:, i, j] = (q[:, i] * (k[:, j] + table[_offset(i, j, K)])).sum(-1) / math.sqrt(d)
+    return error(attention.shaw_scores(q, k, table), slow)
+
+
+@check(
+    "eq-shaw-clip",
+    page=PAGE,
+    source="document 003, bounded window",
+    title="Offsets beyond the table use its ends",
+    tex=r"R_{j-i} = T_{\max(-K,\, \min(K,\, j-i))}",
+    implements=attention.relative_lookup,
+    tolerance=0.0,
+)
+def eq_shaw_clip(rng):
+    n, K, d = count(rng, 4, 9), count(rng, 0, 4), count(rng, 1, 3)
+    table = normal(rng, 2 * K + 1, d)
+    slow = torch.stack([torch.stack([table[_offset(i, j, K)] for j in range(n)]) for i in range(n)])
+    return error(attention.relative_lookup(table, n), slow)
+
+
+@check(
+    "eq-shaw-shift",
+    page=PAGE,
+    source="document 003, shift invariance",
+    title="A joint shift leaves relative scores unchanged",
+    tex=r"e_{i+\delta,\, j+\delta} = e_{ij} \quad \text{if } q_{i+\delta} = q_i,\ k_{j+\delta} = k_j",
+    implements=attention.shaw_scores,
+    tolerance=1e-12,
+)
+def eq_shaw_shift(rng):
+    q, k, _ = _sequence(rng)
+    (N, d), K, shift = q.shape, count(rng, 1, 4), count(rng, 1, 3)
+    table, before, after = normal(rng, 2 * K + 1, d), normal(rng, shift, d), normal(rng, 2, d)
+    longer = attention.shaw_scores(torch.cat((before, q, after)), torch.cat((before, k, after)), table)
+    return error(longer[shift : shift + N, shift : shift + N], attention.shaw_scores(q, k, table))
+
+
+@check(
+    "eq-shaw-gather",
+    page=PAGE,
+    source="the usual way to compute Shaw's term without an N × N × d tensor",
+    title="One product with the table, then a lookup",
+    tex=r"q_i^\top R_{j-i} = \bigl( Q T^\top \bigr)_{i,\; j-i+K}",
+    implements=attention.shaw_scores,
+    tolerance=1e-12,
+)
+def eq_shaw_gather(rng):
+    q, k, _ = _sequence(rng)
+    N, d = q.shape
+    table = normal(rng, 2 * N - 1, d)
+    i = torch.arange(N)
+    gathered = (q @ table.T).gather(1, i - i[:, None] + N - 1)
+    return error(attention.shaw_scores(q, 0 * k, table) * math.sqrt(d), gathered)
+
+
+@check(
+    "eq-shaw-values",
+    page=PAGE,
+    source="document 001, keys and values",
+    title="Shaw with values: the offset also joins what is read out",
+    tex=r"y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \qquad \alpha = \operatorname{softmax}(e)",
+    implements=attention.shaw_attention,
+    tolerance=1e-12,
+)
+def eq_shaw_values(rng):
+    q, k, v = _sequence(rng, 2)
+    (_, N, d), m, K = q.shape, v.shape[-1], count(rng, 1, 4)
+    keys, values = normal(rng, 2 * K + 1, d), normal(rng, 2 * K + 1, m)
+    slow = torch.zeros_like(v)
+    for i in range(N):
+        rows = [_offset(i, j, K) for j in range(N)]
+        alpha = torch.softmax(((k + keys[rows]) * q[:, i : i + 1]).sum(-1) / math.sqrt(d), dim=-1)
+        slow[:, i] = (alpha[..., None] * (v + values[rows])).sum(1)
+    return error(attention.shaw_attention(q, k, v, keys, values), slow)
+
+
+@check(
+    "eq-t5",
+    page=PAGE,
+    source="documents 002 and 003, after Raffel et al. 2020",
+    title="T5: one learned number per bucket of offsets",
+    tex=r"e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} + b_{\operatorname{bucket}(j-i)}",
+    implements=attention.t5_scores,
+    tolerance=1e-12,
+)
+def eq_t5(rng):
+    q, k, _ = _sequence(rng, 2)
+    (_, N, d), buckets, reach = q.shape, 4 * count(rng, 1, 4), count(rng, 5, 40)
+    bias = normal(rng, buckets)
+    slow = torch.empty(2, N, N, dtype=torch.float64)
+    for i in range(N):
+        for j in range(N):
+            slow[:, i, j] = (q[:, i] * k[:, j]).sum(-1) / math.sqrt(d) + bias[_bucket(j - i, buckets, reach)]
+    far_q, far_k = normal(rng, 140, 2), normal(rng, 140, 2)
+    far = attention.t5_scores(far_q, far_k, bias) - far_q @ far_k.T / math.sqrt(2)
+    edges = torch.stack([bias[_bucket(139 - i, buckets, 128)] for i in range(140)])
+    return max(error(attention.t5_scores(q, k, bias, reach), slow), error(far[:, -1], edges))
+
+
+def _bucket(delta: int, buckets: int, reach: int) -> int:
+    """T5's bucket in whole numbers only: |Δ| has passed threshold j of e·(D/e)^{j/w} or it has not."""
+    half, exact = buckets // 2, buckets // 4
+    a, w = abs(delta), half - exact
+    if a >= exact:
+        a = exact + sum(abs(delta) ** w >= exact ** (w - j) * reach**j for j in range(1, w + 1))
+    return min(a, half - 1) + half * (delta > 0)
+
+
+@check(
+    "eq-t5-bucket",
+    page=PAGE,
+    source="Raffel et al. 2020, as their code computes it",
+    title="Buckets: exact when near, logarithmic when far",
+    tex=r"""\operatorname{bucket}(\Delta) = \tfrac{B}{2} [\Delta > 0] + \begin{cases} |\Delta| &
+|\Delta| < \tfrac{B}{4} \\
+\min\!\left( \tfrac{B}{2} - 1,\; \tfrac{B}{4} + \left\lfloor \tfrac{B}{4} \, \dfrac{\ln (4 |\Delta| /
+B)}{\ln (4 D / B)} \right\rfloor \right) & \text{otherwise} \end{cases}""",
+    implements=attention.t5_bucket,
+    tolerance=0.0,
+)
+def eq_t5_bucket(rng):
+    buckets = 4 * count(rng, 1, 10)
+    reach = buckets // 4 + count(rng, 1, 60)
+    delta = torch.cat((torch.arange(-150, 151), whole(rng, -5000, 5000, 20)))
+    slow = [
+        torch.tensor([_bucket(int(a), *o) for a in delta])
+        for o in ((32, 128), (buckets, 128), (buckets, reach))
+    ]
+    found = (
+        attention.t5_bucket(delta),
+        attention.t5_bucket(delta, buckets),
+        attention.t5_bucket(delta, buckets, reach),
+    )
+    return max(error(a, b) for a, b in zip(found, slow, strict=True))
+
+
+@check(
+    "eq-cache",
+    page=PAGE,
+    source="document 003, key–value cache",
+    title="Decoding with cached keys and values",
+    tex=(
+        r"y_t = \sum_{j \le t} \alpha_{tj} v_j, \qquad \alpha_{t\cdot} = "
+        r"\operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j \le t}"
+    ),
+    implements=attention.decode,
+    tolerance=1e-12,
+)
+def eq_cache(rng):
+    q, k, v = _sequence(rng)
+    return error(attention.decode(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+@check(
+    "eq-cache-shaw",
+    page=PAGE,
+    source="document 003, corrected: it says that relative encodings cannot use a cache",
+    title="A relative bias is added at each step; cached keys and values stay as they are",
+    tex=r"e_{tj} = \frac{1}{\sqrt{d}} \left( q_t^\top k_j + q_t^\top R_{j-t} \right), \qquad j \le t",
+    implements=(attention.decode, attention.shaw_scores),
+    tolerance=1e-12,
+)
+def eq_cache_shaw(rng):
+    q, k, v = _sequence(rng)
+    (N, d), K = q.shape, count(rng, 1, 4)
+    table = normal(rng, 2 * K + 1, d)
+    later = torch.ones(N, N, dtype=torch.bool).triu(1)
+    full = torch.softmax(attention.shaw_scores(q, k, table).masked_fill(later, -math.inf), -1) @ v
+    return error(attention.decode(q, k, v, table), full)

@@ -1,0 +1,324 @@
+"""Page 05-rolling: the roll at whole positions.
+
+Sources: the paper's Eqs. 2, 3 and 10, App. B; what RollPE can express on a ring is ours.
+"""
+
+import math
+
+import torch
+from torch import Generator
+
+from rollpe import operators
+from rollpe.equations.cases import count, error, must_fail, must_hold, normal, whole, widths
+from rollpe.equations.registry import check
+
+PAGE = "05-rolling"
+
+
+def _ring(rng: Generator, n: int, N: int = 5):
+    """Queries and keys [2, N, n] and their whole positions [N]."""
+    return normal(rng, 2, N, n), normal(rng, 2, N, n), whole(rng, -30, 30, N)
+
+
+@check(
+    "eq-shift-matrix",
+    page=PAGE,
+    source="paper Eq. 2",
+    title="The shift matrix",
+    tex=r"""S = \begin{bmatrix} 0 & 1 & 0 & \cdots & 0 \\ 0 & 0 & 1 & \cdots & 0 \\ \vdots & & & \ddots
+& \vdots \\
+0 & \cdots & 0 & 0 & 1 \\ 1 & 0 & \cdots & 0 & 0 \end{bmatrix}, \qquad \mathrm{Roll}_p(x) = S^p x""",
+    implements=(operators.shift_matrix, operators.roll),
+    tolerance=0.0,
+)
+def eq_shift_matrix(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        x, p = normal(rng, 3, n), count(rng, 0, 2 * n)
+        S = operators.shift_matrix(n)
+        moved = torch.linalg.matrix_power(S, p) @ x.T
+        corner = must_hold(
+            bool(S[-1, 0] == 1) and all(S[i, i + 1] == 1 for i in range(n - 1)) and S.sum() == n
+        )
+        worst = max(worst, corner, error(operators.roll(x, p), moved.T))
+    return worst
+
+
+@check(
+    "eq-roll",
+    page=PAGE,
+    source="paper Eq. 2, its matrix",
+    title="Entry i takes the value of entry i+p",
+    tex=r"(S^p x)_i = x_{(i+p) \bmod n}",
+    implements=operators.roll,
+    tolerance=0.0,
+)
+def eq_roll(rng):
+    worst = 0.0
+    for n in widths(rng):
+        x, p = normal(rng, 2, 3, 4, n), whole(rng, -40, 40, 3, 1)
+        tokens = [torch.roll(x[:, t], -int(p[t]), dims=-1) for t in range(3)]
+        single = operators.roll(x, int(p[0]))
+        worst = max(
+            worst,
+            error(operators.roll(x, p), torch.stack(tokens, 1)),
+            error(single, torch.roll(x, -int(p[0]), -1)),
+        )
+    return worst
+
+
+@check(
+    "eq-roll-printed",
+    page=PAGE,
+    source="paper Eq. 2, its sentence: q_i ↦ q_{i'}, i' = i + p",
+    title="Moving entry i to place i+p is the roll the other way",
+    tex=r"y_{(i+p) \bmod n} = x_i \ \text{ for all } i \quad \Longleftrightarrow \quad y = S^{-p} x",
+    implements=operators.roll,
+    tolerance=0.0,
+)
+def eq_roll_printed(rng):
+    worst = 0.0
+    for n in widths(rng):
+        x, p = normal(rng, n), count(rng, 1, (n - 1) // 2)
+        y = torch.empty_like(x)
+        for i in range(n):
+            y[(i + p) % n] = x[i]
+        sentence = must_fail(error(operators.roll(x, p), y), least=1e-6)
+        worst = max(worst, error(operators.roll(x, -p), y), sentence)
+    return worst
+
+
+@check(
+    "eq-mirror",
+    page=PAGE,
+    source="ours; the two readings of Eq. 2",
+    title="Both directions are mirror images: the same functions with the channels reversed",
+    tex=r"S^{-p} = J S^p J, \qquad (J x)_i = x_{n-1-i}",
+    implements=(operators.roll, operators.shift_matrix),
+    tolerance=0.0,
+)
+def eq_mirror(rng):
+    worst = 0.0
+    for n in widths(rng):
+        x, p = normal(rng, 3, n), count(rng, -20, 20)
+        S = operators.shift_matrix(n)
+        mirrored = operators.roll(x.flip(-1), p).flip(-1)
+        worst = max(worst, error(mirrored, torch.roll(x, p, -1)), error(S.flip(0, 1), S.T))
+    return worst
+
+
+@check(
+    "eq-rolled",
+    page=PAGE,
+    source="paper Eq. 10",
+    title="The encoded query is a power of the shift matrix times the query",
+    tex=r"q' = \mathrm{Roll}_p(q) = S^p q, \qquad S^p S^{p'} = S^{p + p'}",
+    implements=operators.roll,
+    tolerance=0.0,
+)
+def eq_rolled(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q, p, more = normal(rng, 4, n), count(rng, 0, 9), count(rng, -9, 9)
+        step = q
+        for _ in range(p):
+            step = step @ operators.shift_matrix(n).T
+        twice = operators.roll(operators.roll(q, p), more)
+        worst = max(worst, error(operators.roll(q, p), step), error(twice, operators.roll(q, p + more)))
+    return worst
+
+
+@check(
+    "eq-orthogonal",
+    page=PAGE,
+    source="paper, after Eq. 4 and in App. B",
+    title="The shift matrix is a permutation, hence orthogonal",
+    tex=r"S^\top S = I, \qquad \|S^p x\| = \|x\|",
+    implements=operators.shift_matrix,
+    tolerance=1e-12,
+)
+def eq_orthogonal(rng):
+    worst = 0.0
+    for n in widths(rng):
+        S, x = operators.shift_matrix(n), normal(rng, n)
+        length = torch.linalg.matrix_power(S, count(rng, 1, 9)) @ x
+        worst = max(worst, error(S.T @ S, torch.eye(n).double()), error(length.norm(), x.norm()))
+    return worst
+
+
+@check(
+    "eq-order",
+    page=PAGE,
+    source="paper Sec. 2.1: RollPE is periodic with period n",
+    title="After n steps everything is back, and not before",
+    tex=r"S^n = I, \qquad S^p \neq I \ \text{ for } 0 < p < n",
+    implements=(operators.shift_matrix, operators.roll),
+    tolerance=0.0,
+)
+def eq_order(rng):
+    worst = 0.0
+    for n in widths(rng):
+        S, identity = operators.shift_matrix(n), torch.eye(n).double()
+        early = min(error(operators.roll(identity, p), identity) for p in range(1, n))
+        worst = max(worst, error(torch.linalg.matrix_power(S, n), identity), must_fail(early, least=1.0))
+    return worst
+
+
+@check(
+    "eq-roll-attention",
+    page=PAGE,
+    source="paper Eq. 3",
+    title="The attention score of RollPE",
+    tex=r"\alpha_{i,j} = \frac{\mathrm{Roll}_{p_i}(q_i) \cdot \mathrm{Roll}_{p_j}(k_j)}{\sqrt{d}}",
+    implements=operators.roll,
+    tolerance=1e-12,
+)
+def eq_roll_attention(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q, k, p = _ring(rng, n)
+        fast = operators.roll(q, p) @ operators.roll(k, p).mT / math.sqrt(n)
+        slow = torch.zeros_like(fast)
+        for c in range(n):
+            slow += (
+                torch.stack([q[:, i, (c + int(p[i])) % n] for i in range(5)], -1)[..., :, None]
+                * torch.stack([k[:, j, (c + int(p[j])) % n] for j in range(5)], -1)[..., None, :]
+            )
+        worst = max(worst, error(fast, slow / math.sqrt(n)))
+    return worst
+
+
+@check(
+    "eq-roll-score",
+    page=PAGE,
+    source="paper App. B",
+    title="The score depends on the displacement alone",
+    tex=r"(S^{p_q} q)^\top S^{p_k} k = q^\top S^{\,p_k - p_q} \, k",
+    implements=(operators.roll, operators.shift_matrix),
+    tolerance=1e-12,
+)
+def eq_roll_score(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q, k, p = _ring(rng, n)
+        scores = operators.roll(q, p) @ operators.roll(k, p).mT
+        slow = torch.empty_like(scores)
+        for i in range(5):
+            for j in range(5):
+                power = torch.linalg.matrix_power(operators.shift_matrix(n), int(p[j] - p[i]) % n)
+                slow[:, i, j] = torch.einsum("bi,ij,bj->b", q[:, i], power, k[:, j])
+        worst = max(worst, error(scores, slow))
+    return worst
+
+
+@check(
+    "eq-joint-shift",
+    page=PAGE,
+    source="paper App. B, as an invariance",
+    title="Moving query and key together changes nothing",
+    tex=(
+        r"(S^{p_q + s} q)^\top S^{p_k + s} k = (S^{p_q} q)^\top S^{p_k} k \qquad \text{for all } s "
+        r"\in \mathbb{Z}"
+    ),
+    implements=operators.roll,
+    tolerance=1e-12,
+)
+def eq_joint_shift(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q, k, p = _ring(rng, n)
+        s = count(rng, -50, 50)
+        here = operators.roll(q, p) @ operators.roll(k, p).mT
+        there = operators.roll(q, p + s) @ operators.roll(k, p + s).mT
+        one_way = error(operators.roll(q, p + 1) @ operators.roll(k, p).mT, here)
+        worst = max(worst, error(there, here), must_fail(one_way, least=1e-3))
+    return worst
+
+
+@check(
+    "eq-correlation",
+    page=PAGE,
+    source="ours; the score as a function of the displacement",
+    title="The score is the circular cross-correlation of query and key",
+    tex=(
+        r"c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}, \qquad \hat c = "
+        r"\sqrt{n}\; \overline{\hat q} \odot \hat k, \quad \hat x = F x"
+    ),
+    implements=(operators.roll, operators.fourier_matrix),
+    tolerance=1e-11,
+)
+def eq_correlation(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q, k = normal(rng, n), normal(rng, n)
+        c = torch.stack([q @ operators.roll(k, delta) for delta in range(n)])
+        F = operators.fourier_matrix(n)
+        spectrum = n**0.5 * (F @ (q + 0j)).conj() * (F @ (k + 0j))
+        by_fft = torch.fft.ifft(torch.fft.fft(q).conj() * torch.fft.fft(k)).real
+        worst = max(worst, error(F @ (c + 0j), spectrum), error(c, by_fft))
+    return worst
+
+
+@check(
+    "eq-distinct-offsets",
+    page=PAGE,
+    source="paper Sec. 2.1, corrected: period n is no problem only if n ≥ 2G − 1",
+    title="G tokens have 2G−1 signed offsets: the ring must be that long",
+    tex=r"\#\{ S^\Delta : -G < \Delta < G \} = \min(n,\, 2G - 1)",
+    implements=operators.roll,
+    tolerance=0.0,
+)
+def eq_distinct_offsets(rng):
+    worst = 0.0
+    for n in widths(rng):
+        G = count(rng, 1, 14)
+        shifts = [operators.roll(torch.arange(n), delta) for delta in range(1 - G, G)]
+        worst = max(worst, abs(len(torch.stack(shifts).unique(dim=0)) - min(n, 2 * G - 1)))
+    paper_grids = {8: 15, 14: 27, 16: 31}  # tokens per axis and the least n
+    wrong = [
+        G
+        for G, n in paper_grids.items()
+        if min(n - 1, 2 * G - 1) == 2 * G - 1 or min(n, 2 * G - 1) < 2 * G - 1
+    ]
+    return max(worst, float(len(wrong)))
+
+
+@check(
+    "eq-complete",
+    page=PAGE,
+    source="ours",
+    title="RollPE realizes every relative bias on the ring",
+    tex=r"q = e_0,\ k = f \quad \Longrightarrow \quad (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n}",
+    implements=operators.roll,
+    tolerance=0.0,
+)
+def eq_complete(rng):
+    worst = 0.0
+    for n in widths(rng):
+        f, p = normal(rng, n), whole(rng, -30, 30, 6)
+        q = torch.zeros(6, n).double()
+        q[:, 0] = 1
+        scores = operators.roll(q, p) @ operators.roll(f.expand(6, n), p).T
+        worst = max(worst, error(scores, f[(p - p[:, None]) % n]))
+    return worst
+
+
+@check(
+    "eq-heads",
+    page=PAGE,
+    source="ours; the paper does not say where heads are split",
+    title="Roll inside each head: a roll of the full width leaks across heads",
+    tex=r"(I_H \otimes S_n^{\,p}) \, x \neq S_{Hn}^{\,p} \, x \qquad (0 < p < Hn,\ H > 1)",
+    implements=operators.roll,
+    tolerance=0.0,
+)
+def eq_heads(rng):
+    worst = 0.0
+    for n in widths(rng):
+        H, p = count(rng, 2, 4), count(rng, 1, n - 1)
+        x = normal(rng, H * n)
+        inside = operators.roll(x.unflatten(0, (H, n)), p).flatten()
+        power = torch.linalg.matrix_power(operators.shift_matrix(n), p)
+        kron = torch.kron(torch.eye(H).double(), power) @ x
+        worst = max(worst, error(inside, kron), must_fail(error(operators.roll(x, p), inside), least=1e-6))
+    return worst

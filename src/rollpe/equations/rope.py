@@ -1,0 +1,411 @@
+"""Page 07-rope: in which sense RollPE is RoPE, and in which it is not.
+
+Sources: the paper's Sec. 3, Theorem 1 and App. F, corrected; the twin and its training are ours.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from rollpe import attention, operators
+from rollpe.equations.cases import (
+    count,
+    error,
+    even,
+    must_fail,
+    must_hold,
+    normal,
+    number,
+    odd,
+    orthogonal,
+    skew,
+    uniform,
+    whole,
+    widths,
+)
+from rollpe.equations.registry import check
+
+PAGE = "07-rope"
+
+
+def _rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
+    """RoPE by complex multiplication, interleaved: x [N, 2m], p [N], frequencies [m]."""
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.exp(1j * p.double()[:, None] * frequencies)).flatten(-2)
+
+
+def _twin(n: int, z: Tensor, p: Tensor) -> Tensor:
+    """The rotary twin on z = Qᵀx [N, n] at whole p [N]: pairs turn, 1 stays, (−1)^i changes its sign."""
+    frequencies = operators.real_fourier_basis(n)[1]
+    m = 2 * len(frequencies)
+    sign = torch.ones(len(p), n - m).double()
+    if n % 2 == 0:
+        sign[:, -1] = 1 - 2 * (p % 2)
+    return torch.cat((_rotated(z[:, :m], p, frequencies), z[:, m:] * sign), dim=1)
+
+
+def _layer(rng: Generator, n: int):
+    """Tokens [4, D], their whole positions [4], and two weight matrices [D, n]."""
+    D = count(rng, 3, 6)
+    return normal(rng, 4, D), whole(rng, -20, 20, 4), normal(rng, D, n), normal(rng, D, n)
+
+
+@check(
+    "eq-real-basis",
+    page=PAGE,
+    source="ours; the real form of the paper's F",
+    title="The real Fourier basis",
+    tex=(
+        r"Q = \Bigl[ \sqrt{\tfrac 2n} \cos \omega_k i,\; -\sqrt{\tfrac 2n} \sin \omega_k i "
+        r"\Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ "
+        r"\tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, \qquad Q^\top Q = I"
+    ),
+    implements=operators.real_fourier_basis,
+    tolerance=1e-12,
+)
+def eq_real_basis(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        Q = operators.real_fourier_basis(n)[0]
+        columns = []
+        for k in range(1, (n + 1) // 2):
+            angles = [2 * math.pi * k * i / n for i in range(n)]
+            columns.append([math.sqrt(2 / n) * math.cos(a) for a in angles])
+            columns.append([-math.sqrt(2 / n) * math.sin(a) for a in angles])
+        columns.append([n**-0.5] * n)
+        if n % 2 == 0:
+            columns.append([n**-0.5 * (-1) ** i for i in range(n)])
+        expected = torch.tensor(columns, dtype=torch.float64)
+        worst = max(worst, error(Q.T, expected), error(Q.T @ Q, torch.eye(n).double()))
+    return worst
+
+
+@check(
+    "eq-rotary-form",
+    page=PAGE,
+    source="paper Eq. 7: 'is equivalent to a RoPE matrix', made exact",
+    title="In the real Fourier basis the roll is rotary, up to one or two channels",
+    tex=(
+        r"Q^\top S^p Q = \bigoplus_{k=1}^{\lfloor (n-1)/2 \rfloor} \begin{bmatrix} \cos \omega_k p & "
+        r"-\sin \omega_k p \\ \sin \omega_k p & \cos \omega_k p \end{bmatrix} \oplus 1 \;\bigl( "
+        r"\oplus\, (-1)^p \text{ for even } n \bigr)"
+    ),
+    implements=(operators.real_fourier_basis, operators.shift_matrix),
+    tolerance=1e-11,
+)
+def eq_rotary_form(rng):
+    worst = 0.0
+    for n in widths(rng):
+        Q, frequencies = operators.real_fourier_basis(n)
+        p, real = count(rng, -20, 20), number(rng, -9, 9)
+        S = torch.linalg.matrix_power(operators.shift_matrix(n), p % n)
+        rest = [torch.ones(1, 1).double()] + [torch.full((1, 1), (-1.0) ** p).double()] * (n % 2 == 0)
+        blocks = torch.block_diag(attention.rotation_matrix(p * frequencies), *rest)
+        still = torch.eye(2 - n % 2).double()
+        between = torch.block_diag(attention.rotation_matrix(real * frequencies), still)
+        worst = max(
+            worst, error(Q.T @ S @ Q, blocks), error(Q.T @ operators.roll_matrix(n, real) @ Q, between)
+        )
+    return worst
+
+
+@check(
+    "eq-ring-frequencies",
+    page=PAGE,
+    source="paper, after Theorem 1",
+    title="The frequencies of RollPE",
+    tex=r"\omega_k = \frac{2\pi k}{\lambda n}, \qquad k = 0, \dots, \lfloor \tfrac n2 \rfloor",
+    implements=operators.ring_frequencies,
+    tolerance=1e-11,
+)
+def eq_ring_frequencies(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        wavelength, omega = number(rng, 0.5, 4), operators.ring_frequencies(n)
+        phases = torch.linalg.eigvals(operators.shift_matrix(n)).angle().abs().sort()[0]
+        both_signs = torch.cat((omega, omega[1 : (n + 1) // 2])).sort()[0]
+        stretched = operators.ring_frequencies(n, wavelength)
+        by_fft = 2 * math.pi * torch.fft.rfftfreq(n, wavelength, dtype=torch.float64)
+        worst = max(worst, error(both_signs, phases), error(stretched, by_fft))
+    return worst
+
+
+@check(
+    "eq-embedding",
+    page=PAGE,
+    source="ours",
+    title="The rotary form needs n+1 channels (odd n) or n+2 (even n)",
+    tex=(
+        r"E : \mathbb{R}^n \to \mathbb{R}^{2 (\lfloor n/2 \rfloor + 1)}, \qquad (E x)_k = \sqrt{w_k} "
+        r"\left( \operatorname{Re} \hat x_k, \operatorname{Im} \hat x_k \right), \quad w_k = "
+        r"\begin{cases} 1 & k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}, \qquad \|E "
+        r"x\| = \|x\|"
+    ),
+    implements=operators.embed_in_rope,
+    tolerance=1e-11,
+)
+def eq_embedding(rng):
+    worst = 0.0
+    for n in (count(rng, 1, 2), *widths(rng)):
+        x = normal(rng, 2, 3, n)
+        Ex = operators.embed_in_rope(x)
+        spectrum = torch.einsum("kj,...j->...k", operators.fourier_matrix(n)[: n // 2 + 1], x + 0j)
+        weight = torch.tensor([1.0 if k in (0, n / 2) else 2.0 for k in range(n // 2 + 1)]).double().sqrt()
+        slow = torch.view_as_real(spectrum * weight).flatten(-2)
+        worst = max(worst, error(Ex, slow), error(Ex.norm(dim=-1), x.norm(dim=-1)))
+        worst = max(worst, float(Ex.shape[-1] != n + 2 - n % 2))
+    return worst
+
+
+@check(
+    "eq-theorem",
+    page=PAGE,
+    source="paper Theorem 1, corrected",
+    title="RollPE embeds in RoPE: the scores agree",
+    tex=(
+        r"\mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = \bigl( R_{p_q} E q \bigr)^\top R_{p_k} "
+        r"E k, \qquad R_p = \bigoplus_{k=0}^{\lfloor n/2 \rfloor} R(\omega_k p), \quad p \in "
+        r"\mathbb{Z} \ (p \in \mathbb{R} \text{ for odd } n)"
+    ),
+    implements=(operators.embed_in_rope, operators.ring_frequencies),
+    tolerance=1e-10,
+)
+def eq_theorem(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q, k, p = normal(rng, 5, n), normal(rng, 5, n), whole(rng, -20, 20, 5)
+        omega, E = operators.ring_frequencies(n), operators.embed_in_rope
+        rolled = [
+            torch.stack([torch.roll(row, -int(s)) for row, s in zip(x, p, strict=True)]) for x in (q, k)
+        ]
+        rotary = _rotated(E(q), p, omega) @ _rotated(E(k), p, omega).T
+        worst = max(worst, error(rotary, rolled[0] @ rolled[1].T))
+        if n % 2:
+            s, wavelength = uniform(rng, -20, 20, 5), number(rng, 0.5, 3)
+            omega, A = operators.ring_frequencies(n, wavelength), operators.generator(n) / wavelength
+            S = torch.matrix_exp((s - s[:, None])[..., None, None] * A)
+            rotary = _rotated(E(q), s, omega) @ _rotated(E(k), s, omega).T
+            worst = max(worst, error(rotary, torch.einsum("ia,ijab,jb->ij", q, S, k)))
+    return worst
+
+
+@check(
+    "eq-not-rope",
+    page=PAGE,
+    source="ours; refutes Theorem 1 as printed for even n",
+    title="On n channels an even ring is no RoPE",
+    tex=r"\det \bigoplus_i R(\theta_i p) = 1 \neq -1 = \det S^p \qquad (n \text{ even},\ p \text{ odd})",
+    implements=(operators.shift_matrix, attention.rotation_matrix),
+    tolerance=1e-11,
+)
+def eq_not_rope(rng):
+    n, p = even(rng), 2 * count(rng, 0, 9) + 1
+    R = attention.rotation_matrix(p * uniform(rng, -3, 3, n // 2))
+    S = torch.linalg.matrix_power(operators.shift_matrix(n), p)
+    V = orthogonal(rng, n)  # no change of basis helps
+    return max(error((V @ R @ V.T).det(), 1.0), error(S.det(), -1.0))
+
+
+@check(
+    "eq-lie-form",
+    page=PAGE,
+    source="paper App. F, after van de Geijn et al. 2025",
+    title="Every one-parameter rotation is RoPE in some basis",
+    tex=(
+        r"\mathcal{A}^\top = -\mathcal{A} \;\Longrightarrow\; e^{p \mathcal{A}} = V \Bigl( "
+        r"\bigoplus_i R(\omega_i p) \; (\oplus\, 1) \Bigr) V^\top, \qquad V^\top V = I, \quad \pm "
+        r"\mathrm{i} \omega_i \in \operatorname{spec} \mathcal{A}"
+    ),
+    implements=operators.rotation_form,
+    tolerance=1e-9,
+)
+def eq_lie_form(rng):
+    worst = 0.0
+    n = count(rng, 2, 9)
+    idle = torch.block_diag(skew(rng, count(rng, 2, 4)), torch.zeros(3, 3).double())  # with a null space
+    twice = torch.block_diag(*[skew(rng, 3)] * 2)  # with equal frequencies
+    V = orthogonal(rng, 6)
+    for A in (
+        skew(rng, n),
+        idle,
+        V @ twice @ V.T,
+        operators.generator(odd(rng)),
+        operators.generator(even(rng)),
+    ):
+        p, (V, omega) = number(rng, -5, 5), operators.rotation_form(A)
+        R = torch.block_diag(attention.rotation_matrix(p * omega), torch.eye(len(A) % 2).double())
+        spectrum = torch.linalg.eigvals(A).imag.abs().sort(descending=True)[0][::2]
+        worst = max(
+            worst,
+            error(V @ R @ V.T, torch.matrix_exp(p * A)),
+            error(V.T @ V, torch.eye(len(A)).double()),
+            error(omega, spectrum[: len(omega)]),
+        )
+    return worst
+
+
+@check(
+    "eq-twin",
+    page=PAGE,
+    source="ours",
+    title="The rotary twin: the Fourier basis disappears in the weights",
+    tex=(
+        r"\mathrm{Roll}_{p}(W_Q x)^\top \mathrm{Roll}_{p'}(W_K y) = \bigl( R_p\, W_Q' x \bigr)^\top "
+        r"R_{p'}\, W_K' y, \qquad W' = Q^\top W"
+    ),
+    implements=operators.real_fourier_basis,
+    tolerance=1e-10,
+)
+def eq_twin(rng):
+    worst = 0.0
+    for n in widths(rng):
+        X, p, W_Q, W_K = _layer(rng, n)
+        Q = operators.real_fourier_basis(n)[0]
+        rolled = operators.roll(X @ W_Q, p) @ operators.roll(X @ W_K, p).T
+        twin = _twin(n, X @ (W_Q @ Q), p) @ _twin(n, X @ (W_K @ Q), p).T
+        worst = max(worst, error(twin, rolled))
+    return worst
+
+
+def _gradients(rng: Generator, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradient of one loss with respect to W_Q, in the ring's basis and in the twin's, and Q."""
+    X, p, W_Q, W_K = _layer(rng, n)
+    target, Q = normal(rng, 4, 4), operators.real_fourier_basis(n)[0]
+    ring, twin = W_Q.clone().requires_grad_(), (W_Q @ Q).requires_grad_()
+    (operators.roll(X @ ring, p) @ operators.roll(X @ W_K, p).T - target).square().mean().backward()
+    (_twin(n, X @ twin, p) @ _twin(n, X @ (W_K @ Q), p).T - target).square().mean().backward()
+    assert ring.grad is not None and twin.grad is not None
+    return ring.grad, twin.grad, Q
+
+
+@check(
+    "eq-sgd",
+    page=PAGE,
+    source="ours",
+    title="Plain gradient descent cannot tell the twins apart",
+    tex=(
+        r"\nabla_{W'} L = Q^\top \nabla_W L \quad \Longrightarrow \quad Q^\top \bigl( W - \eta "
+        r"\nabla_W L \bigr) = W' - \eta \nabla_{W'} L"
+    ),
+    implements=operators.real_fourier_basis,
+    tolerance=1e-9,
+)
+def eq_sgd(rng):
+    worst = 0.0
+    for n in widths(rng):
+        ring, twin, Q = _gradients(rng, n)
+        worst = max(worst, error(twin / twin.norm(), (ring @ Q) / ring.norm()))
+    return worst
+
+
+@check(
+    "eq-adam",
+    page=PAGE,
+    source="ours; the same functions are not the same training",
+    title="Adam can: it scales each coordinate by itself",
+    tex=(
+        r"Q^\top \, \frac{\nabla_W L}{\sqrt{(\nabla_W L)^2} + \varepsilon} \;\neq\; \frac{\nabla_{W'} "
+        r"L}{\sqrt{(\nabla_{W'} L)^2} + \varepsilon} \qquad \text{(Adam's first step, elementwise)}"
+    ),
+    implements=operators.real_fourier_basis,
+    tolerance=0.0,
+)
+def eq_adam(rng):
+    worst = 0.0
+    for n in widths(rng):
+        ring, twin, Q = _gradients(rng, n)
+        step, twin_step = (g / (g.square().sqrt() + 1e-8) for g in (ring, twin))
+        worst = max(worst, must_fail(error(step @ Q, twin_step), least=0.1))
+    return worst
+
+
+@check(
+    "eq-lambda",
+    page=PAGE,
+    source="paper, after Theorem 1: λ = −π / ln 10000",
+    title="A wavelength that makes the exponents of both codes agree",
+    tex=(
+        r"\lambda = -\frac{\pi}{\ln 10000} \quad \Longrightarrow \quad \frac{2\pi k}{\lambda n} = "
+        r"\ln\!\left( 10000^{-2k/n} \right)"
+    ),
+    implements=(operators.ring_frequencies, attention.rope_frequencies),
+    tolerance=1e-10,
+)
+def eq_lambda(rng):
+    n = even(rng, 2, 64)
+    omega = operators.ring_frequencies(n, -math.pi / math.log(10000))[: n // 2]
+    return error(omega, attention.rope_frequencies(n).log())
+
+
+@check(
+    "eq-lambda-aliased",
+    page=PAGE,
+    source="ours; on the same sentence",
+    title="With that wavelength most frequencies are aliased at whole positions",
+    tex=(
+        r"|\omega_k| = \frac{2k}{n} \ln 10000 > \pi \quad \Longleftrightarrow \quad k > \frac{\pi "
+        r"n}{2 \ln 10000}, \qquad n = 32:\ k = 6, \dots, 15"
+    ),
+    implements=operators.ring_frequencies,
+    tolerance=1e-9,
+)
+def eq_lambda_aliased(rng):
+    wavelength = -math.pi / math.log(10000)
+    n = even(rng, 4, 64)
+    omega = operators.ring_frequencies(n, wavelength)[: n // 2].abs()
+    k = torch.arange(n // 2)
+    same = bool(((omega > math.pi) == (k > math.pi * n / (2 * math.log(10000)))).all())
+    at_32 = (operators.ring_frequencies(32, wavelength)[:16].abs() > math.pi).nonzero().flatten().tolist()
+    p = whole(rng, -50, 50, 9).double()
+    folded = torch.remainder(omega + math.pi, 2 * math.pi) - math.pi  # what whole positions can see
+    seen = error(torch.exp(1j * p[:, None] * omega), torch.exp(1j * p[:, None] * folded))
+    return max(must_hold(same), must_hold(at_32 == list(range(6, 16))), seen)
+
+
+@check(
+    "eq-spectra",
+    page=PAGE,
+    source="paper, after Theorem 1; document 002 on progressions",
+    title="RollPE's frequencies are an arithmetic, RoPE's a geometric progression",
+    tex=(
+        r"\omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \qquad \frac{\theta_{k+1}}{\theta_k} = "
+        r"10000^{-2/d}"
+    ),
+    implements=(operators.ring_frequencies, attention.rope_frequencies),
+    tolerance=1e-11,
+)
+def eq_spectra(rng):
+    n, wavelength = even(rng, 4, 40), number(rng, 0.5, 4)
+    omega, theta = operators.ring_frequencies(n, wavelength), attention.rope_frequencies(n)
+    step, ratio = torch.diff(omega), theta[1:] / theta[:-1]
+    return max(
+        error(step, torch.full_like(step, 2 * math.pi / (wavelength * n))),
+        error(ratio, torch.full_like(ratio, math.exp(-2 / n * math.log(10000)))),
+        error(torch.stack((omega[0], theta[0])), torch.tensor([0.0, 1.0]).double()),
+    )
+
+
+@check(
+    "eq-score-waves",
+    page=PAGE,
+    source="ours; the correlation theorem for Eq. 3",
+    title="The score is a sum of waves of the displacement",
+    tex=(
+        r"q^\top S^\Delta k = \sum_{k=0}^{\lfloor n/2 \rfloor} w_k \operatorname{Re}\!\left( "
+        r"\overline{\hat q_k} \, \hat k_k \, e^{\mathrm{i} \omega_k \Delta} \right), \qquad w_k = "
+        r"\begin{cases} 1 & k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}"
+    ),
+    implements=(operators.roll, operators.ring_frequencies),
+    tolerance=1e-11,
+)
+def eq_score_waves(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q, k, delta = normal(rng, n), normal(rng, n), torch.arange(-n, n + 1)
+        scores = operators.roll(k.expand(len(delta), n), delta) @ q
+        product = torch.fft.rfft(q, norm="ortho").conj() * torch.fft.rfft(k, norm="ortho")
+        weight = torch.tensor([1.0 if m in (0, n / 2) else 2.0 for m in range(n // 2 + 1)]).double()
+        waves = torch.exp(1j * delta.double()[:, None] * operators.ring_frequencies(n))
+        worst = max(worst, error(scores, (weight * product * waves).real.sum(1)))
+    return worst
