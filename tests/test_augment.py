@@ -362,6 +362,12 @@ def test_color_jitter_draws_its_factors_evenly_and_its_order_at_random(
     )
 
 
+def test_where_no_box_fits_nothing_is_erased():
+    images = pictures(0, size=(1, 400))
+    output, _ = raw(Augmentation(erasing=1.0), (1, 400))(images, torch.zeros(6), seeded(0))
+    assert torch.equal(output.round().to(torch.uint8), images)
+
+
 # Mixing
 
 

@@ -370,7 +370,7 @@ def test_an_impossible_held_out_set_is_refused(held_out: int):
 
 
 def keys(split: datasets.Split) -> list[bytes]:
-    return [image.numpy().tobytes() for image in split.images]
+    return [image.tobytes() for image in split.images.numpy()]
 
 
 @pytest.fixture
@@ -464,4 +464,6 @@ def test_the_real_cifar100_is_read_split_and_free_of_shared_images():
     assert (data.classes[0], data.classes[-1], len(data.classes)) == ("apple", "worm", 100)
     assert not set(keys(data.train)) & set(keys(data.held_out))
     assert len(keys(data.train)) - len(set(keys(data.train))) == 14
+    assert len(keys(data.test)) - len(set(keys(data.test))) == 2
+    assert len({*keys(data.train), *keys(data.held_out)} & {*keys(data.test)}) == 10
     np.testing.assert_allclose(data.mean, (0.50708, 0.48655, 0.44092), atol=5e-6)
