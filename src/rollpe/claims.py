@@ -9,6 +9,7 @@ the results; no verdict stands there. Here the rules are applied: to the results
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,11 +88,7 @@ class Checks(_Strict):
         """The decision, its grounds, and whether a check that should pass did not."""
         failed = [label for label in self.labels if label in results and not results[label].passed]
         if failed:
-            return (
-                "not tested",
-                "; ".join(f"{_error(results[label])}: the check FAILED" for label in failed),
-                True,
-            )
+            return "not tested", f"FAILED: {'; '.join(_error(results[label]) for label in failed)}", True
         missing = [label for label in self.labels if label not in results]
         if missing:
             return "not tested", f"{_listed(missing)} was not run", False
@@ -373,7 +370,7 @@ class Claim(_Strict):
         """The decision rule in words; for a claim without one, that no rule is set."""
         if self.checks:
             return self.checks.rule()
-        return self.records.text() if self.records else "none set: nothing here measures it"
+        return self.records.text() if self.records else "none: nothing here measures it"
 
 
 @dataclass(frozen=True)
@@ -434,21 +431,30 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     return {verdict: found[verdict] for verdict in VERDICTS}
 
 
-def to_markdown(verdicts: Sequence[Verdict]) -> str:
-    """The ledger as MyST Markdown: a table of counts, then every claim under its document."""
-    kinds = ("mathematical", "empirical", "interpretive")
+def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
+    """The ledger as MyST Markdown: a table of counts, then every claim under its document.
+
+    roles: write the labels of equations as links, which only the book can resolve.
+    """
     lines = [f"| kind | {' | '.join(VERDICTS)} |", f"| :-- |{' --: |' * len(VERDICTS)}"]
-    for kind in kinds:
+    for kind in ("mathematical", "empirical", "interpretive"):
         row = counts(v for v in verdicts if v.claim.kind == kind)
         lines.append(f"| {kind} | {' | '.join(str(row[verdict]) for verdict in VERDICTS)} |")
+    tested = sum(
+        v.claim.records is not None and not isinstance(v.claim.records, Parameters) for v in verdicts
+    )
+    lines += ["", f"{tested} claims are decided by statistical tests, each by itself; no level is corrected."]
     broken = [v.claim.id for v in verdicts if v.broken]
     if broken:
         lines += ["", f"**Checks failed** that these claims rest on: {', '.join(broken)}."]
     for source, title in sources().items():
-        lines += ["", f"**{title}**"]
+        lines += ["", f"**{title}** (*{source}*)"]
         for v in (v for v in verdicts if v.claim.source == source):
             lines += ["", *_entry(v)]
-    return "\n".join(lines)
+    page = "\n".join(lines)
+    if not roles:
+        return page
+    return re.sub(r"\beq-[a-z0-9]+(?:-[a-z0-9]+)*", lambda label: f"{{eq}}`{label[0]}`", page)
 
 
 def _entry(v: Verdict) -> list[str]:
@@ -458,8 +464,9 @@ def _entry(v: Verdict) -> list[str]:
         f": **{v.verdict}** ({c.kind}). {_sentence(v.grounds)}",
     ]
     if c.instead and v.verdict in ("corrected", "refuted"):
-        lines.append(f"  Holds instead: {_sentence(c.instead)}")
-    return [*lines, f"  Refuted by: {_sentence(c.refuted_by)} Rule: {_sentence(c.rule())}"]
+        lines.append(f": Holds instead: {_sentence(c.instead)}")
+    lines.append(f": Would be refuted by: {_sentence(c.refuted_by)}")
+    return lines if c.needs else [*lines, f": Rule: {_sentence(c.rule())}"]
 
 
 def _sentence(text: str) -> str:
