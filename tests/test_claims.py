@@ -21,7 +21,7 @@ from rollpe.claims import (
     sources,
     to_markdown,
 )
-from rollpe.encodings import ENCODINGS
+from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.equations import EQUATIONS, CheckResult
 from rollpe.records import Record, pack_bits
 from rollpe.statistics import PAPER_TABLE_1
@@ -152,7 +152,10 @@ def test_every_encoding_that_a_rule_names_exists():
     for c in load_claims():
         for slug in (getattr(c.records, name, None) for name in ("a", "b", "encoding")):
             if slug is not None:
-                assert slug in ENCODINGS, c.id
+                name, _, options = slug.partition("@")
+                assert name in ENCODINGS, c.id
+                given = dict(pair.split("=") for pair in options.split(",") if pair)
+                assert given.keys() <= encoding_options(name).keys(), c.id
                 assert getattr(c.records, "recipe", "") != "printed" or slug in PAPER_TABLE_1, c.id
 
 

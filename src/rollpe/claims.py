@@ -443,7 +443,12 @@ def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
     tested = sum(
         v.claim.records is not None and not isinstance(v.claim.records, Parameters) for v in verdicts
     )
-    lines += ["", f"{tested} claims are decided by statistical tests, each by itself; no level is corrected."]
+    lines += [
+        "",
+        "A mathematical claim is reproduced if all checks that it rests on pass, refuted if the checks that "
+        "contradict it pass, and corrected if those of what holds instead pass as well. "
+        f"{tested} claims are decided by statistical tests on runs, each by itself; no level is corrected.",
+    ]
     broken = [v.claim.id for v in verdicts if v.broken]
     if broken:
         lines += ["", f"**Checks failed** that these claims rest on: {', '.join(broken)}."]
@@ -466,7 +471,7 @@ def _entry(v: Verdict) -> list[str]:
     if c.instead and v.verdict in ("corrected", "refuted"):
         lines.append(f": Holds instead: {_sentence(c.instead)}")
     lines.append(f": Would be refuted by: {_sentence(c.refuted_by)}")
-    return lines if c.needs else [*lines, f": Rule: {_sentence(c.rule())}"]
+    return [*lines, f": Rule: {_sentence(c.rule())}"] if c.records else lines
 
 
 def _sentence(text: str) -> str:
