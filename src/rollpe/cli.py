@@ -270,7 +270,7 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
 @cli.command()
 @click.option("--full", is_flag=True, help="Print every claim, not only the counts.")
 def claims(full: bool) -> None:
-    """The ledger of the paper's claims with computed verdicts.
+    """The ledger of the paper's claims with computed verdicts; exit status 1 if a check under one fails.
 
     Example: rollpe claims --full
     """
@@ -282,6 +282,9 @@ def claims(full: bool) -> None:
         click.echo(to_markdown(verdicts))
     for verdict, number in counts(verdicts).items():
         click.echo(f"{number:4}  {verdict}")
+    if broken := [verdict.claim.id for verdict in verdicts if verdict.broken]:
+        click.echo(f"checks failed that these claims rest on: {', '.join(broken)}", err=True)
+        sys.exit(1)
 
 
 # ------------------------------------------------------------------------------------------ notebooks
