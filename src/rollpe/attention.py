@@ -69,8 +69,8 @@ def binary_code(positions: Tensor, bits: int) -> Tensor:
 
 def bit_flips(p: Tensor) -> Tensor:
     """How many bits change from p to p+1: one more than the number of ones that p ends in; int64, as p."""
-    carry = p ^ (p + 1)  # the trailing ones of p and the zero before them, all set
-    return torch.log2((carry + 1).to(torch.float64)).long()
+    carry = p ^ (p + 1)  # the trailing ones of p and the zero before them, all set: 2^flips − 1
+    return torch.frexp(carry.to(torch.float64)).exponent.long()
 
 
 def rope_frequencies(d: int, base: float = 10000.0) -> Tensor:
@@ -117,7 +117,7 @@ def four_terms(X: Tensor, code: Tensor, W_Q: Tensor, W_K: Tensor) -> tuple[Tenso
 
 def relative_lookup(table: Tensor, n: int) -> Tensor:
     """R_{clip(j−i, −K, K)} for a table of the offsets −K … K: [2K+1, …] becomes [n, n, …]."""
-    K = (len(table) - 1) // 2
+    K = len(table) // 2
     i = torch.arange(n)
     return table[(i - i[:, None]).clamp(-K, K) + K]
 
@@ -144,9 +144,9 @@ def t5_bucket(delta: Tensor, buckets: int = 32, max_distance: int = 128) -> Tens
     half = buckets // 2
     exact = half // 2
     distance = delta.abs()
-    ratio = torch.log2(distance.clamp(min=1).to(torch.float64) / exact)
-    far = exact + (ratio * (half - exact) / math.log2(max_distance / exact)).floor().long()
-    return half * (delta > 0) + torch.where(distance < exact, distance, far.clamp(max=half - 1))
+    ratio = torch.log2(distance.clamp(min=exact).to(torch.float64) / exact)
+    far = (ratio * (half - exact) / math.log2(max_distance / exact)).long()  # 0 when near
+    return half * (delta > 0) + (distance.clamp(max=exact) + far).clamp(max=half - 1)
 
 
 def t5_scores(q: Tensor, k: Tensor, bias: Tensor, max_distance: int = 128) -> Tensor:
@@ -162,13 +162,12 @@ def t5_scores(q: Tensor, k: Tensor, bias: Tensor, max_distance: int = 128) -> Te
 def rotation_matrix(angles: Tensor) -> Tensor:
     """Block-diagonal [[cos φ_i, −sin φ_i], [sin φ_i, cos φ_i]], [2m, 2m] for angles [m]."""
     cos, sin = angles.cos(), angles.sin()
-    blocks = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)  # [m, 2, 2]
-    return torch.block_diag(*blocks)
+    return torch.block_diag(*torch.stack((cos, -sin, sin, cos), dim=1).view(-1, 2, 2))
 
 
 def layout_order(d: int) -> Tensor:
     """[evens, odds]: x[..., layout_order(d)] turns interleaved pairs into split halves; int64 [d]."""
-    return torch.arange(_even(d)).unflatten(0, (-1, 2)).T.flatten()
+    return torch.arange(_even(d)).view(-1, 2).T.flatten()
 
 
 def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "interleaved") -> Tensor:
@@ -224,7 +223,7 @@ def lie_rotation(positions: Tensor, generators: Tensor) -> Tensor:
 
 def elu_feature(x: Tensor) -> Tensor:
     """φ(x) = elu(x) + 1 > 0, elementwise: the feature map of Katharopoulos et al. 2020."""
-    return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
+    return torch.exp(x.clamp(max=0)) + x.clamp(min=0)
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Callable = elu_feature) -> Tensor:
@@ -250,13 +249,13 @@ def decode(q: Tensor, k: Tensor, v: Tensor, key_table: Tensor | None = None) -> 
 
     q, k [N, d], v [N, m]. With a table [2K+1, d] each step adds Shaw's q_t·R_{clip(j−t)} to its scores.
     """
-    rows = []
+    rows, d = [], q.shape[1]
     for t in range(len(q)):
         k_cache, v_cache = k[: t + 1], v[: t + 1]
         scores = k_cache @ q[t]
         if key_table is not None:
             scores = scores + relative_lookup(key_table, t + 1)[t] @ q[t]
-        rows.append(softmax(scores / math.sqrt(q.shape[-1])) @ v_cache)
+        rows.append(softmax(scores / math.sqrt(d)) @ v_cache)
     return torch.stack(rows)
 
 

@@ -32,7 +32,6 @@ import math
 from numbers import Integral
 
 import torch
-from scipy.special import jv
 from torch import Tensor
 
 from rollpe.errors import InputError
@@ -178,9 +177,7 @@ def generator(n: int, nyquist: str = "fixed") -> Tensor:
     m = mode_numbers(n)
     F = fourier_matrix(n)[m % n]  # row k belongs to mode m_k
     speed = 2 * math.pi * m.to(torch.float64) / n
-    if n % 2 == 0:
-        speed[-1] = 0
-    A = (F.mH @ (1j * speed[:, None] * F)).real
+    A = (F.mH @ (1j * speed[:, None] * F)).real  # an unpaired Nyquist mode is iπνν*: its real part is 0
     if nyquist != "paired":
         return A
     A = torch.block_diag(A, A)
@@ -303,9 +300,9 @@ def continuous_roll(
         moved = rotate_pairs(pairs, p[..., None, None] * frequencies)
         shape = moved.shape[:-1]
         constant, nyquist_channel = rest[..., :1], rest[..., 1:]  # the second is empty for odd n
-        if n % 2 == 0 and nyquist == "cosine":
+        if nyquist == "cosine":
             nyquist_channel = nyquist_channel * torch.cos(math.pi * p)[..., None, None]
-        elif n % 2 == 0 and nyquist == "paired":
+        elif nyquist == "paired":
             nyquist_channel = rotate_pairs(nyquist_channel.mT, math.pi * p[..., None, None]).mT
         parts = (moved, constant.expand(*shape, 1), nyquist_channel.expand(*shape, rest.shape[-1] - 1))
         rolled = (torch.cat(parts, dim=-1).to(dtype) @ Q.T).flatten(-2)
@@ -329,14 +326,14 @@ def stencil(n: int) -> Tensor:
 
 
 def stencil_roll(n: int, p: float) -> Tensor:
-    """exp(p (S − Sᵀ)/2), float64 [n, n], a circulant of Bessel functions: Σ_m J_m(p) S^m.
+    """exp(p (S − Sᵀ)/2) = F* diag(e^{ip sin(2πk/n)}) F, float64 [n, n].
 
-    Far from S: neighbors pass the signal on, so short waves lag behind long ones (dispersion).
+    Its entries are Bessel functions, Σ_m J_m(p) S^m. It is far from S: neighbors pass the signal on, so
+    that short waves lag behind long ones (dispersion).
     """
-    reach = _whole(n) * (2 + int(abs(p) + 30) // n)  # J_m(p) is below 1e-16 beyond |p| + 30
-    m = torch.arange(-reach, reach + 1)
-    weight = torch.from_numpy(jv(m.double().numpy(), float(p)))
-    return circulant(torch.zeros(n, dtype=torch.float64).index_add(0, (-m) % n, weight))
+    k = torch.arange(_whole(n), dtype=torch.float64)
+    F = fourier_matrix(n)
+    return (F.mH @ (torch.exp(1j * p * torch.sin(2 * math.pi * k / n))[:, None] * F)).real
 
 
 # RollPE is RoPE, in a few more dimensions.
@@ -352,11 +349,11 @@ def embed_in_rope(x: Tensor) -> Tensor:
     """
     n = x.shape[-1]
     pairs = torch.view_as_real(torch.fft.rfft(x, norm="ortho"))  # [..., ⌊n/2⌋+1, 2]
-    weight = torch.full((n // 2 + 1, 1), math.sqrt(2), dtype=x.dtype, device=x.device)
+    weight = torch.full((n // 2 + 1,), math.sqrt(2), dtype=x.dtype, device=x.device)
     weight[0] = 1
     if n % 2 == 0:
         weight[-1] = 1
-    return (pairs * weight).flatten(-2)
+    return (pairs * weight[:, None]).flatten(-2)
 
 
 def rotation_form(A: Tensor) -> tuple[Tensor, Tensor]:
@@ -365,13 +362,13 @@ def rotation_form(A: Tensor) -> tuple[Tensor, Tensor]:
     A [n, n]. Returns V [n, n], orthogonal, and frequencies [⌊n/2⌋] ≥ 0, descending: columns 2i and 2i+1 of
     V span a plane that turns by frequencies[i]·p; for odd n the last column stands still.
     """
-    n = A.shape[-1]
+    n = len(A)
     if A.shape != (n, n) or not torch.allclose(A, -A.T, atol=1e-10):
         raise InputError(f"A of shape {tuple(A.shape)} is not skew-symmetric: give Aᵀ = −A, e.g. (B − Bᵀ)/2.")
     # iA is Hermitian; an eigenvector a + ib with eigenvalue ω means Aa = ωb and Ab = −ωa.
     values, vectors = torch.linalg.eigh(1j * A)
-    turning = values > 1e-9 * max(1.0, float(values[-1]))
-    frequencies, upper = values[turning].flip(0), vectors[:, turning].flip(1)
+    turning = values > 1e-9 * torch.linalg.matrix_norm(A)
+    frequencies, upper = values[turning].flipud(), vectors[:, turning].fliplr()
     planes = torch.stack((upper.real, upper.imag), dim=-1).flatten(1) * math.sqrt(2)
     still = torch.linalg.svd(planes, full_matrices=True)[0][:, planes.shape[1] :]
     zeros = torch.zeros(n // 2 - len(frequencies), dtype=A.dtype)

@@ -3,11 +3,15 @@
 Sources: the paper's App. C (Eqs. 11 and 12); what follows from it is ours.
 """
 
+import math
+
 import torch
 from torch import Generator, Tensor
 
 from rollpe import attention, operators
-from rollpe.equations.cases import count, error, must_fail, normal, whole, widths
+from rollpe.encodings import create_encoding
+from rollpe.encodings.roll import MultiplexedRoll
+from rollpe.equations.cases import count, error, must_fail, must_hold, normal, whole, widths
 from rollpe.equations.registry import check
 
 PAGE = "08-multiplexed"
@@ -26,13 +30,14 @@ def _shift(n: int, p: int) -> Tensor:
 
 def _terms(q: Tensor, k: Tensor, p: Tensor) -> Tensor:
     """All terms q^{(w)ᵀ} S^{w′p_k − w p_q} k^{(w′)}: [query, key, w, w′]."""
-    N, W, n = q.shape
+    N, W, _ = q.shape
     terms = torch.empty(N, N, W, W, dtype=torch.float64)
     for i in range(N):
         for j in range(N):
             for w in range(W):
                 for v in range(W):
-                    terms[i, j, w, v] = q[i, w] @ _shift(n, (v + 1) * p[j] - (w + 1) * p[i]) @ k[j, v]
+                    back = (w + 1) * int(p[i]) - (v + 1) * int(p[j])
+                    terms[i, j, w, v] = q[i, w] @ torch.roll(k[j, v], back)
     return terms
 
 
@@ -101,6 +106,36 @@ def eq_multiplexed_score(rng):
 
 
 @check(
+    "eq-multiplexed-split",
+    page=PAGE,
+    source="ours; which terms of the square of Eq. 12 are relative",
+    title="Each wave with itself is relative; each wave with another one sees where the query stands",
+    tex=(
+        r"\mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = \sum_{w} q^{(w)\top} S^{\,w \Delta} "
+        r"\, k^{(w)} + \sum_{w \neq w'} q^{(w)\top} S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')}"
+    ),
+    implements=operators.multiplexed_roll,
+    tolerance=1e-11,
+    cases=4,
+)
+def eq_multiplexed_split(rng):
+    worst = 0.0
+    for n in widths(rng):
+        W, q, k, p = _waves(rng, n)
+        delta = p - p[:, None]  # [query, key]
+        slow = torch.zeros(5, 5).double()
+        for i in range(5):
+            for j in range(5):
+                for w in range(W):
+                    for v in range(W):
+                        absolute = (v - w) * p[i] if v != w else 0
+                        slow[i, j] += q[i, w] @ _shift(n, (v + 1) * delta[i, j] + absolute) @ k[j, v]
+        scores = operators.multiplexed_roll(q, p) @ operators.multiplexed_roll(k, p).T
+        worst = max(worst, error(scores, slow))
+    return worst
+
+
+@check(
     "eq-multiplexed-shift",
     page=PAGE,
     source="paper Sec. 2: 'breaks equivariance', made exact",
@@ -120,8 +155,8 @@ def eq_multiplexed_shift(rng):
         for w in range(W):
             for v in range(W):
                 moved = k[:, v] @ _shift(n, (v - w) * s).T
-                rolled_q = torch.stack([q[i, w] @ _shift(n, (w + 1) * p[i]).T for i in range(5)])
-                rolled_k = torch.stack([moved[j] @ _shift(n, (v + 1) * p[j]).T for j in range(5)])
+                rolled_q = torch.stack([torch.roll(q[i, w], -(w + 1) * int(p[i])) for i in range(5)])
+                rolled_k = torch.stack([torch.roll(moved[j], -(v + 1) * int(p[j])) for j in range(5)])
                 turned += rolled_q @ rolled_k.T
         scores = operators.multiplexed_roll(q, p + s) @ operators.multiplexed_roll(k, p + s).T
         same_wave = error(here.diagonal(dim1=2, dim2=3), there.diagonal(dim1=2, dim2=3))
@@ -144,7 +179,29 @@ def eq_wave_period(rng):
     for n in (1, *widths(rng)):
         w, x = count(rng, 1, 2 * n), torch.arange(n)
         first = next(p for p in range(1, n + 1) if bool((torch.roll(x, -w * p) == x).all()))
-        worst = max(worst, float(abs(operators.wave_period(n, w) - first)))
+        found = operators.wave_period(n, w)
+        worst = max(worst, float(abs(found - first)), must_hold(isinstance(found, int)))
+    return worst
+
+
+@check(
+    "eq-wave-relabel",
+    page=PAGE,
+    source="ours",
+    title="Alone, a wave whose speed shares no factor with n is the plain roll with its channels reordered",
+    tex=(r"S^{w} = P^\top S \, P, \qquad (P x)_i = x_{w i \bmod n}, \qquad \gcd(w, n) = 1"),
+    implements=operators.roll,
+    tolerance=0.0,
+)
+def eq_wave_relabel(rng):
+    worst = 0.0
+    for n in widths(rng):
+        w = next(w for w in whole(rng, 2, 3 * n, 200).tolist() if math.gcd(w, n) == 1)
+        P = torch.eye(n).double()[w * torch.arange(n) % n]  # row i picks channel wi
+        worst = max(worst, error(_shift(n, w), P.T @ _shift(n, 1) @ P))
+        x, p = normal(rng, 3, n), whole(rng, -20, 20, 3)
+        relabeled = operators.roll(x @ P.T, p) @ P
+        worst = max(worst, error(operators.roll(x, w * p), relabeled))
     return worst
 
 
@@ -188,3 +245,32 @@ def eq_multiplexed_parameters(rng):
         return sum(parameter.numel() for linear in maps for parameter in linear.parameters())
 
     return float(abs(attention.multiplexed_parameters(D, L, W) - (counted(W) - counted(1))))
+
+
+@check(
+    "eq-multiplexed-control",
+    page=PAGE,
+    source="ours; a control with as many parameters and the same logits",
+    title="Waves of one speed are plain RollPE with the sum of their projections",
+    tex=(
+        r"\sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) = \mathrm{Roll}_{p}\Bigl( "
+        r"\bigl( \textstyle\sum_{w} W_Q^{(w)} \bigr) x \Bigr)"
+    ),
+    implements=MultiplexedRoll,
+    tolerance=1e-11,
+)
+def eq_multiplexed_control(rng):
+    worst = 0.0
+    for n in widths(rng):
+        W, D = count(rng, 2, 4), count(rng, 3, 5)
+        x, p = normal(rng, 6, D), whole(rng, -20, 20, 6)
+        projections = normal(rng, W, n, D)
+        waves = (x @ projections.flatten(0, 1).T)[None, None]  # [1, 1, tokens, W·n]
+        size = {"head_dim": n, "heads": 1, "axes": 1}
+        same_speed = create_encoding("multiplexed-roll", waves=W, speeds=(1,) * W, **size)
+        other_speeds = create_encoding("multiplexed-roll", waves=W, **size)
+        summed = torch.stack([_shift(n, p[t]) @ projections.sum(0) @ x[t] for t in range(6)])
+        control, _ = same_speed(waves, waves, p[:, None])
+        multiplexed, _ = other_speeds(waves, waves, p[:, None])
+        worst = max(worst, error(control[0, 0], summed), must_fail(error(multiplexed[0, 0], summed), 1e-3))
+    return worst

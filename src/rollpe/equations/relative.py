@@ -11,7 +11,7 @@ from scipy.linalg import toeplitz
 from torch import Generator
 
 from rollpe import attention
-from rollpe.equations.cases import count, error, normal, whole
+from rollpe.equations.cases import count, error, must_hold, normal, whole
 from rollpe.equations.registry import check
 
 PAGE = "03-relative"
@@ -154,10 +154,12 @@ def eq_t5(rng):
     for i in range(N):
         for j in range(N):
             slow[:, i, j] = (q[:, i] * k[:, j]).sum(-1) / math.sqrt(d) + bias[_bucket(j - i, buckets, reach)]
+    found = attention.t5_scores(q, k, bias, reach)
     far_q, far_k = normal(rng, 140, 2), normal(rng, 140, 2)
+    bias = normal(rng, 32)
     far = attention.t5_scores(far_q, far_k, bias) - far_q @ far_k.T / math.sqrt(2)
-    edges = torch.stack([bias[_bucket(139 - i, buckets, 128)] for i in range(140)])
-    return max(error(attention.t5_scores(q, k, bias, reach), slow), error(far[:, -1], edges))
+    edges = torch.stack([bias[_bucket(139 - i, 32, 128)] for i in range(140)])
+    return max(error(found, slow), error(far[:, -1], edges))
 
 
 def _bucket(delta: int, buckets: int, reach: int) -> int:
@@ -194,7 +196,8 @@ def eq_t5_bucket(rng):
         attention.t5_bucket(delta, buckets),
         attention.t5_bucket(delta, buckets, reach),
     )
-    return max(error(a, b) for a, b in zip(found, slow, strict=True))
+    whole_numbers = must_hold(all(bucket.dtype == torch.int64 for bucket in found))
+    return max(whole_numbers, *(error(a, b) for a, b in zip(found, slow, strict=True)))
 
 
 @check(

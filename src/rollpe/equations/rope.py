@@ -228,6 +228,7 @@ def eq_lie_form(rng):
     V = orthogonal(rng, 6)
     for A in (
         skew(rng, n),
+        1e-6 * skew(rng, n),
         idle,
         V @ twice @ V.T,
         operators.generator(odd(rng)),

@@ -52,7 +52,7 @@ def eq_rope_pair(rng):
             c, s = math.cos(p[t] * theta[i]), math.sin(p[t] * theta[i])
             R = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
             slow[:, t, 2 * i : 2 * i + 2] = x[:, t, 2 * i : 2 * i + 2] @ R.T
-    turned = operators.rotate_pairs(x, p[:, None] * theta)
+    turned = operators.rotate_pairs(x[:, None], p[:, None] * theta)[:, 0]
     return max(error(attention.rope(x, p, theta), slow), error(turned, slow))
 
 
@@ -100,7 +100,7 @@ def eq_rope_complex(rng):
     tolerance=1e-11,
 )
 def eq_rope_block(rng):
-    m, theta, p, x, _ = _rotary_case(rng)
+    _, theta, p, x, _ = _rotary_case(rng)
     turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
     block = torch.matrix_exp(p[0] * torch.kron(torch.diag(theta), turn))
     moved = attention.rope(x[:, :1], p[:1], theta)
@@ -174,7 +174,7 @@ def eq_rope_relative(rng):
     tolerance=1e-12,
 )
 def eq_rope_norm(rng):
-    m, theta, p, x, _ = _rotary_case(rng)
+    _, theta, p, x, _ = _rotary_case(rng)
     both = [attention.rope(x, p, theta, layout).norm(dim=-1) for layout in ("interleaved", "half")]
     return max(error(norm, x.norm(dim=-1)) for norm in both)
 
