@@ -155,8 +155,8 @@ check("once around", roll(x, n), x)
 # \alpha_{i,j} = \frac{\mathrm{Roll}_{p_i}(q_i) \cdot \mathrm{Roll}_{p_j}(k_j)}{\sqrt{d}}
 # $$ (eq-roll-attention)
 #
-# Move one of the two matrices to the other side of the product. Since $S^\top S = I$ ({eq}`eq-orthogonal`), the
-# positions cancel but for their difference, as Appendix B of the paper says:
+# Move one of the two matrices to the other side of the product. By
+# {eq}`eq-orthogonal`, the positions cancel but for their difference, as Appendix B of the paper says:
 #
 # $$
 # (S^{p_q} q)^\top S^{p_k} k = q^\top S^{\,p_k - p_q} \, k
@@ -253,8 +253,8 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 # ```{admonition} In short
 # :class: tip
 # Rolling reorders channels. It costs no parameter and no multiplication, and it is exact in any number
-# format. The score depends on the displacement of two tokens alone ({eq}`eq-roll-score`), can be any function of
-# it ({eq}`eq-complete`), and counts it modulo $n$: a row of $G$ tokens needs a ring of $2G-1$ channels.
+# format. The score depends on the displacement of two tokens alone, {eq}`eq-roll-score`. It can be any function
+# of the displacement, {eq}`eq-complete`, but counts it modulo $n$: a row of $G$ tokens needs a ring of $2G-1$ channels.
 # ```
 #
 # ```{exercise}

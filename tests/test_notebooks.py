@@ -272,7 +272,9 @@ def package(tmp_path):
     (root / "sub/one.py").write_text("from ..errors import E\n")
     (root / "sub/two.py").write_text("")
     (root / "errors.py").write_text("E = 1\n")
-    (root / "recipe.yaml").write_text("k: 1\n")
+    (root / "b.yaml").write_text("k: 1\n")
+    (root / "d.yaml").write_text("k: 1\n")
+    (root / "sub/data.yaml").write_text("k: 1\n")
     return root
 
 
@@ -280,18 +282,8 @@ def test_imports_are_followed_and_nothing_else_counts(tmp_path, package):
     page = tmp_path / "page.py"
     page.write_text("# %%\n%matplotlib inline\nimport numpy\nfrom toy import a\n")
     names = [p.relative_to(package).as_posix() for p in notebooks.imports(page, package)]
-    assert names == sorted(
-        [
-            "__init__.py",
-            "a.py",
-            "b.py",
-            "errors.py",
-            "recipe.yaml",
-            "sub/__init__.py",
-            "sub/one.py",
-            "sub/two.py",
-        ]
-    )
+    beside = ["sub/__init__.py", "sub/data.yaml", "sub/one.py", "sub/two.py"]
+    assert names == ["__init__.py", "a.py", "b.py", "b.yaml", "errors.py", *beside]
     assert package / "d.py" in notebooks.module_files("toy.c", package)
 
 

@@ -219,7 +219,8 @@ def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
     """The files of the package that a notebook imports, directly or through another file.
 
     Read from the source text without running anything, so an import hidden in a string is not seen. To
-    be safe, a sub-package counts with all its files, and the recipes always count.
+    be safe, a sub-package counts with all its files. A ``.yaml`` beside a ``.py`` of the same name counts
+    with it.
     """
     return _closure(_imported_names(Path(path), package), package)
 
@@ -230,12 +231,12 @@ def module_files(name: str, package: Path = PACKAGE) -> list[Path]:
 
 
 def _closure(names: Iterable[str], package: Path) -> list[Path]:
-    found = {package / "__init__.py", *package.rglob("*.yaml")}
+    found = {package / "__init__.py"}
     waiting = list(names)
     while waiting:
         new = set(_files_of(waiting.pop(), package)) - found
         found |= new
-        waiting += [name for file in new for name in _imported_names(file, package)]
+        waiting += [name for f in new if f.suffix == ".py" for name in _imported_names(f, package)]
     return sorted(found)
 
 
@@ -275,9 +276,9 @@ def _files_of(name: str, package: Path) -> Iterator[Path]:
     for depth in range(2, len(parts) + 1):
         module = package.parent.joinpath(*parts[:depth])
         if module.with_suffix(".py").is_file():
-            yield module.with_suffix(".py")
+            yield from (f for f in (module.with_suffix(".py"), module.with_suffix(".yaml")) if f.is_file())
         elif module.is_dir():
-            yield from module.rglob("*.py")
+            yield from (f for f in module.rglob("*") if f.suffix in (".py", ".yaml"))
 
 
 def hash_files(paths: Sequence[Path], root: Path) -> str:
@@ -476,19 +477,18 @@ def render_page(executed: Path, root: Path) -> Path:
     import shutil
     import tempfile
 
+    import nbformat
     from jupyter_book.config import get_final_config
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace
 
     with tempfile.TemporaryDirectory() as temporary, docutils_namespace():
-        pages, trees = Path(temporary, "pages"), Path(temporary, "trees")
-        pages.mkdir()
-        shutil.copy(executed, pages / "index.ipynb")
-        for name in ("references.bib", "_static"):
-            if (root / "book" / name).is_dir():
-                shutil.copytree(root / "book" / name, pages / name)
-            elif (root / "book" / name).is_file():
-                shutil.copy(root / "book" / name, pages / name)
+        pages, html, trees = (Path(temporary, name) for name in ("pages", "html", "trees"))
+        shutil.copytree(root / "book/_static", pages / "_static")
+        shutil.copy(root / "book/references.bib", pages)
+        page = nbformat.read(executed, as_version=4)
+        page.cells.append(nbformat.v4.new_markdown_cell("```{bibliography}\n```"))
+        nbformat.write(page, pages / "index.ipynb")
         config, _ = get_final_config(
             user_yaml=root / "_config.yml",
             cli_config={"latex_individualpages": False},
@@ -498,12 +498,10 @@ def render_page(executed: Path, root: Path) -> Path:
         )
         config.update(root_doc="index", rollpe_root=str(root))
         config["extensions"] = [e for e in config["extensions"] if e != "sphinx_multitoc_numbering"]
-        config["html_theme_options"] |= {"home_page_in_toc": False, "secondary_sidebar_items": []}
+        config["html_theme_options"] |= {"home_page_in_toc": False}
         silent = io.StringIO()
-        app = Sphinx(
-            str(pages), None, str(executed.parent), str(trees), "html", config, status=silent, warning=silent
-        )
-        app.build()
+        Sphinx(str(pages), None, str(html), str(trees), "html", config, status=silent, warning=silent).build()
+        shutil.copytree(html, executed.parent, dirs_exist_ok=True)
     return executed.parent / "index.html"
 
 

@@ -164,10 +164,9 @@ def _badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.paragraph
         line["classes"].append("passed" if result["passed"] else "failed")
         verdict = "Checked" if result["passed"] else "CHECK FAILED"
         cases = f" over {result['cases']} cases" if result.get("cases") else ""
-        line += nodes.Text(
-            f"{verdict}: largest error {scientific(result['error'])} "
-            f"(tolerance {scientific(result['tolerance'])}){cases}"
-        )
+        found = f"largest error {scientific(result['error'])} (tolerance {scientific(result['tolerance'])})"
+        exact = result["error"] == result["tolerance"] == 0
+        line += nodes.Text(f"{verdict}: {'exact' if exact else found}{cases}")
     implements = result.get("implements") or []
     for dotted in [implements] if isinstance(implements, str) else implements:
         line += [nodes.Text(" · "), _code_link(app, docname, dotted)]
