@@ -1,7 +1,8 @@
 """Page 09-axes: images have two axes: axial, mixed, torus and Lie encodings.
 
-Sources: the paper's App. D; Heo et al. 2024 (axial and mixed RoPE); Ostmeier et al. 2024 (LieRE); the
-statements on what can be expressed are ours.
+Sources: the paper's App. D; Heo et al. 2024 (axial and mixed RoPE); Ostmeier et al. 2024 (LieRE); van de
+Geijn et al. 2025 (uniform and spherical RoPE, the "sister paper"); the statements on what can be expressed
+are ours.
 """
 
 import math
@@ -10,7 +11,9 @@ import torch
 from torch import Generator, Tensor
 
 from rollpe import attention, operators
-from rollpe.equations.cases import count, error, must_fail, normal, orthogonal, skew, uniform, whole
+from rollpe.encodings import create_encoding, scale_positions
+from rollpe.encodings.rotary import SphericalRope, UniformRope
+from rollpe.equations.cases import count, error, must_fail, normal, number, orthogonal, skew, uniform, whole
 from rollpe.equations.registry import check
 
 PAGE = "09-axes"
@@ -97,7 +100,7 @@ def eq_axial_score(rng):
     "eq-axial-additive",
     page=PAGE,
     source="ours",
-    title="Axial scores are sums: no axial encoding can single out one oblique offset",
+    title="Axial scores are sums: opposite corners of a rectangle of offsets add up to the same",
     tex=(
         r"c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \quad c(a, b) - "
         r"c(a', b) - c(a, b') + c(a', b') = 0"
@@ -139,6 +142,26 @@ def eq_grid_offsets(rng):
         worst = max(worst, float(abs(distinct - (wanted if not lack else sheet[0] * sheet[1]))))
         worst = max(worst, 0.0 if (distinct == wanted) == (not lack) else math.inf)
     return worst
+
+
+@check(
+    "eq-resolution",
+    page=PAGE,
+    source="ours; how encodings of real positions meet another resolution",
+    title="G′ patches where there were G: a patch keeps its place in the picture",
+    tex=r"p \mapsto \bigl( p + \tfrac12 \bigr) \, \frac{G}{G'} - \tfrac12",
+    implements=scale_positions,
+    tolerance=1e-11,
+)
+def eq_resolution(rng):
+    built, finer = (count(rng, 2, 4), count(rng, 5, 7)), (count(rng, 2, 3), count(rng, 4, 5))
+    shown = tuple(G * r for G, r in zip(built, finer, strict=True))  # every patch cut into r_y × r_x
+    fine = torch.cartesian_prod(*(torch.arange(G).double() for G in shown))
+    coarse = torch.cartesian_prod(*(torch.arange(G).double() for G in built))
+    found = scale_positions(fine, shown, built).unflatten(0, shown)
+    pieces = found.unflatten(1, (built[1], finer[1])).unflatten(0, (built[0], finer[0]))
+    middles = pieces.mean((1, 3)).flatten(0, 1)  # the pieces of a patch surround its old position
+    return max(error(middles, coarse), error(scale_positions(coarse, built, built), coarse))
 
 
 @check(
@@ -253,6 +276,107 @@ def eq_lie_relative(rng):
         return error(R[0].T @ R[1], between)
 
     return residual(common) + must_fail(residual(generic), least=1e-2)
+
+
+@check(
+    "eq-uniform-rope",
+    page=PAGE,
+    source="van de Geijn et al. 2025, uniform RoPE, with the span of a turn read as G tokens",
+    title="Uniform RoPE: one frequency, one turn across the image, so offsets count modulo G",
+    tex=(
+        r"\varphi(p) = \frac{2 \pi}{G} \, p \quad \Longrightarrow \quad R_{\varphi(\Delta)} = "
+        r"R_{\varphi(\Delta - G)}"
+    ),
+    implements=UniformRope,
+    tolerance=1e-11,
+)
+def eq_uniform_rope(rng):
+    m, G = count(rng, 1, 3), count(rng, 3, 9)
+    q, k = normal(rng, 1, 1, 2, 2 * m), normal(rng, 1, 1, 2, 2 * m)
+    encoding = create_encoding("uniform-rope", head_dim=2 * m, heads=1, axes=1, grid=(G,))
+    delta = count(rng, 1, G - 1)
+    turn = attention.rotation_matrix(torch.full((m,), 2 * math.pi * delta / G, dtype=torch.float64))
+    slow = (q[0, 0, 0] @ turn @ k[0, 0, 1]) / math.sqrt(2 * m)
+    here, there, other = (
+        encoding.scores(q, k, torch.tensor([[0.0], [shift]]).double())[0, 0, 0, 1]
+        for shift in (delta, delta - G, delta - G + 0.5)
+    )
+    return max(error(here, slow), error(there, slow), must_fail(error(other, slow), least=1e-6))
+
+
+def _spherical(rng: Generator):
+    """Spherical RoPE, queries, keys [3, d], positions [3, 2], angles [T, 2] per step along either axis."""
+    T, grid = count(rng, 1, 3), (count(rng, 3, 5), count(rng, 6, 8))
+    encoding = create_encoding("spherical-rope", head_dim=3 * T, heads=1, grid=grid)
+    speed = 10000.0 ** (-torch.arange(T).double() / T)
+    omega = speed[:, None] * 2 * math.pi / torch.tensor(grid).double()
+    return encoding, normal(rng, 3, 3 * T), normal(rng, 3, 3 * T), uniform(rng, -4, 4, 3, 2), omega
+
+
+def _tilt(angle: Tensor) -> Tensor:
+    """R of all triplets: the last two channels of each turn by its angle, [3T, 3T]."""
+    still = torch.eye(1).double()
+    return torch.block_diag(*[torch.block_diag(still, attention.rotation_matrix(a[None])) for a in angle])
+
+
+def _yaw(angle: Tensor) -> Tensor:
+    """Y of all triplets: the first two channels of each turn by its angle, [3T, 3T]."""
+    still = torch.eye(1).double()
+    return torch.block_diag(*[torch.block_diag(attention.rotation_matrix(a[None]), still) for a in angle])
+
+
+@check(
+    "eq-spherical-rope",
+    page=PAGE,
+    source="van de Geijn et al. 2025, spherical RoPE",
+    title="Spherical RoPE: triplets of channels turn about two axes, which do not commute",
+    tex=(
+        r"z_d \mapsto Y(\omega_d \, p_x) \, R(\omega_d \, p_y) \, z_d, \qquad z_d \in \mathbb{R}^3, "
+        r"\qquad Y R \neq R \, Y"
+    ),
+    implements=SphericalRope,
+    tolerance=1e-11,
+)
+def eq_spherical_rope(rng):
+    encoding, q, k, p, omega = _spherical(rng)
+    turns = [_yaw(omega[:, 1] * x) @ _tilt(omega[:, 0] * y) for y, x in p]
+    slow = torch.stack([turn @ z for turn, z in zip(turns, q, strict=True)])
+    moved, _ = encoding(q[None, None], k[None, None], p)
+    y, x = p[0]
+    swapped = _tilt(omega[:, 0] * y) @ _yaw(omega[:, 1] * x)
+    return error(moved[0, 0], slow) + must_fail(error(swapped, turns[0]), least=1e-6)
+
+
+@check(
+    "eq-spherical-shift",
+    page=PAGE,
+    source="ours; van de Geijn et al. 2025 for the question",
+    title="A common shift: along x it cancels, along y it is one rotation of all queries and keys",
+    tex=(
+        r"Y(\omega_d (p_x + s_x)) \, R(\omega_d (p_y + s_y)) = Y(\omega_d s_x) \; Y(\omega_d p_x) \, "
+        r"R(\omega_d p_y) \; R(\omega_d s_y)"
+    ),
+    implements=SphericalRope,
+    tolerance=1e-11,
+)
+def eq_spherical_shift(rng):
+    encoding, q, k, p, omega = _spherical(rng)
+    along_y, along_x = number(rng, 0.5, 2), number(rng, 0.5, 2)
+
+    def scores(q, k, shift):
+        moved = p + torch.tensor(shift, dtype=torch.float64)
+        return encoding.scores(q[None, None], k[None, None], moved)[0, 0]
+
+    fixed = _tilt(omega[:, 0] * along_y)
+    at_home = scores(q, k, (0.0, 0.0))
+    across, down = scores(q, k, (0.0, along_x)), scores(q, k, (along_y, 0.0))
+    both = scores(q, k, (along_y, along_x))
+    return max(
+        error(across, at_home),
+        error(down, scores(q @ fixed.T, k @ fixed.T, (0.0, 0.0))),
+        error(both, down),
+        must_fail(error(down, at_home), least=1e-6),
+    )
 
 
 @check(

@@ -10,7 +10,7 @@ from torch import Generator
 
 from rollpe import operators
 from rollpe import topography as measures
-from rollpe.equations.cases import count, error, excess, must_fail, must_hold, normal, number, widths
+from rollpe.equations.cases import count, error, excess, must_fail, must_hold, normal, number, uniform, widths
 from rollpe.equations.registry import check
 
 PAGE = "10-topography"
@@ -276,6 +276,30 @@ def eq_smoothness(rng):
 
 
 @check(
+    "eq-smooth-blur",
+    page=PAGE,
+    source="ours; the price of smoothness",
+    title="A smooth token looks much the same a few steps on",
+    tex=r"\frac{q \cdot S^{\Delta} q}{\|q\|^2} \ge 1 - \Delta^2 \rho(q)",
+    implements=measures.smoothness_ratio,
+    tolerance=1e-11,
+)
+def eq_smooth_blur(rng):
+    worst = 0.0
+    for n in widths(rng):
+        q = normal(rng, n)
+        for width in (0, 1, n // 3):  # from white noise to smooth
+            q = (torch.roll(q, width) + q + torch.roll(q, -width)) / 3
+            rho = measures.smoothness_ratio(q)
+            for delta in range(-n, n + 1):
+                cosine = q @ torch.roll(q, -delta) / q.dot(q)
+                worst = max(worst, excess(1 - delta**2 * rho, cosine))
+        one_step = q @ torch.roll(q, -1) / q.dot(q)  # where the bound is reached
+        worst = max(worst, error(one_step, 1 - measures.smoothness_ratio(q)))
+    return worst
+
+
+@check(
     "eq-ring-power",
     page=PAGE,
     source="ours",
@@ -323,3 +347,26 @@ def eq_spatial_loss(rng):
             near.append(1 / (distance + 1))
     loss = 1 - torch.corrcoef(torch.tensor([r, near], dtype=torch.float64))[0, 1]
     return error(measures.spatial_correlation_loss(x, (h, w)), loss)
+
+
+@check(
+    "eq-spatial-affine",
+    page=PAGE,
+    source="ours; on 'corresponds directly' in the paper's Sec. 4.1",
+    title="The spatial loss does not see the scale or the mean of a unit; the ring's penalty does",
+    tex=(
+        r"\mathcal{L}(a \odot x + b) = \mathcal{L}(x), \qquad \rho(a \odot x + b) \neq \rho(x) \qquad "
+        r"(a_i > 0)"
+    ),
+    implements=(measures.spatial_correlation_loss, measures.smoothness_ratio),
+    tolerance=1e-10,
+)
+def eq_spatial_affine(rng):
+    h, w, samples = count(rng, 2, 3), count(rng, 4, 5), count(rng, 6, 12)
+    x = normal(rng, samples, h * w)
+    moved = uniform(rng, 0.2, 5, h * w) * x + normal(rng, h * w)
+    change = error(measures.smoothness_ratio(moved).mean(), measures.smoothness_ratio(x).mean())
+    return max(
+        error(measures.spatial_correlation_loss(moved, (h, w)), measures.spatial_correlation_loss(x, (h, w))),
+        must_fail(change, least=1e-4),
+    )
