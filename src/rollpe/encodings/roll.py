@@ -367,8 +367,8 @@ class MultiplexedRoll(Roll):
     positions; the wave of speed s has period n / gcd(s, n).
 
     No parameters here, but W·d more query and key channels: 2(W - 1)·dim² more weights in a layer. Integer
-    positions; not norm preserving; not relative for W > 1. Cost: one gather of W·d channels and a sum, for
-    q and for k.
+    positions; not norm preserving; not relative for W > 1, unless all speeds are equal: then it is ``roll``
+    of the sum of the streams. Cost: one gather of W·d channels and a sum, for q and for k.
 
     Args:
         waves: W.
@@ -415,7 +415,7 @@ class MultiplexedRoll(Roll):
         self.streams = self.waves = waves
         self.scale = scale
         self.factor = factors[scale]
-        self.relative = waves == 1
+        self.relative = len(set(self.speeds)) == 1  # equal speeds: a plain roll of the sum
         self.preserves_norm = waves == 1
 
     def source_channels(self, shifts: Tensor) -> Tensor:
