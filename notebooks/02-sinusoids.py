@@ -13,14 +13,15 @@
 # %% [markdown]
 # # From counting to waves
 #
-# A position is a number, and a token is a vector. To add the one to the other, the number must become a vector.
-# Counting, flagging and binary digits come to mind first; transformers use waves {cite}`vaswani2017attention`. Why
-# waves, and why of those frequencies? We follow a teaching text that tells this story as a climb from bumpy codes
-# to a smooth one {cite}`teaching-circles`, measure each step of it, and mend three signs and exponents on the way.
+# A position is a number, and a token is a vector. To add the one to the other, the number must become a
+# vector. Counting, flagging and binary digits come to mind first; transformers use waves
+# {cite}`vaswani2017attention`. Why waves, and why of those frequencies? We follow a teaching text that tells
+# this story as a climb from bumpy codes to a smooth one {cite}`teaching-circles`, measure each step of it,
+# and mend a few signs and exponents on the way.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of the sinusoidal code, an even number [2..256]
-bits: int = 8  # digits of the binary code [2..16]
+bits: int = 8  # digits of the binary code [3..16]
 length: int = 120  # positions to look at [8..1000]
 base: float = 10000.0  # sets how far the frequencies spread [1.5..1000000]
 seed: int = 0  # seed of the random tokens and projections [0..]
@@ -58,6 +59,11 @@ def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
     assert error <= tolerance, what
 
 
+def gap(found, expected) -> float:
+    """The largest absolute difference of two tensors."""
+    return (found - expected).abs().max().item()
+
+
 # %% [markdown]
 # ## Three codes that nearly work
 #
@@ -75,8 +81,8 @@ def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
 # (\mathbf{1}_p)_i = [\, i = p \,]
 # $$ (eq-one-hot)
 #
-# Nothing grows, but the code needs as many channels as there are positions, and it knows no near and far. Any two
-# positions are equally distant:
+# Nothing grows, but the code needs as many channels as there are positions, and it knows no near and far. Any
+# two positions are equally distant:
 #
 # $$
 # \|\mathbf{1}_p - \mathbf{1}_q\| = \sqrt{2} \quad (p \neq q)
@@ -88,8 +94,8 @@ def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
 # b_i(p) = \lfloor p / 2^i \rfloor \bmod 2, \qquad i = 0, 1, 2, \dots
 # $$ (eq-binary)
 #
-# The digits already contain the idea that will win. Each one is a wave, a square one, and each is twice as slow as
-# the one before:
+# The digits already contain the idea that will win. Each one is a wave, a square one, and each is twice as
+# slow as the one before:
 #
 # $$
 # b_i\bigl(p + 2^{i+1}\bigr) = b_i(p), \qquad b_i\bigl(p + 2^{i}\bigr) = 1 - b_i(p)
@@ -98,31 +104,33 @@ def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
 # What spoils them is the carry. One step can be small or large:
 #
 # $$
-# \|b(p+1) - b(p)\|^2 = 1 + \#\{\text{ones at the end of } p\}, \qquad 3 = 011_2 \to 4 = 100_2 \text{ flips } 3
+# \|b(p+1) - b(p)\|^2 = 1 + \#\{\text{ones at the end of } p\}
 # $$ (eq-bit-flips)
 #
-# The example is the one in {cite}`teaching-circles`, which says that *all* bits flip between 3 and 4. That is so
-# for a counter of three bits. The same text then goes on with eight, where 3 is 00000011, 4 is 00000100, and
-# the other five stay. All bits of a counter flip at once only halfway, and when it overflows.
+# Written with three digits, 3 is 011 and 4 is 100. The text on trial takes this step as its example and says
+# that *all* bits flip {cite}`teaching-circles`. For a counter of three bits that is so. The same text then
+# goes on with eight, where 3 is 00000011, 4 is 00000100, and the other five stay. All bits of a counter flip
+# at once only halfway, and when it overflows.
 
 # %%
-for width in (3, bits):
-    before, after = (f"{p:0{width}b}" for p in (3, 4))
-    flips = sum(x != y for x, y in zip(before, after, strict=True))
-    print(f"{width} bits: 3 → 4 is {before} → {after} and flips {flips} of {width}")
+for digits in (3, bits):
+    three, four = (f"{p:0{digits}b}" for p in (3, 4))
+    flips = sum(x != y for x, y in zip(three, four, strict=True))
+    print(f"3 → 4 is {three} → {four}: {flips} of {digits} bits flip")
 
 p = torch.arange(2**bits - 1)
 flips = bit_flips(p)
-print(f"{bits} bits: all flip at p = {p[flips == bits].tolist()}; the mean over one cycle is {flips.double().mean():.3f} flips a step")
+print(f"all {bits} bits flip after p = {p[flips == bits].tolist()} only")
+print(f"on average a step flips {flips.double().mean():.3f} bits")
 change = binary_code(p + 1, bits) - binary_code(p, bits)
-check("flips = squared distance", (change.square().sum(dim=1) - flips).abs().max().item())
+check("flips are squared distances", gap(change.square().sum(dim=1), flips))
 assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 
 # %% [markdown]
 # ## Waves
 #
-# Keep the slow and fast digits, and make them round. Each digit becomes a point that runs around a circle, written
-# as a sine and a cosine:
+# Keep the slow and fast digits, and make them round. Each digit becomes a point that runs around a circle,
+# written as a sine and a cosine:
 #
 # $$
 # \mathrm{PE}_{p,\,2i} = \sin(\omega_i p), \qquad \mathrm{PE}_{p,\,2i+1} = \cos(\omega_i p)
@@ -134,27 +142,31 @@ assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 # \omega_i = 10000^{-2i/d}, \qquad 1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1}
 # $$ (eq-sinusoid-frequency)
 #
-# A full turn of pair $i$ takes $2\pi/\omega_i$ positions, its wavelength. The longest belongs to the last pair:
+# A full turn of pair $i$ takes $2\pi/\omega_i$ positions, its wavelength. The longest belongs to the last
+# pair:
 #
 # $$
 # \frac{2\pi}{\omega_{d/2-1}} = 2\pi \cdot 10000^{(d-2)/d}
 # $$ (eq-longest-wavelength)
 #
-# Three slips are common at this point. One text calls $10000^{2i/d}$ the frequency {cite}`teaching-circles`; it is
-# the reciprocal. Another says that low dimensions change slowly and high ones oscillate faster
-# {cite}`teaching-order`; it is the other way round, since $\omega_0 = 1$ is the fastest. And the wavelengths are
-# often said to reach $10000 \cdot 2\pi$, even in the original {cite}`vaswani2017attention`. The last pair has
-# $i = d/2 - 1$ and stops short of that: for eight channels, at a tenth.
+# Three slips are common at this point. One text calls $10000^{2i/d}$ the frequency {cite}`teaching-circles`;
+# it is the reciprocal. Another says that low dimensions change slowly and high ones oscillate faster
+# {cite}`teaching-order`; it is the other way round, since $\omega_0 = 1$ is the fastest. And the wavelengths
+# are often said to reach $10000 \cdot 2\pi$, even in the original {cite}`vaswani2017attention`. The last pair
+# has $i = d/2 - 1$ and stops short of that: for eight channels, at a tenth.
 #
-# Eight channels make a pretty case. Every pair is then ten times slower than the one before: an odometer whose
-# digits are hands on dials.
+# Eight channels make a pretty case. Every pair is then ten times slower than the one before: an odometer
+# whose digits are hands on dials.
 
 # %%
 code = sinusoids(torch.arange(length), d, base)
-print(f"d = {d}, base {base:g}:")
+print("pair  ω (radians)   wavelength   sign changes of its cosine")
 for i, frequency in enumerate(rope_frequencies(d, base).tolist()):
-    crossings = code[:, 2 * i + 1].sign().diff().ne(0).sum()
-    print(f"pair {i}: ω = {frequency:.6f} rad, wavelength {2 * math.pi / frequency:12.2f} positions, cosine changes sign {crossings} times")
+    changes = code[:, 2 * i + 1].sign().diff().ne(0).sum()
+    wavelength = 2 * math.pi / frequency
+    print(f"{i:4} {frequency:12.6f} {wavelength:12.2f} {changes:12}")
+error = abs(longest_wavelength(d, base) / wavelength - 1)
+check("the longest wavelength, relative", error)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is black and white stripes, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down between one and almost three. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
 positions = torch.arange(length)
@@ -172,9 +184,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Compare the strips in {numref}`fig-codes`. The stripes of the two codes tell the same story, from fast at the top to
-# slow at the bottom. But a step of the binary code jumps with every carry, and a step of the sinusoids has one
-# length, always.
+# Compare the strips in {numref}`fig-codes`. The stripes of the two codes tell the same story, from fast at
+# the top to slow at the bottom. But a step of the binary code jumps with every carry, and a step of the
+# sinusoids has one length, always.
 #
 # ## A step is a rotation
 #
@@ -184,8 +196,8 @@ fig
 # \|\mathrm{PE}(p)\|^2 = \tfrac{d}{2}
 # $$ (eq-sinusoid-norm)
 #
-# Go from $p$ to $p + \Delta$, and the point on circle $i$ advances by the angle $\omega_i \Delta$, wherever it
-# was. The addition theorems of sine and cosine say so in matrix form:
+# Go from $p$ to $p + \Delta$, and the point on circle $i$ advances by the angle $\omega_i \Delta$, wherever
+# it was. The addition theorems of sine and cosine say so in matrix form:
 #
 # $$
 # \begin{bmatrix} \sin \omega_i (p + \Delta) \\ \cos \omega_i (p + \Delta) \end{bmatrix} =
@@ -199,39 +211,39 @@ fig
 # \mathrm{PE}(p + \Delta) = R(\Delta) \, \mathrm{PE}(p), \qquad R(\Delta)^\top R(\Delta) = I
 # $$ (eq-sinusoid-shift)
 #
-# The minus sign stands in the lower left corner, because a pair that lists its sine first runs *clockwise*. The text on
-# trial prints the other rotation {cite}`teaching-circles`. That one goes backward:
+# The minus sign stands in the lower left corner, because a pair that lists its sine first runs *clockwise*.
+# The text on trial prints the other rotation {cite}`teaching-circles`. That one goes backward:
 #
 # $$
 # \begin{bmatrix} \cos k\omega & -\sin k\omega \\ \sin k\omega & \cos k\omega \end{bmatrix}
 # \mathrm{PE}_{p} = \mathrm{PE}_{p-k} \neq \mathrm{PE}_{p+k}
 # $$ (eq-sinusoid-shift-printed)
 #
-# A quarter turn settles it by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. A quarter turn on, it must be
-# $(\sin 90°, \cos 90°) = (1, 0)$. The first matrix is then $\begin{bmatrix} 0 & 1 \\ -1 & 0 \end{bmatrix}$ and gives
-# $(1, 0)$; the printed one gives $(-1, 0)$.
+# A quarter turn settles it by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. A quarter turn on, it
+# must be $(\sin 90°, \cos 90°) = (1, 0)$. The first matrix is then $\begin{bmatrix} 0 & 1 \\ -1 & 0
+# \end{bmatrix}$ and gives $(1, 0)$; the printed one gives $(-1, 0)$.
 
 # %%
 quarter = math.pi / 2
 here = torch.tensor([0.0, 1.0])  # sine and cosine of 0
 ours = rotation_matrix(torch.tensor([-quarter]))
 printed = rotation_matrix(torch.tensor([quarter]))
-print("corrected:", (ours @ here).round().long().tolist(), " = (sin 90°, cos 90°)")
-print("printed  :", (printed @ here).round().long().tolist(), "= (sin −90°, cos −90°)")
+for name, matrix in (("corrected", ours), ("printed", printed)):
+    print(f"{name:9} gives {(matrix @ here).round().long().tolist()}")
 
 shift = 7
-moved = sinusoids(torch.arange(length) + shift, d, base)
 R = sinusoid_shift(shift, d, base)
-check(f"R({shift}) moves every position on", (code @ R.T - moved).abs().max().item())
+forward = sinusoids(torch.arange(length) + shift, d, base)
 backward = sinusoids(torch.arange(length) - shift, d, base)
-check("its transpose, as printed, moves every position back", (code @ R - backward).abs().max().item())
+check(f"R({shift}) moves on", gap(code @ R.T, forward))
+check("its transpose, as printed, moves back", gap(code @ R, backward))
 
 # %% [markdown]
-# The printed matrix is right for pairs that list the cosine first. Nothing deep hangs on it, except an afternoon of
-# looking for a bug.
+# The printed matrix is right for pairs that list the cosine first. Nothing deep hangs on it, except an
+# afternoon of looking for a bug.
 #
-# What matters is that *one* linear map takes every position to the next. How special is that? For each code we look
-# for the best such map by least squares.
+# What matters is that *one* linear map takes every position to the next. How special is that? For each code
+# we look for the best such map by least squares.
 
 # %%
 codes = {
@@ -240,55 +252,61 @@ codes = {
     "binary": binary_code(torch.arange(length), bits),
     "sinusoids": code,
 }
-print(f"{'code':10} channels    range     smallest step  largest step  misses by")
-missed = {}
+print("code       channels   from    to   smallest and largest step   miss")
+miss = {}
 for name, c in codes.items():
     steps = c.diff(dim=0).norm(dim=1)
-    best = torch.linalg.pinv(c[:-1]) @ c[1:]
-    missed[name] = (c[:-1] @ best - c[1:]).norm(dim=1).max().item() / steps.mean().item()
-    print(f"{name:10} {c.shape[1]:8d}  {c.min():5.1f}…{c.max():<5.0f} {steps.min():12.2f} {steps.max():13.2f} {missed[name]:13.1e}")
-assert missed["one-hot"] < 1e-9 and missed["sinusoids"] < 1e-6
-assert missed["number"] > 0.1 and (missed["binary"] > 0.1 or length < 2**bits)
+    best = torch.linalg.lstsq(c[:-1], c[1:], driver="gelsd").solution
+    misses = (c[:-1] @ best - c[1:]).norm(dim=1)
+    low, high = steps.min(), steps.max()
+    miss[name] = misses.max().item() / steps.mean().item()
+    print(f"{name:10} {c.shape[1]:8} {c.min():6.1f} {c.max():5.0f} "
+          f"{low:12.2f} {high:12.2f} {miss[name]:10.1e}")  # fmt: skip
+assert miss["one-hot"] < 1e-9 and miss["sinusoids"] < 1e-6
+assert miss["number"] > 0.1 and miss["binary"] > 0.1
 
 # %% [markdown]
-# The last column is the largest miss, in units of a step. Two codes have an exact map. For sinusoids it is the
-# rotation. For one-hot codes it is the matrix that moves every channel to the next. Bend those channels into a
-# ring and this is the roll of {doc}`05-rolling`: the paper's encoding begins here, with the code that looked most
-# naive.
+# The last column is the largest miss, in units of a step. Two codes have an exact map. For sinusoids it is
+# the rotation. For one-hot codes it is the matrix that moves every channel to the next. Bend those channels
+# into a ring and this is the roll of {doc}`05-rolling`: the paper's encoding begins here, with the code that
+# looked most naive.
 #
 # ## What the dot product sees
 #
-# Take the dot product of two codes. In each pair $\sin a \sin b + \cos a \cos b = \cos(a - b)$, so the positions
-# themselves drop out:
+# Take the dot product of two codes. In each pair $\sin a \sin b + \cos a \cos b = \cos(a - b)$, so the
+# positions themselves drop out:
 #
 # $$
 # \langle \mathrm{PE}(p), \mathrm{PE}(q) \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - q)\bigr)
 # $$ (eq-sinusoid-dot)
 #
-# Since all codes are equally long, the distance between two of them is the same information. For one step it explains
-# the flat strip in {numref}`fig-codes`:
+# Since all codes are equally long, the distance between two of them is the same information. For one step it
+# explains the flat strip in {numref}`fig-codes`:
 #
 # $$
 # \|\mathrm{PE}(p) - \mathrm{PE}(q)\|^2 = 4 \sum_{i=0}^{d/2-1} \sin^2\!\bigl(\tfrac12 \omega_i (p - q)\bigr)
 # $$ (eq-sinusoid-distance)
 #
 # Does the similarity fall as two positions move apart? The cosines "average out", one reads
-# {cite}`teaching-equivariance`. At first they do. But the fall is not monotone, and it does not last: a sum of cosines
-# comes back as close to its starting value as you like, if you wait.
+# {cite}`teaching-equivariance`. At first they do. But the fall is not monotone, and it does not last: a sum
+# of cosines comes back as close to its starting value as you like, if you wait long enough.
 
 # %%
 p, q = torch.arange(length)[:, None], torch.arange(length)
 frequencies = rope_frequencies(d, base)
 kernel = similarity_kernel(p - q, frequencies)
-check("dot products of codes", (code @ code.T - d / 2 * kernel).abs().max().item(), 1e-10)
-check("distances of codes", (torch.cdist(code, code).square() - d * (1 - kernel)).abs().max().item(), 1e-10)
+squared = (code[:, None] - code).square().sum(dim=-1)
+check("dot products of codes", gap(code @ code.T, d / 2 * kernel), 1e-10)
+check("squared distances of codes", gap(squared, d * (1 - kernel)), 1e-10)
 
 away = torch.arange(0, 200_001)
 curve = similarity_kernel(away, frequencies)
-rise = int((curve.diff() > 1e-9).nonzero()[0])
-print(f"similarity falls until Δ = {rise} ({curve[rise]:.3f}), then rises to {curve[rise + 1]:.3f} at Δ = {rise + 1}")
+turn = int((curve.diff() > 1e-9).nonzero()[0])
+print(f"Δ = {turn}: similarity {curve[turn]:.3f}; "
+      f"Δ = {turn + 1}: {curve[turn + 1]:.3f}, larger again")  # fmt: skip
 back = int(curve[100:].argmax()) + 100
-print(f"best return beyond Δ = 100, up to {away[-1]:,}: {curve[back]:.6f} at Δ = {back:,}")
+print(f"closest return with 100 ≤ Δ ≤ {len(away) - 1:,}: "
+      f"{curve[back]:.6f} at Δ = {back:,}")  # fmt: skip
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-progressions", "caption": "Similarity of two codes against their distance, for frequencies in geometric progression (top) and in arithmetic progression (bottom), with the same number of waves."}, "image": {"alt": "Two line plots against distance from 0 to 60. Top: the geometric curves start at one, fall unevenly and wiggle without ever settling; the one with more waves is smoother. Bottom: the arithmetic curve is a row of equal spikes of height one, one period apart, and flat and slightly negative in between; with more waves the spikes are farther apart."}}
 reach = min(length, 64)
@@ -300,9 +318,21 @@ for width, color, thick in ((d, figures.BLUE, 1.8), (4 * d, figures.ORANGE, 1.4)
     arithmetic = ring_frequencies(width + 1)[1:]
     for axis, omega in ((top, geometric), (bottom, arithmetic)):
         axis.plot(fine, similarity_kernel(fine, omega), color=color, linewidth=0.5 * thick, alpha=0.6)
-        axis.plot(whole, similarity_kernel(whole, omega), "o", color=color, markersize=2.5 * thick / 1.4, label=f"{width // 2} waves")
+        axis.plot(
+            whole,
+            similarity_kernel(whole, omega),
+            "o",
+            color=color,
+            markersize=2.5 * thick / 1.4,
+            label=f"{width // 2} waves",
+        )
 top.set(title="geometric: each wave slower by the same factor", ylabel="similarity", ylim=(-0.6, 1.05))
-bottom.set(title="arithmetic: the ring of RollPE", ylabel="similarity", xlabel="distance Δ (positions)", ylim=(-0.6, 1.05))
+bottom.set(
+    title="arithmetic: the ring of RollPE",
+    ylabel="similarity",
+    xlabel="distance Δ (positions)",
+    ylim=(-0.6, 1.05),
+)
 for axis in (top, bottom):
     axis.axhline(0, color=figures.MUTED, linewidth=0.6)
 top.legend(loc="lower right", ncols=2)
@@ -312,33 +342,35 @@ fig
 # %% [markdown]
 # ## Why geometric?
 #
-# {numref}`fig-progressions` sets two families side by side. In a geometric progression (top) every wave is slower than
-# the last by the same *factor*. In an arithmetic progression (bottom) it is faster than the last by the same
-# *amount*, $\omega_k = 2\pi k/n$, and all waves meet again after $n$ positions. The geometric curve has a slope:
-# near positions look alike. The arithmetic one is a spike: each position is like itself and unlike all others, equally.
+# {numref}`fig-progressions` compares two families; its dots are whole positions. In a geometric progression
+# (top) every wave is slower than the last by the same *factor*. In an arithmetic progression (bottom) it is
+# faster than the last by the same *amount*, $\omega_k = 2\pi k/n$, and all waves meet again after $n$
+# positions. The geometric curve has a slope: near positions look alike. The arithmetic one is a spike: each
+# position is like itself and unlike all others, equally.
 #
-# The text on trial prefers the geometric family because the arithmetic one is "too slow" to cover a wide range
-# {cite}`teaching-circles`. For long texts that is right. With $m$ waves the slowest and fastest differ by a factor $m$
-# in an arithmetic progression, and by any factor you like in a geometric one; telling apart $L$ positions takes about
-# $L$ channels in the one and about $\log L$ in the other.
+# The text on trial prefers the geometric family because the arithmetic one is "too slow" to cover a wide
+# range {cite}`teaching-circles`. For long texts that is right. In an arithmetic progression the fastest wave
+# is only as many times faster than the slowest as there are waves; in a geometric one that ratio is free. So
+# telling apart $G$ positions takes about $G$ channels in the one and about $\log G$ in the other.
 
 # %%
 print("channels for a slowest wave of at least this many positions:")
 for reach in (15, 1000, 100_000):
-    arithmetic = reach + 1 - reach % 2  # the ring's width is its period; the smallest odd one
-    geometric = 2 * (1 + math.ceil(math.log2(reach / (2 * math.pi))))  # pairs, each twice as slow as the last
-    print(f"{reach:8,}: {arithmetic:8,} in arithmetic progression, {geometric:3} in geometric")
+    ring = reach + 1 - reach % 2  # the smallest odd width = period
+    halvings = math.ceil(math.log2(reach / (2 * math.pi)))
+    pairs = 1 + halvings  # the first has ω = 1, the next ω = ½, ...
+    print(f"{reach:8,}: {ring:8,} if arithmetic, {2 * pairs:3} if geometric")
 
 # %% [markdown]
-# But an image is short. Eight patches in a row have offsets from $-7$ to $7$, and a ring of fifteen channels keeps
-# them all apart. RollPE *is* an arithmetic progression of frequencies ({doc}`05-rolling`), so this old argument
-# becomes a question for an experiment: does attention need the slope, or is the spike enough?
+# But an image is short. Eight patches in a row have offsets from $-7$ to $7$, and a ring of fifteen channels
+# keeps them all apart. RollPE *is* an arithmetic progression of frequencies ({doc}`05-rolling`), so this old
+# argument becomes a question for an experiment: does attention need the slope, or is the spike enough?
 #
 # ## Adding is not relative
 #
-# {eq}`eq-sinusoid-dot` looks like a relative encoding already. It is one between codes. Attention, however, multiplies
-# *projections* of *sums*. With $c_p$ short for $\mathrm{PE}(p)$, the query is $W_Q(x_p + c_p)$, the key is
-# $W_K(x_q + c_q)$, and their product has four terms:
+# The dot product {eq}`eq-sinusoid-dot` looks like a relative encoding already. Between codes, it is one.
+# Attention, however, multiplies *projections* of *sums*. With $c_p$ short for $\mathrm{PE}(p)$, the query is
+# $W_Q(x_p + c_p)$, the key is $W_K(x_q + c_q)$, and their product has four terms:
 #
 # $$
 # \begin{aligned} \langle q_p, k_q \rangle = {} & \langle W_Q x_p, W_K x_q \rangle + \langle W_Q x_p, W_K c_q \rangle \\
@@ -357,53 +389,59 @@ for reach in (15, 1000, 100_000):
 # ```{prf:proposition}
 # :label: prop-last-term
 # Let the frequencies be distinct and between $0$ and $\pi$. The term position · position depends on $p - q$
-# alone if and only if $M = W_Q^\top W_K$ commutes with every $R(\Delta)$. Such an $M$ has one $2 \times 2$ block
-# for each pair, $\begin{bmatrix} a_i & b_i \\ -b_i & a_i \end{bmatrix}$, and zeros elsewhere.
+# alone if and only if $\Gamma = W_Q^\top W_K$ commutes with every $R(\Delta)$. Such a $\Gamma$ has one $2
+# \times 2$ block for each pair, $\begin{bmatrix} a_i & b_i \\ -b_i & a_i \end{bmatrix}$, and zeros elsewhere.
 # ```
 #
 # ```{prf:proof}
-# The term is $c_p^\top M c_q$. Moving both tokens by $s$ turns it into $c_p^\top R(s)^\top M R(s) c_q$, by
-# {eq}`eq-sinusoid-shift`. The codes of $d$ successive positions span $\mathbb R^d$, so the two agree for all $p$ and $q$ only if
-# $R(s)^\top M R(s) = M$. Since $R(1)$ has $d$ distinct eigenvalues, what commutes with it is a polynomial in it, and
-# has the blocks stated.
+# The term is $c_p^\top \Gamma c_q$. Moving both tokens by $s$ turns it into $c_p^\top R(s)^\top \Gamma R(s)
+# c_q$, by {eq}`eq-sinusoid-shift`. The codes of $d$ successive positions span $\mathbb R^d$, so the two agree
+# for all $p$ and $q$ only if $R(s)^\top \Gamma R(s) = \Gamma$. Since $R(1)$ has $d$ distinct eigenvalues,
+# what commutes with it is a polynomial in it, and has the blocks stated.
 # ```
 #
-# Of the $d^2$ entries of $M$, $d$ are free. Random projections do not fall on such a set, and trained ones have no
-# reason to. We measure how relative a matrix of scores is by the share of its variance that its diagonals explain: 1 if
-# the score depends on $p - q$ alone.
+# Of the $d^2$ entries of $\Gamma$, $d$ are free. Random projections do not fall on such a set, and trained
+# ones have no reason to. We measure how relative a matrix of scores is by the share of its variance that its
+# diagonals explain: 1 if the score depends on $p - q$ alone.
 
 # %%
 tokens = min(length, 24)
 X = torch.randn(tokens, d)
 C = sinusoids(torch.arange(tokens), d, base)
-W_Q, W_K = torch.randn(2, d, d) / math.sqrt(d)  # they multiply rows, so they are the transposes of those above
+W_Q, W_K = torch.randn(2, d, d) / math.sqrt(d)  # here they multiply rows
 
 
 def relative_share(scores) -> float:
-    """Share of the variance of a matrix that is explained by the means of its diagonals."""
-    i = torch.arange(len(scores))
-    offset = (i[:, None] - i + len(scores) - 1).flatten()
-    sums = torch.zeros(2 * len(scores) - 1).index_add(0, offset, scores.flatten())
-    explained = (sums / torch.bincount(offset))[offset].view_as(scores)
-    return 1 - ((scores - explained).square().sum() / (scores - scores.mean()).square().sum()).item()
+    """The share of a matrix's variance that its diagonals' means explain."""
+    N = len(scores)
+    offset = (torch.arange(N)[:, None] - torch.arange(N) + N - 1).flatten()
+    sums = torch.zeros(2 * N - 1).index_add(0, offset, scores.flatten())
+    means = (sums / torch.bincount(offset))[offset].view(N, N)
+    left_over = (scores - means).square().sum()
+    return 1 - (left_over / (scores - scores.mean()).square().sum()).item()
 
 
-names = ("content · content", "content · position", "position · content", "position · position")
+who = ("content", "position")
+names = [f"{query} · {key}" for query in who for key in who]
 terms = dict(zip(names, four_terms(X, C, W_Q, W_K), strict=True))
-whole_score = ((X + C) @ W_Q) @ ((X + C) @ W_K).T
-check("the four terms add up to the score", (sum(terms.values()) - whole_score).abs().max().item())
+score = ((X + C) @ W_Q) @ ((X + C) @ W_K).T
+check("the four terms add up to the score", gap(sum(terms.values()), score))
 
-a, b = torch.randn(2, d // 2)
-M = torch.block_diag(*(torch.tensor([[x, y], [-y, x]]) for x, y in zip(a.tolist(), b.tolist(), strict=True)))
-shown = terms | {"all four": whole_score, "special projections": C @ M @ C.T}
+ab = torch.randn(d // 2, 2).tolist()
+Gamma = torch.block_diag(*(torch.tensor([[a, b], [-b, a]]) for a, b in ab))
+R = sinusoid_shift(3, d, base)
+check("Γ commutes with R(3)", gap(Gamma @ R, R @ Gamma))
+
+shown = terms | {"all four": score, "special projections": C @ Gamma @ C.T}
 for name, scores in shown.items():
-    print(f"{name:31} relative share {relative_share(scores):.3f}")
+    print(f"{name:20} relative share {relative_share(scores):.3f}")
 by_chance = (2 * tokens - 2) / (tokens**2 - 1)
-print(f"{'a matrix of noise, on average':31} relative share {by_chance:.3f}")
-assert relative_share(terms["position · position"]) < 0.9 < relative_share(shown["special projections"])
-check("M commutes with R(3)", (M @ sinusoid_shift(3, d, base) - sinusoid_shift(3, d, base) @ M).abs().max().item())
+print(f"{'noise, on average':20} relative share {by_chance:.3f}")
+assert relative_share(terms["position · position"]) < 0.9
+special = relative_share(shown["special projections"])
+check("the exception is relative", 1 - special)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-four-terms", "caption": "The four terms of a score between random tokens with sinusoids added, their sum, and the last term again with projections that commute with the shift. Relative means: constant along every diagonal."}, "image": {"alt": "Six square heat maps of query position against key position. Content by content is noise. Content by position and position by content show horizontal and vertical bands. Position by position is a smooth pattern that follows no diagonal. The sum is noise with bands. Only the last panel, with special projections, is striped along the diagonals."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-four-terms", "caption": "The four terms of a score between random tokens with sinusoids added, their sum, and the last term again with projections that commute with the shift. Red is positive, blue negative, each panel on its own scale. Relative means: constant along every diagonal."}, "image": {"alt": "Six square heat maps of query position against key position. Content by content is noise. Content by position and position by content show horizontal and vertical bands. Position by position is a smooth pattern that follows no diagonal. The sum is noise with bands. Only the last panel, with special projections, is striped along the diagonals."}}
 fig, axes = plt.subplots(2, 3, figsize=(7.0, 4.9), sharex=True, sharey=True)
 for axis, (name, scores) in zip(axes.flat, shown.items(), strict=True):
     limit = scores.abs().max().item()
@@ -417,58 +455,59 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Look for diagonals in {numref}`fig-four-terms`. Only the last panel has them; position · position with random projections
-# is no more relative than noise. What a model with added sinusoids knows of
-# distance it must learn, against three terms that speak of something else. The next chapters put the position where
-# the distance survives: into the score ({doc}`03-relative`), or into a rotation *after* the projections
-# ({doc}`04-rotary`).
+# Look for diagonals in {numref}`fig-four-terms`. Only the last panel has them. What a model with added
+# sinusoids knows of distance it must learn, against three terms that speak of something else. The next
+# chapters put the position where the distance survives: into the score ({doc}`03-relative`), or into a
+# rotation *after* the projections ({doc}`04-rotary`).
 #
 # ```{admonition} In short
 # :class: tip
-# Binary digits and sinusoids share one idea, a set of waves from fast to slow. Sinusoids round off the carry: every step has
-# the same length and is the same rotation. Their dot products depend on distance alone, but do not simply fall with it.
-# Geometric frequencies reach far with few channels; the arithmetic ones of RollPE reach exactly as far as there
-# are channels, which for images is far enough. And once codes are added to tokens and projected, the distance is
-# lost among absolute terms.
+# Binary digits and sinusoids share one idea, a set of waves from fast to slow. Sinusoids round off the carry:
+# every step has the same length and is the same rotation. Their dot products depend on distance alone, but do
+# not simply fall with it. Geometric frequencies reach far with few channels; the arithmetic ones of RollPE
+# reach exactly as far as there are channels, which for images is far enough. And once codes are added to
+# tokens and projected, the distance is lost among absolute terms.
 # ```
 #
 # ## Exercises
 #
 # ```{exercise}
 # :label: exercise-sinusoids-gray
-# Engineers count in Gray code, $g(p) = p \oplus \lfloor p/2 \rfloor$, where successive numbers differ in a single bit. Does
-# it repair the binary code?
+# Engineers count in Gray code, $g(p) = p \oplus \lfloor p/2 \rfloor$, where successive numbers differ in a
+# single bit. Does it repair the binary code?
 # ```
 #
 # ```{solution} exercise-sinusoids-gray
 # :class: dropdown
-# Half of it. Every step now has length one. But there is still no linear map that takes each code to the next, and
-# nearness is deceptive: the first and the last number also differ in one bit only.
+# Half of it. Every step now has length one. But there is still no linear map that takes each code to the
+# next, and nearness is deceptive: the first and the last number also differ in one bit only.
 # ```
 
 # %% tags=["hide-cell"]
 p = torch.arange(2**bits)
 gray = binary_code(p ^ (p >> 1), bits)
 steps = gray.diff(dim=0).norm(dim=1)
-best = torch.linalg.pinv(gray[:-1]) @ gray[1:]
-print(f"step sizes from {steps.min():.0f} to {steps.max():.0f}; first to last: {(gray[0] - gray[-1]).norm():.0f}")
+best = torch.linalg.lstsq(gray[:-1], gray[1:], driver="gelsd").solution
+print(
+    f"step sizes from {steps.min():.0f} to {steps.max():.0f}; first to last: {(gray[0] - gray[-1]).norm():.0f}"
+)
 print(f"the best linear step misses by up to {(gray[:-1] @ best - gray[1:]).norm(dim=1).max():.2f}")
-check("every Gray step has length one", (steps - 1).abs().max().item())
+check("every Gray step has length one", gap(steps, torch.ones(len(steps))))
 assert (gray[:-1] @ best - gray[1:]).norm(dim=1).max() > 0.1
 
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-sinusoids-ring
-# Take an odd $n$ and the arithmetic frequencies $2\pi k/n$, $k = 1, \dots, (n-1)/2$. Scale the sinusoids by $\sqrt{2/n}$
-# and append one constant channel $1/\sqrt n$. Show that the dot product of two such codes is 1 if $p \equiv q$ modulo
-# $n$, and 0 otherwise. Which code have you found?
+# Take an odd $n$ and the arithmetic frequencies $2\pi k/n$, $k = 1, \dots, (n-1)/2$. Scale the sinusoids by
+# $\sqrt{2/n}$ and append one constant channel $1/\sqrt n$. Show that the dot product of two such codes is 1
+# if $p \equiv q$ modulo $n$, and 0 otherwise. Which code have you found?
 # ```
 #
 # ```{solution} exercise-sinusoids-ring
 # :class: dropdown
-# The dot product is $\frac1n \sum_{k} e^{2\pi i k (p-q)/n}$ over all $n$ modes $k$: a sum of $n$ numbers spread evenly
-# around the unit circle, unless all are 1. So it is the one-hot code on a ring, seen in another orthonormal basis, the
-# Fourier basis. The most naive code and the waves are the same thing.
+# The dot product is $\frac1n \sum_{k} e^{2\pi i k (p-q)/n}$ over all $n$ modes $k$: a sum of $n$ numbers
+# spread evenly around the unit circle, unless all are 1. So it is the one-hot code on a ring, seen in another
+# orthonormal basis, the Fourier basis. The most naive code and the waves are the same thing.
 # ```
 
 # %% tags=["hide-cell"]
@@ -476,22 +515,33 @@ n = 15
 Q, omega = real_fourier_basis(n)
 p = torch.arange(2 * n)
 angle = p[:, None] * omega
-waves = torch.cat((math.sqrt(2 / n) * angle.sin(), math.sqrt(2 / n) * angle.cos(), torch.full((2 * n, 1), n**-0.5)), dim=1)
-check("dot products of the waves are those of flags on a ring", (waves @ waves.T - ((p[:, None] - p) % n == 0).double()).abs().max().item())
-check("and a rotation takes one to the other", ((one_hot_code(p % n, n) @ Q)[:, 0:-1:2] - math.sqrt(2 / n) * angle.cos()).abs().max().item())
+waves = torch.cat(
+    (math.sqrt(2 / n) * angle.sin(), math.sqrt(2 / n) * angle.cos(), torch.full((2 * n, 1), n**-0.5)), dim=1
+)
+flags = one_hot_code(p % n, n)
+check("dot products of the waves are those of one-hot codes", gap(waves @ waves.T, flags @ flags.T))
+check(
+    "an orthogonal matrix takes one to the other: cosines",
+    gap((flags @ Q)[:, 0:-1:2], math.sqrt(2 / n) * angle.cos()),
+)
+check(
+    "an orthogonal matrix takes one to the other: sines",
+    gap((flags @ Q)[:, 1:-1:2], -math.sqrt(2 / n) * angle.sin()),
+)
+check("it is orthogonal", gap(Q.T @ Q, torch.eye(n)))
 
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-sinusoids-literal
-# Take the slip at its word and use $10000^{2i/d}$ as the *frequency*. For $d = 8$ the waves then advance by 1, 10, 100 and
-# 1000 radians a step. What do they look like on whole positions?
+# Take the slip at its word and use $10000^{2i/d}$ as the *frequency*. For $d = 8$ the waves then advance by
+# 1, 10, 100 and 1000 radians a step. What do they look like on whole positions?
 # ```
 #
 # ```{solution} exercise-sinusoids-literal
 # :class: dropdown
-# On whole positions nobody can tell an advance of $\omega$ from one of $\omega - 2\pi$. The fast waves are aliased:
-# each looks like some slower one, which may even run backward, and the order from fast to slow is gone. It is still a code with
-# steps of equal length and rotations for shifts. It has lost its hour hand.
+# On whole positions nobody can tell an advance of $\omega$ from one of $\omega - 2\pi$. The fast waves are
+# aliased: each looks like some slower one, which may even run backward, and the order from fast to slow is
+# gone. It is still a code with steps of equal length and rotations for shifts. It has lost its hour hand.
 # ```
 
 # %% tags=["hide-cell"]
@@ -500,5 +550,7 @@ alias = torch.remainder(literal + math.pi, 2 * math.pi) - math.pi
 for true, seen in zip(literal.tolist(), alias.tolist(), strict=True):
     print(f"{true:7.1f} rad a step looks like {seen:+.3f}")
 p = torch.arange(50)[:, None]
-check("on whole positions the two agree", (torch.sin(literal * p) - torch.sin(alias * p)).abs().max().item(), 1e-9)
-assert alias.abs().min() > longest_wavelength(8) ** -1, "no hand is as slow as the slowest of the real code"
+check("on whole positions the two agree", gap(torch.sin(literal * p), torch.sin(alias * p)), 1e-9)
+assert alias.abs().min() > 100 * rope_frequencies(8)[-1], (
+    "no hand is anywhere near as slow as the real code's slowest"
+)
