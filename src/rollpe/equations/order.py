@@ -175,8 +175,9 @@ def eq_added(rng):
     source="consequence of permutation equivariance",
     title="The only added biases that stay blind to the order",
     tex=r"""\begin{gathered}
-\operatorname{softmax}(PAP^\top + B) = P \operatorname{softmax}(A + B) P^\top \ \text{ for all } A, P \\
-\Longleftrightarrow \quad B = aI + u\mathbf{1}^\top \end{gathered}""",
+\operatorname{softmax}(PAP^\top + \beta) = P \operatorname{softmax}(A + \beta) P^\top
+\ \text{ for all } A, P \\
+\Longleftrightarrow \quad \beta = aI + u\mathbf{1}^\top \end{gathered}""",
     implements=(attention.softmax, attention.permutation_matrix),
     tolerance=1e-12,
 )
@@ -185,9 +186,9 @@ def eq_blind_bias(rng):
     A, u, order = normal(rng, N, N), normal(rng, N, 1), permutation(rng, N)
     i, j = order[:2].tolist()
 
-    def differs(B, order):
+    def differs(bias, order):
         P = attention.permutation_matrix(order)
-        return error(attention.softmax(P @ A @ P.T + B), P @ attention.softmax(A + B) @ P.T)
+        return error(attention.softmax(P @ A @ P.T + bias), P @ attention.softmax(A + bias) @ P.T)
 
     blind = number(rng, -2, 2) * torch.eye(N, dtype=A.dtype) + u
     almost = blind.clone()

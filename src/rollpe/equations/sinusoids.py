@@ -92,10 +92,7 @@ def eq_bit_period(rng):
     page=PAGE,
     source="document 002, binary encoding",
     title="One step flips as many bits as the carry reaches",
-    tex=(
-        r"\|b(p+1) - b(p)\|^2 = 1 + \#\{\text{ones at the end of } p\}, \qquad 3 = 011_2 \to 4 = "
-        r"100_2 \text{ flips } 3"
-    ),
+    tex=r"\|b(p+1) - b(p)\|^2 = 1 + \#\{\text{ones at the end of } p\}",
     implements=(attention.bit_flips, attention.binary_code),
     tolerance=0.0,
 )
