@@ -509,6 +509,18 @@ def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
 # ----------------------------------------------------------------------------------------------- Sphinx
 
 
+def share_writers(app: Sphinx) -> None:
+    """Let the one-file and the EPUB writer use whatever the HTML writer knows.
+
+    An extension that registers its nodes for these builders by name hides all nodes that others
+    registered for HTML alone, such as the folded cells of notebooks.
+    """
+    known = app.registry.translation_handlers
+    for name in ("singlehtml", "epub"):
+        if name in known:
+            known[name] = known.get("html", {}) | known[name]
+
+
 def begin(app: Sphinx) -> None:
     """Read the report of the checks; a book without one is a warning."""
     path = _root(app) / app.config.rollpe_equations
@@ -537,6 +549,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("results", ResultsDirective)
     app.add_directive("claims", ClaimsDirective)
     app.connect("builder-inited", begin)
+    app.connect("builder-inited", share_writers)
     app.connect("env-purge-doc", purge)
     app.connect("env-merge-info", merge)
     app.connect("doctree-read", check_equations)
