@@ -178,10 +178,10 @@ def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "inter
     if layout not in LAYOUTS:
         raise InputError(f"layout={layout!r} is unknown: choose one of {', '.join(LAYOUTS)}.")
     angle = positions.to(frequencies.dtype)[:, None] * frequencies
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     if layout == "interleaved":
-        return rotate_pairs(x, angle.to(x.dtype))
+        return rotate_pairs(x, angle)
     first, second = x.chunk(2, dim=-1)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
 
 

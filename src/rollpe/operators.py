@@ -310,9 +310,12 @@ def continuous_roll(
 
 
 def rotate_pairs(x: Tensor, angle: Tensor) -> Tensor:
-    """Rotate the pairs (x_0, x_1), (x_2, x_3), … of x [..., 2m] by the angles [..., m]."""
+    """Rotate the pairs (x_0, x_1), (x_2, x_3), … of x [..., 2m] by the angles [..., m].
+
+    Cosines and sines are taken in the angles' precision, the product in that of x.
+    """
     even, odd = x[..., 0::2], x[..., 1::2]
-    cos, sin = angle.cos(), angle.sin()
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
 

@@ -13,7 +13,18 @@ from torch import Generator, Tensor
 from rollpe import attention, operators
 from rollpe.encodings import create_encoding, scale_positions
 from rollpe.encodings.rotary import SphericalRope, UniformRope
-from rollpe.equations.cases import count, error, must_fail, normal, number, orthogonal, skew, uniform, whole
+from rollpe.equations.cases import (
+    count,
+    error,
+    must_fail,
+    normal,
+    number,
+    orthogonal,
+    shift_power,
+    skew,
+    uniform,
+    whole,
+)
 from rollpe.equations.registry import check
 
 PAGE = "09-axes"
@@ -24,11 +35,6 @@ def _grid(rng: Generator) -> Tensor:
     rows = count(rng, 2, 3)
     columns = rows + count(rng, 1, 2)
     return torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
-
-
-def _shift(n: int, p: int) -> Tensor:
-    """S^p."""
-    return torch.linalg.matrix_power(operators.shift_matrix(n), int(p) % n)
 
 
 def _heads(rng: Generator):
@@ -61,7 +67,7 @@ def eq_axial_roll(rng):
         slow = torch.empty_like(q)
         for image in (0, 1):
             for t, (y, x) in enumerate(p[image]):
-                blocks = torch.block_diag(_shift(n, y), idle, _shift(n, x), idle, rest)
+                blocks = torch.block_diag(shift_power(n, y), idle, shift_power(n, x), idle, rest)
                 slow[image, t] = blocks @ q[image, t]
         worst = max(worst, error(operators.axial_roll(q, p, width), slow))
         worst = max(worst, error(operators.axial_roll(q, grid, width)[0], slow[0]))
@@ -359,7 +365,7 @@ def eq_spherical_rope(rng):
     implements=SphericalRope,
     tolerance=1e-11,
 )
-def eq_spherical_shift(rng):
+def eq_sphericalshift_power(rng):
     encoding, q, k, p, omega = _spherical(rng)
     along_y, along_x = number(rng, 0.5, 2), number(rng, 0.5, 2)
 
@@ -395,7 +401,9 @@ def eq_torus(rng):
     h, w = count(rng, 2, 4), count(rng, 5, 7)
     p = whole(rng, -9, 9, 4, 2)
     q = normal(rng, 3, 4, h * w)
-    slow = torch.stack([q[:, t] @ torch.kron(_shift(h, p[t, 0]), _shift(w, p[t, 1])).T for t in range(4)], 1)
+    slow = torch.stack(
+        [q[:, t] @ torch.kron(shift_power(h, p[t, 0]), shift_power(w, p[t, 1])).T for t in range(4)], 1
+    )
     sheets = torch.roll(q[:, 0].unflatten(-1, (h, w)), (-int(p[0, 0]), -int(p[0, 1])), (-2, -1)).flatten(-2)
     found = operators.torus_roll(q, p, (h, w))
     return max(error(found, slow), error(found[:, 0], sheets))

@@ -62,6 +62,11 @@ def skew(rng: Generator, n: int) -> Tensor:
     return (B - B.T) / 2
 
 
+def shift_power(n: int, p: int | Tensor) -> Tensor:
+    """S^p as a matrix [n, n], by moving the columns of the identity: ones at (i, i+p mod n)."""
+    return torch.roll(torch.eye(n, dtype=torch.float64), int(p), dims=1)
+
+
 def permutation(rng: Generator, n: int) -> Tensor:
     """A random permutation of 0 … n−1 that is not the identity (n ≥ 2)."""
     order = torch.randperm(n, generator=rng)

@@ -22,17 +22,13 @@ from rollpe.equations.cases import (
     normal,
     number,
     odd,
+    shift_power,
     uniform,
     widths,
 )
 from rollpe.equations.registry import check
 
 PAGE = "06-continuous"
-
-
-def _power(n: int, p: int) -> Tensor:
-    """S^p."""
-    return torch.linalg.matrix_power(operators.shift_matrix(n), p % n)
 
 
 def _nyquist(n: int) -> Tensor:
@@ -317,8 +313,8 @@ def eq_spectral_printed(rng):
         half = operators.paper_roll_matrix(n, wavelength / 2, wavelength) @ (q + 0j)
         worst = max(
             worst,
-            error(on_grid, _power(n, p) + 0j),
-            error(operators.paper_roll_matrix(n, p), _power(n, p) + 0j),
+            error(on_grid, shift_power(n, p) + 0j),
+            error(operators.paper_roll_matrix(n, p), shift_power(n, p) + 0j),
             error(half.real, q.mean().expand(n)),
             must_fail(float(half.imag.norm() / half.norm()), least=0.1),
         )
@@ -403,7 +399,7 @@ def eq_kernel_odd(rng):
     p = torch.cat((uniform(rng, -20, 20, 3), wavelength * torch.tensor([0.0, 1.0, float(-n)]))).double()
     found = operators.circulant(operators.roll_kernel(n, p.view(2, 3), wavelength))
     slow = torch.matrix_exp((p / wavelength).view(2, 3, 1, 1) * operators.generator(n))
-    return max(error(found, slow), error(operators.circulant(operators.roll_kernel(n, 2)), _power(n, 2)))
+    return max(error(found, slow), error(operators.circulant(operators.roll_kernel(n, 2)), shift_power(n, 2)))
 
 
 @check(
@@ -487,7 +483,7 @@ def eq_generator_closed(rng):
 )
 def eq_nyquist_fixed(rng):
     n, p = even(rng), count(rng, -9, 9)
-    expected = _power(n, p) + (1 - (-1) ** p) * _nyquist(n)
+    expected = shift_power(n, p) + (1 - (-1) ** p) * _nyquist(n)
     x = normal(rng, 3, n)
     return max(
         error(operators.roll_matrix(n, p), expected), error(operators.continuous_roll(x, p), x @ expected.T)
@@ -541,7 +537,7 @@ def eq_nyquist_paired(rng):
     n, p = even(rng), count(rng, -9, 9)
     A, twist = operators.generator(n), math.pi * _nyquist(n)
     both = torch.cat((torch.cat((A, -twist), 1), torch.cat((twist, A), 1)))
-    shifts = torch.block_diag(_power(n, p), _power(n, p))
+    shifts = torch.block_diag(shift_power(n, p), shift_power(n, p))
     x = normal(rng, 3, 2 * n)
     return max(
         error(operators.generator(n, "paired"), both),
@@ -721,11 +717,11 @@ def eq_stencil_bessel(rng):
     worst = 0.0
     for n in (count(rng, 1, 2), *widths(rng)):
         p = number(rng, -12, 12)
-        found, D = operators.stencil_roll(n, p), (_power(n, 1) - _power(n, -1)) / 2
+        found, D = operators.stencil_roll(n, p), (shift_power(n, 1) - shift_power(n, -1)) / 2
         bessel = torch.zeros(n, n).double()
         for m in range(-60, 61):
             bessel += float(jv(m, p)) * torch.roll(torch.eye(n).double(), m, dims=1)
         worst = max(worst, error(found, bessel), error(found, torch.matrix_exp(p * D)))
         if n > 2:
-            worst = max(worst, must_fail(error(operators.stencil_roll(n, 1.0), _power(n, 1)), least=0.3))
+            worst = max(worst, must_fail(error(operators.stencil_roll(n, 1.0), shift_power(n, 1)), least=0.3))
     return worst

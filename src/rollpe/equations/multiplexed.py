@@ -4,6 +4,7 @@ Sources: the paper's App. C (Eqs. 11 and 12); what follows from it is ours.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -11,7 +12,7 @@ from torch import Generator, Tensor
 from rollpe import attention, operators
 from rollpe.encodings import create_encoding
 from rollpe.encodings.roll import MultiplexedRoll
-from rollpe.equations.cases import count, error, must_fail, must_hold, normal, whole, widths
+from rollpe.equations.cases import count, error, must_fail, must_hold, normal, shift_power, whole, widths
 from rollpe.equations.registry import check
 
 PAGE = "08-multiplexed"
@@ -21,11 +22,6 @@ def _waves(rng: Generator, n: int):
     """W, queries and keys [5, W, n], whole positions [5]."""
     W = count(rng, 2, 4)
     return W, normal(rng, 5, W, n), normal(rng, 5, W, n), whole(rng, -20, 20, 5)
-
-
-def _shift(n: int, p: int) -> Tensor:
-    """S^p."""
-    return torch.linalg.matrix_power(operators.shift_matrix(n), int(p) % n)
 
 
 def _terms(q: Tensor, k: Tensor, p: Tensor) -> Tensor:
@@ -78,7 +74,7 @@ def eq_multiplexed(rng):
         slow = torch.zeros(2, 5, n).double()
         for w in range(W):
             for t in range(5):
-                slow[:, t] += batch[:, t, w] @ _shift(n, (w + 1) * p[t]).T
+                slow[:, t] += batch[:, t, w] @ shift_power(n, (w + 1) * p[t]).T
         worst = max(worst, error(operators.multiplexed_roll(batch, p), slow))
     return worst
 
@@ -129,7 +125,7 @@ def eq_multiplexed_split(rng):
                 for w in range(W):
                     for v in range(W):
                         absolute = (v - w) * p[i] if v != w else 0
-                        slow[i, j] += q[i, w] @ _shift(n, (v + 1) * delta[i, j] + absolute) @ k[j, v]
+                        slow[i, j] += q[i, w] @ shift_power(n, (v + 1) * delta[i, j] + absolute) @ k[j, v]
         scores = operators.multiplexed_roll(q, p) @ operators.multiplexed_roll(k, p).T
         worst = max(worst, error(scores, slow))
     return worst
@@ -145,7 +141,7 @@ def eq_multiplexed_split(rng):
     tolerance=1e-11,
     cases=4,
 )
-def eq_multiplexed_shift(rng):
+def eq_multiplexedshift_power(rng):
     worst = 0.0
     for n in widths(rng):
         W, q, k, p = _waves(rng, n)
@@ -154,7 +150,7 @@ def eq_multiplexed_shift(rng):
         turned = torch.zeros(5, 5).double()
         for w in range(W):
             for v in range(W):
-                moved = k[:, v] @ _shift(n, (v - w) * s).T
+                moved = k[:, v] @ shift_power(n, (v - w) * s).T
                 rolled_q = torch.stack([torch.roll(q[i, w], -(w + 1) * int(p[i])) for i in range(5)])
                 rolled_k = torch.stack([torch.roll(moved[j], -(v + 1) * int(p[j])) for j in range(5)])
                 turned += rolled_q @ rolled_k.T
@@ -198,7 +194,7 @@ def eq_wave_relabel(rng):
     for n in widths(rng):
         w = next(w for w in whole(rng, 2, 3 * n, 200).tolist() if math.gcd(w, n) == 1)
         P = torch.eye(n).double()[w * torch.arange(n) % n]  # row i picks channel wi
-        worst = max(worst, error(_shift(n, w), P.T @ _shift(n, 1) @ P))
+        worst = max(worst, error(shift_power(n, w), P.T @ shift_power(n, 1) @ P))
         x, p = normal(rng, 3, n), whole(rng, -20, 20, 3)
         relabeled = operators.roll(x @ P.T, p) @ P
         worst = max(worst, error(operators.roll(x, w * p), relabeled))
@@ -266,10 +262,10 @@ def eq_multiplexed_control(rng):
         x, p = normal(rng, 6, D), whole(rng, -20, 20, 6)
         projections = normal(rng, W, n, D)
         waves = (x @ projections.flatten(0, 1).T)[None, None]  # [1, 1, tokens, W·n]
-        size = {"head_dim": n, "heads": 1, "axes": 1}
+        size: dict[str, Any] = {"head_dim": n, "heads": 1, "axes": 1}
         same_speed = create_encoding("multiplexed-roll", waves=W, speeds=(1,) * W, **size)
         other_speeds = create_encoding("multiplexed-roll", waves=W, **size)
-        summed = torch.stack([_shift(n, p[t]) @ projections.sum(0) @ x[t] for t in range(6)])
+        summed = torch.stack([shift_power(n, p[t]) @ projections.sum(0) @ x[t] for t in range(6)])
         control, _ = same_speed(waves, waves, p[:, None])
         multiplexed, _ = other_speeds(waves, waves, p[:, None])
         worst = max(worst, error(control[0, 0], summed), must_fail(error(multiplexed[0, 0], summed), 1e-3))

@@ -1,0 +1,189 @@
+"""Every equation of the book passes its check; the registry, the runner and the report keep their word."""
+
+import dataclasses
+import importlib
+import json
+import math
+import re
+
+import pytest
+import torch
+
+from rollpe import equations
+from rollpe.equations import EQUATIONS, PAGES, run_checks
+from rollpe.equations import cases as draw
+from rollpe.equations.registry import Equation
+from rollpe.errors import InputError
+
+CHECKED = [label for label, equation in EQUATIONS.items() if equation.function is not None]
+
+
+@pytest.mark.parametrize("label", CHECKED)
+def test_the_equation_holds(label):
+    """With a seed that the book does not use, within the tolerance that the book shows."""
+    (result,) = run_checks([label], seed=20)
+    assert result.passed, f"largest error {result.error:.2e}, tolerance {result.tolerance:.0e}"
+    assert result.cases > 0 and result.tolerance <= 1e-9
+
+
+def test_every_equation_says_what_it_is_and_where_it_comes_from():
+    for label, equation in EQUATIONS.items():
+        assert re.fullmatch(r"eq-[a-z0-9]+(-[a-z0-9]+)*", label) and equation.label == label
+        assert equation.page in PAGES
+        assert equation.source and equation.title and equation.tex
+        assert "$" not in equation.tex and "\n\n" not in equation.tex
+        assert equation.tex.count("{") == equation.tex.count("}")
+        left, right = (len(re.findall(rf"\\{side}\b", equation.tex)) for side in ("left", "right"))
+        assert left == right
+        assert equation.tex.count(r"\begin") == equation.tex.count(r"\end")
+
+
+def test_every_equation_has_a_check_of_existing_functions_or_a_reason():
+    for equation in EQUATIONS.values():
+        if equation.function is None:
+            assert equation.reason and not equation.implements and equation.tolerance is None
+            continue
+        assert equation.reason is None and equation.implements
+        for dotted in equation.implements:
+            module, _, name = dotted.rpartition(".")
+            assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_every_page_has_equations_and_no_tex_stands_twice():
+    assert {equation.page for equation in EQUATIONS.values()} == set(PAGES)
+    tex = [equation.tex for equation in EQUATIONS.values()]
+    assert len(set(tex)) == len(tex)
+
+
+def test_all_numbered_statements_of_the_paper_are_there():
+    sources = " · ".join(equation.source for equation in EQUATIONS.values())
+    numbers = {int(n) for n in re.findall(r"Eqs?\. (\d+)", sources)}
+    assert numbers >= set(range(1, 15))
+    for place in ("Theorem 1", "App. B", "App. D", "App. E", "App. F"):
+        assert place in sources
+
+
+def test_a_printed_statement_that_fails_has_its_own_entry():
+    printed = [label for label in EQUATIONS if label.endswith("-printed")]
+    assert len(printed) >= 7
+    for label in printed:
+        assert "printed" in EQUATIONS[label].source or "sentence" in EQUATIONS[label].source
+
+
+def test_the_result_depends_on_the_seed_and_on_nothing_else():
+    alone, again = run_checks(["eq-rope-pair"], seed=3)[0], run_checks(["eq-roll", "eq-rope-pair"], seed=3)[1]
+    assert alone.error == again.error
+    errors = {run_checks(["eq-rope-pair"], seed=seed)[0].error for seed in range(4)}
+    assert len(errors) > 1
+
+
+def test_checks_do_not_touch_the_global_generator():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    run_checks(["eq-attention", "eq-mixed-rope"])
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_an_unknown_label_is_refused_in_one_line():
+    with pytest.raises(InputError) as caught:
+        run_checks(["eq-roll", "eq-nonsense"])
+    assert "'eq-nonsense'" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_check_of_something_false_fails():
+    false = dataclasses.replace(EQUATIONS["eq-roll"], function=lambda rng: 0.5)
+    assert false.largest_error() > false.tolerance
+    undefined = dataclasses.replace(false, function=lambda rng: math.nan)
+    assert undefined.largest_error() == math.inf
+
+
+def test_progress_sees_every_result_in_order():
+    seen = []
+    results = run_checks(["eq-roll", "eq-integer-code", "eq-order"], progress=seen.append)
+    assert [r.label for r in seen] == ["eq-roll", "eq-order"] and seen == results
+
+
+@pytest.mark.parametrize("change", [{"label": "eq-roll"}, {"label": "eq-new", "page": "99-nowhere"}])
+def test_a_label_cannot_be_taken_twice_nor_a_page_be_invented(change):
+    arguments = {
+        "label": "eq-new",
+        "page": "05-rolling",
+        "source": "s",
+        "title": "t",
+        "tex": "x",
+        "reason": "r",
+    }
+    before = dict(EQUATIONS)
+    with pytest.raises(ValueError):
+        equations.no_check(**(arguments | change))
+    assert before == EQUATIONS
+
+
+def test_a_definition_without_a_check_says_so():
+    with pytest.raises(InputError, match="no check"):
+        Equation("eq-new", "05-rolling", "s", "t", "x", reason="a definition").largest_error()
+
+
+# How answers are compared.
+
+
+def test_comparisons_cannot_pass_by_accident():
+    assert draw.error(torch.tensor([1.0, math.nan]), torch.ones(2)) == math.inf
+    assert draw.excess(math.nan, 1.0) == math.inf
+    assert draw.excess(torch.tensor([0.5, 3.0]), 1.0) == 2.0 and draw.excess(0.5, 1.0) == 0.0
+    assert draw.must_fail(0.0, least=0.1) == math.inf and draw.must_fail(math.nan, least=0.1) == math.inf
+    assert draw.must_hold(False) == math.inf
+    for pair in ((torch.ones(2), torch.ones(2, 1)), (torch.ones(0), torch.ones(0))):
+        with pytest.raises(ValueError):
+            draw.error(*pair)
+
+
+def test_cases_are_float64_and_as_described():
+    rng = torch.Generator().manual_seed(0)
+    assert draw.normal(rng, 3).dtype == draw.uniform(rng, 0, 1, 3).dtype == torch.float64
+    for _ in range(50):
+        odd, even = draw.widths(rng)
+        assert odd % 2 == 1 and even % 2 == 0 and 3 <= odd <= 17 and 4 <= even <= 18
+        assert 2 <= draw.count(rng, 2, 4) <= 4
+        order = draw.permutation(rng, 2)
+        assert order.tolist() == [1, 0]
+    V, A = draw.orthogonal(rng, 5), draw.skew(rng, 5)
+    assert torch.allclose(V.T @ V, torch.eye(5, dtype=torch.float64)) and torch.equal(A.T, -A)
+
+
+# The report.
+
+
+def test_the_report_is_read_back_and_written_the_same_again(tmp_path):
+    labels = ["eq-attention", "eq-roll", "eq-close-printed"]
+    first, second = tmp_path / "build" / "equations.json", tmp_path / "again.json"
+    written = equations.write_report(first, run_checks(labels))
+    equations.write_report(second, run_checks(labels))
+    assert first.read_bytes() == second.read_bytes()
+    assert equations.read_report(first) == written
+    by_label = {entry["label"]: entry for entry in written["equations"]}
+    assert set(labels) <= set(by_label)
+    roll = by_label["eq-roll"]
+    assert roll["passed"] and roll["error"] == 0 and roll["implements"] == ["rollpe.operators.roll"]
+    assert by_label["eq-integer-code"]["reason"] and "error" not in by_label["eq-integer-code"]
+    assert not re.search(r"20\d\d-\d\d|seconds", json.dumps(by_label["eq-roll"]))
+
+
+def test_a_failed_check_stays_a_number_in_the_report(tmp_path):
+    failed = dataclasses.replace(run_checks(["eq-roll"])[0], error=math.inf, passed=False)
+    equations.write_report(tmp_path / "e.json", [failed])
+    text = (tmp_path / "e.json").read_text()
+    assert "Infinity" not in text
+    (entry,) = [e for e in equations.read_report(tmp_path / "e.json")["equations"] if e["label"] == "eq-roll"]
+    assert entry["error"] > 1e300 and entry["passed"] is False
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"schema": 999}'])
+def test_a_missing_or_foreign_report_is_refused_in_one_line(tmp_path, content):
+    path = tmp_path / "equations.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        equations.read_report(path)
+    assert "rollpe equations --json" in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,290 @@
+"""What the checks of the equations do not see: dtypes, shapes, gradients, refusals, compilation.
+
+The formulas themselves are held by rollpe.equations (tests/test_equations.py runs them all).
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import expm
+
+from rollpe import operators
+from rollpe.errors import InputError
+from rollpe.operators import NYQUIST, continuous_roll, roll, roll_matrix
+
+torch.manual_seed(0)
+CONSTRUCTORS = (
+    operators.shift_matrix,
+    operators.ring_laplacian,
+    operators.fourier_matrix,
+    operators.mode_numbers,
+    operators.ring_frequencies,
+    operators.real_fourier_basis,
+    operators.generator,
+    operators.paper_generator,
+    operators.generator_closed_form,
+    operators.stencil,
+    lambda n: operators.roll_matrix(n, 0.5),
+    lambda n: operators.roll_kernel(n, 0.5),
+    lambda n: operators.stencil_roll(n, 0.5),
+    lambda n: operators.paper_roll_matrix(n, 0.5),
+    lambda n: operators.wave_period(n, 1),
+    lambda n: operators.wave_period(8, n),
+    lambda n: operators.axis_slices(n, 1),
+    lambda n: operators.axis_slices(8, n),
+    lambda n: operators.axis_slices(8, 2, n),
+)
+
+
+def one_line(caught) -> str:
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 160
+    return message
+
+
+# What may come in.
+
+
+@pytest.mark.parametrize("n", [0, -3, 2.5, 4.0, True, "8"])
+@pytest.mark.parametrize("build", CONSTRUCTORS)
+def test_a_width_that_is_no_positive_whole_number_is_refused_in_one_line(build, n):
+    with pytest.raises(InputError) as caught:
+        build(n)
+    assert repr(n) in one_line(caught)
+
+
+@pytest.mark.parametrize("build", CONSTRUCTORS[:14])
+def test_whole_numbers_of_numpy_are_widths_and_one_channel_is_a_ring(build):
+    build(np.int64(5))
+    assert len(build(1)) in (1, 2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: operators.generator(4, t),
+        lambda t: roll_matrix(4, 1, nyquist=t),
+        lambda t: operators.roll_kernel(4, 1, nyquist=t),
+        lambda t: continuous_roll(torch.zeros(4), 1, nyquist=t),
+    ],
+)
+def test_an_unknown_treatment_is_refused_and_the_known_ones_are_named(call):
+    with pytest.raises(InputError) as caught:
+        call("average")
+    assert "'average'" in one_line(caught) and all(name in str(caught.value) for name in NYQUIST)
+
+
+@pytest.mark.parametrize("nyquist", ["paired", "odd"])
+def test_a_kernel_that_is_not_circulant_is_refused(nyquist):
+    with pytest.raises(InputError, match="not circulant"):
+        operators.roll_kernel(4, 1, nyquist=nyquist)
+
+
+def test_cosine_has_a_generator_for_odd_widths_only():
+    assert torch.equal(operators.generator(5, "cosine"), operators.generator(5))
+    with pytest.raises(InputError) as caught:
+        operators.generator(32, "cosine")
+    assert "n=32 is even" in one_line(caught) and "'fixed'" in str(caught.value)
+
+
+@pytest.mark.parametrize("wavelength", [0, 0.0, math.inf, math.nan])
+def test_a_wavelength_of_zero_or_no_number_is_refused(wavelength):
+    for call in (
+        lambda: continuous_roll(torch.zeros(4), 1.0, wavelength),
+        lambda: roll_matrix(4, 1.0, wavelength),
+        lambda: operators.roll_kernel(4, 1.0, wavelength),
+        lambda: operators.ring_frequencies(4, wavelength),
+        lambda: operators.paper_roll_matrix(4, 1.0, wavelength),
+    ):
+        with pytest.raises(InputError) as caught:
+            call()
+        assert "wavelength" in one_line(caught)
+
+
+@pytest.mark.parametrize("p", [0.5, 2.0, True, "1", torch.tensor([0.5]), torch.tensor(1.0)])
+def test_a_real_position_is_refused_by_the_roll_with_the_alternative(p):
+    with pytest.raises(InputError) as caught:
+        roll(torch.zeros(4), p)
+    assert "continuous_roll" in one_line(caught)
+
+
+def test_whole_numbers_cannot_be_rolled_between_positions():
+    with pytest.raises(InputError) as caught:
+        continuous_roll(torch.arange(4), 0.5)
+    assert "int64" in one_line(caught)
+
+
+def test_two_rings_need_an_even_number_of_channels():
+    with pytest.raises(InputError) as caught:
+        continuous_roll(torch.zeros(7), 0.5, nyquist="paired")
+    assert "7 channels" in one_line(caught)
+
+
+def test_a_ring_wider_than_its_axis_is_refused():
+    with pytest.raises(InputError) as caught:
+        operators.axial_roll(torch.zeros(3, 8), torch.zeros(3, 2, dtype=torch.int64), width=5)
+    assert "width=5" in one_line(caught)
+
+
+@pytest.mark.parametrize("A", [torch.eye(3), torch.ones(2, 3), torch.tensor([[0.0, 1.0], [1.0, 0.0]])])
+def test_only_skew_symmetric_matrices_have_a_rotation_form(A):
+    with pytest.raises(InputError) as caught:
+        operators.rotation_form(A)
+    assert "skew-symmetric" in one_line(caught)
+
+
+def test_a_matrix_of_zeros_turns_nothing():
+    V, frequencies = operators.rotation_form(torch.zeros(5, 5, dtype=torch.float64))
+    assert torch.equal(frequencies, torch.zeros(2, dtype=torch.float64))
+    assert torch.allclose(V @ V.T, torch.eye(5, dtype=torch.float64))
+
+
+# Shapes and dtypes.
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.bool])
+def test_the_roll_moves_values_and_computes_nothing(dtype):
+    x = (100 * torch.randn(3, 4, 7)).to(dtype)
+    p = torch.randint(-99, 99, (4,))
+    rolled = roll(x, p)
+    assert rolled.dtype == dtype
+    for t in range(4):
+        assert torch.equal(rolled[:, t], torch.roll(x[:, t], -int(p[t]), -1))
+
+
+def test_positions_of_each_sample_broadcast_over_heads():
+    x, p = torch.randn(2, 3, 5, 8), torch.randint(-9, 9, (2, 1, 5))
+    rolled = roll(x, p)
+    moved = continuous_roll(x.double(), p, nyquist="cosine")
+    for b in range(2):
+        assert torch.equal(rolled[b], roll(x[b], p[b, 0]))
+    assert torch.allclose(moved, rolled.double(), atol=1e-12)
+
+
+def test_more_positions_than_vectors_give_one_copy_each():
+    x = torch.arange(5.0, dtype=torch.float64)
+    p = torch.arange(-3, 4)
+    assert roll(x, p).shape == (7, 5)
+    for nyquist in ("fixed", "odd"):
+        assert torch.allclose(continuous_roll(x, p, nyquist=nyquist), roll(x, p).double(), atol=1e-12)
+
+
+@pytest.mark.parametrize("nyquist", NYQUIST)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_the_continuous_roll_keeps_the_dtype_and_rounds_only_at_the_end(dtype, nyquist):
+    x = torch.randn(2, 9, 12).to(dtype)
+    p = 4000 + torch.arange(9) / 8  # an angle of 4000 · π in bfloat16 would be off by many turns
+    found = continuous_roll(x, p, nyquist=nyquist)
+    exact = continuous_roll(x.double(), p.double(), nyquist=nyquist)
+    assert found.dtype == dtype
+    rounding = {torch.float32: 4e-3, torch.float64: 1e-9}.get(dtype, 4 * torch.finfo(dtype).eps)
+    assert (found.double() - exact).abs().max() < rounding
+
+
+def test_autocast_does_not_reach_into_the_continuous_roll():
+    x = torch.randn(5, 16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = continuous_roll(x, 0.3)
+    assert inside.dtype == torch.float32
+    assert torch.equal(inside, continuous_roll(x, 0.3))
+
+
+@pytest.mark.parametrize("nyquist", NYQUIST)
+def test_python_numbers_are_as_precise_as_the_vectors(nyquist):
+    x = torch.randn(6, dtype=torch.float64)
+    by_number = continuous_roll(x, 0.1, 0.7, nyquist)
+    by_tensor = continuous_roll(x, torch.tensor(0.1, dtype=torch.float64), 0.7, nyquist)
+    assert torch.equal(by_number, by_tensor)
+    assert roll_matrix(6, 0.1).dtype == torch.float64
+    assert torch.equal(roll_matrix(6, 0.1), roll_matrix(6, torch.tensor(0.1, dtype=torch.float64)))
+
+
+def test_a_batch_of_matrices_is_a_stack_of_single_ones():
+    p = torch.randn(2, 3, dtype=torch.float64)
+    for n in (5, 6):
+        for nyquist in NYQUIST:
+            batch = roll_matrix(n, p, 1.3, nyquist)
+            for i in range(2):
+                for j in range(3):
+                    assert torch.allclose(
+                        batch[i, j], roll_matrix(n, float(p[i, j]), 1.3, nyquist), atol=1e-14
+                    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 63, 64])
+def test_twelve_digits_at_the_widths_that_are_used(n):
+    A = operators.generator(n)
+    for p in (-17.3, 0.01, 5, 12.456):  # expm itself loses digits further out
+        reference = torch.from_numpy(expm(p * A.numpy()))
+        assert (roll_matrix(n, p) - reference).abs().max() < 2e-12
+        assert (operators.circulant(operators.roll_kernel(n, p)) - reference).abs().max() < 2e-12
+        identity = torch.eye(n, dtype=torch.float64)
+        assert (continuous_roll(identity, p).T - reference).abs().max() < 2e-12
+
+
+def test_the_kernel_keeps_its_digits_beside_its_grid_points():
+    """sin(πt)/sin(πt/n) is 0/0 at whole periods; a hair beside them it must still be right."""
+    for n in (7, 8):
+        for nyquist in ("fixed", "cosine"):
+            for offset in (0.0, 1e-14, 1e-9, 1e-5):
+                p = 3 * n + offset
+                kernel = operators.roll_kernel(n, p, nyquist=nyquist)
+                assert (operators.circulant(kernel) - roll_matrix(n, p, nyquist=nyquist)).abs().max() < 1e-12
+
+
+# Gradients and compilation.
+
+
+@pytest.mark.parametrize("nyquist", NYQUIST)
+@pytest.mark.parametrize("width", [6, 10])
+def test_the_continuous_roll_is_differentiable_in_vector_position_and_wavelength(width, nyquist):
+    x = torch.randn(3, width, dtype=torch.float64, requires_grad=True)
+    p = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    wavelength = torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda *a: continuous_roll(*a, nyquist), (x, p, wavelength))
+
+
+@pytest.mark.parametrize("n", [5, 6])
+def test_matrix_and_kernel_are_differentiable_at_grid_points_too(n):
+    p = torch.tensor([0.0, 1.0, 0.4], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda p: roll_matrix(n, p), (p,))
+    between = torch.tensor([0.3, 1.4], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda p: operators.roll_kernel(n, p), (between,))
+    (gradient,) = torch.autograd.grad(operators.roll_kernel(n, p).sum(), p)
+    assert torch.isfinite(gradient).all()
+
+
+def test_gradients_flow_through_the_roll_and_the_multiplexed_roll():
+    x = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: operators.multiplexed_roll(x, torch.arange(4)), (x,))
+    (gradient,) = torch.autograd.grad(roll(x, 2)[..., 0].sum(), x)
+    assert gradient[..., 2].eq(1).all() and gradient.sum() == 12
+
+
+def test_the_continuous_roll_is_one_graph_without_complex_numbers():
+    graphs = []
+
+    def keep(graph, example_inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch.compiler.reset()
+    compiled = torch.compile(continuous_roll, backend=keep, fullgraph=True)
+    x, p = torch.randn(3, 8), torch.rand(3)
+    assert torch.allclose(compiled(x, p), continuous_roll(x, p), atol=1e-6)
+    assert len(graphs) == 1 and "complex" not in graphs[0].code
+    torch.compiler.reset()
+
+
+# Slices of a head.
+
+
+def test_axes_share_a_head_and_what_is_left_carries_no_position():
+    assert operators.axis_slices(64, 2) == [slice(0, 32), slice(32, 64)]
+    assert operators.axis_slices(65, 2, 31) == [slice(0, 31), slice(32, 63)]
+    x, p = torch.randn(5, 65), torch.randint(-9, 9, (5, 2))
+    moved = operators.axial_roll(x, p, width=31)
+    assert torch.equal(moved[:, [31, 63, 64]], x[:, [31, 63, 64]])
+    assert not torch.equal(moved, x)
