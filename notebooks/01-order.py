@@ -147,10 +147,10 @@ P = permutation_matrix(torch.randperm(tokens))
 
 A = (X @ W_Q) @ (X @ W_K).T / math.sqrt(width)
 print(f"the scores are not symmetric: |A − Aᵀ| reaches {gap(A, A.T):.2f}")
-check("softmax(PAPᵀ) = P softmax(A) Pᵀ",
-      gap(softmax(P @ A @ P.T), P @ softmax(A) @ P.T))  # fmt: skip
-check("Attn(PX) = P Attn(X)",
-      gap(self_attention(P @ X, *W), P @ self_attention(X, *W)))  # fmt: skip
+error = gap(softmax(P @ A @ P.T), P @ softmax(A) @ P.T)
+check("softmax(PAPᵀ) = P softmax(A) Pᵀ", error)
+error = gap(self_attention(P @ X, *W), P @ self_attention(X, *W))
+check("Attn(PX) = P Attn(X)", error)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-shuffled-attention", "caption": "Attention weights of seven tokens, before and after a shuffle. Each token keeps its letter. The outlined cell is the same pair of tokens in both: only its place has changed."}, "image": {"alt": "Two seven by seven heat maps of attention weights. The left has rows and columns labelled a to g in order, the right has the same labels in a shuffled order. The same cell, one query and one key, is outlined in red in both and has the same shade."}}
 letters, order = "abcdefg", P.argmax(dim=1).tolist()
@@ -316,10 +316,11 @@ for line, (kind, patches) in zip(axes, (("in order", test), ("shuffled", test_sh
             axis.axvline(edge - 0.5, color=figures.ORANGE, linewidth=0.6)
         axis.set(xticks=[], yticks=[])
         axis.spines[:].set_visible(False)
-        axis.text(0.5, -0.05, f"without: {answers['without'][column]}", transform=axis.transAxes,
-                  ha="center", va="top", fontsize=9, color=figures.VERMILION)  # fmt: skip
-        axis.text(0.5, -0.20, f"with: {answers['with'][column]}", transform=axis.transAxes,
-                  ha="center", va="top", fontsize=9, color=figures.BLUE)  # fmt: skip
+        for name, height, color in (("without", -0.05, figures.VERMILION), ("with", -0.20, figures.BLUE)):
+            text = axis.text(
+                0.5, height, f"{name}: {answers[name][column]}", ha="center", va="top", fontsize=9
+            )
+            text.set(color=color, transform=axis.transAxes)
         if kind == "in order":
             axis.set_title(f"a {data.test.labels[firsts[column]]}", loc="center", fontweight="normal")
     line[0].set_ylabel(kind)
@@ -336,8 +337,8 @@ fig
 
 # %%
 model = models["without"].double()
-check("logits of shuffled images",
-      gap(model(test.double()), model(test_shuffled.double())))  # fmt: skip
+error = gap(model(test.double()), model(test_shuffled.double()))
+check("logits of shuffled images", error)
 
 
 def arrangements(patches) -> int:

@@ -260,8 +260,8 @@ for name, c in codes.items():
     misses = (c[:-1] @ best - c[1:]).norm(dim=1)
     low, high = steps.min(), steps.max()
     miss[name] = misses.max().item() / steps.mean().item()
-    print(f"{name:10} {c.shape[1]:8} {c.min():6.1f} {c.max():5.0f} "
-          f"{low:12.2f} {high:12.2f} {miss[name]:10.1e}")  # fmt: skip
+    size = f"{c.shape[1]:8} {c.min():6.1f} {c.max():5.0f}"
+    print(f"{name:10} {size} {low:12.2f} {high:12.2f} {miss[name]:10.1e}")
 assert miss["one-hot"] < 1e-9 and miss["sinusoids"] < 1e-6
 assert miss["number"] > 0.1 and miss["binary"] > 0.1
 
@@ -302,11 +302,11 @@ check("squared distances of codes", gap(squared, d * (1 - kernel)), 1e-10)
 away = torch.arange(0, 200_001)
 curve = similarity_kernel(away, frequencies)
 turn = int((curve.diff() > 1e-9).nonzero()[0])
-print(f"Δ = {turn}: similarity {curve[turn]:.3f}; "
-      f"Δ = {turn + 1}: {curve[turn + 1]:.3f}, larger again")  # fmt: skip
+print("the similarity rises for the first time")
+print(f"    from {curve[turn]:.3f} at Δ = {turn} to {curve[turn + 1]:.3f}")
 back = int(curve[100:].argmax()) + 100
-print(f"closest return with 100 ≤ Δ ≤ {len(away) - 1:,}: "
-      f"{curve[back]:.6f} at Δ = {back:,}")  # fmt: skip
+print(f"its closest return to 1 with 100 ≤ Δ ≤ {len(away) - 1:,} is")
+print(f"    {curve[back]:.6f} at Δ = {back:,}")
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-progressions", "caption": "Similarity of two codes against their distance, for frequencies in geometric progression (top) and in arithmetic progression (bottom), with the same number of waves."}, "image": {"alt": "Two line plots against distance from 0 to 60. Top: the geometric curves start at one, fall unevenly and wiggle without ever settling; the one with more waves is smoother. Bottom: the arithmetic curve is a row of equal spikes of height one, one period apart, and flat and slightly negative in between; with more waves the spikes are farther apart."}}
 reach = min(length, 64)
@@ -466,7 +466,7 @@ fig
 # every step has the same length and is the same rotation. Their dot products depend on distance alone, but do
 # not simply fall with it. Geometric frequencies reach far with few channels; the arithmetic ones of RollPE
 # reach exactly as far as there are channels, which for images is far enough. And once codes are added to
-# tokens and projected, the distance is lost among absolute terms.
+# tokens and projected, the distance is buried among absolute terms.
 # ```
 #
 # ## Exercises
