@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from cycler import cycler
 
 from rollpe.statistics import summarize
 
@@ -69,7 +70,7 @@ def use_theme() -> None:
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.grid": False,
-            "axes.prop_cycle": mpl.cycler(color=[BLUE, VERMILION, GREEN, ORANGE, PINK, SKY, YELLOW, BLACK]),
+            "axes.prop_cycle": cycler(color=[BLUE, VERMILION, GREEN, ORANGE, PINK, SKY, YELLOW, BLACK]),
             "lines.linewidth": 1.8,
             "legend.frameon": False,
             "image.cmap": SEQUENTIAL,
@@ -97,7 +98,10 @@ def learning_curves(records: Sequence[Record], ax: Axes | None = None) -> Axes:
     last: dict[str, list[tuple[float, float]]] = {}
     for record in records:
         epochs = [epoch.epoch for epoch in record.history]
-        accuracy = [100 * epoch.held_out_accuracy for epoch in record.history]
+        accuracy = [
+            np.nan if epoch.held_out_accuracy is None else 100 * epoch.held_out_accuracy
+            for epoch in record.history
+        ]
         ax.plot(epochs, accuracy, color=color_of(record.encoding), alpha=0.75, linewidth=1.3)
         last.setdefault(record.encoding, []).append((epochs[-1], accuracy[-1]))
     ends = {name: np.mean(points, axis=0) for name, points in last.items()}
@@ -134,7 +138,9 @@ def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None =
     for row, (label, accuracies) in enumerate(samples.items()):
         color, summary = color_of(label), summarize(accuracies)
         if summary.low is not None and summary.high is not None:
-            ax.plot([100 * summary.low, 100 * summary.high], [row, row], color=color, linewidth=2.2, alpha=0.6)
+            ax.plot(
+                [100 * summary.low, 100 * summary.high], [row, row], color=color, linewidth=2.2, alpha=0.6
+            )
         ax.plot(100 * summary.mean, row, "|", color=color, markersize=15, markeredgewidth=2.4)
         ax.plot(100 * np.asarray(accuracies), np.full(len(accuracies), row), "o", color=color, markersize=4)
     ax.set_yticks(range(len(samples)), list(samples))
@@ -142,4 +148,30 @@ def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None =
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("test accuracy (%)")
+    return ax
+
+
+def offset_map(
+    values: np.ndarray,
+    ax: Axes | None = None,
+    *,
+    title: str = "",
+    limit: float | None = None,
+    mark: tuple[int, int] | None = None,
+) -> Axes:
+    """Scores over all signed offsets on a grid: Δ_y down, Δ_x to the right, a cross at zero.
+
+    ``values`` [2·G_y − 1, 2·G_x − 1], offset (0, 0) in the middle. Colors diverge around 0 up to ``limit``,
+    the largest absolute value by default. ``mark`` puts a ring around one offset (Δ_y, Δ_x).
+    """
+    ax = ax or plt.subplots()[1]
+    values = np.asarray(values)
+    down, right = (size // 2 for size in values.shape)
+    limit = limit or float(np.abs(values).max()) or 1.0
+    extent = (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)
+    ax.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, extent=extent)
+    ax.plot(0, 0, "+", color=INK, markersize=6, markeredgewidth=1)
+    if mark is not None:
+        ax.plot(mark[1], mark[0], "o", color=INK, markersize=9, markerfacecolor="none", markeredgewidth=1)
+    ax.set(title=title, xticks=[-right, 0, right], yticks=[-down, 0, down])
     return ax
