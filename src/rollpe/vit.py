@@ -122,7 +122,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
             raise InputError(f"{positions.shape[-2]} positions for {count} patches: give one to each patch.")
         x = self._pos_embed(self.patch_embed(images))
         if positions is None:
-            positions = constant(_grid, *grid, device=images.device, dtype=torch.float32)
+            positions = constant(grid_positions, *grid, device=images.device, dtype=torch.float32)
             x = self.token_encoding.add(x, positions, grid)
         else:
             x = self.token_encoding.add(x, positions)
@@ -259,7 +259,3 @@ def create_vit(
         init_values=layer_scale,
         patch_drop_rate=patch_dropout,
     )
-
-
-def _grid(height: int, width: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
-    return grid_positions(height, width, device=device).to(dtype)

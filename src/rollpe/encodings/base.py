@@ -326,14 +326,16 @@ def create_encoding(
     return built[0] if built else ENCODINGS["none"](head_dim=head_dim, heads=heads, axes=axes, grid=grid)
 
 
-def grid_positions(*sizes: int, device: torch.device | str | None = None) -> Tensor:
-    """Positions of a full grid, row-major, counted from 0: float32 [prod(sizes), len(sizes)].
+def grid_positions(
+    *sizes: int, device: torch.device | str | None = None, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Positions of a full grid, row-major, counted from 0: [prod(sizes), len(sizes)].
 
     ``grid_positions(2, 3)`` is (0,0), (0,1), (0,2), (1,0), (1,1), (1,2).
     """
     if not sizes or min(sizes) < 1:
         raise InputError(f"grid sizes {sizes} must be one or more numbers of at least 1.")
-    ranges = [torch.arange(size, device=device, dtype=torch.float32) for size in sizes]
+    ranges = [torch.arange(size, device=device, dtype=dtype) for size in sizes]
     return torch.stack(torch.meshgrid(*ranges, indexing="ij"), dim=-1).flatten(0, -2)
 
 

@@ -1,0 +1,144 @@
+"""Encodings added to tokens: the waves of the sinusoidal one, the table of the learned one, and none."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from timm.layers.pos_embed import resample_abs_pos_embed
+from timm.layers.pos_embed_sincos import build_sincos2d_pos_embed
+from torch import Tensor
+
+from rollpe.encodings import create_encoding, grid_positions
+from rollpe.errors import InputError
+
+
+def zeros(tokens: int, dim: int, batch: int = 1) -> Tensor:
+    return torch.zeros(batch, tokens, dim, dtype=torch.double)
+
+
+def worst(a: Tensor, b: Tensor) -> float:
+    return (a - b).abs().max().item()
+
+
+def learned(grid: tuple[int, ...], seed: int = 0):
+    torch.manual_seed(seed)
+    return create_encoding("learned", head_dim=3, heads=2, axes=len(grid), grid=grid).double()
+
+
+def test_none_gives_tokens_queries_and_keys_back_as_they_are() -> None:
+    encoding = create_encoding("none", head_dim=3, heads=2)
+    tokens, positions = torch.randn(2, 7, 6), grid_positions(2, 3)
+    assert encoding.add(tokens, positions) is tokens
+    q, k = torch.randn(2, 2, 2, 7, 3)
+    assert all(torch.equal(a, b) for a, b in zip(encoding(q, k, positions), (q, k), strict=True))
+
+
+def test_a_sequences_waves_are_those_of_vaswani_written_out() -> None:
+    encoding = create_encoding("sinusoidal", head_dim=5, heads=2, axes=1)
+    got = encoding.add(zeros(9, 10), grid_positions(9).double())[0]
+    for p in range(9):
+        for i in range(5):
+            angle = p / 10000 ** (2 * i / 10)
+            assert got[p, 2 * i] == pytest.approx(math.sin(angle), abs=1e-12)
+            assert got[p, 2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+@pytest.mark.parametrize("base", [100.0, 10000.0])
+def test_an_images_waves_are_timms(base: float) -> None:
+    encoding = create_encoding("sinusoidal", head_dim=12, heads=2, axes=2, base=base)
+    got = encoding.add(torch.zeros(1, 15, 24), grid_positions(3, 5))[0]
+    wanted = build_sincos2d_pos_embed([3, 5], dim=24, temperature=base, interleave_sin_cos=True)
+    wanted = wanted.unflatten(1, (2, 2, 6)).transpose(2, 3).flatten(1)  # theirs: all sines, then all cosines
+    assert worst(got, wanted) < 1e-6
+
+
+def test_channels_left_over_by_the_axes_get_no_wave() -> None:
+    encoding = create_encoding("sinusoidal", head_dim=11, heads=1, axes=3)
+    got = encoding.add(zeros(8, 11), grid_positions(2, 2, 2))
+    assert worst(got[..., 6:], 0 * got[..., 6:]) == 0
+    assert got[0, -1, :6].abs().min() > 0
+
+
+def test_waves_of_far_positions_are_not_made_in_half_precision() -> None:
+    encoding = create_encoding("sinusoidal", head_dim=16, heads=1, axes=1)
+    positions = torch.tensor([[1001.0], [1003.0]])  # bfloat16 has neither
+    exact = encoding.add(zeros(2, 16), positions.double())
+    half = encoding.add(torch.zeros(1, 2, 16, dtype=torch.bfloat16), positions)
+    assert half.dtype == torch.bfloat16
+    assert worst(half.double(), exact) < 0.005
+
+
+def test_each_place_of_a_whole_grid_gets_its_row_of_the_table() -> None:
+    encoding = learned((3, 4))
+    assert encoding.table.shape == (12, 6)
+    added = encoding.add(zeros(14, 6, batch=2), grid_positions(3, 4))
+    assert torch.equal(added[0], F.pad(encoding.table, (0, 0, 2, 0)))
+    assert torch.equal(added[0], added[1])
+
+
+def test_any_choice_of_places_gets_their_rows() -> None:
+    encoding = learned((3, 4))
+    chosen = torch.stack((torch.randperm(12)[:5], torch.randperm(12)[:5]))
+    added = encoding.add(zeros(6, 6, batch=2), grid_positions(3, 4)[chosen])
+    assert torch.equal(added[:, 1:], encoding.table[chosen])
+
+
+@pytest.mark.parametrize("grid", [(5,), (3, 4), (2, 3, 2)])
+def test_between_places_the_table_is_linear_and_beyond_the_edge_constant(grid: tuple[int, ...]) -> None:
+    encoding = learned(grid)
+    with torch.no_grad():  # a table that is linear in position shows it at once
+        slope = torch.randn(len(grid), 6, dtype=torch.double)
+        encoding.table.copy_(grid_positions(*grid).double() @ slope)
+    last = torch.tensor(grid, dtype=torch.double) - 1
+    p = torch.rand(1, 20, len(grid), dtype=torch.double) * last
+    assert worst(encoding.add(zeros(20, 6), p), p @ slope) < 1e-12
+    beyond = torch.stack((last + 3, -last - 2))[None]
+    wanted = torch.stack((last, 0 * last)) @ slope
+    assert worst(encoding.add(zeros(2, 6), beyond), wanted) < 1e-12
+
+
+@pytest.mark.parametrize("shown", [(5, 9), (2, 3), (4, 3)])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_grid_of_other_sizes_gets_the_table_resized_as_timm_does(
+    shown: tuple[int, int], told: bool
+) -> None:
+    encoding = learned((3, 4))
+    count = shown[0] * shown[1]
+    added = encoding.add(zeros(count + 1, 6), grid_positions(*shown), shown if told else None)
+    wanted = resample_abs_pos_embed(
+        encoding.table[None], new_size=list(shown), old_size=[3, 4], num_prefix_tokens=0
+    )
+    assert worst(added[:, 1:], wanted) < 1e-6
+
+
+@pytest.mark.parametrize(("built", "shown"), [((4,), (7,)), ((4,), (2,)), ((2, 2, 2), (3, 2, 4))])
+def test_a_constant_table_stays_constant_when_resized_on_any_number_of_axes(built, shown) -> None:
+    encoding = learned(built)
+    with torch.no_grad():
+        encoding.table.copy_(torch.arange(6.0).expand_as(encoding.table))
+    added = encoding.add(zeros(math.prod(shown), 6), grid_positions(*shown))
+    assert worst(added, torch.arange(6.0).expand_as(added)) < 1e-6
+
+
+def test_a_learned_table_starts_as_a_cut_normal_of_small_spread() -> None:
+    torch.manual_seed(0)
+    encoding = create_encoding("learned", head_dim=64, heads=2, grid=(8, 8))
+    assert encoding.table.std().item() == pytest.approx(0.02, rel=0.05)
+    assert encoding.no_weight_decay() == {"table"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("learned", {}, "needs grid="),
+        ("sinusoidal", {"base": 0}, "base=0"),
+        ("sinusoidal", {"head_dim": 3, "heads": 1}, "use at least 4"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(name: str, options: dict, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        create_encoding(name, **{"head_dim": 4, "heads": 2, **options})
+    assert says in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,62 @@
+"""Every encoding in one traced graph: torch.compile and torch.export give what eager execution gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rollpe.encodings import ENCODINGS, Encoding, create_encoding, grid_positions
+
+pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
+
+GRIDS = {1: (6,), 2: (2, 4)}
+HEAD_DIM, HEADS = 12, 2
+
+
+class Layer(nn.Module):
+    """Tokens marked by the encoding, then attention with it."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def forward(self, tokens: Tensor, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        v = self.encoding.add(tokens, positions).unflatten(2, (HEADS, -1)).transpose(1, 2)
+        return self.encoding.attend(q, k, v, positions)
+
+
+def build(name: str) -> tuple[Layer, tuple[Tensor, ...]]:
+    torch.manual_seed(0)
+    axes = 1 if name == "rope" else 2
+    encoding = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRIDS[axes]).double()
+    positions = grid_positions(*GRIDS[axes])[1:]
+    tokens = torch.randn(2, len(positions) + 1, HEADS * HEAD_DIM, dtype=torch.double)
+    q, k = torch.randn(2, 2, HEADS, len(positions) + 1, encoding.streams * HEAD_DIM, dtype=torch.double)
+    return Layer(encoding), (tokens.requires_grad_(), q.requires_grad_(), k, positions)
+
+
+def worst(a: Tensor, b: Tensor) -> float:
+    return (a - b).abs().max().item()
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"), [*((name, "aot_eager") for name in ENCODINGS), ("roll", "inductor")]
+)
+def test_one_graph_without_breaks_gives_the_same_values_and_gradients(name: str, backend: str) -> None:
+    layer, inputs = build(name)
+    wanted = layer(*inputs)
+    gradients = torch.autograd.grad(wanted.square().sum(), inputs[:2])
+    torch._dynamo.reset()
+    got = torch.compile(layer, fullgraph=True, backend=backend)(*inputs)
+    assert worst(got, wanted) < 1e-12
+    for one, other in zip(torch.autograd.grad(got.square().sum(), inputs[:2]), gradients, strict=True):
+        assert worst(one, other) < 1e-11
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_the_exported_program_gives_the_same_values_for_other_positions_too(name: str) -> None:
+    layer, inputs = build(name)
+    program = torch.export.export(layer, inputs).module()
+    for positions in (inputs[-1], inputs[-1].flip(0)):
+        assert worst(program(*inputs[:-1], positions), layer(*inputs[:-1], positions)) < 1e-12

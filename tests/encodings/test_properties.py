@@ -1,0 +1,349 @@
+"""What every registered encoding promises, checked against every registered encoding.
+
+Here: properties stated for all. Not here: what one family alone does (test_roll.py, test_rotary.py, …).
+Only pairs of tokens that both have a position take part in claims about shifts.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import warnings
+from itertools import product
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rollpe.encodings import ENCODINGS, Encoding, create_encoding, encoding_options, grid_positions
+from rollpe.encodings.relative import ScoreBias
+from rollpe.errors import InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
+
+GRIDS = {1: (6,), 2: (2, 4), 3: (2, 2, 2)}
+ONLY_AXES = {"rope": (1,), "mixed-rope": (2,), "spherical-rope": (2,)}
+HEAD_DIM, HEADS, PREFIX = 12, 2, 2
+CASES = [
+    pytest.param(name, axes, id=f"{name}-{axes}d")
+    for name in (*ENCODINGS, "learned+axial-rope", "sinusoidal+roll")
+    for axes in ONLY_AXES.get(name, (1, 2, 3))
+]
+
+
+def build(name: str, axes: int, seed: int = 0, **options) -> Encoding:
+    torch.manual_seed(seed)
+    made = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRIDS[axes], **options)
+    for parameter in made.parameters():  # away from a start so small that it hides an error
+        nn.init.normal_(parameter, std=0.5)
+    return made.double()
+
+
+def inputs(encoding: Encoding, seed: int = 0, prefix: int = PREFIX) -> tuple[Tensor, ...]:
+    """Random q, k, v [2, heads, N, ·] and positions [M, axes] that are not a whole grid."""
+    generator = torch.Generator().manual_seed(100 + seed)
+    positions = grid_positions(*GRIDS[encoding.axes])[1:].double()
+    if encoding.real_positions:
+        positions = positions + torch.rand(positions.shape, generator=generator, dtype=torch.double) - 0.5
+    tokens = prefix + len(positions)
+
+    def draw(channels: int) -> Tensor:
+        return torch.randn(2, HEADS, tokens, channels, generator=generator, dtype=torch.double)
+
+    wide = encoding.streams * HEAD_DIM
+    return draw(wide), draw(wide), draw(HEAD_DIM), positions
+
+
+def marked(encoding: Encoding, x: Tensor, positions: Tensor) -> Tensor:
+    """Queries or keys of tokens to which the encoding has been added; x itself if it adds nothing."""
+    if encoding.acts_on not in ("tokens", "both"):
+        return x
+    tokens = encoding.add(x.transpose(1, 2).flatten(2), positions)
+    return tokens.unflatten(2, (HEADS, -1)).transpose(1, 2)
+
+
+def scores(encoding: Encoding, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    return encoding.scores(marked(encoding, q, positions), marked(encoding, k, positions), positions)
+
+
+def attend(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
+    return encoding.attend(marked(encoding, q, positions), marked(encoding, k, positions), v, positions)
+
+
+def transforms(encoding: Encoding) -> bool:
+    return encoding.acts_on == "scores" and not isinstance(encoding, ScoreBias)
+
+
+def worst(a: Tensor, b: Tensor) -> float:
+    return (a - b).abs().max().item()
+
+
+with warnings.catch_warnings(action="ignore"):  # some of these rings are short, which test_roll.py looks into
+    BUILT = [(case, build(*case.values)) for case in CASES]
+GROUPS = [case for case, encoding in BUILT if transforms(encoding) and encoding.relative]
+WITH_PARAMETERS = [case for case, encoding in BUILT if encoding.learned]
+LOOKING = [case for case, encoding in BUILT if encoding.acts_on != "nothing"]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_a_joint_shift_leaves_scores_alone_exactly_if_the_encoding_is_relative(
+    name: str, axes: int, seed: int
+) -> None:
+    encoding = build(name, axes, seed)
+    q, k, _, positions = inputs(encoding, seed)
+    shift = torch.tensor([2.0, -1.0, 3.0][:axes], dtype=torch.double)
+    if encoding.real_positions:
+        shift = shift + 0.37
+    before, after = (scores(encoding, q, k, p)[..., PREFIX:, PREFIX:] for p in (positions, positions + shift))
+    assert (worst(before, after) < 1e-9) == encoding.relative
+    assert encoding.relative or worst(before, after) > 1e-3
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_the_fast_path_equals_softmax_of_the_reference_scores(name: str, axes: int, seed: int) -> None:
+    encoding = build(name, axes, seed)
+    q, k, v, positions = inputs(encoding, seed)
+    if name == "shaw-kv":  # moves values too, which test_relative.py holds to its own formula
+        nn.init.zeros_(encoding.values)
+    expected = scores(encoding, q, k, positions).softmax(-1) @ v
+    assert worst(attend(encoding, q, k, v, positions), expected) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_encoded_queries_and_keys_have_the_reference_scores_together_and_apart(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, _, positions = inputs(encoding)
+    together = encoding(q, k, positions)
+    apart = encoding.encode_query(q, positions), encoding.encode_key(k, positions)
+    for one, other in zip(together, apart, strict=True):
+        assert torch.equal(one, other)
+    if isinstance(encoding, ScoreBias):
+        assert torch.equal(together[0], q) and torch.equal(together[1], k)
+    else:
+        product_ = together[0] @ together[1].transpose(-2, -1) * HEAD_DIM**-0.5
+        assert worst(product_, encoding.scores(q, k, positions)) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_half_precision_comes_back_in_kind_and_close_to_float64_even_far_from_the_origin(
+    name: str, axes: int, dtype: torch.dtype
+) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    positions = positions.round() + 200  # 200·ω in half precision would be off by half a radian
+    q, k, v = (x.to(dtype) for x in (q, k, v))
+    exact = encoding(q.double(), k.double(), positions)
+    exact_out = attend(encoding, q.double(), k.double(), v.double(), positions)
+    single = copy.deepcopy(encoding).float()
+    coarse = single(q, k, positions.float())
+    coarse_out = attend(single, q, k, v, positions.float())
+    step = torch.finfo(dtype).eps
+    for got, want in zip((*coarse, coarse_out), (*exact, exact_out), strict=True):
+        assert got.dtype == dtype
+        assert worst(got.double(), want) < 8 * step * want.abs().max()
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_norms_are_kept_exactly_if_the_encoding_says_so(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, _, positions = inputs(encoding)
+    if encoding.streams > 1:
+        assert not encoding.preserves_norm
+        return
+    for before, after in zip((q, k), encoding(q, k, positions), strict=True):
+        assert (worst(before.norm(dim=-1), after.norm(dim=-1)) < 1e-12) == encoding.preserves_norm
+
+
+@pytest.mark.parametrize(("name", "axes"), GROUPS)
+def test_relative_transforms_are_a_group_encoding_twice_adds_positions(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, _, _, positions = inputs(encoding, prefix=0)
+    other = positions.flip(0) * 3
+    if not encoding.real_positions:
+        other = other.round()
+    twice = encoding.encode_query(encoding.encode_query(q, positions), other)
+    assert worst(twice, encoding.encode_query(q, positions + other)) < 1e-11
+    back = encoding.encode_query(encoding.encode_query(q, positions), -positions)
+    assert worst(back, q) < 1e-11
+    assert worst(encoding.encode_query(q, 0 * positions), q) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_tokens_without_a_position_know_nothing_of_positions(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, _, positions = inputs(encoding)
+    other = positions.flip(0) + 1
+    first, second = (scores(encoding, q, k, p)[..., :PREFIX, :PREFIX] for p in (positions, other))
+    assert worst(first, second) < 1e-12
+    tokens = torch.randn(2, PREFIX + len(positions), HEADS * HEAD_DIM, dtype=torch.double)
+    assert torch.equal(encoding.add(tokens, positions)[:, :PREFIX], tokens[:, :PREFIX])
+    for p in (positions, other):
+        unmoved = encoding(q, k, p)[0][..., :PREFIX, :]
+        alone = encoding(q[..., :PREFIX, :], k[..., :PREFIX, :], p[:0])[0]
+        assert worst(unmoved, alone) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_positions_for_each_image_equal_a_loop_over_images(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    each = torch.stack((positions, positions.flip(0) + 1))
+    for function, arguments in ((scores, (q, k)), (attend, (q, k, v))):
+        batched = function(encoding, *arguments, each)
+        for image in range(2):
+            one = function(encoding, *(x[image : image + 1] for x in arguments), each[image])
+            assert worst(batched[image], one[0]) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_permuting_tokens_with_their_positions_permutes_the_scores(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    order = torch.randperm(len(positions), generator=torch.Generator().manual_seed(3))
+    every = torch.cat((torch.arange(PREFIX), PREFIX + order))
+    plain = scores(encoding, q, k, positions)
+    mixed = scores(encoding, q[:, :, every], k[:, :, every], positions[order])
+    assert worst(mixed, plain[:, :, every][..., every]) < 1e-12
+    mixed = attend(encoding, *(x[:, :, every] for x in (q, k, v)), positions[order])
+    assert worst(mixed, attend(encoding, q, k, v, positions)[:, :, every]) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_causal_decoding_with_cached_keys_equals_attention_over_everything(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    q, k = marked(encoding, q, positions), marked(encoding, k, positions)
+    whole = encoding.attend(q, k, v, positions, is_causal=True)
+    tokens, keys, steps = q.shape[2], [], []
+    for start, end in ((0, 1), (1, 4), *((t, t + 1) for t in range(4, tokens))):
+        new = positions[max(0, start - PREFIX) : max(0, end - PREFIX)]
+        keys.append(encoding.encode_key(k[:, :, start:end], new))
+        steps.append(
+            encoding.decode(
+                q[:, :, start:end],
+                torch.cat(keys, 2),
+                v[:, :, :end],
+                positions[: max(0, end - PREFIX)],
+            )
+        )
+    assert worst(torch.cat(steps, 2), whole) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_saved_weights_bring_another_instance_to_the_same_scores(name: str, axes: int) -> None:
+    encoding, other = build(name, axes, 0), build(name, axes, 1)
+    file = io.BytesIO()
+    torch.save(encoding.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    q, k, v, positions = inputs(encoding)
+    assert torch.equal(attend(encoding, q, k, v, positions), attend(other, q, k, v, positions))
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_learned_says_whether_there_are_parameters_and_all_escape_weight_decay(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    names = {parameter for parameter, _ in encoding.named_parameters()}
+    assert encoding.learned == bool(names)
+    assert encoding.no_weight_decay() == names
+
+
+@pytest.mark.parametrize(("name", "axes"), WITH_PARAMETERS)
+def test_every_parameter_takes_part(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    attend(encoding, q, k, v, positions).square().sum().backward()
+    for parameter in encoding.parameters():
+        assert parameter.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize(("name", "axes"), LOOKING)
+def test_positions_of_another_shape_are_refused(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    with pytest.raises(InputError, match="shape"):
+        attend(encoding, q, k, v, F.pad(positions, (0, 1)))
+    with pytest.raises(InputError, match="tokens"):
+        attend(encoding, q, k, v, positions.repeat(2, 1))
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_fractions_are_refused_exactly_where_real_positions_are_not_promised(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    fractions = positions.round() + 0.5
+    if encoding.real_positions:
+        assert attend(encoding, q, k, v, fractions).isfinite().all()
+    else:
+        with pytest.raises(InputError, match=r"use '.*continuous-roll'") as caught:
+            attend(encoding, q, k, v, fractions)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ONLY_AXES)
+def test_encodings_of_few_axes_name_another_for_the_rest(name: str) -> None:
+    for axes in {1, 2, 3} - set(ONLY_AXES[name]):
+        with pytest.raises(InputError, match="use '"):
+            build(name, axes)
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_stated_options_are_the_defaults(name: str, axes: int) -> None:
+    plain, stated = build(name, axes), build(name, axes, **encoding_options(name))
+    q, k, v, positions = inputs(plain)
+    assert torch.equal(attend(plain, q, k, v, positions), attend(stated, q, k, v, positions))
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        create_encoding(name, head_dim=24, heads=2, colour="blue")
+    for option in ("colour", *encoding_options(name)):
+        assert option in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["rol", "learned+sinusoidal", "roll+axial-rope", "none+roll", "", "learned+"]
+)
+def test_an_unknown_or_impossible_name_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        create_encoding(name, head_dim=24, heads=2, grid=(2, 2))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ({"head_dim": 0}, "head_dim=0"),
+        ({"heads": 0}, "heads=0"),
+        ({"axes": 0}, "axes=0"),
+        ({"head_dim": 1}, "head_dim=1"),
+        ({"grid": (4,)}, "grid=(4,)"),
+        ({"grid": (4, 0)}, "grid=(4, 0)"),
+    ],
+)
+def test_impossible_sizes_are_refused(bad: dict, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        create_encoding("roll", **{"head_dim": 24, "heads": 2, "axes": 2, "grid": (2, 2), **bad})
+    assert says in str(caught.value)
+
+
+def test_encodings_come_in_the_order_of_the_books_table() -> None:
+    assert (
+        list(ENCODINGS)
+        == (
+            "none sinusoidal learned shaw shaw-kv t5-bias rope axial-rope mixed-rope uniform-rope"
+            " spherical-rope lie roll continuous-roll multiplexed-roll torus-roll roll-twin"
+        ).split()
+    )
+
+
+@pytest.mark.parametrize("sizes", [(3,), (2, 3), (2, 1, 4)])
+def test_grid_positions_count_row_by_row(sizes: tuple[int, ...]) -> None:
+    positions = grid_positions(*sizes)
+    assert positions.dtype == torch.float32
+    assert positions.tolist() == [list(map(float, place)) for place in product(*map(range, sizes))]

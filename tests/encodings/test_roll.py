@@ -1,0 +1,356 @@
+"""The RollPE family: what a roll is, where it aliases, its continuous, multiplexed and rotary forms."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import pytest
+import torch
+from torch import Tensor
+
+from rollpe.encodings import create_encoding, grid_positions, scale_positions
+from rollpe.encodings.roll import fourier_basis, twin_state_dict
+from rollpe.errors import InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
+
+FAMILY = ["roll", "continuous-roll", "multiplexed-roll", "torus-roll", "roll-twin"]
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+
+
+def worst(a: Tensor, b: Tensor) -> float:
+    return (a - b).abs().max().item()
+
+
+def printed_matrix(n: int) -> Tensor:
+    """S as printed in Eq. 2: ones above the diagonal and in the lower left corner."""
+    s = torch.diag(torch.ones(n - 1, dtype=torch.double), 1)
+    s[-1, 0] = 1
+    return s
+
+
+@pytest.mark.parametrize("n", [5, 8])
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_token_at_p_is_multiplied_by_the_p_th_power_of_the_printed_matrix(n: int, direction: int) -> None:
+    encoding = create_encoding("roll", head_dim=n, heads=1, axes=1, direction=direction)
+    x = draw(1, 1, 12, n)
+    rolled = encoding.encode_query(x, grid_positions(12))
+    power = printed_matrix(n) if direction == 1 else printed_matrix(n).T
+    for p in range(12):
+        assert torch.equal(rolled[0, 0, p], torch.linalg.matrix_power(power, p) @ x[0, 0, p])
+        assert torch.equal(rolled[0, 0, p], x[0, 0, p].roll(-direction * p))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_a_roll_is_torch_roll_bit_for_bit_on_each_axis_share(dtype: torch.dtype) -> None:
+    encoding = create_encoding("roll", head_dim=17, heads=2, axes=2, width=7)
+    positions = torch.tensor([[3.0, -2.0], [300.0, 0.0], [1.0, 9.0]])
+    x = draw(2, 2, 4, 17).to(dtype)
+    rolled = encoding.encode_key(x, positions)
+    assert rolled.dtype == dtype
+    assert torch.equal(rolled[:, :, 0], x[:, :, 0])  # no position
+    for token, (row, column) in enumerate(positions.int().tolist(), start=1):
+        t, r = x[:, :, token], rolled[:, :, token]
+        assert torch.equal(r[..., 0:7], t[..., 0:7].roll(-row, -1))
+        assert torch.equal(r[..., 8:15], t[..., 8:15].roll(-column, -1))
+        assert torch.equal(r[..., [7, 15, 16]], t[..., [7, 15, 16]])
+
+
+@pytest.mark.parametrize("name", ["roll", "multiplexed-roll"])
+def test_the_gradient_of_a_roll_and_its_gradient_equal_finite_differences(name: str) -> None:
+    encoding = create_encoding(name, head_dim=6, heads=2, axes=2)
+    q = draw(1, 2, 5, encoding.streams * 6).requires_grad_()
+    positions = grid_positions(2, 2)
+    assert torch.autograd.gradcheck(lambda q: encoding.encode_query(q, positions), q)
+    assert torch.autograd.gradgradcheck(lambda q: encoding.encode_query(q, positions).square(), q)
+
+
+def test_a_roll_maps_over_batches_of_batches() -> None:
+    encoding = create_encoding("roll", head_dim=8, heads=2, axes=2)
+    positions, x = grid_positions(2, 3), draw(3, 1, 2, 7, 8)
+    mapped = torch.func.vmap(lambda x: encoding.encode_query(x, positions))(x)
+    assert torch.equal(mapped, torch.stack([encoding.encode_query(one, positions) for one in x]))
+    gradient = torch.func.vmap(torch.func.grad(lambda x: encoding.encode_query(x, positions).pow(3).sum()))(x)
+    assert worst(gradient, 3 * x.square()) < 1e-12
+
+
+def offset_profile(encoding, tokens: int, axis: int) -> Tensor:
+    """Scores of all pairs along one axis with the same random query and key everywhere."""
+    positions = torch.zeros(tokens, encoding.axes)
+    positions[:, axis] = torch.arange(tokens)
+    q, k = (draw(1, 1, 1, encoding.head_dim, seed=s).expand(1, 1, tokens, -1) for s in (1, 2))
+    return encoding.scores(q, k, positions)[0, 0]
+
+
+@pytest.mark.parametrize("name", ["roll", "roll-twin", "continuous-roll", "torus-roll"])
+@pytest.mark.parametrize("tokens", [4, 8])
+def test_signed_offsets_look_different_exactly_if_n_is_at_least_2g_minus_1(name: str, tokens: int) -> None:
+    for n in (2 * tokens - 2, 2 * tokens - 1):
+        size = {"sheet": (2, n)} if name == "torus-roll" else {"width": n}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            encoding = create_encoding(name, head_dim=2 * n, heads=1, axes=2, grid=(1, tokens), **size)
+        scores = offset_profile(encoding, tokens, axis=1)
+        by_offset = torch.cat((scores[0], scores[1:, 0]))  # Δ = 0 … G-1, then -1 … -(G-1)
+        gaps = (by_offset[:, None] - by_offset).abs() + torch.eye(len(by_offset))
+        if n < 2 * tokens - 1:
+            assert gaps.min() < 1e-9
+            assert [f"period {n} " in str(w.message) and "axis 1" in str(w.message) for w in caught] == [True]
+        else:
+            assert gaps.min() > 1e-6
+            assert not caught
+
+
+def test_no_grid_no_warning_and_a_long_wavelength_ends_it() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        create_encoding("roll", head_dim=8, heads=1)
+        create_encoding("continuous-roll", head_dim=8, heads=1, grid=(8, 8), wavelength=4.0)
+    with pytest.warns(UserWarning, match="aliased offsets on axis 0"):
+        create_encoding("continuous-roll", head_dim=64, heads=1, grid=(8, 8), wavelength=-0.4)
+
+
+@pytest.mark.parametrize("name", ["roll", "torus-roll", "roll-twin"])
+def test_rounding_fractions_is_an_option(name: str) -> None:
+    encoding = create_encoding(name, head_dim=16, heads=1, axes=2, on_fraction="round")
+    x, positions = draw(1, 1, 6, 16), grid_positions(2, 3)
+    assert torch.equal(encoding.encode_query(x, positions + 0.3), encoding.encode_query(x, positions))
+
+
+@pytest.mark.parametrize(
+    ("nyquist", "width"),
+    [(n, w) for n in ("fixed", "cosine", "odd") for w in (7, 8)] + [("paired", 6), ("paired", 8)],
+)
+def test_at_integers_a_continuous_roll_is_the_roll_except_for_a_fixed_nyquist_mode(
+    nyquist: str, width: int
+) -> None:
+    encoding = create_encoding("continuous-roll", head_dim=16, heads=1, axes=1, nyquist=nyquist, width=width)
+    n = encoding.width
+    x, positions = draw(1, 1, 20, 16), grid_positions(20)
+    got = encoding.encode_query(x, positions)
+    wanted = x.clone()
+    for p in range(20):
+        for start in (0, n) if nyquist == "paired" else (0,):
+            wanted[..., p, start : start + n] = x[..., p, start : start + n].roll(-p, -1)
+    difference = got - wanted
+    if nyquist == "fixed" and n % 2 == 0:
+        alternating = (-1.0) ** torch.arange(n, dtype=torch.double)
+        odd = difference[..., 1::2, :n]
+        assert worst(difference[..., ::2, :], 0 * x[..., ::2, :]) < 1e-12
+        assert odd.abs().max() > 0.01
+        assert worst(odd, (odd @ alternating)[..., None] * alternating / n) < 1e-12  # that mode only
+    else:
+        assert worst(got, wanted) < 1e-12
+    assert n == (7 if nyquist == "odd" else width)
+
+
+@pytest.mark.parametrize("nyquist", ["fixed", "paired", "odd"])
+@pytest.mark.parametrize("wavelength", [1.0, -1.7, 0.341])
+def test_a_continuous_roll_is_the_exponential_of_a_real_skew_generator(
+    nyquist: str, wavelength: float
+) -> None:
+    encoding = create_encoding(
+        "continuous-roll", head_dim=12, heads=1, axes=1, nyquist=nyquist, wavelength=wavelength
+    )
+    unit = torch.eye(12, dtype=torch.double)[None, None]  # one token for each basis vector
+    small = 1e-6
+
+    def matrix(p: float) -> Tensor:
+        return encoding.encode_query(unit, torch.full((12, 1), p, dtype=torch.double))[0, 0].T
+
+    generator = (matrix(small) - matrix(-small)) / (2 * small)
+    assert worst(generator, -generator.T) < 1e-8
+    for p in (0.5, 1.0, 3.3):
+        assert worst(torch.linalg.matrix_exp(p * generator), matrix(p)) < 1e-7
+        assert worst(matrix(p) @ matrix(p).T, torch.eye(12)) < 1e-12
+
+
+def test_the_cosine_treatment_keeps_neither_norm_nor_relativity_between_integers() -> None:
+    encoding = create_encoding("continuous-roll", head_dim=8, heads=1, axes=1, nyquist="cosine")
+    assert not encoding.relative and not encoding.preserves_norm
+    x = draw(1, 1, 2, 8)
+    half = torch.tensor([[0.5], [1.5]], dtype=torch.double)
+    assert worst(encoding.encode_query(x, half).norm(dim=-1), x.norm(dim=-1)) > 1e-3
+    assert worst(encoding.scores(x, x, half), encoding.scores(x, x, half + 0.5)) > 1e-3
+    odd = create_encoding("continuous-roll", head_dim=7, heads=1, axes=1, nyquist="cosine")
+    assert odd.relative and odd.preserves_norm
+
+
+@pytest.mark.parametrize("nyquist", ["fixed", "odd", "paired"])
+def test_stretching_the_wavelength_is_squeezing_the_positions(nyquist: str) -> None:
+    plain, long = (
+        create_encoding("continuous-roll", head_dim=16, heads=2, nyquist=nyquist, wavelength=w)
+        for w in (1.0, 1.5)
+    )
+    q, k, shown = draw(1, 2, 108, 16, seed=1), draw(1, 2, 108, 16, seed=2), grid_positions(9, 12).double()
+    squeezed = scale_positions(shown, shown=(9, 12), built=(6, 8))
+    assert worst(long.scores(q, k, shown), plain.scores(q, k, squeezed)) < 1e-12
+    assert squeezed.amin() == pytest.approx(-1 / 6) and squeezed.amax(0).tolist() == pytest.approx(
+        [5 + 1 / 6, 7 + 1 / 6]
+    )
+
+
+@pytest.mark.parametrize(("scale", "factor"), [("none", 1.0), ("sqrt", 3**-0.5), ("mean", 1 / 3)])
+def test_multiplexed_is_the_sum_of_rolls_at_its_speeds(scale: str, factor: float) -> None:
+    multiplexed = create_encoding(
+        "multiplexed-roll", head_dim=10, heads=2, axes=2, waves=3, scale=scale, speeds=(1, 3, -2)
+    )
+    roll = create_encoding("roll", head_dim=10, heads=2, axes=2)
+    x, positions = draw(2, 2, 7, 30), grid_positions(2, 3)
+    wanted = sum(
+        roll.encode_query(part, speed * positions)
+        for part, speed in zip(x.split(10, -1), (1, 3, -2), strict=True)
+    )
+    assert worst(multiplexed.encode_query(x, positions), factor * wanted) < 1e-12
+
+
+def test_one_wave_is_the_roll_and_relative_two_are_not() -> None:
+    one = create_encoding("multiplexed-roll", head_dim=10, heads=2, waves=1)
+    roll = create_encoding("roll", head_dim=10, heads=2)
+    x, positions = draw(2, 2, 6, 10), grid_positions(2, 3)
+    assert torch.equal(one.encode_query(x, positions), roll.encode_query(x, positions))
+    assert one.relative and one.preserves_norm
+    assert not create_encoding("multiplexed-roll", head_dim=10, heads=2).relative
+
+
+@pytest.mark.parametrize("scale", ["none", "sqrt", "mean"])
+def test_logits_of_independent_streams_vary_w_squared_times_as_much_unless_scaled(scale: str) -> None:
+    waves = 4
+    encoding = create_encoding("multiplexed-roll", head_dim=16, heads=4, axes=1, waves=waves, scale=scale)
+    q, k = (draw(64, 4, 16, waves * 16, seed=s) for s in (1, 2))
+    q, k = encoding(q, k, grid_positions(16))
+    variance = (q @ k.mT / 4).var().item()
+    assert variance == pytest.approx({"none": waves**2, "sqrt": 1, "mean": waves**-2}[scale], rel=0.1)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_torus_rolls_the_sheet_along_all_axes_at_once(axes: int) -> None:
+    encoding = create_encoding("torus-roll", head_dim=30, heads=1, axes=axes)
+    sheet = {1: (30,), 2: (5, 6), 3: (3, 2, 5)}[axes]
+    assert encoding.sheet == sheet
+    x, positions = (
+        draw(1, 1, 8, 30),
+        grid_positions(*(8,) if axes == 1 else (2, 4) if axes == 2 else (2, 2, 2)),
+    )
+    got = encoding.encode_query(x, positions)
+    for token, p in enumerate(positions.int().tolist()):
+        rolled = x[0, 0, token].view(sheet).roll([-s for s in p], dims=list(range(axes)))
+        assert torch.equal(got[0, 0, token], rolled.flatten())
+
+
+def test_a_smaller_sheet_leaves_the_other_channels_alone() -> None:
+    encoding = create_encoding("torus-roll", head_dim=30, heads=1, axes=2, sheet=(3, 7))
+    x, positions = draw(1, 1, 12, 30), grid_positions(3, 4)
+    got = encoding.encode_query(x, positions)
+    assert torch.equal(got[..., 21:], x[..., 21:])
+    assert torch.equal(got[0, 0, 6, :21], x[0, 0, 6, :21].view(3, 7).roll((-1, -2), (0, 1)).flatten())
+
+
+@pytest.mark.parametrize("n", [7, 8])
+@pytest.mark.parametrize("rings", [1, 2])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_the_fourier_basis_is_orthogonal(n: int, rings: int, axes: int) -> None:
+    if rings == 2 and n % 2:
+        n = 6
+    head_dim = axes * (rings * n + 1) + 1
+    basis = fourier_basis(head_dim, axes, n, rings, device=torch.device("cpu"), dtype=torch.double)
+    assert basis.shape == (head_dim, head_dim)
+    assert worst(basis @ basis.T, torch.eye(head_dim)) < 1e-13
+
+
+@pytest.mark.parametrize("head_dim", [15, 16, 30])
+@pytest.mark.parametrize("direction", [1, -1])
+@pytest.mark.parametrize("width", [None, 5, 6])
+def test_the_twin_with_absorbed_weights_has_the_scores_of_roll(
+    head_dim: int, direction: int, width: int | None
+) -> None:
+    options = {"head_dim": head_dim, "heads": 3, "direction": direction, "width": width}
+    roll, twin = create_encoding("roll", **options), create_encoding("roll-twin", **options)
+    x, w_q, w_k = draw(2, 21, 9), draw(3 * head_dim, 9, seed=1), draw(3 * head_dim, 9, seed=2)
+    positions = grid_positions(4, 5) * 3 - 7
+
+    def project(weight: Tensor) -> Tensor:
+        return (x @ weight.T).unflatten(-1, (3, head_dim)).transpose(1, 2)
+
+    wanted = roll.scores(project(w_q), project(w_k), positions)
+    q, k = twin(project(twin.absorb(w_q)), project(twin.absorb(w_k)), positions)
+    assert worst(q @ k.mT * head_dim**-0.5, wanted) < 1e-12
+    bias = draw(3 * head_dim, seed=3)
+    assert worst(twin.absorb(bias), twin.absorb(bias[:, None])[:, 0]) < 1e-14
+
+
+def test_the_twin_rotates_pair_k_by_k_turns_per_n_tokens() -> None:
+    n = 9
+    twin = create_encoding("roll-twin", head_dim=n, heads=1, axes=1)
+    z = draw(1, 1, n, n)
+    turned = twin.encode_query(z, grid_positions(n))
+    for p in range(n):
+        for k in range(1, 5):
+            pair = torch.complex(z[0, 0, p, 2 * k - 2], z[0, 0, p, 2 * k - 1])
+            phase = complex(math.cos(2 * math.pi * k * p / n), math.sin(2 * math.pi * k * p / n))
+            wanted = pair * phase
+            assert worst(turned[0, 0, p, 2 * k - 2], wanted.real) < 1e-14
+            assert worst(turned[0, 0, p, 2 * k - 1], wanted.imag) < 1e-14
+        assert torch.equal(turned[0, 0, p, -1], z[0, 0, p, -1])
+
+
+def test_the_twin_is_exact_a_million_tokens_away() -> None:
+    twin = create_encoding("roll-twin", head_dim=32, heads=1, axes=1)
+    x = draw(1, 1, 3, 32).float()
+    near, far = torch.tensor([[1.0], [5.0], [7.0]]), torch.tensor([[1.0], [5.0], [7.0]]) + 32 * 2**15
+    assert torch.equal(twin.encode_query(x, near), twin.encode_query(x, far))
+
+
+def test_a_state_dict_is_carried_over_except_for_values_and_the_rest() -> None:
+    twin = create_encoding("roll-twin", head_dim=8, heads=2, axes=2)
+    state = {
+        "blocks.0.attn.qkv.weight": draw(48, 16),
+        "blocks.0.attn.qkv.bias": draw(48),
+        "head.weight": draw(3, 16),
+    }
+    moved = twin_state_dict(state, twin)
+    assert moved.keys() == state.keys() and torch.equal(moved["head.weight"], state["head.weight"])
+    for name in ("blocks.0.attn.qkv.weight", "blocks.0.attn.qkv.bias"):
+        assert torch.equal(moved[name][32:], state[name][32:])
+        assert worst(moved[name][:32], state[name][:32]) > 0.1
+        assert moved[name].norm() == pytest.approx(state[name].norm())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("roll", {"width": 9}, "width=9"),
+        ("roll", {"width": 0}, "width=0"),
+        ("roll", {"direction": 2}, "direction=2"),
+        ("roll", {"on_fraction": "floor"}, "on_fraction='floor'"),
+        ("continuous-roll", {"nyquist": "none"}, "nyquist='none'"),
+        ("continuous-roll", {"wavelength": 0}, "wavelength=0"),
+        ("continuous-roll", {"wavelength": math.inf}, "wavelength=inf"),
+        ("continuous-roll", {"nyquist": "paired", "width": 7}, "width=7"),
+        ("continuous-roll", {"nyquist": "paired", "width": 6}, "width=6"),
+        ("continuous-roll", {"nyquist": "odd", "width": 0}, "width=0"),
+        ("continuous-roll", {"direction": 0}, "direction=0"),
+        ("multiplexed-roll", {"waves": 0}, "waves=0"),
+        ("multiplexed-roll", {"scale": "half"}, "scale='half'"),
+        ("multiplexed-roll", {"waves": 3, "speeds": (1, 2)}, "speeds=(1, 2)"),
+        ("multiplexed-roll", {"speeds": (1, 1.5)}, "speeds=(1, 1.5)"),
+        ("torus-roll", {"sheet": (5, 5)}, "sheet=(5, 5)"),
+        ("torus-roll", {"sheet": (16,)}, "sheet=(16,)"),
+        ("torus-roll", {"sheet": (0, 4)}, "sheet=(0, 4)"),
+    ],
+)
+def test_impossible_options_are_refused_in_one_line(name: str, options: dict, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        create_encoding(name, head_dim=16, heads=1, axes=2, **options)
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_family_has_no_parameters_and_shows_its_ring(name: str) -> None:
+    encoding = create_encoding(name, head_dim=16, heads=1, axes=2)
+    assert not list(encoding.parameters()) and not list(encoding.buffers())
+    assert ("sheet=(4, 4)" if name == "torus-roll" else "width=8") in repr(encoding)

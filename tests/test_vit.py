@@ -1,0 +1,381 @@
+"""The vision transformer: timm's backbone, with positions that reach every layer."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
+from torch import Tensor
+
+from rollpe.encodings import ENCODINGS, create_encoding, grid_positions, scale_positions
+from rollpe.encodings.roll import twin_state_dict
+from rollpe.errors import InputError
+from rollpe.vit import SIZES, create_vit
+
+pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
+
+IMAGE_NAMES = [name for name in ENCODINGS if name != "rope"]  # rope has one axis
+SMALL = {"image_size": (12, 16), "size": "nano", "width": 24, "depth": 2, "heads": 2, "classes": 7}
+
+
+def build(encoding: str, seed: int = 0, **settings):
+    torch.manual_seed(seed)
+    return create_vit(encoding, **{**SMALL, **settings}).double()
+
+
+def draw(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+
+
+def worst(a: Tensor, b: Tensor) -> float:
+    return (a - b).abs().max().item()
+
+
+def test_without_positions_the_model_is_timms_from_the_same_seed() -> None:
+    torch.manual_seed(5)
+    ours = create_vit("none", image_size=(8, 12), size="nano", classes=7)
+    torch.manual_seed(5)
+    theirs = TimmVisionTransformer(
+        img_size=(8, 12),
+        patch_size=4,
+        num_classes=7,
+        embed_dim=SIZES["nano"].width,
+        depth=SIZES["nano"].depth,
+        num_heads=SIZES["nano"].heads,
+        pos_embed="none",
+    )
+    assert ours.state_dict().keys() == theirs.state_dict().keys()
+    for name, value in theirs.state_dict().items():
+        assert torch.equal(value, ours.state_dict()[name])
+    images = torch.randn(2, 3, 8, 12)
+    assert torch.equal(ours.eval()(images), theirs.eval()(images))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_learned_table_makes_it_timms_transformer_of_each_size(size: str) -> None:
+    with torch.device("meta"):
+        ours = create_vit("learned", image_size=(32, 48), patch_size=4, size=size, classes=100)
+        theirs = TimmVisionTransformer(
+            img_size=(32, 48),
+            patch_size=4,
+            num_classes=100,
+            embed_dim=SIZES[size].width,
+            depth=SIZES[size].depth,
+            num_heads=SIZES[size].heads,
+            no_embed_class=True,
+        )
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
+
+
+def test_timms_position_table_is_our_learned_encoding() -> None:
+    ours = build("learned").eval()
+    theirs = TimmVisionTransformer(
+        img_size=(12, 16),
+        patch_size=4,
+        num_classes=7,
+        embed_dim=24,
+        depth=2,
+        num_heads=2,
+        no_embed_class=True,
+        dynamic_img_size=True,
+    )
+    theirs = theirs.double().eval()
+    state = theirs.state_dict()
+    state["token_encoding.table"] = state.pop("pos_embed")[0]
+    ours.load_state_dict(state)
+    for shape in ((12, 16), (20, 8)):
+        images = draw(2, 3, *shape)
+        assert worst(ours(images), theirs(images)) < 1e-6
+
+
+@pytest.mark.parametrize("encoding", [*IMAGE_NAMES, "learned+axial-rope"])
+def test_gradients_reach_every_parameter_of_every_layer(encoding: str) -> None:
+    # Averaging reads all tokens. The class token alone would leave the last layer's score biases without a
+    # gradient: they concern pairs of tokens with positions, and it has none.
+    model = build(encoding, registers=2, layer_scale=0.5, pool="avg")
+    model(draw(4, 3, 12, 16)).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize("encoding", [n for n in IMAGE_NAMES if n != "none"])
+def test_positions_change_the_output_and_each_layer_uses_them(encoding: str) -> None:
+    model = build(encoding).eval()
+    for parameter in model.parameters():  # learned biases start too small to be seen
+        torch.nn.init.normal_(parameter, std=0.2)
+    images = draw(2, 3, 12, 16)
+    tokens, positions = model.embed(images)
+    other, _ = model.embed(images, positions.flip(0))
+    if model.encoding_names[1] == "none":
+        assert worst(tokens, other) > 1e-3
+    else:
+        assert torch.equal(tokens, other)
+        for block in model.blocks:
+            assert worst(block(tokens, positions), block(tokens, positions.flip(0))) > 1e-6
+
+
+@pytest.mark.parametrize("encoding", IMAGE_NAMES)
+def test_no_two_layers_share_parameters_or_modules(encoding: str) -> None:
+    model = build(encoding)
+    modules = [block.attn.encoding for block in model.blocks]
+    assert len({id(module) for module in modules}) == len(modules)
+    pointers = [parameter.data_ptr() for parameter in model.parameters()]
+    assert len(set(pointers)) == len(pointers)
+    images = draw(2, 3, 12, 16)
+    tokens, positions = model.embed(images)
+    before = model.blocks[1](tokens, positions)
+    for tensor in (*modules[0].parameters(), *modules[0].buffers()):
+        tensor.data.zero_()
+    assert torch.equal(before, model.blocks[1](tokens, positions))
+
+
+def test_layers_with_learned_rotations_start_apart() -> None:
+    for encoding in ("mixed-rope", "lie", "shaw", "t5-bias"):
+        first, second = (dict(b.attn.encoding.named_parameters()) for b in build(encoding).blocks[:2])
+        assert all(worst(first[name], second[name]) > 1e-3 for name in first)
+
+
+@pytest.mark.parametrize("encoding", [*IMAGE_NAMES, "learned+axial-rope"])
+@pytest.mark.parametrize(("image_size", "shown"), [((12, 16), (20, 8)), ((8, 8), (8, 20))])
+def test_images_of_other_shapes_run_and_give_their_own_grid(encoding: str, image_size, shown) -> None:
+    model = build(encoding, image_size=image_size).eval()
+    images = draw(2, 3, *shown)
+    grid = (shown[0] // 4, shown[1] // 4)
+    assert model.grid_of(images) == grid
+    tokens, positions = model.embed(images)
+    assert torch.equal(positions, grid_positions(*grid))
+    assert tokens.shape == (2, 1 + len(positions), 24)
+    assert model(images).shape == (2, 7)
+
+
+@pytest.mark.parametrize("encoding", [*IMAGE_NAMES, "learned+axial-rope"])
+def test_stating_the_grid_as_positions_changes_nothing_and_batching_them_neither(encoding: str) -> None:
+    model = build(encoding).eval()
+    images = draw(2, 3, 12, 16)
+    wanted = model(images)
+    positions = grid_positions(3, 4)
+    assert worst(model(images, positions), wanted) < 1e-12
+    assert worst(model(images, positions.expand(2, -1, -1)), wanted) < 1e-12
+
+
+@pytest.mark.parametrize("encoding", IMAGE_NAMES)
+def test_moving_patches_with_their_positions_leaves_the_class_token_alone(encoding: str) -> None:
+    model = build(encoding).eval()
+    images = draw(2, 3, 12, 16)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    patches = images.unfold(2, 4, 4).unfold(3, 4, 4).flatten(2, 3)[:, :, order]  # [B, 3, 12, 4, 4]
+    moved = patches.unflatten(2, (3, 4)).permute(0, 1, 2, 4, 3, 5).reshape(images.shape)
+    assert worst(model(moved, grid_positions(3, 4)[order]), model(images)) < 1e-12
+
+
+@pytest.mark.parametrize("encoding", IMAGE_NAMES)
+@pytest.mark.parametrize("pool", ["token", "avg"])
+def test_patch_dropout_takes_positions_along(encoding: str, pool: str) -> None:
+    model = build(encoding, patch_dropout=0.5, registers=1, pool=pool)
+    images = draw(2, 3, 12, 16)
+    prefix = model.num_prefix_tokens
+    assert prefix == 1 + (pool == "token")
+    torch.manual_seed(3)
+    tokens, kept = model.embed(images)
+    assert tokens.shape[1] == prefix + 6 and kept.shape == (2, 6, 2)
+    model.eval()
+    every, positions = model.embed(images)
+    for image in range(2):  # each token that is left is the one from its position, in the full image
+        places = (kept[image][:, None] == positions).all(-1).int().argmax(-1)
+        assert len(set(places.tolist())) == 6
+        assert worst(tokens[image, prefix:], every[image, prefix + places]) < 1e-12
+        out = model.blocks[0](tokens, kept)[image]
+        alone = model.blocks[0](
+            every[image : image + 1, [*range(prefix), *(prefix + places)]], positions[places]
+        )
+        assert worst(out, alone[0]) < 1e-12
+
+
+@pytest.mark.parametrize("encoding", ["roll", "learned+axial-rope"])
+def test_parameters_named_for_no_weight_decay_exist_and_are_complete(encoding: str) -> None:
+    model = build(encoding, registers=2)
+    names = dict(model.named_parameters())
+    excluded = model.no_weight_decay()
+    assert excluded <= names.keys()
+    own = {name for name in names if "encoding." in name}
+    assert excluded == own | {"cls_token", "reg_token"}
+    assert model.encoding_names == (("learned", "axial-rope") if "+" in encoding else ("none", "roll"))
+
+
+def test_every_block_excludes_its_own_learned_rotations() -> None:
+    excluded = build("mixed-rope").no_weight_decay()
+    assert {f"blocks.{i}.attn.encoding.frequencies" for i in range(2)} < excluded
+
+
+def test_multiplexed_streams_widen_queries_and_keys_and_start_like_the_rest() -> None:
+    model, plain = (
+        build(n, width=96, heads=3, encoding_options=o)
+        for n, o in [("multiplexed-roll", {"waves": 3}), ("roll", None)]
+    )
+    extra = sum(p.numel() for p in model.parameters()) - sum(p.numel() for p in plain.parameters())
+    assert extra == 2 * 2 * 2 * (96 * 96 + 96)  # depth · (W - 1) · (q and k) · (weight and bias)
+    for block in model.blocks:
+        assert block.attn.qkv.weight.std().item() == pytest.approx(0.02, rel=0.03)
+        assert not block.attn.qkv.bias.any()
+
+
+def test_a_twin_with_carried_over_weights_is_the_same_classifier() -> None:
+    roll, twin = build("roll").eval(), build("roll-twin", seed=1).eval()
+    images = draw(3, 3, 12, 16)
+    assert worst(roll(images), twin(images)) > 1e-3
+    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.blocks[0].attn.encoding))
+    assert worst(roll(images), twin(images)) < 1e-12
+
+
+def test_plain_gradient_descent_cannot_tell_roll_from_its_twin_and_adam_can() -> None:
+    images, labels = draw(8, 3, 12, 16), torch.arange(8) % 7
+    for optimizer, same in ((torch.optim.SGD, True), (torch.optim.Adam, False)):
+        roll, twin = build("roll", depth=1), build("roll-twin", depth=1)
+        twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.blocks[0].attn.encoding))
+        for model in (roll, twin):
+            steps = optimizer(model.parameters(), lr=0.01)
+            for _ in range(3):
+                steps.zero_grad()
+                torch.nn.functional.cross_entropy(model(images), labels).backward()
+                steps.step()
+        apart = worst(roll(images), twin(images))
+        assert apart < 1e-10 if same else apart > 1e-6
+
+
+@pytest.mark.parametrize("encoding", ["axial-rope", "continuous-roll", "learned+axial-rope"])
+def test_another_resolution_can_be_squeezed_into_the_trained_span(encoding: str) -> None:
+    model = build(encoding).eval()
+    images = draw(2, 3, 24, 32)
+    squeezed = scale_positions(grid_positions(6, 8), shown=(6, 8), built=(3, 4))
+    assert worst(model(images, squeezed), model(images)) > 1e-4
+    if encoding == "continuous-roll":
+        for block in model.blocks:
+            block.attn.encoding.wavelength *= 2
+        shifted = grid_positions(6, 8) - 0.5
+        assert worst(model(images, shifted), model(images)) > 0
+        again = build(encoding).eval()
+        assert worst(model(images, shifted + 0), again(images, squeezed)) < 1e-5
+
+
+@pytest.mark.parametrize("encoding", [*IMAGE_NAMES, "sinusoidal+roll"])
+def test_inference_first_and_training_later_do_not_disturb_each_other(encoding: str) -> None:
+    model = build(encoding, image_size=(4, 44))  # a grid that no other test has seen
+    images = draw(2, 3, 4, 44)
+    with torch.inference_mode():
+        wanted = model(images)
+    out = model(images)
+    assert worst(out, wanted) < 1e-12
+    out.sum().backward()
+
+
+@pytest.mark.parametrize("encoding", ["roll", "continuous-roll", "axial-rope", "roll-twin"])
+def test_a_model_cast_to_bfloat16_keeps_exact_positions(encoding: str) -> None:
+    settings = {"image_size": (4, 1100), "depth": 1}  # positions up to 274; bfloat16 counts to 256
+    images = draw(1, 3, 4, 1100)
+    model = build(encoding, **settings).eval()
+    half = build(encoding, **settings).eval().bfloat16()
+    _, positions = half.embed(images.bfloat16())
+    assert torch.equal(positions, grid_positions(1, 275))
+    wide = half.double()  # the same rounded weights
+    rounded = build(encoding, **settings).eval().bfloat16()(images.bfloat16())
+    assert rounded.dtype == torch.bfloat16
+    assert worst(rounded.double(), wide(images.bfloat16().double())) < 0.05 * model(images).abs().max()
+
+
+@pytest.mark.parametrize("encoding", ["roll", "multiplexed-roll", "learned+axial-rope"])
+def test_checkpointing_changes_neither_output_nor_gradients(encoding: str) -> None:
+    plain, saved = build(encoding), build(encoding)
+    saved.set_grad_checkpointing(True)
+    images = draw(2, 3, 12, 16)
+    outputs = [model(images) for model in (plain, saved)]
+    assert torch.equal(*outputs)
+    for out in outputs:
+        out.square().sum().backward()
+    for one, other in zip(plain.parameters(), saved.parameters(), strict=True):
+        assert worst(one.grad, other.grad) < 1e-12
+
+
+def test_intermediate_tokens_are_those_between_the_blocks() -> None:
+    model = build("roll", registers=1).eval()
+    images = draw(2, 3, 12, 16)
+    final, maps = model.forward_intermediates(images, norm=True)
+    assert torch.equal(final, model.forward_features(images))
+    assert [m.shape for m in maps] == [(2, 24, 3, 4)] * 2
+    assert torch.equal(maps[-1].flatten(2).transpose(1, 2), final[:, 2:])
+    x, positions = model.embed(images)
+    first = model.blocks[0](x, positions)
+    [(patches, prefix)] = model.forward_intermediates(
+        images, [0], return_prefix_tokens=True, stop_early=True, output_fmt="NLC", intermediates_only=True
+    )
+    assert torch.equal(torch.cat((prefix, patches), 1), first)
+    with pytest.raises(InputError, match="output_fmt"):
+        model.forward_intermediates(images, output_fmt="NHWC")
+
+
+@pytest.mark.parametrize("encoding", IMAGE_NAMES)
+def test_a_pickled_model_gives_the_same_output(encoding: str) -> None:
+    model = build(encoding).eval()
+    images = draw(2, 3, 12, 16)
+    assert torch.equal(pickle.loads(pickle.dumps(model))(images), model(images))
+
+
+def test_one_compiled_graph_gives_the_same_logits_and_gradients() -> None:
+    model = build("roll", drop_path=0.1, layer_scale=1.0).eval()
+    images = draw(2, 3, 12, 16)
+    wanted = model(images)
+    wanted.square().sum().backward()
+    gradients = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    torch._dynamo.reset()
+    got = torch.compile(model, fullgraph=True, backend="aot_eager")(images)
+    got.square().sum().backward()
+    assert worst(got, wanted) < 1e-12
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        assert worst(parameter.grad, gradient) < 1e-11
+
+
+def test_dropout_and_stochastic_depth_act_in_training_only() -> None:
+    for settings in ({"dropout": 0.3}, {"drop_path": 0.5}):
+        model = build("roll", **settings)
+        images = draw(4, 3, 12, 16)
+        assert worst(model(images), model(images)) > 1e-6
+        assert torch.equal(model.eval()(images), model(images))
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"encoding": "rolls"}, "unknown encoding 'rolls'"),
+        ({"encoding": "rope"}, "use 'axial-rope'"),
+        ({"encoding_options": {"colour": 1}}, "no option 'colour'"),
+        ({"size": "huge"}, "size='huge'"),
+        ({"pool": "max"}, "pool='max'"),
+        ({"image_size": (32, 30)}, "(32, 30)"),
+        ({"image_size": 30, "patch_size": 4}, "(30, 30)"),
+        ({"patch_size": 0}, "patch_size=0"),
+        ({"width": 100, "heads": 3}, "width=100"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_in_one_line(settings: dict, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        create_vit(**{"encoding": "roll", "size": "nano", **settings})
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_images_and_positions_that_do_not_fit_are_refused() -> None:
+    model = build("roll")
+    with pytest.raises(InputError, match="13×16"):
+        model(draw(1, 3, 13, 16))
+    with pytest.raises(InputError, match="11 positions for 12 patches"):
+        model(draw(1, 3, 12, 16), grid_positions(1, 11))
+    with pytest.raises(InputError, match="continuous-roll"):
+        model(draw(1, 3, 12, 16), grid_positions(3, 4) + 0.5)
+
+
+def test_options_reach_the_encoding_that_has_them() -> None:
+    model = build("sinusoidal+roll", encoding_options={"base": 50.0, "width": 3})
+    assert model.token_encoding.base == 50.0
+    assert {block.attn.encoding.width for block in model.blocks} == {3}
+    assert create_encoding("sinusoidal+roll", head_dim=8, heads=1, base=7.0).on_tokens.base == 7.0
