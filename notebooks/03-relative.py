@@ -1,0 +1,507 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Distance, not place
+#
+# Codes that are added to tokens lose the distance between them ({doc}`02-sinusoids`). So put the distance
+# straight into the score, where nothing can mix with it. What does attention gain, what can it no longer say,
+# and what does it cost? Two teaching texts warn of the cost: relative encodings are said to need a vector for
+# every *pair* of tokens {cite}`teaching-order`, and to be unsuitable for a key–value cache
+# {cite}`teaching-equivariance`. Both warnings are on trial here.
+
+# %% tags=["parameters"]
+tokens: int = 12  # tokens of the sequence, N [8..64]
+d: int = 16  # channels of a query [1..256]
+K: int = 3  # the largest distance that has a vector of its own [2..6]
+seed: int = 0  # seed of the random tokens and tables [0..]
+
+# %% tags=["hide-input"]
+import math
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import torch
+
+from rollpe import figures
+from rollpe.attention import (
+    decode,
+    relative_lookup,
+    shaw_attention,
+    shaw_scores,
+    softmax,
+    t5_bucket,
+    t5_scores,
+)
+from rollpe.encodings import create_encoding, grid_positions
+
+figures.use_theme()
+torch.manual_seed(seed)
+torch.set_default_dtype(torch.float64)
+TOLERANCE = 1e-12
+
+
+def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
+    """Print the error of a check, and stop the page when it is too large."""
+    print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
+    assert error <= tolerance, what
+
+
+def gap(found, expected) -> float:
+    """The largest absolute difference of two tensors."""
+    return (found - expected).abs().max().item()
+
+
+# %% [markdown]
+# ## One number for each distance
+#
+# Count the offset from the query at $i$ to the key at $j$: it is $j - i$, negative to the left. Whatever
+# depends on the offset alone is constant along the diagonals of the score matrix:
+#
+# $$
+# B_{ij} = b_{j-i}, \qquad B_{i+\delta,\, j+\delta} = B_{ij}
+# $$ (eq-toeplitz)
+#
+# Three tokens have five offsets, $-2 \dots 2$. Give them the numbers $5, 3, 0, 1, 2$ and fill in the matrix
+# by hand. The main diagonal gets the $0$, since there $j = i$. The one below looks one step to the left and
+# gets the $3$; the corner below that gets the $5$.
+
+# %%
+b = torch.tensor([5, 3, 0, 1, 2])  # offsets −2 … 2
+print(relative_lookup(b, 3))
+
+# %% [markdown]
+# So $N$ tokens need $2N - 1$ numbers, not $N^2$. T5 {cite}`raffel2020exploring` learns such numbers, one set
+# for each head, and adds them to the scores. Neighboring offsets share one number; the function
+# $\operatorname{bucket}$ says which:
+#
+# $$
+# e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} + b_{\operatorname{bucket}(j-i)}
+# $$ (eq-t5)
+#
+# Near offsets are kept apart and far ones are thrown together, more and more of them the farther away. With
+# $B$ buckets, half of them for keys to the right, and everything beyond $D$ in the last one:
+#
+# $$
+# \operatorname{bucket}(\Delta) = \tfrac{B}{2} [\Delta > 0] + \begin{cases} |\Delta| &
+# |\Delta| < \tfrac{B}{4} \\
+# \min\!\left( \tfrac{B}{2} - 1,\; \tfrac{B}{4} + \left\lfloor \tfrac{B}{4} \, \dfrac{\ln (4 |\Delta| /
+# B)}{\ln (4 D / B)} \right\rfloor \right) & \text{otherwise} \end{cases}
+# $$ (eq-t5-bucket)
+#
+# It is friendlier than it looks. Take T5's own $B = 32$ and $D = 128$. Up to distance 7 the bucket *is* the
+# distance. From 8 on, the fraction of logarithms is a quarter of $\log_2(|\Delta|/8)$, so that every doubling
+# of the distance costs two buckets: 8 falls into bucket 8, 16 into 10, 32 into 12, 64 into 14. Bucket 15 is
+# the last. On the right, add 16.
+
+# %%
+by_hand = {0: 0, 3: 3, 7: 7, 8: 8, 16: 10, 32: 12, 64: 14, 1000: 15}
+distances = torch.tensor(list(by_hand))
+left, right = t5_bucket(-distances), t5_bucket(distances)
+print("distance    ", *(f"{x:5}" for x in by_hand))
+print("to the left ", *(f"{x:5}" for x in left.tolist()))
+print("to the right", *(f"{x:5}" for x in right.tolist()))
+assert left.tolist() == list(by_hand.values())
+assert (right - left)[1:].eq(16).all()
+
+# %% [markdown]
+# One text says that T5's bias depends on $|m - n|$ {cite}`teaching-circles`. It depends on the sign as well:
+# three to the left and three to the right are two buckets. Knowing distances alone, "dog bites man" would be
+# "man bites dog" with its results in reverse.
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rulers", "caption": "Two rulers for one distance. Every change of shade is a mark: offsets under one shade are the same to the encoding. Numbers stand at the ends of the finest part."}, "image": {"alt": "Two horizontal rulers on a common axis of offsets from minus 150 to 150. The upper one, clipping at 16, has 31 narrow marks in the middle and one long uniform stretch on either side. The lower one, T5's buckets, has narrow marks in the middle that grow wider outward until about 90, and uniform ends."}}
+offset = torch.arange(-150, 151)
+clip = 16
+rulers = {
+    f"clipped at {clip}\n({2 * clip + 1} rows)": offset.clamp(-clip, clip),
+    "T5's buckets\n(32 numbers)": t5_bucket(offset),
+}
+fig, axis = plt.subplots(figsize=(7.0, 2.3))
+for line, ruler in enumerate(rulers.values()):
+    edges = torch.cat((torch.ones(1, dtype=torch.bool), ruler.diff() != 0)).nonzero().flatten().tolist()
+    edges.append(len(ruler))
+    for mark, (start, stop) in enumerate(pairwise(edges)):
+        color = (figures.BLUE, figures.SKY)[mark % 2]
+        axis.barh(-line, stop - start, left=offset[start].item() - 0.5, height=0.55, color=color, linewidth=0)
+    fine = [clip, 8][line]
+    for end in (-fine, fine):
+        axis.text(end, -line + 0.33, f"{end:+}", ha="center", va="bottom", fontsize=8)
+axis.set(
+    yticks=[0, -1],
+    yticklabels=list(rulers),
+    xlabel="offset j − i (tokens)",
+    xlim=(-150.5, 150.5),
+    ylim=(-1.45, 0.75),
+)
+axis.tick_params(axis="y", length=0)
+axis.spines["left"].set_visible(False)
+plt.close(fig)
+fig
+
+# %% [markdown]
+# Both rulers of {numref}`fig-rulers` have about as many marks. The upper one spends them all near the middle,
+# and then it is blind; the lower one sees far, but less and less sharply. The upper one is the next section.
+#
+# ## A vector for each distance
+#
+# A number for each distance treats all queries alike. In the encoding of Shaw et al. {cite}`shaw2018self` the
+# query has a say. Each offset owns a learned *vector*, which joins the key:
+#
+# $$
+# e_{ij} = \frac{1}{\sqrt{d}} \left( q_i^\top k_j + q_i^\top R^K_{j-i} \right)
+# $$ (eq-shaw)
+#
+# The second term asks how much *this* query cares for tokens that far away. Nothing in it prefers near ones.
+# One text has the score fall with distance "in monotonic fashion" {cite}`teaching-equivariance`. A table may
+# learn to do so; the formula does not know near from far, and a table that grows with distance, such as the
+# one in {numref}`hand-cache` below, is as good as any other.
+#
+# The table has $2K + 1$ rows, for the offsets $-K \dots K$. Beyond its ends, the last row is used again:
+#
+# $$
+# R_{j-i} = T_{\max(-K,\, \min(K,\, j-i))}
+# $$ (eq-shaw-clip)
+#
+# A second table may join what is read out, so that the result also tells how far away it was found:
+#
+# $$
+# y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \qquad \alpha = \operatorname{softmax}(e)
+# $$ (eq-shaw-values)
+
+# %%
+X = torch.randn(tokens, d)
+W_Q, W_K, W_V = torch.randn(3, d, d) / math.sqrt(d)
+q, k, v = X @ W_Q, X @ W_K, X @ W_V
+T_K, T_V = torch.randn(2, 2 * K + 1, d)  # two tables, offsets −K … K
+
+
+def row(i: int, j: int) -> int:
+    """Where the table keeps the offset from i to j."""
+    return max(-K, min(K, j - i)) + K
+
+
+one_by_one = torch.tensor(
+    [[(q[i] @ (k[j] + T_K[row(i, j)])).item() for j in range(tokens)] for i in range(tokens)]
+) / math.sqrt(d)
+check("score, pair by pair", gap(shaw_scores(q, k, T_K), one_by_one))
+
+# %% [markdown]
+# ## What a shift does
+#
+# Move all tokens by $\delta$, for example by writing $\delta$ other tokens in front of them. The scores among
+# the old tokens do not notice:
+#
+# $$
+# e_{i+\delta,\, j+\delta} = e_{ij} \quad \text{if } q_{i+\delta} = q_i,\ k_{j+\delta} = k_j
+# $$ (eq-shaw-shift)
+#
+# The condition is half of the statement, and the text on trial leaves it out {cite}`teaching-equivariance`.
+# The *same tokens* must stand in the new places. Inside one sequence, one step down the diagonal leads to two
+# other tokens, with another score.
+
+# %%
+before = torch.randn(4, d)
+longer = torch.cat((before, X))
+e = shaw_scores(q, k, T_K)
+e_longer = shaw_scores(longer @ W_Q, longer @ W_K, T_K)
+check("the same tokens, four places on", gap(e_longer[4:, 4:], e))
+print(f"one step down a diagonal, other tokens: changes by up to {gap(e[1:, 1:], e[:-1, :-1]):.2f}")
+assert gap(e[1:, 1:], e[:-1, :-1]) > 0.01
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-relative-shift", "caption": "What position adds to the score: one number for each offset (left), Shaw's vector for each offset (middle), and Shaw's term again after four tokens were written in front (right). The outlined block is the middle panel."}, "image": {"alt": "Three square heat maps of query position against key position. Left: stripes along the diagonals, each of one color. Middle: every row has the same arrangement of a few colored cells around the diagonal and two uniform stretches beside it, but in colors of its own. Right: the same pattern with four more rows and columns; an outlined block at the lower right has exactly the colors of the middle panel."}}
+term, term_longer = shaw_scores(q, 0 * k, T_K), shaw_scores(longer @ W_Q, longer * 0, T_K)
+bias = relative_lookup(T_K[:, 0], tokens)
+panels = {
+    "a number for each offset": bias,
+    "a vector for each offset": term,
+    "behind 4 other tokens": term_longer,
+}
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.9), width_ratios=[tokens, tokens, tokens + 4])
+for axis, (title, values) in zip(axes, panels.items(), strict=True):
+    limit = values.abs().max().item() if values is bias else term_longer.abs().max().item()
+    axis.imshow(values.numpy(), cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
+    axis.set_title(title, fontsize=9)
+    axis.set_xlabel("position of the key")
+axes[0].set_ylabel("position of the query")
+axes[2].add_patch(plt.Rectangle((3.5, 3.5), tokens, tokens, fill=False, edgecolor=figures.INK, linewidth=1.8))
+plt.close(fig)
+fig
+
+# %% [markdown]
+# In {numref}`fig-relative-shift` the diagonals of the left panel have one color each. In the middle every
+# query colors its row as it likes. The right panel contains the middle one, unchanged: the shift moves the
+# block as a whole.
+#
+# This is also the limit of the idea. A score that depends on the offset alone cannot ask for "the first
+# token". One text names that as a drawback {cite}`teaching-order`, and rightly so; in pictures one may hope
+# that it is a virtue, since a cat is a cat wherever it sits.
+#
+# ## What clipping loses
+#
+# A text says that beyond the window the relative position is "undefined" {cite}`teaching-equivariance`. With
+# {eq}`eq-shaw-clip` every offset has a row, and a table that was trained on short sequences runs on any
+# length. But what does it see there?
+#
+# ```{prf:proposition} Far tokens are a bag
+# :label: prop-far-bag
+# In one layer of {eq}`eq-shaw-values` with clipping, the result of token $i$ stays the same when the tokens at
+# distance $K$ or more to its left change places, and likewise on its right.
+# ```
+#
+# ```{prf:proof}
+# All these tokens use the row $T_{-K}$ of either table. What they contribute, the number
+# $\exp(q_i^\top (k_j + T^K_{-K})/\sqrt d)$ and the vector $v_j + T^V_{-K}$, therefore depends on the token
+# and not on its place. The sums over $j$ in {eq}`eq-shaw-values` and in the softmax contain the same terms
+# in another order.
+# ```
+#
+# It is the theorem of {doc}`01-order`, returned at a distance. Close by, order is seen; from $K$ on, only the
+# side is.
+
+# %%
+far = torch.arange(tokens - K)  # seen from the last token, K or more to the left
+shuffled = torch.arange(tokens)
+shuffled[far] = far.roll(1)
+swapped = torch.arange(tokens)
+swapped[[tokens - 1 - K, tokens - 2]] = swapped[[tokens - 2, tokens - 1 - K]]
+
+y = shaw_attention(q, k, v, T_K, T_V)[-1]
+y_far = shaw_attention(q[shuffled], k[shuffled], v[shuffled], T_K, T_V)[-1]
+y_near = shaw_attention(q[swapped], k[swapped], v[swapped], T_K, T_V)[-1]
+check(f"the {len(far)} far tokens change places", gap(y_far, y))
+print(f"a far one and a near one change places: the result moves by {gap(y_near, y):.2f}")
+assert gap(y_near, y) > 1e-3
+
+# %% [markdown]
+# ## A vector for every pair?
+#
+# One text writes Shaw's term with a tensor $A^K \in \mathbb{R}^{L \times L \times d}$, a vector for each pair
+# of tokens, and finds that this is heavy on memory {cite}`teaching-order`. So it would be. But the tensor
+# holds only $2K + 1$ different vectors. Multiply the query with each of them once, and look the products up:
+#
+# $$
+# q_i^\top R_{j-i} = \bigl( Q T^\top \bigr)_{i,\; j-i+K}
+# $$ (eq-shaw-gather)
+#
+# where $j - i$ is clipped as before. Two lines of code, and the largest thing in memory is as large as the
+# scores themselves:
+
+# %%
+i = torch.arange(tokens)
+columns = (i - i[:, None]).clamp(-K, K) + K  # [N, N], whole numbers
+
+
+def shaw_term(q, table):
+    products = q @ table.T  # [N, 2K+1]: every query with every offset
+    return products.gather(1, columns)  # [N, N]
+
+
+check("one product and a lookup",
+      gap(q @ k.T + shaw_term(q, T_K), math.sqrt(d) * e))  # fmt: skip
+
+print("one head of 64 channels, table of 33 rows, 32-bit numbers:")
+for N in (65, 1024, 8192):
+    pairs, lookup = 4 * N * N * 64, 4 * (N * N + N * 33)
+    print(f"{N:5} tokens: {pairs / 1e6:9,.2f} MB with a vector for each pair,"
+          f" {lookup / 1e6:6,.2f} MB with the lookup")  # fmt: skip
+
+# %% [markdown]
+# Values work the other way round: add up each query's weights by offset, then multiply with the table once.
+# This is how the library computes its encodings `shaw` and `shaw-kv`, for several heads and axes. They agree
+# with the formulas:
+
+# %%
+positions = grid_positions(tokens, dtype=torch.float64)
+library = create_encoding("shaw-kv", head_dim=d, heads=1, axes=1, clip=K).double()
+with torch.no_grad():
+    library.keys.copy_(T_K[None, None])
+    library.values.copy_(T_V[None, None])
+    result = library.attend(q[None, None], k[None, None], v[None, None], positions)
+check("the library's shaw-kv", gap(result[0, 0], shaw_attention(q, k, v, T_K, T_V)))
+
+# %% [markdown]
+# ## Can it use a cache?
+#
+# A language model writes one token at a time. Each new token needs the keys and values of all earlier ones,
+# so they are kept:
+#
+# $$
+# y_t = \sum_{j \le t} \alpha_{tj} v_j, \qquad \alpha_{t\cdot} = \operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j \le t}
+# $$ (eq-cache)
+#
+# Now to the objection. Since $t$ grows at every step, so the argument runs, all offsets $j - t$ change at
+# every step, which makes "caching impossible" {cite}`teaching-equivariance`. The first half is true. But look
+# at what is in the cache:
+#
+# $$
+# e_{tj} = \frac{1}{\sqrt{d}} \left( q_t^\top k_j + q_t^\top R_{j-t} \right), \qquad j \le t
+# $$ (eq-cache-shaw)
+#
+# The key $k_j$ does not contain $t$. The vectors $R$ are in a table that never changes. What does contain $t$
+# is the query, and the query is new at every step, with or without positions. No pair $(t, j)$ is ever scored
+# twice, so there is nothing to *re*compute.
+#
+# Three tokens $a, b, c$ show it, with one channel and every query equal to $1$. The keys are $\ln 1, \ln 2,
+# \ln 3$, the values $10, 20, 0$, and the table says $R_0 = \ln 1$, $R_{-1} = \ln 2$, $R_{-2} = \ln 3$. The
+# exponential turns sums into products, so the share of a token is the number of its key times the number of
+# its age:
+#
+# ```{table} Decoding by hand. The cached numbers are written once and stay; the factors move along by one place at each step, and come from the table.
+# :name: hand-cache
+#
+# | new token | cached keys | factor of their age | shares | result |
+# | :-- | :-- | :-- | :-- | :-- |
+# | $a$ | $1$ | $1$ | $1$ | $10$ |
+# | $b$ | $1,\ 2$ | $2,\ 1$ | $2 : 2$ | $(2 \cdot 10 + 2 \cdot 20)/4 = 15$ |
+# | $c$ | $1,\ 2,\ 3$ | $3,\ 2,\ 1$ | $3 : 4 : 3$ | $(3 \cdot 10 + 4 \cdot 20 + 3 \cdot 0)/10 = 11$ |
+# ```
+
+
+# %%
+def step(q_t, k_cache, v_cache, table):
+    """The newest query meets everything cached, which is only read."""
+    K, t = len(table) // 2, len(k_cache) - 1
+    age = (torch.arange(t + 1) - t).clamp(min=-K)  # j − t
+    scores = k_cache @ q_t + (table @ q_t)[age + K]
+    return softmax(scores / math.sqrt(len(q_t))) @ v_cache
+
+
+ones = torch.ones(3, 1)
+keys = torch.tensor([[1.0], [2.0], [3.0]]).log()
+values = torch.tensor([[10.0], [20.0], [0.0]])
+table = torch.tensor([[3.0], [2.0], [1.0], [1.0], [1.0]]).log()  # offsets −2 … 2
+for t in range(3):
+    y = step(ones[t], keys[: t + 1], values[: t + 1], table)
+    print(f"step {t}: {y.item():.12g}")
+check("the table above", gap(decode(ones, keys, values, table), torch.tensor([[10.0], [15.0], [11.0]])))
+
+# %% [markdown]
+# Now random tokens, against full attention in which every token is blocked from what comes after it. Shaw's
+# encoding with one table, with two, and T5's biases:
+
+# %%
+later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+full = softmax(e.masked_fill(later, -torch.inf)) @ v
+cached = torch.stack([step(q[t], k[: t + 1], v[: t + 1], T_K) for t in range(tokens)])
+check("step by step against all at once", gap(cached, full))
+
+queries, keys, values = q[None, None], k[None, None], v[None, None]
+for name in ("shaw", "shaw-kv", "t5-bias"):
+    encoding = create_encoding(name, head_dim=d, heads=1, axes=1).double()
+    steps = []
+    with torch.no_grad():
+        for parameter in encoding.parameters():
+            parameter.normal_()
+        full = encoding.attend(queries, keys, values, positions, is_causal=True)
+        for t in range(1, tokens + 1):
+            cache = keys[..., :t, :], values[..., :t, :]
+            steps.append(encoding.decode(queries[..., t - 1 : t, :], *cache, positions[:t]))
+    check(f"the library's {name}", gap(torch.cat(steps, dim=-2), full))
+
+# %% [markdown]
+# The extra work of a step is one product of the query with the table, however long the sequence has become:
+
+# %%
+N, rows = 8192, 17  # a causal query looks at offsets −16 … 0
+content, position = N * (N + 1) // 2, N * rows
+print(f"dot products to write {N} tokens: {content:,} with keys, {position:,} with the table")
+print(f"the position costs {100 * position / content:.2f} % more")
+
+# %% [markdown]
+# There is a true core in the objection. What cannot be kept is the *sum* $k_j + R_{j-t}$: whoever stores it,
+# as the notation $Q(K + A^K)^\top$ suggests, has to rebuild it at every step. Keep the two apart, and the
+# difficulty is gone. (The same text lets its sums end at $t - 1$, so that no token attends to itself. We let
+# it.)
+#
+# ```{admonition} In short
+# :class: tip
+# A relative score is constant along diagonals, for the same tokens, {eq}`eq-shaw-shift`: it sees how far, not
+# where. T5 spends one number on each range of offsets, Shaw one vector on each offset up to $K$. Beyond $K$,
+# far tokens are a bag. No vector for each pair is needed, {eq}`eq-shaw-gather`, and a key–value cache works as
+# it is, {eq}`eq-cache-shaw`.
+# ```
+#
+# ## Exercises
+#
+# ```{exercise}
+# :label: exercise-relative-equal
+# All tokens are equal. Can a layer with Shaw's first table tell the first token from one in the middle? And
+# with both tables?
+# ```
+#
+# ```{solution} exercise-relative-equal
+# :class: dropdown
+# With the table of keys alone it cannot: the weights differ from row to row, but all values are equal, and
+# every weighted mean of equal values is that value. With the table of values it can. The first token has no
+# neighbors on its left, so the vectors of negative offsets are missing from its mean. The score is relative,
+# but the sequence has ends, and the ends show.
+# ```
+
+# %% tags=["hide-cell"]
+same = torch.randn(1, d).expand(tokens, d)
+keys_only = shaw_attention(same, same, same, T_K, 0 * T_V)
+both = shaw_attention(same, same, same, T_K, T_V)
+check("keys only, equal tokens", gap(keys_only, keys_only[:1].expand_as(keys_only)))
+print(f"both tables: first and middle token differ by {gap(both[0], both[tokens // 2]):.2f}")
+assert gap(both[0], both[tokens // 2]) > 1e-3
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-relative-copy
+# Choose T5's numbers so that each token copies the value of its left neighbor, to one part in a million,
+# whatever its query is. What will the first token do?
+# ```
+#
+# ```{solution} exercise-relative-copy
+# :class: dropdown
+# Let the bucket of offset $-1$ have the number $\beta$ and all others $0$. If the other terms of the score
+# vanish, the left neighbor has the weight $e^\beta/(e^\beta + N - 1)$, so $\beta = \ln(10^6 (N - 1))$ is
+# enough; if they range over an interval, add its length. The first token has no left neighbor and averages
+# everybody.
+# ```
+
+# %% tags=["hide-cell"]
+content = q @ k.T / math.sqrt(d)
+bias = torch.zeros(32)
+bias[t5_bucket(torch.tensor(-1))] = math.log(1e6 * (tokens - 1)) + (content.max() - content.min())
+weights = softmax(t5_scores(q, k, bias))
+print(f"smallest weight of a left neighbor: 1 − {1 - weights.diagonal(-1).min().item():.1e}")
+assert 1 - weights.diagonal(-1).min() < 1e-6
+assert weights[0].max() < 0.999
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-relative-layers
+# By {prf:ref}`prop-far-bag` a layer sees far tokens as a bag. How many layers does it take until the last
+# token notices that two neighbors far away have changed places?
+# ```
+#
+# ```{solution} exercise-relative-layers
+# :class: dropdown
+# Two, at any distance. The two neighbors are close to *each other*: after the first layer each of them has
+# seen the other one on its left or on its right, and is not what it was. The second layer still sees a bag,
+# but a bag of other tokens.
+# ```
+
+# %% tags=["hide-cell"]
+pair = torch.arange(tokens)
+pair[[0, 1]] = pair[[1, 0]]
+
+
+def layer(X):
+    return shaw_attention(X @ W_Q, X @ W_K, X @ W_V, T_K, T_V)
+
+
+check("one layer", gap(layer(X[pair])[-1], layer(X)[-1]))
+change = gap(layer(layer(X[pair]))[-1], layer(layer(X))[-1])
+print(f"two layers: the last token changes by {change:.1e}")
+assert change > 1e-6

@@ -1,0 +1,653 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Turning instead of adding
+#
+# A table of distances ({doc}`03-relative`) must be learned, and it ends. RoPE {cite}`su2024roformer` needs no
+# table. It turns every query and key by an angle that grows with its own position, and the dot product sees
+# the difference. Why does that work, and how much of what is said about it is true? On trial are four
+# statements of the teaching texts: that a short program computes the printed formula {cite}`teaching-order`;
+# that the score is the plain score times a cosine, and that the rotation may go inside the feature map of
+# linear attention {cite}`teaching-equivariance`; and that scores shrink with distance
+# {cite}`teaching-circles,teaching-equivariance`.
+
+# %% tags=["parameters"]
+d: int = 8  # channels of a query, an even number [4..128]
+tokens: int = 10  # tokens of the sequence, N [4..64]
+r: int = 12  # the distance at which a key asks to be read [0..40]
+base: float = 10000.0  # sets how far the frequencies spread [1.5..1000000]
+seed: int = 0  # seed of the random queries and keys [0..]
+
+# %% tags=["hide-input"]
+import math
+
+import matplotlib.pyplot as plt
+import torch
+
+from rollpe import figures
+from rollpe.attention import (
+    decay_bound,
+    decode,
+    elu_feature,
+    layout_order,
+    linear_attention,
+    rope,
+    rope_frequencies,
+    rope_score,
+    rotary_linear_attention,
+    rotation_matrix,
+    similarity_kernel,
+    softmax,
+)
+from rollpe.encodings import create_encoding, grid_positions
+
+figures.use_theme()
+torch.manual_seed(seed)
+torch.set_default_dtype(torch.float64)
+TOLERANCE = 1e-12
+
+
+def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
+    """Print the error of a check, and stop the page when it is too large."""
+    print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
+    assert error <= tolerance, what
+
+
+def gap(found, expected) -> float:
+    """The largest absolute difference of two tensors."""
+    return (found - expected).abs().max().item()
+
+
+# %% [markdown]
+# ## Two channels, a quarter turn
+#
+# Take two channels as a point in the plane, and turn the point by an angle proportional to the position $p$:
+#
+# $$
+# \begin{bmatrix} x'_{2i} \\ x'_{2i+1} \end{bmatrix} =
+# \begin{bmatrix} \cos p\,\theta_i & -\sin p\,\theta_i \\ \sin p\,\theta_i & \cos p\,\theta_i \end{bmatrix}
+# \begin{bmatrix} x_{2i} \\ x_{2i+1} \end{bmatrix}
+# $$ (eq-rope-pair)
+#
+# A case to do by hand: let $\theta = 90°$. One position is then a quarter turn, which sends $(a, b)$ to $(-b,
+# a)$. Take the query $q = (2, 1)$ and the key $k = (1, 3)$. Before any turning, $q^\top k = 2 + 3 = 5$.
+#
+# | query at | key at | turned query | turned key | score |
+# | --- | --- | --- | --- | --- |
+# | 0 | 1 | $(2, 1)$ | $(-3, 1)$ | $-6 + 1 = -5$ |
+# | 1 | 2 | $(-1, 2)$ | $(-1, -3)$ | $1 - 6 = -5$ |
+# | 10 | 11 | $(-2, -1)$ | $(3, -1)$ | $-6 + 1 = -5$ |
+# | 1 | 0 | $(-1, 2)$ | $(1, 3)$ | $-1 + 6 = 5$ |
+#
+# Three rows have the same offset and the same score, wherever the pair stands. The last row has the opposite
+# offset, and another score.
+
+# %%
+q, k = torch.tensor([2.0, 1.0]), torch.tensor([1.0, 3.0])
+quarter = torch.tensor([math.pi / 2])
+for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
+    positions = torch.tensor([m, n])
+    turned_q, turned_k = rope(torch.stack((q, k)), positions, quarter)
+    score = (turned_q @ turned_k).item()
+    print(f"query at {m:2}, key at {n:2}: score {score:+.12g}")
+    assert abs(score - (5 if m > n else -5)) < TOLERANCE
+
+# %% [markdown]
+# ## Many pairs, many speeds
+#
+# A query of $d$ channels holds $d/2$ such pairs. Each turns at its own speed, those of the sinusoidal code
+# ({doc}`02-sinusoids`), from one radian a position down to almost nothing:
+#
+# $$
+# \theta_i = 10000^{-2i/d}, \qquad i = 0, \dots, \tfrac{d}{2} - 1
+# $$ (eq-rope-frequencies)
+#
+# A point of the plane is a complex number, and turning is multiplying:
+#
+# $$
+# z_i = x_{2i} + \mathrm{i}\, x_{2i+1}, \qquad z_i \mapsto z_i \, e^{\mathrm{i} p \theta_i}
+# $$ (eq-rope-complex)
+#
+# As a matrix, $R(\varphi)$ being the rotation of the plane by $\varphi$, the position sits in an exponent:
+#
+# $$
+# R_p = \operatorname{diag}\bigl( R(p\,\theta_0), \dots, R(p\,\theta_{d/2-1}) \bigr) =
+# \exp\!\left( p \bigoplus_i \begin{bmatrix} 0 & -\theta_i \\ \theta_i & 0 \end{bmatrix} \right)
+# $$ (eq-rope-block)
+#
+# Keep the last form in mind. {doc}`06-continuous` will write the roll in the same way, with another matrix in
+# the exponent.
+
+# %%
+theta = rope_frequencies(d, base)
+p = torch.arange(tokens)
+q, k, v = torch.randn(3, tokens, d)
+
+z = torch.view_as_complex(q.view(tokens, d // 2, 2)) * torch.exp(1j * p[:, None] * theta)
+check("pairs and complex numbers", gap(rope(q, p, theta), torch.view_as_real(z).flatten(1)))
+
+turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
+R = torch.matrix_exp(3 * torch.kron(torch.diag(theta), turn))
+check("blocks and the exponential", gap(rotation_matrix(3 * theta), R))
+
+# %% [markdown]
+# ## Why the dot product sees the difference
+#
+# Two facts about rotations are enough. Angles add up, and the transpose turns back:
+#
+# $$
+# R_m R_n = R_{m+n}, \qquad R_m^\top = R_{-m}
+# $$ (eq-rope-group)
+#
+# ```{prf:theorem} RoPE is relative
+# :label: thm-rope-relative
+# For a query at position $m$ and a key at position $n$, the score depends on $n - m$ alone:
+# ```
+#
+# $$
+# (R_m q)^\top (R_n k) = q^\top R_{n-m} \, k
+# $$ (eq-rope-relative)
+#
+# ```{prf:proof}
+# $(R_m q)^\top R_n k = q^\top R_m^\top R_n k = q^\top R_{-m} R_n k = q^\top R_{n-m} k$, by {eq}`eq-rope-group`.
+# ```
+#
+# The positions may be any real numbers, and no table limits their range. Nor can a score run away with the
+# position, because lengths stay:
+#
+# $$
+# \|R_p x\| = \|x\|
+# $$ (eq-rope-norm)
+
+# %%
+scores = rope(q, p, theta) @ rope(k, p, theta).T
+by_offset = torch.stack(
+    [
+        torch.stack([q[m] @ rotation_matrix((n - m) * theta) @ k[n] for n in range(tokens)])
+        for m in range(tokens)
+    ]
+)
+check("the score, from the offset alone", gap(scores, by_offset))
+elsewhere = p + 1000.5
+moved = rope(q, elsewhere, theta) @ rope(k, elsewhere, theta).T
+check("all positions moved by 1000.5", gap(moved, scores), 1e-10)
+check("lengths", gap(rope(q, p, theta).norm(dim=1), q.norm(dim=1)))
+
+# %% [markdown]
+# Two of the texts say that RoPE carries absolute *and* relative positions
+# {cite}`teaching-order,teaching-circles`. The turned vectors do differ from place to place. But attention
+# looks at nothing but their scores, and the theorem says what these contain. The values are not turned at all.
+#
+# ## Which channels make a pair?
+#
+# One text pairs neighbors, $(0, 1), (2, 3), \dots$, in its formula, and splits the channels into halves, $(0,
+# d/2), (1, d/2 + 1), \dots$, in its program {cite}`teaching-order`. Both are in use in public models. They
+# give different vectors, but only in the sense in which two filing systems do. Put the channels with even
+# numbers first and those with odd numbers after them, and one becomes the other:
+#
+# $$
+# R^{\text{half}}_p = \Pi R^{\text{interleaved}}_p \Pi^\top, \qquad \Pi x = (x_0, x_2, \dots,\; x_1, x_3, \dots)
+# $$ (eq-rope-layouts)
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-layouts", "caption": "The two layouts of eight channels. An arc joins the two channels that turn together; the color is the speed, from fast to slow."}, "image": {"alt": "Two rows of eight numbered dots. In the upper row, interleaved, short arcs join dots 0 and 1, 2 and 3, 4 and 5, 6 and 7. In the lower row, split halves, long overlapping arcs join 0 and 4, 1 and 5, 2 and 6, 3 and 7. Arcs of equal color belong to equal speeds."}}
+colors = [figures.VERMILION, figures.ORANGE, figures.GREEN, figures.BLUE]
+fig, axes = plt.subplots(2, 1, figsize=(6.2, 2.9), height_ratios=[1, 2])
+for axis, layout, title in (
+    (axes[0], "interleaved", "neighbors (the formula)"),
+    (axes[1], "half", "split halves (the program)"),
+):
+    for pair, color in enumerate(colors):
+        a, b = (2 * pair, 2 * pair + 1) if layout == "interleaved" else (pair, pair + 4)
+        t = torch.linspace(0, math.pi, 60)
+        axis.plot((a + b) / 2 - (b - a) / 2 * t.cos(), 0.42 + (b - a) * 0.5 * t.sin(), color=color)
+        for channel in (a, b):
+            axis.plot(channel, 0, "o", color=color, markersize=15)
+            axis.text(
+                channel, -0.03, str(channel), color="white", ha="center", va="center", fontweight="bold"
+            )
+        axis.text(
+            (a + b) / 2,
+            0.5 + (b - a) * 0.5,
+            rf"$\theta_{pair}$",
+            color=color,
+            ha="center",
+            va="bottom",
+            fontsize=9,
+        )
+    axis.set(
+        xlim=(-0.6, 7.6),
+        ylim=(-0.5, 1.7 if layout == "interleaved" else 3.3),
+        xticks=[],
+        yticks=[],
+        title=title,
+    )
+    axis.spines[:].set_visible(False)
+plt.close(fig)
+fig
+
+# %% [markdown]
+# The colors of {numref}`fig-layouts` are the same in both rows, in another order. Scores are sums over
+# channels, and a sum does not mind its order; so a model may use either layout, in queries and keys alike.
+# Weights that were trained with one and are run with the other are wrong, until the columns of $W_Q$ and
+# $W_K$ are reordered.
+
+# %%
+order = layout_order(d)
+print("the order of the channels:", order.tolist())
+interleaved, half = rope(q, p, theta), rope(q, p, theta, "half")
+print(f"without reordering, the two layouts differ by up to {gap(interleaved, half):.2f}")
+check("with it", gap(rope(q[:, order], p, theta, "half"), interleaved[:, order]))
+mixed = rope(q, p, theta) @ rope(k, p, theta, "half").T
+print(f"query in one layout, key in the other: score wrong by up to {gap(mixed, scores):.2f}")
+assert gap(interleaved, half) > 0.1 and gap(mixed, scores) > 0.1
+
+# %% [markdown]
+# The program has a second trap. Its angles are 32-bit numbers, so a query that comes in with 16 bits leaves
+# with 32, while the values still have 16. PyTorch's fused attention refuses the mixture. Building the angles
+# in 16 bits would be worse ({ref}`exercise-rotary-half`). The library computes them with 32 bits or more, and
+# hands back the type that it was given.
+
+# %%
+library = create_encoding("rope", head_dim=d, heads=1, axes=1, base=base)
+places = grid_positions(tokens)
+narrow = q[None, None].to(torch.bfloat16)
+careless = narrow * torch.ones(d, dtype=torch.float32)  # as by cosines of 32 bits
+ours, _ = library(narrow, narrow, places)
+for name, turned in (("careless", careless), ("ours", ours)):
+    try:
+        torch.nn.functional.scaled_dot_product_attention(turned, turned, narrow)
+        fate = "accepted"
+    except RuntimeError:
+        fate = "refused"
+    print(f"{name:8} in: {narrow.dtype}, out: {turned.dtype}, fused attention: {fate}")
+assert ours.dtype == narrow.dtype != careless.dtype
+wide, _ = library(q[None, None], k[None, None], places.double())
+check("the library's rope", gap(wide[0, 0], interleaved))
+
+# %% [markdown]
+# ## The score as a sum of waves
+#
+# Write the score of one query and one key as a function of the offset. Each pair adds a cosine *and* a sine:
+#
+# $$
+# (R_m q)^\top (R_n k) = \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i} \theta_i \Delta} =
+# \sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \quad \Delta = n - m, \quad a_i + \mathrm{i} b_i = \bar q_i k_i
+# $$ (eq-rope-score)
+#
+# Here $q_i$ and $k_i$ are the complex numbers of pair $i$. Their $a_i$ is the dot product of the two pairs,
+# and $b_i$ the area that they span. The text on trial drops the sine and prints $\langle q, k \rangle
+# \cos((m-n)\theta)$ {cite}`teaching-equivariance`. What is missing?
+#
+# $$
+# (R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta = -(q_0 k_1 - q_1 k_0) \sin \theta \Delta \quad (d = 2)
+# $$ (eq-rope-score-printed)
+#
+# In the example by hand, $q^\top k \cos 90° = 0$, but the score is $-5$. The missing term is $-(2 \cdot 3 - 1
+# \cdot 1) \cdot 1 = -5$: all of it. The slip is not a small one. A cosine is the same on both sides of zero,
+# so the printed score could not tell before from after. The sine is how RoPE knows the direction.
+
+# %%
+offset = torch.arange(-20, 21)
+one_q, one_k = q[0], k[0]
+full = torch.stack([rope_score(one_q, one_k, float(delta), theta) for delta in offset])
+literal = rope(one_k.expand(len(offset), d), offset, theta) @ one_q
+check("cosines and sines", gap(full, literal))
+
+a = (one_q * one_k).view(d // 2, 2).sum(dim=1)
+printed = (a * torch.cos(offset[:, None] * theta)).sum(dim=1)
+print(f"cosines alone: wrong by up to {gap(printed, literal):.2f}")
+check("cosines alone do not know left from right", gap(printed, printed.flip(0)))
+assert gap(printed, literal) > 0.1 and gap(literal, literal.flip(0)) > 0.1
+
+# %% [markdown]
+# ## Does the score fade with distance?
+#
+# A query that looks for itself, with all its pairs equally long, sees the mean of the cosines:
+#
+# $$
+# g(\Delta) = \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} = \frac{2}{d} \sum_i \cos \theta_i \Delta \quad \text{if all pairs of } q \text{ have the same length}
+# $$ (eq-rope-kernel)
+#
+# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near. Hence the popular statement that attention
+# with RoPE "naturally" shrinks with distance. But the kernel belongs to one special key, $k = q$. A key may
+# just as well be a turned copy of the query:
+#
+# $$
+# k = R_{-r}\, q \;\Longrightarrow\; (R_m q)^\top (R_n k) = \sum_i \|q_i\|^2 \cos \theta_i (\Delta - r) \le \|q\|^2, \ \text{ equal at } \Delta = r
+# $$ (eq-any-peak)
+#
+# It is {eq}`eq-rope-relative` once more: $q^\top R_\Delta R_{-r}\, q = q^\top R_{\Delta - r}\, q$, the kernel,
+# moved by $r$. Queries and keys come out of learned matrices, and such a turn is a matrix. Heads that attend
+# to a fixed distance can be built like this, and have been found in trained models
+# {cite}`barbero2024round`.
+
+# %%
+flat = torch.tensor([1.0, 0.0]).repeat(d // 2)  # all pairs equally long
+asking = rotation_matrix(-r * theta) @ flat
+at = torch.arange(-80, 81)
+kernel = rope(flat.expand(len(at), d), at, theta) @ flat / (d / 2)
+peak = rope(asking.expand(len(at), d), at, theta) @ flat / (d / 2)
+check("the kernel", gap(kernel, similarity_kernel(at, theta)))
+check("the kernel, moved by r", gap(peak, similarity_kernel(at - r, theta)))
+print(f"largest score at offset {at[peak.argmax()]}")
+assert at[peak.argmax()] == r
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-peaks", "caption": "Scores of one query with three keys, against the offset, for a head of 64 channels. The query and RoPE are the same in all three; only the key differs."}, "image": {"alt": "Three curves of score against offset from minus 40 to 40. The first has its highest point, one, at offset zero and falls off on both sides with ripples. The second is the same curve moved to the right, with its peak at another offset. The third is a smaller irregular wave without any preference for zero."}}
+wide_theta = rope_frequencies(64, base)
+wide_q = torch.tensor([1.0, 0.0]).repeat(32)
+generator = torch.Generator().manual_seed(seed)
+free = torch.randn(64, generator=generator)
+wide_keys = {
+    "k = q": (wide_q, figures.BLUE),
+    f"k = q, turned back by r = {r}": (rotation_matrix(-r * wide_theta) @ wide_q, figures.VERMILION),
+    "k random": (free * wide_q.norm() / free.norm(), figures.MUTED),
+}
+fine = torch.linspace(-40, 40, 801)
+fig, axis = plt.subplots(figsize=(7.0, 3.2))
+for name, (key, color) in wide_keys.items():
+    curve = rope(key.expand(len(fine), 64), fine, wide_theta) @ wide_q / 32
+    axis.plot(fine, curve, color=color, linewidth=1.6)
+    top = int(curve.argmax()) if "random" not in name else int(len(fine) * 0.12)
+    side = "right" if name == "k = q" else "left"
+    shift = {"k = q": -8, "k random": 0}.get(name, 8)
+    axis.annotate(
+        name,
+        (fine[top], curve[top]),
+        xytext=(shift, 3 if "random" not in name else 12),
+        textcoords="offset points",
+        color=color,
+        ha=side,
+        fontsize=9,
+    )
+axis.axhline(0, color=figures.MUTED, linewidth=0.6)
+axis.set(xlabel="offset Δ of the key (tokens)", ylabel="score / ‖q‖²", xlim=(-40, 40), ylim=(-0.6, 1.12))
+plt.close(fig)
+fig
+
+# %% [markdown]
+# In {numref}`fig-peaks` compare where the curves are highest. RoPE supplies the shape of the curve; the key
+# decides where it stands.
+#
+# And the proof? Two of the texts refer to one in the original paper. It bounds the score from above, by
+# summation by parts, with $h_i = \bar q_i k_i$:
+#
+# $$
+# \Bigl| \sum_{i} h_i e^{\mathrm{i} \theta_i \Delta} \Bigr| \le \max_i |h_{i+1} - h_i| \sum_{j} \Bigl| \sum_{i \le j} e^{\mathrm{i} \theta_i \Delta} \Bigr|, \qquad h_{d/2} = 0
+# $$ (eq-decay-bound)
+#
+# A small bound would force a small score. A falling bound does not force a falling score. And this one does
+# not even fall, except by and large: it goes up and down. For most queries and keys it is far too generous to
+# force anything.
+
+# %%
+h = torch.view_as_complex(wide_q.view(-1, 2)).conj() * torch.view_as_complex(free.view(-1, 2))
+steepest = torch.cat((h, torch.zeros(1))).diff().abs().max()
+delta = torch.arange(257)
+bound = decay_bound(delta, wide_theta)
+size = (h * torch.exp(1j * delta[:, None] * wide_theta)).sum(dim=1).abs()
+assert (size <= steepest * bound + 1e-9).all()
+rising = bound.diff() > 0
+first = rising.nonzero()[0].item()
+print(f"the bound rises in {rising.sum()} of {len(rising)} steps, first at Δ = {first}")
+ratio = (steepest * bound / size).min().item()
+print(f"random key: the bound exceeds the score at least {ratio:.0f} times")
+assert rising.any()
+
+# %% [markdown]
+# The last refuge is infinity. As the distance grows without limit, one text says, the sum of cosines goes to
+# $0$ {cite}`teaching-equivariance`. Its *mean* over all distances does. The sum itself has no limit: it is
+# almost periodic, and comes back as near to its greatest value as you like.
+#
+# ```{prf:proposition} The kernel comes back
+# :label: prop-comes-back
+# Whatever the frequencies are, for every whole number $M$ there is an offset between $1$ and $M^{d/2}$ at
+# which no pair is more than one $M$-th of a turn away from where it started:
+# ```
+#
+# $$
+# \limsup_{\Delta \to \infty} g(\Delta) = 1, \qquad \max_{1 \le \Delta \le M^{d/2}} \; \min_i \cos \theta_i \Delta \;\ge\; \cos \tfrac{2\pi}{M}
+# $$ (eq-almost-periodic)
+#
+# ```{prf:proof}
+# Note down the hands of all $d/2$ dials at the offsets $0, 1, \dots, M^{d/2}$. Cut each dial into $M$ equal
+# sectors. There are $M^{d/2}$ combinations of sectors and one more note, so two notes show the same
+# combination. Between these two offsets every hand has moved by whole turns and less than one $M$-th of a
+# turn. Their difference is the offset wanted. Larger and larger $M$ give the limit; should one and the same
+# offset serve them all, the return is exact, and its multiples do.
+# ```
+#
+# With eight channels the four dials make an odometer, each hand ten times slower than the one before. When the
+# slowest has gone around a whole number of times, so have the others, and it only remains that the offset be
+# a whole number as well. One need not wait long:
+
+# %%
+far = torch.arange(200_001)
+eight = similarity_kernel(far, rope_frequencies(8))
+back = int(eight[100:].argmax()) + 100
+print(f"d = 8: the kernel is back at {eight[back]:.6f} at Δ = {back:,}")
+turns = rope_frequencies(8) * back / (2 * math.pi)
+print("turns of the four hands by then:", ", ".join(f"{x:.3f}" for x in turns.tolist()))
+for reach in (100, 1000, 10_000, 100_000):
+    print(f"mean of the first {reach:7,} values: {eight[:reach].mean():+.4f}")
+
+few = rope_frequencies(4, base)
+for M in (6, 12, 24):
+    worst = torch.cos(torch.arange(1, M**2 + 1)[:, None] * few).amin(dim=1).max()
+    promised = math.cos(2 * math.pi / M)
+    print(f"d = 4, M = {M:2}: {worst:.4f} reached, {promised:.4f} promised")
+    assert worst >= promised
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-fade", "caption": "Top: the bound of the original paper for a head of 64 channels, divided by its value at 0; rising steps in red. Bottom: the kernel of eight channels around distance 0 and around its return."}, "image": {"alt": "Top: a curve that falls steeply and then slowly from one to about a quarter over 256 positions, with ripples all along; every rising piece is red. Bottom: two curves against offset from minus 60 to 60, a thick pale one centered at zero and a thin dark one centered at the offset of the return. They coincide."}}
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.6))
+relative = bound / bound[0]
+top.plot(delta, relative, color=figures.BLUE, linewidth=1.4)
+for start in rising.nonzero().flatten().tolist():
+    top.plot(delta[start : start + 2], relative[start : start + 2], color=figures.VERMILION, linewidth=2.4)
+top.set(
+    title="the bound goes up and down",
+    xlabel="distance Δ (tokens)",
+    ylabel="bound",
+    xlim=(0, 256),
+    ylim=(0, 1.05),
+)
+around = torch.arange(-60, 61)
+bottom.plot(
+    around, similarity_kernel(around, rope_frequencies(8)), color=figures.SKY, linewidth=6, alpha=0.55
+)
+bottom.plot(around, similarity_kernel(around + back, rope_frequencies(8)), color=figures.INK, linewidth=1.1)
+bottom.annotate("around 0", (-28, 0.62), color=figures.BLUE, ha="right", fontsize=9)
+bottom.annotate(f"around Δ = {back:,}", (28, 0.62), color=figures.INK, ha="left", fontsize=9)
+bottom.set(
+    title="the kernel comes back",
+    xlabel="distance from there (tokens)",
+    ylabel="kernel g",
+    xlim=(-60, 60),
+    ylim=(0, 1.1),
+)
+plt.close(fig)
+fig
+
+# %% [markdown]
+# Red in the upper panel of {numref}`fig-fade` is where the bound rises. In the lower panel lie two curves, one
+# on top of the other: two tokens that far apart look to each other like neighbors. Such distances do not
+# occur in pictures. But "it fades" is at best a habit of trained models, and never a law of RoPE.
+#
+# ## Linear attention
+#
+# Softmax attention compares every query with every key. *Linear* attention
+# {cite}`katharopoulos2020transformers` replaces the exponential of a dot product by a dot product of positive
+# features, so that keys and values can be summed once for all queries:
+#
+# $$
+# y_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j) v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}, \qquad \phi(x) = \operatorname{elu}(x) + 1
+# $$ (eq-linear-attention)
+#
+# Where does the rotation go? It acts on each token by itself, so it fits in; on that the texts are right. One
+# of them puts it inside, $\phi(R_m q)$ {cite}`teaching-equivariance`. Then the score is not relative any more,
+# because $\phi$ treats the axes of the plane differently from all other directions:
+#
+# $$
+# \phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \neq \phi(R_m q)^\top \phi(R_n k)
+# $$ (eq-linear-rope-printed)
+#
+# By hand, again with $q = (2, 1)$, $k = (1, 3)$ and quarter turns, both at position $0$: $\phi(q) = (3, 2)$ and
+# $\phi(k) = (2, 4)$, with the product $14$. Move both to position $2$, half a turn: $\phi(-2, -1) = (e^{-2},
+# e^{-1})$, $\phi(-1, -3) = (e^{-1}, e^{-3})$, and the product is $e^{-3} + e^{-4}$, less than a tenth. The
+# offset is $0$ in both cases.
+#
+# The paper of RoPE turns *after* $\phi$ {cite}`su2024roformer`, and everything is as before, with $\phi(q)$ in
+# the place of $q$:
+#
+# $$
+# \bigl( R_m \phi(q) \bigr)^\top R_n \phi(k) = \phi(q)^\top R_{n-m} \, \phi(k)
+# $$ (eq-linear-rope)
+
+# %%
+pair = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+for place in (0, 2):
+    fq, fk = elu_feature(rope(pair, torch.full((2,), place), quarter))
+    print(f"φ(Rq)·φ(Rk), both at position {place}: {fq @ fk:.4f}")
+
+
+def inside(s):
+    """Scores with the rotation inside φ, all positions moved by s."""
+    return elu_feature(rope(q, p + s, theta)) @ elu_feature(rope(k, p + s, theta)).T
+
+
+def after(s):
+    """Scores with the rotation after φ."""
+    return rope(elu_feature(q), p + s, theta) @ rope(elu_feature(k), p + s, theta).T
+
+
+print(f"inside: a shift by 3 changes scores by up to {gap(inside(3), inside(0)):.2f}")
+check("after: a shift by 3", gap(after(3), after(0)), 1e-11)
+assert gap(inside(3), inside(0)) > 0.1
+
+# %% [markdown]
+# It has a price. The turned features need not point the same way, so that a weight can be negative. The
+# denominator could then be zero; the paper leaves it unturned, which keeps it positive, and the weights no
+# longer add up to one.
+
+# %%
+plain = elu_feature(q) @ elu_feature(k).T
+weights = after(0) / plain.sum(dim=1, keepdim=True)
+check("sum first, or pair by pair", gap(rotary_linear_attention(q, k, v, p, theta), weights @ v))
+unturned = plain / plain.sum(dim=1, keepdim=True)
+check("without turning", gap(linear_attention(q, k, v), unturned @ v))
+
+features = elu_feature(torch.ones(2, 2))  # equal, but half a turn apart
+turned = rope(features, torch.tensor([0, 2]), quarter)
+print(f"(2, 2) with itself, two quarter turns apart: {turned[0] @ turned[1]:.0f}")
+assert turned[0] @ turned[1] < 0
+sums = weights.sum(dim=1)
+print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
+
+# %% [markdown]
+# ## A cache of turned keys
+#
+# A key is turned by its own position, once, and may then be stored as it is. When token $t$ arrives, its query
+# and its key are turned by $R_t$, and no other:
+#
+# $$
+# y_t = \sum_{j \le t} \operatorname{softmax}_j\!\left( \frac{(R_t q_t)^\top (R_j k_j)}{\sqrt{d}} \right) v_j
+# $$ (eq-cache-rope)
+#
+# Here the texts are right. But it is no advantage over Shaw's encoding, which needs no more
+# ({doc}`03-relative`): there the key is stored bare and the offset is looked up, here the key is stored turned
+# and nothing is looked up.
+
+# %%
+cached = decode(rope(q, p, theta), rope(k, p, theta), v)
+later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+at_once = softmax((by_offset / math.sqrt(d)).masked_fill(later, -torch.inf)) @ v
+check("step by step against all at once", gap(cached, at_once))
+
+# %% [markdown]
+# ```{admonition} In short
+# :class: tip
+# RoPE turns pairs of channels by angles proportional to position. Rotations add up, so scores are relative,
+# {eq}`eq-rope-relative`, at any real position and without a table. Each pair contributes a cosine and a sine of
+# the offset, and the sine carries the direction. Nothing makes the score fade: the key decides where it peaks,
+# and the kernel always comes back. In linear attention turn after the feature map. The two layouts are one
+# encoding with its channels in another order.
+# ```
+#
+# ## Exercises
+#
+# ```{exercise}
+# :label: exercise-rotary-symmetric
+# For which queries and keys is the formula without the sine correct?
+# ```
+#
+# ```{solution} exercise-rotary-symmetric
+# :class: dropdown
+# When all $b_i$ are zero, so in every pair the key must be a multiple of the query, positive or negative. Then
+# each pair has its own factor in front of its cosine, and the score depends on $|\Delta|$. (If the frequencies
+# are distinct and below $\pi$, there is no other case: the waves are linearly independent.)
+# ```
+
+# %% tags=["hide-cell"]
+multiples = torch.randn(d // 2, 1)
+parallel = (one_q.view(-1, 2) * multiples).flatten()
+score = rope(parallel.expand(len(offset), d), offset, theta) @ one_q
+a = (one_q * parallel).view(d // 2, 2).sum(dim=1)
+check("cosines suffice", gap(score, (a * torch.cos(offset[:, None] * theta)).sum(dim=1)))
+check("a score of the distance", gap(score, score.flip(0)))
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-rotary-values
+# Turn the values as well, $R_j v_j$. Is the result of a token still independent of where the sequence starts?
+# If not, mend it.
+# ```
+#
+# ```{solution} exercise-rotary-values
+# :class: dropdown
+# No: moving everything by $s$ turns the result by $R_s$. Turn it back by the query's own position,
+# $y_i = R_{-i} \sum_j \alpha_{ij} R_j v_j = \sum_j \alpha_{ij} R_{j-i} v_j$. Now the values, too, say how far away they
+# were found. It is the second table of {eq}`eq-shaw-values`, with a turn instead of a sum.
+# ```
+
+# %% tags=["hide-cell"]
+alpha = softmax(scores / math.sqrt(d))
+
+
+def read(s, back):
+    y = alpha @ rope(v, p + s, theta)
+    return rope(y, -(p + s), theta) if back else y
+
+
+assert gap(read(3, back=False), read(0, back=False)) > 0.1
+check("turned back", gap(read(3, back=True), read(0, back=True)), 1e-11)
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-rotary-half
+# The format bfloat16 keeps eight binary digits. Build the angles of the fastest pair in it, for positions below
+# 1024. How many of the positions are still different, and how wrong is the angle?
+# ```
+#
+# ```{solution} exercise-rotary-half
+# :class: dropdown
+# Whole numbers are exact up to 256. From there to 512 every second one exists, and from 512 to 1024 every
+# fourth, so $256 + 128 + 128$ positions are left, and one more because 1023 is rounded up to 1024. The largest
+# error is two positions, two radians at $\theta_0 = 1$: almost a third of a turn.
+# ```
+
+# %% tags=["hide-cell"]
+exact = torch.arange(1024, dtype=torch.float32)
+rounded = exact.to(torch.bfloat16)
+print(f"different positions: {len(rounded.unique())} of {len(exact)}")
+print(f"largest error of the fastest angle: {gap(rounded.float(), exact):.1f} radians")
+assert len(rounded.unique()) == 256 + 128 + 128 + 1
+assert gap(rounded.float(), exact) == 2
