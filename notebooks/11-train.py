@@ -1,9 +1,6 @@
 # ---
 # jupyter:
 #   jupytext:
-#     cell_metadata_filter: tags,mystnb,-all
-#     formats: ipynb,py:percent
-#     notebook_metadata_filter: kernelspec,jupytext,-all
 #     text_representation:
 #       extension: .py
 #       format_name: percent
@@ -49,8 +46,8 @@ import yaml
 
 from rollpe import figures
 from rollpe.datasets import load_dataset
-from rollpe.records import record_path
-from rollpe.training import build_model, load_recipe, train
+from rollpe.records import Cell, record_path
+from rollpe.training import create_model, load_recipe, resolve_options, shape_of, train
 
 figures.use_theme()
 
@@ -107,7 +104,10 @@ fig
 # block owns an encoding of its own, so that a learned one differs between layers.
 
 # %%
-model = build_model(settings, encoding, data, encoding_options=pairs(options))
+cell = Cell(
+    recipe=settings.name, encoding=encoding, encoding_options=resolve_options(encoding, pairs(options)), seed=seed
+)
+model = create_model(settings, cell, shape_of(data))
 total = sum(p.numel() for p in model.parameters())
 print(f"{settings.size}: {len(model.blocks)} blocks, {model.embed_dim} channels, {total:,} parameters")
 print(model.blocks[0].attn)
@@ -119,7 +119,14 @@ print(model.blocks[0].attn)
 
 # %%
 record = train(
-    settings, encoding, seed=seed, encoding_options=pairs(options), device=device, records=Path(records), progress=False
+    settings,
+    encoding,
+    seed=seed,
+    encoding_options=pairs(options),
+    device=device,
+    records=Path(records),
+    checkpoints=None,
+    progress=False,
 )
 print(f"held-out accuracy {100 * record.history[-1].held_out_accuracy:.2f} %")
 print(f"test accuracy     {100 * record.test.accuracy:.2f} %  on {record.test.images} images, scored once")

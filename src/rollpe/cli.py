@@ -151,12 +151,10 @@ def train(
 @cli.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--budget", help="Time to use: 90s, 25m, 1h30m. Without it, until nothing is missing.")
-@click.option(
-    "--records", type=click.Path(path_type=Path, file_okay=False), default=Path("data/records"), show_default=True
-)
+@click.option("--records", type=click.Path(path_type=Path), default=Path("data/records"), show_default=True)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--data-root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
-@click.option("--checkpoints", type=click.Path(path_type=Path), default=Path("checkpoints"), show_default=True)
+@click.option("--checkpoints", type=click.Path(path_type=Path), default=Path("checkpoints"))
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
 @click.option("--list", "show", is_flag=True, help="Only list the missing cells, most wanted first.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
@@ -285,6 +283,38 @@ def claims(full: bool) -> None:
     if broken := [verdict.claim.id for verdict in verdicts if verdict.broken]:
         click.echo(f"checks failed that these claims rest on: {', '.join(broken)}", err=True)
         sys.exit(1)
+
+
+@cli.command()
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option("--size", help="nano, tiny, small or base; by the device if not given.")
+@click.option("--batch", type=click.IntRange(min=1), help="Images a step; by the device if not given.")
+@click.option("--encodings", help="Names separated by commas; all if not given.")
+@click.option("--eager", is_flag=True, help="Without torch.compile.")
+@click.option("--rounds", type=click.IntRange(min=2), default=20, show_default=True)
+@click.option("--records", type=click.Path(path_type=Path), help="Also write the report into this folder.")
+def bench(
+    device: str,
+    size: str | None,
+    batch: int | None,
+    encodings: str | None,
+    eager: bool,
+    rounds: int,
+    records: Path | None,
+) -> None:
+    """Time training steps: every encoding beside none, and beside timm's own models.
+
+    Example: rollpe bench --device cpu --encodings axial-rope,roll
+    """
+    from rollpe.bench import benchmark
+
+    names = encodings.split(",") if encodings else None
+    report = benchmark(
+        device=device, size=size, batch=batch, encodings=names, compiled=not eager, rounds=rounds
+    )
+    click.echo(report.to_markdown())
+    if records:
+        click.echo(str(report.write(records)))
 
 
 # ------------------------------------------------------------------------------------------ notebooks
