@@ -493,14 +493,21 @@ def copy_records(app: Sphinx, exception: Exception | None) -> None:
                 shutil.copyfile(path, target)
 
 
+def find_mathjax() -> Path | None:
+    """The one file of MathJax 3 that draws SVG and needs no other, from the installed package."""
+    package = importlib.util.find_spec("sphinx-mathjax-offline")
+    if package is None or not package.submodule_search_locations:
+        return None
+    return Path(next(iter(package.submodule_search_locations)), "static/mathjax/tex-svg-full.js")
+
+
 def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
-    """One file, MathJax 3 with SVG output, so that a page shows its mathematics without a network."""
+    """Put MathJax into the book, so that a page shows its mathematics without a network."""
     if exception is None and app.builder.format == "html":
-        package = importlib.util.find_spec("sphinx-mathjax-offline")
-        if package is None or not package.submodule_search_locations:
+        source = find_mathjax()
+        if source is None:
             logger.warning("sphinx-mathjax-offline is not installed: equations stay as TeX", type="rollpe")
             return
-        source = Path(next(iter(package.submodule_search_locations)), "static/mathjax/tex-svg-full.js")
         target = Path(app.outdir, "_static/mathjax", source.name)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
