@@ -308,6 +308,26 @@ def test_the_results_table_links_every_measured_accuracy(book):
     assert book.markup("index").count('href="numbers.html#quick-roll"') == 1
 
 
+def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(book):
+    entry = {
+        "implements": [],
+        "source": "",
+        "tex": "x = y",
+        "error": 0.0,
+        "tolerance": 1e-9,
+        "passed": True,
+        "cases": 1,
+    }
+    shown = entry | {"label": "eq-permutation-equivariance", "page": "01-order"}
+    absent = entry | {"label": "eq-pooled", "page": "99-nowhere"}
+    page = "# Order\n\n$$\nx = y\n$$ (eq-permutation-equivariance)\n\n```{claims}\n```\n"
+    assert book.build({"01-order.md": page}, [shown, absent]) == ""
+    text = book.text("01-order")
+    assert "Attention without positions is permutation-invariant" in text and "corrected" in text
+    assert 'href="#equation-eq-permutation-equivariance"' in book.markup("01-order")
+    assert "eq-pooled" in text and "not tested" in text
+
+
 # ------------------------------------------------------------------------------------------------ notebooks
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -391,6 +392,37 @@ class ResultsDirective(SphinxDirective):
         return [nodes.literal(name, name), number, *(nodes.Text(text) for text in rest)]
 
 
+class EncodingsDirective(SphinxDirective):
+    """``{encodings}``: the properties of every encoding, found by trying it during the build.
+
+    ``:caption:`` and ``:name:`` make it a numbered table.
+    """
+
+    option_spec: ClassVar = {"caption": directives.unchanged, "name": directives.unchanged}
+    columns = (
+        *("encoding", "acts on", "axes", "relative", "real positions", "larger grid"),
+        *("keeps norms", "cache", "linear attention", "parameters"),
+    )
+
+    def run(self) -> list[nodes.Node]:
+        from rollpe.encodings.properties import measure_all
+
+        word = {True: "yes", False: "no", None: "–"}
+        rows = []
+        for p in measure_all():
+            seen = (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear)
+            texts = (p.acts_on, "1" if p.axes == 1 else "1, 2, 3", p.relative, *(word[value] for value in seen))
+            cells: list[nodes.Node] = [nodes.Text(text) for text in (*texts, f"{p.parameters:,}")]
+            rows.append([nodes.literal(p.name, p.name), *cells])
+        table = _table(self.columns, rows)
+        if caption := self.options.get("caption"):
+            inline, _ = self.parse_inline(caption)
+            table.insert(0, nodes.title("", "", *inline))
+        self.set_source_info(table)
+        self.add_name(table)
+        return [table]
+
+
 def _table(columns: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> nodes.table:
     """A docutils table: the first column is text, the others are numbers."""
     group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
@@ -409,17 +441,28 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> node
 
 
 class ClaimsDirective(SphinxDirective):
-    """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give."""
+    """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give.
+
+    Labels of equations become links, where their page is part of the book.
+    """
 
     def run(self) -> list[nodes.Node]:
         from rollpe.claims import ledger, to_markdown
 
         root = _root(self.env.app)
-        report = root / self.config.rollpe_equations
-        verdicts = ledger(_check_results(load_report(report).values()), all_records(root))
-        self.env.note_dependency(str(report))
-        holder = nodes.container(classes=["claims"])
-        self.state.nested_parse(StringList(to_markdown(verdicts).splitlines(), "claims"), 0, holder)
+        path = root / self.config.rollpe_equations
+        report = load_report(path)
+        self.env.note_dependency(str(path))
+        verdicts = ledger(_check_results(report.values()), all_records(root))
+        pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
+
+        def link(match: re.Match[str]) -> str:
+            label = match.group(0)
+            return f"{{eq}}`{label}`" if report.get(label, {}).get("page") in pages else label
+
+        text = re.sub(r"\beq-[a-z0-9-]*[a-z0-9]", link, to_markdown(verdicts))
+        holder = nodes.container()
+        self.state.nested_parse(StringList(text.splitlines(), "claims"), 0, holder)
         return holder.children
 
 
@@ -555,6 +598,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("num", NumberRole())
     app.add_directive("results", ResultsDirective)
     app.add_directive("claims", ClaimsDirective)
+    app.add_directive("encodings", EncodingsDirective)
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writers)
     app.connect("env-purge-doc", purge)
