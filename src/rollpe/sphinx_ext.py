@@ -411,7 +411,12 @@ class EncodingsDirective(SphinxDirective):
         rows = []
         for p in measure_all():
             seen = (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear)
-            texts = (p.acts_on, "1" if p.axes == 1 else "1, 2, 3", p.relative, *(word[value] for value in seen))
+            texts = (
+                p.acts_on,
+                "1" if p.axes == 1 else "1, 2, 3",
+                p.relative,
+                *(word[value] for value in seen),
+            )
             cells: list[nodes.Node] = [nodes.Text(text) for text in (*texts, f"{p.parameters:,}")]
             rows.append([nodes.literal(p.name, p.name), *cells])
         table = _table(self.columns, rows)

@@ -1,0 +1,42 @@
+"""The table of encodings shows what trials found, and the trials agree with what the classes claim."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rollpe.encodings import ENCODINGS
+from rollpe.encodings.properties import measure
+from rollpe.vit import create_vit
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "book/encodings.md").read_text()
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_trials_find_what_the_class_claims(name):
+    found, claimed = measure(name), ENCODINGS[name]
+    assert (found.relative == "yes") == claimed.relative
+    assert found.real_positions == claimed.real_positions
+    assert found.cached
+
+
+@pytest.mark.parametrize("name", [name for name in ENCODINGS if name != "rope"])
+def test_counted_parameters_are_those_of_a_whole_model(name):
+    def count(encoding: str) -> int:
+        return sum(p.numel() for p in create_vit(encoding, image_size=32, size="small").parameters())
+
+    assert measure(name).parameters == count(name) - count("none")
+
+
+def test_the_page_has_a_section_and_an_example_that_runs_for_every_encoding():
+    sections = dict(re.findall(r"^### `([\w-]+)`\n(.*?)(?=^##|\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
+    assert list(sections) == list(ENCODINGS)
+    for name, text in sections.items():
+        example = re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)
+        assert example, f"{name} has no example"
+        assert example[1].count("\n") <= 6
+        assert f'"{name}' in example[1]
+        exec(example[1], {})
