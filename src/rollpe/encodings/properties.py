@@ -90,7 +90,7 @@ def _axes(name: str) -> int:
     return 2
 
 
-def _draw(encoding: Encoding, tokens: int, seed: int, parts: int = 3) -> list[Tensor]:
+def _draw(encoding: Encoding, tokens: int, seed: int) -> list[Tensor]:
     """Random queries, keys (with all streams) and values, [2, heads, tokens, channels]."""
     generator = torch.Generator().manual_seed(seed)
     widths = [encoding.streams * HEAD_DIM, encoding.streams * HEAD_DIM, HEAD_DIM]
@@ -136,8 +136,11 @@ def _relative(encoding: Encoding, grid: tuple[int, ...], axis: int) -> bool:
 
 
 def _accepts(encoding: Encoding, positions: Tensor) -> bool:
+    """Whether the fast path takes these positions, for tokens and for scores alike."""
+    tokens = torch.ones(1, len(positions), HEADS * HEAD_DIM, dtype=torch.float64)
     try:
-        _scores(encoding, positions, 0)
+        encoding.add(tokens, positions)
+        encoding.attend(*_draw(encoding, len(positions), 0), positions)
     except InputError:
         return False
     return True
@@ -148,7 +151,7 @@ def _keeps_norm(encoding: Encoding, grid: tuple[int, ...]) -> bool | None:
     if encoding.acts_on == "tokens":
         tokens = torch.ones(1, len(positions), HEADS * HEAD_DIM, dtype=torch.float64)
         return _alike(encoding.add(tokens, positions).norm(dim=-1), tokens.norm(dim=-1))
-    q, k = _draw(encoding, len(positions), 0, parts=2)
+    q, k, _ = _draw(encoding, len(positions), 0)
     encoded, _ = encoding(q, k, positions)
     if encoded is q:
         return None
