@@ -95,8 +95,7 @@ def _draw(encoding: Encoding, tokens: int, seed: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(seed)
     widths = [encoding.streams * HEAD_DIM, encoding.streams * HEAD_DIM, HEAD_DIM]
     return [
-        torch.randn(2, HEADS, tokens, width, generator=generator, dtype=torch.float64)
-        for width in widths[:parts]
+        torch.randn(2, HEADS, tokens, width, generator=generator, dtype=torch.float64) for width in widths
     ]
 
 
@@ -173,7 +172,7 @@ def _cached(encoding: Encoding, grid: tuple[int, ...]) -> bool:
 
 
 def _linear(encoding: Encoding, grid: tuple[int, ...]) -> bool:
-    """Whether linear attention knows the positions, and its causal form agrees with the full one at the end."""
+    """Whether linear attention takes it, and its causal form agrees with the full one at the end."""
     if encoding.acts_on != "scores":
         return True  # what is added to tokens needs nothing from attention
     positions = grid_positions(*grid, dtype=torch.float64)
