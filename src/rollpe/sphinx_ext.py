@@ -3,7 +3,8 @@
 - ``{num}`quick/roll accuracy` `` reads a number from the records of a run and links to where it came from;
 - every displayed equation gets a line with the largest error that its check saw and the code behind it;
 - every figure made by a notebook gets the command that makes it again, every notebook page its stamp;
-- ``{results}`` and ``{claims}`` show the results table and the ledger of the paper's claims.
+- ``{results}``, ``{encodings}`` and ``{claims}`` show the results table, what the encodings were seen to do,
+  and the ledger of the paper's claims.
 
 Nothing is computed here. Whatever is missing is said: a number without a record reads "not measured", an
 equation without a check or a stated reason is a Sphinx warning, which the build turns into an error.
@@ -354,14 +355,41 @@ def all_records(root: Path) -> list[Record]:
     return list(found.values())
 
 
-class ResultsDirective(SphinxDirective):
+class _TableDirective(SphinxDirective):
+    """A table that the library knows. ``:caption:`` and ``:name:`` make it a numbered one."""
+
+    option_spec: ClassVar = {"caption": directives.unchanged, "name": directives.unchanged}
+
+    def finish(self, columns: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> list[nodes.Node]:
+        """The docutils table: the first column is text, the others are numbers or short words."""
+
+        def row(cells: Sequence[nodes.Node]) -> nodes.row:
+            sides = ["text-left", *["text-right"] * (len(cells) - 1)]
+            entries = (
+                nodes.entry("", nodes.paragraph("", "", cell), classes=[side])
+                for cell, side in zip(cells, sides, strict=True)
+            )
+            return nodes.row("", *entries)
+
+        group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
+        group += nodes.thead("", row([nodes.Text(name) for name in columns]))
+        group += nodes.tbody("", *(row(cells) for cells in rows))
+        table = nodes.table("", group, classes=[self.name])
+        if caption := self.options.get("caption"):
+            inline, _ = self.parse_inline(caption)
+            table.insert(0, nodes.title("", "", *inline))
+        self.set_source_info(table)
+        self.add_name(table)
+        return [table]
+
+
+class ResultsDirective(_TableDirective):
     """``{results} recipe``: the results table of one recipe, the paper's printed values beside ours.
 
-    Every measured accuracy links to its runs. ``:caption:`` and ``:name:`` make it a numbered table.
+    Every measured accuracy links to its runs.
     """
 
     required_arguments = 1
-    option_spec: ClassVar = {"caption": directives.unchanged, "name": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
         from rollpe.statistics import results_table
@@ -373,13 +401,7 @@ class ResultsDirective(SphinxDirective):
             logger.warning("results: %s", error, location=self.get_location(), type="rollpe")
             return []
         rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in results.cells()]
-        table = _table(results.columns, rows)
-        if caption := self.options.get("caption"):
-            inline, _ = self.parse_inline(caption)
-            table.insert(0, nodes.title("", "", *inline))
-        self.set_source_info(table)
-        self.add_name(table)
-        return [table]
+        return self.finish(results.columns, rows)
 
     def _row(self, root: Path, cell: str, texts: tuple[str, ...]) -> list[nodes.Node]:
         name, accuracy, *rest = texts
@@ -392,13 +414,9 @@ class ResultsDirective(SphinxDirective):
         return [nodes.literal(name, name), number, *(nodes.Text(text) for text in rest)]
 
 
-class EncodingsDirective(SphinxDirective):
-    """``{encodings}``: the properties of every encoding, found by trying it during the build.
+class EncodingsDirective(_TableDirective):
+    """``{encodings}``: the properties of every encoding, found by trying it during the build."""
 
-    ``:caption:`` and ``:name:`` make it a numbered table.
-    """
-
-    option_spec: ClassVar = {"caption": directives.unchanged, "name": directives.unchanged}
     columns = (
         *("encoding", "acts on", "axes", "relative", "real positions", "larger grid"),
         *("keeps norms", "cache", "linear attention", "parameters"),
@@ -408,41 +426,13 @@ class EncodingsDirective(SphinxDirective):
         from rollpe.encodings.properties import measure_all
 
         word = {True: "yes", False: "no", None: "–"}
-        rows = []
+        rows: list[list[nodes.Node]] = []
         for p in measure_all():
-            seen = (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear)
-            texts = (
-                p.acts_on,
-                "1" if p.axes == 1 else "1, 2, 3",
-                p.relative,
-                *(word[value] for value in seen),
-            )
-            cells: list[nodes.Node] = [nodes.Text(text) for text in (*texts, f"{p.parameters:,}")]
-            rows.append([nodes.literal(p.name, p.name), *cells])
-        table = _table(self.columns, rows)
-        if caption := self.options.get("caption"):
-            inline, _ = self.parse_inline(caption)
-            table.insert(0, nodes.title("", "", *inline))
-        self.set_source_info(table)
-        self.add_name(table)
-        return [table]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> nodes.table:
-    """A docutils table: the first column is text, the others are numbers."""
-    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
-
-    def row(cells: Sequence[nodes.Node]) -> nodes.row:
-        sides = ["text-left", *["text-right"] * (len(cells) - 1)]
-        entries = (
-            nodes.entry("", nodes.paragraph("", "", cell), classes=[side])
-            for cell, side in zip(cells, sides, strict=True)
-        )
-        return nodes.row("", *entries)
-
-    group += nodes.thead("", row([nodes.Text(name) for name in columns]))
-    group += nodes.tbody("", *(row(cells) for cells in rows))
-    return nodes.table("", group, classes=["results"])
+            seen = (word[v] for v in (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear))
+            axes = "1" if p.axes == 1 else "1, 2, 3"
+            texts = (p.acts_on, axes, p.relative, *seen, f"{p.parameters:,}")
+            rows.append([nodes.literal(p.name, p.name), *(nodes.Text(text) for text in texts)])
+        return self.finish(self.columns, rows)
 
 
 class ClaimsDirective(SphinxDirective):
@@ -602,8 +592,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_equations", "_build/equations.json", "env", str)
     app.add_role("num", NumberRole())
     app.add_directive("results", ResultsDirective)
-    app.add_directive("claims", ClaimsDirective)
     app.add_directive("encodings", EncodingsDirective)
+    app.add_directive("claims", ClaimsDirective)
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writers)
     app.connect("env-purge-doc", purge)
