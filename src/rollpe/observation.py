@@ -1,0 +1,109 @@
+"""What the queries and keys inside a transformer look like, while it trains and afterwards.
+
+Here: reading them off a model, the regularizer that asks them for order, and the arrays that a record keeps
+of a trained model. The measures themselves are in topography.py, their plots in figures.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rollpe.encodings import grid_positions
+from rollpe.topography import attention_by_offset, ring_spectrum, smoothness_ratio, topography_loss
+from rollpe.vit import VisionTransformer
+
+
+@contextmanager
+def queries_and_keys(model: VisionTransformer) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Collect what every layer's attention projects, before its encoding moves it.
+
+    The list that is yielded holds, after each forward pass, one pair q, k [B, heads, N, streams·head_dim] a
+    layer; the next pass replaces them. Gradients flow through them.
+    """
+    seen: list[tuple[Tensor, Tensor]] = []
+    queries: list[Tensor] = []
+
+    def new_pass(*_: Any) -> None:
+        seen.clear()
+        queries.clear()
+
+    def see_query(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        queries.append(output)
+
+    def see_key(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        seen.append((queries.pop(), output))
+
+    hooks = [model.register_forward_pre_hook(new_pass)]
+    for block in model.blocks:
+        hooks.append(block.attn.q_norm.register_forward_hook(see_query))
+        hooks.append(block.attn.k_norm.register_forward_hook(see_key))
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def disorder(pairs: list[tuple[Tensor, Tensor]], kind: str, head_dim: int) -> Tensor:
+    """The topographic loss of one forward pass, a scalar: the mean over layers and waves.
+
+    kind: "ring", "sheet" or "tdann", see `rollpe.topography.topography_loss`. The sheet is the squarest that
+    holds all channels of a head.
+    """
+    sheet = squarest(head_dim) if kind == "sheet" else None
+    waves = [
+        (q_wave, k_wave)
+        for q, k in pairs
+        for q_wave, k_wave in zip(q.split(head_dim, -1), k.split(head_dim, -1), strict=True)
+    ]
+    return torch.stack([topography_loss(q, k, kind, sheet=sheet) for q, k in waves]).mean()
+
+
+def squarest(channels: int) -> tuple[int, int]:
+    """rows × columns = channels, as square as possible: 64 → (8, 8), 32 → (4, 8)."""
+    rows = next(r for r in range(int(channels**0.5), 0, -1) if channels % r == 0)
+    return rows, channels // rows
+
+
+@torch.no_grad()
+def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[str, np.ndarray]:
+    """Attention and channels of a trained model on normalized images [B, channels, H, W].
+
+    offsets [O, 2]: key position − query position. attention [layers, heads, O]: mean attention weight by
+    offset, softmax over all tokens. query_spectrum, key_spectrum [layers, heads, 2, modes]: share of the power
+    by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1 is white
+    noise, see `rollpe.topography.smoothness_ratio`. Patches only; float32.
+    """
+    model.eval()
+    positions = grid_positions(*model.grid_of(images), device=images.device)
+    sums: dict[str, Tensor] = {}
+    offsets = torch.empty(0)
+    for start in range(0, len(images), batch):
+        part = images[start : start + batch]
+        with queries_and_keys(model) as pairs:
+            model(part)
+            layers = list(pairs)
+        found: dict[str, list[Tensor]] = {}
+        for block, (q, k) in zip(model.blocks, layers, strict=True):
+            encoding = block.attn.encoding
+            weights = encoding.scores(q.float(), k.float(), positions).softmax(-1)
+            offsets, by_offset = attention_by_offset(weights, positions)
+            found.setdefault("attention", []).append(by_offset.sum(0))
+            for name, x in (("query", q), ("key", k)):
+                patches = x[..., -len(positions) :, : encoding.head_dim].float()
+                rings = patches.unflatten(-1, (2, -1))  # [B, heads, N, axis, channels of the axis]
+                power = ring_spectrum(rings)
+                share = power / power.sum(-1, keepdim=True)
+                found.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
+                found.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
+        for key, values in found.items():
+            stacked = torch.stack(values)
+            sums[key] = sums[key] + stacked if key in sums else stacked
+    arrays = {key: (total / len(images)).cpu().numpy().astype(np.float32) for key, total in sums.items()}
+    return arrays | {"offsets": offsets.cpu().numpy().astype(np.float32)}

@@ -1,0 +1,95 @@
+"""What is read off a model is what its attention computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rollpe.observation import disorder, observe, queries_and_keys, squarest
+from rollpe.topography import topography_loss
+from rollpe.vit import create_vit
+
+
+def model(encoding: str, **settings):
+    torch.manual_seed(3)
+    return create_vit(
+        encoding, image_size=(8, 12), patch_size=4, classes=5, size="nano", depth=2, channels=1, **settings
+    )
+
+
+def images(count: int = 3):
+    return torch.randn(count, 1, 8, 12, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("encoding", ["none", "roll", "multiplexed-roll", "learned+axial-rope"])
+def test_queries_and_keys_are_those_of_the_projection(encoding):
+    vit = model(encoding).eval()
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit(images())
+        vit(images())
+        assert len(pairs) == 2
+        tokens, _ = vit.embed(images())
+        block = vit.blocks[0]
+        wide = block.attn.encoding.streams * 96
+        q = block.attn.qkv(block.norm1(tokens))[..., :wide].unflatten(-1, (3, -1)).transpose(1, 2)
+        torch.testing.assert_close(pairs[0][0], q)
+    vit(images())
+    assert len(pairs) == 2, "nothing is collected any more"
+
+
+@pytest.mark.parametrize("kind", ["ring", "sheet", "tdann"])
+def test_the_regularizer_reaches_every_projection_and_can_be_lowered(kind):
+    vit = model("roll")
+    optimizer = torch.optim.SGD(vit.parameters(), lr=0.5)
+    losses = []
+    with queries_and_keys(vit) as pairs:
+        for _ in range(8):
+            vit(images())
+            loss = disorder(pairs, kind, 32)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    for block in vit.blocks:
+        assert block.attn.qkv.weight.grad[:192].abs().sum() > 0
+
+
+def test_the_waves_of_one_layer_count_alike():
+    q, k = torch.randn(2, 1, 3, 5, 64)
+    halves = [topography_loss(q[..., s], k[..., s], "ring") for s in (slice(0, 32), slice(32, 64))]
+    torch.testing.assert_close(disorder([(q, k)], "ring", 32), sum(halves) / 2)
+
+
+@pytest.mark.parametrize("encoding", ["roll", "multiplexed-roll", "shaw"])
+def test_attention_by_offset_averages_the_weights_pair_by_pair(encoding):
+    vit = model(encoding)
+    found = observe(vit, images(5), batch=2)
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit.eval()(images(5))
+        q, k = pairs[1]
+        encoding_1 = vit.blocks[1].attn.encoding
+        positions = torch.cartesian_prod(torch.arange(2.0), torch.arange(3.0))
+        weights = encoding_1.scores(q, k, positions).softmax(-1)
+    for row, offset in enumerate(found["offsets"]):
+        same = [
+            weights[:, :, 1 + i, 1 + j]
+            for i in range(6)
+            for j in range(6)
+            if np.array_equal((positions[j] - positions[i]).numpy(), offset)
+        ]
+        expected = torch.stack(same).mean((0, 1))
+        np.testing.assert_allclose(found["attention"][1, :, row], expected, rtol=1e-4)
+
+
+def test_spectra_are_shares_of_power():
+    found = observe(model("roll"), images(4))
+    np.testing.assert_allclose(found["query_spectrum"].sum(-1), 1, rtol=1e-5)
+    assert found["query_spectrum"].shape == (2, 3, 2, 9)
+    assert found["key_roughness"].shape == (2, 3, 2)
+
+
+@pytest.mark.parametrize(("channels", "sheet"), [(64, (8, 8)), (32, (4, 8)), (15, (3, 5)), (7, (1, 7))])
+def test_the_sheet_is_as_square_as_possible(channels, sheet):
+    assert squarest(channels) == sheet
