@@ -76,8 +76,8 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
     """Attention and channels of a trained model on normalized images [B, channels, H, W].
 
     offsets [O, 2]: key position − query position. attention [layers, heads, O]: mean attention weight by
-    offset, softmax over all tokens. query_spectrum, key_spectrum [layers, heads, 2, modes]: share of the power
-    by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1 is white
+    offset, softmax over all tokens. query_spectrum, key_spectrum [layers, heads, 2, modes]: share of the
+    power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1 is white
     noise, see `rollpe.topography.smoothness_ratio`. Patches only; float32.
     """
     model.eval()
