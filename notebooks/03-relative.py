@@ -88,20 +88,20 @@ print(relative_lookup(b, 3))
 # e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} + b_{\operatorname{bucket}(j-i)}
 # $$ (eq-t5)
 #
-# Near offsets are kept apart and far ones are thrown together, more and more of them the farther away. With
-# $B$ buckets, half of them for keys to the right, and everything beyond $D$ in the last one:
+# Near offsets are kept apart and far ones are thrown together, more and more of them the farther away. Let
+# there be $4c$ buckets, half of them for keys to the right. On either side $c$ buckets serve the distances
+# below $c$, and the other $c$ share out the rest, with everything from $D$ on in the last:
 #
 # $$
-# \operatorname{bucket}(\Delta) = \tfrac{B}{2} [\Delta > 0] + \begin{cases} |\Delta| &
-# |\Delta| < \tfrac{B}{4} \\
-# \min\!\left( \tfrac{B}{2} - 1,\; \tfrac{B}{4} + \left\lfloor \tfrac{B}{4} \, \dfrac{\ln (4 |\Delta| /
-# B)}{\ln (4 D / B)} \right\rfloor \right) & \text{otherwise} \end{cases}
+# \begin{aligned} \operatorname{bucket}(\Delta) &= 2c \, [\Delta > 0] + \min\bigl( 2c - 1,\, f(|\Delta|) \bigr), \\
+# f(a) &= \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c \end{cases}
+# \end{aligned}
 # $$ (eq-t5-bucket)
 #
-# It is friendlier than it looks. Take T5's own $B = 32$ and $D = 128$. Up to distance 7 the bucket *is* the
-# distance. From 8 on, the fraction of logarithms is a quarter of $\log_2(|\Delta|/8)$, so that every doubling
-# of the distance costs two buckets: 8 falls into bucket 8, 16 into 10, 32 into 12, 64 into 14. Bucket 15 is
-# the last. On the right, add 16.
+# It is friendlier than it looks. T5 has 32 buckets, so $c = 8$, and $D = 128$. Up to distance 7 the bucket *is*
+# the distance. From 8 on, the logarithm to base 16 is a quarter of the one to base 2, so that every doubling of
+# the distance costs two buckets: 8 falls into bucket 8, 16 into 10, 32 into 12, 64 into 14. Bucket 15 is the
+# last. On the right, add 16.
 
 # %%
 by_hand = {0: 0, 3: 3, 7: 7, 8: 8, 16: 10, 32: 12, 64: 14, 1000: 15}
@@ -134,7 +134,7 @@ for line, ruler in enumerate(rulers.values()):
         axis.barh(-line, stop - start, left=offset[start].item() - 0.5, height=0.55, color=color, linewidth=0)
     fine = [clip, 8][line]
     for end in (-fine, fine):
-        axis.text(end, -line + 0.33, f"{end:+}", ha="center", va="bottom", fontsize=8)
+        axis.text(end, -line + 0.33, f"{end:+}".replace("-", "−"), ha="center", va="bottom", fontsize=8)
 axis.set(
     yticks=[0, -1],
     yticklabels=list(rulers),
@@ -183,15 +183,11 @@ W_Q, W_K, W_V = torch.randn(3, d, d) / math.sqrt(d)
 q, k, v = X @ W_Q, X @ W_K, X @ W_V
 T_K, T_V = torch.randn(2, 2 * K + 1, d)  # two tables, offsets −K … K
 
-
-def row(i: int, j: int) -> int:
-    """Where the table keeps the offset from i to j."""
-    return max(-K, min(K, j - i)) + K
-
-
-one_by_one = torch.tensor(
-    [[(q[i] @ (k[j] + T_K[row(i, j)])).item() for j in range(tokens)] for i in range(tokens)]
-) / math.sqrt(d)
+one_by_one = torch.empty(tokens, tokens)
+for i in range(tokens):
+    for j in range(tokens):
+        row = max(-K, min(K, j - i)) + K  # where the table keeps j − i
+        one_by_one[i, j] = q[i] @ (k[j] + T_K[row]) / math.sqrt(d)
 check("score, pair by pair", gap(shaw_scores(q, k, T_K), one_by_one))
 
 # %% [markdown]
@@ -214,8 +210,9 @@ longer = torch.cat((before, X))
 e = shaw_scores(q, k, T_K)
 e_longer = shaw_scores(longer @ W_Q, longer @ W_K, T_K)
 check("the same tokens, four places on", gap(e_longer[4:, 4:], e))
-print(f"one step down a diagonal, other tokens: changes by up to {gap(e[1:, 1:], e[:-1, :-1]):.2f}")
-assert gap(e[1:, 1:], e[:-1, :-1]) > 0.01
+change = gap(e[1:, 1:], e[:-1, :-1])
+print(f"other tokens, one step down the diagonal: {change:.2f} off")
+assert change > 0.01
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-relative-shift", "caption": "What position adds to the score: one number for each offset (left), Shaw's vector for each offset (middle), and Shaw's term again after four tokens were written in front (right). The outlined block is the middle panel."}, "image": {"alt": "Three square heat maps of query position against key position. Left: stripes along the diagonals, each of one color. Middle: every row has the same arrangement of a few colored cells around the diagonal and two uniform stretches beside it, but in colors of its own. Right: the same pattern with four more rows and columns; an outlined block at the lower right has exactly the colors of the middle panel."}}
 term, term_longer = shaw_scores(q, 0 * k, T_K), shaw_scores(longer @ W_Q, longer * 0, T_K)
@@ -225,14 +222,18 @@ panels = {
     "a vector for each offset": term,
     "behind 4 other tokens": term_longer,
 }
-fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.9), width_ratios=[tokens, tokens, tokens + 4])
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.9), sharex=True, sharey=True)
 for axis, (title, values) in zip(axes, panels.items(), strict=True):
     limit = values.abs().max().item() if values is bias else term_longer.abs().max().item()
     axis.imshow(values.numpy(), cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
     axis.set_title(title, fontsize=9)
     axis.set_xlabel("position of the key")
-axes[0].set_ylabel("position of the query")
-axes[2].add_patch(plt.Rectangle((3.5, 3.5), tokens, tokens, fill=False, edgecolor=figures.INK, linewidth=1.8))
+    axis.xaxis.set_major_locator(plt.MaxNLocator(integer=True))
+    axis.yaxis.set_major_locator(plt.MaxNLocator(integer=True))
+axes[0].set(ylabel="position of the query", xlim=(-0.5, tokens + 3.5), ylim=(tokens + 3.5, -0.5))
+axes[2].add_patch(
+    plt.Rectangle((3.5, 3.5), tokens, tokens, fill=False, edgecolor=figures.INK, linewidth=1.8, clip_on=False)
+)
 plt.close(fig)
 fig
 
@@ -268,18 +269,23 @@ fig
 # side is.
 
 # %%
-far = torch.arange(tokens - K)  # seen from the last token, K or more to the left
+far = torch.arange(tokens - K)  # K or more to the left of the last token
 shuffled = torch.arange(tokens)
 shuffled[far] = far.roll(1)
 swapped = torch.arange(tokens)
-swapped[[tokens - 1 - K, tokens - 2]] = swapped[[tokens - 2, tokens - 1 - K]]
+swapped[[0, -2]] = swapped[[-2, 0]]  # the farthest and the nearest one
 
-y = shaw_attention(q, k, v, T_K, T_V)[-1]
-y_far = shaw_attention(q[shuffled], k[shuffled], v[shuffled], T_K, T_V)[-1]
-y_near = shaw_attention(q[swapped], k[swapped], v[swapped], T_K, T_V)[-1]
-check(f"the {len(far)} far tokens change places", gap(y_far, y))
-print(f"a far one and a near one change places: the result moves by {gap(y_near, y):.2f}")
-assert gap(y_near, y) > 1e-3
+
+def last(order):
+    """The result of the last token, all tokens in this order."""
+    return shaw_attention(q[order], k[order], v[order], T_K, T_V)[-1]
+
+
+y = last(torch.arange(tokens))
+check(f"the {len(far)} far tokens change places", gap(last(shuffled), y))
+change = gap(last(swapped), y)
+print(f"a far and a near one change places: {change:.2f} off")
+assert change > 1e-3
 
 # %% [markdown]
 # ## A vector for every pair?
@@ -308,11 +314,11 @@ def shaw_term(q, table):
 check("one product and a lookup",
       gap(q @ k.T + shaw_term(q, T_K), math.sqrt(d) * e))  # fmt: skip
 
-print("one head of 64 channels, table of 33 rows, 32-bit numbers:")
+print("megabytes, one head of 64 channels, table of 33 rows, 32 bits:")
+print("tokens   a vector for each pair   product and lookup")
 for N in (65, 1024, 8192):
     pairs, lookup = 4 * N * N * 64, 4 * (N * N + N * 33)
-    print(f"{N:5} tokens: {pairs / 1e6:9,.2f} MB with a vector for each pair,"
-          f" {lookup / 1e6:6,.2f} MB with the lookup")  # fmt: skip
+    print(f"{N:6} {pairs / 1e6:24,.2f} {lookup / 1e6:20,.2f}")
 
 # %% [markdown]
 # Values work the other way round: add up each query's weights by offset, then multiply with the table once.
@@ -321,12 +327,13 @@ for N in (65, 1024, 8192):
 
 # %%
 positions = grid_positions(tokens, dtype=torch.float64)
-library = create_encoding("shaw-kv", head_dim=d, heads=1, axes=1, clip=K).double()
-with torch.no_grad():
-    library.keys.copy_(T_K[None, None])
-    library.values.copy_(T_V[None, None])
-    result = library.attend(q[None, None], k[None, None], v[None, None], positions)
-check("the library's shaw-kv", gap(result[0, 0], shaw_attention(q, k, v, T_K, T_V)))
+queries, keys, values = (x[None, None] for x in (q, k, v))  # one head
+library = create_encoding("shaw-kv", head_dim=d, heads=1, axes=1, clip=K)
+library.double().requires_grad_(False)
+library.keys[0, 0], library.values[0, 0] = T_K, T_V
+result = library.attend(queries, keys, values, positions)[0, 0]
+formula = shaw_attention(q, k, v, T_K, T_V)
+check("the library's shaw-kv", gap(result, formula))
 
 # %% [markdown]
 # ## Can it use a cache?
@@ -375,14 +382,15 @@ def step(q_t, k_cache, v_cache, table):
     return softmax(scores / math.sqrt(len(q_t))) @ v_cache
 
 
-ones = torch.ones(3, 1)
-keys = torch.tensor([[1.0], [2.0], [3.0]]).log()
-values = torch.tensor([[10.0], [20.0], [0.0]])
-table = torch.tensor([[3.0], [2.0], [1.0], [1.0], [1.0]]).log()  # offsets −2 … 2
-for t in range(3):
-    y = step(ones[t], keys[: t + 1], values[: t + 1], table)
-    print(f"step {t}: {y.item():.12g}")
-check("the table above", gap(decode(ones, keys, values, table), torch.tensor([[10.0], [15.0], [11.0]])))
+def column(*numbers):
+    return torch.tensor(numbers, dtype=torch.float64)[:, None]
+
+
+three_keys, three_values = column(1, 2, 3).log(), column(10, 20, 0)
+table = column(3, 2, 1, 1, 1).log()  # offsets −2 … 2
+results = decode(torch.ones(3, 1), three_keys, three_values, table)
+print("results:", [round(x, 12) for x in results.flatten().tolist()])
+check("the table above", gap(results, column(10, 15, 11)))
 
 # %% [markdown]
 # Now random tokens, against full attention in which every token is blocked from what comes after it. Shaw's
@@ -391,21 +399,23 @@ check("the table above", gap(decode(ones, keys, values, table), torch.tensor([[1
 # %%
 later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
 full = softmax(e.masked_fill(later, -torch.inf)) @ v
-cached = torch.stack([step(q[t], k[: t + 1], v[: t + 1], T_K) for t in range(tokens)])
-check("step by step against all at once", gap(cached, full))
+ends = range(1, tokens + 1)
+cached = torch.stack([step(q[t - 1], k[:t], v[:t], T_K) for t in ends])
+check("the step above", gap(cached, full))
+check("the library's function", gap(decode(q, k, v, T_K), full))
 
-queries, keys, values = q[None, None], k[None, None], v[None, None]
 for name in ("shaw", "shaw-kv", "t5-bias"):
-    encoding = create_encoding(name, head_dim=d, heads=1, axes=1).double()
-    steps = []
-    with torch.no_grad():
-        for parameter in encoding.parameters():
-            parameter.normal_()
-        full = encoding.attend(queries, keys, values, positions, is_causal=True)
-        for t in range(1, tokens + 1):
-            cache = keys[..., :t, :], values[..., :t, :]
-            steps.append(encoding.decode(queries[..., t - 1 : t, :], *cache, positions[:t]))
-    check(f"the library's {name}", gap(torch.cat(steps, dim=-2), full))
+    encoding = create_encoding(name, head_dim=d, heads=1, axes=1)
+    encoding.double().requires_grad_(False)
+    for parameter in encoding.parameters():
+        parameter.normal_()
+    full = encoding.attend(queries, keys, values, positions, is_causal=True)
+    for t in ends:
+        newest = queries[..., t - 1 : t, :]
+        cache = keys[..., :t, :], values[..., :t, :]
+        result = encoding.decode(newest, *cache, positions[:t])
+        cached[t - 1] = result.flatten()
+    check(f"the encoding {name}", gap(cached, full[0, 0]))
 
 # %% [markdown]
 # The extra work of a step is one product of the query with the table, however long the sequence has become:
@@ -413,8 +423,9 @@ for name in ("shaw", "shaw-kv", "t5-bias"):
 # %%
 N, rows = 8192, 17  # a causal query looks at offsets −16 … 0
 content, position = N * (N + 1) // 2, N * rows
-print(f"dot products to write {N} tokens: {content:,} with keys, {position:,} with the table")
-print(f"the position costs {100 * position / content:.2f} % more")
+print(f"to write {N} tokens: {content:,} dot products with keys")
+share = 100 * position / content
+print(f"and {position:,} with the table: {share:.2f} % more")
 
 # %% [markdown]
 # There is a true core in the objection. What cannot be kept is the *sum* $k_j + R_{j-t}$: whoever stores it,

@@ -33,6 +33,7 @@ import math
 
 import matplotlib.pyplot as plt
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from rollpe import figures
 from rollpe.attention import (
@@ -133,8 +134,14 @@ theta = rope_frequencies(d, base)
 p = torch.arange(tokens)
 q, k, v = torch.randn(3, tokens, d)
 
-z = torch.view_as_complex(q.view(tokens, d // 2, 2)) * torch.exp(1j * p[:, None] * theta)
-check("pairs and complex numbers", gap(rope(q, p, theta), torch.view_as_real(z).flatten(1)))
+
+def as_complex(x):
+    """Pairs of neighbors [..., d] as complex numbers [..., d/2]."""
+    return torch.complex(x[..., 0::2], x[..., 1::2])
+
+
+turned = as_complex(q) * torch.exp(1j * p[:, None] * theta)
+check("pairs and complex numbers", gap(as_complex(rope(q, p, theta)), turned))
 
 turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
 R = torch.matrix_exp(3 * torch.kron(torch.diag(theta), turn))
@@ -171,12 +178,10 @@ check("blocks and the exponential", gap(rotation_matrix(3 * theta), R))
 
 # %%
 scores = rope(q, p, theta) @ rope(k, p, theta).T
-by_offset = torch.stack(
-    [
-        torch.stack([q[m] @ rotation_matrix((n - m) * theta) @ k[n] for n in range(tokens)])
-        for m in range(tokens)
-    ]
-)
+by_offset = torch.empty(tokens, tokens)
+for m in range(tokens):
+    for n in range(tokens):
+        by_offset[m, n] = q[m] @ rotation_matrix((n - m) * theta) @ k[n]
 check("the score, from the offset alone", gap(scores, by_offset))
 elsewhere = p + 1000.5
 moved = rope(q, elsewhere, theta) @ rope(k, elsewhere, theta).T
@@ -245,10 +250,11 @@ fig
 order = layout_order(d)
 print("the order of the channels:", order.tolist())
 interleaved, half = rope(q, p, theta), rope(q, p, theta, "half")
-print(f"without reordering, the two layouts differ by up to {gap(interleaved, half):.2f}")
-check("with it", gap(rope(q[:, order], p, theta, "half"), interleaved[:, order]))
-mixed = rope(q, p, theta) @ rope(k, p, theta, "half").T
-print(f"query in one layout, key in the other: score wrong by up to {gap(mixed, scores):.2f}")
+reordered = rope(q[:, order], p, theta, "half")
+print(f"the layouts differ by up to {gap(interleaved, half):.2f}")
+check("but not after reordering", gap(reordered, interleaved[:, order]))
+mixed = interleaved @ rope(k, p, theta, "half").T
+print(f"query in one, key in the other: {gap(mixed, scores):.2f} off")
 assert gap(interleaved, half) > 0.1 and gap(mixed, scores) > 0.1
 
 # %% [markdown]
@@ -260,19 +266,19 @@ assert gap(interleaved, half) > 0.1 and gap(mixed, scores) > 0.1
 # %%
 library = create_encoding("rope", head_dim=d, heads=1, axes=1, base=base)
 places = grid_positions(tokens)
-narrow = q[None, None].to(torch.bfloat16)
-careless = narrow * torch.ones(d, dtype=torch.float32)  # as by cosines of 32 bits
-ours, _ = library(narrow, narrow, places)
+narrow = q[None, None].to(torch.bfloat16)  # one image, one head
+careless = narrow * torch.ones(d, dtype=torch.float32)  # cosines of 32 bits
+ours = library.encode_query(narrow, places)
 for name, turned in (("careless", careless), ("ours", ours)):
     try:
-        torch.nn.functional.scaled_dot_product_attention(turned, turned, narrow)
+        scaled_dot_product_attention(turned, turned, narrow)
         fate = "accepted"
     except RuntimeError:
         fate = "refused"
-    print(f"{name:8} in: {narrow.dtype}, out: {turned.dtype}, fused attention: {fate}")
+    print(f"{name:8} {narrow.dtype} becomes {turned.dtype}: {fate}")
 assert ours.dtype == narrow.dtype != careless.dtype
-wide, _ = library(q[None, None], k[None, None], places.double())
-check("the library's rope", gap(wide[0, 0], interleaved))
+exact = library.encode_query(q[None, None], places)[0, 0]
+check("the library's rope", gap(exact, interleaved))
 
 # %% [markdown]
 # ## The score as a sum of waves
@@ -280,8 +286,9 @@ check("the library's rope", gap(wide[0, 0], interleaved))
 # Write the score of one query and one key as a function of the offset. Each pair adds a cosine *and* a sine:
 #
 # $$
-# (R_m q)^\top (R_n k) = \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i} \theta_i \Delta} =
-# \sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \quad \Delta = n - m, \quad a_i + \mathrm{i} b_i = \bar q_i k_i
+# \begin{aligned} (R_m q)^\top (R_n k) &= \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i}
+# \theta_i \Delta} = \sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \\
+# \Delta &= n - m, \qquad a_i + \mathrm{i} b_i = \bar q_i k_i \end{aligned}
 # $$ (eq-rope-score)
 #
 # Here $q_i$ and $k_i$ are the complex numbers of pair $i$. Their $a_i$ is the dot product of the two pairs,
@@ -299,37 +306,38 @@ check("the library's rope", gap(wide[0, 0], interleaved))
 # %%
 offset = torch.arange(-20, 21)
 one_q, one_k = q[0], k[0]
-full = torch.stack([rope_score(one_q, one_k, float(delta), theta) for delta in offset])
 literal = rope(one_k.expand(len(offset), d), offset, theta) @ one_q
-check("cosines and sines", gap(full, literal))
+waves = [rope_score(one_q, one_k, delta, theta) for delta in offset.tolist()]
+check("cosines and sines", gap(torch.stack(waves), literal))
 
 a = (one_q * one_k).view(d // 2, 2).sum(dim=1)
 printed = (a * torch.cos(offset[:, None] * theta)).sum(dim=1)
 print(f"cosines alone: wrong by up to {gap(printed, literal):.2f}")
-check("cosines alone do not know left from right", gap(printed, printed.flip(0)))
+check("cosines alone, left against right", gap(printed, printed.flip(0)))
 assert gap(printed, literal) > 0.1 and gap(literal, literal.flip(0)) > 0.1
 
 # %% [markdown]
 # ## Does the score fade with distance?
 #
-# A query that looks for itself, with all its pairs equally long, sees the mean of the cosines:
+# Let a query look for itself, $k = q$. Then every $b_i$ is zero, and if the pairs of $q$ are equally long, what
+# remains is the mean of the cosines:
 #
 # $$
-# g(\Delta) = \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} = \frac{2}{d} \sum_i \cos \theta_i \Delta \quad \text{if all pairs of } q \text{ have the same length}
+# g(\Delta) = \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} = \frac{2}{d} \sum_i \cos \theta_i \Delta \quad \text{if } |q_0| = |q_1| = \dots
 # $$ (eq-rope-kernel)
 #
-# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near. Hence the popular statement that attention
-# with RoPE "naturally" shrinks with distance. But the kernel belongs to one special key, $k = q$. A key may
+# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near. Hence the statement that scores "naturally
+# shrink as distance increases" {cite}`teaching-circles`. But the kernel belongs to one special key. A key may
 # just as well be a turned copy of the query:
 #
 # $$
-# k = R_{-r}\, q \;\Longrightarrow\; (R_m q)^\top (R_n k) = \sum_i \|q_i\|^2 \cos \theta_i (\Delta - r) \le \|q\|^2, \ \text{ equal at } \Delta = r
+# k = R_{-r}\, q \;\Longrightarrow\; (R_m q)^\top (R_n k) = \sum_i |q_i|^2 \cos \theta_i (\Delta - r) \le \|q\|^2
 # $$ (eq-any-peak)
 #
-# It is {eq}`eq-rope-relative` once more: $q^\top R_\Delta R_{-r}\, q = q^\top R_{\Delta - r}\, q$, the kernel,
-# moved by $r$. Queries and keys come out of learned matrices, and such a turn is a matrix. Heads that attend
-# to a fixed distance can be built like this, and have been found in trained models
-# {cite}`barbero2024round`.
+# It is {eq}`eq-rope-relative` once more: $q^\top R_\Delta R_{-r}\, q = q^\top R_{\Delta - r}\, q$. The cosines are
+# all $1$ at $\Delta = r$, so the score is largest there, for any $r$ one likes. And the key can ask for it:
+# queries and keys come out of learned matrices, and a turn is a matrix. Heads that attend to a fixed distance
+# can be built like this, and have been found in trained models {cite}`barbero2024round`.
 
 # %%
 flat = torch.tensor([1.0, 0.0]).repeat(d // 2)  # all pairs equally long
@@ -357,20 +365,14 @@ fig, axis = plt.subplots(figsize=(7.0, 3.2))
 for name, (key, color) in wide_keys.items():
     curve = rope(key.expand(len(fine), 64), fine, wide_theta) @ wide_q / 32
     axis.plot(fine, curve, color=color, linewidth=1.6)
-    top = int(curve.argmax()) if "random" not in name else int(len(fine) * 0.12)
-    side = "right" if name == "k = q" else "left"
-    shift = {"k = q": -8, "k random": 0}.get(name, 8)
-    axis.annotate(
-        name,
-        (fine[top], curve[top]),
-        xytext=(shift, 3 if "random" not in name else 12),
-        textcoords="offset points",
-        color=color,
-        ha=side,
-        fontsize=9,
-    )
+    if "random" in name:
+        x, y, side = -39, curve[:200].max() + 0.03, "left"
+    else:
+        x, y = fine[curve.argmax()], 1.03
+        side = "right" if name == "k = q" else "left"
+    axis.text(x, y, name, color=color, ha=side, va="bottom", fontsize=9)
 axis.axhline(0, color=figures.MUTED, linewidth=0.6)
-axis.set(xlabel="offset Δ of the key (tokens)", ylabel="score / ‖q‖²", xlim=(-40, 40), ylim=(-0.6, 1.12))
+axis.set(xlabel="offset Δ of the key (tokens)", ylabel="score / ‖q‖²", xlim=(-40, 40), ylim=(-0.6, 1.15))
 plt.close(fig)
 fig
 
@@ -385,12 +387,11 @@ fig
 # \Bigl| \sum_{i} h_i e^{\mathrm{i} \theta_i \Delta} \Bigr| \le \max_i |h_{i+1} - h_i| \sum_{j} \Bigl| \sum_{i \le j} e^{\mathrm{i} \theta_i \Delta} \Bigr|, \qquad h_{d/2} = 0
 # $$ (eq-decay-bound)
 #
-# A small bound would force a small score. A falling bound does not force a falling score. And this one does
-# not even fall, except by and large: it goes up and down. For most queries and keys it is far too generous to
-# force anything.
+# A small bound would force a small score; a falling bound does not force a falling score. And this one does not
+# even fall, except by and large. It is generous, too, as the random key of {numref}`fig-peaks` shows:
 
 # %%
-h = torch.view_as_complex(wide_q.view(-1, 2)).conj() * torch.view_as_complex(free.view(-1, 2))
+h = as_complex(wide_q).conj() * as_complex(free)  # the random key
 steepest = torch.cat((h, torch.zeros(1))).diff().abs().max()
 delta = torch.arange(257)
 bound = decay_bound(delta, wide_theta)
@@ -398,15 +399,16 @@ size = (h * torch.exp(1j * delta[:, None] * wide_theta)).sum(dim=1).abs()
 assert (size <= steepest * bound + 1e-9).all()
 rising = bound.diff() > 0
 first = rising.nonzero()[0].item()
-print(f"the bound rises in {rising.sum()} of {len(rising)} steps, first at Δ = {first}")
+print(f"{rising.sum()} of {len(rising)} steps go up, first at Δ = {first}")
 ratio = (steepest * bound / size).min().item()
-print(f"random key: the bound exceeds the score at least {ratio:.0f} times")
+print(f"random key: the bound is at least {ratio:.0f} times the score")
 assert rising.any()
 
 # %% [markdown]
 # The last refuge is infinity. As the distance grows without limit, one text says, the sum of cosines goes to
-# $0$ {cite}`teaching-equivariance`. Its *mean* over all distances does. The sum itself has no limit: it is
-# almost periodic, and comes back as near to its greatest value as you like.
+# $0$ {cite}`teaching-equivariance`, because waves of different frequency are orthogonal. But orthogonality is a
+# statement about means, and the *mean* over all distances does go to $0$. The sum itself has no limit. It is
+# almost periodic: it comes back as near to its greatest value as you like.
 #
 # ```{prf:proposition} The kernel comes back
 # :label: prop-comes-back
@@ -436,18 +438,19 @@ eight = similarity_kernel(far, rope_frequencies(8))
 back = int(eight[100:].argmax()) + 100
 print(f"d = 8: the kernel is back at {eight[back]:.6f} at Δ = {back:,}")
 turns = rope_frequencies(8) * back / (2 * math.pi)
-print("turns of the four hands by then:", ", ".join(f"{x:.3f}" for x in turns.tolist()))
+print("turns of the hands by then:", *(f"{x:,.3f}" for x in turns.tolist()))
 for reach in (100, 1000, 10_000, 100_000):
-    print(f"mean of the first {reach:7,} values: {eight[:reach].mean():+.4f}")
+    print(f"mean of the first {reach:7,}: {eight[:reach].mean():+.4f}")
 
 few = rope_frequencies(4, base)
-for M in (6, 12, 24):
-    worst = torch.cos(torch.arange(1, M**2 + 1)[:, None] * few).amin(dim=1).max()
+for M in (6, 24, 96):
+    offsets = torch.arange(1, M**2 + 1)
+    worst = torch.cos(offsets[:, None] * few).amin(dim=1).max()
     promised = math.cos(2 * math.pi / M)
     print(f"d = 4, M = {M:2}: {worst:.4f} reached, {promised:.4f} promised")
     assert worst >= promised
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-fade", "caption": "Top: the bound of the original paper for a head of 64 channels, divided by its value at 0; rising steps in red. Bottom: the kernel of eight channels around distance 0 and around its return."}, "image": {"alt": "Top: a curve that falls steeply and then slowly from one to about a quarter over 256 positions, with ripples all along; every rising piece is red. Bottom: two curves against offset from minus 60 to 60, a thick pale one centered at zero and a thin dark one centered at the offset of the return. They coincide."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-fade", "caption": "Top: the bound of the original paper for a head of 64 channels, divided by its value at 0; rising steps in red. Bottom: the kernel of eight channels around distance 0 and around its return."}, "image": {"alt": "Top: a curve that falls steeply and then slowly from one to about a quarter over 256 positions, with ripples all along; every rising piece is red. Bottom: two curves against offset from minus 30 to 30, a thick pale one centered at zero and a thin dark one centered at the offset of the return. Both wave up and down, highest in the middle, and they coincide."}}
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.6))
 relative = bound / bound[0]
 top.plot(delta, relative, color=figures.BLUE, linewidth=1.4)
@@ -460,19 +463,14 @@ top.set(
     xlim=(0, 256),
     ylim=(0, 1.05),
 )
-around = torch.arange(-60, 61)
-bottom.plot(
-    around, similarity_kernel(around, rope_frequencies(8)), color=figures.SKY, linewidth=6, alpha=0.55
-)
-bottom.plot(around, similarity_kernel(around + back, rope_frequencies(8)), color=figures.INK, linewidth=1.1)
-bottom.annotate("around 0", (-28, 0.62), color=figures.BLUE, ha="right", fontsize=9)
-bottom.annotate(f"around Δ = {back:,}", (28, 0.62), color=figures.INK, ha="left", fontsize=9)
+around = torch.arange(-30, 31)
+here, there = (similarity_kernel(around + start, rope_frequencies(8)) for start in (0, back))
+bottom.plot(around, here, color=figures.SKY, linewidth=7, alpha=0.6)
+bottom.plot(around, there, color=figures.INK, linewidth=1.1)
+bottom.text(-29, 1.03, "thick: around 0", color=figures.BLUE, fontsize=9)
+bottom.text(29, 1.03, f"thin: around Δ = {back:,}", color=figures.INK, ha="right", fontsize=9)
 bottom.set(
-    title="the kernel comes back",
-    xlabel="distance from there (tokens)",
-    ylabel="kernel g",
-    xlim=(-60, 60),
-    ylim=(0, 1.1),
+    title="the kernel comes back", xlabel="distance from there (tokens)", ylabel="kernel g", ylim=(0, 1.2)
 )
 plt.close(fig)
 fig
@@ -521,15 +519,17 @@ for place in (0, 2):
 
 def inside(s):
     """Scores with the rotation inside φ, all positions moved by s."""
-    return elu_feature(rope(q, p + s, theta)) @ elu_feature(rope(k, p + s, theta)).T
+    fq, fk = (elu_feature(rope(x, p + s, theta)) for x in (q, k))
+    return fq @ fk.T
 
 
 def after(s):
     """Scores with the rotation after φ."""
-    return rope(elu_feature(q), p + s, theta) @ rope(elu_feature(k), p + s, theta).T
+    fq, fk = (rope(elu_feature(x), p + s, theta) for x in (q, k))
+    return fq @ fk.T
 
 
-print(f"inside: a shift by 3 changes scores by up to {gap(inside(3), inside(0)):.2f}")
+print(f"inside: a shift by 3: {gap(inside(3), inside(0)):.2f} off")
 check("after: a shift by 3", gap(after(3), after(0)), 1e-11)
 assert gap(inside(3), inside(0)) > 0.1
 
@@ -540,14 +540,16 @@ assert gap(inside(3), inside(0)) > 0.1
 
 # %%
 plain = elu_feature(q) @ elu_feature(k).T
-weights = after(0) / plain.sum(dim=1, keepdim=True)
-check("sum first, or pair by pair", gap(rotary_linear_attention(q, k, v, p, theta), weights @ v))
-unturned = plain / plain.sum(dim=1, keepdim=True)
-check("without turning", gap(linear_attention(q, k, v), unturned @ v))
+total = plain.sum(dim=1, keepdim=True)
+weights = after(0) / total
+summed_first = rotary_linear_attention(q, k, v, p, theta)
+check("sum first, or pair by pair", gap(summed_first, weights @ v))
+summed_first = linear_attention(q, k, v)
+check("the same without turning", gap(summed_first, plain / total @ v))
 
 features = elu_feature(torch.ones(2, 2))  # equal, but half a turn apart
 turned = rope(features, torch.tensor([0, 2]), quarter)
-print(f"(2, 2) with itself, two quarter turns apart: {turned[0] @ turned[1]:.0f}")
+print(f"(2, 2) with itself, half a turn apart: {turned[0] @ turned[1]:.0f}")
 assert turned[0] @ turned[1] < 0
 sums = weights.sum(dim=1)
 print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
@@ -569,8 +571,8 @@ print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
 # %%
 cached = decode(rope(q, p, theta), rope(k, p, theta), v)
 later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-at_once = softmax((by_offset / math.sqrt(d)).masked_fill(later, -torch.inf)) @ v
-check("step by step against all at once", gap(cached, at_once))
+alpha = softmax(by_offset.masked_fill(later, -torch.inf) / math.sqrt(d))
+check("step by step against all at once", gap(cached, alpha @ v))
 
 # %% [markdown]
 # ```{admonition} In short

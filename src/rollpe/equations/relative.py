@@ -176,10 +176,10 @@ def _bucket(delta: int, buckets: int, reach: int) -> int:
     page=PAGE,
     source="Raffel et al. 2020, as their code computes it",
     title="Buckets: exact when near, logarithmic when far",
-    tex=r"""\operatorname{bucket}(\Delta) = \tfrac{B}{2} [\Delta > 0] + \begin{cases} |\Delta| &
-|\Delta| < \tfrac{B}{4} \\
-\min\!\left( \tfrac{B}{2} - 1,\; \tfrac{B}{4} + \left\lfloor \tfrac{B}{4} \, \dfrac{\ln (4 |\Delta| /
-B)}{\ln (4 D / B)} \right\rfloor \right) & \text{otherwise} \end{cases}""",
+    tex=r"""\begin{aligned} \operatorname{bucket}(\Delta) &= 2c \, [\Delta > 0] +
+\min\bigl( 2c - 1,\, f(|\Delta|) \bigr), \\
+f(a) &= \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c \end{cases}
+\end{aligned}""",
     implements=attention.t5_bucket,
     tolerance=0.0,
 )

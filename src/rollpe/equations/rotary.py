@@ -184,9 +184,9 @@ def eq_rope_norm(rng):
     page=PAGE,
     source="document 003, corrected: it drops the sine",
     title="The score as waves of the offset: a cosine and a sine for each pair",
-    tex=r"""(R_m q)^\top (R_n k) = \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i} \theta_i \Delta} =
-\sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \quad \Delta = n - m, \quad
-a_i + \mathrm{i} b_i = \bar q_i k_i""",
+    tex=r"""\begin{aligned} (R_m q)^\top (R_n k) &= \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i}
+\theta_i \Delta} = \sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \\
+\Delta &= n - m, \qquad a_i + \mathrm{i} b_i = \bar q_i k_i \end{aligned}""",
     implements=attention.rope_score,
     tolerance=1e-11,
 )
@@ -229,7 +229,7 @@ def eq_rope_score_printed(rng):
     title="A query looking for itself: the kernel of RoPE",
     tex=(
         r"g(\Delta) = \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} = \frac{2}{d} \sum_i \cos "
-        r"\theta_i \Delta \quad \text{if all pairs of } q \text{ have the same length}"
+        r"\theta_i \Delta \quad \text{if } |q_0| = |q_1| = \dots"
     ),
     implements=attention.similarity_kernel,
     tolerance=1e-11,
@@ -272,8 +272,8 @@ def eq_almost_periodic(rng):
     source="document 002, corrected: attention does not shrink with distance by itself",
     title="A key can ask to be read from any distance",
     tex=(
-        r"k = R_{-r}\, q \;\Longrightarrow\; (R_m q)^\top (R_n k) = \sum_i \|q_i\|^2 \cos \theta_i "
-        r"(\Delta - r) \le \|q\|^2, \ \text{ equal at } \Delta = r"
+        r"k = R_{-r}\, q \;\Longrightarrow\; (R_m q)^\top (R_n k) = \sum_i |q_i|^2 \cos \theta_i "
+        r"(\Delta - r) \le \|q\|^2"
     ),
     implements=attention.rope,
     tolerance=1e-10,
