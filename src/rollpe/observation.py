@@ -77,8 +77,8 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
 
     offsets [O, 2]: key position − query position. attention [layers, heads, O]: mean attention weight by
     offset, softmax over all tokens. query_spectrum, key_spectrum [layers, heads, 2, modes]: share of the
-    power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1 is white
-    noise, see `rollpe.topography.smoothness_ratio`. Patches only; float32.
+    power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1
+    is white noise, see `rollpe.topography.smoothness_ratio`. Patches only; float32.
     """
     model.eval()
     positions = grid_positions(*model.grid_of(images), device=images.device)

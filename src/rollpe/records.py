@@ -126,6 +126,7 @@ class Record(_Plain):
     protocol: version of the training procedure; see rollpe.training.PROTOCOL.
     parameters: trained numbers in the model.
     resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid.
+    shifts: test accuracy by how many pixels the images were moved right and down.
     throughput: training images per second over the whole run, evaluation left out.
     """
 
@@ -140,6 +141,7 @@ class Record(_Plain):
     history: list[EpochMetrics]
     test: FinalMetrics
     resolutions: dict[str, float] = {}
+    shifts: dict[str, float] = {}
     throughput: float = Field(gt=0)
     environment: Environment
     provenance: Provenance
@@ -233,9 +235,14 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             os.close(folder)
 
 
-def write_record(root: str | Path, record: Record) -> Path:
-    """Write a record under `root`, atomically, and return its path. An older one is replaced."""
+def write_record(root: str | Path, record: Record, **arrays: np.ndarray) -> Path:
+    """Write a record under `root`, atomically, and return its path. An older one is replaced.
+
+    arrays: what is too large for JSON; they are written first, into the .npz beside the record.
+    """
     path = record_path(root, record)
+    if arrays:
+        write_arrays(path, **arrays)
     write_atomically(path, record.model_dump_json(indent=1).encode() + b"\n")
     return path
 

@@ -302,7 +302,7 @@ class Estimates:
 def _training_images(recipe: Recipe, data_root: str | Path) -> int:
     from rollpe.datasets import load_dataset
 
-    return len(load_dataset(recipe.data, data_root, held_out=recipe.held_out).train)
+    return recipe.train_images or len(load_dataset(recipe.data, data_root, held_out=recipe.held_out).train)
 
 
 def train_missing(

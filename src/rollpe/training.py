@@ -23,7 +23,7 @@ import pickle
 import shlex
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +43,7 @@ from rollpe.augment import Augmentation, Augmenter
 from rollpe.datasets import ImageData, Split, load_dataset
 from rollpe.encodings import encoding_options as options_of
 from rollpe.errors import InputError
+from rollpe.observation import disorder, observe, queries_and_keys
 from rollpe.recipes import Recipe, load_recipe, recipes
 from rollpe.records import (
     Cell,
@@ -74,10 +75,14 @@ PROTOCOL = 1
 """Version of the training procedure. Raise it by one with every change that alters what a run with
 the same recipe can reach: records of different protocols are refused as not comparable."""
 
-ROOMS = ("operators.py", "encodings/", "vit.py", "datasets.py", "augment.py", "training.py")
+ROOMS = (
+    *("operators.py", "encodings/", "vit.py", "datasets.py", "augment.py", "training.py"),
+    *("topography.py", "observation.py"),
+)
 """The source that a checkpoint depends on."""
 
-EVALUATION_BATCH = 500
+EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
+OBSERVED = 256  # test images over which attention, spectra and roughness are averaged
 LOOK_EVERY = 25  # steps between two looks at the loss: each look waits for the device
 
 
@@ -131,12 +136,13 @@ def train(
         encoding_options=resolve_options(encoding, encoding_options or {}),
         seed=seed,
     )
-    images, labels = data.train.images.to(place), data.train.labels.to(place)
+    used = _used(recipe, data)
+    images, labels = used.images.to(place), used.labels.to(place)
     batch = min(recipe.batch_size, len(labels))
     steps = len(labels) // batch  # per epoch; the last, smaller batch is left out
     total = min(recipe.epochs * steps, recipe.max_steps or recipe.epochs * steps)
 
-    with reproducible(place), enough_memory(recipe):
+    with reproducible(place), enough_memory(recipe), ExitStack() as opened:
         torch.manual_seed(stream(seed, "weights"))
         model = create_model(recipe, cell, shape_of(data)).to(place)
         forward = torch.compile(model) if recipe.compile else model
@@ -146,8 +152,10 @@ def train(
         evaluate = Evaluator(recipe, data, place)
         evaluate.rehearse(model)
         torch.manual_seed(stream(seed, "noise"))  # from here on: dropout and drop path
+        seen = opened.enter_context(queries_and_keys(model)) if recipe.topography != "none" else []
         run = Run(
             model=model,
+            seen=seen,
             average=_average(model, recipe.ema),
             optimizers=create_optimizers(model, recipe),
             generators={
@@ -198,6 +206,9 @@ def train(
         resolutions = {
             str(size): evaluate(run.judged, data.test, size).accuracy for size in recipe.resolutions
         }
+        shifts = {str(by): evaluate(run.judged, moved(data.test, by)).accuracy for by in recipe.shifts}
+        looked_at = evaluate.prepare(data.test.images[:OBSERVED])
+        arrays = observe(run.judged, looked_at)
 
     record = Record(
         protocol=PROTOCOL,
@@ -207,12 +218,13 @@ def train(
         history=run.history,
         test=test,
         resolutions=resolutions,
+        shifts=shifts,
         throughput=_throughput(run.history),
         environment=environment(str(place)),
         provenance=provenance(command(cell), run.started, _now(), time.perf_counter() - clock),
     )
     if records is not None:
-        write_record(records, record)
+        write_record(records, record, **arrays)
     if checkpoint:
         checkpoint.save(run, finished=True)
     return record
@@ -223,6 +235,7 @@ class Run:
     """Everything that changes while a run goes on: exactly what a checkpoint holds."""
 
     model: VisionTransformer
+    seen: list[tuple[Tensor, Tensor]]  # queries and keys of the last pass, if the recipe asks for order
     average: AveragedModel | None
     optimizers: list[Optimizer]
     generators: dict[str, torch.Generator]
@@ -268,7 +281,12 @@ def _epoch(
         with autocast(recipe, place):
             logits = forward(inputs)
         loss = F.cross_entropy(logits.float(), targets, label_smoothing=recipe.label_smoothing)
-        loss.backward()
+        if recipe.topography != "none":
+            head_dim = run.model.blocks[0].attn.head_dim
+            penalty = disorder(run.seen, recipe.topography, head_dim)
+            (loss + recipe.topography_weight * penalty).backward()
+        else:
+            loss.backward()
         if recipe.gradient_clip:
             nn.utils.clip_grad_norm_(run.model.parameters(), recipe.gradient_clip)
         rate = learning_rate(recipe, run.step + i, total, steps)
@@ -304,6 +322,17 @@ def _expect_finite(losses: Tensor, epoch: int, recipe: Recipe) -> None:
 # Data, device, randomness
 
 
+def _used(recipe: Recipe, data: ImageData) -> Split:
+    """The training images a run sees: all of them, or the first train_images."""
+    count = recipe.train_images or len(data.train)
+    if count > len(data.train):
+        raise InputError(
+            f"train_images={count}: with held_out={len(data.held_out)}, {data.name} has {len(data.train)}. "
+            "Lower it or leave it out."
+        )
+    return Split(data.train.images[:count], data.train.labels[:count])
+
+
 def choose_device(name: str) -> torch.device:
     """ "auto" is the first of cuda, mps, cpu that is here. Raises InputError for what is not."""
     here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -326,7 +355,8 @@ def resolve(recipe: Recipe, place: torch.device, held_out: int) -> Recipe:
         update={
             "held_out": held_out,
             "precision": precision if recipe.precision == "auto" else recipe.precision,
-            "compile": cuda if recipe.compile == "auto" else recipe.compile,
+            # queries and keys are collected by hooks, which CUDA graphs would not see
+            "compile": recipe.topography == "none" and (cuda if recipe.compile == "auto" else recipe.compile),
         }
     )
 
@@ -481,14 +511,13 @@ class Evaluator:
         same size, so its positions go beyond those of training.
         """
         model.eval()
-        shown = size or tuple(split.images.shape[-2:])
-        prepare = Augmenter(Augmentation(), shown, self.data.mean, self.data.std).normalize
         loss, correct = 0.0, []
-        for start in range(0, len(split), EVALUATION_BATCH):
-            chosen = slice(start, start + EVALUATION_BATCH)
+        batch = EVALUATION_BATCH.get(self.place.type, 1000)
+        for start in range(0, len(split), batch):
+            chosen = slice(start, start + batch)
             labels = split.labels[chosen].to(self.place)
             with autocast(self.recipe, self.place):
-                logits = model(prepare(split.images[chosen].to(self.place)))
+                logits = model(self.prepare(split.images[chosen], size))
             loss += F.cross_entropy(logits.float(), labels, reduction="sum").item()
             correct.append((logits.argmax(1) == labels).cpu())
         if not math.isfinite(loss):
@@ -504,11 +533,26 @@ class Evaluator:
             correct=pack_bits(bits),
         )
 
+    def prepare(self, images: Tensor, size: int | None = None) -> Tensor:
+        """Bytes [B, channels, H, W] to what the model sees: on its device, resized, normalized."""
+        height, width = images.shape[-2:]
+        shown = (size, size) if size else (height, width)
+        augmenter = Augmenter(Augmentation(), shown, self.data.mean, self.data.std)
+        return augmenter.normalize(images.to(self.place))
+
     def rehearse(self, model: nn.Module) -> None:
         """See one image at every size now: a size the encoding refuses must not cost a run."""
         one = Split(self.data.train.images[:1], self.data.train.labels[:1])
         for size in (None, *self.recipe.resolutions):
             self(model, one, size)
+
+
+def moved(split: Split, by: int) -> Split:
+    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
+    height, width = split.images.shape[-2:]
+    rows = (torch.arange(height) - by).clamp(0, height - 1)
+    columns = (torch.arange(width) - by).clamp(0, width - 1)
+    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)
 
 
 # Checkpoints

@@ -34,6 +34,9 @@ class Recipe(BaseModel):
     held_out: int | None = Field(
         None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
     )
+    train_images: int | None = Field(
+        None, gt=0, description="null (all) or an integer ≥ 1: train on the first so many images"
+    )
 
     size: Literal["nano", "tiny", "small", "base"] = Field(
         description="nano, tiny, small or base: width, depth and heads"
@@ -78,6 +81,11 @@ class Recipe(BaseModel):
         Augmentation(), description=f"a mapping with {', '.join(Augmentation.model_fields)}"
     )
 
+    topography: Literal["none", "ring", "sheet", "tdann"] = Field(
+        "none", description="none, ring, sheet or tdann: order asked of queries and keys; trains uncompiled"
+    )
+    topography_weight: float = Field(0.1, ge=0, description="a number ≥ 0: weight of that loss")
+
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto (bfloat16 on CUDA), float32 or bfloat16"
     )
@@ -85,6 +93,7 @@ class Recipe(BaseModel):
     resolutions: list[int] = Field(
         [], description="a list of image sizes in pixels, each a multiple of patch_size"
     )
+    shifts: list[int] = Field([], description="a list of whole pixels to move the test images by")
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
