@@ -6,7 +6,7 @@ training (training.py). Patch embedding, initialization, MLP, norms, stochastic 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import timm.models.vision_transformer as timm_vit
 import torch
@@ -43,7 +43,7 @@ class Block(timm_vit.Block):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "attn_layer": Attention})
 
-    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:  # type: ignore[override]
         """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim]."""
         x = x + self.drop_path1(self.ls1(self.attn(self.norm1(x), positions)))
         return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
@@ -73,7 +73,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
             weight_init="skip",
         )
         if dropped:
-            self.patch_drop = PatchDropoutWithIndices(dropped, self.num_prefix_tokens)
+            self.patch_drop = PatchDropoutWithIndices(dropped, self.num_prefix_tokens)  # type: ignore[assignment]
         self.encoding_names = names
         common: dict[str, Any] = {
             "heads": settings["num_heads"],
@@ -82,8 +82,8 @@ class VisionTransformer(timm_vit.VisionTransformer):
             "grid": self.patch_embed.grid_size,
         }
         self.token_encoding = create_encoding(names[0], **common, **options[0])
-        for block in self.blocks:
-            block.attn.install(create_encoding(names[1], **common, **options[1]))
+        for attention in self.attentions:
+            attention.install(create_encoding(names[1], **common, **options[1]))
         self.weight_init_mode = ""
         self.init_weights(needs_reset=False)
 
@@ -91,9 +91,15 @@ class VisionTransformer(timm_vit.VisionTransformer):
         """Full names of all parameters that weight decay must leave alone, beside biases and norms."""
         names = {"cls_token", "reg_token"} & {name for name, _ in self.named_parameters()}
         names |= {f"token_encoding.{name}" for name in self.token_encoding.no_weight_decay()}
-        for i, block in enumerate(self.blocks):
-            names |= {f"blocks.{i}.attn.encoding.{name}" for name in block.attn.encoding.no_weight_decay()}
+        for i, attention in enumerate(self.attentions):
+            own = attention.encoding.no_weight_decay()
+            names |= {f"blocks.{i}.attn.encoding.{name}" for name in own}
         return names
+
+    @property
+    def attentions(self) -> list[Attention]:
+        """The attention of each block, first to last; ``attentions[i].encoding`` is its encoding."""
+        return [cast(Block, block).attn for block in self.blocks]
 
     def grid_of(self, images: Tensor) -> tuple[int, int]:
         """Tokens along height and width of images [B, channels, H, W]."""
@@ -134,7 +140,9 @@ class VisionTransformer(timm_vit.VisionTransformer):
                 positions = every.gather(1, kept[..., None].expand(-1, -1, every.shape[-1]))
         return self.norm_pre(x), positions
 
-    def forward_features(self, images: Tensor, positions: Tensor | None = None) -> Tensor:
+    def forward_features(  # type: ignore[override]
+        self, images: Tensor, positions: Tensor | None = None
+    ) -> Tensor:
         """Images [B, channels, H, W] to normalized tokens [B, N, dim]. See ``embed`` for positions."""
         x, positions = self.embed(images, positions)
         for block in self.blocks:
@@ -144,7 +152,9 @@ class VisionTransformer(timm_vit.VisionTransformer):
                 x = block(x, positions)
         return self.norm(x)
 
-    def forward(self, images: Tensor, positions: Tensor | None = None) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, images: Tensor, positions: Tensor | None = None
+    ) -> Tensor:
         """Images [B, channels, H, W] to logits [B, classes]. See ``embed`` for positions."""
         return self.forward_head(self.forward_features(images, positions))
 

@@ -114,6 +114,14 @@ def test_no_grid_no_warning_and_a_long_wavelength_ends_it() -> None:
         create_encoding("continuous-roll", head_dim=64, heads=1, grid=(8, 8), wavelength=-0.4)
 
 
+def test_a_token_without_a_position_sees_where_the_others_are_not_only_how_far_apart() -> None:
+    encoding = create_encoding("roll", head_dim=16, heads=1, axes=2)
+    q, k, positions = draw(1, 1, 7, 16, seed=1), draw(1, 1, 7, 16, seed=2), grid_positions(2, 3)
+    here, there = (encoding.scores(q, k, p)[0, 0] for p in (positions, positions + 1))
+    assert worst(here[1:, 1:], there[1:, 1:]) < 1e-12
+    assert worst(here[0, 1:], there[0, 1:]) > 0.1 and worst(here[1:, 0], there[1:, 0]) > 0.1
+
+
 @pytest.mark.parametrize("name", ["roll", "torus-roll", "roll-twin"])
 def test_rounding_fractions_is_an_option(name: str) -> None:
     encoding = create_encoding(name, head_dim=16, heads=1, axes=2, on_fraction="round")

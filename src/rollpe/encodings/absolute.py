@@ -95,9 +95,10 @@ class Learned(Encoding):
         self, *, head_dim: int, heads: int, axes: int = 2, grid: tuple[int, ...] | None = None
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        if self.grid is None:
+        if grid is None:
             raise InputError("encoding 'learned' needs grid=, the tokens along each axis.")
-        self.table = nn.Parameter(torch.empty(math.prod(self.grid), heads * head_dim))
+        self.built = tuple(grid)
+        self.table = nn.Parameter(torch.empty(math.prod(grid), heads * head_dim))
         nn.init.trunc_normal_(self.table, std=0.02)
 
     def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
@@ -114,9 +115,9 @@ class Learned(Encoding):
         return tokens + F.pad(vectors, (0, 0, prefix, 0)).to(tokens.dtype)
 
     def _resized(self, grid: tuple[int, ...]) -> Tensor:
-        if grid == self.grid:
+        if grid == self.built:
             return self.table
-        table = self.table.T.unflatten(1, self.grid)[None]  # [1, heads*d, *built grid]
+        table = self.table.T.unflatten(1, self.built)[None]  # [1, heads*d, *built grid]
         if self.axes == 1:
             table, grid = table[:, :, None], (1, *grid)
         if len(grid) == 2:
@@ -127,10 +128,11 @@ class Learned(Encoding):
 
     def _looked_up(self, positions: Tensor) -> Tensor:
         p = positions.to(table_dtype(self.table))
-        vectors = 0
+        vectors = torch.zeros((), dtype=self.table.dtype, device=p.device)
         for corner in product((0, 1), repeat=self.axes):
-            place, weight = 0, 1
-            for axis, (far, size) in enumerate(zip(corner, self.grid, strict=True)):
+            place = torch.zeros(p.shape[:-1], dtype=torch.long, device=p.device)
+            weight = torch.ones(p.shape[:-1], dtype=p.dtype, device=p.device)
+            for axis, (far, size) in enumerate(zip(corner, self.built, strict=True)):
                 along = p[..., axis].clamp(0, size - 1)
                 low = along.floor()
                 fraction = along - low

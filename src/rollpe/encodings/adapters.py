@@ -42,7 +42,9 @@ class Attention(timm.layers.Attention):
                 dtype=old.weight.dtype,
             )
 
-    def forward(self, x: Tensor, positions: Tensor, is_causal: bool = False) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, x: Tensor, positions: Tensor, is_causal: bool = False
+    ) -> Tensor:
         """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim]."""
         batch, tokens, _ = x.shape
         wide = self.encoding.streams * self.attn_dim
@@ -94,7 +96,9 @@ def drop_in_attention(
                 )
             )
 
-        def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        def forward(  # type: ignore[override]
+            self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
+        ) -> Tensor:
             if attn_mask is not None:
                 raise InputError("attn_mask cannot be combined with a positional encoding here.")
             positions = constant(grid_positions, *grid, device=x.device, dtype=torch.float32)

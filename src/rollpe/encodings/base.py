@@ -345,12 +345,8 @@ def scale_positions(positions: Tensor, shown: tuple[int, ...], built: tuple[int,
     A token stands for the middle of its patch: p ↦ (p + ½)·built/shown - ½. This is how an encoding of
     real positions meets another resolution at the span it was trained on.
     """
-    ratio = torch.tensor(
-        [b / s for b, s in zip(built, shown, strict=True)],
-        dtype=positions.dtype,
-        device=positions.device,
-    )
-    return (positions + 0.5) * ratio - 0.5
+    axes = zip(positions.unbind(-1), shown, built, strict=True)
+    return torch.stack([(p + 0.5) * (b / s) - 0.5 for p, s, b in axes], -1)
 
 
 def table_dtype(like: Tensor) -> torch.dtype:

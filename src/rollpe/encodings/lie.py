@@ -73,7 +73,9 @@ class Lie(Encoding):
     def rotations(self, positions: Tensor) -> Tensor:
         """R(p), [(B,) heads, M, blocks, block, block], in the dtype of positions [(B,) M, axes]."""
         if self.grid is not None:
-            positions = positions / positions.new_tensor(self.grid)
+            positions = torch.stack(
+                [p / size for p, size in zip(positions.unbind(-1), self.grid, strict=True)], -1
+            )
         p = positions[..., None, :, :, None, None, None]  # [(B,) 1, M, axes, 1, 1, 1]
         return torch.matrix_exp((p * self.skew(positions.dtype)[:, None]).sum(-4))
 

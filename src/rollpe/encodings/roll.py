@@ -599,30 +599,32 @@ def fourier_basis(
     Row order: for each axis its pairs (√2 Re F_k, √2 Im F_k), k = 1, …, ⌊(n-1)/2⌋, ring after ring, and
     with two rings the pair of their Nyquist modes; then the lone Nyquist modes of all axes; then the
     constant modes; then the channels without position. F is the unitary DFT, F_kj = e^{-2πi kj/n}/√n, so a
-    roll by p turns pair k by +2πkp/n. Computed in float64.
+    roll by p turns pair k by +2πkp/n.
     """
-    j = torch.arange(n, dtype=torch.float64)
-    k = torch.arange(1, (n - 1) // 2 + 1, dtype=torch.float64)
+    wide = torch.float32 if device.type == "mps" else torch.float64  # as wide as the device can
+    j = torch.arange(n, dtype=wide, device=device)
+    k = torch.arange(1, (n - 1) // 2 + 1, dtype=wide, device=device)
     angle = 2 * math.pi / n * torch.remainder(torch.outer(k, j), n)
     pairs = torch.stack((angle.cos(), -angle.sin()), 1).flatten(0, 1) * math.sqrt(2 / n)
-    constant_mode = torch.full((1, n), n**-0.5, dtype=torch.float64)
+    constant_mode = torch.full((1, n), n**-0.5, dtype=wide, device=device)
     nyquist = ((1 - 2 * (j % 2)) * n**-0.5)[None]
     part = head_dim // axes
-    used = rings * n
 
     def place(rows: Tensor, axis: int, ring: int) -> Tensor:
         start = axis * part + ring * n
         return F.pad(rows, (start, head_dim - start - n))
 
-    turning, lone, still = [], [], []
+    turning: list[Tensor] = []
+    lone: list[Tensor] = []
+    still: list[Tensor] = []
     for axis in range(axes):
         turning += [place(pairs, axis, ring) for ring in range(rings)]
         still += [place(constant_mode, axis, ring) for ring in range(rings)]
         if n % 2 == 0:
             (turning if rings == 2 else lone).extend(place(nyquist, axis, ring) for ring in range(rings))
-    rest = [c for c in range(head_dim) if c // part >= axes or c % part >= used]
-    unit = torch.eye(head_dim, dtype=torch.float64)[rest]
-    return torch.cat((*turning, *lone, *still, unit)).to(device=device, dtype=dtype)
+    unit = torch.eye(head_dim, dtype=wide, device=device)
+    rest = [unit[axis * part + rings * n : (axis + 1) * part] for axis in range(axes)]
+    return torch.cat((*turning, *lone, *still, *rest, unit[axes * part :])).to(dtype)
 
 
 def with_lone_modes(cos: Tensor, sin: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:

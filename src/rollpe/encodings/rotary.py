@@ -273,7 +273,7 @@ class UniformRope(Rotary):
         self.frequency = fastest(self.name, self.grid, axes, frequency)
 
     def angles(self, positions: Tensor) -> Tensor:
-        angles = positions * positions.new_tensor(self.frequency)
+        angles = times_axis(positions, self.frequency)
         return angles.repeat_interleave(self.pairs, dim=-1).unsqueeze(-3)
 
 
@@ -330,7 +330,7 @@ class SphericalRope(Encoding):
     def angles(self, positions: Tensor) -> Tensor:
         """Roll and yaw angles [(B,) 1, M, 2, triplets] of positions [(B,) M, 2]."""
         d = torch.arange(self.triplets, dtype=positions.dtype, device=positions.device)
-        turn = (positions * positions.new_tensor(self.frequency))[..., None]
+        turn = times_axis(positions, self.frequency)[..., None]
         return (turn * self.base ** (-d / self.triplets)).unsqueeze(-4)
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
@@ -372,6 +372,11 @@ def fastest(name: str, grid: tuple[int, ...] | None, axes: int, frequency: float
             f"encoding {name!r} turns once per image: give grid=, or frequency= in radians per token."
         )
     return tuple(2 * math.pi / size for size in grid)
+
+
+def times_axis(positions: Tensor, factors: tuple[float, ...]) -> Tensor:
+    """Positions [..., axes] times one number for each axis, without a copy from the host."""
+    return torch.stack([positions[..., axis] * factor for axis, factor in enumerate(factors)], -1)
 
 
 def rotation_about(axis: int, angle: Tensor) -> Tensor:
