@@ -1,0 +1,587 @@
+# ---
+# jupyter:
+#   jupytext:
+#     cell_metadata_filter: tags,mystnb,-all
+#     formats: ipynb,py:percent
+#     notebook_metadata_filter: kernelspec,jupytext,-all
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Two axes, and waves on a torus
+#
+# A ring has one direction, an image has two. The paper settles the matter in one sentence: each coordinate
+# rolls its own part of the query, as in axial RoPE {cite}`rollpe,heo2024rotary`. What can such a split say
+# about a displacement, and what can it never say? How wide must the parts be? And would a wave that travels in
+# two dimensions do better than two waves that travel in one?
+
+# %% tags=["parameters"]
+rows: int = 6  # patches from top to bottom [2..14]
+columns: int = 8  # patches from left to right [2..14]
+head_dim: int = 64  # channels of one head, a multiple of 8 [16..128]
+seed: int = 0  # seed of the random vectors [0..]
+
+# %% tags=["hide-input"]
+import math
+import warnings
+
+import matplotlib.pyplot as plt
+import torch
+
+from rollpe import figures
+from rollpe.attention import lie_rotation, mixed_angles, rope, rotation_matrix
+from rollpe.encodings import create_encoding, grid_positions, scale_positions
+from rollpe.errors import InputError
+from rollpe.operators import axial_roll, roll, rotate_pairs, torus_roll
+
+figures.use_theme()
+torch.manual_seed(seed)
+torch.set_default_dtype(torch.float64)
+TOLERANCE = 1e-11
+
+
+def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    error = (left - right).abs().max().item()
+    print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
+    assert error <= TOLERANCE, what
+
+
+# %% [markdown]
+# ## A ring for each axis
+#
+# Cut the channels of a head into two halves. Roll one by the row of the token, the other by its column.
+# Channels that belong to neither ring stay where they are:
+#
+# $$
+# \mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus q^{\text{rest}}
+# $$ (eq-axial-roll)
+#
+# By hand: a head of seven channels, with three for each axis, and a token in row 1, column 2.
+
+# %%
+q = torch.tensor([[1, 2, 3, 10, 20, 30, 7]])
+print("at (0, 0):", q[0].tolist())
+print("at (1, 2):", axial_roll(q, torch.tensor([[1, 2]]))[0].tolist())
+
+# %% [markdown]
+# Each half keeps its own displacement, and the score is a sum:
+#
+# $$
+# \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + q^{(x)\top} S^{\,\Delta_x} k^{(x)} + q^{\text{rest}\top} k^{\text{rest}}
+# $$ (eq-axial-score)
+
+# %%
+positions = grid_positions(rows, columns).long()  # row by row; (row, column) of each token
+q, k = torch.randn(2, len(positions), head_dim)
+score = axial_roll(q, positions) @ axial_roll(k, positions).T
+shift = torch.tensor([5, -3])
+moved = axial_roll(q, positions + shift) @ axial_roll(k, positions + shift).T
+check("a common shift changes nothing", moved, score)
+check("one token at the origin", axial_roll(k, positions) @ q[0], score[0])
+
+# %% [markdown]
+# The last line is also the story of the class token. It has no position, is never rolled, and so behaves like a
+# token in the upper left corner:
+#
+# $$
+# q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = \mathrm{Roll}_{0}(q_{\text{cls}})^\top \, \mathrm{Roll}_{p}(k), \ \text{ so its score sees the absolute } p
+# $$ (eq-class-token)
+#
+# Whoever pools by the class token keeps one window onto absolute position, in every encoding on this page.
+# Patches among themselves remain relative.
+#
+# The cut into axes comes after the cut into heads. Roll the whole token first, and channels wander from one
+# head, or from one axis, to the next ({eq}`eq-heads`).
+
+# %%
+heads, row = 2, 3
+owner = torch.arange(heads).repeat_interleave(head_dim)  # whose channel is it?
+whole = torch.roll(owner, -row)
+split = create_encoding("roll", head_dim=head_dim, heads=heads)
+inside, _ = split(*[owner.view(1, heads, 1, -1)] * 2, torch.tensor([[row, row]]))
+for name, x in (("before the split", whole), ("inside each head", inside.flatten())):
+    print(f"rolled {name}: {(x != owner).sum()} of {len(owner)} channels are in the wrong head")
+assert torch.equal(inside.flatten(), owner)
+assert (whole != owner).sum() == heads * row
+
+# %% [markdown]
+# ## What a sum cannot say
+#
+# For one query and one key, the score over all displacements is a function of the row plus a function of the
+# column. Such functions have no say over the corners of a rectangle:
+#
+# $$
+# c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \quad c(a, b) - c(a', b) - c(a, b') + c(a', b') = 0
+# $$ (eq-axial-additive)
+#
+# This is the exclusive or, in disguise. "Up and left, or down and right, but not the other two" is beyond a
+# sum. After the softmax the sum becomes a product, and the statement can be sharpened.
+#
+# ```{prf:proposition}
+# :label: prop-axial-half
+# Let all keys be equal. An axial head then gives two opposite corners of a rectangle of offsets at most half of
+# its attention, if it gives both the same.
+# ```
+#
+# ```{prf:proof}
+# The weights are $P(\Delta_y, \Delta_x) \propto e^{f(\Delta_y)} e^{g(\Delta_x)}$, so that
+# $P(a,b) \, P(a',b') = P(a,b') \, P(a',b)$. If the left-hand factors both equal $m$, the right-hand ones have
+# the product $m^2$ and hence at least the sum $2m$. All four together are at least $4m$ and at most 1.
+# ```
+#
+# One oblique offset is no trouble: let $f$ peak at its row and $g$ at its column. Trouble begins with lines.
+# Ask for a score of one along the diagonal and zero elsewhere.
+
+# %%
+down = torch.arange(1 - rows, rows)
+right = torch.arange(1 - columns, columns)
+offsets = torch.cartesian_prod(down, right)
+wish = (offsets[:, 0] == offsets[:, 1]).double().view(len(down), len(right))
+f = wish.mean(dim=1)
+g = wish.mean(dim=0) - wish.mean()
+best = f[:, None] + g  # least squares on a full rectangle
+
+rings = {"head_dim": 2 * max(len(down), len(right)), "heads": 1}
+n = rings["head_dim"] // 2
+q, k = torch.zeros(2, 2 * n)
+q[0] = q[n] = 1
+k[down % n], k[n + right % n] = f, g
+check("the best axial score, made by two rings",
+      axial_roll(k.expand(len(offsets), -1), offsets) @ q, best.flatten())  # fmt: skip
+explained = 1 - (wish - best).square().sum() / (wish - wish.mean()).square().sum()
+print(f"it explains {explained:.1%} of the wish")
+rank = torch.linalg.matrix_rank(wish)
+print(f"as a matrix the wish has rank {rank}; one axial head attends with rank 1")
+
+# %% [markdown]
+# ## A wave on a sheet
+#
+# Give up the cut. Lay the channels out as a sheet of $h \times w$, glue its opposite edges, and roll it in both
+# directions at once:
+#
+# $$
+# \mathrm{Roll}_{(y, x)}(q) = \bigl( S_h^{\,y} \otimes S_w^{\,x} \bigr) \, q, \qquad q \in \mathbb{R}^{h w}
+# $$ (eq-torus)
+#
+# Every channel now sees both coordinates. The sheet is a torus, and what travels on it is a wave in two
+# dimensions. The paper closes by wishing for waves on richer shapes than a circle; this is the nearest one.
+
+# %%
+sheet = torch.arange(12)
+print("at (0, 0):", sheet.view(3, 4).tolist())
+print("at (1, 2):", torus_roll(sheet, torch.tensor([1, 2]), (3, 4)).view(3, 4).tolist())
+
+# %% [markdown]
+# Both directions commute, so that the score is relative in both:
+#
+# $$
+# \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes S_w^{\,\Delta_x} \bigr) k
+# $$ (eq-torus-score)
+#
+# And it is complete. A one in the corner of the query's sheet reads the key's sheet at the displacement:
+#
+# $$
+# q = e_{(0,0)},\ k = f \quad \Longrightarrow \quad \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)}
+# $$ (eq-torus-complete)
+
+# %%
+torus = (len(down), len(right))  # one channel for each offset
+corner, k = torch.zeros(2, *torus)
+corner[0, 0] = 1
+k[down[:, None] % torus[0], right % torus[1]] = wish
+on_torus = torus_roll(k.flatten().expand(len(offsets), -1), offsets, torus) @ corner.flatten()
+check(f"the diagonal on a sheet of {torus[0]} × {torus[1]}", on_torus.view(torus), wish)
+
+q, k = torch.randn(2, len(positions), math.prod(torus))
+score = torus_roll(q, positions, torus) @ torus_roll(k, positions, torus).T
+moved = torus_roll(q, positions + shift, torus) @ torus_roll(k, positions + shift, torus).T
+check("a common shift changes nothing", moved, score)
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A score wished for over all offsets between two patches, the axial score nearest to it, and the score of a torus. The cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The wish is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows the diagonal line exactly as wished."}}
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
+panels = {"the wish": wish, "best two rings": best, "torus": on_torus.view(torus)}
+for axis, (name, values) in zip(axes, panels.items(), strict=True):
+    figures.offset_map(values, axis, title=name, limit=1)
+    axis.set_xlabel("Δx (patches)")
+axes[0].set_ylabel("Δy (patches)")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# The middle panel of {numref}`fig-axes-diagonal` is the best that two rings can do. It does not even hint at
+# the line.
+#
+# ## How many channels?
+#
+# Rings and sheets count displacements modulo their length. A grid has more displacements than one would think:
+#
+# $$
+# \#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \qquad n_y \ge 2 G_y - 1, \quad n_x \ge 2 G_x - 1
+# $$ (eq-grid-offsets)
+#
+# Two rings need the sum of the two bounds. A torus needs their product. We count for square grids, with the
+# head widths in common use.
+
+
+# %%
+def told_apart(G: int, width: int, kind: str) -> int:
+    """How many signed offsets of a G × G grid a head of this width distinguishes."""
+    delta = torch.arange(1 - G, G)
+    every = torch.cartesian_prod(delta, delta)
+    x = torch.arange(width).expand(len(every), -1)
+    encoding = create_encoding(kind, head_dim=width, heads=1)
+    moved, _ = encoding(x[None, None], x[None, None], every)
+    return len(moved[0, 0].unique(dim=0))
+
+
+print("               channels needed   told apart by heads of 32, 60, 64 channels")
+print("grid offsets   rings    torus    rings             torus")
+for G in (8, 14, 16):
+    by_rings, by_torus = (
+        [told_apart(G, width, kind) for width in (32, 60, 64)] for kind in ("roll", "torus-roll")
+    )
+    all_of_them, side = (2 * G - 1) ** 2, 2 * G - 1
+    print(f"{G:2}²{all_of_them:9}{2 * side:8}{side**2:9}    {by_rings!s:17} {by_torus}")
+    assert by_rings[-1] == all_of_them, "two rings of 32 channels suffice for all three grids"
+assert told_apart(16, 60, "roll") == 900 < 31**2  # 30 channels on a ring, 31 offsets
+
+# %% [markdown]
+# So there is a price on each side. Two rings of 32 channels serve every grid up to 16 patches a side, but say
+# sums only. A torus says everything, and in a head of 64 channels it is a sheet of $8 \times 8$ that confuses
+# offsets on any grid of more than four patches a side. Confused means: one patch to the left looks like seven
+# to the right. The library says so when it builds an encoding that is too small for its grid.
+
+# %%
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    create_encoding("roll", head_dim=60, heads=1, grid=(14, 16))
+for warning in caught:
+    print(warning.message)
+assert len(caught) == 1
+
+# %% [markdown]
+# ## The rotary family on two axes
+#
+# RoPE met the same question before. Its **axial** form makes the same cut: half of the pairs turn with the row,
+# the other half with the column.
+#
+# $$
+# \varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, \qquad i = 0, \dots, m-1
+# $$ (eq-axial-rope)
+#
+# It is additive, like every encoding that cuts. **Mixed** RoPE {cite}`heo2024rotary` learns for each pair a
+# vector $\omega_i$. The pair is a plane wave that runs in that direction:
+#
+# $$
+# \varphi_i(p) = \langle \omega_i, p \rangle, \qquad R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)}
+# $$ (eq-mixed-rope)
+#
+# Oblique waves make it relative and not additive. In this it is the sister of the torus: there too every
+# Fourier mode is a plane wave, only with directions that are fixed.
+#
+# **LieRE** {cite}`ostmeier2024liere` replaces pairs by larger blocks and angles by learned skew-symmetric
+# matrices:
+#
+# $$
+# R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \qquad \mathcal{A}_a^\top = -\mathcal{A}_a, \qquad R(p)^\top R(p) = I
+# $$ (eq-lie)
+#
+# On one axis this is relative. On two it is only if the generators commute, and nothing in training makes them:
+#
+# $$
+# [\mathcal{A}_y, \mathcal{A}_x] = 0 \;\Longrightarrow\; R(p)^\top R(p') = R(p' - p)
+# $$ (eq-lie-relative)
+
+# %%
+p = grid_positions(rows, columns).double()
+m = 4
+theta, x = torch.rand(m), torch.randn(len(p), 4 * m)
+omega = torch.zeros(2 * m, 2)
+omega[:m, 0] = omega[m:, 1] = theta
+halves = rope(x[:, : 2 * m], p[:, 0], theta), rope(x[:, 2 * m :], p[:, 1], theta)
+turned = rotate_pairs(x, mixed_angles(p, omega))
+check("axial RoPE is mixed RoPE along the axes", turned, torch.cat(halves, -1))
+
+omega = torch.randn(m, 2)
+pair = torch.stack((p[1], p[-1], p[-1] - p[1]))
+here, there, between = (rotation_matrix(angles) for angles in mixed_angles(pair, omega))
+check("mixed RoPE is relative", here.T @ there, between)
+
+B = torch.randn(2, 4, 4)
+here, there, between = lie_rotation(pair, B - B.mT)
+check("LieRE rotates", here.T @ here, torch.eye(4))
+miss = (here.T @ there - between).abs().max()
+print(f"LieRE, random generators: R(p)ᵀR(p') is off R(p' - p) by {miss:.2f}")
+assert miss > 1e-3
+
+# %% [markdown]
+# Two more come from a companion paper that asks how much of all this is needed {cite}`vandegeijn2025circular`.
+# **Uniform** RoPE is axial and has a single frequency, one turn across the image. We read this as $G$ tokens to
+# a turn. (The text puts the patches evenly from $-\pi$ to $\pi$, which would give the first and the last one
+# the same angle.) Even so, a displacement and its complement are the same:
+#
+# $$
+# \varphi(p) = \frac{2 \pi}{G} \, p \quad \Longrightarrow \quad R_{\varphi(\Delta)} = R_{\varphi(\Delta - G)}
+# $$ (eq-uniform-rope)
+#
+# One patch down is $G - 1$ patches up. A query cannot tell its neighbor below from a patch at the far end
+# above.
+#
+# **Spherical** RoPE turns triplets of channels about two axes, first by the row, then by the column:
+#
+# $$
+# z_d \mapsto Y(\omega_d \, p_x) \, R(\omega_d \, p_y) \, z_d, \qquad z_d \in \mathbb{R}^3, \qquad Y R \neq R \, Y
+# $$ (eq-spherical-rope)
+#
+# The two turns do not commute, on purpose: the paper wants an encoding that is not relative. How far is it from
+# relative? Put a common shift $s$ into the formula, and it separates:
+#
+# $$
+# Y(\omega_d (p_x + s_x)) \, R(\omega_d (p_y + s_y)) = Y(\omega_d s_x) \; Y(\omega_d p_x) \, R(\omega_d p_y) \; R(\omega_d s_y)
+# $$ (eq-spherical-shift)
+#
+# The factor on the left is the same for all queries and keys, and cancels in every score. So spherical RoPE is
+# exactly relative along $x$. The factor on the right is the same for all as well, but it acts on the contents
+# first: a shift along $y$ is one fixed rotation of queries and keys, which the projections could absorb. Where
+# the image begins does not matter to what can be learned.
+
+# %%
+names = {
+    "axial-rope": {}, "mixed-rope": {}, "uniform-rope": {}, "spherical-rope": {},
+    "lie": {"block": 8}, "roll": {}, "torus-roll": {}, "multiplexed-roll": {},
+}  # fmt: skip
+size = {"head_dim": head_dim, "heads": 1}
+turns = {}
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of aliasing, which the next figure shows
+    for name, options in names.items():
+        turns[name] = create_encoding(name, grid=(rows, columns), **size, **options).double()
+        turns[name].requires_grad_(False)
+
+shifts = {"home": (0.0, 0.0), "right": (0.0, 3.0), "down": (3.0, 0.0)}
+print("a shift changes the scores by   3 right     3 down   relative")
+for name, encoding in turns.items():
+    q, k = torch.randn(2, 1, 1, len(p), encoding.streams * head_dim)
+    home, across, below = (encoding.scores(q, k, p + torch.tensor(s)) for s in shifts.values())
+    change = [(moved - home).abs().max().item() for moved in (across, below)]
+    print(f"{name:28} {change[0]:10.1e} {change[1]:10.1e}   {encoding.relative}")
+    assert (max(change) < TOLERANCE) == encoding.relative
+    assert name != "spherical-rope" or change[0] < TOLERANCE < change[1]
+
+# %% [markdown]
+# ## What each of them sees
+#
+# We ask every encoding the same question. Let the query be random, and let the key be what answers it best at
+# one displacement, marked by a ring in {numref}`fig-axes-maps`. Where else does the key answer? With $E(p)$ for
+# the matrix that encodes position $p$, the mean over random queries is a scalar product of two such matrices,
+# and exact.
+
+
+# %%
+def matrices(encoding, positions: torch.Tensor) -> torch.Tensor:
+    """E(p) of the first head, whatever the encoding: [positions, channels, channels]."""
+    unit = torch.eye(encoding.head_dim)[:, None, None].expand(-1, -1, len(positions), -1)
+    moved, _ = encoding(unit, unit, positions)
+    return moved[:, 0].permute(1, 2, 0)
+
+
+target = (min(2, rows - 1), -min(3, columns - 1))
+at_target = int((offsets == torch.tensor(target)).all(-1).nonzero())
+roomy = {**turns, f"torus {torus[0]} × {torus[1]}": None}
+del roomy["multiplexed-roll"]
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    roomy[f"torus {torus[0]} × {torus[1]}"] = create_encoding(
+        "torus-roll", head_dim=math.prod(torus), heads=1, sheet=torus
+    )
+answers = {}
+for name, encoding in roomy.items():
+    E = matrices(encoding, offsets.double())
+    answers[name] = torch.einsum("tij,ij->t", E, E[at_target]) / encoding.head_dim
+    answers[name] = answers[name].view(len(down), len(right))
+    check(f"{name}: the answer at its target", answers[name].flatten()[at_target], torch.ones(()))
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-maps", "caption": "Score of a key that fits best at the offset marked by a ring, against all other offsets; mean over random queries at the cross. Blue is negative."}, "image": {"alt": "Eight maps of the score over offsets. Axial RoPE shows a broad red cross through the target. Mixed RoPE shows a red spot at the target with weaker oblique ripples. Uniform RoPE shows a coarse checkered pattern that repeats, equally red, at several places. Spherical RoPE shows a broad red area. LieRE shows a small spot. The roll with two rings shows two thin crossing lines. The torus with a small sheet shows several isolated red points, the one that fits the grid exactly one point."}}
+titles = {
+    "axial-rope": "axial RoPE", "mixed-rope": "mixed RoPE", "uniform-rope": "uniform RoPE",
+    "spherical-rope": "spherical RoPE", "lie": "LieRE, blocks of 8", "roll": "roll, two rings",
+    "torus-roll": "torus " + " × ".join(str(side) for side in turns["torus-roll"].sheet),
+}  # fmt: skip
+fig, axes = plt.subplots(2, 4, figsize=(7.6, 3.4), sharex=True, sharey=True)
+for axis, (name, values) in zip(axes.flat, answers.items(), strict=True):
+    figures.offset_map(values, axis, title=titles.get(name, name), limit=1, mark=target)
+    axis.title.set_fontsize(9)
+fig.supxlabel("Δx (patches)", fontsize=10)
+fig.supylabel("Δy (patches)", fontsize=10)
+plt.close(fig)
+fig
+
+# %% [markdown]
+# Read {numref}`fig-axes-maps` for three things. *Crosses* are additive encodings: they answer along the whole
+# row and column of the target. *Repeats* are aliases: uniform RoPE answers as well one image height or width
+# away, and so does a torus that is too small. *Width* is smoothness: the rotary encodings blur the target into
+# its neighbors, the rolls do not at all. A torus that fits the grid answers at one point, and only there.
+#
+# The mean over queries hides what is not relative. For a single query and key, spherical RoPE gives a map that
+# depends on where the pair stands.
+
+# %%
+q, k = torch.randn(2, head_dim)
+maps = []
+for place in shifts.values():
+    place = torch.tensor(place)
+    E = matrices(turns["spherical-rope"], torch.cat((place[None], place + offsets)))
+    maps.append((E[1:] @ k @ (E[0] @ q) / math.sqrt(head_dim)).view(len(down), len(right)))
+home, across, below = maps
+check("moved right, the same map", across, home)
+
+fixed = matrices(turns["spherical-rope"], torch.tensor([[3.0, 0.0]]))[0]
+E = matrices(turns["spherical-rope"], offsets.double())
+absorbed = E @ (fixed @ k) @ (fixed @ q) / math.sqrt(head_dim)
+check("moved down, the map of contents turned once", below, absorbed.view(below.shape))
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-spherical", "caption": "Spherical RoPE: the score of one query and one key over their offset, and what becomes of it when the pair moves."}, "image": {"alt": "Three maps over offsets. The first is a smooth blue and white pattern. The second, the change when the pair moves three patches to the right, is blank. The third, the change when it moves three patches down, is a smooth pattern of red and blue."}}
+limit = home.abs().max().item()
+panels = {"query at the origin": home, "change, 3 right": across - home, "change, 3 down": below - home}
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
+for axis, (name, values) in zip(axes, panels.items(), strict=True):
+    figures.offset_map(values, axis, title=name, limit=limit)
+    axis.set_xlabel("Δx (patches)")
+axes[0].set_ylabel("Δy (patches)")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# In {numref}`fig-axes-spherical` the pair can move right without a trace. Moved down, it finds another map.
+#
+# ## Another resolution
+#
+# A model meets images larger than it was trained on. Rolls can go on counting: more patches, more
+# displacements, until the ring is full. Displacements beyond the training grid are new to the model, and beyond
+# $n$ they are taken for old ones. The alternative is to let every patch keep its place in the picture:
+#
+# $$
+# p \mapsto \bigl( p + \tfrac12 \bigr) \, \frac{G}{G'} - \tfrac12
+# $$ (eq-resolution)
+#
+# Patches are then closer than one step, and positions are fractions. A permutation of channels cannot follow.
+# The continuous roll can.
+
+# %%
+finer = (2 * rows, 2 * columns)
+squeezed = scale_positions(grid_positions(*finer).double(), finer, (rows, columns))
+middles = squeezed.view(rows, 2, columns, 2, 2).mean((1, 3)).flatten(0, 1)
+check("four small patches surround the old one", middles, p)
+
+try:
+    turns["roll"].scores(*torch.randn(2, 1, 1, len(squeezed), head_dim), squeezed)
+except InputError as error:
+    print(error)
+else:
+    raise AssertionError("a permutation took half a step")
+
+continuous = create_encoding("continuous-roll", nyquist="odd", **size).double()
+q, k = torch.randn(2, 1, 1, 1, head_dim)
+two = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+coarse = continuous.scores(q.expand(-1, -1, 2, -1), k.expand(-1, -1, 2, -1), two)
+fine = continuous.scores(
+    q.expand(-1, -1, 2, -1), k.expand(-1, -1, 2, -1), scale_positions(2 * two, finer, (rows, columns))
+)
+check("the same two places in the picture, the same scores", fine, coarse)
+
+# %% [markdown]
+# ```{admonition} In short
+# :class: tip
+# Cutting a head into one ring for each axis is relative and cheap, but its scores are sums, and a sum cannot
+# see a line that is not along an axis. A torus of channels can see anything, at the price of one channel for
+# each displacement of the grid. Count displacements before choosing widths: $2G-1$ an axis. Mixed RoPE is
+# relative and sees oblique waves. Spherical RoPE is less absolute than it looks, and uniform RoPE knows a
+# displacement only up to the size of the image.
+# ```
+#
+# ## Exercises
+#
+# ```{exercise}
+# :label: exercise-axes-raster
+# Why not number the patches in reading order and use one ring? Count the displacements that remain distinct
+# however long the ring is, and name two that collide.
+# ```
+#
+# ```{solution} exercise-axes-raster
+# :class: dropdown
+# The number of a patch is $C y + x$ for $C$ columns, so that a displacement becomes $C \Delta_y + \Delta_x$.
+# One row down and one column left is then the same as $C - 1$ columns right: the end of a row touches the start
+# of the next. Of $(2R-1)(2C-1)$ displacements $2RC - 1$ are left.
+# ```
+
+# %% tags=["hide-cell"]
+reading_order = columns * offsets[:, 0] + offsets[:, 1]
+print(f"{len(offsets)} displacements, {len(reading_order.unique())} in reading order")
+assert len(reading_order.unique()) == 2 * rows * columns - 1
+assert columns * 1 + -1 == columns * 0 + (columns - 1)
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-axes-corner
+# Two rings can single out *one* oblique displacement, if the scores are large. Write down a query and a key,
+# and find how large they must be for nine tenths of the attention. Then test {prf:ref}`prop-axial-half` with
+# two opposite corners.
+# ```
+#
+# ```{solution} exercise-axes-corner
+# :class: dropdown
+# Let $f$ and $g$ be $t$ at the wanted row and column and zero elsewhere. The wanted displacement has the score
+# $2t$, its row and column $t$, all others zero. With $R$ and $C$ displacements on the axes its share is
+# $e^{2t} / ((e^t + R - 1)(e^t + C - 1))$. Give $f$ and $g$ two peaks each, and four corners share the
+# attention.
+# ```
+
+# %% tags=["hide-cell"]
+R, C = len(down), len(right)
+t = torch.linspace(0, 12, 1201)
+share = torch.exp(2 * t) / ((torch.exp(t) + R - 1) * (torch.exp(t) + C - 1))
+enough = t[share > 0.9][0].item()
+score = enough * (down == 1).double()[:, None] + enough * (right == -1).double()
+weights = score.flatten().softmax(0).view(R, C)
+print(f"t = {enough:.2f} gives {weights.max():.1%} to one oblique displacement")
+assert weights.max() > 0.899 and weights.argmax() == (down == 1).nonzero() * C + (right == -1).nonzero()
+
+corners = 12 * (down.abs() == 1).double()[:, None] + 12 * (right.abs() == 1).double()
+weights = corners.flatten().softmax(0).view(R, C)
+pair = weights[down == 1, right == -1] + weights[down == -1, right == 1]
+print(f"two opposite corners get {pair.item():.1%}")
+assert pair.item() <= 0.5
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-axes-remainder
+# Choose $h$ and $w$ without a common factor. Show that the torus of $h \times w$ is a single ring of $hw$
+# channels in disguise, on which a token at $(y, x)$ rolls by $a y + b x$ steps. What are $a$ and $b$?
+# ```
+#
+# ```{solution} exercise-axes-remainder
+# :class: dropdown
+# The Chinese remainder theorem: put channel $i$ of the ring at row $i \bmod h$ and column $i \bmod w$ of the
+# sheet. Then $a$ must be 1 modulo $h$ and 0 modulo $w$, and $b$ the reverse. So RollPE on *one* ring sees both
+# axes and is complete, if its positions are chosen well. The reading order of the first exercise is the choice
+# $a = C$, $b = 1$.
+# ```
+
+# %% tags=["hide-cell"]
+h, w = torus[0], torus[1] if math.gcd(*torus) == 1 else torus[1] + 2
+while math.gcd(h, w) != 1:
+    w += 1
+a, b = w * pow(w, -1, h), h * pow(h, -1, w)
+ring = torch.arange(h * w)
+place = (ring % h) * w + ring % w  # where channel i of the ring lies on the sheet
+sheet = torch.randn(h * w).expand(len(positions), -1)
+on_sheet = torus_roll(sheet, positions, (h, w))
+on_ring = roll(sheet[:, place], positions @ torch.tensor([a, b]))
+check(f"sheet {h} × {w} and ring of {h * w}, rolled by {a}y + {b}x", on_ring, on_sheet[:, place])
