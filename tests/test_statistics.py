@@ -316,3 +316,10 @@ def test_the_three_formats_carry_the_same_rows():
     assert rows[0]["mean"] == "" and rows[0]["paper_mean"] == "64.2"
     latex = table.to_latex()
     assert latex.count(r"\\") == 6 and r"roll@a\_b=1" in latex and r"$\pm$" in latex and "–" not in latex
+
+
+def test_the_papers_numbers_stand_only_beside_results_on_its_data_set():
+    assert results_table([], "strong").beside_paper
+    digits = results_table([], "quick")
+    assert not digits.beside_paper
+    assert len(digits.columns) == 4 and "paper" not in digits.to_markdown() + digits.to_latex()
