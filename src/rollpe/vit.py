@@ -55,6 +55,10 @@ class VisionTransformer(timm_vit.VisionTransformer):
     Build it with ``create_vit``. One token encoding, ``token_encoding``, acts before the first block; every
     block owns a score encoding of its own, ``blocks[i].attn.encoding``.
 
+    The class token and the registers have no position. Under a rotary or rolled encoding their scores with
+    patches therefore depend on where a patch is, however relative the scores between patches are. Under a
+    bias on scores they have none, and the last block's biases reach the output only if ``pool="avg"``.
+
     Args:
         encoding: a name for ``create_encoding``; ``encoding_options`` its options.
         settings: what timm's class takes, less positions and block class.
