@@ -27,7 +27,7 @@
 # %% tags=["parameters"]
 encoding: str = "roll"  # positional encoding, or two joined by + {encodings}
 seed: int = 0  # seed of the initial weights, the data order and the augmentation [0..]
-recipe: str = "quick"  # smoke | quick | strong | paper, or the path of a YAML file {recipes}
+recipe: str = "quick"  # what to train and how {recipes}
 epochs: int = 0  # passes over the training images; 0 keeps the recipe's [0..]
 learning_rate: float = 0.0  # peak of the schedule; 0 keeps the recipe's [0..1]
 batch_size: int = 0  # images a step; 0 keeps the recipe's [0..]
