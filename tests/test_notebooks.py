@@ -61,6 +61,8 @@ def executed(tmp_path_factory):
     (root / "pyproject.toml").write_text("")
     (root / "requirements.lock").write_text("numpy==1\n")
     (root / "notebooks/01-small.py").write_text(SOURCE)
+    (root / "book").mkdir()
+    (root / "book/_toc.yml").write_text("chapters:\n  - file: executed/01-small\n")
     (path,) = notebooks.run(root / "notebooks/01-small.py")
     return root, path
 
@@ -339,6 +341,10 @@ def damage(root):
     (root / "book/executed/01-small.ipynb").write_text("{")
 
 
+def unlist(root):
+    (root / "book/_toc.yml").write_text("root: index\n")
+
+
 def lose_source(root):
     (root / "notebooks/01-small.py").rename(root / "notebooks/02-other.py")
 
@@ -356,6 +362,7 @@ def lose_source(root):
         (edit, "edited"),
         (remove, "missing"),
         (damage, "damaged"),
+        (unlist, "book/_toc.yml: does not list executed/01-small"),
         (lose_source, "notebooks/01-small.py is gone"),
     ],
 )

@@ -565,6 +565,10 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     reasons = [reason for source in sources for reason in _refuse(source, folder, root, package)]
     orphans = sorted({p.stem for p in folder.glob("*.ipynb")} - {s.stem for s in sources})
     reasons += [f"book/executed/{name}.ipynb: notebooks/{name}.py is gone; delete it" for name in orphans]
+    toc = root / "book/_toc.yml"
+    listed = toc.read_text(encoding="utf8").split() if toc.is_file() else []
+    pages = (f"executed/{source.stem}" for source in sources)
+    reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in listed]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 
