@@ -40,9 +40,9 @@ def queries_and_keys(model: VisionTransformer) -> Iterator[list[tuple[Tensor, Te
         seen.append((queries.pop(), output))
 
     hooks = [model.register_forward_pre_hook(new_pass)]
-    for block in model.blocks:
-        hooks.append(block.attn.q_norm.register_forward_hook(see_query))
-        hooks.append(block.attn.k_norm.register_forward_hook(see_key))
+    for attention in model.attentions:
+        hooks.append(attention.q_norm.register_forward_hook(see_query))
+        hooks.append(attention.k_norm.register_forward_hook(see_key))
     try:
         yield seen
     finally:
@@ -90,8 +90,8 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
             model(part)
             layers = list(pairs)
         found: dict[str, list[Tensor]] = {}
-        for block, (q, k) in zip(model.blocks, layers, strict=True):
-            encoding = block.attn.encoding
+        for attention, (q, k) in zip(model.attentions, layers, strict=True):
+            encoding = attention.encoding
             weights = encoding.scores(q.float(), k.float(), positions).softmax(-1)
             offsets, by_offset = attention_by_offset(weights, positions)
             found.setdefault("attention", []).append(by_offset.sum(0))

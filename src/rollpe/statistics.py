@@ -397,7 +397,7 @@ class Table:
 
     def cells(self) -> list[tuple[str, ...]]:
         """The table as text. n = 1 has neither SD nor interval."""
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for r in self.rows:
             printed = f"{r.printed.mean} ± {r.printed.sd}" if r.printed else "–"
             ours = (r.slug, *_measured_cells(r.measured))

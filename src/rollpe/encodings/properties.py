@@ -137,9 +137,10 @@ def _relative(encoding: Encoding, grid: tuple[int, ...], axis: int) -> bool:
 def _accepts(encoding: Encoding, positions: Tensor) -> bool:
     """Whether the fast path takes these positions, for tokens and for scores alike."""
     tokens = torch.ones(1, len(positions), HEADS * HEAD_DIM, dtype=torch.float64)
+    q, k, v = _draw(encoding, len(positions), 0)
     try:
         encoding.add(tokens, positions)
-        encoding.attend(*_draw(encoding, len(positions), 0), positions)
+        encoding.attend(q, k, v, positions)
     except InputError:
         return False
     return True
