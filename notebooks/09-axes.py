@@ -426,8 +426,9 @@ fig
 # %% [markdown]
 # Read {numref}`fig-axes-maps` for three things. *Crosses* are additive encodings: they answer along the whole
 # row and column of the target. *Repeats* are aliases: uniform RoPE answers as well one image height or width
-# away, and so does a torus that is too small. *Width* is smoothness: the rotary encodings blur the target into
-# its neighbors, the rolls do not at all. A torus that fits the grid answers at one point, and only there.
+# away, and a torus that is too small one sheet away. *Width* is smoothness: the rotary encodings blur the
+# target into its neighbors, the rolls do not at all. A torus that fits the grid answers at one point, and only
+# there.
 #
 # The mean over queries hides what is not relative. For a single query and key, spherical RoPE gives a map that
 # depends on where the pair stands.
@@ -464,8 +465,9 @@ fig
 # ## Another resolution
 #
 # A model meets images larger than it was trained on. Rolls can go on counting: more patches, more
-# displacements, until the ring is full. Displacements beyond the training grid are new to the model, and beyond
-# $n$ they are taken for old ones. The alternative is to let every patch keep its place in the picture:
+# displacements, until the ring is full. Displacements beyond the training grid are new to the model, and once
+# $2G' - 1$ exceeds $n$, some are taken for old ones. The alternative is to let every patch keep its place in
+# the picture:
 #
 # $$
 # p \mapsto \bigl( p + \tfrac12 \bigr) \, \frac{G}{G'} - \tfrac12

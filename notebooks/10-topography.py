@@ -1,0 +1,509 @@
+# ---
+# jupyter:
+#   jupytext:
+#     cell_metadata_filter: tags,mystnb,-all
+#     formats: ipynb,py:percent
+#     notebook_metadata_filter: kernelspec,jupytext,-all
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Smoothness and topography
+#
+# A token that moves a little should not become another token. From this wish the paper derives a condition on
+# queries and keys, a penalty on neighboring channels, and a bridge to models of visual cortex, where
+# neighboring cells like similar things {cite}`rollpe,margalit2024unifying`. Three statements are on trial: that
+# a high correlation makes a small distance, that the penalty is the Laplacian of a directed cycle, and that it
+# "corresponds directly" to the spatial loss of topographic networks. Then we ask what the wish costs.
+
+# %% tags=["parameters"]
+n: int = 32  # channels on the ring [8..128]
+side: int = 8  # rows and columns of the sheet [4..12]
+epsilon: float = 0.01  # correlation that a small shift may lose [0.0001..0.5]
+steps: int = 60  # steps of gradient descent [1..300]
+seed: int = 0  # seed of the random vectors [0..]
+
+# %% tags=["hide-input"]
+import itertools
+import math
+
+import matplotlib.pyplot as plt
+import torch
+
+from rollpe import figures
+from rollpe.operators import (
+    continuous_roll,
+    fourier_matrix,
+    generator,
+    real_fourier_basis,
+    ring_laplacian,
+    roll,
+    sheet_laplacian,
+    shift_matrix,
+)
+from rollpe.topography import (
+    ring_spectrum,
+    smoothness_ratio,
+    spatial_correlation_loss,
+    topography_loss,
+)
+
+figures.use_theme()
+torch.manual_seed(seed)
+torch.set_default_dtype(torch.float64)
+TOLERANCE = 1e-10
+
+
+def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    error = (left - right).abs().max().item()
+    print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
+    assert error <= TOLERANCE, what
+
+
+# %% [markdown]
+# ## Close in angle, close in space
+#
+# The wish, in a formula: a token and the same token a little further on remain highly correlated. Since the
+# roll is orthogonal, it does not matter where the token stands (Eq. 8 of the paper):
+#
+# $$
+# \frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} = \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon
+# $$ (eq-smooth)
+#
+# Then, says Eq. 9, the two are close in space: $\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon$. Try it by hand, on
+# a ring of three channels.
+
+# %%
+q = torch.tensor([1.0, 1.0, 0.0])
+ahead = roll(q, 1)
+cosine = q @ ahead / (q @ q)
+print(f"q = {q.tolist()}, one step on {ahead.tolist()}")
+print(f"cosine {cosine:.2f}, so ε = {1 - cosine:.2f}; distance {(q - ahead).norm():.2f}")
+for scale in (1, 10):
+    print(f"{scale:2} q: cosine {cosine:.2f}, distance {(scale * (q - ahead)).norm():5.2f}")
+
+# %% [markdown]
+# Two things are wrong. The cosine does not know how long $q$ is, and the distance does: a length is missing.
+# And even relative to the length, the distance is 1 where $\epsilon$ is one half: a root is missing. Expand the
+# square to see it:
+#
+# $$
+# \|q - \mathrm{Roll}_\Delta(q)\|^2 = 2 \|q\|^2 \left( 1 - \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \right)
+# $$ (eq-distance)
+#
+# Correlation and distance say the same thing, but in different units. What follows from Eq. 8, and is
+# equivalent to it, is
+#
+# $$
+# \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad \Longleftrightarrow \quad \|q - \mathrm{Roll}_\Delta(q)\| \le \sqrt{2 \epsilon} \, \|q\|
+# $$ (eq-close)
+#
+# At equality the true distance exceeds the printed bound by a factor that grows as $\epsilon$ shrinks, just
+# where the claim was meant to be used:
+#
+# $$
+# \frac{\|q - \mathrm{Roll}_\Delta(q)\|}{\epsilon \, \|q\|} = \sqrt{\frac{2}{\epsilon}} > 1 \qquad \text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ \epsilon < 2
+# $$ (eq-close-printed)
+#
+# Whoever wants the printed distance must ask for more correlation, of second order:
+#
+# $$
+# \|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad \Longleftrightarrow \quad \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} > 1 - \frac{\epsilon^2}{2}
+# $$ (eq-close-needed)
+#
+# Nothing that the paper does later depends on the slip. The direction is right, only the rate is not.
+
+# %%
+ring = torch.arange(n)
+
+
+def bump(center, width) -> torch.Tensor:
+    """Smooth bumps around the ring; centers and widths (in channels) [...], result [..., n]."""
+    center, width = torch.as_tensor(center)[..., None], torch.as_tensor(width)[..., None]
+    return torch.exp((n / (2 * math.pi * width)) ** 2 * (torch.cos(2 * math.pi * (ring - center) / n) - 1))
+
+
+tokens = torch.cat((torch.randn(40, n), bump(torch.rand(80) * n, 0.7 + 3 * torch.rand(80))))
+delta = 10 ** (-2.2 * torch.rand(len(tokens)))  # from a hundredth of a step to a whole one
+length = tokens.norm(dim=-1)
+moved = continuous_roll(tokens, delta)
+lost = 1 - (tokens * moved).sum(-1) / length**2
+distance = (tokens - moved).norm(dim=-1) / length
+check("distance from correlation", distance**2, 2 * lost)
+print(f"ε = {epsilon}: distance up to {math.sqrt(2 * epsilon):.3f} of the length, "
+      f"{math.sqrt(2 / epsilon):.0f} times the printed bound")  # fmt: skip
+print(f"for the printed bound the cosine must exceed {1 - epsilon**2 / 2:.6f}, not {1 - epsilon}")
+assert (distance > lost).all()
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-distance", "caption": "Distance between a token and its shifted self, against the correlation that it lost. Dots: random tokens, rough and smooth, shifted by up to one step."}, "image": {"alt": "A plot with logarithmic axes. All dots lie on a straight line labeled square root of two epsilon. A second, steeper line labeled epsilon, as printed, lies far below on the left, and a vertical arrow marks the gap between the two."}}
+fig, axis = plt.subplots(figsize=(6.4, 3.6))
+grid = torch.logspace(-4.3, 0, 50)
+axis.loglog(grid, (2 * grid).sqrt(), color=figures.BLUE)
+axis.loglog(grid, grid, color=figures.VERMILION, linestyle="--")
+axis.loglog(lost, distance, "o", color=figures.INK, markersize=3, alpha=0.6)
+axis.annotate(r"$\sqrt{2\epsilon}$", (2e-4, 0.026), color=figures.BLUE, ha="right", fontsize=12)
+axis.annotate(r"$\epsilon$, as printed", (1.6e-3, 9e-4), color=figures.VERMILION, fontsize=11)
+axis.annotate(
+    "",
+    (epsilon, epsilon),
+    (epsilon, math.sqrt(2 * epsilon)),
+    arrowprops={"arrowstyle": "<->", "color": figures.INK},
+)
+axis.annotate(
+    f"× {math.sqrt(2 / epsilon):.0f}", (1.15 * epsilon, epsilon * (2 / epsilon) ** 0.25), va="center"
+)
+axis.set(xlim=(5e-5, 1), ylim=(2e-4, 2), xlabel="lost correlation ε = 1 − cosine", ylabel="distance / length")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# All dots of {numref}`fig-smooth-distance` lie on the upper line. It has half the slope of the printed one.
+#
+# ## How fast a token may change
+#
+# The paper goes on to speak of Lipschitz continuity, and that is right without any condition. The roll turns a
+# token at a bounded speed:
+#
+# $$
+# \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - p'|}{\lambda} \|\mathcal{A} q\| \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} \Bigr\rfloor \|q\|
+# $$ (eq-lipschitz)
+#
+# A unit vector moves by less than $\pi$ per step, whatever it is. How much less is its own business: the speed
+# $\|\mathcal{A}q\|$ is small for a token made of slow modes. Smoothness in position is smoothness along the
+# channels.
+
+# %%
+A = generator(n)
+top = 2 * math.pi / n * ((n - 1) // 2)
+pace = (tokens @ A.T).norm(dim=-1)
+assert (distance <= delta * pace / length + TOLERANCE).all() and (pace <= top * length + TOLERANCE).all()
+for name, part in (("white noise", slice(0, 40)), ("bumps", slice(40, None))):
+    print(f"{name:12} moves by {(pace / length)[part].mean():.2f} of its length per step (at most {top:.2f})")
+
+# %% [markdown]
+# ## Neighbors on the ring
+#
+# So penalize differences between neighboring channels. In matrix form the penalty is a graph Laplacian:
+#
+# $$
+# \sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \qquad L = 2 I - S - S^\top
+# $$ (eq-laplacian)
+#
+# The paper calls the graph a *directed* cycle. A quadratic form cannot see a direction, because $q^\top S q$
+# and $q^\top S^\top q$ are the same number:
+#
+# $$
+# q^\top (I - S) \, q = q^\top (I - S^\top) \, q = \tfrac12 \, q^\top L \, q
+# $$ (eq-undirected)
+#
+# What is penalized is the undirected cycle. The direction of the wave lives in the roll, not in the penalty.
+# And what does it penalize? It commutes with the roll, so the answer is written in the Fourier basis:
+#
+# $$
+# L = F^* \operatorname{diag}\!\left( 4 \sin^2 \tfrac{\pi k}{n} \right) F
+# $$ (eq-laplacian-spectrum)
+
+# %%
+S, L, F = shift_matrix(n), ring_laplacian(n), fourier_matrix(n)
+one = torch.eye(n)
+differences = (roll(tokens, 1) - tokens).square().sum(-1)
+energy = torch.einsum("ti,ij,tj->t", tokens, L, tokens)
+check("squared differences of neighbors", differences, energy)
+forward = torch.einsum("ti,ij,tj->t", tokens, one - S, tokens)
+backward = torch.einsum("ti,ij,tj->t", tokens, one - S.T, tokens)
+check("either direction gives half of it", torch.stack((forward, backward)), energy.expand(2, -1) / 2)
+cost = 4 * torch.sin(math.pi * ring / n) ** 2
+check("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
+
+# %% [markdown]
+# Divide by the length of $q$ and by the mean of the spectrum, and the penalty becomes a measure without units:
+#
+# $$
+# \rho(x) = \frac{x^\top L x}{2 \|x\|^2} = \frac{\sum_k 2 \sin^2 (\pi k / n) \, |\hat x_k|^2}{\sum_k |\hat x_k|^2} = 1 - \frac{x \cdot S x}{\|x\|^2}
+# $$ (eq-smoothness)
+#
+# Zero is constant, one is white noise, two alternates from channel to channel. Look at the last form: $\rho$ is
+# the correlation that the token loses in one step. The regularizer *is* the left-hand side of Eq. 8 at
+# $\Delta = 1$. Here the paper's thread holds, and more tightly than it says.
+#
+# Rolling a token changes neither its roughness nor its spectrum. Where the wave is, is in the phases:
+#
+# $$
+# \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \qquad \text{for all } k \text{ and all real } p
+# $$ (eq-ring-power)
+
+# %%
+rho = smoothness_ratio(tokens)
+check("roughness and Eq. 8 at one step", rho, 1 - (tokens * roll(tokens, 1)).sum(-1) / length**2)
+check("a traveling token keeps its spectrum", ring_spectrum(moved), ring_spectrum(tokens))
+noise = torch.randn(4000, n)
+print(f"white noise has roughness {smoothness_ratio(noise).mean():.3f} on average")
+assert abs(smoothness_ratio(noise).mean() - 1) < 0.02
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: what a unit of power costs in each mode. Right: where the power of three kinds of tokens is, and their roughness ρ."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost ten. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
+modes = torch.arange(n // 2 + 1)
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0))
+left.plot(modes, 4 * torch.sin(math.pi * modes / n) ** 2, color=figures.BLUE)
+left.plot(modes, (2 * math.pi * modes / n) ** 2, color=figures.MUTED, linestyle="--")
+left.annotate(
+    "neighbors,\n$4\\sin^2(\\pi k/n)$", (0.98 * modes[-1], 3.2), color=figures.BLUE, ha="right", va="top"
+)
+left.annotate("speed, $\\omega_k^2$", (0.72 * modes[-1], 6.5), color=figures.MUTED, ha="right")
+left.set(xlabel="mode k", ylabel="cost", ylim=(0, 10.5))
+kinds = {
+    "wide bump": (bump(0.0, 2.5)[None], figures.GREEN),
+    "narrow bump": (bump(0.0, 0.8)[None], figures.ORANGE),
+    "white noise": (noise, figures.INK),
+}
+for name, (x, color) in kinds.items():
+    share = ring_spectrum(x).sum(0) / ring_spectrum(x).sum()
+    right.plot(modes, share, color=color, label=f"{name}, ρ = {smoothness_ratio(x).mean():.2f}")
+right.legend(labelcolor="linecolor", handlelength=1.2)
+right.set(xlabel="mode k", ylabel="share of the power")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# {numref}`fig-smooth-spectrum` shows on the left that the penalty is a low-pass filter. On slow modes it
+# follows the squared speed of the roll in {eq}`eq-lipschitz`, and it is milder on fast ones. Roughness is half
+# the mean of the blue curve, weighted by a spectrum on the right.
+#
+# ## The price
+#
+# A smooth token changes little in one step. Then it cannot change much in two:
+#
+# $$
+# \frac{q \cdot S^{\Delta} q}{\|q\|^2} \ge 1 - \Delta^2 \rho(q)
+# $$ (eq-smooth-blur)
+#
+# ```{prf:proof}
+# One step moves the token by $\sqrt{2 \rho} \, \|q\|$, by {eq}`eq-distance`, and each further step by as much.
+# So $\Delta$ steps move it by at most $|\Delta| \sqrt{2 \rho} \, \|q\|$. Square, and use {eq}`eq-distance`
+# again.
+# ```
+#
+# Read it as a limit to resolution. A query matched to a key at its own place responds nearly as well to keys up
+# to about $1 / \sqrt{\rho}$ patches away.
+
+# %%
+print("width of the bump   roughness   steps until the match has halved   bound")
+for width in (0.5, 1.0, 2.0, 3.0):
+    x = bump(0.0, width)
+    match = torch.stack([x @ roll(x, d) for d in range(n // 2 + 1)]) / (x @ x)
+    rho = smoothness_ratio(x).item()
+    assert (match >= 1 - torch.arange(len(match)) ** 2 * rho - TOLERANCE).all()
+    halved = int((match < 0.5).nonzero()[0]) if (match < 0.5).any() else math.inf
+    bound = math.ceil(math.sqrt(0.5 / rho))
+    print(f"{width:17.1f} {rho:11.3f} {halved:26} {'at least':>16} {bound}")
+    assert halved >= bound
+
+# %% [markdown]
+# So the wish of this chapter and the strength of RollPE pull in opposite directions. Completeness
+# ({eq}`eq-complete`) needs queries like $e_0$, which are as rough as noise. A smooth query can only express
+# smooth functions of the displacement. Whether images want sharp or smooth ones is not for mathematics to say.
+#
+# ## A ring or a sheet
+#
+# Cortex is a sheet. Lay the channels out in $h$ rows of $w$, and let every channel have four neighbors. Both
+# directions add up:
+#
+# $$
+# L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \qquad \operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\}
+# $$ (eq-sheet-laplacian)
+#
+# It belongs to the torus of {doc}`09-axes` as the ring's Laplacian belongs to the roll.
+#
+# Topographic networks use another loss {cite}`margalit2024unifying`. It asks, over many images, how strongly
+# the responses of two units correlate, and wants near units to correlate more. With the distance $d_{ij}$ of
+# two units on the sheet,
+#
+# $$
+# \mathcal{L} = 1 - \operatorname{corr}_{i < j}\!\left( r_{ij}, \; \frac{1}{d_{ij} + 1} \right), \qquad r_{ij} = \operatorname{corr}(x_i, x_j)
+# $$ (eq-spatial-loss)
+#
+# Does the smoothness penalty "correspond directly" to it? It differs in kind. The penalty compares the *values*
+# of neighbors in one response, the spatial loss compares *profiles* over many. Give every unit its own gain and
+# its own resting level:
+#
+# $$
+# \mathcal{L}(a \odot x + b) = \mathcal{L}(x), \qquad \rho(a \odot x + b) \neq \rho(x) \qquad (a_i > 0)
+# $$ (eq-spatial-affine)
+#
+# The spatial loss does not notice, and the penalty does. So neither implies the other. We measure five kinds of
+# responses with all three.
+
+# %%
+sheet, units, images = (side, side), side * side, 300
+x = torch.randn(images, units)
+energy = torch.einsum("ti,ij,tj->t", x, sheet_laplacian(*sheet), x)
+check("four neighbors each", energy / x.square().sum(-1) / 4, smoothness_ratio(x, sheet))
+
+
+def bumps(size: int, sharpness: float) -> torch.Tensor:
+    """One bump an image, anywhere on a circle of this many units: [images, size]."""
+    angle = 2 * math.pi * (torch.arange(size) / size - torch.rand(images, 1))
+    return torch.exp(sharpness * (angle.cos() - 1))
+
+
+on_sheet = (bumps(side, 1.2)[:, :, None] * bumps(side, 1.2)[:, None, :]).flatten(1)
+gains, levels = torch.exp(1.5 * torch.randn(units)), torch.randn(units)
+responses = {
+    "white noise": x,
+    "bumps on the ring": bumps(units, 8.0),
+    "bumps on the sheet": on_sheet,
+    "the same, channels shuffled": on_sheet[:, torch.randperm(units)],
+    "the same, with gains": gains * on_sheet,
+    "one bump, more or less of it": torch.rand(images, 1) * on_sheet[0],
+}
+measured = {}
+print("responses                       ring ρ   sheet ρ   spatial loss")
+for name, x in responses.items():
+    smooth = smoothness_ratio(x).mean().item(), smoothness_ratio(x, sheet).mean().item()
+    measured[name] = (*smooth, spatial_correlation_loss(x, sheet).item())
+    print(f"{name:30}" + "".join(f"{number:8.2f}  " for number in measured[name]))
+
+loss = spatial_correlation_loss(gains * on_sheet + levels, sheet)
+check("neither gain nor level is seen", loss, spatial_correlation_loss(on_sheet, sheet))
+gained, single = measured["the same, with gains"], measured["one bump, more or less of it"]
+assert gained[1] > 1.2 * measured["bumps on the sheet"][1], "gains make a response rough"
+assert single[1] < 0.6 < single[2], "smooth, but without topography"
+
+# %% [markdown]
+# The last two lines are the counterexamples. Bumps with gains have perfect topography and are rough. One bump
+# that only changes in strength is smooth, and has no topography at all: all units have one and the same
+# profile, near or far.
+#
+# They are relatives nevertheless. We start from white noise and go down each of the three losses for a while.
+
+# %%
+start = torch.randn(images, units)
+
+
+def descend(kind: str, **options) -> torch.Tensor:
+    """What is left of white noise after some steps of Adam on one loss."""
+    x = start.clone().requires_grad_(True)
+    optimizer = torch.optim.Adam([x], lr=0.05)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        tokens = x[None, None]  # one image, one head; the samples are its tokens
+        topography_loss(tokens, tokens, kind, axes=1, **options).backward()
+        optimizer.step()
+    return x.detach()
+
+
+descended = {
+    "white noise": start,
+    "ring": descend("ring"),
+    "sheet": descend("sheet", sheet=sheet),
+    "spatial loss": descend("tdann", sheet=sheet),
+}
+print("after descending on    ring ρ   sheet ρ   spatial loss")
+for name, x in descended.items():
+    print(
+        f"{name:20} {smoothness_ratio(x).mean():8.2f} {smoothness_ratio(x, sheet).mean():9.2f}"
+        f" {spatial_correlation_loss(x, sheet):10.2f}"
+    )
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-sheets", "caption": "Two responses of white noise, and what the three losses make of them. Channels are drawn as a sheet; the ring runs through it row by row."}, "image": {"alt": "Two rows of four small heat maps. The first column is noise. Under the ring loss the noise turns into horizontal bands that do not fit together vertically. Under the sheet loss it turns into large soft patches. Under the spatial loss it stays grainy, with a hint of patches."}}
+fig, axes = plt.subplots(2, 4, figsize=(7.2, 3.8))
+for column, (name, x) in zip(axes.T, descended.items(), strict=True):
+    for axis, response in zip(column, x[:2], strict=True):
+        response = response.view(sheet)
+        limit = response.abs().max().item()
+        axis.imshow(response, cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
+        axis.set(xticks=[], yticks=[])
+    column[0].set_title(name)
+plt.close(fig)
+fig
+
+# %% [markdown]
+# In {numref}`fig-smooth-sheets` the ring makes bands, since it knows only left and right. The sheet makes patches.
+# The spatial loss leaves each response grainy; its order shows only over many of them. Starting from noise, to
+# lower any of the three is to lower the others. That is a tendency, not an identity.
+#
+# ```{admonition} In short
+# :class: tip
+# From a cosine above $1 - \epsilon$ follows a distance of at most $\sqrt{2\epsilon}$ lengths, not $\epsilon$.
+# The penalty on neighbors is the Laplacian of an undirected cycle, and as a ratio it is exactly the correlation
+# that a token loses in one step. It works as a low-pass filter on the ring, and its price is resolution: smooth
+# tokens cannot tell near positions apart. The spatial loss of topographic networks is a relative of it, blind
+# to gains and levels, and neither implies the other.
+# ```
+#
+# ## Exercises
+#
+# ```{exercise}
+# :label: exercise-smooth-shuffle
+# To find order in trained queries one compares their roughness with that of the same channels in random order.
+# Why not simply with one? Compute the mean over all orders.
+# ```
+#
+# ```{solution} exercise-smooth-shuffle
+# :class: dropdown
+# In a random order the neighbor of a channel is any other one, so $x \cdot S x$ has the mean
+# $\bigl( (\sum_i x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. With the mean $\bar x$ of the channels this gives
+# $\frac{n}{n-1} \bigl( 1 - n \bar x^2 / \|x\|^2 \bigr)$. Channels with a common offset are smooth in any order.
+# ```
+
+# %% tags=["hide-cell"]
+x = torch.randn(n) + 0.7
+expected = n / (n - 1) * (1 - n * x.mean() ** 2 / x.square().sum())
+shuffled = torch.stack([smoothness_ratio(x[torch.randperm(n)]) for _ in range(4000)])
+error = (shuffled.mean() - expected).abs() / (shuffled.std() / len(shuffled) ** 0.5)
+print(
+    f"mean of 4000 orders {shuffled.mean():.4f}, formula {expected:.4f}, off by {error:.1f} standard errors"
+)
+assert error < 5
+
+small = torch.randn(5) + 0.7
+orders = torch.tensor(list(itertools.permutations(range(5))))
+exact = 5 / 4 * (1 - 5 * small.mean() ** 2 / small.square().sum())
+check("all 120 orders of five channels", smoothness_ratio(small[orders]).mean(), exact)
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-smooth-heat
+# Descend the penalty in small steps, $\dot q = -L q$. What becomes of each mode, and which tokens do not move?
+# ```
+#
+# ```{solution} exercise-smooth-heat
+# :class: dropdown
+# This is the heat equation on the ring. Mode $k$ decays like $e^{-4 t \sin^2(\pi k/n)}$, the fastest first, and
+# only the constant stays. A penalty that is not balanced by a task ends with tokens that say nothing about
+# position.
+# ```
+
+# %% tags=["hide-cell"]
+t = 0.7
+warm = tokens @ torch.linalg.matrix_exp(-t * L)
+spectrum = torch.fft.rfft(tokens) * torch.exp(-t * cost[: n // 2 + 1])
+check("heat on the ring", warm, torch.fft.irfft(spectrum, n))
+assert (smoothness_ratio(warm) <= smoothness_ratio(tokens)).all()
+assert torch.allclose(torch.ones(n) @ torch.linalg.matrix_exp(-t * L), torch.ones(n))
+
+# %% [markdown]
+# ```{exercise}
+# :label: exercise-smooth-twin
+# In the rotary twin of RollPE ({doc}`07-rope`) channels are Fourier coefficients and have no neighbors. What is
+# the penalty there?
+# ```
+#
+# ```{solution} exercise-smooth-twin
+# :class: dropdown
+# A weight decay that grows with the frequency: each pair is penalized by $4 \sin^2(\pi k/n)$ times its squared
+# length. Any rotary encoding can be given such a penalty. It needs no ring, and no picture of cortex.
+# ```
+
+# %% tags=["hide-cell"]
+Q, omega = real_fourier_basis(n)
+weight = 4 * torch.sin(omega / 2).repeat_interleave(2) ** 2  # π k / n is half of ω_k
+weight = torch.cat((weight, torch.tensor([0.0, 4.0][: n - len(weight)])))  # constant, Nyquist
+twin = tokens @ Q
+check("the penalty on the twin", (weight * twin.square()).sum(-1), differences)
