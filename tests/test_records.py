@@ -344,7 +344,7 @@ def test_runs_that_differ_in_encoding_options_and_seed_are_comparable():
 
 def test_keys_that_leave_the_result_alone_do_not_forbid_comparison():
     config = make().config
-    for key, value in {"name": "mine", "compile": True, "resolutions": [64]}.items():
+    for key, value in {"name": "mine", "compile": True, "resolutions": [64], "shifts": [1]}.items():
         assert comparable(make(), make(config=config | {key: value})) == []
 
 

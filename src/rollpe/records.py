@@ -31,7 +31,7 @@ from rollpe.errors import InputError
 SCHEMA_VERSION = 1
 PACKAGE = Path(__file__).parent
 
-NOT_COMPARED = frozenset({"name", "compile", "resolutions"})
+NOT_COMPARED = frozenset({"name", "compile", "resolutions", "shifts"})
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
 
@@ -130,7 +130,7 @@ class Record(_Plain):
     throughput: training images per second over the whole run, evaluation left out.
     """
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     protocol: int = Field(ge=1)
     recipe: RecipeName
     encoding: str = Field(min_length=1)
@@ -252,7 +252,8 @@ def write_arrays(path: str | Path, **arrays: np.ndarray) -> Path:
     if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
         raise TypeError("only plain numbers, bits and text can be written: an array holds objects")
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    plain: dict[str, Any] = dict(arrays)
+    np.savez_compressed(buffer, **plain)
     beside = Path(path).with_suffix(".npz")
     write_atomically(beside, buffer.getvalue())
     return beside

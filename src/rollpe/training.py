@@ -4,9 +4,9 @@
 record. Encodings are compared by giving each the same recipe and the same seeds: the order of the
 images, their augmentation and the dropout masks depend on the seed alone, never on the encoding.
 The training images live on the device as bytes. A part of them is held out and scored after every
-epoch; the test images are scored once, at the end. On the CPU the same seed gives the same record,
-bit for bit except times, also if the run was killed and resumed in between. What a recipe reaches,
-and how fast, is in its records (`rollpe table`), not here.
+epoch; the test images are scored once, at the end. On one machine's CPU, with the same number of
+threads, the same seed gives the same record, bit for bit except times, also if the run was killed
+and resumed in between. What a recipe reaches, and how fast, is in its records (`rollpe table`).
 
 Not in here: what an epoch's numbers mean together (statistics.py), how images are changed
 (augment.py), what the model is (vit.py), the shape of the record (records.py).
@@ -22,12 +22,12 @@ import os
 import pickle
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import numpy as np
@@ -146,9 +146,8 @@ def train(
         torch.manual_seed(stream(seed, "weights"))
         model = create_model(recipe, cell, shape_of(data)).to(place)
         forward = torch.compile(model) if recipe.compile else model
-        augment = Augmenter(
-            recipe.augmentation, tuple(images.shape[-2:]), data.mean, data.std, len(data.classes)
-        )
+        height, width = images.shape[-2:]
+        augment = Augmenter(recipe.augmentation, (height, width), data.mean, data.std, len(data.classes))
         evaluate = Evaluator(recipe, data, place)
         evaluate.rehearse(model)
         torch.manual_seed(stream(seed, "noise"))  # from here on: dropout and drop path
@@ -207,8 +206,9 @@ def train(
             str(size): evaluate(run.judged, data.test, size).accuracy for size in recipe.resolutions
         }
         shifts = {str(by): evaluate(run.judged, moved(data.test, by)).accuracy for by in recipe.shifts}
-        looked_at = evaluate.prepare(data.test.images[:OBSERVED])
-        arrays = observe(run.judged, looked_at)
+        arrays = {}
+        if records is not None:
+            arrays = observe(run.judged, evaluate.prepare(data.test.images[:OBSERVED]))
 
     record = Record(
         protocol=PROTOCOL,
@@ -254,15 +254,15 @@ class Run:
         return len(self.history) + 1
 
     @property
-    def judged(self) -> nn.Module:
+    def judged(self) -> VisionTransformer:
         """The model that is evaluated: the average of the weights if there is one."""
-        return self.average.module if self.average else self.model
+        return cast(VisionTransformer, self.average.module) if self.average else self.model
 
 
 def _epoch(
     run: Run,
     recipe: Recipe,
-    forward: nn.Module,
+    forward: Callable[[Tensor], Tensor],
     augment: Augmenter,
     images: Tensor,
     labels: Tensor,
@@ -275,15 +275,14 @@ def _epoch(
     order = torch.randperm(len(labels), generator=run.generators["order"]).to(place)
     batches = order[: steps * batch].view(steps, batch)[: total - run.step]
     losses = torch.zeros(len(batches), device=place)
-    forward.train()
+    run.model.train()
     for i, chosen in enumerate(batches):
         inputs, targets = augment(images[chosen], labels[chosen], run.generators["augmentation"])
         with autocast(recipe, place):
             logits = forward(inputs)
         loss = F.cross_entropy(logits.float(), targets, label_smoothing=recipe.label_smoothing)
         if recipe.topography != "none":
-            head_dim = run.model.blocks[0].attn.head_dim
-            penalty = disorder(run.seen, recipe.topography, head_dim)
+            penalty = disorder(run.seen, recipe.topography, run.model.token_encoding.head_dim)
             (loss + recipe.topography_weight * penalty).backward()
         else:
             loss.backward()
@@ -303,7 +302,7 @@ def _epoch(
             bar.update((run.step + i + 1) * batch - bar.n)
             last = run.history[-1].held_out_accuracy if run.history else None
             held_out = {} if last is None else {"held-out": f"{100 * last:.1f} %"}
-            bar.set_postfix(epoch=run.epoch, loss=f"{losses[i].item():.3f}", **held_out)
+            bar.set_postfix({"epoch": run.epoch, "loss": f"{losses[i].item():.3f}"} | held_out)
     return losses.double().cpu(), rate
 
 

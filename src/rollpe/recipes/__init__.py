@@ -197,7 +197,7 @@ def _line(error: Any) -> str:
         return f"recipe key {place!r} is unknown{_did_you_mean(key, fields)}. Allowed: {allowed}."
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
-    allowed = Recipe.model_fields[outer[0] if outer else key].description
+    allowed = Recipe.model_fields[outer[0] if outer else key].description or ""
     if outer[:1] == ["augmentation"]:
         allowed = error["msg"][0].lower() + error["msg"][1:]
     if error["type"] == "missing":
