@@ -4,7 +4,8 @@
 - every displayed equation gets a line with the largest error that its check saw and the code behind it;
 - every figure made by a notebook gets the command that makes it again, every notebook page its stamp;
 - ``{results}``, ``{encodings}`` and ``{claims}`` show the results table, what the encodings were seen to do,
-  and the ledger of the paper's claims.
+  and the ledger of the paper's claims;
+- ``{wave}`` shows a figure with sliders (rollpe.waves_ext).
 
 Nothing is computed here. Whatever is missing is said: a number without a record reads "not measured", an
 equation without a check or a stated reason is a Sphinx warning, which the build turns into an error.
@@ -31,6 +32,7 @@ from docutils.statemachine import StringList
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
+from rollpe import waves_ext
 from rollpe.errors import InputError
 from rollpe.notebooks import read_stamp
 from rollpe.records import Record, comparable, read_record, read_records
@@ -438,17 +440,26 @@ class EncodingsDirective(_TableDirective):
 class ClaimsDirective(SphinxDirective):
     """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give.
 
-    Labels of equations become links, where their page is part of the book.
+    Labels of equations become links, where their page is part of the book. With ``:counts:`` only the
+    number of claims under each verdict.
     """
 
+    option_spec: ClassVar = {"counts": directives.flag}
+
     def run(self) -> list[nodes.Node]:
-        from rollpe.claims import ledger, to_markdown
+        from rollpe.claims import counts, ledger, to_markdown
 
         root = _root(self.env.app)
         path = root / self.config.rollpe_equations
         report = load_report(path)
         self.env.note_dependency(str(path))
         verdicts = ledger(_check_results(report.values()), all_records(root))
+        if "counts" in self.options:
+            terms = [
+                nodes.inline("", f"{n} {verdict}", classes=["verdict"])
+                for verdict, n in counts(verdicts).items()
+            ]
+            return [nodes.paragraph("", "", *terms, classes=["verdict-counts"])]
         pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
 
         def link(match: re.Match[str]) -> str:
@@ -594,6 +605,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("results", ResultsDirective)
     app.add_directive("encodings", EncodingsDirective)
     app.add_directive("claims", ClaimsDirective)
+    waves_ext.setup(app)
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writers)
     app.connect("env-purge-doc", purge)

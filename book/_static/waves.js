@@ -1,0 +1,163 @@
+/* The formulas behind the moving figures: what rollpe.operators and rollpe.attention compute, on plain arrays.
+
+   Here: pure functions, no document, usable in a page (global Waves) and in Node (require). tests/test_waves.py
+   holds every one of them to the Python function named in its comment, to 1e-12. Not here: anything that draws
+   or listens (widgets.js).
+
+   Convention, as in the book: S is the matrix of Eq. 2, (S x)_i = x_{(i+1) mod n}; Δ = key − query. */
+"use strict";
+
+const Waves = (() => {
+  const TAU = 2 * Math.PI;
+  const range = (n) => Array.from({ length: n }, (_, i) => i);
+  const mod = (a, n) => ((a % n) + n) % n;
+  const sum = (x) => x.reduce((total, value) => total + value, 0);
+  const dot = (x, y) => sum(x.map((value, i) => value * y[i]));
+  const norm = (x) => Math.sqrt(dot(x, x));
+  const add = (x, y) => x.map((value, i) => value + y[i]);
+  const subtract = (x, y) => x.map((value, i) => value - y[i]);
+
+  /** A smooth bump around channel `center` of a ring, e^{κ(cos(2π(i−c)/n) − 1)}. waves_ext.bump */
+  const bump = (n, center, sharpness) =>
+    range(n).map((i) => Math.exp(sharpness * (Math.cos((TAU * (i - center)) / n) - 1)));
+
+  /** One at `channel`, zero elsewhere. */
+  const pulse = (n, channel) => range(n).map((i) => (i === channel ? 1 : 0));
+
+  // Whole positions.
+
+  /** S^p x for whole p. operators.roll */
+  const roll = (x, p) => x.map((_, i) => x[mod(i + p, x.length)]);
+
+  /** Σ_w S^{wp} x^(w), w = 1 … W. operators.multiplexed_roll */
+  const multiplexedRoll = (waves, p) => waves.map((x, w) => roll(x, (w + 1) * p)).reduce(add);
+
+  const gcd = (a, b) => (b ? gcd(b, a % b) : a);
+
+  /** The period of wave w on n channels, n / gcd(w, n). operators.wave_period */
+  const wavePeriod = (n, w) => n / gcd(w, n);
+
+  /** (S^{p0} ⊗ S^{p1}) x for a sheet of h × w channels, row by row. operators.torus_roll */
+  const torusRoll = (x, [p0, p1], [h, w]) =>
+    x.map((_, c) => x[mod(Math.floor(c / w) + p0, h) * w + mod((c % w) + p1, w)]);
+
+  /** Each axis rolls its own ring: parts [axes][n], positions [axes]. operators.axial_roll */
+  const axialRoll = (parts, positions) => parts.flatMap((x, axis) => roll(x, positions[axis]));
+
+  // Frequencies.
+
+  /** ω_k = 2πk/(λn), k = 0 … ⌊n/2⌋. operators.ring_frequencies */
+  const ringFrequencies = (n, wavelength = 1) =>
+    range(Math.floor(n / 2) + 1).map((k) => (TAU * k) / (wavelength * n));
+
+  /** ω_i = base^{−2i/d}, i = 0 … d/2−1. attention.rope_frequencies */
+  const ropeFrequencies = (d, base = 10000) => range(d / 2).map((i) => base ** ((-2 * i) / d));
+
+  /** The frequency in [0, π] that takes the same values as cos(ωp) at whole p: arccos(cos ω). */
+  const apparentFrequency = (omega) => Math.abs(mod(omega + Math.PI, TAU) - Math.PI);
+
+  // The Fourier basis.
+
+  /** The unitary DFT of a real vector at k = 0 … ⌊n/2⌋, as [real, imaginary]. torch.fft.rfft, norm="ortho" */
+  const spectrum = (x) => {
+    const n = x.length;
+    return range(Math.floor(n / 2) + 1).map((k) => {
+      const angle = (i) => (TAU * ((k * i) % n)) / n;
+      const real = sum(x.map((value, i) => value * Math.cos(angle(i))));
+      const imaginary = -sum(x.map((value, i) => value * Math.sin(angle(i))));
+      return [real / Math.sqrt(n), imaginary / Math.sqrt(n)];
+    });
+  };
+
+  /** The real vector with this spectrum; the inverse of `spectrum`, its Nyquist mode taken as real. */
+  const fromSpectrum = (modes, n) =>
+    range(n).map((i) => {
+      const parts = modes.map(([real, imaginary], k) => {
+        const angle = (TAU * ((k * i) % n)) / n;
+        const twin = k === 0 || 2 * k === n ? 1 : 2; // k and n−k, but the mean and the Nyquist mode are alone
+        return twin * (real * Math.cos(angle) - imaginary * Math.sin(angle));
+      });
+      return sum(parts) / Math.sqrt(n);
+    });
+
+  const turn = ([real, imaginary], angle) => [
+    real * Math.cos(angle) - imaginary * Math.sin(angle),
+    real * Math.sin(angle) + imaginary * Math.cos(angle),
+  ];
+
+  /** exp(pA/λ) x for real p; "paired" reads x as two rings, one after the other. operators.continuous_roll */
+  const continuousRoll = (x, p, wavelength = 1, nyquist = "fixed") => {
+    const rings = nyquist === "paired" ? [x.slice(0, x.length / 2), x.slice(x.length / 2)] : [x];
+    const n = rings[0].length;
+    const step = p / wavelength;
+    const modes = rings.map((ring) =>
+      spectrum(ring).map((mode, k) => (2 * k === n ? mode : turn(mode, (TAU * k * step) / n))));
+    if (n % 2 === 0 && nyquist === "cosine") {
+      modes[0][n / 2] = [modes[0][n / 2][0] * Math.cos(Math.PI * step), 0];
+    } else if (n % 2 === 0 && nyquist === "paired") {
+      const [first, second] = turn([modes[0][n / 2][0], modes[1][n / 2][0]], Math.PI * step);
+      modes[0][n / 2] = [first, 0];
+      modes[1][n / 2] = [second, 0];
+    }
+    return modes.flatMap((ring) => fromSpectrum(ring, n));
+  };
+
+  /** The smoothest wave through the entries of x, at a real place on the ring:
+      entry 0 of operators.continuous_roll(x, place, nyquist="cosine"). */
+  const between = (x, place) => {
+    const n = x.length;
+    const values = spectrum(x).map((mode, k) =>
+      (k === 0 || 2 * k === n ? 1 : 2) * turn(mode, (TAU * k * place) / n)[0]);
+    return sum(values) / Math.sqrt(n);
+  };
+
+  /** Where the Nyquist mode of the first ring has gone, in the plane of the two rings' Nyquist modes. */
+  const nyquistPlace = (p, nyquist) =>
+    ({ fixed: [1, 0], cosine: [Math.cos(Math.PI * p), 0], paired: turn([1, 0], Math.PI * p) })[nyquist];
+
+  // Scores.
+
+  /** (R_m q)·(R_n k) from Δ = n − m, interleaved pairs. attention.rope_score */
+  const ropeScore = (q, k, delta, frequencies) =>
+    sum(frequencies.map((omega, i) => {
+      const [even, odd] = turn([k[2 * i], k[2 * i + 1]], omega * delta);
+      return q[2 * i] * even + q[2 * i + 1] * odd;
+    }));
+
+  /** The isometry into rotary form, ⌊n/2⌋ + 1 pairs. operators.embed_in_rope */
+  const embedInRope = (x) =>
+    spectrum(x).flatMap((mode, k) => {
+      const weight = k === 0 || 2 * k === x.length ? 1 : Math.SQRT2;
+      return mode.map((part) => weight * part);
+    });
+
+  /** (1/m) Σ_i cos(ω_i Δ). attention.similarity_kernel */
+  const similarityKernel = (delta, frequencies) =>
+    sum(frequencies.map((omega) => Math.cos(omega * delta))) / frequencies.length;
+
+  /** Scores of a query at p and a key at p + Δ, before the softmax, divided by √n. q and k are two vectors of
+      n channels each; only `multiplexed` uses the second. Encoding.scores of the encoding named. */
+  const scores = {
+    roll: (q, k, delta) => dot(q[0], roll(k[0], delta)) / Math.sqrt(q[0].length),
+    multiplexed: (q, k, delta, p) =>
+      dot(multiplexedRoll(q, p), multiplexedRoll(k, p + delta)) / Math.sqrt(q[0].length),
+    twin: (q, k, delta) =>
+      ropeScore(embedInRope(q[0]), embedInRope(k[0]), delta, ringFrequencies(q[0].length))
+        / Math.sqrt(q[0].length),
+    rope: (q, k, delta) =>
+      ropeScore(q[0], k[0], delta, ropeFrequencies(q[0].length)) / Math.sqrt(q[0].length),
+    /** of the code alone: ⟨PE(p), PE(p+Δ)⟩/√n */
+    sinusoidal: (q, k, delta) => {
+      const n = q[0].length;
+      return ((n / 2) * similarityKernel(delta, ropeFrequencies(n))) / Math.sqrt(n);
+    },
+  };
+
+  return {
+    range, mod, sum, dot, norm, add, subtract, bump, pulse, roll, multiplexedRoll, wavePeriod, torusRoll,
+    axialRoll, ringFrequencies, ropeFrequencies, apparentFrequency, spectrum, fromSpectrum, continuousRoll,
+    between, nyquistPlace, ropeScore, embedInRope, similarityKernel, scores,
+  };
+})();
+
+if (typeof module !== "undefined") module.exports = Waves;
