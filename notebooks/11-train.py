@@ -41,7 +41,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import yaml
 
 from rollpe import figures
@@ -57,10 +56,14 @@ figures.use_theme()
 # A recipe is a short YAML file with flat keys. Parameters set above replace single keys; nothing else
 # distinguishes this run from any other run of the same recipe.
 
+
 # %%
 def pairs(text: str) -> dict:
-    """"a=1,b=x" → {"a": 1, "b": "x"}."""
-    return {k.strip(): yaml.safe_load(v) for k, _, v in (item.partition("=") for item in text.split(",") if item)}
+    """ "a=1,b=x" → {"a": 1, "b": "x"}."""
+    return {
+        k.strip(): yaml.safe_load(v) for k, _, v in (item.partition("=") for item in text.split(",") if item)
+    }
+
 
 changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
 changes = {key: value for key, value in changes.items() if value} | pairs(overrides)
@@ -105,7 +108,10 @@ fig
 
 # %%
 cell = Cell(
-    recipe=settings.name, encoding=encoding, encoding_options=resolve_options(encoding, pairs(options)), seed=seed
+    recipe=settings.name,
+    encoding=encoding,
+    encoding_options=resolve_options(encoding, pairs(options)),
+    seed=seed,
 )
 model = create_model(settings, cell, shape_of(data))
 total = sum(p.numel() for p in model.parameters())

@@ -70,7 +70,9 @@ Markdown(results_table(read_records("data/records", recipe=large), large).to_mar
 rows = ["| printed difference | points | 95 % interval | Welch's p |", "| :-- | --: | --: | --: |"]
 for a, b in itertools.combinations(PAPER_TABLE_1, 2):
     test = welch(PAPER_TABLE_1[b], PAPER_TABLE_1[a])
-    rows.append(f"| `{b}` − `{a}` | {test.difference:+.1f} | {test.low:+.1f} to {test.high:+.1f} | {test.p:.3f} |")
+    rows.append(
+        f"| `{b}` − `{a}` | {test.difference:+.1f} | {test.low:+.1f} to {test.high:+.1f} | {test.p:.3f} |"
+    )
 Markdown("\n".join(rows))
 
 # %%
@@ -103,10 +105,15 @@ for record, fresh in train_missing(
 
 # %% tags=["hide-input"]
 arms = {name: [r for r in live if r.encoding == name] for name in encodings.split(",")}
-rows = ["| encoding | accuracy ± SD (%) | 95 % interval | seeds | parameters |", "| :-- | --: | --: | --: | --: |"]
+rows = [
+    "| encoding | accuracy ± SD (%) | 95 % interval | seeds | parameters |",
+    "| :-- | --: | --: | --: | --: |",
+]
 for name, arm in arms.items():
     s = summarize([100 * r.test.accuracy for r in arm])
-    rows.append(f"| `{name}` | {s.mean:.2f} ± {s.sd:.2f} | {s.low:.2f} to {s.high:.2f} | {s.n} | {arm[0].parameters:,} |")
+    rows.append(
+        f"| `{name}` | {s.mean:.2f} ± {s.sd:.2f} | {s.low:.2f} to {s.high:.2f} | {s.n} | {arm[0].parameters:,} |"
+    )
 Markdown("\n".join(rows))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-live-accuracy", "caption": "Test accuracy of the live runs on handwritten digits. Dots are runs, bars are means, lines are 95 % t-intervals over seeds."}, "image": {"alt": "One row for each encoding with a dot for each run, a bar at the mean and a line for its 95 percent interval; the model without positions lies far to the left of all others."}}
