@@ -15,7 +15,9 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_results_table_shows_the_committed_records():
-    check = subprocess.run([sys.executable, "workflow/readme.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    check = subprocess.run(
+        [sys.executable, "workflow/readme.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
     assert check.returncode == 0, check.stderr
 
 
@@ -29,7 +31,9 @@ def test_every_command_in_the_readme_exists_with_its_options():
             command = command.commands[words.pop(0)]
         assert command is not cli, line
         known = {option for parameter in command.params for option in parameter.opts}
-        assert {word for word in words if word.startswith("-") and not word.lstrip("-").isdigit()} <= known, line
+        assert {word for word in words if word.startswith("-") and not word.lstrip("-").isdigit()} <= known, (
+            line
+        )
 
 
 def test_every_file_the_readme_links_to_exists():

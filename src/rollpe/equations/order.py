@@ -17,7 +17,8 @@ PAGE = "01-order"
 def _tokens(rng: Generator, *lead: int):
     """Tokens X [*lead, N, D] and three weight matrices, with N, D and the head's width all different."""
     N, D, d, m = count(rng, 3, 7), count(rng, 8, 10), count(rng, 2, 4), count(rng, 5, 6)
-    return normal(rng, *lead, N, D), normal(rng, D, d), normal(rng, D, d), normal(rng, D, m)
+    scale = D**-0.5  # scores of order one: no single key takes all the attention
+    return normal(rng, *lead, N, D), *(normal(rng, D, width) * scale for width in (d, d, m))
 
 
 @check(
