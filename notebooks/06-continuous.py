@@ -25,9 +25,9 @@
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [3..256]
-nyquist: str = "fixed"  # what an even ring does with the mode that cannot be halved {nyquist}
-position: float = 0.5  # by how many steps to roll [-1000..1000]
-wavelength: float = 2.5  # λ, how many positions make one step [0.1..100]
+nyquist: str = "fixed"  # treatment of the mode of an even ring that cannot be halved {nyquist}
+position: float = 0.5  # steps to roll by, whole or not [-100..100]
+wavelength: float = 2.5  # positions to one step, λ [0.5..100]
 seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]
