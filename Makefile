@@ -17,7 +17,7 @@ book: $(INSTALLED)  ## run every notebook, gate the outputs, build _build/html/i
 	@echo "The book is at _build/html/index.html - open it with: $(BIN)/python -m webbrowser -t file://$(CURDIR)/_build/html/index.html"
 
 test: $(INSTALLED)  ## the test suite (without the built book)
-	@$(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check-book: $(INSTALLED)  ## open the built book in headless Chromium, network cut off
 	@$(BIN)/python -m pytest -m browser
