@@ -102,14 +102,15 @@ const Waves = (() => {
     return modes.flatMap((ring) => fromSpectrum(ring, n));
   };
 
-  /** The smoothest wave through the entries of x, at a real place on the ring:
+  /** The smoothest wave through the entries of x, as a function of a real place on the ring:
       entry 0 of operators.continuous_roll(x, place, nyquist="cosine"). */
-  const between = (x, place) => {
+  const through = (x) => {
     const n = x.length;
-    const values = spectrum(x).map((mode, k) =>
-      (k === 0 || 2 * k === n ? 1 : 2) * turn(mode, (TAU * k * place) / n)[0]);
-    return sum(values) / Math.sqrt(n);
+    const modes = spectrum(x);
+    return (place) => sum(modes.map((mode, k) =>
+      (k === 0 || 2 * k === n ? 1 : 2) * turn(mode, (TAU * k * place) / n)[0])) / Math.sqrt(n);
   };
+  const between = (x, place) => through(x)(place);
 
   /** Where the Nyquist mode of the first ring has gone, in the plane of the two rings' Nyquist modes. */
   const nyquistPlace = (p, nyquist) =>
@@ -156,7 +157,7 @@ const Waves = (() => {
   return {
     range, mod, sum, dot, norm, add, subtract, bump, pulse, roll, multiplexedRoll, wavePeriod, torusRoll,
     axialRoll, ringFrequencies, ropeFrequencies, apparentFrequency, spectrum, fromSpectrum, continuousRoll,
-    between, nyquistPlace, ropeScore, embedInRope, similarityKernel, scores,
+    through, between, nyquistPlace, ropeScore, embedInRope, similarityKernel, scores,
   };
 })();
 

@@ -238,8 +238,9 @@ const drawWaves = () => {
 
     draw() {
       this.narrow = this.panelBox.clientWidth < 560;
-      this.panels.forEach(({ svg, height, draw }) => {
-        const width = svg.clientWidth;
+      const widths = this.panels.map(({ svg }) => svg.clientWidth); // all read before anything is written
+      this.panels.forEach(({ svg, height, draw }, i) => {
+        const width = widths[i];
         if (!width) return;
         const high = typeof height === "function" ? height(this.narrow, this.state) : height;
         svg.setAttribute("viewBox", `0 0 ${width} ${high}`);
@@ -310,12 +311,13 @@ const drawWaves = () => {
         + label(places[kind], y + 5, kind === "q" ? "query" : "key", `${kind} strong`);
       const chart = { left: w * 0.36, right: w * 0.64, top: y - radius + 8, bottom: h - 26 };
       const c = range(n).map((d) => score(0, d));
+      const wave = Waves.through(c);
       const cx = (d) => chart.left + ((d + reach) / (2 * reach)) * (chart.right - chart.left);
       const cy = (value) => chart.bottom - (value / Math.max(...c)) * (chart.bottom - chart.top);
       const fine = range(reach * 16 + 1).map((i) => -reach + i / 8);
-      const curve = path(fine.map((d) => [cx(d), cy(Waves.between(c, d))]), "curve muted")
+      const curve = path(fine.map((d) => [cx(d), cy(wave(d))]), "curve muted")
         + range(2 * reach + 1).map((i) => circle(cx(i - reach), cy(score(state.p, i - reach)), 3, "dot muted")).join("");
-      const height = cy(Waves.between(c, s.delta));
+      const height = cy(wave(s.delta));
       return label(left, 18, "tokens", "small muted", "start") + tokens + arms + ring("q", q, s.p) + ring("k", k, s.p + s.delta)
         + line(chart.left - 6, chart.bottom, chart.right + 6, chart.bottom, "axis") + curve
         + line(cx(s.delta), chart.bottom, cx(s.delta), height, "stem") + circle(cx(s.delta), height, 6, "dot ink")
@@ -382,8 +384,8 @@ const drawWaves = () => {
       const x = (i) => left + (width * (i + 0.5)) / n;
       const y = (value) => top + height * (1.06 - value) / 1.5;
       const fine = range(12 * n + 1).map((i) => i / 12 - 0.5);
-      const smooth = Waves.spectrum(values).some(([a, b]) => Math.hypot(a, b) > 1e-9)
-        ? path(fine.map((i) => [x(i), y(Waves.between(values, i))]), `curve thin ${kind}`) : "";
+      const wave = Waves.through(values);
+      const smooth = norm(values) > 1e-9 ? path(fine.map((i) => [x(i), y(wave(i))]), `curve thin ${kind}`) : "";
       return line(left, y(0), left + width, y(0), "axis") + smooth
         + target.map((value, i) => circle(x(i), y(value), 5.5, "target")).join("")
         + values.map((value, i) => line(x(i), y(0), x(i), y(value), `stem ${kind}`) + circle(x(i), y(value), 3.2, `dot ${kind}`)).join("");
@@ -459,9 +461,9 @@ const drawWaves = () => {
     const pair = (state) => (state.content === "bump" ? [lump, lump] : [q, k]);
     const curves = {
       roll: ["roll", "q", false],
-      twin: ["rope, arithmetic: the roll's twin", "k", true],
+      twin: ["rope, arithmetic speeds", "k", true],
       multiplexed: ["multiplexed roll, W = 2, halved", "third", false],
-      rope: ["rope, geometric", "fourth", true],
+      rope: ["rope, geometric speeds", "fourth", true],
       sinusoidal: ["sinusoidal code with itself", "fifth", true],
     };
     const value = (name, state, delta) => Waves.scores[name](...pair(state), delta, state.p) / (name === "multiplexed" ? 2 : 1);
@@ -476,6 +478,12 @@ const drawWaves = () => {
       }
       return highest[key];
     };
+    const kept = {}; // a curve changes with the contents and, if multiplexed, with the query's position
+    const curve = (name, state, places) => {
+      const key = [name, places.length, state.content, name === "multiplexed" ? state.p : ""].join();
+      kept[key] = kept[key] || places.map((d) => [d, value(name, state, d)]);
+      return kept[key];
+    };
     const x = (delta, w) => 12 + ((delta + reach) / (2 * reach)) * (w - 24);
     Object.entries(curves).forEach(([name, [title, kind, real]], row) => {
       const last = row === Object.keys(curves).length - 1;
@@ -483,10 +491,11 @@ const drawWaves = () => {
         `Score against offset for ${title}.`, last ? 96 : 66, (s, w, h, state) => {
           const middle = state.content === "bump" ? 50 : 33;
           const y = (v) => middle - clamp(v / heights(state), -1.15, 1.15) * (state.content === "bump" ? 42 : 28);
-          const dots = whole.map((d) => circle(x(d, w), y(value(name, state, d)), 2, `dot ${kind}`)).join("");
+          const steps = curve(name, state, whole).map(([d, v]) => [x(d, w), y(v)]);
+          const dots = steps.map(([cx, cy]) => circle(cx, cy, 2, `dot ${kind}`)).join("");
           const wave = real
-            ? path(fine.map((d) => [x(d, w), y(value(name, state, d))]), `curve ${kind}`)
-            : whole.map((d) => line(x(d, w), middle, x(d, w), y(value(name, state, d)), `stem ${kind}`)).join("");
+            ? path(curve(name, state, fine).map(([d, v]) => [x(d, w), y(v)]), `curve ${kind}`)
+            : steps.map(([cx, cy]) => line(cx, middle, cx, cy, `stem ${kind}`)).join("");
           const turns = name === "roll" || name === "twin"
             ? [-n, n].map((d) => line(x(d, w), 4, x(d, w), 62, "mark")).join("") : "";
           const ticks = last ? [-16, 0, 16].map((d) => label(x(d, w), 80, signed(d), "small muted")).join("")
@@ -520,8 +529,8 @@ const drawWaves = () => {
           + circle(...onRing(cx, cy, radius, -(i + 1) * s.p, n), 3.5, `dot ring ${KINDS[i]}`);
       }).join("");
       const outer = 112;
-      const total = range(n).map((place) =>
-        Waves.sum(range(W).map((i) => Waves.between(shapes(state)[i], mod(place + (i + 1) * s.p, n)))));
+      const alone = shapes(state).map(Waves.through);
+      const total = range(n).map((place) => Waves.sum(alone.map((wave, i) => wave(place + (i + 1) * s.p))));
       return inner + circle(cx, cy, outer, "rim") + bars(cx, cy, outer, 46 / W, total, 0, "ink")
         + range(n).map((i) => circle(...onRing(cx, cy, outer, i, n), 2, "pin")).join("") + label(cx, cy + 4, `<tspan class="math">p</tspan> = ${state.p}`, "small strong");
     }, "half");
@@ -563,7 +572,7 @@ const drawWaves = () => {
     const rings = (d) => Waves.dot([...long, ...long], Waves.axialRoll([long, long], d)) / Math.sqrt(64);
     const torus = (d) => Waves.dot(sheet, Waves.torusRoll(sheet, d, [side, side])) / Math.sqrt(64);
     const NAMES = ["down", "right"];
-    const ring = (axis, kind) => stage.panel(`${["one ring", "another ring"][axis]}: <i>Δ</i><sub>${axis}</sub>`, `A ring of ${n} channels, rolled by the offset along axis ${axis}.`, 190, (s, w, h, state) => {
+    const ring = (axis, kind) => stage.panel(`${["one ring", "another ring"][axis]}: <i>Δ<sub>${"yx"[axis]}</sub></i>`, `A ring of ${n} channels, rolled by the offset along axis ${axis}.`, 190, (s, w, h, state) => {
       const [cx, cy] = [w / 2, h / 2];
       const steps = s[`d${axis}`];
       return circle(cx, cy, 54, "rim") + bars(cx, cy, 54, 32, long, 0, "ghost") + bars(cx, cy, 54, 32, long, steps, kind)
@@ -572,11 +581,11 @@ const drawWaves = () => {
     const map = (title, score, kind) => {
       const offsets = range(2 * reach + 1).map((i) => i - reach);
       const high = score([0, 0]);
+      const shares = offsets.map((a) => offsets.map((b) => score([a, b]) / high));
       const svg = stage.panel(`${title} <b data-number="${kind}"></b>`, `A map of ${title} over all offsets.`, 190, (s, w, h) => {
         const cell = Math.min((w - 20) / offsets.length, (h - 16) / offsets.length);
         const [left, top] = [(w - cell * offsets.length) / 2, (h - cell * offsets.length) / 2];
         const at = (d) => (d + reach) * cell;
-        const shares = offsets.map((a) => offsets.map((b) => score([a, b]) / high));
         return cells(shares, left, top, cell * offsets.length, cell * offsets.length, "third") + box(left, top, cell * offsets.length, cell * offsets.length, "edge")
           + box(left + at(s.d1), top + at(s.d0), cell, cell, "frame");
       }, "third map");
@@ -609,33 +618,36 @@ const drawWaves = () => {
     }, "third");
     stage.panel("its edges glued: a torus", "The same sheet as the skin of a torus.", 190, (s, w, h) => torusPicture(sheet, side, s.d0, s.d1, w, h), "third");
     map("score of the torus", torus, "torus");
-    stage.slider("d0", "Δ<sub>0</sub>", "rows down", { min: -reach, max: reach, glide: true });
-    stage.slider("d1", "Δ<sub>1</sub>", "columns right", { min: -reach, max: reach, glide: true });
+    stage.slider("d0", "Δ<sub>y</sub>", "rows down", { min: -reach, max: reach, glide: true });
+    stage.slider("d1", "Δ<sub>x</sub>", "columns right", { min: -reach, max: reach, glide: true });
     stage.begin(({ d0, d1 }) => ({ rings: rings([d0, d1]), torus: torus([d0, d1]) }));
   };
 
-  /** The sheet on a torus, seen from above and aside; far pieces first. */
+  /** The sheet as the skin of a torus, seen from the front and above: the pieces that face us, far ones first. */
   const torusPicture = (sheet, side, d0, d1, w, h) => {
     const parts = 3; // pieces to a channel
     const m = side * parts;
     const size = Math.min(92, w / 2 - 2);
     const [R, r, tilt] = [0.67 * size, 0.33 * size, 0.95];
-    const point = (u, v) => {
+    const corner = (u, v) => {
       const [a, b] = [TAU * (u / m - 0.5), TAU * (v / m - 0.2)]; // the middle of the sheet is in front, above
-      const ring = R + r * Math.cos(b);
-      const [x, y, z] = [ring * Math.sin(a), ring * Math.cos(a), r * Math.sin(b)];
+      const out = R + r * Math.cos(b);
+      const [x, y, z] = [out * Math.sin(a), out * Math.cos(a), r * Math.sin(b)];
       return [w / 2 + x, h / 2 + y * Math.cos(tilt) - z * Math.sin(tilt), y * Math.sin(tilt) + z * Math.cos(tilt)];
     };
-    const value = (u, v) => sheet[mod(Math.floor(v / parts + d0), side) * side + mod(Math.floor(u / parts + d1), side)];
-    const pieces = range(m).flatMap((u) => range(m).map((v) => {
-      const corners = [point(u, v), point(u + 1, v), point(u + 1, v + 1), point(u, v + 1)];
-      return { corners, depth: Waves.sum(corners.map(([, , z]) => z)), value: value(u, v) };
+    const grid = range(m + 1).map((u) => range(m + 1).map((v) => corner(u, v)));
+    const pieces = [];
+    range(m).forEach((u) => range(m).forEach((v) => {
+      const [a, b, c, d] = [grid[u][v], grid[u + 1][v], grid[u + 1][v + 1], grid[u][v + 1]];
+      if ((c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]) >= 0) return; // it faces away
+      const value = sheet[mod(Math.floor(v / parts + d0), side) * side + mod(Math.floor(u / parts + d1), side)];
+      pieces.push({ corners: [a, b, c, d], depth: a[2] + c[2], value });
     }));
-    pieces.sort((a, b) => a.depth - b.depth);
-    return pieces.map(({ corners, value: v, depth }) => {
-      const d = `M${corners.map(([x, y]) => `${px(x)} ${px(y)}`).join("L")}Z`;
-      const shade = 0.1 + 0.12 * clamp(0.5 - depth / 4 / 150, 0, 1);
-      return `<path class="skin" d="${d}"/><path class="cell third" d="${d}" fill-opacity="${px(v)}"/><path class="shade" d="${d}" fill-opacity="${px(shade)}"/>`;
+    return pieces.sort((one, other) => one.depth - other.depth).map(({ corners, value, depth }) => {
+      const d = `d="M${corners.map(([x, y]) => `${px(x)} ${px(y)}`).join("L")}Z"`;
+      const shade = 0.06 + 0.12 * clamp(0.5 - depth / (4 * size), 0, 1);
+      return `<path class="skin" ${d}/><path class="shade" ${d} fill-opacity="${px(shade)}"/>`
+        + (value > 0.01 ? `<path class="cell third" ${d} fill-opacity="${px(value)}"/>` : "");
     }).join("");
   };
 

@@ -158,13 +158,13 @@ def draw_score(figure: Figure, start: dict[str, Any]) -> None:
     embedded = embed_in_rope(q[0]), embed_in_rope(k[0])
     curves = {
         "roll": (whole, roll(k[0], whole) @ q[0], figures.BLUE),
-        "rope, arithmetic": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
+        "rope, arithmetic speeds": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
         "multiplexed, W = 2, halved": (
             whole,
             multiplexed_roll(k, p + whole) @ multiplexed_roll(q, p) / 2,
             figures.GREEN,
         ),
-        "rope, geometric": (fine, [rope_score(q[0], k[0], d, theta) for d in fine], figures.PINK),
+        "rope, geometric speeds": (fine, [rope_score(q[0], k[0], d, theta) for d in fine], figures.PINK),
         "sinusoidal": (fine, n / 2 * similarity_kernel(fine, theta), figures.YELLOW),
     }
     axes = figure.subplots(len(curves), 1, sharex=True)
@@ -204,7 +204,7 @@ def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
     ):
         ax.imshow(score.unflatten(0, (15, 15)), extent=(-7.5, 7.5, 7.5, -7.5))
         ax.plot(at[1], at[0], "s", color="white", markersize=7, markerfacecolor="none")
-        ax.set(title=title, xlabel="Δ₁", ylabel="Δ₀", xticks=[-7, 0, 7], yticks=[-7, 0, 7])
+        ax.set(title=title, xlabel="Δx", ylabel="Δy", xticks=[-7, 0, 7], yticks=[-7, 0, 7])
 
 
 def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:

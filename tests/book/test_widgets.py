@@ -1,0 +1,334 @@
+"""The moving figures of the built book, moved by keyboard in headless Chromium.
+
+Run by ``make check-book`` after ``make book``; not part of ``make test``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from rollpe.attention import rope_frequencies, rope_score, similarity_kernel
+from rollpe.operators import (
+    axial_roll,
+    continuous_roll,
+    embed_in_rope,
+    multiplexed_roll,
+    ring_frequencies,
+    roll,
+    torus_roll,
+    wave_period,
+)
+from rollpe.waves import WAVES, bump, ring_and_sheet, walking_pair
+
+ROOT = Path(__file__).resolve().parents[2]
+HTML = ROOT / "_build/html"
+PAGES = sorted(
+    str(path.relative_to(HTML))
+    for path in HTML.rglob("*.html")
+    if 'class="wave-stage"' in path.read_text(encoding="utf8")
+)
+PLACES = ["index", "05-rolling", "06-continuous", "07-rope", "08-multiplexed", "09-axes"]
+
+pytestmark = pytest.mark.browser
+
+
+# --------------------------------------------------------------------- what the figures must say, by rollpe
+
+
+def walk(s):
+    q, k = walking_pair()
+    return {"score": roll(q, s["p"]) @ roll(k, s["p"] + s["delta"]) / len(q) ** 0.5}
+
+
+def ring(s):
+    q = bump(s["n"], 0, 4)
+    turns = ring_frequencies(s["n"]) * s["p"] / (2 * math.pi)
+    numbers = {f"turns-{k}": turn for k, turn in enumerate(turns.tolist())}
+    return numbers | {"first": roll(q, s["p"])[0], "overlap": q @ roll(q, s["p"]) / (q @ q)}
+
+
+def continuous(s):
+    whole = math.floor(s["p"] + 0.5)
+    numbers = {"odd-n": s["n"], "even-n": s["n"] + 1, "whole": whole}
+    for parity, n, nyquist in (("odd", s["n"], "fixed"), ("even", s["n"] + 1, s["nyquist"])):
+        x = torch.zeros(2 * n if nyquist == "paired" else n, dtype=torch.float64)
+        x[n // 2] = 1
+        rings = x.view(-1, n)
+        moved = continuous_roll(x, s["p"], nyquist=nyquist)
+        half = continuous_roll(x, s["p"] / 2, nyquist=nyquist)
+        off = continuous_roll(x, whole, nyquist=nyquist) - roll(rings, whole).flatten()
+        numbers[f"{parity}-length"] = moved.norm()
+        numbers[f"{parity}-off"] = off.norm()
+        numbers[f"{parity}-halves"] = (continuous_roll(half, s["p"] / 2, nyquist=nyquist) - moved).norm()
+    return numbers
+
+
+def score(s):
+    q, k = (torch.tensor(s[name], dtype=torch.float64) for name in "qk")
+    n = q.shape[-1]
+    if s["content"] == "bump":
+        q = k = bump(n, 0, 6).expand(2, -1)
+    p, delta, theta = s["p"], s["delta"], rope_frequencies(n)
+    numbers = {
+        "roll": q[0] @ roll(k[0], delta),
+        "twin": rope_score(embed_in_rope(q[0]), embed_in_rope(k[0]), delta, ring_frequencies(n)),
+        "multiplexed": multiplexed_roll(q, p) @ multiplexed_roll(k, p + delta) / 2,
+        "rope": rope_score(q[0], k[0], delta, theta),
+        "sinusoidal": n / 2 * similarity_kernel(torch.tensor(delta), theta),
+    }
+    return {name: value / n**0.5 for name, value in numbers.items()}
+
+
+def speeds(s):
+    total = multiplexed_roll(bump(s["n"], 0, 7).expand(s["W"], -1), s["p"])
+    periods = ", ".join(str(wave_period(s["n"], w)) for w in range(1, s["W"] + 1))
+    return {"length": total @ total, "periods": periods}
+
+
+def axes(s):
+    rings, sheet = ring_and_sheet()
+    at = torch.tensor([s["d0"], s["d1"]])
+    return {
+        "rings": rings @ axial_roll(rings, at) / 8,
+        "torus": sheet @ torus_roll(sheet, at, (8, 8)) / 8,
+    }
+
+
+def frequencies(s):
+    omega = ring_frequencies(s["n"], s["wavelength"])[: s["n"] // 2]
+    one = omega[s["k"]]
+    seen = torch.arccos(torch.cos(one).clamp(-1, 1))
+    return {"omega": one, "seen": seen, "aliased": f"{int((omega > math.pi).sum())} of {len(omega)}"}
+
+
+NUMBERS = {
+    function.__name__: function for function in (walk, ring, continuous, score, speeds, axes, frequencies)
+}
+
+
+# ------------------------------------------------------------------------------------------- the machinery
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert executable, "no Chromium on this machine: install Debian's package chromium"
+    assert PAGES, "there is no book with waves to look at: run make book first"
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page: visit(name, theme=…, width=…, motion=…, scripts=…)."""
+    contexts = []
+
+    def open_page(name, *, theme="light", width=1280, motion="reduce", scripts=True):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=theme,
+            reduced_motion=motion,
+            java_script_enabled=scripts,
+            offline=True,
+        )
+        contexts.append(context)
+        context.add_init_script(
+            f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')"
+        )
+        page = context.new_page()
+        page.goto((HTML / name).as_uri(), wait_until="load")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def settle(page) -> None:
+    """Wait for two frames: without motion a drawing is there in the next."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def state(stage) -> dict:
+    """What the controls of a figure say."""
+    found = json.loads(stage.get_attribute("data-start"))
+    for control in stage.locator("input[type=range]").all():
+        value = float(control.input_value())
+        found[control.get_attribute("data-key")] = int(value) if value.is_integer() else value
+    for control in stage.locator("input[type=radio]:checked").all():
+        found[control.get_attribute("data-key")] = control.input_value()
+    return found
+
+
+def drawing(stage) -> str:
+    return stage.evaluate("stage => [...stage.querySelectorAll('svg')].map(svg => svg.innerHTML).join()")
+
+
+def compare(stage) -> None:
+    """Every number that the figure shows is what rollpe computes, to the digits shown."""
+    at = state(stage)
+    expected = NUMBERS[stage.get_attribute("data-wave")](at)
+    shown = {
+        node.get_attribute("data-number"): node.text_content()
+        for node in stage.locator("[data-number]").all()
+        if not node.get_attribute("data-number").endswith("-says")
+    }
+    assert shown.keys() == expected.keys()
+    for key, text in shown.items():
+        if isinstance(expected[key], str):
+            assert text == expected[key], (key, at)
+        else:
+            digits = len(text.partition(".")[2])
+            error = abs(float(text.replace("−", "-")) - float(expected[key]))
+            assert error <= 0.5 * 10**-digits + 1e-9, (key, text, float(expected[key]), at)
+
+
+# ---------------------------------------------------------------------------------------------- properties
+
+
+def test_the_waves_are_where_the_book_promises_them():
+    stems = {Path(name).stem for name in PAGES}
+    assert set(PLACES) <= stems
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_slider_moves_the_drawing_and_the_numbers_are_those_of_the_library(name, visit):
+    page = visit(name)
+    for stage in page.locator(".wave-stage").all():
+        assert stage.locator("xpath=ancestor::figure").locator("figcaption").inner_text().strip()
+        compare(stage)
+        for key in [c.get_attribute("data-key") for c in stage.locator("input[type=range]").all()]:
+            slider = stage.locator(f"input[type=range][data-key={key}]")
+            symbol = page.locator(f"label[for={slider.get_attribute('id')}] i")
+            assert symbol.inner_text().strip()
+            slider.focus()
+            for press in ("ArrowRight", "ArrowRight", "End", "Home", "ArrowRight"):
+                before, value = drawing(stage), slider.input_value()
+                page.keyboard.press(press)
+                settle(page)
+                if slider.input_value() != value:
+                    assert drawing(stage) != before, (key, press)
+                compare(stage)
+            assert slider.input_value() != slider.get_attribute("min")
+            output = stage.locator(f"output[for={slider.get_attribute('id')}]").inner_text()
+            assert float(output.replace("−", "-")) == float(slider.input_value())
+        for choice in stage.locator("input[type=radio]").all():
+            before, already = drawing(stage), choice.is_checked()
+            choice.check()
+            settle(page)
+            assert already or drawing(stage) != before
+            compare(stage)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_change_is_told_to_those_who_listen(name, visit):
+    page = visit(name)
+    stage = page.locator(".wave-stage").first
+    slider = stage.locator("input[type=range]").first
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    news = stage.locator("[aria-live=polite]")
+    news.filter(has_text=": ").wait_for(state="attached", timeout=2000)
+    value = stage.locator("[data-number]").last.text_content()
+    assert value in news.text_content()
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_words_are_readable_and_nothing_sticks_out(name, visit, theme, width):
+    page = visit(name, theme=theme, width=width)
+    poor, outside = page.evaluate(
+        """() => {
+        const channel = (c) => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+        const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+        const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+        const ground = (node) => {
+          for (; node; node = node.parentElement) {
+            const color = rgb(getComputedStyle(node).backgroundColor);
+            if (color.length === 3 || color[3] > 0) return light(color);
+          }
+          return 1;
+        };
+        const poor = [], outside = [];
+        document.querySelectorAll('.wave-stage').forEach((stage) => {
+          const frame = stage.getBoundingClientRect();
+          const words = 'text, label, dt, dd, th, td, output, legend, button, p.wave-head';
+          stage.querySelectorAll(words).forEach((node) => {
+            if (!node.textContent.trim()) return;
+            const style = getComputedStyle(node);
+            const a = light(rgb(node.tagName === 'text' ? style.fill : style.color)), b = ground(node);
+            const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+            if (contrast < 4.5) poor.push([node.textContent, contrast]);
+            const box = node.getBoundingClientRect();
+            if (box.left < frame.left - 1 || box.right > frame.right + 1) outside.push(node.textContent);
+          });
+        });
+        return [poor, outside];
+        }"""
+    )
+    assert poor == [] and outside == []
+    scroll = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert scroll <= 0
+
+
+def test_the_wave_on_the_first_page_moves_until_it_is_paused(visit):
+    page = visit("index.html", motion="no-preference")
+    stage = page.locator(".wave-stage").first
+    stage.scroll_into_view_if_needed()
+    slider = stage.locator("input[type=range]").first
+    before = slider.input_value()
+    page.wait_for_function(
+        "before => document.querySelector('.wave-stage input').value !== before", arg=before, timeout=5000
+    )
+    stage.get_by_role("button", name="pause").click()
+    before = slider.input_value()
+    page.wait_for_timeout(1500)
+    assert slider.input_value() == before
+
+
+def test_nothing_moves_by_itself_where_motion_is_not_wanted(visit):
+    page = visit("index.html", motion="reduce")
+    slider = page.locator(".wave-stage input[type=range]").first
+    before = slider.input_value()
+    page.wait_for_timeout(1500)
+    assert slider.input_value() == before
+    page.get_by_role("button", name="play").first.click()
+    page.wait_for_function(
+        "before => document.querySelector('.wave-stage input').value !== before", arg=before, timeout=5000
+    )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_without_scripts_and_on_paper_the_still_picture_stands_there(name, visit):
+    page = visit(name, scripts=False)
+    for figure in page.locator("figure.wave").all():
+        assert figure.locator("img.wave-still").is_visible()
+        assert not figure.locator(".wave-stage").is_visible()
+    page = visit(name)
+    assert page.locator("img.wave-still").first.is_hidden() and page.locator(".wave-stage").first.is_visible()
+    page.emulate_media(media="print")
+    for figure in page.locator("figure.wave").all():
+        assert figure.locator("img.wave-still").is_visible()
+        assert not figure.locator(".wave-stage").is_visible()
+
+
+def test_every_wave_is_on_some_page_and_has_its_numbers_checked():
+    shown = {
+        name
+        for page in PAGES
+        for name in WAVES
+        if f'data-wave="{name}"' in (HTML / page).read_text(encoding="utf8")
+    }
+    assert shown == set(WAVES) == set(NUMBERS)
