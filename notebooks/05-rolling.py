@@ -116,6 +116,14 @@ figure
 # In {numref}`fig-rolling-wave`, follow one bright stripe downward. It drifts to the left, leaves, and comes
 # back on the other side after $n$ positions. This is the traveling wave of the paper's title.
 #
+# {numref}`wave-ring` shows the same ring bent round. Beside it the roll is taken apart into waves that fit on the
+# ring, one hand to each; {doc}`06-continuous` and {doc}`07-rope` are about these hands.
+#
+# ```{wave} ring
+# :name: wave-ring
+# A query on a ring of channels, moved by $p$, and its Fourier modes as hands on dials. One step turns the ring by one channel, and hand $k$ by $2\pi k/n$: hand 0 stays, hand 1 keeps company with the ring, hand $k$ goes $k$ times as fast. The thick part of a hand shows how much of its mode the query holds.
+# ```
+#
 # ## Steps add up, lengths stay
 #
 # A token at position $p$ rolls its query $p$ times (Eq. 10 of the paper), and rolls add up like positions:

@@ -509,6 +509,13 @@ assert kept["paired"] == kept["odd"] == [True, True, True]
 # `continuous-roll` and `roll` differ even at whole positions. They are two encodings, not two implementations of
 # one.
 #
+# {numref}`wave-continuous` lets a single channel walk over an odd ring and over the even ring with one channel more.
+#
+# ```{wave} continuous
+# :name: wave-continuous
+# One channel, moved by $p$. Open circles: where the roll puts it at the nearest whole position. The dial shows the Nyquist mode of the even ring, and at whole positions a circle where the roll wants it. *Fixed* misses the roll, *cosine* loses length and its two halves do not make a whole, *paired* spends a second ring.
+# ```
+#
 # Here is the treatment chosen above, on a walk: query and key both move on by the same amount.
 
 # %%

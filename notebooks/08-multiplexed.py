@@ -110,6 +110,11 @@ fig
 # In {numref}`fig-multiplexed-waves` look at the crossings. They are places in the image, not relations between
 # tokens: a token that stands there has a longer query than its neighbors.
 #
+# ```{wave} speeds
+# :name: wave-speeds
+# Waves of speed $1, \dots, W$, each on a ring of its own, and their sum on the ring outside. All start as one bump at channel 0; dots mark how far each has come. Right: the sum at every position.
+# ```
+#
 # ## Which terms break
 #
 # Multiply the two sums out. Every wave of the query meets every wave of the key:

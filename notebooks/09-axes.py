@@ -257,6 +257,11 @@ assert told_apart(16, 60, "roll") == 900 < 31**2  # 30 channels on a ring, 31 of
 # sums only. A torus says everything, and in a head of 64 channels it is a sheet of $8 \times 8$ that confuses
 # offsets on any grid of more than four patches a side. Confused means: one patch to the left looks like seven
 # to the right. The library says so when it builds an encoding that is too small for its grid.
+#
+# ```{wave} axes
+# :name: wave-axes
+# The same 64 channels as two rings and as one sheet, moved by the displacement of two patches. All hold one bump, which travels against the token. Right: the score with the bump that has not moved, for all displacements on a grid of $8 \times 8$. Two scores that are added make a cross. The torus sees a spot, and sees it again eight patches on.
+# ```
 
 # %%
 with warnings.catch_warnings(record=True) as caught:
