@@ -91,20 +91,21 @@ def test_another_seed_gives_another_record():
     assert one.test.loss != other.test.loss
 
 
-def test_every_encoding_sees_the_same_images_in_the_same_order(monkeypatch):
+def test_every_encoding_gets_the_same_images_order_and_dropout(monkeypatch):
     seen: dict[str, list] = {}
 
     class Watched(training.Augmenter):
         def __call__(self, images, labels, generator):
             output = super().__call__(images, labels, generator)
-            seen[encoding].append((output[0].sum().item(), output[1].sum(0).tolist()))
+            noise = hash(torch.get_rng_state().numpy().tobytes())  # what dropout will draw
+            seen[encoding].append((output[0].sum().item(), output[1].sum(0).tolist(), noise))
             return output
 
     monkeypatch.setattr(training, "Augmenter", Watched)
     for encoding in ("none", "learned", "roll"):
         seen[encoding] = []
         run(encoding=encoding)
-    assert len(seen["roll"]) == 8 and len({loss for loss, _ in seen["roll"]}) == 8
+    assert len(seen["roll"]) == 8 and len({image for image, _, _ in seen["roll"]}) == 8
     assert seen["none"] == seen["learned"] == seen["roll"]
 
 
