@@ -112,7 +112,8 @@ fig
 #
 # ```{wave} speeds
 # :name: wave-speeds
-# Waves of speed $1, \dots, W$, each on a ring of its own, and their sum on the ring outside. All start as one bump at channel 0; dots mark how far each has come. Right: the sum at every position.
+# Waves of speed $1, \dots, W$, each on a ring of its own, and their sum on the ring outside. All start as one
+# bump at channel 0; dots mark how far each has come. Right: the sum at every position.
 # ```
 #
 # ## Which terms break
@@ -126,7 +127,8 @@ fig
 # Write $p_k = p_q + \Delta$, and the exponents sort the terms into two kinds:
 #
 # $$
-# \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = \sum_{w} q^{(w)\top} S^{\,w \Delta} \, k^{(w)} + \sum_{w \neq w'} q^{(w)\top} S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')}
+# \begin{aligned} \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = {} & \sum_{w} q^{(w)\top} S^{\,w \Delta} \, k^{(w)} \\
+# & + \sum_{w \neq w'} q^{(w)\top} S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')} \end{aligned}
 # $$ (eq-multiplexed-split)
 #
 # The $W$ terms in which a wave meets itself know the displacement only. The $W(W-1)$ cross terms know, besides,
@@ -141,10 +143,14 @@ q, k = torch.randn(2, tokens, waves, n)
 p, s = torch.arange(tokens), 3
 
 
+def rolled(x, p):
+    """Every wave rolled by itself: [w, tokens, n]."""
+    return torch.stack([roll(x[:, w], (w + 1) * p) for w in range(waves)])
+
+
 def terms(q, k, p):
     """Wave w of each query against wave w' of each key: [w, w', query, key]."""
-    q, k = (torch.stack([roll(x[:, w], (w + 1) * p) for w in range(waves)]) for x in (q, k))
-    return q[:, None] @ k.mT
+    return rolled(q, p)[:, None] @ rolled(k, p).mT
 
 
 here, moved = terms(q, k, p), terms(q, k, p + s)
@@ -152,7 +158,7 @@ score = multiplexed_roll(q, p) @ multiplexed_roll(k, p).T
 check("the terms add up to the score", here.sum((0, 1)), score)
 for w in range(waves):
     for v in range(waves):
-        k_turned = roll(k[:, v], (v - w) * s)  # what the common shift does to this term
+        k_turned = roll(k[:, v], (v - w) * s)  # what the shift does to this term
         expected = roll(q[:, w], (w + 1) * p) @ roll(k_turned, (v + 1) * p).T
         change = (moved[w, v] - here[w, v]).abs().max().item()
         term = f"wave {w + 1} · wave {v + 1} changes by up to {change:4.1f}"
@@ -218,13 +224,13 @@ for w in range(waves):
     for v in range(waves):
         if w == v:
             predicted += q_one[w] @ roll(k_one[w], (w + 1) * delta)
-        else:  # the powers of S^(w'-w), averaged; all entries are 1/n if it runs around the ring
+        else:  # here S^(w'-w) goes round the ring
             mean = sum(roll(k_one[v], (v - w) * around + (v + 1) * delta)) / n
             predicted += q_one[w] @ mean
             if math.gcd(abs(v - w), n) == 1:
                 flat = k_one[v].mean().expand(n)
                 check(f"cross term {w + 1} · {v + 1}, averaged", mean, flat)
-check("the score, averaged over starting places", average, predicted)
+check("the score, averaged over all places", average, predicted)
 
 # %% [markdown]
 # ## Periods
@@ -236,12 +242,12 @@ check("the score, averaged over starting places", average, predicted)
 # $$ (eq-wave-period)
 
 # %%
-print("channels   period of wave 1 to 4   offsets in a row of 8 that each tells apart")
+print("channels   period of wave 1 to 4   offsets of 8 tokens told apart")
 for width in (30, 31, 32):
     periods = [wave_period(width, w) for w in (1, 2, 3, 4)]
     offsets = torch.arange(-7, 8)
-    rolled = [roll(torch.arange(width), w * offsets) for w in (1, 2, 3, 4)]
-    apart = [len(wave.unique(dim=0)) for wave in rolled]
+    ramp = torch.arange(width)
+    apart = [len(roll(ramp, w * offsets).unique(dim=0)) for w in (1, 2, 3, 4)]
     assert apart == [min(period, 15) for period in periods]
     print(f"{width:8}   {periods!s:21}   {apart} of 15")
 
@@ -269,22 +275,24 @@ for w in range(2, 6):
         power = torch.linalg.matrix_power(S, w)
         check(f"speed {w} is speed 1 in another order", power, P.T @ S @ P)
     else:
-        print(f"speed {w} shares a factor with {n}: its period is only {wave_period(n, w)}")
+        period = wave_period(n, w)
+        print(f"speed {w} shares a factor with {n}: its period is {period}")
 
 prime, delta = 31, 4
 q, k = torch.randn(2, waves, prime)
 relative_part = sum(q[w] @ roll(k[w], (w + 1) * delta) for w in range(waves))
 orders = [(w + 1) * torch.arange(prime) % prime for w in range(waves)]
 rings = sum(q[w, o] @ roll(k[w, o], delta) for w, o in enumerate(orders))
-check(f"on {prime} channels: relative part, and {waves} rings of speed 1", relative_part, rings)
+check(f"{prime} channels: {waves} waves and {waves} rings", relative_part, rings)
 
 # %% [markdown]
 # ## Two things that changed along with it
 #
-# **The logits grow.** A sum of $W$ independent waves has $W$ times the variance, for queries and for keys:
+# **The logits grow.** A sum of $W$ independent waves has $W$ times the variance, for queries and for keys. With
+# independent entries of mean 0 and variance 1,
 #
 # $$
-# \operatorname{Var}\!\left[ \frac{\mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k)}{\sqrt n} \right] = W^2 \qquad \text{for independent entries of mean 0 and variance 1}
+# \operatorname{Var}\!\left[ \frac{\mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k)}{\sqrt n} \right] = W^2
 # $$ (eq-multiplexed-variance)
 #
 # Eq. 12 of the paper has no factor that would undo this, and the paper does not mention one. We keep the
@@ -294,11 +302,11 @@ check(f"on {prime} channels: relative part, and {waves} rings of speed 1", relat
 
 # %%
 def first_logits(encoding: str, **options) -> float:
-    """Standard deviation of the logits in the first layer of an untrained ViT-S."""
+    """Spread of the logits in the first layer of an untrained ViT-S."""
     torch.manual_seed(seed)
     model = create_vit(encoding, depth=1, encoding_options=options).float()
     with torch.no_grad():
-        x, positions = model.embed(torch.randn(2, 3, 32, 32, dtype=torch.float32))
+        x, positions = model.embed(torch.randn(2, 3, 32, 32).float())
         attention = model.blocks[0].attn
         wide = attention.encoding.streams * attention.attn_dim
         qkv = attention.qkv(model.blocks[0].norm1(x))
@@ -316,7 +324,8 @@ for W in range(2, waves + 2):
     for scale in ("none", "sqrt"):
         logits = first_logits("multiplexed-roll", waves=W, scale=scale)
         ratio = logits / plain
-        print(f"{W} waves, scale={scale!r:6}      logits ± {logits:.3f} = {ratio:.2f} × plain")
+        label = f"{W} waves, scale={scale!r}"
+        print(f"{label:26} logits ± {logits:.3f} = {ratio:.2f} × plain")
         assert abs(ratio / (W if scale == "none" else 1) - 1) < 0.15
 
 # %% [markdown]
@@ -368,10 +377,13 @@ positions = grid_positions(4, 5)
 q, k = torch.randn(2, 1, 1, len(positions), waves * 2 * n)
 shift = torch.tensor([2.0, 3.0])
 for speeds in (tuple(range(1, waves + 1)), (1,) * waves):
-    encoding = create_encoding("multiplexed-roll", waves=waves, speeds=speeds, **size)
+    options = {"waves": waves, "speeds": speeds}
+    encoding = create_encoding("multiplexed-roll", **options, **size)
     scores = encoding.scores(q, k, positions)
-    change = (encoding.scores(q, k, positions + shift) - scores).abs().max().item()
-    print(f"speeds {speeds}: logits ± {scores.std():.2f}, a shift changes them by {change:.1e}")
+    moved = encoding.scores(q, k, positions + shift)
+    change = (moved - scores).abs().max().item()
+    spread = scores.std().item()
+    print(f"speeds {speeds}: logits ± {spread:.2f}, shifted {change:.1e} off")
     assert encoding.relative == (change < TOLERANCE)
 summed = [x.unflatten(-1, (waves, 2 * n)).sum(-2) for x in (q, k)]
 plain_scores = create_encoding("roll", **size).scores(*summed, positions)
@@ -415,8 +427,10 @@ odd = n + 1 - n % 2
 q, k = torch.zeros(2, 2, odd)
 q[0, 0] = k[1, 0] = 1
 p = torch.arange(odd)
-score = multiplexed_roll(q.expand(odd, -1, -1), p) @ multiplexed_roll(k.expand(odd, -1, -1), p).T
-check("every token sees one other, halfway", score, (2 * p % odd == p[:, None]).double())
+q, k = (multiplexed_roll(x.expand(odd, -1, -1), p) for x in (q, k))
+score = q @ k.T
+halfway = (2 * p % odd == p[:, None]).double()
+check("every token sees one other, halfway", score, halfway)
 even = torch.arange(0, odd, 2)
 assert torch.equal(score[even].argmax(-1), even // 2)
 
@@ -444,7 +458,8 @@ p = torch.arange(tokens)
 
 
 def score_at(p):
-    return multiplexed_roll(q.expand(tokens, -1, -1), p) @ multiplexed_roll(k.expand(tokens, -1, -1), p).T
+    same_q, same_k = (x.expand(tokens, -1, -1) for x in (q, k))
+    return multiplexed_roll(same_q, p) @ multiplexed_roll(same_k, p).T
 
 
 check("disjoint spectra are relative", score_at(p + 3), score_at(p))

@@ -29,6 +29,7 @@ seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]
 import math
+import textwrap
 import warnings
 
 import matplotlib.pyplot as plt
@@ -78,7 +79,7 @@ print("at (1, 2):", axial_roll(q, torch.tensor([[1, 2]]))[0].tolist())
 # $$ (eq-axial-score)
 
 # %%
-positions = grid_positions(rows, columns).long()  # row by row; (row, column) of each token
+positions = grid_positions(rows, columns).long()  # (row, column) of each token
 q, k = torch.randn(2, len(positions), head_dim)
 score = axial_roll(q, positions) @ axial_roll(k, positions).T
 shift = torch.tensor([5, -3])
@@ -98,18 +99,19 @@ check("one token at the origin", axial_roll(k, positions) @ q[0], score[0])
 # Patches among themselves remain relative.
 #
 # The cut into axes comes after the cut into heads. Roll the whole token first, and channels wander from one
-# head, or from one axis, to the next ({eq}`eq-heads`).
+# head, or from one axis, to the next as in {eq}`eq-heads`.
 
 # %%
 heads, row = 2, 3
 owner = torch.arange(heads).repeat_interleave(head_dim)  # whose channel is it?
 whole = torch.roll(owner, -row)
 split = create_encoding("roll", head_dim=head_dim, heads=heads)
-inside, _ = split(*[owner.view(1, heads, 1, -1)] * 2, torch.tensor([[row, row]]))
-for name, x in (("before the split", whole), ("inside each head", inside.flatten())):
-    print(f"rolled {name}: {(x != owner).sum()} of {len(owner)} channels are in the wrong head")
-assert torch.equal(inside.flatten(), owner)
-assert (whole != owner).sum() == heads * row
+x = owner.view(1, heads, 1, -1)
+inside = split(x, x, torch.tensor([[row, row]]))[0].flatten()
+for name, x in (("before the split", whole), ("inside each head", inside)):
+    wrong = (x != owner).sum()
+    print(f"rolled {name}: {wrong} of {len(owner)} channels in the wrong head")
+assert torch.equal(inside, owner) and (whole != owner).sum() == heads * row
 
 # %% [markdown]
 # ## What a sum cannot say
@@ -118,7 +120,7 @@ assert (whole != owner).sum() == heads * row
 # column. Such functions have no say over the corners of a rectangle:
 #
 # $$
-# c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \quad c(a, b) - c(a', b) - c(a, b') + c(a', b') = 0
+# c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \ \Longrightarrow \ c(a, b) + c(a', b') = c(a', b) + c(a, b')
 # $$ (eq-axial-additive)
 #
 # This is the exclusive or, in disguise. "Up and left, or down and right, but not the other two" is beyond a
@@ -153,12 +155,12 @@ n = rings["head_dim"] // 2
 q, k = torch.zeros(2, 2 * n)
 q[0] = q[n] = 1
 k[down % n], k[n + right % n] = f, g
-check("the best axial score, made by two rings",
-      axial_roll(k.expand(len(offsets), -1), offsets) @ q, best.flatten())  # fmt: skip
-explained = 1 - (wish - best).square().sum() / (wish - wish.mean()).square().sum()
-print(f"it explains {explained:.1%} of the wish")
+made = axial_roll(k.expand(len(offsets), -1), offsets) @ q
+check("the best axial score, on two rings", made, best.flatten())
+left_over = (wish - best).square().sum() / (wish - wish.mean()).square().sum()
+print(f"it explains {1 - left_over:.1%} of the wish")
 rank = torch.linalg.matrix_rank(wish)
-print(f"as a matrix the wish has rank {rank}; one axial head attends with rank 1")
+print(f"rank of the wish: {rank}; of the attention of one axial head: 1")
 
 # %% [markdown]
 # ## A wave on a sheet
@@ -176,7 +178,8 @@ print(f"as a matrix the wish has rank {rank}; one axial head attends with rank 1
 # %%
 sheet = torch.arange(12)
 print("at (0, 0):", sheet.view(3, 4).tolist())
-print("at (1, 2):", torus_roll(sheet, torch.tensor([1, 2]), (3, 4)).view(3, 4).tolist())
+moved = torus_roll(sheet, torch.tensor([1, 2]), (3, 4))
+print("at (1, 2):", moved.view(3, 4).tolist())
 
 # %% [markdown]
 # Both directions commute, so that the score is relative in both:
@@ -196,17 +199,19 @@ torus = (len(down), len(right))  # one channel for each offset
 corner, k = torch.zeros(2, *torus)
 corner[0, 0] = 1
 k[down[:, None] % torus[0], right % torus[1]] = wish
-on_torus = torus_roll(k.flatten().expand(len(offsets), -1), offsets, torus) @ corner.flatten()
-check(f"the diagonal on a sheet of {torus[0]} × {torus[1]}", on_torus.view(torus), wish)
+keys = torus_roll(k.flatten().expand(len(offsets), -1), offsets, torus)
+on_torus = (keys @ corner.flatten()).view(torus)
+check(f"the diagonal, on {torus[0]} × {torus[1]} channels", on_torus, wish)
 
 q, k = torch.randn(2, len(positions), math.prod(torus))
-score = torus_roll(q, positions, torus) @ torus_roll(k, positions, torus).T
-moved = torus_roll(q, positions + shift, torus) @ torus_roll(k, positions + shift, torus).T
-check("a common shift changes nothing", moved, score)
+scores = []
+for p in (positions, positions + shift):
+    scores.append(torus_roll(q, p, torus) @ torus_roll(k, p, torus).T)
+check("a common shift changes nothing", *scores)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A score wished for over all offsets between two patches, the axial score nearest to it, and the score of a torus. The cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The wish is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows the diagonal line exactly as wished."}}
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
-panels = {"the wish": wish, "best two rings": best, "torus": on_torus.view(torus)}
+panels = {"the wish": wish, "best two rings": best, "torus": on_torus}
 for axis, (name, values) in zip(axes, panels.items(), strict=True):
     figures.offset_map(values, axis, title=name, limit=1)
     axis.set_xlabel("Δx (patches)")
@@ -223,16 +228,16 @@ fig
 # Rings and sheets count displacements modulo their length. A grid has more displacements than one would think:
 #
 # $$
-# \#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \qquad n_y \ge 2 G_y - 1, \quad n_x \ge 2 G_x - 1
+# \#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \qquad n_a \ge 2 G_a - 1
 # $$ (eq-grid-offsets)
 #
-# Two rings need the sum of the two bounds. A torus needs their product. We count for square grids, with the
-# head widths in common use.
+# The bound holds for each axis $a$. Two rings need the sum of both bounds, a torus their product. We count for
+# square grids, with the head widths in common use.
 
 
 # %%
 def told_apart(G: int, width: int, kind: str) -> int:
-    """How many signed offsets of a G × G grid a head of this width distinguishes."""
+    """How many signed offsets of a G × G grid a head tells apart."""
     delta = torch.arange(1 - G, G)
     every = torch.cartesian_prod(delta, delta)
     x = torch.arange(width).expand(len(every), -1)
@@ -241,16 +246,16 @@ def told_apart(G: int, width: int, kind: str) -> int:
     return len(moved[0, 0].unique(dim=0))
 
 
-print("               channels needed   told apart by heads of 32, 60, 64 channels")
+widths = (32, 60, 64)
+print("               channels needed   told apart by heads of 32, 60, 64")
 print("grid offsets   rings    torus    rings             torus")
 for G in (8, 14, 16):
-    by_rings, by_torus = (
-        [told_apart(G, width, kind) for width in (32, 60, 64)] for kind in ("roll", "torus-roll")
-    )
-    all_of_them, side = (2 * G - 1) ** 2, 2 * G - 1
-    print(f"{G:2}²{all_of_them:9}{2 * side:8}{side**2:9}    {by_rings!s:17} {by_torus}")
-    assert by_rings[-1] == all_of_them, "two rings of 32 channels suffice for all three grids"
-assert told_apart(16, 60, "roll") == 900 < 31**2  # 30 channels on a ring, 31 offsets
+    side = 2 * G - 1
+    rings = [told_apart(G, width, "roll") for width in widths]
+    tori = [told_apart(G, width, "torus-roll") for width in widths]
+    print(f"{G:2}²{side**2:9}{2 * side:8}{side**2:9}    {rings!s:17} {tori}")
+    assert rings[2] == side**2, "two rings of 32 channels suffice"
+assert rings[1] == 900 < side**2, "rings of 30 fail at 16 patches a side"
 
 # %% [markdown]
 # So there is a price on each side. Two rings of 32 channels serve every grid up to 16 patches a side, but say
@@ -260,7 +265,10 @@ assert told_apart(16, 60, "roll") == 900 < 31**2  # 30 channels on a ring, 31 of
 #
 # ```{wave} axes
 # :name: wave-axes
-# The same 64 channels as two rings and as one sheet, moved by the displacement of two patches. All hold one bump, which travels against the token. Right: the score with the bump that has not moved, for all displacements on a grid of $8 \times 8$. Two scores that are added make a cross. The torus sees a spot, and sees it again eight patches on.
+# The same 64 channels as two rings and as one sheet, moved by the displacement of two patches. All hold one
+# bump, which travels against the token. Right: the score with the bump that has not moved, for all
+# displacements on a grid of $8 \times 8$. Two scores that are added make a cross. The torus sees a spot, and
+# sees it again eight patches on.
 # ```
 
 # %%
@@ -268,7 +276,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     create_encoding("roll", head_dim=60, heads=1, grid=(14, 16))
 for warning in caught:
-    print(warning.message)
+    print(textwrap.fill(str(warning.message), 76))
 assert len(caught) == 1
 
 # %% [markdown]
@@ -310,13 +318,14 @@ m = 4
 theta, x = torch.rand(m), torch.randn(len(p), 4 * m)
 omega = torch.zeros(2 * m, 2)
 omega[:m, 0] = omega[m:, 1] = theta
-halves = rope(x[:, : 2 * m], p[:, 0], theta), rope(x[:, 2 * m :], p[:, 1], theta)
+by_row = rope(x[:, : 2 * m], p[:, 0], theta)
+by_column = rope(x[:, 2 * m :], p[:, 1], theta)
 turned = rotate_pairs(x, mixed_angles(p, omega))
-check("axial RoPE is mixed RoPE along the axes", turned, torch.cat(halves, -1))
+check("axial RoPE, as mixed RoPE", turned, torch.cat((by_row, by_column), -1))
 
 omega = torch.randn(m, 2)
 pair = torch.stack((p[1], p[-1], p[-1] - p[1]))
-here, there, between = (rotation_matrix(angles) for angles in mixed_angles(pair, omega))
+here, there, between = map(rotation_matrix, mixed_angles(pair, omega))
 check("mixed RoPE is relative", here.T @ there, between)
 
 B = torch.randn(2, 4, 4)
@@ -358,27 +367,26 @@ assert miss > 1e-3
 # the image begins does not matter to what can be learned.
 
 # %%
-names = {
-    "axial-rope": {}, "mixed-rope": {}, "uniform-rope": {}, "spherical-rope": {},
-    "lie": {"block": 8}, "roll": {}, "torus-roll": {}, "multiplexed-roll": {},
-}  # fmt: skip
+names = ["axial-rope", "mixed-rope", "uniform-rope", "spherical-rope", "lie"]
+names += ["roll", "torus-roll", "multiplexed-roll"]
 size = {"head_dim": head_dim, "heads": 1}
 turns = {}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of aliasing, which the next figure shows
-    for name, options in names.items():
-        turns[name] = create_encoding(name, grid=(rows, columns), **size, **options).double()
-        turns[name].requires_grad_(False)
+    for name in names:
+        options = {"block": 8} if name == "lie" else {}
+        encoding = create_encoding(name, grid=(rows, columns), **size, **options)
+        turns[name] = encoding.double().requires_grad_(False)
 
 shifts = {"home": (0.0, 0.0), "right": (0.0, 3.0), "down": (3.0, 0.0)}
 print("a shift changes the scores by   3 right     3 down   relative")
 for name, encoding in turns.items():
     q, k = torch.randn(2, 1, 1, len(p), encoding.streams * head_dim)
-    home, across, below = (encoding.scores(q, k, p + torch.tensor(s)) for s in shifts.values())
-    change = [(moved - home).abs().max().item() for moved in (across, below)]
-    print(f"{name:28} {change[0]:10.1e} {change[1]:10.1e}   {encoding.relative}")
-    assert (max(change) < TOLERANCE) == encoding.relative
-    assert name != "spherical-rope" or change[0] < TOLERANCE < change[1]
+    scores = [encoding.scores(q, k, p + torch.tensor(s)) for s in shifts.values()]
+    right_by, down_by = ((x - scores[0]).abs().max().item() for x in scores[1:])
+    print(f"{name:28} {right_by:10.1e} {down_by:10.1e}   {encoding.relative}")
+    assert (max(right_by, down_by) < TOLERANCE) == encoding.relative
+    assert name != "spherical-rope" or right_by < TOLERANCE < down_by
 
 # %% [markdown]
 # ## What each of them sees
@@ -391,27 +399,27 @@ for name, encoding in turns.items():
 
 # %%
 def matrices(encoding, positions: torch.Tensor) -> torch.Tensor:
-    """E(p) of the first head, whatever the encoding: [positions, channels, channels]."""
-    unit = torch.eye(encoding.head_dim)[:, None, None].expand(-1, -1, len(positions), -1)
+    """E(p), whatever the encoding: [positions, channels, channels]."""
+    unit = torch.eye(encoding.head_dim)[:, None, None]
+    unit = unit.expand(-1, -1, len(positions), -1)
     moved, _ = encoding(unit, unit, positions)
     return moved[:, 0].permute(1, 2, 0)
 
 
 target = (min(2, rows - 1), -min(3, columns - 1))
 at_target = int((offsets == torch.tensor(target)).all(-1).nonzero())
-roomy = {**turns, f"torus {torus[0]} × {torus[1]}": None}
-del roomy["multiplexed-roll"]
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    roomy[f"torus {torus[0]} × {torus[1]}"] = create_encoding(
-        "torus-roll", head_dim=math.prod(torus), heads=1, sheet=torus
-    )
+roomy = {"head_dim": math.prod(torus), "heads": 1, "sheet": torus}
+asked = {name: turns[name] for name in names if name != "multiplexed-roll"}
+asked[f"torus {torus[0]} × {torus[1]}"] = create_encoding("torus-roll", **roomy)
 answers = {}
-for name, encoding in roomy.items():
+print("offsets that answer as well as the target, and the mean answer")
+for name, encoding in asked.items():
     E = matrices(encoding, offsets.double())
-    answers[name] = torch.einsum("tij,ij->t", E, E[at_target]) / encoding.head_dim
-    answers[name] = answers[name].view(len(down), len(right))
-    check(f"{name}: the answer at its target", answers[name].flatten()[at_target], torch.ones(()))
+    answer = torch.einsum("tij,ij->t", E, E[at_target]) / encoding.head_dim
+    answers[name] = answer.view(len(down), len(right))
+    as_good = (answer > 1 - 1e-9).sum()
+    print(f"{name:16} {as_good:3} {answer.mean():8.3f}")
+    assert abs(answer[at_target] - 1) < TOLERANCE
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-maps", "caption": "Score of a key that fits best at the offset marked by a ring, against all other offsets; mean over random queries at the cross. Blue is negative."}, "image": {"alt": "Eight maps of the score over offsets. Axial RoPE shows a broad red cross through the target. Mixed RoPE shows a red spot at the target with weaker oblique ripples. Uniform RoPE shows a coarse checkered pattern that repeats, equally red, at several places. Spherical RoPE shows a broad red area. LieRE shows a small spot. The roll with two rings shows two thin crossing lines. The torus with a small sheet shows several isolated red points, the one that fits the grid exactly one point."}}
 titles = {
@@ -441,17 +449,19 @@ fig
 # %%
 q, k = torch.randn(2, head_dim)
 maps = []
+spherical = turns["spherical-rope"]
 for place in shifts.values():
     place = torch.tensor(place)
-    E = matrices(turns["spherical-rope"], torch.cat((place[None], place + offsets)))
-    maps.append((E[1:] @ k @ (E[0] @ q) / math.sqrt(head_dim)).view(len(down), len(right)))
+    E = matrices(spherical, torch.cat((place[None], place + offsets)))
+    score = E[1:] @ k @ (E[0] @ q) / math.sqrt(head_dim)
+    maps.append(score.view(len(down), len(right)))
 home, across, below = maps
 check("moved right, the same map", across, home)
 
-fixed = matrices(turns["spherical-rope"], torch.tensor([[3.0, 0.0]]))[0]
-E = matrices(turns["spherical-rope"], offsets.double())
+fixed = matrices(spherical, torch.tensor([[3.0, 0.0]]))[0]
+E = matrices(spherical, offsets.double())
 absorbed = E @ (fixed @ k) @ (fixed @ q) / math.sqrt(head_dim)
-check("moved down, the map of contents turned once", below, absorbed.view(below.shape))
+check("moved down, contents turned once", below.flatten(), absorbed)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-spherical", "caption": "Spherical RoPE: the score of one query and one key over their offset, and what becomes of it when the pair moves."}, "image": {"alt": "Three maps over offsets. The first is a smooth blue and white pattern. The second, the change when the pair moves three patches to the right, is blank. The third, the change when it moves three patches down, is a smooth pattern of red and blue."}}
 limit = home.abs().max().item()
@@ -483,25 +493,26 @@ fig
 
 # %%
 finer = (2 * rows, 2 * columns)
-squeezed = scale_positions(grid_positions(*finer).double(), finer, (rows, columns))
+built = (rows, columns)
+squeezed = scale_positions(grid_positions(*finer).double(), finer, built)
 middles = squeezed.view(rows, 2, columns, 2, 2).mean((1, 3)).flatten(0, 1)
-check("four small patches surround the old one", middles, p)
+check("four small patches around each old one", middles, p)
 
+q, k = torch.randn(2, 1, 1, len(squeezed), head_dim)
 try:
-    turns["roll"].scores(*torch.randn(2, 1, 1, len(squeezed), head_dim), squeezed)
+    turns["roll"].scores(q, k, squeezed)
 except InputError as error:
-    print(error)
+    print(textwrap.fill(str(error), 76))
 else:
     raise AssertionError("a permutation took half a step")
 
 continuous = create_encoding("continuous-roll", nyquist="odd", **size).double()
 q, k = torch.randn(2, 1, 1, 1, head_dim)
+q, k = (x.expand(-1, -1, 2, -1) for x in (q, k))
 two = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
-coarse = continuous.scores(q.expand(-1, -1, 2, -1), k.expand(-1, -1, 2, -1), two)
-fine = continuous.scores(
-    q.expand(-1, -1, 2, -1), k.expand(-1, -1, 2, -1), scale_positions(2 * two, finer, (rows, columns))
-)
-check("the same two places in the picture, the same scores", fine, coarse)
+coarse = continuous.scores(q, k, two)
+fine = continuous.scores(q, k, scale_positions(2 * two, finer, built))
+check("the same two places, the same scores", fine, coarse)
 
 # %% [markdown]
 # ```{admonition} In short
@@ -530,8 +541,9 @@ check("the same two places in the picture, the same scores", fine, coarse)
 
 # %% tags=["hide-cell"]
 reading_order = columns * offsets[:, 0] + offsets[:, 1]
-print(f"{len(offsets)} displacements, {len(reading_order.unique())} in reading order")
-assert len(reading_order.unique()) == 2 * rows * columns - 1
+distinct = len(reading_order.unique())
+print(f"{len(offsets)} displacements, {distinct} in reading order")
+assert distinct == 2 * rows * columns - 1
 assert columns * 1 + -1 == columns * 0 + (columns - 1)
 
 # %% [markdown]
@@ -555,12 +567,14 @@ R, C = len(down), len(right)
 t = torch.linspace(0, 12, 1201)
 share = torch.exp(2 * t) / ((torch.exp(t) + R - 1) * (torch.exp(t) + C - 1))
 enough = t[share > 0.9][0].item()
-score = enough * (down == 1).double()[:, None] + enough * (right == -1).double()
+wanted_row, wanted_column = (down == 1).double(), (right == -1).double()
+score = enough * (wanted_row[:, None] + wanted_column)
 weights = score.flatten().softmax(0).view(R, C)
 print(f"t = {enough:.2f} gives {weights.max():.1%} to one oblique displacement")
-assert weights.max() > 0.899 and weights.argmax() == (down == 1).nonzero() * C + (right == -1).nonzero()
+assert weights[down == 1, right == -1] == weights.max() > 0.899
 
-corners = 12 * (down.abs() == 1).double()[:, None] + 12 * (right.abs() == 1).double()
+peaks = (down.abs() == 1).double(), (right.abs() == 1).double()
+corners = 12 * (peaks[0][:, None] + peaks[1])
 weights = corners.flatten().softmax(0).view(R, C)
 pair = weights[down == 1, right == -1] + weights[down == -1, right == 1]
 print(f"two opposite corners get {pair.item():.1%}")
@@ -591,4 +605,5 @@ place = (ring % h) * w + ring % w  # where channel i of the ring lies on the she
 sheet = torch.randn(h * w).expand(len(positions), -1)
 on_sheet = torus_roll(sheet, positions, (h, w))
 on_ring = roll(sheet[:, place], positions @ torch.tensor([a, b]))
-check(f"sheet {h} × {w} and ring of {h * w}, rolled by {a}y + {b}x", on_ring, on_sheet[:, place])
+print(f"sheet {h} × {w}: a ring of {h * w}, rolled by {a}y + {b}x")
+check("sheet and ring", on_ring, on_sheet[:, place])

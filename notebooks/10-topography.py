@@ -85,9 +85,9 @@ q = torch.tensor([1.0, 1.0, 0.0])
 ahead = roll(q, 1)
 cosine = q @ ahead / (q @ q)
 print(f"q = {q.tolist()}, one step on {ahead.tolist()}")
-print(f"cosine {cosine:.2f}, so ε = {1 - cosine:.2f}; distance {(q - ahead).norm():.2f}")
 for scale in (1, 10):
-    print(f"{scale:2} q: cosine {cosine:.2f}, distance {(scale * (q - ahead)).norm():5.2f}")
+    distance = scale * (q - ahead).norm()
+    print(f"{scale:2} q: ε = 1 - {cosine:.2f}, distance {distance:.2f}")
 
 # %% [markdown]
 # Two things are wrong. The cosine does not know how long $q$ is, and the distance does: a length is missing.
@@ -125,21 +125,24 @@ ring = torch.arange(n)
 
 
 def bump(center, width) -> torch.Tensor:
-    """Smooth bumps around the ring; centers and widths (in channels) [...], result [..., n]."""
-    center, width = torch.as_tensor(center)[..., None], torch.as_tensor(width)[..., None]
-    return torch.exp((n / (2 * math.pi * width)) ** 2 * (torch.cos(2 * math.pi * (ring - center) / n) - 1))
+    """Smooth bumps around the ring, width in channels: [...] to [..., n]."""
+    center, width = (torch.as_tensor(x)[..., None] for x in (center, width))
+    angle = 2 * math.pi * (ring - center) / n
+    return torch.exp((n / (2 * math.pi * width)) ** 2 * (angle.cos() - 1))
 
 
-tokens = torch.cat((torch.randn(40, n), bump(torch.rand(80) * n, 0.7 + 3 * torch.rand(80))))
-delta = 10 ** (-2.2 * torch.rand(len(tokens)))  # from a hundredth of a step to a whole one
+bumps = bump(torch.rand(80) * n, 0.7 + 3 * torch.rand(80))
+tokens = torch.cat((torch.randn(40, n), bumps))
+delta = 10 ** (-2.2 * torch.rand(len(tokens)))  # steps, from 0.006 to 1
 length = tokens.norm(dim=-1)
 moved = continuous_roll(tokens, delta)
 lost = 1 - (tokens * moved).sum(-1) / length**2
 distance = (tokens - moved).norm(dim=-1) / length
 check("distance from correlation", distance**2, 2 * lost)
-print(f"ε = {epsilon}: distance up to {math.sqrt(2 * epsilon):.3f} of the length, "
-      f"{math.sqrt(2 / epsilon):.0f} times the printed bound")  # fmt: skip
-print(f"for the printed bound the cosine must exceed {1 - epsilon**2 / 2:.6f}, not {1 - epsilon}")
+true, factor = math.sqrt(2 * epsilon), math.sqrt(2 / epsilon)
+print(f"ε = {epsilon}: {true:.3f} lengths, {factor:.0f} times the printed bound")
+needed = 1 - epsilon**2 / 2
+print(f"for that bound the cosine must exceed {needed:.6f}, not {1 - epsilon}")
 assert (distance > lost).all()
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-distance", "caption": "Distance between a token and its shifted self, against the correlation that it lost. Dots: random tokens, rough and smooth, shifted by up to one step."}, "image": {"alt": "A plot with logarithmic axes. All dots lie on a straight line labeled square root of two epsilon. A second, steeper line labeled epsilon, as printed, lies far below on the left, and a vertical arrow marks the gap between the two."}}
@@ -182,10 +185,11 @@ fig
 # %%
 A = generator(n)
 top = 2 * math.pi / n * ((n - 1) // 2)
-pace = (tokens @ A.T).norm(dim=-1)
-assert (distance <= delta * pace / length + TOLERANCE).all() and (pace <= top * length + TOLERANCE).all()
-for name, part in (("white noise", slice(0, 40)), ("bumps", slice(40, None))):
-    print(f"{name:12} moves by {(pace / length)[part].mean():.2f} of its length per step (at most {top:.2f})")
+speed = (tokens @ A.T).norm(dim=-1) / length
+assert (distance <= delta * speed + TOLERANCE).all()
+assert (speed <= top + TOLERANCE).all()
+print(f"lengths per step: white noise {speed[:40].mean():.2f}, "
+      f"bumps {speed[40:].mean():.2f}, at most {top:.2f}")  # fmt: skip
 
 # %% [markdown]
 # ## Neighbors on the ring
@@ -216,9 +220,9 @@ one = torch.eye(n)
 differences = (roll(tokens, 1) - tokens).square().sum(-1)
 energy = torch.einsum("ti,ij,tj->t", tokens, L, tokens)
 check("squared differences of neighbors", differences, energy)
-forward = torch.einsum("ti,ij,tj->t", tokens, one - S, tokens)
-backward = torch.einsum("ti,ij,tj->t", tokens, one - S.T, tokens)
-check("either direction gives half of it", torch.stack((forward, backward)), energy.expand(2, -1) / 2)
+for direction in (S, S.T):
+    half = torch.einsum("ti,ij,tj->t", tokens, one - direction, tokens)
+    check("either direction gives half of it", half, energy / 2)
 cost = 4 * torch.sin(math.pi * ring / n) ** 2
 check("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 
@@ -230,7 +234,7 @@ check("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 # $$ (eq-smoothness)
 #
 # Zero is constant, one is white noise, two alternates from channel to channel. Look at the last form: $\rho$ is
-# the correlation that the token loses in one step. The regularizer *is* the left-hand side of Eq. 8 at
+# the correlation that the token loses in one step. The regularizer *is* the $\epsilon$ of Eq. 8 at
 # $\Delta = 1$. Here the paper's thread holds, and more tightly than it says.
 #
 # Rolling a token changes neither its roughness nor its spectrum. Where the wave is, is in the phases:
@@ -241,11 +245,14 @@ check("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 
 # %%
 rho = smoothness_ratio(tokens)
-check("roughness and Eq. 8 at one step", rho, 1 - (tokens * roll(tokens, 1)).sum(-1) / length**2)
-check("a traveling token keeps its spectrum", ring_spectrum(moved), ring_spectrum(tokens))
+one_step = (tokens * roll(tokens, 1)).sum(-1) / length**2
+check("roughness, and Eq. 8 at one step", rho, 1 - one_step)
+spectrum = ring_spectrum(tokens)
+check("a traveling token keeps its spectrum", ring_spectrum(moved), spectrum)
 noise = torch.randn(4000, n)
-print(f"white noise has roughness {smoothness_ratio(noise).mean():.3f} on average")
-assert abs(smoothness_ratio(noise).mean() - 1) < 0.02
+of_noise = smoothness_ratio(noise).mean().item()
+print(f"white noise has roughness {of_noise:.3f} on average")
+assert abs(of_noise - 1) < 0.02
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: what a unit of power costs in each mode. Right: where the power of three kinds of tokens is, and their roughness ρ."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost ten. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
@@ -289,25 +296,26 @@ fig
 # again.
 # ```
 #
-# Read it as a limit to resolution. A query matched to a key at its own place responds nearly as well to keys up
-# to about $1 / \sqrt{\rho}$ patches away.
+# Read it as a limit to resolution. A query that matches the key at its own place keeps half of its response up
+# to $1 / \sqrt{2 \rho}$ patches away, at least.
 
 # %%
-print("width of the bump   roughness   steps until the match has halved   bound")
+print("width of the bump   roughness   steps until it halved       bound")
 for width in (0.5, 1.0, 2.0, 3.0):
     x = bump(0.0, width)
-    match = torch.stack([x @ roll(x, d) for d in range(n // 2 + 1)]) / (x @ x)
+    distances = torch.arange(n // 2 + 1)
+    match = roll(x, distances) @ x / (x @ x)
     rho = smoothness_ratio(x).item()
-    assert (match >= 1 - torch.arange(len(match)) ** 2 * rho - TOLERANCE).all()
-    halved = int((match < 0.5).nonzero()[0]) if (match < 0.5).any() else math.inf
-    bound = math.ceil(math.sqrt(0.5 / rho))
-    print(f"{width:17.1f} {rho:11.3f} {halved:26} {'at least':>16} {bound}")
-    assert halved >= bound
+    assert (match >= 1 - distances**2 * rho - TOLERANCE).all()
+    halved = next((d for d, m in enumerate(match) if m < 0.5), math.inf)
+    bound = math.sqrt(0.5 / rho)
+    print(f"{width:17.1f} {rho:11.3f} {halved:23} {'above':>9} {bound:.1f}")
+    assert halved > bound
 
 # %% [markdown]
-# So the wish of this chapter and the strength of RollPE pull in opposite directions. Completeness
-# ({eq}`eq-complete`) needs queries like $e_0$, which are as rough as noise. A smooth query can only express
-# smooth functions of the displacement. Whether images want sharp or smooth ones is not for mathematics to say.
+# So the wish of this chapter and the strength of RollPE pull in opposite directions. Completeness as in
+# {eq}`eq-complete` needs queries like $e_0$, which are as rough as noise. A smooth query blurs every key that
+# it meets. Whether images want sharp or smooth ones is not for mathematics to say.
 #
 # ## A ring or a sheet
 #
@@ -336,43 +344,53 @@ for width in (0.5, 1.0, 2.0, 3.0):
 # \mathcal{L}(a \odot x + b) = \mathcal{L}(x), \qquad \rho(a \odot x + b) \neq \rho(x) \qquad (a_i > 0)
 # $$ (eq-spatial-affine)
 #
-# The spatial loss does not notice, and the penalty does. So neither implies the other. We measure five kinds of
+# The spatial loss does not notice, and the penalty does. So neither implies the other. We measure six kinds of
 # responses with all three.
 
 # %%
 sheet, units, images = (side, side), side * side, 300
 x = torch.randn(images, units)
 energy = torch.einsum("ti,ij,tj->t", x, sheet_laplacian(*sheet), x)
-check("four neighbors each", energy / x.square().sum(-1) / 4, smoothness_ratio(x, sheet))
+roughness = energy / x.square().sum(-1) / 4
+check("four neighbors each", roughness, smoothness_ratio(x, sheet))
 
 
-def bumps(size: int, sharpness: float) -> torch.Tensor:
-    """One bump an image, anywhere on a circle of this many units: [images, size]."""
+def anywhere(size: int, sharpness: float) -> torch.Tensor:
+    """One bump an image, anywhere on a circle of units: [images, size]."""
     angle = 2 * math.pi * (torch.arange(size) / size - torch.rand(images, 1))
     return torch.exp(sharpness * (angle.cos() - 1))
 
 
-on_sheet = (bumps(side, 1.2)[:, :, None] * bumps(side, 1.2)[:, None, :]).flatten(1)
+vertical, horizontal = anywhere(side, 1.2), anywhere(side, 1.2)
+on_sheet = (vertical[:, :, None] * horizontal[:, None, :]).flatten(1)
 gains, levels = torch.exp(1.5 * torch.randn(units)), torch.randn(units)
 responses = {
     "white noise": x,
-    "bumps on the ring": bumps(units, 8.0),
+    "bumps on the ring": anywhere(units, 8.0),
     "bumps on the sheet": on_sheet,
     "the same, channels shuffled": on_sheet[:, torch.randperm(units)],
     "the same, with gains": gains * on_sheet,
     "one bump, more or less of it": torch.rand(images, 1) * on_sheet[0],
 }
-measured = {}
-print("responses                       ring ρ   sheet ρ   spatial loss")
-for name, x in responses.items():
-    smooth = smoothness_ratio(x).mean().item(), smoothness_ratio(x, sheet).mean().item()
-    measured[name] = (*smooth, spatial_correlation_loss(x, sheet).item())
-    print(f"{name:30}" + "".join(f"{number:8.2f}  " for number in measured[name]))
 
-loss = spatial_correlation_loss(gains * on_sheet + levels, sheet)
-check("neither gain nor level is seen", loss, spatial_correlation_loss(on_sheet, sheet))
-gained, single = measured["the same, with gains"], measured["one bump, more or less of it"]
-assert gained[1] > 1.2 * measured["bumps on the sheet"][1], "gains make a response rough"
+
+def measure(x: torch.Tensor) -> tuple[float, float, float]:
+    """Roughness on the ring and on the sheet, and the spatial loss."""
+    on_ring, on_torus = smoothness_ratio(x), smoothness_ratio(x, sheet)
+    spatial = spatial_correlation_loss(x, sheet)
+    return on_ring.mean().item(), on_torus.mean().item(), spatial.item()
+
+
+print("responses                       ring ρ   sheet ρ   spatial loss")
+measured = {name: measure(x) for name, x in responses.items()}
+for name, (on_ring, on_torus, spatial) in measured.items():
+    print(f"{name:30} {on_ring:7.2f} {on_torus:9.2f} {spatial:14.2f}")
+
+changed = spatial_correlation_loss(gains * on_sheet + levels, sheet)
+unchanged = spatial_correlation_loss(on_sheet, sheet)
+check("neither gain nor level is seen", changed, unchanged)
+gained, single = (measured[name] for name in list(responses)[-2:])
+assert gained[1] > 1.2 * measured["bumps on the sheet"][1], "with gains, rough"
 assert single[1] < 0.6 < single[2], "smooth, but without topography"
 
 # %% [markdown]
@@ -392,8 +410,8 @@ def descend(kind: str, **options) -> torch.Tensor:
     optimizer = torch.optim.Adam([x], lr=0.05)
     for _ in range(steps):
         optimizer.zero_grad()
-        tokens = x[None, None]  # one image, one head; the samples are its tokens
-        topography_loss(tokens, tokens, kind, axes=1, **options).backward()
+        head = x[None, None]  # one image, one head; responses are its tokens
+        topography_loss(head, head, kind, axes=1, **options).backward()
         optimizer.step()
     return x.detach()
 
@@ -406,10 +424,8 @@ descended = {
 }
 print("after descending on    ring ρ   sheet ρ   spatial loss")
 for name, x in descended.items():
-    print(
-        f"{name:20} {smoothness_ratio(x).mean():8.2f} {smoothness_ratio(x, sheet).mean():9.2f}"
-        f" {spatial_correlation_loss(x, sheet):10.2f}"
-    )
+    on_ring, on_torus, spatial = measure(x)
+    print(f"{name:20} {on_ring:7.2f} {on_torus:9.2f} {spatial:14.2f}")
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-sheets", "caption": "Two responses of white noise, and what the three losses make of them. Channels are drawn as a sheet; the ring runs through it row by row."}, "image": {"alt": "Two rows of four small heat maps. The first column is noise. Under the ring loss the noise turns into horizontal bands that do not fit together vertically. Under the sheet loss it turns into large soft patches. Under the spatial loss it stays grainy, with a hint of patches."}}
 fig, axes = plt.subplots(2, 4, figsize=(7.2, 3.8))
@@ -424,9 +440,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In {numref}`fig-smooth-sheets` the ring makes bands, since it knows only left and right. The sheet makes patches.
-# The spatial loss leaves each response grainy; its order shows only over many of them. Starting from noise, to
-# lower any of the three is to lower the others. That is a tendency, not an identity.
+# In {numref}`fig-smooth-sheets` the ring makes bands, since it knows only left and right. The sheet makes
+# patches. The spatial loss leaves each response grainy; its order shows only over many of them. Starting from
+# noise, to lower any of the three is to lower the others. That is a tendency, not an identity.
 #
 # ```{admonition} In short
 # :class: tip
@@ -455,8 +471,9 @@ fig
 # %% tags=["hide-cell"]
 x = torch.randn(n) + 0.7
 expected = n / (n - 1) * (1 - n * x.mean() ** 2 / x.square().sum())
-shuffled = torch.stack([smoothness_ratio(x[torch.randperm(n)]) for _ in range(4000)])
-error = (shuffled.mean() - expected).abs() / (shuffled.std() / len(shuffled) ** 0.5)
+orders = torch.rand(4000, n).argsort(dim=-1)
+shuffled = smoothness_ratio(x[orders])
+error = (shuffled.mean() - expected).abs() / (shuffled.std() / len(orders) ** 0.5)
 print(
     f"mean of 4000 orders {shuffled.mean():.4f}, formula {expected:.4f}, off by {error:.1f} standard errors"
 )
@@ -465,7 +482,8 @@ assert error < 5
 small = torch.randn(5) + 0.7
 orders = torch.tensor(list(itertools.permutations(range(5))))
 exact = 5 / 4 * (1 - 5 * small.mean() ** 2 / small.square().sum())
-check("all 120 orders of five channels", smoothness_ratio(small[orders]).mean(), exact)
+mean = smoothness_ratio(small[orders]).mean()
+check("all 120 orders of five channels", mean, exact)
 
 # %% [markdown]
 # ```{exercise}
@@ -486,7 +504,8 @@ warm = tokens @ torch.linalg.matrix_exp(-t * L)
 spectrum = torch.fft.rfft(tokens) * torch.exp(-t * cost[: n // 2 + 1])
 check("heat on the ring", warm, torch.fft.irfft(spectrum, n))
 assert (smoothness_ratio(warm) <= smoothness_ratio(tokens)).all()
-assert torch.allclose(torch.ones(n) @ torch.linalg.matrix_exp(-t * L), torch.ones(n))
+flat = torch.ones(n)
+check("constants stay", flat @ torch.linalg.matrix_exp(-t * L), flat)
 
 # %% [markdown]
 # ```{exercise}
@@ -503,7 +522,8 @@ assert torch.allclose(torch.ones(n) @ torch.linalg.matrix_exp(-t * L), torch.one
 
 # %% tags=["hide-cell"]
 Q, omega = real_fourier_basis(n)
-weight = 4 * torch.sin(omega / 2).repeat_interleave(2) ** 2  # π k / n is half of ω_k
-weight = torch.cat((weight, torch.tensor([0.0, 4.0][: n - len(weight)])))  # constant, Nyquist
+weight = 4 * torch.sin(omega / 2).repeat_interleave(2) ** 2  # ω_k / 2 = π k / n
+lone = torch.tensor([0.0, 4.0])[: n - len(weight)]  # constant, Nyquist
+weight = torch.cat((weight, lone))
 twin = tokens @ Q
 check("the penalty on the twin", (weight * twin.square()).sum(-1), differences)

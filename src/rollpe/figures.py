@@ -170,8 +170,10 @@ def offset_map(
     limit = limit or float(np.abs(values).max()) or 1.0
     extent = (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)
     ax.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, extent=extent)
-    ax.plot(0, 0, "+", color=INK, markersize=6, markeredgewidth=1)
-    if mark is not None:
-        ax.plot(mark[1], mark[0], "o", color=INK, markersize=9, markerfacecolor="none", markeredgewidth=1)
+    for color, width in (("white", 2.4), (INK, 1.0)):  # legible on dark and on light
+        ax.plot(0, 0, "+", color=color, markersize=6, markeredgewidth=width)
+        if mark is not None:
+            ring = {"markersize": 10, "markerfacecolor": "none", "markeredgewidth": width}
+            ax.plot(mark[1], mark[0], "o", color=color, **ring)
     ax.set(title=title, xticks=[-right, 0, right], yticks=[-down, 0, down])
     return ax

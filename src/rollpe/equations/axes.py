@@ -108,8 +108,8 @@ def eq_axial_score(rng):
     source="ours",
     title="Axial scores are sums: opposite corners of a rectangle of offsets add up to the same",
     tex=(
-        r"c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \quad c(a, b) - "
-        r"c(a', b) - c(a, b') + c(a', b') = 0"
+        r"c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \ \Longrightarrow \ c(a, b) + c(a', b') "
+        r"= c(a', b) + c(a, b')"
     ),
     implements=operators.axial_roll,
     tolerance=1e-11,
@@ -128,10 +128,7 @@ def eq_axial_additive(rng):
     page=PAGE,
     source="ours; App. D on a grid",
     title="A grid of G_y × G_x tokens has (2G_y − 1)(2G_x − 1) signed offsets",
-    tex=(
-        r"\#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \qquad n_y \ge 2 G_y - 1, \quad n_x "
-        r"\ge 2 G_x - 1"
-    ),
+    tex=(r"\#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \qquad n_a \ge 2 G_a - 1"),
     implements=operators.torus_roll,
     tolerance=0.0,
 )

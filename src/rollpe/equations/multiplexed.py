@@ -107,8 +107,9 @@ def eq_multiplexed_score(rng):
     source="ours; which terms of the square of Eq. 12 are relative",
     title="Each wave with itself is relative; each wave with another one sees where the query stands",
     tex=(
-        r"\mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = \sum_{w} q^{(w)\top} S^{\,w \Delta} "
-        r"\, k^{(w)} + \sum_{w \neq w'} q^{(w)\top} S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')}"
+        r"\begin{aligned} \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = {} & \sum_{w} "
+        r"q^{(w)\top} S^{\,w \Delta} \, k^{(w)} \\ & + \sum_{w \neq w'} q^{(w)\top} "
+        r"S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')} \end{aligned}"
     ),
     implements=operators.multiplexed_roll,
     tolerance=1e-11,
@@ -208,8 +209,7 @@ def eq_wave_relabel(rng):
     title="Unscaled, W waves make the logits W times as large",
     tex=(
         r"\operatorname{Var}\!\left[ \frac{\mathrm{MPRoll}_{p_q}(q)^\top "
-        r"\mathrm{MPRoll}_{p_k}(k)}{\sqrt n} \right] = W^2 \qquad \text{for independent entries of "
-        r"mean 0 and variance 1}"
+        r"\mathrm{MPRoll}_{p_k}(k)}{\sqrt n} \right] = W^2"
     ),
     implements=operators.multiplexed_roll,
     tolerance=1e-11,
