@@ -649,8 +649,8 @@ def checked_width(width: int | None, part: int) -> int:
     """The ring's length, all channels of the share by default."""
     if width is None:
         return part
-    if not 1 <= width <= part:
-        raise InputError(f"width={width} does not fit: each axis has 1 to {part} channels to roll.")
+    if not isinstance(width, int) or not 1 <= width <= part:
+        raise InputError(f"width={width} does not fit: a ring has a whole number of channels, 1 to {part}.")
     return width
 
 
