@@ -53,6 +53,7 @@ from rollpe.records import (
     environment,
     pack_bits,
     provenance,
+    record_path,
     source_hash,
     write_atomically,
     write_record,
@@ -125,8 +126,6 @@ def train(
     place = choose_device(device)
     if seed < 0:
         raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
-    for folder in (records, checkpoints):
-        _ensure_writable(folder)
 
     data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
     recipe = resolve(recipe, place, held_out=len(data.held_out))
@@ -136,6 +135,10 @@ def train(
         encoding_options=resolve_options(encoding, encoding_options or {}),
         seed=seed,
     )
+    if records is not None:
+        _ensure_writable(record_path(records, cell).parent)
+    if checkpoints is not None:
+        _ensure_writable(checkpoint_path(checkpoints, cell).parent)
     used = _used(recipe, data)
     images, labels = used.images.to(place), used.labels.to(place)
     batch = min(recipe.batch_size, len(labels))
@@ -232,7 +235,7 @@ def train(
 
 @dataclass
 class Run:
-    """Everything that changes while a run goes on: exactly what a checkpoint holds."""
+    """Everything that changes while a run goes on; a checkpoint holds all of it but `seen`."""
 
     model: VisionTransformer
     seen: list[tuple[Tensor, Tensor]]  # queries and keys of the last pass, if the recipe asks for order
@@ -680,14 +683,15 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _ensure_writable(folder: str | Path | None) -> None:
-    """Better now than after the last epoch."""
-    if folder is None:
-        return
+def _ensure_writable(folder: Path) -> None:
+    """Make the folder now: what forbids it must not be found after the last epoch."""
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(folder, os.W_OK) else "no permission"
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
-        raise InputError(f"{folder}: cannot write there ({reason}). Choose another folder.")
+        raise InputError(
+            f"{folder}: cannot write there ({reason}). Choose another folder, or name the recipe with "
+            "--set name=mine."
+        )
