@@ -132,9 +132,9 @@ def eq_log(rng):
     page=PAGE,
     source="paper Eq. 14, corrected: mode numbers centred on 0",
     title="The generator: 2πi times the centred mode number",
-    tex=r"""\mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, m}{n} \right) F, \qquad
-m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor
-\quad (\text{and } 0 \text{ in place of } \tfrac{n}{2})""",
+    tex=r"""\begin{gathered} \mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, m}{n}
+\right) F, \\ m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor \quad (\text{and }
+0 \text{ in place of } \tfrac{n}{2}) \end{gathered}""",
     implements=(operators.generator, operators.mode_numbers),
     tolerance=1e-12,
 )
@@ -155,9 +155,9 @@ def eq_generator(rng):
     page=PAGE,
     source="paper Eq. 14, as printed: k = 0 … n−1",
     title="The printed generator is a logarithm, but complex and not skew-symmetric",
-    tex=r"""F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i} k}{n} \right)_{k=0}^{n-1} F =
-\mathcal{A} + 2\pi \mathrm{i}\, \Pi_{-} + \mathrm{i}\pi\, \Pi_{n/2}
-\;\notin\; \mathbb{R}^{n \times n}, \qquad \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F""",
+    tex=r"""\begin{gathered} F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i} k}{n}
+\right)_{k=0}^{n-1} F = \mathcal{A} + 2\pi \mathrm{i}\, \Pi_{-} + \mathrm{i}\pi\, \Pi_{n/2} \;\notin\;
+\mathbb{R}^{n \times n}, \\ \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F \end{gathered}""",
     implements=operators.paper_generator,
     tolerance=1e-11,
 )
@@ -207,11 +207,9 @@ def eq_skew(rng):
     page=PAGE,
     source="paper Eq. 6; the transpose after it must be the Hermitian one",
     title="Spectral decomposition of the generator",
-    tex=(
-        r"\mathcal{A} = U \Lambda U^\dagger, \qquad U = F^*, \quad \Lambda \text{ imaginary}, \qquad "
-        r"\exp\!\left( \tfrac{p}{\lambda} \mathcal{A} \right) = U \exp\!\left( \tfrac{p}{\lambda} "
-        r"\Lambda \right) U^\dagger"
-    ),
+    tex=r"""\begin{gathered} \mathcal{A} = U \Lambda U^\dagger, \qquad U = F^*, \quad \Lambda \text{
+imaginary}, \\ \exp\!\left( \tfrac{p}{\lambda} \mathcal{A} \right) = U \exp\!\left( \tfrac{p}{\lambda}
+\Lambda \right) U^\dagger \end{gathered}""",
     implements=operators.generator,
     tolerance=1e-11,
 )
@@ -577,11 +575,9 @@ def eq_nyquist_odd(rng):
     page=PAGE,
     source="paper Sec. 1 and 4, the idea in the title",
     title="A mode under the roll is a traveling wave",
-    tex=(
-        r"x_i = \cos\!\left( \tfrac{2\pi m}{n} i + \varphi \right) \ \mapsto\ \mathrm{Roll}_p(x)_i = "
-        r"\cos\!\left( \tfrac{2\pi m}{n} \left( i + \tfrac{p}{\lambda} \right) + \varphi \right), "
-        r"\qquad |m| < \tfrac n2"
-    ),
+    tex=r"""\begin{gathered} x_i = \cos\!\left( \tfrac{2\pi m}{n} i + \varphi \right), \quad |m| < \tfrac n2
+\\ \Longrightarrow \quad \mathrm{Roll}_p(x)_i = \cos\!\left( \tfrac{2\pi m}{n} \left( i + \tfrac{p}{\lambda}
+\right) + \varphi \right) \end{gathered}""",
     implements=operators.continuous_roll,
     tolerance=1e-11,
 )
@@ -686,10 +682,8 @@ def eq_stencil_spectrum(rng):
     page=PAGE,
     source="paper App. E: in the continuum limit, both agree",
     title="Long waves cannot tell the stencil from the generator",
-    tex=(
-        r"\frac{\|(\mathcal{A} - D)\, x\|}{\|x\|} = \omega_m - \sin \omega_m \le \frac{\omega_m^3}{6} "
-        r"\qquad \text{for a wave of mode } m,\ \omega_m = \tfrac{2\pi m}{n}"
-    ),
+    tex=r"""\begin{gathered} \frac{\|(\mathcal{A} - D)\, x\|}{\|x\|} = \omega_m - \sin \omega_m \le
+\frac{\omega_m^3}{6} \\ \text{for a wave of mode } m,\ \omega_m = \tfrac{2\pi m}{n} \end{gathered}""",
     implements=(operators.generator, operators.stencil),
     tolerance=1e-11,
 )

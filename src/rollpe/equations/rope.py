@@ -56,11 +56,9 @@ def _layer(rng: Generator, n: int):
     page=PAGE,
     source="ours; the real form of the paper's F",
     title="The real Fourier basis",
-    tex=(
-        r"Q = \Bigl[ \sqrt{\tfrac 2n} \cos \omega_k i,\; -\sqrt{\tfrac 2n} \sin \omega_k i "
-        r"\Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ "
-        r"\tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, \qquad Q^\top Q = I"
-    ),
+    tex=r"""\begin{gathered} Q = \Bigl[ \sqrt{\tfrac 2n} \cos \omega_k i,\; -\sqrt{\tfrac 2n} \sin \omega_k
+i \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ \tfrac{(-1)^i}{\sqrt n}
+\Bigr]_{n \text{ even}}, \\ Q^\top Q = I \end{gathered}""",
     implements=operators.real_fourier_basis,
     tolerance=1e-12,
 )
@@ -136,12 +134,9 @@ def eq_ring_frequencies(rng):
     page=PAGE,
     source="ours",
     title="The rotary form needs n+1 channels (odd n) or n+2 (even n)",
-    tex=(
-        r"E : \mathbb{R}^n \to \mathbb{R}^{2 (\lfloor n/2 \rfloor + 1)}, \qquad (E x)_k = \sqrt{w_k} "
-        r"\left( \operatorname{Re} \hat x_k, \operatorname{Im} \hat x_k \right), \quad w_k = "
-        r"\begin{cases} 1 & k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}, \qquad \|E "
-        r"x\| = \|x\|"
-    ),
+    tex=r"""\begin{gathered} E : \mathbb{R}^n \to \mathbb{R}^{2 (\lfloor n/2 \rfloor + 1)}, \qquad (E x)_k =
+\sqrt{w_k} \left( \operatorname{Re} \hat x_k, \operatorname{Im} \hat x_k \right), \\ w_k = \begin{cases} 1 &
+k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}, \qquad \|E x\| = \|x\| \end{gathered}""",
     implements=operators.embed_in_rope,
     tolerance=1e-11,
 )
@@ -163,11 +158,9 @@ def eq_embedding(rng):
     page=PAGE,
     source="paper Theorem 1, corrected",
     title="RollPE embeds in RoPE: the scores agree",
-    tex=(
-        r"\mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = \bigl( R_{p_q} E q \bigr)^\top R_{p_k} "
-        r"E k, \qquad R_p = \bigoplus_{k=0}^{\lfloor n/2 \rfloor} R(\omega_k p), \quad p \in "
-        r"\mathbb{Z} \ (p \in \mathbb{R} \text{ for odd } n)"
-    ),
+    tex=r"""\begin{gathered} \mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = \bigl( R_{p_q} E q
+\bigr)^\top R_{p_k} E k, \\ R_p = \bigoplus_{k=0}^{\lfloor n/2 \rfloor} R(\omega_k p), \qquad p \in
+\mathbb{Z} \ (p \in \mathbb{R} \text{ for odd } n) \end{gathered}""",
     implements=(operators.embed_in_rope, operators.ring_frequencies),
     tolerance=1e-10,
 )
@@ -212,11 +205,9 @@ def eq_not_rope(rng):
     page=PAGE,
     source="paper App. F, after van de Geijn et al. 2025",
     title="Every one-parameter rotation is RoPE in some basis",
-    tex=(
-        r"\mathcal{A}^\top = -\mathcal{A} \;\Longrightarrow\; e^{p \mathcal{A}} = V \Bigl( "
-        r"\bigoplus_i R(\omega_i p) \; (\oplus\, 1) \Bigr) V^\top, \qquad V^\top V = I, \quad \pm "
-        r"\mathrm{i} \omega_i \in \operatorname{spec} \mathcal{A}"
-    ),
+    tex=r"""\begin{gathered} \mathcal{A}^\top = -\mathcal{A} \;\Longrightarrow\; e^{p \mathcal{A}} = V
+\Bigl( \bigoplus_i R(\omega_i p) \; (\oplus\, 1) \Bigr) V^\top, \\ V^\top V = I, \qquad \pm \mathrm{i}
+\omega_i \in \operatorname{spec} \mathcal{A} \end{gathered}""",
     implements=operators.rotation_form,
     tolerance=1e-9,
 )
@@ -305,10 +296,9 @@ def eq_sgd(rng):
     page=PAGE,
     source="ours; the same functions are not the same training",
     title="Adam can: it scales each coordinate by itself",
-    tex=(
-        r"Q^\top \, \frac{\nabla_W L}{\sqrt{(\nabla_W L)^2} + \varepsilon} \;\neq\; \frac{\nabla_{W'} "
-        r"L}{\sqrt{(\nabla_{W'} L)^2} + \varepsilon} \qquad \text{(Adam's first step, elementwise)}"
-    ),
+    tex=r"""\begin{gathered} Q^\top \, \frac{\nabla_W L}{\sqrt{(\nabla_W L)^2} + \varepsilon} \;\neq\;
+\frac{\nabla_{W'} L}{\sqrt{(\nabla_{W'} L)^2} + \varepsilon} \\ \text{(Adam's first step, entry by entry)}
+\end{gathered}""",
     implements=operators.real_fourier_basis,
     tolerance=0.0,
 )
@@ -344,10 +334,8 @@ def eq_lambda(rng):
     page=PAGE,
     source="ours; on the same sentence",
     title="With that wavelength most frequencies are aliased at whole positions",
-    tex=(
-        r"|\omega_k| = \frac{2k}{n} \ln 10000 > \pi \quad \Longleftrightarrow \quad k > \frac{\pi "
-        r"n}{2 \ln 10000}, \qquad n = 32:\ k = 6, \dots, 15"
-    ),
+    tex=r"""\begin{gathered} |\omega_k| = \frac{2k}{n} \ln 10000 > \pi \quad \Longleftrightarrow \quad k >
+\frac{\pi n}{2 \ln 10000}, \\ n = 32:\ k = 6, \dots, 15 \end{gathered}""",
     implements=operators.ring_frequencies,
     tolerance=1e-9,
 )
