@@ -31,6 +31,7 @@ const drawWaves = () => {
   const plain = (html) => html.replace(/<[^>]+>/g, "");
 
   // Pieces of SVG, as text.
+  const each = (items, draw) => items.map(draw).join("");
   const px = (value) => +value.toFixed(2);
   const line = (x1, y1, x2, y2, kind, more = "") =>
     `<line x1="${px(x1)}" y1="${px(y1)}" x2="${px(x2)}" y2="${px(y2)}" class="${kind}" ${more}/>`;
@@ -41,8 +42,20 @@ const drawWaves = () => {
   const cells = (rows, left, top, w, h, kind) => {
     const x = (i) => Math.round(left + (w * i) / rows[0].length);
     const y = (i) => Math.round(top + (h * i) / rows.length);
-    return rows.map((row, r) => row.map((share, c) => (share < 0.005 ? ""
-      : box(x(c), y(r), x(c + 1) - x(c), y(r + 1) - y(r), `cell ${kind}`, `fill-opacity="${px(Math.min(share, 1))}"`))).join("")).join("");
+    return each(rows, (row, r) =>
+      each(row, (share, c) =>
+        share < 0.005
+          ? ""
+          : box(
+              x(c),
+              y(r),
+              x(c + 1) - x(c),
+              y(r + 1) - y(r),
+              `cell ${kind}`,
+              `fill-opacity="${px(Math.min(share, 1))}"`,
+            ),
+      ),
+    );
   };
   const label = (x, y, content, kind = "", anchor = "middle") =>
     `<text x="${px(x)}" y="${px(y)}" text-anchor="${anchor}" class="${kind}">${content}</text>`;
@@ -53,18 +66,20 @@ const drawWaves = () => {
   const signed = (value) => text(value, 0);
 
   /** Where channel i stands on a ring: 0 on top, then clockwise. */
-  const onRing = (cx, cy, radius, i, n) =>
-    [cx + radius * Math.sin((TAU * i) / n), cy - radius * Math.cos((TAU * i) / n)];
+  const onRing = (cx, cy, radius, i, n) => [
+    cx + radius * Math.sin((TAU * i) / n),
+    cy - radius * Math.cos((TAU * i) / n),
+  ];
 
   /** Bars around a ring, moved by `steps` channels: the value of channel j is seen at j − steps. */
   const bars = (cx, cy, radius, reach, values, steps, kind, marked = -1) => {
     const n = values.length;
     const width = Math.min(15, (0.6 * TAU * radius) / n);
-    return values.map((value, j) => {
+    return each(values, (value, j) => {
       const from = onRing(cx, cy, radius, j - steps, n);
       const to = onRing(cx, cy, radius + reach * value, j - steps, n);
       return line(...from, ...to, `bar ${j === marked ? "marked" : kind}`, `stroke-width="${px(width)}"`);
-    }).join("");
+    });
   };
 
   /** A dial: a hand at `angle`, counted against the clock from the top, and the sector that it has swept. */
@@ -73,8 +88,14 @@ const drawWaves = () => {
     const at = (a, length) => [x - length * Math.sin(a), y - length * Math.cos(a)];
     const [ex, ey] = at(swept, r);
     const sector = `<path class="swept" d="M${px(x)} ${px(y)}V${px(y - r)}A${r} ${r} 0 ${swept > Math.PI ? 1 : 0} 0 ${px(ex)} ${px(ey)}Z"/>`;
-    return circle(x, y, r, "face") + sector + line(...at(0, r - 4), ...at(0, r + 3), "tick")
-      + line(x, y, ex, ey, "hand-thin") + line(x, y, ...at(swept, r * share), `hand ${kind}`) + circle(x, y, 2.5, "pin");
+    return (
+      circle(x, y, r, "face") +
+      sector +
+      line(...at(0, r - 4), ...at(0, r + 3), "tick") +
+      line(x, y, ex, ey, "hand-thin") +
+      line(x, y, ...at(swept, r * share), `hand ${kind}`) +
+      circle(x, y, 2.5, "pin")
+    );
   };
 
   // ------------------------------------------------------------------------------------------ the stage
@@ -102,7 +123,15 @@ const drawWaves = () => {
     slider(key, symbol, name, { min, max, step = 1, digits = 0, glide = false }) {
       const id = `wave-${(count += 1)}`;
       const tag = element("label", { for: id }, `<i>${symbol}</i> <span>${name}</span>`);
-      const input = element("input", { type: "range", id, min, max, step, value: this.state[key], "data-key": key });
+      const input = element("input", {
+        type: "range",
+        id,
+        min,
+        max,
+        step,
+        value: this.state[key],
+        "data-key": key,
+      });
       const output = element("output", { for: id });
       input.addEventListener("input", () => {
         this.pause();
@@ -124,7 +153,11 @@ const drawWaves = () => {
       const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
       const group_id = `wave-${(count += 1)}`;
       Object.entries(words).forEach(([value, word]) => {
-        const option = element("label", {}, `<input type="radio" name="${group_id}" value="${value}" data-key="${key}"> ${word}`);
+        const option = element(
+          "label",
+          {},
+          `<input type="radio" name="${group_id}" value="${value}" data-key="${key}"> ${word}`,
+        );
         option.firstChild.checked = this.state[key] === value;
         option.firstChild.addEventListener("input", () => this.set({ [key]: value }));
         group.append(option);
@@ -198,10 +231,14 @@ const drawWaves = () => {
       };
       const made = this.button("", () => (this.timer ? this.pause() : this.play()));
       const name = () => {
-        made.innerHTML = this.timer ? "<span aria-hidden='true'>❚❚</span> pause" : "<span aria-hidden='true'>▶</span> play";
+        made.innerHTML = this.timer
+          ? "<span aria-hidden='true'>❚❚</span> pause"
+          : "<span aria-hidden='true'>▶</span> play";
       };
       this.play = () => {
-        this.timer = setInterval(() => { if (this.visible !== false) advance(); }, beat);
+        this.timer = setInterval(() => {
+          if (this.visible !== false) advance();
+        }, beat);
         this.root.dataset.playing = "yes";
         name();
       };
@@ -219,18 +256,19 @@ const drawWaves = () => {
     set(change, time = GLIDE) {
       Object.assign(this.state, change);
       if (this.limit) this.limit(this.state);
-      this.tell();
       this.from = { ...this.shown };
       this.begun = performance.now();
       this.time = calm.matches ? 0 : time;
       if (!this.frame) this.frame = requestAnimationFrame((now) => this.move(now));
+      this.tell();
     }
 
     move(now) {
       const done = this.time ? clamp((now - this.begun) / this.time, 0, 1) : 1;
       const eased = this.time < GLIDE ? done : done * done * (3 - 2 * done);
       Object.entries(this.state).forEach(([key, value]) => {
-        this.shown[key] = done < 1 && this.glides.has(key) ? this.from[key] + eased * (value - this.from[key]) : value;
+        this.shown[key] =
+          done < 1 && this.glides.has(key) ? this.from[key] + eased * (value - this.from[key]) : value;
       });
       this.draw();
       this.frame = done < 1 ? requestAnimationFrame((later) => this.move(later)) : 0;
@@ -257,10 +295,11 @@ const drawWaves = () => {
         value.textContent = typeof found[key] === "number" ? text(found[key], digits) : found[key];
       });
       clearTimeout(this.later);
-      if (this.timer) return;
+      if (this.timer || !this.frame) return; // nothing to say while it plays, or before anything was moved
       this.later = setTimeout(() => {
         this.news.textContent = Object.entries(this.numbers)
-          .map(([key, { value, name }]) => `${name}: ${value.textContent}`).join("; ");
+          .map(([key, { value, name }]) => `${name}: ${value.textContent}`)
+          .join("; ");
       }, 500);
     }
 
@@ -273,7 +312,9 @@ const drawWaves = () => {
       this.tell();
       this.draw();
       new ResizeObserver(() => this.draw()).observe(this.panelBox);
-      new IntersectionObserver(([entry]) => { this.visible = entry.isIntersecting; }).observe(this.root);
+      new IntersectionObserver(([entry]) => {
+        this.visible = entry.isIntersecting;
+      }).observe(this.root);
       if (this.play && "moving" in this.root.dataset && !calm.matches) this.play();
     }
   }
@@ -287,42 +328,79 @@ const drawWaves = () => {
     const n = 12;
     const G = 16;
     const reach = 4;
-    const q = add(bump(n, 0, 6), bump(n, 7, 9).map((value) => 0.45 * value));
+    const q = add(
+      bump(n, 0, 6),
+      bump(n, 7, 9).map((value) => 0.45 * value),
+    );
     const k = bump(n, 2, 3);
     const score = (p, delta) => Waves.dot(roll(q, p), roll(k, p + delta)) / Math.sqrt(n);
-    stage.panel("", "A row of tokens. The query's and the key's ring of channels turn as their tokens move; a curve shows the score for every offset.", 286, (s, w, h, state) => {
-      const size = Math.min(30, (w - 8) / G);
-      const left = (w - size * G) / 2;
-      const center = (position) => left + size * (position + 0.5);
-      const key = state.p + state.delta;
-      const tokens = range(G).map((i) =>
-        box(left + size * i + 2, 26, size - 4, size - 4, i === state.p ? "token q" : i === key ? "token k" : "token", 'rx="3"')).join("")
-        + (state.delta ? label(center(state.p), 18, "<tspan class='math'>p</tspan>", "q strong") : "")
-        + label(center(key), 18, `<tspan class='math'>p</tspan>${state.delta ? ` ${state.delta < 0 ? "−" : "+"} ${Math.abs(state.delta)}` : ""}`, "k strong");
-      const radius = Math.min(52, w * 0.125);
-      const reached = Math.min(26, radius / 2);
-      const y = h - 104;
-      const places = { q: w * 0.17, k: w * 0.83 };
-      const arms = line(center(s.p), 24 + size, places.q, y - radius - reached - 8, "arm q")
-        + line(center(s.p + s.delta), 24 + size, places.k, y - radius - reached - 8, "arm k");
-      const ring = (kind, values, steps) =>
-        circle(places[kind], y, radius, "rim") + bars(places[kind], y, radius, reached, values, steps, kind)
-        + range(n).map((i) => circle(...onRing(places[kind], y, radius, i, n), 1.6, "pin")).join("")
-        + label(places[kind], y + 5, kind === "q" ? "query" : "key", `${kind} strong`);
-      const chart = { left: w * 0.36, right: w * 0.64, top: y - radius + 8, bottom: h - 26 };
-      const c = range(n).map((d) => score(0, d));
-      const wave = Waves.through(c);
-      const cx = (d) => chart.left + ((d + reach) / (2 * reach)) * (chart.right - chart.left);
-      const cy = (value) => chart.bottom - (value / Math.max(...c)) * (chart.bottom - chart.top);
-      const fine = range(reach * 16 + 1).map((i) => -reach + i / 8);
-      const curve = path(fine.map((d) => [cx(d), cy(wave(d))]), "curve muted")
-        + range(2 * reach + 1).map((i) => circle(cx(i - reach), cy(score(state.p, i - reach)), 3, "dot muted")).join("");
-      const height = cy(wave(s.delta));
-      return label(left, 18, "tokens", "small muted", "start") + tokens + arms + ring("q", q, s.p) + ring("k", k, s.p + s.delta)
-        + line(chart.left - 6, chart.bottom, chart.right + 6, chart.bottom, "axis") + curve
-        + line(cx(s.delta), chart.bottom, cx(s.delta), height, "stem") + circle(cx(s.delta), height, 6, "dot ink")
-        + label(w / 2, h - 8, `offset Δ = ${signed(state.delta)}`, "small muted") + label(w / 2, chart.top - 16, "score", "strong");
-    });
+    stage.panel(
+      "",
+      "A row of tokens. The query's and the key's ring of channels turn as their tokens move; a curve shows the score for every offset.",
+      286,
+      (s, w, h, state) => {
+        const size = Math.min(30, (w - 8) / G);
+        const left = (w - size * G) / 2;
+        const center = (position) => left + size * (position + 0.5);
+        const key = state.p + state.delta;
+        const tokens =
+          each(range(G), (i) =>
+            box(
+              left + size * i + 2,
+              26,
+              size - 4,
+              size - 4,
+              i === state.p ? "token q" : i === key ? "token k" : "token",
+              'rx="3"',
+            ),
+          ) +
+          (state.delta ? label(center(state.p), 18, "<tspan class='math'>p</tspan>", "q strong") : "") +
+          label(
+            center(key),
+            18,
+            `<tspan class='math'>p</tspan>${state.delta ? ` ${state.delta < 0 ? "−" : "+"} ${Math.abs(state.delta)}` : ""}`,
+            "k strong",
+          );
+        const radius = Math.min(52, w * 0.125);
+        const reached = Math.min(26, radius / 2);
+        const y = h - 104;
+        const places = { q: w * 0.17, k: w * 0.83 };
+        const arms =
+          line(center(s.p), 24 + size, places.q, y - radius - reached - 8, "arm q") +
+          line(center(s.p + s.delta), 24 + size, places.k, y - radius - reached - 8, "arm k");
+        const ring = (kind, values, steps) =>
+          circle(places[kind], y, radius, "rim") +
+          bars(places[kind], y, radius, reached, values, steps, kind) +
+          each(range(n), (i) => circle(...onRing(places[kind], y, radius, i, n), 1.6, "pin")) +
+          label(places[kind], y + 5, kind === "q" ? "query" : "key", `${kind} strong`);
+        const chart = { left: w * 0.36, right: w * 0.64, top: y - radius + 8, bottom: h - 26 };
+        const c = range(n).map((d) => score(0, d));
+        const wave = Waves.through(c);
+        const cx = (d) => chart.left + ((d + reach) / (2 * reach)) * (chart.right - chart.left);
+        const cy = (value) => chart.bottom - (value / Math.max(...c)) * (chart.bottom - chart.top);
+        const fine = range(reach * 16 + 1).map((i) => -reach + i / 8);
+        const curve =
+          path(
+            fine.map((d) => [cx(d), cy(wave(d))]),
+            "curve muted",
+          ) +
+          each(range(2 * reach + 1), (i) => circle(cx(i - reach), cy(score(state.p, i - reach)), 3, "dot muted"));
+        const height = cy(wave(s.delta));
+        return (
+          label(left, 18, "tokens", "small muted", "start") +
+          tokens +
+          arms +
+          ring("q", q, s.p) +
+          ring("k", k, s.p + s.delta) +
+          line(chart.left - 6, chart.bottom, chart.right + 6, chart.bottom, "axis") +
+          curve +
+          line(cx(s.delta), chart.bottom, cx(s.delta), height, "stem") +
+          circle(cx(s.delta), height, 6, "dot ink") +
+          label(w / 2, h - 8, `offset Δ = ${signed(state.delta)}`, "small muted") +
+          label(w / 2, chart.top - 16, "score", "strong")
+        );
+      },
+    );
     stage.slider("p", "p", "both tokens", { min: reach, max: G - 1 - reach, glide: true });
     stage.slider("delta", "Δ", "key − query", { min: -reach, max: reach, glide: true });
     stage.player("p", { min: reach, max: G - 1 - reach });
@@ -333,36 +411,68 @@ const drawWaves = () => {
   /** (a) A roll beside its Fourier modes. */
   waves.ring = (stage) => {
     const query = (n) => bump(n, 0, 4);
-    stage.panel("the ring of channels", "Bars around a ring of channels: a bump that has moved from channel 0 against the clock.", (narrow) => (narrow ? 240 : 300), (s, w, h, state) => {
-      const { n } = state;
-      const [cx, cy, radius] = [w / 2, h / 2 + 2, h * 0.28];
-      const reach = h * 0.17;
-      const places = range(n).map((i) => {
-        const [x, y] = onRing(cx, cy, radius - 17, i, n);
-        return circle(...onRing(cx, cy, radius, i, n), 2, "pin") + label(x, y + 4, i, "small muted");
-      }).join("");
-      const swept = mod(-s.p / n, 1) * TAU;
-      const [ex, ey] = onRing(cx, cy, radius - 34, -s.p, n);
-      const way = mod(s.p, n) < 0.02 ? "" : `<path class="way" marker-end="url(#wave-arrow)" d="M${px(cx)} ${px(cy - radius + 34)}A${radius - 34} ${radius - 34} 0 ${swept < Math.PI ? 1 : 0} 0 ${px(ex)} ${px(ey)}"/>`;
-      return circle(cx, cy, radius, "rim") + bars(cx, cy, radius, reach, query(n), 0, "ghost") + places
-        + bars(cx, cy, radius, reach, query(n), s.p, "q", 0) + way
-        + label(cx, cy + 6, raised("<tspan class='math'>S</tspan>", state.p) + "<tspan class='math'>q</tspan>", "big");
-    }, "half");
-    stage.panel("its Fourier modes: each hand and its turns", "Clock faces, one for each Fourier mode k. Hand k has turned k times as far as the ring.", (narrow, state) => (narrow ? 88 * Math.ceil((Math.floor(state.n / 2) + 1) / 5) : 300), (s, w, h, state) => {
-      const { n } = state;
-      const modes = Waves.spectrum(query(n)).map(([real]) => real);
-      const columns = Math.min(stage.narrow ? 5 : modes.length > 4 ? 3 : 2, modes.length);
-      const rows = Math.ceil(modes.length / columns);
-      const r = Math.min(42, h / rows / 2 - 20, w / columns / 2 - 7);
-      return modes.map((size, i) => {
-        const x = (w / columns) * ((i % columns) + 0.5);
-        const y = (h / rows) * (Math.floor(i / columns) + 0.5) - 16;
-        const turned = (Waves.ringFrequencies(n)[i] * state.p) / TAU;
-        return dial(x, y, r, Waves.ringFrequencies(n)[i] * s.p, size / modes[0], i === 1 ? "marked" : "q")
-          + label(x, y + r + 17, `<tspan class="math">k</tspan> = ${i}`, "strong")
-          + label(x, y + r + 32, `<tspan data-number="turns-${i}">${text(turned)}</tspan>${stage.narrow ? "" : " turns"}`, "small muted");
-      }).join("");
-    }, "half");
+    stage.panel(
+      "the ring of channels",
+      "Bars around a ring of channels: a bump that has moved from channel 0 against the clock.",
+      (narrow) => (narrow ? 240 : 300),
+      (s, w, h, state) => {
+        const { n } = state;
+        const [cx, cy, radius] = [w / 2, h / 2 + 2, h * 0.28];
+        const reach = h * 0.17;
+        const places = each(range(n), (i) => {
+          const [x, y] = onRing(cx, cy, radius - 17, i, n);
+          return circle(...onRing(cx, cy, radius, i, n), 2, "pin") + label(x, y + 4, i, "small muted");
+        });
+        const swept = mod(-s.p / n, 1) * TAU;
+        const [ex, ey] = onRing(cx, cy, radius - 34, -s.p, n);
+        const way =
+          mod(s.p, n) < 0.02
+            ? ""
+            : `<path class="way" marker-end="url(#wave-arrow)" d="M${px(cx)} ${px(cy - radius + 34)}A${radius - 34} ${radius - 34} 0 ${swept < Math.PI ? 1 : 0} 0 ${px(ex)} ${px(ey)}"/>`;
+        return (
+          circle(cx, cy, radius, "rim") +
+          bars(cx, cy, radius, reach, query(n), 0, "ghost") +
+          places +
+          bars(cx, cy, radius, reach, query(n), s.p, "q", 0) +
+          way +
+          label(
+            cx,
+            cy + 6,
+            raised("<tspan class='math'>S</tspan>", state.p) + "<tspan class='math'>q</tspan>",
+            "big",
+          )
+        );
+      },
+      "half",
+    );
+    stage.panel(
+      "its Fourier modes: each hand and its turns",
+      "Clock faces, one for each Fourier mode k. Hand k has turned k times as far as the ring.",
+      (narrow, state) => (narrow ? 88 * Math.ceil((Math.floor(state.n / 2) + 1) / 5) : 300),
+      (s, w, h, state) => {
+        const { n } = state;
+        const modes = Waves.spectrum(query(n)).map(([real]) => real);
+        const columns = Math.min(stage.narrow ? 5 : modes.length > 4 ? 3 : 2, modes.length);
+        const rows = Math.ceil(modes.length / columns);
+        const r = Math.min(42, h / rows / 2 - 20, w / columns / 2 - 7);
+        return each(modes, (size, i) => {
+          const x = (w / columns) * ((i % columns) + 0.5);
+          const y = (h / rows) * (Math.floor(i / columns) + 0.5) - 16;
+          const turned = (Waves.ringFrequencies(n)[i] * state.p) / TAU;
+          return (
+            dial(x, y, r, Waves.ringFrequencies(n)[i] * s.p, size / modes[0], i === 1 ? "marked" : "q") +
+            label(x, y + r + 17, `<tspan class="math">k</tspan> = ${i}`, "strong") +
+            label(
+              x,
+              y + r + 32,
+              `<tspan data-number="turns-${i}">${text(turned)}</tspan>${stage.narrow ? "" : " turns"}`,
+              "small muted",
+            )
+          );
+        });
+      },
+      "half",
+    );
     stage.slider("p", "p", "position", { min: 0, max: 24, glide: true });
     stage.slider("n", "n", "channels", { min: 3, max: 17 });
     stage.player("p", { min: 0, max: 24, period: (state) => Math.floor(24 / state.n) * state.n });
@@ -376,29 +486,56 @@ const drawWaves = () => {
 
   /** (b) Between whole positions; what an even ring does with its Nyquist mode. */
   waves.continuous = (stage) => {
-    const NAMES = { fixed: "stands still", cosine: "shrinks and swells", paired: "turns into that of a second ring" };
+    const NAMES = {
+      fixed: "stands still",
+      cosine: "shrinks and swells",
+      paired: "turns into that of a second ring",
+    };
     const start = (n, treatment) => Waves.pulse(treatment === "paired" ? 2 * n : n, Math.floor(n / 2));
     const moved = (n, p, treatment) => Waves.continuousRoll(start(n, treatment), p, 1, treatment);
     const strip = (values, target, left, width, top, height, kind) => {
       const n = values.length;
       const x = (i) => left + (width * (i + 0.5)) / n;
-      const y = (value) => top + height * (1.06 - value) / 1.5;
+      const y = (value) => top + (height * (1.06 - value)) / 1.5;
       const fine = range(12 * n + 1).map((i) => i / 12 - 0.5);
       const wave = Waves.through(values);
-      const smooth = norm(values) > 1e-9 ? path(fine.map((i) => [x(i), y(wave(i))]), `curve thin ${kind}`) : "";
-      return line(left, y(0), left + width, y(0), "axis") + smooth
-        + target.map((value, i) => circle(x(i), y(value), 5.5, "target")).join("")
-        + values.map((value, i) => line(x(i), y(0), x(i), y(value), `stem ${kind}`) + circle(x(i), y(value), 3.2, `dot ${kind}`)).join("");
+      const smooth =
+        norm(values) > 1e-9
+          ? path(
+              fine.map((i) => [x(i), y(wave(i))]),
+              `curve thin ${kind}`,
+            )
+          : "";
+      return (
+        line(left, y(0), left + width, y(0), "axis") +
+        smooth +
+        each(target, (value, i) => circle(x(i), y(value), 5.5, "target")) +
+        each(
+          values,
+          (value, i) =>
+            line(x(i), y(0), x(i), y(value), `stem ${kind}`) + circle(x(i), y(value), 3.2, `dot ${kind}`),
+        )
+      );
     };
     const plane = (cx, cy, p, treatment, state) => {
       const r = 34;
       const [u, v] = Waves.nyquistPlace(p, treatment);
       const whole = Math.abs(state.p - Math.round(state.p)) < 1e-9;
       const wanted = whole ? circle(cx + r * Math.cos(Math.PI * Math.round(state.p)), cy, 7, "target") : "";
-      const track = { fixed: "", cosine: line(cx - r, cy, cx + r, cy, "way"), paired: circle(cx, cy, r, "way") }[treatment];
-      return circle(cx, cy, r, "face") + line(cx - r - 6, cy, cx + r + 6, cy, "axis") + line(cx, cy - r - 6, cx, cy + r + 6, "axis")
-        + track + line(cx, cy, cx + r * u, cy - r * v, "hand odd-one") + circle(cx + r * u, cy - r * v, 4.5, "dot odd-one") + wanted
-        + label(cx, cy + r + 22, "Nyquist mode", "small strong") + label(cx, cy - r - 12, treatment === "paired" ? "ring 2 ↑" : "", "small muted");
+      const track = { fixed: "", cosine: line(cx - r, cy, cx + r, cy, "way"), paired: circle(cx, cy, r, "way") }[
+        treatment
+      ];
+      return (
+        circle(cx, cy, r, "face") +
+        line(cx - r - 6, cy, cx + r + 6, cy, "axis") +
+        line(cx, cy - r - 6, cx, cy + r + 6, "axis") +
+        track +
+        line(cx, cy, cx + r * u, cy - r * v, "hand odd-one") +
+        circle(cx + r * u, cy - r * v, 4.5, "dot odd-one") +
+        wanted +
+        label(cx, cy + r + 22, "Nyquist mode", "small strong") +
+        label(cx, cy - r - 12, treatment === "paired" ? "ring 2 ↑" : "", "small muted")
+      );
     };
     const draw = (parity) => (s, w, h, state) => {
       const even = parity === "even";
@@ -407,47 +544,99 @@ const drawWaves = () => {
       const values = moved(n, s.p, treatment);
       const target = roll(Waves.pulse(n, Math.floor(n / 2)), Math.round(s.p));
       const wide = w - 112;
-      const second = values.length > n
-        ? strip(values.slice(n), [], 4, wide, 136, 74, "k") + label(4, 150, "second ring", "small k", "start") : "";
-      return strip(values.slice(0, n), target, 4, wide, 6, 138, even ? "odd-one" : "q") + second
-        + (even ? plane(w - 52, 66, s.p, treatment, state)
-          : label(w - 52, 62, "no", "small muted") + label(w - 52, 78, "Nyquist mode", "small muted"));
+      const second =
+        values.length > n
+          ? strip(values.slice(n), [], 4, wide, 136, 74, "k") + label(4, 150, "second ring", "small k", "start")
+          : "";
+      return (
+        strip(values.slice(0, n), target, 4, wide, 6, 138, even ? "odd-one" : "q") +
+        second +
+        (even
+          ? plane(w - 52, 66, s.p, treatment, state)
+          : label(w - 52, 62, "no", "small muted") + label(w - 52, 78, "Nyquist mode", "small muted"))
+      );
     };
-    const head = (parity) => `<b data-number="${parity}-n"></b> channels: ${parity}<span data-number="${parity}-says"></span>`;
-    stage.panel(head("odd"), "A pulse on an odd ring, moved by p channels. Between whole positions it is a smooth wave with ripples.", 150, draw("odd"));
-    stage.panel(head("even"), "The same pulse on an even ring, and the place of its Nyquist mode.", (_, state) => (state.nyquist === "paired" ? 214 : 150), draw("even"));
+    const head = (parity) =>
+      `<b data-number="${parity}-n"></b> channels: ${parity}<span data-number="${parity}-says"></span>`;
+    stage.panel(
+      head("odd"),
+      "A pulse on an odd ring, moved by p channels. Between whole positions it is a smooth wave with ripples.",
+      150,
+      draw("odd"),
+    );
+    stage.panel(
+      head("even"),
+      "The same pulse on an even ring, and the place of its Nyquist mode.",
+      (_, state) => (state.nyquist === "paired" ? 214 : 150),
+      draw("even"),
+    );
     stage.slider("p", "p", "position", { min: 0, max: 4, step: 0.05, digits: 2 });
     stage.slider("n", "n", "odd; the even ring has one more", { min: 3, max: 13, step: 2 });
-    stage.choice("nyquist", "Nyquist mode of the even ring", { fixed: "fixed", cosine: "cosine", paired: "paired" });
+    stage.choice("nyquist", "Nyquist mode of the even ring", {
+      fixed: "fixed",
+      cosine: "cosine",
+      paired: "paired",
+    });
     stage.player("p", { min: 0, max: 4, step: 0.05, beat: 90 });
     ["odd-n", "even-n", "odd-says", "even-says"].forEach((key) =>
-      stage.number(key, key, 0, stage.root.querySelector(`[data-number="${key}"]`)));
+      stage.number(key, key, 0, stage.root.querySelector(`[data-number="${key}"]`)),
+    );
     const rows = { odd: "odd", even: "even" };
-    stage.table.replaceWith(stage.table = element("table", { class: "wave-table" },
-      "<thead><tr><td></td><th scope='col'>length</th><th scope='col'>off the roll,<br><i>p</i> = <b data-number='whole'></b></th><th scope='col'>off after<br>two halves</th></tr></thead>"
-      + Object.entries(rows).map(([key, name]) => `<tr><th scope="row">${name}</th>${["length", "off", "halves"]
-        .map((what) => `<td data-number="${key}-${what}"></td>`).join("")}</tr>`).join("")));
+    stage.table.replaceWith(
+      (stage.table = element(
+        "table",
+        { class: "wave-table" },
+        "<thead><tr><td></td><th scope='col'>length</th><th scope='col'>off the roll,<br><i>p</i> = <b data-number='whole'></b></th><th scope='col'>off after<br>two halves</th></tr></thead>" +
+          each(
+            Object.entries(rows),
+            ([key, name]) =>
+              `<tr><th scope="row">${name}</th>${each(["length", "off", "halves"], (what) => `<td data-number="${key}-${what}"></td>`)}</tr>`,
+          ),
+      )),
+    );
     stage.number("whole", "nearest whole position", 0, stage.table.querySelector('[data-number="whole"]'));
     const words = { length: "length", off: "distance to the roll", halves: "two half steps against one" };
     const promised = { length: 1, off: 0, halves: 0 };
-    Object.keys(rows).forEach((key) => Object.entries(words).forEach(([what, name]) =>
-      stage.number(`${key}-${what}`, `${key}, ${name}`, 3, stage.table.querySelector(`[data-number="${key}-${what}"]`))));
+    Object.keys(rows).forEach((key) =>
+      Object.entries(words).forEach(([what, name]) =>
+        stage.number(
+          `${key}-${what}`,
+          `${key}, ${name}`,
+          3,
+          stage.table.querySelector(`[data-number="${key}-${what}"]`),
+        ),
+      ),
+    );
     const promises = (n, p, treatment) => {
       const whole = Math.round(p);
       const there = moved(n, p, treatment);
       const twice = Waves.continuousRoll(moved(n, p / 2, treatment), p / 2, 1, treatment);
       const rolled = roll(Waves.pulse(n, Math.floor(n / 2)), whole);
       const target = treatment === "paired" ? [...rolled, ...range(n).map(() => 0)] : rolled;
-      return { length: norm(there), off: norm(subtract(moved(n, whole, treatment), target)), halves: norm(subtract(twice, there)) };
+      return {
+        length: norm(there),
+        off: norm(subtract(moved(n, whole, treatment), target)),
+        halves: norm(subtract(twice, there)),
+      };
     };
     stage.begin(({ n, p, nyquist }) => {
-      const found = { "odd-n": n, "even-n": n + 1, "odd-says": "", "even-says": `; its Nyquist mode ${NAMES[nyquist]}`, whole: Math.round(p) };
-      [["odd", n, "fixed"], ["even", n + 1, nyquist]].forEach(([parity, channels, treatment]) =>
+      const found = {
+        "odd-n": n,
+        "even-n": n + 1,
+        "odd-says": "",
+        "even-says": `; its Nyquist mode ${NAMES[nyquist]}`,
+        whole: Math.round(p),
+      };
+      [
+        ["odd", n, "fixed"],
+        ["even", n + 1, nyquist],
+      ].forEach(([parity, channels, treatment]) =>
         Object.entries(promises(channels, p, treatment)).forEach(([what, value]) => {
           found[`${parity}-${what}`] = value;
           const kept = Math.abs(value - promised[what]) < 1e-9;
           stage.numbers[`${parity}-${what}`].value.className = kept ? "kept" : "broken";
-        }));
+        }),
+      );
       return found;
     });
   };
@@ -466,15 +655,17 @@ const drawWaves = () => {
       rope: ["rope, geometric speeds", "fourth", true],
       sinusoidal: ["sinusoidal code with itself", "fifth", true],
     };
-    const value = (name, state, delta) => Waves.scores[name](...pair(state), delta, state.p) / (name === "multiplexed" ? 2 : 1);
+    const value = (name, state, delta) =>
+      Waves.scores[name](...pair(state), delta, state.p) / (name === "multiplexed" ? 2 : 1);
     const whole = range(2 * reach + 1).map((i) => i - reach);
     const fine = range(16 * reach + 1).map((i) => i / 8 - reach);
     const highest = {};
     const heights = (state) => {
       const key = state.content;
       if (!highest[key]) {
-        highest[key] = Math.max(...Object.keys(curves).flatMap((name) =>
-          whole.map((d) => Math.abs(value(name, { ...state, p: 0 }, d)))));
+        highest[key] = Math.max(
+          ...Object.keys(curves).flatMap((name) => whole.map((d) => Math.abs(value(name, { ...state, p: 0 }, d)))),
+        );
       }
       return highest[key];
     };
@@ -487,25 +678,42 @@ const drawWaves = () => {
     const x = (delta, w) => 12 + ((delta + reach) / (2 * reach)) * (w - 24);
     Object.entries(curves).forEach(([name, [title, kind, real]], row) => {
       const last = row === Object.keys(curves).length - 1;
-      const svg = stage.panel(`<span class="wave-key ${kind}">${title}</span> <b data-number="${name}"></b>`,
-        `Score against offset for ${title}.`, last ? 96 : 66, (s, w, h, state) => {
+      const svg = stage.panel(
+        `<span class="wave-key ${kind}">${title}</span> <b data-number="${name}"></b>`,
+        `Score against offset for ${title}.`,
+        last ? 96 : 66,
+        (s, w, h, state) => {
           const middle = state.content === "bump" ? 50 : 33;
           const y = (v) => middle - clamp(v / heights(state), -1.15, 1.15) * (state.content === "bump" ? 42 : 28);
           const steps = curve(name, state, whole).map(([d, v]) => [x(d, w), y(v)]);
-          const dots = steps.map(([cx, cy]) => circle(cx, cy, 2, `dot ${kind}`)).join("");
+          const dots = each(steps, ([cx, cy]) => circle(cx, cy, 2, `dot ${kind}`));
           const wave = real
-            ? path(curve(name, state, fine).map(([d, v]) => [x(d, w), y(v)]), `curve ${kind}`)
-            : steps.map(([cx, cy]) => line(cx, middle, cx, cy, `stem ${kind}`)).join("");
-          const turns = name === "roll" || name === "twin"
-            ? [-n, n].map((d) => line(x(d, w), 4, x(d, w), 62, "mark")).join("") : "";
-          const ticks = last ? [-16, 0, 16].map((d) => label(x(d, w), 80, signed(d), "small muted")).join("")
-            + label(x(8, w), 92, "offset Δ", "small muted") : "";
-          return turns + line(x(-reach, w), middle, x(reach, w), middle, "axis") + line(x(0, w), 4, x(0, w), 62, "axis")
-            + wave + dots + line(x(s.delta, w), 0, x(s.delta, w), 66, "cursor")
-            + circle(x(state.delta, w), y(value(name, state, state.delta)), 5, `dot ring ${kind}`) + ticks;
-        });
+            ? path(
+                curve(name, state, fine).map(([d, v]) => [x(d, w), y(v)]),
+                `curve ${kind}`,
+              )
+            : each(steps, ([cx, cy]) => line(cx, middle, cx, cy, `stem ${kind}`));
+          const turns =
+            name === "roll" || name === "twin" ? each([-n, n], (d) => line(x(d, w), 4, x(d, w), 62, "mark")) : "";
+          const ticks = last
+            ? each([-16, 0, 16], (d) => label(x(d, w), 80, signed(d), "small muted")) +
+              label(x(8, w), 92, "offset Δ", "small muted")
+            : "";
+          return (
+            turns +
+            line(x(-reach, w), middle, x(reach, w), middle, "axis") +
+            line(x(0, w), 4, x(0, w), 62, "axis") +
+            wave +
+            dots +
+            line(x(s.delta, w), 0, x(s.delta, w), 66, "cursor") +
+            circle(x(state.delta, w), y(value(name, state, state.delta)), 5, `dot ring ${kind}`) +
+            ticks
+          );
+        },
+      );
       stage.drag(svg, (at, _, w) =>
-        stage.set({ delta: clamp(Math.round(((at - 12) / (w - 24)) * 2 * reach - reach), -reach, reach) }));
+        stage.set({ delta: clamp(Math.round(((at - 12) / (w - 24)) * 2 * reach - reach), -reach, reach) }),
+      );
       stage.number(name, title, 3, stage.root.querySelector(`[data-number="${name}"]`));
     });
     stage.slider("delta", "Δ", "offset of the key", { min: -reach, max: reach });
@@ -519,32 +727,58 @@ const drawWaves = () => {
     const KINDS = ["q", "k", "third", "fourth"];
     const shapes = ({ n, W }) => range(W).map(() => bump(n, 0, 7));
     const LAST = 17; // rows of the map
-    stage.panel("each wave on its ring, the sum outside", "Rings inside each other, one for each wave, and the ring of their sum. Wave w has moved w channels for each position.", 322, (s, w, h, state) => {
-      const [cx, cy] = [w / 2, h / 2];
-      const { n, W } = state;
-      const room = 78 / W;
-      const inner = range(W).map((i) => {
-        const radius = 24 + room * i;
-        return circle(cx, cy, radius, "rim") + bars(cx, cy, radius, Math.min(room - 5, 36), shapes(state)[i], (i + 1) * s.p, KINDS[i])
-          + circle(...onRing(cx, cy, radius, -(i + 1) * s.p, n), 3.5, `dot ring ${KINDS[i]}`);
-      }).join("");
-      const outer = 112;
-      const alone = shapes(state).map(Waves.through);
-      const total = range(n).map((place) => Waves.sum(alone.map((wave, i) => wave(place + (i + 1) * s.p))));
-      return inner + circle(cx, cy, outer, "rim") + bars(cx, cy, outer, 46 / W, total, 0, "ink")
-        + range(n).map((i) => circle(...onRing(cx, cy, outer, i, n), 2, "pin")).join("") + label(cx, cy + 4, `<tspan class="math">p</tspan> = ${state.p}`, "small strong");
-    }, "half");
-    const svg = stage.panel("the sum at every position", "A map with a row for each position and a column for each channel. The waves cross; where they meet, the sum is large.", (narrow) => (narrow ? 240 : 330), (s, w, h, state) => {
-      const { n, W } = state;
-      const left = 42;
-      const [wide, high] = [(w - left - 6) / n, (h - 36) / LAST];
-      const sums = range(LAST).map((p) => Waves.multiplexedRoll(shapes(state), p).map((value) => value / W));
-      return cells(sums, left, 4, wide * n, high * LAST, "q") + box(left - 2, 4 + s.p * high, wide * n + 4, high, "frame")
-        + label(left - 8, 4 + s.p * high + high / 2 + 4, `p = ${state.p}`, "small strong", "end")
-        + label(left, h - 14, "0", "small muted") + label(left + wide * n - wide / 2, h - 14, n - 1, "small muted")
-        + label(left + (wide * n) / 2, h - 14, "channel", "small muted");
-    }, "half");
-    stage.drag(svg, (_, at, __, h) => stage.set({ p: clamp(Math.floor(((at - 4) / (h - 36)) * LAST), 0, LAST - 1) }));
+    stage.panel(
+      "each wave on its ring, the sum outside",
+      "Rings inside each other, one for each wave, and the ring of their sum. Wave w has moved w channels for each position.",
+      322,
+      (s, w, h, state) => {
+        const [cx, cy] = [w / 2, h / 2];
+        const { n, W } = state;
+        const room = 78 / W;
+        const inner = each(range(W), (i) => {
+          const radius = 24 + room * i;
+          return (
+            circle(cx, cy, radius, "rim") +
+            bars(cx, cy, radius, Math.min(room - 5, 36), shapes(state)[i], (i + 1) * s.p, KINDS[i]) +
+            circle(...onRing(cx, cy, radius, -(i + 1) * s.p, n), 3.5, `dot ring ${KINDS[i]}`)
+          );
+        });
+        const outer = 112;
+        const alone = shapes(state).map(Waves.through);
+        const total = range(n).map((place) => Waves.sum(alone.map((wave, i) => wave(place + (i + 1) * s.p))));
+        return (
+          inner +
+          circle(cx, cy, outer, "rim") +
+          bars(cx, cy, outer, 46 / W, total, 0, "ink") +
+          each(range(n), (i) => circle(...onRing(cx, cy, outer, i, n), 2, "pin")) +
+          label(cx, cy + 4, `<tspan class="math">p</tspan> = ${state.p}`, "small strong")
+        );
+      },
+      "half",
+    );
+    const svg = stage.panel(
+      "the sum at every position",
+      "A map with a row for each position and a column for each channel. The waves cross; where they meet, the sum is large.",
+      (narrow) => (narrow ? 240 : 330),
+      (s, w, h, state) => {
+        const { n, W } = state;
+        const left = 42;
+        const [wide, high] = [(w - left - 6) / n, (h - 36) / LAST];
+        const sums = range(LAST).map((p) => Waves.multiplexedRoll(shapes(state), p).map((value) => value / W));
+        return (
+          cells(sums, left, 4, wide * n, high * LAST, "q") +
+          box(left - 2, 4 + s.p * high, wide * n + 4, high, "frame") +
+          label(left - 8, 4 + s.p * high + high / 2 + 4, `p = ${state.p}`, "small strong", "end") +
+          label(left, h - 14, "0", "small muted") +
+          label(left + wide * n - wide / 2, h - 14, n - 1, "small muted") +
+          label(left + (wide * n) / 2, h - 14, "channel", "small muted")
+        );
+      },
+      "half",
+    );
+    stage.drag(svg, (_, at, __, h) =>
+      stage.set({ p: clamp(Math.floor(((at - 4) / (h - 36)) * LAST), 0, LAST - 1) }),
+    );
     stage.slider("p", "p", "position", { min: 0, max: LAST - 1, glide: true });
     stage.slider("W", "W", "waves", { min: 1, max: 4 });
     stage.slider("n", "n", "channels", { min: 8, max: 17 });
@@ -555,7 +789,9 @@ const drawWaves = () => {
       const total = Waves.multiplexedRoll(shapes(state), state.p);
       return {
         length: Waves.dot(total, total),
-        periods: range(state.W).map((i) => Waves.wavePeriod(state.n, i + 1)).join(", "),
+        periods: range(state.W)
+          .map((i) => Waves.wavePeriod(state.n, i + 1))
+          .join(", "),
       };
     });
   };
@@ -572,26 +808,48 @@ const drawWaves = () => {
     const rings = (d) => Waves.dot([...long, ...long], Waves.axialRoll([long, long], d)) / Math.sqrt(64);
     const torus = (d) => Waves.dot(sheet, Waves.torusRoll(sheet, d, [side, side])) / Math.sqrt(64);
     const NAMES = ["down", "right"];
-    const ring = (axis, kind) => stage.panel(`${["one ring", "another ring"][axis]}: <i>Δ<sub>${"yx"[axis]}</sub></i>`, `A ring of ${n} channels, rolled by the offset along axis ${axis}.`, 190, (s, w, h, state) => {
-      const [cx, cy] = [w / 2, h / 2];
-      const steps = s[`d${axis}`];
-      return circle(cx, cy, 54, "rim") + bars(cx, cy, 54, 32, long, 0, "ghost") + bars(cx, cy, 54, 32, long, steps, kind)
-        + label(cx, cy - 2, NAMES[axis], `${kind} small strong`) + label(cx, cy + 15, signed(state[`d${axis}`]), `${kind} strong`);
-    }, "third");
+    const ring = (axis, kind) =>
+      stage.panel(
+        `${["one ring", "another ring"][axis]}: <i>Δ<sub>${"yx"[axis]}</sub></i>`,
+        `A ring of ${n} channels, rolled by the offset along axis ${axis}.`,
+        190,
+        (s, w, h, state) => {
+          const [cx, cy] = [w / 2, h / 2];
+          const steps = s[`d${axis}`];
+          return (
+            circle(cx, cy, 54, "rim") +
+            bars(cx, cy, 54, 32, long, 0, "ghost") +
+            bars(cx, cy, 54, 32, long, steps, kind) +
+            label(cx, cy - 2, NAMES[axis], `${kind} small strong`) +
+            label(cx, cy + 15, signed(state[`d${axis}`]), `${kind} strong`)
+          );
+        },
+        "third",
+      );
     const map = (title, score, kind) => {
       const offsets = range(2 * reach + 1).map((i) => i - reach);
       const high = score([0, 0]);
       const shares = offsets.map((a) => offsets.map((b) => score([a, b]) / high));
-      const svg = stage.panel(`${title} <b data-number="${kind}"></b>`, `A map of ${title} over all offsets.`, 190, (s, w, h) => {
-        const cell = Math.min((w - 20) / offsets.length, (h - 16) / offsets.length);
-        const [left, top] = [(w - cell * offsets.length) / 2, (h - cell * offsets.length) / 2];
-        const at = (d) => (d + reach) * cell;
-        return cells(shares, left, top, cell * offsets.length, cell * offsets.length, "third") + box(left, top, cell * offsets.length, cell * offsets.length, "edge")
-          + box(left + at(s.d1), top + at(s.d0), cell, cell, "frame");
-      }, "third map");
+      const svg = stage.panel(
+        `${title} <b data-number="${kind}"></b>`,
+        `A map of ${title} over all offsets.`,
+        190,
+        (s, w, h) => {
+          const cell = Math.min((w - 20) / offsets.length, (h - 16) / offsets.length);
+          const [left, top] = [(w - cell * offsets.length) / 2, (h - cell * offsets.length) / 2];
+          const at = (d) => (d + reach) * cell;
+          return (
+            cells(shares, left, top, cell * offsets.length, cell * offsets.length, "third") +
+            box(left, top, cell * offsets.length, cell * offsets.length, "edge") +
+            box(left + at(s.d1), top + at(s.d0), cell, cell, "frame")
+          );
+        },
+        "third map",
+      );
       stage.drag(svg, (x, y, w, h) => {
         const cell = Math.min((w - 20) / offsets.length, (h - 16) / offsets.length);
-        const place = (at, size) => clamp(Math.floor((at - size / 2) / cell + offsets.length / 2) - reach, -reach, reach);
+        const place = (at, size) =>
+          clamp(Math.floor((at - size / 2) / cell + offsets.length / 2) - reach, -reach, reach);
         stage.set({ d0: place(y, h), d1: place(x, w) });
       });
       stage.number(kind, title, 3, stage.root.querySelector(`[data-number="${kind}"]`));
@@ -599,24 +857,51 @@ const drawWaves = () => {
     ring(0, "q");
     ring(1, "k");
     map("score of two rings", rings, "rings");
-    stage.panel(`sheet of ${side} × ${side}`, "A sheet of channels with a bright patch that moves down and right and comes back at the opposite edge.", 190, (s, w, h) => {
-      const cell = 19;
-      const [left, top] = [w / 2 - (cell * side) / 2, h / 2 - (cell * side) / 2];
-      // Channel (r, c) is seen at (r − Δ0, c − Δ1); what leaves at one edge is drawn at the other as well.
-      const copies = (i, steps) => {
-        const place = mod(i - steps, side);
-        return place > side - 1 ? [place, place - side] : [place];
-      };
-      const patch = sheet.map((value, channel) => (value < 0.005 ? "" : copies(Math.floor(channel / side), s.d0).map((r) =>
-        copies(channel % side, s.d1).map((c) =>
-          box(left + cell * c, top + cell * r, cell, cell, "cell third", `fill-opacity="${px(value)}"`)).join("")).join(""))).join("");
-      const clip = `wave-sheet-${stage.id}`;
-      const grid = range(side + 1).map((i) => line(left, top + i * cell, left + side * cell, top + i * cell, "grid") + line(left + i * cell, top, left + i * cell, top + side * cell, "grid")).join("");
-      return `<clipPath id="${clip}">${box(left, top, cell * side, cell * side, "")}</clipPath><g clip-path="url(#${clip})">${patch}</g>${grid}`
-        + line(left, top, left + cell * side, top, "glue k") + line(left, top + cell * side, left + cell * side, top + cell * side, "glue k")
-        + line(left, top, left, top + cell * side, "glue q") + line(left + cell * side, top, left + cell * side, top + cell * side, "glue q");
-    }, "third");
-    stage.panel("its edges glued: a torus", "The same sheet as the skin of a torus.", 190, (s, w, h) => torusPicture(sheet, side, s.d0, s.d1, w, h), "third");
+    stage.panel(
+      `sheet of ${side} × ${side}`,
+      "A sheet of channels with a bright patch; what leaves at one edge comes back at the opposite one.",
+      190,
+      (s, w, h) => {
+        const cell = 19;
+        const [left, top] = [w / 2 - (cell * side) / 2, h / 2 - (cell * side) / 2];
+        // Channel (r, c) is seen at (r − Δ0, c − Δ1); what leaves at one edge is drawn at the other as well.
+        const copies = (i, steps) => {
+          const place = mod(i - steps, side);
+          return place > side - 1 ? [place, place - side] : [place];
+        };
+        const patch = each(sheet, (value, channel) =>
+          value < 0.005
+            ? ""
+            : each(copies(Math.floor(channel / side), s.d0), (r) =>
+                each(copies(channel % side, s.d1), (c) =>
+                  box(left + cell * c, top + cell * r, cell, cell, "cell third", `fill-opacity="${px(value)}"`),
+                ),
+              ),
+        );
+        const clip = `wave-sheet-${stage.id}`;
+        const grid = each(
+          range(side + 1),
+          (i) =>
+            line(left, top + i * cell, left + side * cell, top + i * cell, "grid") +
+            line(left + i * cell, top, left + i * cell, top + side * cell, "grid"),
+        );
+        return (
+          `<clipPath id="${clip}">${box(left, top, cell * side, cell * side, "")}</clipPath><g clip-path="url(#${clip})">${patch}</g>${grid}` +
+          line(left, top, left + cell * side, top, "glue k") +
+          line(left, top + cell * side, left + cell * side, top + cell * side, "glue k") +
+          line(left, top, left, top + cell * side, "glue q") +
+          line(left + cell * side, top, left + cell * side, top + cell * side, "glue q")
+        );
+      },
+      "third",
+    );
+    stage.panel(
+      "glued: a torus",
+      "The same sheet as the skin of a torus.",
+      190,
+      (s, w, h) => torusPicture(sheet, side, s.d0, s.d1, w, h),
+      "third",
+    );
     map("score of the torus", torus, "torus");
     stage.slider("d0", "Δ<sub>y</sub>", "rows down", { min: -reach, max: reach, glide: true });
     stage.slider("d1", "Δ<sub>x</sub>", "columns right", { min: -reach, max: reach, glide: true });
@@ -637,86 +922,152 @@ const drawWaves = () => {
     };
     const grid = range(m + 1).map((u) => range(m + 1).map((v) => corner(u, v)));
     const pieces = [];
-    range(m).forEach((u) => range(m).forEach((v) => {
-      const [a, b, c, d] = [grid[u][v], grid[u + 1][v], grid[u + 1][v + 1], grid[u][v + 1]];
-      if ((c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]) >= 0) return; // it faces away
-      const value = sheet[mod(Math.floor(v / parts + d0), side) * side + mod(Math.floor(u / parts + d1), side)];
-      pieces.push({ corners: [a, b, c, d], depth: a[2] + c[2], value });
-    }));
-    return pieces.sort((one, other) => one.depth - other.depth).map(({ corners, value, depth }) => {
-      const d = `d="M${corners.map(([x, y]) => `${px(x)} ${px(y)}`).join("L")}Z"`;
-      const shade = 0.06 + 0.12 * clamp(0.5 - depth / (4 * size), 0, 1);
-      return `<path class="skin" ${d}/><path class="shade" ${d} fill-opacity="${px(shade)}"/>`
-        + (value > 0.01 ? `<path class="cell third" ${d} fill-opacity="${px(value)}"/>` : "");
-    }).join("");
+    range(m).forEach((u) =>
+      range(m).forEach((v) => {
+        const [a, b, c, d] = [grid[u][v], grid[u + 1][v], grid[u + 1][v + 1], grid[u][v + 1]];
+        if ((c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]) >= 0) return; // it faces away
+        const value = sheet[mod(Math.floor(v / parts + d0), side) * side + mod(Math.floor(u / parts + d1), side)];
+        pieces.push({ corners: [a, b, c, d], depth: a[2] + c[2], value });
+      }),
+    );
+    return each(
+      pieces.sort((one, other) => one.depth - other.depth),
+      ({ corners, value, depth }) => {
+        const d = `d="M${corners.map(([x, y]) => `${px(x)} ${px(y)}`).join("L")}Z"`;
+        const shade = 0.06 + 0.12 * clamp(0.5 - depth / (4 * size), 0, 1);
+        return (
+          `<path class="skin" ${d}/><path class="shade" ${d} fill-opacity="${px(shade)}"/>` +
+          (value > 0.01 ? `<path class="cell third" ${d} fill-opacity="${px(value)}"/>` : "")
+        );
+      },
+    );
   };
 
   /** (f) Geometric and arithmetic frequencies, and what whole positions see of the fast ones. */
   waves.frequencies = (stage) => {
     const ring = ({ n, wavelength }) => Waves.ringFrequencies(n, wavelength).slice(0, n / 2); // pairs, as RoPE has
     const limit = (state) => Math.max(...ring(state), Math.PI * 1.15);
-    stage.limit = (state) => { state.k = Math.min(state.k, state.n / 2 - 1); };
-    stage.panel("speeds, in radians per position", "Two rows of dots on an axis of angular frequency: RoPE's, and the ring's. Dots above π are joined to the slower frequency that they look like.", 232, (s, w, h, state) => {
-      const [left, right] = [14, w - 14];
-      const logarithmic = state.axis === "logarithmic";
-      const top = limit({ n: state.n, wavelength: s.wavelength });
-      const low = Math.log10(5e-5);
-      const x = (omega) => (logarithmic
-        ? left + ((Math.log10(Math.max(omega, 5e-5)) - low) / (Math.log10(12) - low)) * (right - left)
-        : left + (omega / top) * (right - left));
-      const rows = { rope: 44, ring: 112, seen: 172 };
-      const shown = ring({ n: state.n, wavelength: s.wavelength });
-      const ticks = logarithmic ? [1e-4, 1e-3, 1e-2, 0.1, 1, Math.PI] : range(Math.floor(top / Math.PI) + 1).map((i) => i * Math.PI);
-      const names = logarithmic ? ["10⁻⁴", "10⁻³", "0.01", "0.1", "1", "π"] : ["0", "π", "2π", "3π"];
-      const zone = box(x(Math.PI), 20, right - x(Math.PI), 164, "zone") + label(Math.min((x(Math.PI) + right) / 2, right - 34), 16, "aliased", "small muted");
-      const dots = Waves.ropeFrequencies(state.n).map((omega) => circle(x(omega), rows.rope, 4, "dot q")).join("")
-        + shown.map((omega, k) => {
-          const seen = Waves.apparentFrequency(omega);
-          const fast = omega > Math.PI;
-          const way = fast ? `<path class="fold" d="M${px(x(omega))} ${rows.ring}C${px(x(omega))} ${rows.ring + 40} ${px(x(seen))} ${rows.seen - 40} ${px(x(seen))} ${rows.seen}"/>`
-            : line(x(omega), rows.ring, x(omega), rows.seen, "fold");
-          return way + circle(x(omega), rows.ring, 4, fast ? "dot hollow k" : "dot k") + circle(x(seen), rows.seen, 4, fast ? "dot hollow k" : "dot k")
-            + (k === state.k ? circle(x(omega), rows.ring, 8, "target") + circle(x(seen), rows.seen, 8, "target") : "");
-        }).join("");
-      return zone + Object.values(rows).map((y) => line(left, y, right, y, "axis")).join("") + dots
-        + label(left, rows.rope - 12, "rope: geometric", "small q strong", "start")
-        + label(left, rows.ring - 12, "roll: arithmetic", "small k strong", "start")
-        + label(left, rows.seen + 20, "what whole positions see of it", "small k", "start")
-        + ticks.map((omega, i) => label(clamp(x(omega), 12, w - 10), h - 8, names[i], "small muted") + line(x(omega), 184, x(omega), 210, "grid")).join("");
-    });
-    stage.panel("one hand, seen at whole positions", "A fast wave and the slow wave through the same points at whole positions.", 130, (s, w, h, state) => {
-      const span = 10;
-      const x = (p) => 14 + (p / span) * (w - 28);
-      const y = (value) => 56 - 44 * value;
-      const omega = ring({ n: state.n, wavelength: s.wavelength })[state.k];
-      const seen = Waves.apparentFrequency(omega);
-      const fine = range(601).map((i) => (i * span) / 600);
-      return line(x(0), y(0), x(span), y(0), "axis") + path(fine.map((p) => [x(p), y(Math.cos(omega * p))]), "curve thin k")
-        + path(fine.map((p) => [x(p), y(Math.cos(seen * p))]), "curve seen")
-        + range(span + 1).map((p) => circle(x(p), y(Math.cos(omega * p)), 4.5, "dot ink") + label(x(p), h - 6, p, "small muted")).join("");
-    });
+    stage.limit = (state) => {
+      state.k = Math.min(state.k, state.n / 2 - 1);
+    };
+    stage.panel(
+      "speeds, in radians per position",
+      "Two rows of dots on an axis of angular frequency: RoPE's, and the ring's. Dots above π are joined to the slower frequency that they look like.",
+      232,
+      (s, w, h, state) => {
+        const [left, right] = [14, w - 14];
+        const logarithmic = state.axis === "logarithmic";
+        const top = limit({ n: state.n, wavelength: s.wavelength });
+        const low = Math.log10(5e-5);
+        const x = (omega) =>
+          logarithmic
+            ? left + ((Math.log10(Math.max(omega, 5e-5)) - low) / (Math.log10(12) - low)) * (right - left)
+            : left + (omega / top) * (right - left);
+        const rows = { rope: 44, ring: 112, seen: 172 };
+        const shown = ring({ n: state.n, wavelength: s.wavelength });
+        const ticks = logarithmic
+          ? [1e-4, 1e-3, 1e-2, 0.1, 1, Math.PI]
+          : range(Math.floor(top / Math.PI) + 1).map((i) => i * Math.PI);
+        const names = logarithmic ? ["10⁻⁴", "10⁻³", "0.01", "0.1", "1", "π"] : ["0", "π", "2π", "3π"];
+        const zone =
+          box(x(Math.PI), 20, right - x(Math.PI), 164, "zone") +
+          label(Math.min((x(Math.PI) + right) / 2, right - 34), 16, "aliased", "small muted");
+        const dots =
+          each(Waves.ropeFrequencies(state.n), (omega) => circle(x(omega), rows.rope, 4, "dot q")) +
+          each(shown, (omega, k) => {
+            const seen = Waves.apparentFrequency(omega);
+            const fast = omega > Math.PI;
+            const way = fast
+              ? `<path class="fold" d="M${px(x(omega))} ${rows.ring}C${px(x(omega))} ${rows.ring + 40} ${px(x(seen))} ${rows.seen - 40} ${px(x(seen))} ${rows.seen}"/>`
+              : line(x(omega), rows.ring, x(omega), rows.seen, "fold");
+            return (
+              way +
+              circle(x(omega), rows.ring, 4, fast ? "dot hollow k" : "dot k") +
+              circle(x(seen), rows.seen, 4, fast ? "dot hollow k" : "dot k") +
+              (k === state.k
+                ? circle(x(omega), rows.ring, 8, "target") + circle(x(seen), rows.seen, 8, "target")
+                : "")
+            );
+          });
+        return (
+          zone +
+          each(Object.values(rows), (y) => line(left, y, right, y, "axis")) +
+          dots +
+          label(left, rows.rope - 12, "rope: geometric", "small q strong", "start") +
+          label(left, rows.ring - 12, "roll: arithmetic", "small k strong", "start") +
+          label(left, rows.seen + 20, "what whole positions see of it", "small k", "start") +
+          each(
+            ticks,
+            (omega, i) =>
+              label(clamp(x(omega), 12, w - 10), h - 8, names[i], "small muted") +
+              line(x(omega), 184, x(omega), 210, "grid"),
+          )
+        );
+      },
+    );
+    stage.panel(
+      "one hand, seen at whole positions",
+      "A fast wave and the slow wave through the same points at whole positions.",
+      130,
+      (s, w, h, state) => {
+        const span = 10;
+        const x = (p) => 14 + (p / span) * (w - 28);
+        const y = (value) => 56 - 44 * value;
+        const omega = ring({ n: state.n, wavelength: s.wavelength })[state.k];
+        const seen = Waves.apparentFrequency(omega);
+        const fine = range(601).map((i) => (i * span) / 600);
+        return (
+          line(x(0), y(0), x(span), y(0), "axis") +
+          path(
+            fine.map((p) => [x(p), y(Math.cos(omega * p))]),
+            "curve thin k",
+          ) +
+          path(
+            fine.map((p) => [x(p), y(Math.cos(seen * p))]),
+            "curve seen",
+          ) +
+          each(
+            range(span + 1),
+            (p) => circle(x(p), y(Math.cos(omega * p)), 4.5, "dot ink") + label(x(p), h - 6, p, "small muted"),
+          )
+        );
+      },
+    );
     stage.slider("wavelength", "λ", "wavelength", { min: 0.3, max: 3, step: 0.01, digits: 2 });
     stage.slider("n", "n", "channels", { min: 8, max: 64, step: 2 });
     stage.slider("k", "k", "the hand below", { min: 0, max: 31 });
     stage.choice("axis", "axis", { linear: "linear", logarithmic: "logarithmic" });
     const special = Math.PI / Math.log(10000);
-    stage.button(`near the paper's |<i>λ</i>| = π/ln 10000 = ${text(special, 3)}`, () => stage.set({ wavelength: Math.round(special * 100) / 100 }));
+    stage.button(`near the paper's |<i>λ</i>| = π/ln 10000 = ${text(special, 3)}`, () =>
+      stage.set({ wavelength: Math.round(special * 100) / 100 }),
+    );
     stage.number("omega", "<i>ω</i><sub>k</sub>", 3);
     stage.number("seen", "seen as", 3);
     stage.number("aliased", "faster than π");
     stage.begin((state) => {
       const all = ring(state);
       const fast = all.filter((omega) => omega > Math.PI).length;
-      return { omega: all[state.k], seen: Waves.apparentFrequency(all[state.k]), aliased: `${fast} of ${all.length}` };
+      return {
+        omega: all[state.k],
+        seen: Waves.apparentFrequency(all[state.k]),
+        aliased: `${fast} of ${all.length}`,
+      };
     });
   };
 
   // ------------------------------------------------------------------------------------------ begin
 
-  const stages = [...document.querySelectorAll(".wave-stage[data-wave]")].filter((root) => waves[root.dataset.wave]);
+  const stages = [...document.querySelectorAll(".wave-stage[data-wave]")].filter(
+    (root) => waves[root.dataset.wave],
+  );
   if (!stages.length) return;
-  document.body.append(element("div", { class: "wave-defs", "aria-hidden": "true" },
-    '<svg width="0" height="0"><defs><marker id="wave-arrow" viewBox="0 0 8 8" refX="5" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0.5L8 4L0 7.5Z" class="arrow"/></marker></defs></svg>'));
+  document.body.append(
+    element(
+      "div",
+      { class: "wave-defs", "aria-hidden": "true" },
+      '<svg width="0" height="0"><defs><marker id="wave-arrow" viewBox="0 0 8 8" refX="5" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0.5L8 4L0 7.5Z" class="arrow"/></marker></defs></svg>',
+    ),
+  );
   stages.forEach((root) => waves[root.dataset.wave](new Stage(root)));
 };
 

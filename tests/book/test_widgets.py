@@ -5,7 +5,6 @@ Run by ``make check-book`` after ``make book``; not part of ``make test``.
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from pathlib import Path
@@ -160,30 +159,23 @@ def settle(page) -> None:
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def state(stage) -> dict:
-    """What the controls of a figure say."""
-    found = json.loads(stage.get_attribute("data-start"))
-    for control in stage.locator("input[type=range]").all():
-        value = float(control.input_value())
-        found[control.get_attribute("data-key")] = int(value) if value.is_integer() else value
-    for control in stage.locator("input[type=radio]:checked").all():
-        found[control.get_attribute("data-key")] = control.input_value()
-    return found
+LOOK = """(stage) => {
+    const all = (what) => [...stage.querySelectorAll(what)];
+    const state = JSON.parse(stage.dataset.start);
+    all('input[type=range]').forEach((input) => { state[input.dataset.key] = Number(input.value); });
+    all('input:checked').forEach((input) => { state[input.dataset.key] = input.value; });
+    const numbers = Object.fromEntries(all('[data-number]').map((n) => [n.dataset.number, n.textContent]));
+    const drawing = all('svg').map((svg) => svg.innerHTML).join();
+    return { wave: stage.dataset.wave, state, numbers, drawing };
+}"""
 
 
-def drawing(stage) -> str:
-    return stage.evaluate("stage => [...stage.querySelectorAll('svg')].map(svg => svg.innerHTML).join()")
-
-
-def compare(stage) -> None:
-    """Every number that the figure shows is what rollpe computes, to the digits shown."""
-    at = state(stage)
-    expected = NUMBERS[stage.get_attribute("data-wave")](at)
-    shown = {
-        node.get_attribute("data-number"): node.text_content()
-        for node in stage.locator("[data-number]").all()
-        if not node.get_attribute("data-number").endswith("-says")
-    }
+def look(stage) -> str:
+    """The drawing of a figure, after every number beside it was found to be what rollpe computes."""
+    seen = stage.evaluate(LOOK)
+    at = seen["state"]
+    expected = NUMBERS[seen["wave"]](at)
+    shown = {key: text for key, text in seen["numbers"].items() if not key.endswith("-says")}
     assert shown.keys() == expected.keys()
     for key, text in shown.items():
         if isinstance(expected[key], str):
@@ -192,6 +184,7 @@ def compare(stage) -> None:
             digits = len(text.partition(".")[2])
             error = abs(float(text.replace("−", "-")) - float(expected[key]))
             assert error <= 0.5 * 10**-digits + 1e-9, (key, text, float(expected[key]), at)
+    return seen["drawing"]
 
 
 # ---------------------------------------------------------------------------------------------- properties
@@ -207,28 +200,28 @@ def test_each_slider_moves_the_drawing_and_the_numbers_are_those_of_the_library(
     page = visit(name)
     for stage in page.locator(".wave-stage").all():
         assert stage.locator("xpath=ancestor::figure").locator("figcaption").inner_text().strip()
-        compare(stage)
-        for key in [c.get_attribute("data-key") for c in stage.locator("input[type=range]").all()]:
-            slider = stage.locator(f"input[type=range][data-key={key}]")
-            symbol = page.locator(f"label[for={slider.get_attribute('id')}] i")
-            assert symbol.inner_text().strip()
+        before = look(stage)
+        for slider in stage.locator("input[type=range]").all():
+            identity = slider.get_attribute("id")
+            assert page.locator(f"label[for={identity}] i").inner_text().strip(), "it names its symbol"
             slider.focus()
-            for press in ("ArrowRight", "ArrowRight", "End", "Home", "ArrowRight"):
-                before, value = drawing(stage), slider.input_value()
+            for press in ("ArrowRight", "End", "Home", "ArrowRight"):
+                value = slider.input_value()
                 page.keyboard.press(press)
                 settle(page)
-                if slider.input_value() != value:
-                    assert drawing(stage) != before, (key, press)
-                compare(stage)
-            assert slider.input_value() != slider.get_attribute("min")
-            output = stage.locator(f"output[for={slider.get_attribute('id')}]").inner_text()
+                after = look(stage)
+                assert after != before or slider.input_value() == value, (identity, press)
+                before = after
+            assert slider.input_value() != slider.get_attribute("min"), "the arrow keys move it"
+            output = stage.locator(f"output[for={identity}]").inner_text()
             assert float(output.replace("−", "-")) == float(slider.input_value())
         for choice in stage.locator("input[type=radio]").all():
-            before, already = drawing(stage), choice.is_checked()
+            already = choice.is_checked()
             choice.check()
             settle(page)
-            assert already or drawing(stage) != before
-            compare(stage)
+            after = look(stage)
+            assert already or after != before
+            before = after
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -245,8 +238,7 @@ def test_a_change_is_told_to_those_who_listen(name, visit):
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_words_are_readable_and_nothing_sticks_out(name, visit, theme, width):
     page = visit(name, theme=theme, width=width)
     poor, outside = page.evaluate(
