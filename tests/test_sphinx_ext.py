@@ -299,13 +299,13 @@ def test_a_number_that_means_nothing_is_a_warning(book, role, says):
 
 def test_the_results_table_links_every_measured_accuracy(book):
     for seed in (0, 1):
-        write_record(book.root / "data/records", a_record(seed, 0.6 + seed / 10))
-    directive = "```{results} quick\n:caption: What came out\n:name: tab-quick\n```\n"
+        write_record(book.root / "data/records", a_record(seed, 0.6 + seed / 10, recipe="strong"))
+    directive = "```{results} strong\n:caption: What came out\n:name: tab-quick\n```\n"
     assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-quick`.\n"}) == ""
     text = book.text("index")
     assert "roll 65.00 ± 7.07" in text and "learned not measured" in text and "72.1 ± 0.1" in text
     assert "Table 1 What came out" in text and "See Table 1." in text
-    assert book.markup("index").count('href="numbers.html#quick-roll"') == 1
+    assert book.markup("index").count('href="numbers.html#strong-roll"') == 1
 
 
 def test_the_table_of_encodings_says_what_was_tried(book, monkeypatch):

@@ -386,7 +386,7 @@ class _TableDirective(SphinxDirective):
 
 
 class ResultsDirective(_TableDirective):
-    """``{results} recipe``: the results table of one recipe, the paper's printed values beside ours.
+    """``{results} recipe``: the results table of one recipe, on the paper's data beside its numbers.
 
     Every measured accuracy links to its runs.
     """
