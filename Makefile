@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help book test check-book notebook readme lock lint clean
+.PHONY: help book test formats check-book notebook readme lock lint clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -18,6 +18,9 @@ book: $(INSTALLED)  ## run every notebook, gate the outputs, build _build/html/i
 
 test: $(INSTALLED)  ## the test suite (without the built book)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+formats: $(INSTALLED)  ## also make a PDF, an EPUB and an offline zip (needs Chromium)
+	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local formats
 
 check-book: $(INSTALLED)  ## open the built book in headless Chromium, network cut off
 	@$(BIN)/python -m pytest -m browser
