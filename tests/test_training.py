@@ -407,7 +407,7 @@ def test_an_absent_device_is_named():
 @pytest.mark.parametrize("folder", ["records", "checkpoints"])
 def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monkeypatch, folder):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr(training, "create_model", None)
+    monkeypatch.setattr(training, "_epoch", None)
     with pytest.raises(InputError, match="cannot write there"):
         run(**{folder: tmp_path / "file" / "deeper"})
     with pytest.raises(InputError, match="cannot write there"):  # too long a name for a folder

@@ -135,10 +135,6 @@ def train(
         encoding_options=resolve_options(encoding, encoding_options or {}),
         seed=seed,
     )
-    if records is not None:
-        _ensure_writable(record_path(records, cell).parent)
-    if checkpoints is not None:
-        _ensure_writable(checkpoint_path(checkpoints, cell).parent)
     used = _used(recipe, data)
     images, labels = used.images.to(place), used.labels.to(place)
     batch = min(recipe.batch_size, len(labels))
@@ -153,6 +149,11 @@ def train(
         augment = Augmenter(recipe.augmentation, (height, width), data.mean, data.std, len(data.classes))
         evaluate = Evaluator(recipe, data, place)
         evaluate.rehearse(model)
+        # everything that can be refused has been; from here on something is written
+        if records is not None:
+            _ensure_writable(record_path(records, cell).parent)
+        if checkpoints is not None:
+            _ensure_writable(checkpoint_path(checkpoints, cell).parent)
         torch.manual_seed(stream(seed, "noise"))  # from here on: dropout and drop path
         seen = opened.enter_context(queries_and_keys(model)) if recipe.topography != "none" else []
         run = Run(
