@@ -279,7 +279,7 @@ const drawWaves = () => {
       const widths = this.panels.map(({ svg }) => svg.clientWidth); // all read before anything is written
       this.panels.forEach(({ svg, height, draw }, i) => {
         const width = widths[i];
-        if (!width) return;
+        if (width < 80) return; // not laid out yet; it is drawn when its size is known
         const high = typeof height === "function" ? height(this.narrow, this.state) : height;
         svg.setAttribute("viewBox", `0 0 ${width} ${high}`);
         svg.style.height = `${high}px`;

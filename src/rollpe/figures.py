@@ -173,7 +173,7 @@ def offset_map(
     for color, width in (("white", 2.4), (INK, 1.0)):  # legible on dark and on light
         ax.plot(0, 0, "+", color=color, markersize=6, markeredgewidth=width)
         if mark is not None:
-            ring = {"markersize": 10, "markerfacecolor": "none", "markeredgewidth": width}
-            ax.plot(mark[1], mark[0], "o", color=color, **ring)
+            ring = ax.plot(mark[1], mark[0], "o", color=color, markersize=10)[0]
+            ring.set(markerfacecolor="none", markeredgewidth=width)
     ax.set(title=title, xticks=[-right, 0, right], yticks=[-down, 0, down])
     return ax

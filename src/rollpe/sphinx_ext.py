@@ -420,8 +420,8 @@ class EncodingsDirective(_TableDirective):
     """``{encodings}``: the properties of every encoding, found by trying it during the build."""
 
     columns = (
-        *("encoding", "acts on", "axes", "relative", "real positions", "larger grid"),
-        *("keeps norms", "cache", "linear attention", "parameters"),
+        *("encoding", "acts on", "relative", "real p", "larger grid"),
+        *("norms", "cache", "linear", "parameters"),
     )
 
     def run(self) -> list[nodes.Node]:
@@ -431,10 +431,11 @@ class EncodingsDirective(_TableDirective):
         rows: list[list[nodes.Node]] = []
         for p in measure_all():
             seen = (word[v] for v in (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear))
-            axes = "1" if p.axes == 1 else "1, 2, 3"
-            texts = (p.acts_on, axes, p.relative, *seen, f"{p.parameters:,}")
+            texts = (p.acts_on, p.relative, *seen, f"{p.parameters:,}")
             rows.append([nodes.literal(p.name, p.name), *(nodes.Text(text) for text in texts)])
-        return self.finish(self.columns, rows)
+        made = self.finish(self.columns, rows)
+        made[0]["classes"].append("compact")
+        return made
 
 
 class ClaimsDirective(SphinxDirective):
