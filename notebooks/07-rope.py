@@ -601,6 +601,7 @@ record = {
 }
 path = Path(records, "experiments", "sgd-adam.json")
 write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
+print(path)
 
 # %% [markdown]
 # What follows is read back from that file.
@@ -686,8 +687,8 @@ fig
 # from waves. (The lower lines rise a little, too. Training amplifies the smallest differences, here those of
 # rounding; try `-p steps 150`.)
 #
-# So "RollPE is RoPE" is true of the functions, in the sense of {prf:ref}`thm-rope`, and not of the models that come
-# out of training. Whether it is better to train on channels or on waves is another question, and this toy is no
+# So "RollPE is RoPE" is true of the functions, in the sense of {prf:ref}`thm-rope`, and not of the models that Adam
+# makes of them. Whether it is better to train on channels or on waves is another question, and this toy is no
 # place to answer it. It takes full recipes and many seeds, with `roll` and `roll-twin` as two rows of one table
 # ({doc}`12-results`).
 #
