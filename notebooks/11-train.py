@@ -31,8 +31,8 @@ recipe: str = "quick"  # what to train and how {recipes}
 epochs: int = 0  # passes over the training images; 0 keeps the recipe's [0..]
 learning_rate: float = 0.0  # peak of the schedule; 0 keeps the recipe's [0..1]
 batch_size: int = 0  # images a step; 0 keeps the recipe's [0..]
-options: str = ""  # options of the encoding, as key=value,key=value
-overrides: str = ""  # further keys of the recipe, as key=value,key=value
+options: str = ""  # options of the encoding with their values, separated by commas
+overrides: str = ""  # further keys of the recipe with their values, separated by commas
 device: str = "auto"  # auto | cpu | cuda | mps
 records: str = "_build/records"  # folder that the record is written to
 
