@@ -124,10 +124,9 @@ fig
 
 # %% [markdown]
 # The model without positions sees a bag of patches and falls behind. Whether the others differ from one another
-# is a question for their intervals, not for the order of their means. The learning curves show that they also
-# learn at a similar pace.
+# is a question for their intervals, not for the order of their means. The learning curves show how they got there.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-live-curves", "caption": "Accuracy on the held-out digits after every epoch, one line for each live run."}, "image": {"alt": "Held-out accuracy against epoch: curves of the encodings with positions rise together; those of the model without positions stay below."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-live-curves", "caption": "Accuracy on the held-out digits after every epoch, one line for each live run."}, "image": {"alt": "Held-out accuracy against epoch: one line for each run, colored by encoding."}}
 ax = figures.learning_curves(live)
 fig = ax.figure
 plt.close(fig)
