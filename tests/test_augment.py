@@ -558,3 +558,42 @@ def test_settings_outside_their_range_are_refused(settings: dict):
 
 def test_every_setting_says_what_it_is():
     assert all(field.description for field in Augmentation.model_fields.values())
+
+
+# Many batches at once
+
+SETTINGS_OF_STRONG = {"crop": "pad", "flip": 0.5, "policy": "rand-augment", "erasing": 0.5} | {
+    "mixup": 0.8,
+    "cutmix": 1.0,
+}
+
+
+@pytest.mark.parametrize("settings", EVERYTHING, ids=lambda settings: "-".join(settings))
+def test_any_part_of_every_batch_is_what_the_whole_has_there(settings: dict):
+    images = pictures(0, 48).view(4, 12, 3, *SIZE)
+    labels = torch.randint(5, (4, 12), generator=seeded(3))
+    augmenter = Augmenter(Augmentation(**settings), SIZE, MEAN, STD, classes=5)
+    whole, targets = augmenter.batches(images, labels, seeded(1))
+    for part in (slice(0, 6), slice(6, 12), slice(8, 9)):
+        own, its_targets = augmenter.batches(images, labels, seeded(1), part)
+        # a group of another size may be summed in another order: half a level of 255 at most
+        torch.testing.assert_close(own, whole[:, part], rtol=0, atol=0.51 / 255 / min(STD))
+        assert torch.equal(its_targets, targets[:, part])
+
+
+@pytest.mark.parametrize("settings", [{"mixup": 0.8}, {"cutmix": 1.0}, SETTINGS_OF_STRONG])
+def test_a_partner_comes_from_the_same_batch(settings: dict):
+    batches, size = 5, 40
+    labels = torch.arange(batches)[:, None].expand(batches, size)  # the class is the batch
+    images = pictures(0, batches * size).view(batches, size, 3, *SIZE)
+    augmenter = Augmenter(Augmentation(**settings), SIZE, MEAN, STD, classes=batches)
+    _, targets = augmenter.batches(images, labels, seeded(2))
+    one = torch.eye(batches)[:, None].expand(batches, size, batches)
+    torch.testing.assert_close(targets, one)
+
+
+def test_every_image_of_a_batch_is_partner_once():
+    augmenter = raw(Augmentation(mixup=0.8), (4, 4), classes=2, channels=1)
+    partners = augmenter.draw(3, 7, (4, 4), seeded(0)).partners
+    assert partners is not None
+    assert (partners.view(3, 7).sort(dim=1).values == torch.arange(21).view(3, 7)).all()

@@ -3,13 +3,16 @@
 In here: the settings (`Augmentation`), one function per change with its parameters as arguments,
 and `Augmenter`, which draws the parameters image by image and applies the changes. Images stay
 uint8 until they are normalized, as they do in torchvision, whose operations these are; no loop runs
-over images. Not in here: data sets, batches, losses.
+over images. Images that drew the same operation are changed together, so it pays to pass many
+batches at once. Not in here: data sets, the order of images, losses.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -140,117 +143,202 @@ class Augmenter:
 
     @torch.no_grad()
     def __call__(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-        """Augment uint8 images [B, C, H, W] with labels int64 [B].
+        """Augment one batch of uint8 images [B, C, H, W] with labels int64 [B].
 
         Returns float32 images [B, C, *image_size] and the labels, or, where mixup or cutmix is on,
         soft targets float32 [B, classes] whose rows sum to 1. The same generator state gives the
         same result. Parameters are drawn on the generator's device: with a CPU generator the groups
         are known without waiting for the GPU, and both devices see the same draws.
         """
-        settings, count = self.settings, len(images)
+        inputs, targets = self.batches(images[None], labels[None], generator)
+        return inputs[0], targets[0]
+
+    @torch.no_grad()
+    def batches(
+        self, images: Tensor, labels: Tensor, generator: Generator, part: slice = slice(None)
+    ) -> tuple[Tensor, Tensor]:
+        """Augment many batches at once: uint8 images [K, B, C, H, W] with labels int64 [K, B].
+
+        part: which images of every batch to return, all b = B of them if not given. The draws do not
+        depend on it, and partners for mixing come from the whole batch, whoever asks for which part.
+
+        Returns float32 images [K, b, C, *image_size] and labels [K, b] or soft targets [K, b, classes].
+        """
+        count, size = labels.shape
+        draws = self.draw(count, size, (images.shape[3], images.shape[4]), generator)
+        images, labels = images.flatten(0, 1), labels.flatten()
+        own = torch.arange(count * size, device=generator.device).view(count, size)[:, part]
+        shape, own = own.shape, own.flatten()
+        place: Tensor | None = None  # of every image among those that are changed
+        if len(own) < len(images):
+            wanted = own if draws.partners is None else torch.cat((own, draws.partners[own]))
+            wanted = wanted.unique()
+            place = torch.zeros(len(images), dtype=torch.long, device=own.device)
+            place[wanted] = torch.arange(len(wanted), device=own.device)
+            images, draws_of_these = images.index_select(0, _send(wanted, images)), draws.of(wanted)
+        else:
+            draws_of_these = draws
         with torch.autocast(images.device.type, enabled=False):  # pixels need more than bfloat16
-            output = self.normalize(self._pixels(images, generator))
+            output = self.normalize(self._pixels(images, draws_of_these))
+        if draws_of_these.erased is not None and draws_of_these.erases is not None:
+            output = erase(output, draws_of_these.erased, draws_of_these.erases)
+        if draws.partners is None:
+            chosen = _send(own, labels)
+            mixed = output if place is None else output.index_select(0, _send(place[own], output))
+            targets = labels.index_select(0, chosen)
+        else:
+            mixed, targets = self._mix(output, labels, draws, own, place)
+        return mixed.unflatten(0, shape), targets.unflatten(0, shape)
+
+    def draw(self, count: int, size: int, pixels: tuple[int, int], generator: Generator) -> Draws:
+        """Everything random about `count` batches of `size` images of pixels (height, width)."""
+        settings, total = self.settings, count * size
+        draws = Draws()
+        if settings.crop == "resized":
+            draws.boxes, _ = draw_boxes(generator, total, pixels, settings.crop_scale, ASPECT)
+        if settings.crop == "pad":
+            draws.offsets = _integers(generator, 2 * settings.crop_padding + 1, (total, 2))
+        if settings.flip:
+            draws.flips = _uniform(generator, (total,)) < settings.flip
+        if settings.policy == "three-augment":
+            low, high = BLUR_SIGMA
+            draws.choices = _integers(generator, 3, (total, 1))
+            draws.sigmas = low + (high - low) * _uniform(generator, (total,))
+        elif settings.policy == "rand-augment":
+            shape = (total, settings.rand_augment[0])
+            draws.choices = _integers(generator, len(RAND_AUGMENT), shape)
+            draws.negative = _integers(generator, 2, shape)
+        if settings.color_jitter:
+            draws.factors = 1 + settings.color_jitter * (2 * _uniform(generator, (total, 3)) - 1)
+            draws.order = _uniform(generator, (total, 3)).argsort(dim=1)
         if settings.erasing:
-            boxes, found = draw_boxes(generator, count, self.size, ERASE_AREA, ERASE_ASPECT)
-            chosen = found & (_uniform(generator, (count,)) < settings.erasing)
-            output = erase(output, boxes, chosen)
+            draws.erased, found = draw_boxes(generator, total, self.size, ERASE_AREA, ERASE_ASPECT)
+            draws.erases = found & (_uniform(generator, (total,)) < settings.erasing)
         if settings.mixes:
-            return self._mix(output, labels, generator)
-        return output, labels
+            within = _uniform(generator, (count, size)).argsort(dim=1)
+            draws.partners = (within + size * torch.arange(count, device=within.device)[:, None]).flatten()
+            cut = _integers(generator, 2, (total,)) == 1
+            if not (settings.mixup and settings.cutmix):
+                cut = torch.full_like(cut, settings.cutmix > 0)
+            weights = torch.where(
+                cut,
+                draw_beta(generator, total, settings.cutmix or 1.0),
+                draw_beta(generator, total, settings.mixup or 1.0),
+            )
+            boxes = draw_cuts(generator, weights, self.size)
+            area = (boxes[:, 2] * boxes[:, 3]).float() / (self.size[0] * self.size[1])
+            draws.own = torch.where(cut, 1 - area, weights)
+            draws.cuts = torch.where(cut[:, None], boxes, torch.zeros_like(boxes))
+        return draws
 
     def normalize(self, images: Tensor) -> Tensor:
         """uint8 [B, C, H, W] to float32 [B, C, *image_size], (pixel/255 - mean)/std, no chance."""
         images = self._resize(images)
-        mean = torch.tensor(self.mean, device=images.device).view(-1, 1, 1)
-        std = torch.tensor(self.std, device=images.device).view(-1, 1, 1)
-        return images.float().div_(255).sub_(mean).div_(std)
+        mean = _send(torch.tensor(self.mean).view(-1, 1, 1), images)
+        std = _send(torch.tensor(self.std).view(-1, 1, 1), images)
+        return images.float().sub_(255 * mean).mul_(1 / (255 * std))
 
     def _resize(self, images: Tensor) -> Tensor:
         if tuple(images.shape[-2:]) == self.size:
             return images
         return tv.resize(images, list(self.size), antialias=True)
 
-    def _pixels(self, images: Tensor, generator: Generator) -> Tensor:
+    def _pixels(self, images: Tensor, draws: Draws) -> Tensor:
         """Everything that happens to uint8 pixels: crop, flip, policy, color jitter."""
-        settings, count = self.settings, len(images)
-        if settings.crop == "resized":
-            size = (images.shape[2], images.shape[3])
-            boxes, _ = draw_boxes(generator, count, size, settings.crop_scale, ASPECT)
-            images = resized_crop(images, boxes, self.size)
+        settings = self.settings
+        if draws.boxes is not None:
+            images = resized_crop(images, draws.boxes, self.size)
         images = self._resize(images)
-        if settings.crop == "pad":
-            offsets = _integers(generator, 2 * settings.crop_padding + 1, (count, 2))
-            images = pad_crop(images, offsets, settings.crop_padding, settings.crop_fill)
-        if settings.flip:
-            images = flip(images, _uniform(generator, (count,)) < settings.flip)
+        if draws.offsets is not None:
+            images = pad_crop(images, draws.offsets, settings.crop_padding, settings.crop_fill)
+        if draws.flips is not None:
+            images = flip(images, draws.flips)
         if settings.policy == "three-augment":
-            images = self._three_augment(images, generator)
+            images = self._three_augment(images, draws)
         elif settings.policy == "rand-augment":
-            images = self._rand_augment(images, generator)
-        if settings.color_jitter:
-            images = self._color_jitter(images, generator)
+            images = self._rand_augment(images, draws)
+        if draws.factors is not None:
+            images = self._color_jitter(images, draws)
         return images
 
-    def _three_augment(self, images: Tensor, generator: Generator) -> Tensor:
-        choice = _integers(generator, 3, (len(images),))
-        low, high = BLUR_SIGMA
-        sigmas = low + (high - low) * _uniform(generator, (len(images),))
-        images = images.clone()
-        _change(images, choice == 0, tv.rgb_to_grayscale, 3)
-        _change(images, choice == 1, tv.solarize, SOLARIZE_THRESHOLD)
-        _change(images, choice == 2, gaussian_blur, sigmas)
+    def _three_augment(self, images: Tensor, draws: Draws) -> Tensor:
+        assert draws.choices is not None and draws.sigmas is not None
+        changes = [
+            lambda group, sigmas: tv.rgb_to_grayscale(group, 3),
+            lambda group, sigmas: solarize(group, SOLARIZE_THRESHOLD),
+            gaussian_blur,
+        ]
+        return _in_groups(images, draws.choices[:, 0], changes, draws.sigmas)
+
+    def _rand_augment(self, images: Tensor, draws: Draws) -> Tensor:
+        assert draws.choices is not None and draws.negative is not None
+        level = self.settings.rand_augment[1]
+
+        def changed(name: str, level: int) -> Callable[[Tensor], Tensor]:
+            return lambda group: rand_augment(group, name, level)
+
+        changes = [  # operation i at its level, then at its level with the other sign
+            changed(name, -level if signed and negative else level)
+            for name, signed in RAND_AUGMENT.items()
+            for negative in (False, True)
+        ]
+        for choice, negative in zip(draws.choices.T, draws.negative.T, strict=True):
+            images = _in_groups(images, 2 * choice + negative, changes)
         return images
 
-    def _rand_augment(self, images: Tensor, generator: Generator) -> Tensor:
-        operations, level = self.settings.rand_augment
-        images = images.clone()
-        for _ in range(operations):
-            choice = _integers(generator, len(RAND_AUGMENT), (len(images),))
-            negative = _integers(generator, 2, (len(images),)) == 1
-            for index, (name, signed) in enumerate(RAND_AUGMENT.items()):
-                drawn = choice == index
-                if signed:
-                    _change(images, drawn & negative, rand_augment, name, -level)
-                    _change(images, drawn & ~negative, rand_augment, name, level)
-                elif name != "Identity":
-                    _change(images, drawn, rand_augment, name, level)
+    def _color_jitter(self, images: Tensor, draws: Draws) -> Tensor:
+        assert draws.factors is not None and draws.order is not None
+        changes = [
+            lambda group, factors: adjust_brightness(group, factors[:, 0]),
+            lambda group, factors: adjust_contrast(group, factors[:, 1]),
+            lambda group, factors: adjust_saturation(group, factors[:, 2]),
+        ]
+        for step in draws.order.T:
+            images = _in_groups(images, step, changes, draws.factors)
         return images
 
-    def _color_jitter(self, images: Tensor, generator: Generator) -> Tensor:
-        strength, count = self.settings.color_jitter, len(images)
-        factors = 1 + strength * (2 * _uniform(generator, (count, 3)) - 1)
-        order = _uniform(generator, (count, 3)).argsort(dim=1)
-        images = images.clone()
-        for step in range(3):
-            for index, adjust in enumerate((adjust_brightness, adjust_contrast, adjust_saturation)):
-                _change(images, order[:, step] == index, adjust, factors[:, index])
-        return images
-
-    def _mix(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-        settings, count = self.settings, len(images)
-        partners = torch.randperm(count, generator=generator, device=generator.device)
-        cut = _integers(generator, 2, (count,)) == 1
-        if not (settings.mixup and settings.cutmix):
-            cut = torch.full_like(cut, settings.cutmix > 0)
-        weights = torch.where(
-            cut,
-            draw_beta(generator, count, settings.cutmix or 1.0),
-            draw_beta(generator, count, settings.mixup or 1.0),
-        )
-        boxes = draw_cuts(generator, weights, self.size)
-        area = (boxes[:, 2] * boxes[:, 3]).float() / (self.size[0] * self.size[1])
-        own = torch.where(cut, 1 - area, weights)
-        device = images.device
-        keep = torch.where(
-            cut.view(-1, 1, 1).to(device),
-            (~inside(boxes.to(device), self.size)).float(),
-            own.view(-1, 1, 1).to(device),
-        )
-        partners, own = partners.to(device), own.to(device)
-        mixed = images[partners].lerp_(images, keep[:, None])
+    def _mix(
+        self, images: Tensor, labels: Tensor, draws: Draws, own: Tensor, place: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The images of indices `own` with their partners; place says where an index is in `images`."""
+        assert draws.partners is not None and draws.own is not None and draws.cuts is not None
+        partners, boxes = draws.partners[own], _send(draws.cuts[own], images)
+        weights = _send(draws.own[own], images)
+        # a box that was cut out keeps nothing of its own; without one the weight holds everywhere
+        whole = (boxes[:, 2] * boxes[:, 3] == 0).view(-1, 1, 1)
+        keep = torch.where(whole, weights.view(-1, 1, 1), (~inside(boxes, self.size)).float())
+        there = partners if place is None else place[partners]
+        mine = images if place is None else images.index_select(0, _send(place[own], images))
+        mixed = images.index_select(0, _send(there, images)).lerp_(mine, keep[:, None])
         assert self.classes is not None
-        targets = F.one_hot(labels, self.classes).float()
-        return mixed, targets[partners].lerp_(targets, own[:, None])
+        targets = torch.zeros(len(labels), self.classes, device=labels.device)
+        targets.scatter_(1, labels[:, None], 1.0)  # one_hot would look at the labels, and wait for them
+        theirs = targets.index_select(0, _send(partners, labels))
+        return mixed, theirs.lerp_(targets.index_select(0, _send(own, labels)), weights[:, None])
+
+
+@dataclass
+class Draws:
+    """What was drawn for N images, on the generator's device; None is what the settings do not ask for."""
+
+    boxes: Tensor | None = None  # [N, 4] top, left, height, width of a resized crop
+    offsets: Tensor | None = None  # [N, 2] of the window in the padded image
+    flips: Tensor | None = None  # bool [N]
+    choices: Tensor | None = None  # [N, operations] of the policy
+    negative: Tensor | None = None  # [N, operations]: 1 turns the sign of the magnitude
+    sigmas: Tensor | None = None  # [N] of a blur
+    factors: Tensor | None = None  # [N, 3] of brightness, contrast, saturation
+    order: Tensor | None = None  # [N, 3]: which of the three comes first, second, third
+    erased: Tensor | None = None  # [N, 4]: the box that becomes the mean color
+    erases: Tensor | None = None  # bool [N]
+    partners: Tensor | None = None  # [N]: with whom an image is mixed; in its own batch
+    own: Tensor | None = None  # [N]: weight of the own image
+    cuts: Tensor | None = None  # [N, 4]: the box that shows the partner; empty for mixup
+
+    def of(self, chosen: Tensor) -> Draws:
+        """The draws of some images, by their indices."""
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Draws(**{name: None if x is None else x[chosen] for name, x in kept.items()})
 
 
 # Drawing. Everything is drawn on the generator's device.
@@ -323,18 +411,29 @@ def draw_cuts(generator: Generator, weights: Tensor, size: tuple[int, int]) -> T
 # Changing. Parameters come as arguments; images uint8 [B, C, H, W] unless said otherwise.
 
 
-def _change(
-    images: Tensor, group: Tensor, operation: Callable[..., Tensor], *arguments: Tensor | float | str
-) -> None:
-    """Overwrite the images of a group (bool [B]) with operation(those images, *arguments).
+def _send(values: Tensor, like: Tensor) -> Tensor:
+    """Bring what was drawn to where the images are, without waiting for what is under way there."""
+    if values.device == like.device or like.device.type != "cuda" or values.device.type != "cpu":
+        return values.to(like.device)
+    return values.pin_memory().to(like.device, non_blocking=True)
 
-    An argument that is a tensor [B] holds one value per image.
+
+def _in_groups(
+    images: Tensor, groups: Tensor, changes: Sequence[Callable[..., Tensor]], *arguments: Tensor
+) -> Tensor:
+    """changes[g](those images, *those arguments) of the images whose group (int [B]) is g.
+
+    Images of a group are brought together, changed in one go, and put back: whole images are copied,
+    which is several times as fast as writing into chosen places. Arguments hold one value per image.
     """
-    chosen = group.nonzero()[:, 0]
-    if len(chosen):
-        own = (part[chosen] if isinstance(part, Tensor) else part for part in arguments)
-        there = chosen.to(images.device)
-        images[there] = operation(images[there], *own)
+    order = groups.argsort(stable=True)
+    counts = groups.bincount(minlength=len(changes)).tolist()
+    pieces = [images.index_select(0, _send(order, images)).split(counts)]
+    pieces += [_send(argument[order], images).split(counts) for argument in arguments]
+    changed = [change(*members) for change, *members in zip(changes, *pieces, strict=True) if len(members[0])]
+    back = torch.empty_like(order)
+    back[order] = torch.arange(len(order), device=order.device)
+    return torch.cat(changed).index_select(0, _send(back, images))
 
 
 def inside(boxes: Tensor, size: tuple[int, int]) -> Tensor:
@@ -352,18 +451,16 @@ def pad_crop(images: Tensor, offsets: Tensor, padding: int, fill: str) -> Tensor
 
     Offset (padding, padding) is the image itself. Torchvision: RandomCrop(padding=…).
     """
-    offsets = offsets.to(images.device)
     for axis in (2, 3):
         length = images.shape[axis]
-        source = torch.arange(length, device=images.device) + offsets[:, axis - 2, None] - padding
-        inner = (source >= 0) & (source < length)
         if fill == "reflect":
-            source = (length - 1) - ((length - 1) - source.abs()).abs()
-        shape = (-1, 1, length, 1) if axis == 2 else (-1, 1, 1, length)
-        index = source.clamp(0, length - 1).view(shape).expand_as(images)
-        images = images.gather(axis, index)
-        if fill == "zero":
-            images = images * inner.view(shape)
+            source = (torch.arange(length + 2 * padding) - padding).abs()
+            source = (length - 1) - ((length - 1) - source).abs()
+            images = images.index_select(axis, _send(source, images))
+        else:
+            images = F.pad(images, (padding, padding) if axis == 3 else (0, 0, padding, padding))
+        windows = [partial(torch.narrow, dim=axis, start=s, length=length) for s in range(2 * padding + 1)]
+        images = _in_groups(images, offsets[:, axis - 2], windows)
     return images
 
 
@@ -374,7 +471,7 @@ def resized_crop(images: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor
     one matrix product per axis with a matrix [B, output, input] per image. uint8 is rounded; float
     images stay float.
     """
-    boxes = boxes.to(images.device)
+    boxes = _send(boxes, images)
     output = images if images.is_floating_point() else images.float()
     rows = _scaling(boxes[:, 0], boxes[:, 2], images.shape[2], size[0])
     columns = _scaling(boxes[:, 1], boxes[:, 3], images.shape[3], size[1])
@@ -404,7 +501,13 @@ def _separable(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 def flip(images: Tensor, chosen: Tensor) -> Tensor:
     """Mirror left and right where chosen bool [B]."""
-    return torch.where(chosen.to(images.device).view(-1, 1, 1, 1), images.flip(-1), images)
+    return _in_groups(images, chosen.long(), [lambda group: group, tv.horizontal_flip])
+
+
+def solarize(images: Tensor, threshold: float) -> Tensor:
+    """255 - x where x ≥ threshold. Torchvision: solarize."""
+    bright = (images >= math.ceil(threshold)).view(torch.uint8)
+    return images ^ bright.neg_()  # -1 is 255, eight ones, and these turn x into 255 - x
 
 
 def gaussian_blur(images: Tensor, sigmas: Tensor) -> Tensor:
@@ -413,7 +516,7 @@ def gaussian_blur(images: Tensor, sigmas: Tensor) -> Tensor:
     Torchvision: gaussian_blur with kernel_size 2·BLUR_RADIUS + 1, up to rounding of a half.
     """
     taps = torch.arange(-BLUR_RADIUS, BLUR_RADIUS + 1, device=images.device)
-    kernels = (-0.5 * (taps / sigmas.to(images.device)[:, None]) ** 2).softmax(dim=1)
+    kernels = (-0.5 * (taps / _send(sigmas, images)[:, None]) ** 2).softmax(dim=1)
 
     def matrix(length: int) -> Tensor:
         source = torch.arange(length, device=images.device)[:, None] + taps
@@ -445,7 +548,7 @@ def _gray(images: Tensor) -> Tensor:
 
 
 def _blend(images: Tensor, other: Tensor, factors: Tensor) -> Tensor:
-    factors = factors.to(images.device).view(-1, 1, 1, 1)
+    factors = factors.view(-1, 1, 1, 1)
     return (images * factors + other * (1 - factors)).clamp_(0, 255).to(images.dtype)
 
 
@@ -455,22 +558,13 @@ def rand_augment(images: Tensor, name: str, level: int) -> Tensor:
     Names, ranges and nearest-neighbor resampling are those of torchvision's RandAugment.
     """
     share = level / LEVELS
-    no_shift, no_shear = [0, 0], [0.0, 0.0]
-    shear = math.degrees(math.atan(0.3 * share))
-    shift = 150 / 331 * share
     match name:
         case "Identity":
             return images
-        case "ShearX":
-            return tv.affine(images, 0.0, no_shift, 1.0, [shear, 0.0], center=[0, 0])
-        case "ShearY":
-            return tv.affine(images, 0.0, no_shift, 1.0, [0.0, shear], center=[0, 0])
-        case "TranslateX":
-            return tv.affine(images, 0.0, [int(shift * images.shape[3]), 0], 1.0, no_shear)
-        case "TranslateY":
-            return tv.affine(images, 0.0, [0, int(shift * images.shape[2])], 1.0, no_shear)
-        case "Rotate":
-            return tv.rotate(images, 30.0 * share)
+        case "ShearX" | "ShearY" | "TranslateX" | "TranslateY" | "Rotate":
+            height, width = images.shape[-2:]
+            source = _sources(name, level, height, width, images.device)
+            return F.pad(images.flatten(2), (0, 1)).index_select(2, source).view(images.shape)
         case "Brightness":
             return tv.adjust_brightness(images, 1 + 0.9 * share)
         case "Color":
@@ -478,11 +572,11 @@ def rand_augment(images: Tensor, name: str, level: int) -> Tensor:
         case "Contrast":
             return tv.adjust_contrast(images, 1 + 0.9 * share)
         case "Sharpness":
-            return tv.adjust_sharpness(images, 1 + 0.9 * share)
+            return adjust_sharpness(images, 1 + 0.9 * share)
         case "Posterize":
             return tv.posterize(images, round(8 - 4 * share))
         case "Solarize":
-            return tv.solarize(images, 255 * (1 - share))
+            return solarize(images, 255 * (1 - share))
         case "AutoContrast":
             return tv.autocontrast(images)
         case "Equalize":
@@ -490,11 +584,50 @@ def rand_augment(images: Tensor, name: str, level: int) -> Tensor:
     raise InputError(f"operation {name!r} is unknown: choose one of {', '.join(RAND_AUGMENT)}")
 
 
+@cache
+def _sources(name: str, level: int, height: int, width: int, device: torch.device) -> Tensor:
+    """Which pixel each pixel of a moved image shows, int64 [height·width]; height·width is the outside.
+
+    Nearest-neighbor resampling only moves pixels, so torchvision is asked once, with an image of
+    numbers. The answer stays on the device: its own call would wait for the device at every batch.
+    """
+    share = level / LEVELS
+    nothing, no_shear = [0, 0], [0.0, 0.0]
+    shear = math.degrees(math.atan(0.3 * share))
+    shift = 150 / 331 * share
+    numbered = 1 + torch.arange(height * width, dtype=torch.float32).view(1, height, width)
+    match name:
+        case "ShearX":
+            moved = tv.affine(numbered, 0.0, nothing, 1.0, [shear, 0.0], center=[0, 0])
+        case "ShearY":
+            moved = tv.affine(numbered, 0.0, nothing, 1.0, [0.0, shear], center=[0, 0])
+        case "TranslateX":
+            moved = tv.affine(numbered, 0.0, [int(shift * width), 0], 1.0, no_shear)
+        case "TranslateY":
+            moved = tv.affine(numbered, 0.0, [0, int(shift * height)], 1.0, no_shear)
+        case _:
+            moved = tv.rotate(numbered, 30.0 * share)
+    source = moved.flatten().long() - 1
+    return torch.where(source < 0, height * width, source).to(device)
+
+
+def adjust_sharpness(images: Tensor, factor: float) -> Tensor:
+    """Move pixels from their smoothed selves; the outermost stay. Torchvision: adjust_sharpness."""
+    if min(images.shape[-2:]) <= 2:
+        return images
+    exact = images.float()
+    rows = exact[..., :-2, :] + exact[..., 1:-1, :] + exact[..., 2:, :]
+    inner = exact[..., 1:-1, 1:-1]
+    smooth = (rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]).add_(inner, alpha=4).div_(13).round_()
+    inner.lerp_(smooth, 1 - factor)
+    return exact.clamp_(0, 255).to(images.dtype)
+
+
 def erase(images: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
     """Set a box of each chosen image (bool [B]) to 0, the mean color once normalized.
 
     images float [B, C, H, W]; boxes int64 [B, 4] (top, left, height, width).
     """
-    boxes, chosen = boxes.to(images.device), chosen.to(images.device)
-    erased = inside(boxes, (images.shape[2], images.shape[3])) & chosen[:, None, None]
-    return images.masked_fill(erased[:, None], 0.0)
+    boxes = boxes * chosen[:, None]  # a box without area holds no pixel
+    erased = inside(_send(boxes, images), (images.shape[2], images.shape[3]))
+    return images * ~erased[:, None]
