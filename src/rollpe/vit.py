@@ -43,9 +43,11 @@ class Block(timm_vit.Block):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "attn_layer": Attention})
 
-    def forward(self, x: Tensor, positions: Tensor) -> Tensor:  # type: ignore[override]
-        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim]."""
-        x = x + self.drop_path1(self.ls1(self.attn(self.norm1(x), positions)))
+    def forward(  # type: ignore[override]
+        self, x: Tensor, positions: Tensor, tables: tuple[Tensor, ...] | None = None
+    ) -> Tensor:
+        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim]; see Attention."""
+        x = x + self.drop_path1(self.ls1(self.attn(self.norm1(x), positions, tables=tables)))
         return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
 
 
@@ -144,16 +146,21 @@ class VisionTransformer(timm_vit.VisionTransformer):
                 positions = every.gather(1, kept[..., None].expand(-1, -1, every.shape[-1]))
         return self.norm_pre(x), positions
 
+    def tables(self, positions: Tensor, tokens: Tensor) -> list[tuple[Tensor, ...]]:
+        """What each block's encoding needs to know of the positions of tokens [B, N, dim]."""
+        encodings = [attention.encoding for attention in self.attentions]
+        return type(encodings[0]).tables_of_layers(encodings, positions, tokens)
+
     def forward_features(  # type: ignore[override]
         self, images: Tensor, positions: Tensor | None = None
     ) -> Tensor:
         """Images [B, channels, H, W] to normalized tokens [B, N, dim]. See ``embed`` for positions."""
         x, positions = self.embed(images, positions)
-        for block in self.blocks:
+        for block, tables in zip(self.blocks, self.tables(positions, x), strict=True):
             if self.grad_checkpointing and torch.is_grad_enabled():
-                x = checkpoint(block, x, positions, use_reentrant=False)
+                x = checkpoint(block, x, positions, tables, use_reentrant=False)
             else:
-                x = block(x, positions)
+                x = block(x, positions, tables)
         return self.norm(x)
 
     def forward(  # type: ignore[override]
@@ -190,9 +197,10 @@ class VisionTransformer(timm_vit.VisionTransformer):
         wanted, last = feature_take_indices(len(self.blocks), indices)
         grid, prefix = self.grid_of(x), self.num_prefix_tokens
         x, positions = self.embed(x, positions)
+        tables = self.tables(positions, x)
         results = []
         for i, block in enumerate(self.blocks[: last + 1] if stop_early else self.blocks):
-            x = block(x, positions)
+            x = block(x, positions, tables[i])
             if i not in wanted:
                 continue
             tokens = self.norm(x) if norm else x

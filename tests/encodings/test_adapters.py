@@ -1,14 +1,19 @@
-"""Encodings inside timm's own transformer, and in linear attention."""
+"""Encodings inside timm's and torch's own transformers, and in linear attention."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor
+from torch import Tensor, nn
 
 from rollpe.encodings import create_encoding, grid_positions
-from rollpe.encodings.adapters import drop_in_attention, elu_feature, linear_attention
+from rollpe.encodings.adapters import (
+    MultiheadAttention,
+    drop_in_attention,
+    elu_feature,
+    linear_attention,
+)
 from rollpe.errors import InputError
 from rollpe.vit import create_vit
 
@@ -48,8 +53,123 @@ def test_a_drop_in_layer_refuses_what_it_cannot_do() -> None:
     layer = drop_in_attention("roll", grid=(2, 2), prefix=1)(16, num_heads=2)
     with pytest.raises(InputError, match="7 tokens"):
         layer(torch.randn(1, 7, 16))
-    with pytest.raises(InputError, match="attn_mask"):
-        layer(torch.randn(1, 5, 16), attn_mask=torch.zeros(5, 5))
+
+
+def sequence(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.double)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("mask", ["none", "keep", "add", "heads", "padding", "both"])
+def test_without_an_encoding_multihead_attention_is_torchs(
+    mask: str, batch_first: bool, need_weights: bool
+) -> None:
+    torch.manual_seed(0)
+    theirs = nn.MultiheadAttention(12, 3, batch_first=batch_first).double()
+    ours = MultiheadAttention(12, 3, "none", batch_first=batch_first).double()
+    ours.load_state_dict(theirs.state_dict())
+    x = sequence(2, 5, 12) if batch_first else sequence(5, 2, 12)
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    masks: dict[str, Tensor] = {}
+    if mask in ("keep", "both"):
+        masks["attn_mask"] = later
+    if mask == "add":
+        masks["attn_mask"] = sequence(5, 5)
+    if mask == "heads":
+        masks["attn_mask"] = sequence(6, 5, 5)
+    if mask in ("padding", "both"):
+        masks["key_padding_mask"] = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    for average in (True, False):
+        settings = {"need_weights": need_weights, "average_attn_weights": average, **masks}
+        expected, weights = theirs(x, x, x, **settings)
+        got, seen = ours(x, x, x, **settings)
+        assert worst(got, expected) < 1e-12
+        assert (seen is None) == (weights is None)
+        if need_weights:
+            assert worst(seen, weights) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["rope", "roll", "multiplexed-roll", "shaw", "t5-bias", "continuous-roll"])
+def test_the_weights_shown_are_those_that_made_the_output(name: str) -> None:
+    torch.manual_seed(1)
+    layer = MultiheadAttention(16, 2, name).double()
+    x = sequence(7, 16)  # without a batch
+    out, weights = layer(x, x, x, average_attn_weights=False, is_causal=True)
+    bias = layer.in_proj_bias[-16:]
+    v = (x @ layer.in_proj_weight[-16:].T + bias).view(7, 2, 8).transpose(0, 1)
+    by_hand = layer.out_proj((weights @ v).transpose(0, 1).reshape(7, 16))
+    assert worst(out, by_hand) < 1e-12
+    assert weights.triu(1).abs().max() == 0
+    scores = layer.encoding.scores(
+        *((x @ w.T).view(1, 7, 2, -1).transpose(1, 2) for w in projections(layer)), grid_positions(7)
+    )
+    assert (
+        worst(weights, scores[0].masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf).softmax(-1)) < 1e-6
+    )
+
+
+def projections(layer: MultiheadAttention) -> tuple[Tensor, Tensor]:
+    """W_Q and W_K; the biases are zero when a layer is new."""
+    wide = 16 * layer.encoding.streams
+    return layer.in_proj_weight[:wide], layer.in_proj_weight[wide : 2 * wide]
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_torchs_encoder_layer_uses_the_encoding_in_training_and_in_inference(norm_first: bool) -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True, norm_first=norm_first).double()
+    plain = layer(x := sequence(2, 6, 16))
+    swapped = MultiheadAttention(16, 2, "rope", batch_first=True).double()
+    swapped.load_state_dict(layer.self_attn.state_dict())
+    layer.self_attn = swapped
+    trained = layer(x)
+    assert worst(trained, plain) > 1e-3
+    layer.eval()
+    with torch.inference_mode():
+        assert worst(layer(x), trained) < 1e-12
+        padding = torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
+        padded = nn.TransformerEncoder(layer, 2).eval()(x, src_key_padding_mask=padding)
+        changed = x.clone()
+        changed[1, 4:] = 9.0
+        again = nn.TransformerEncoder(layer, 2).eval()(changed, src_key_padding_mask=padding)
+    assert worst(padded[1, :4], again[1, :4]) < 1e-12
+
+
+def test_multihead_attention_takes_grids_prefixes_and_positions() -> None:
+    torch.manual_seed(0)
+    layer = MultiheadAttention(16, 2, "axial-rope", grid=(2, 3), batch_first=True).double()
+    x = sequence(2, 1 + 6, 16)
+    out = layer(x, x, x)[0]
+    moved = layer(x, x, x, positions=grid_positions(2, 3) + 4)[0]
+    assert worst(out[:, 0], moved[:, 0]) > 1e-6, "the first token has no position: it sees where patches are"
+    patches = x[:, 1:]
+    still, shifted = (
+        layer(patches, patches, patches, positions=p)[0]
+        for p in (grid_positions(2, 3), grid_positions(2, 3) + 4)
+    )
+    assert worst(still, shifted) < 1e-5
+    with pytest.raises(InputError, match="6 positions for 5 tokens"):
+        layer(x[:, :5], x[:, :5], x[:, :5])
+    with pytest.raises(InputError, match="self-attention"):
+        layer(x, patches, patches)
+    with pytest.raises(InputError, match="acts on tokens"):
+        MultiheadAttention(16, 2, "learned")
+
+
+@pytest.mark.parametrize("name", ["axial-rope", "t5-bias", "shaw-kv", "roll"])
+def test_a_mask_and_causality_join(name: str) -> None:
+    torch.manual_seed(0)
+    encoding = create_encoding(name, head_dim=8, heads=2).double()
+    q, k, v = (sequence(2, 2, 6, 8) for _ in range(3))
+    positions = grid_positions(2, 3)
+    keep = torch.rand(6, 6) > 0.4
+    keep.fill_diagonal_(True)
+    both = keep & torch.ones(6, 6, dtype=torch.bool).tril()
+    joined = encoding.attend(q, k, v, positions, attn_mask=keep, is_causal=True)
+    assert worst(joined, encoding.attend(q, k, v, positions, attn_mask=both)) < 1e-12
+    added = torch.zeros(6, 6, dtype=torch.double).masked_fill(~keep, -torch.inf)
+    assert worst(joined, encoding.attend(q, k, v, positions, attn_mask=added, is_causal=True)) < 1e-12
 
 
 def linear_by_pairs(encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, causal: bool) -> Tensor:

@@ -1,6 +1,7 @@
 """Encodings inside other people's attention.
 
-Here: the attention layer of our vision transformer, a drop-in layer for timm's own, and linear attention.
+Here: the attention layer of our vision transformer, drop-in layers for timm's and torch's own, and linear
+attention.
 Not here: the transformer itself (rollpe/vit.py) and decoding with cached keys (``Encoding.decode``).
 """
 
@@ -14,7 +15,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe.encodings.base import Encoding, constant, create_encoding, grid_positions, split_name
+from rollpe.encodings.base import (
+    Encoding,
+    as_bias,
+    constant,
+    create_encoding,
+    grid_positions,
+    split_name,
+)
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 
@@ -43,9 +51,19 @@ class Attention(timm.layers.Attention):
             )
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, positions: Tensor, is_causal: bool = False
+        self,
+        x: Tensor,
+        positions: Tensor,
+        is_causal: bool = False,
+        *,
+        tables: tuple[Tensor, ...] | None = None,
+        attn_mask: Tensor | None = None,
     ) -> Tensor:
-        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim]."""
+        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim].
+
+        ``tables``: those of the encoding for these positions and tokens, if they are at hand.
+        ``attn_mask``: see ``Encoding.attend``.
+        """
         batch, tokens, _ = x.shape
         wide = self.encoding.streams * self.attn_dim
         q, k, v = (
@@ -57,6 +75,8 @@ class Attention(timm.layers.Attention):
             self.k_norm(k),
             v,
             positions,
+            tables=tables,
+            attn_mask=attn_mask,
             dropout_p=self.attn_drop.p if self.training else 0.0,
             is_causal=is_causal,
         )
@@ -99,17 +119,151 @@ def drop_in_attention(
         def forward(  # type: ignore[override]
             self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
         ) -> Tensor:
-            if attn_mask is not None:
-                raise InputError("attn_mask cannot be combined with a positional encoding here.")
             positions = constant(grid_positions, *grid, device=x.device, dtype=torch.float32)
             if x.shape[1] != prefix + len(positions):
                 raise InputError(
                     f"{x.shape[1]} tokens where grid={grid} and prefix={prefix} make"
                     f" {prefix + len(positions)}: for other sizes use rollpe.vit."
                 )
-            return super().forward(x, positions, is_causal)
+            return super().forward(x, positions, is_causal, attn_mask=attn_mask)
 
     return DropInAttention
+
+
+class MultiheadAttention(nn.MultiheadAttention):
+    """torch's ``nn.MultiheadAttention`` whose scores come from an ``Encoding``.
+
+    Arguments, masks, results and, for an encoding of one stream, the names and shapes of the weights are
+    torch's, so that it can take the place of ``layer.self_attn`` in an ``nn.TransformerEncoderLayer``::
+
+        layer.self_attn = MultiheadAttention(256, 4, "rope", batch_first=True)
+
+    It is self-attention: queries, keys and values are those of the same tokens. Positions are counted 0, 1,
+    2, … along the sequence, or over ``grid``; tokens beyond those of the grid come first and have none.
+
+    Args:
+        embed_dim, num_heads, dropout, bias, batch_first, device, dtype: torch's.
+        encoding: an encoding that acts on scores.
+        grid: tokens along each axis; None for sequences of any length.
+        options: of the encoding.
+
+    Raises:
+        InputError: an encoding of tokens, more positions than tokens, queries that are not the keys' tokens.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        encoding: str = "roll",
+        *,
+        grid: tuple[int, ...] | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        super().__init__(embed_dim, num_heads, dropout, bias=bias, batch_first=batch_first, **place)
+        on_tokens, on_scores = split_name(encoding)
+        if on_tokens != "none":
+            raise InputError(
+                f"encoding {encoding!r} acts on tokens: add it to them before the first layer, with"
+                " create_encoding(…).add."
+            )
+        self.grid = grid
+        self.encoding = create_encoding(
+            on_scores,
+            head_dim=self.head_dim,
+            heads=num_heads,
+            axes=1 if grid is None else len(grid),
+            grid=grid,
+            **options,
+        ).to(**place)
+        if self.encoding.streams > 1:
+            rows = (2 * self.encoding.streams + 1) * embed_dim
+            self.in_proj_weight = nn.Parameter(torch.empty(rows, embed_dim, **place))
+            nn.init.xavier_uniform_(self.in_proj_weight)
+            if bias:
+                self.in_proj_bias = nn.Parameter(torch.zeros(rows, **place))
+        # torch's encoder layers hand inference to a kernel of their own, which knows no encoding, unless
+        # the projections are said to be separate
+        self._qkv_same_embed_dim = False
+
+    def forward(  # type: ignore[override]
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+        positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As torch's; masks are True, or -∞, where nobody may look. See the class for positions.
+
+        Args:
+            query, key, value: the same tokens, [N, B, dim], [B, N, dim] if batch_first, or [N, dim].
+            key_padding_mask: [B, N] or [N]; attn_mask: [N, N] or [B*heads, N, N].
+            is_causal: with an ``attn_mask`` a hint that needs nothing, as in torch; alone it is the mask.
+            positions: [M, axes] or [B, M, axes] in place of the counted ones.
+
+        Returns:
+            tokens shaped as the query, and weights [B, N, N], [B, heads, N, N] unless averaged, or None.
+        """
+        if not query.shape == key.shape == value.shape:
+            raise InputError(
+                f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} differ:"
+                " positions here are those of self-attention."
+            )
+        alone = query.dim() == 2
+        if alone:
+            query, key, value = (x.unsqueeze(0) for x in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        elif not self.batch_first:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        batch, tokens, dim = query.shape
+        wide = self.encoding.streams * dim
+        weights = self.in_proj_weight.split((wide, wide, dim))
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split((wide, wide, dim))
+        q, k, v = (
+            F.linear(x, w, b).view(batch, tokens, self.num_heads, -1).transpose(1, 2)
+            for x, w, b in zip((query, key, value), weights, biases, strict=True)
+        )
+        if positions is None:
+            sizes = self.grid or (tokens,)
+            positions = constant(grid_positions, *sizes, device=q.device, dtype=torch.float32)
+        bias = self._masks(attn_mask, key_padding_mask, q)
+        causal = is_causal and attn_mask is None
+        dropped = self.dropout if self.training else 0.0
+        out = self.encoding.attend(q, k, v, positions, attn_mask=bias, dropout_p=dropped, is_causal=causal)
+        out = self.out_proj(out.transpose(1, 2).reshape(batch, tokens, dim))
+        seen = None
+        if need_weights:
+            seen = self.encoding.weights(q, k, positions, attn_mask=bias, is_causal=causal).to(q.dtype)
+            seen = seen.mean(1) if average_attn_weights else seen
+        if alone:
+            return out[0], None if seen is None else seen[0]
+        return out if self.batch_first else out.transpose(0, 1), seen
+
+    def _masks(self, attn_mask: Tensor | None, padding: Tensor | None, q: Tensor) -> Tensor | None:
+        """Both masks as what they add to scores, broadcastable to [B, heads, N, N]; None for none."""
+        total = None
+        for mask in (attn_mask, padding):
+            if mask is None:
+                continue
+            # torch means "look away" by True here, and by False in scaled_dot_product_attention
+            added = as_bias(~mask if mask.dtype == torch.bool else mask, q)
+            if mask is padding:
+                added = added[:, None, None, :]
+            elif mask.dim() == 3:
+                added = added.unflatten(0, (-1, self.num_heads))
+            total = added if total is None else total + added
+        return total
 
 
 def elu_feature(x: Tensor) -> Tensor:

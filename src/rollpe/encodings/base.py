@@ -13,7 +13,8 @@ the keyword-only arguments of its ``__init__`` beyond ``head_dim, heads, axes, g
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -97,9 +98,31 @@ class Encoding(nn.Module):
         """
         return ()
 
+    @classmethod
+    def tables_of_layers(
+        cls, layers: Sequence[Encoding], positions: Tensor, like: Tensor
+    ) -> list[tuple[Tensor, ...]]:
+        """``tables`` for every layer of a model, whose encodings differ in their parameters only.
+
+        Without parameters the layers share one. A table with many readers is also one that a compiler
+        stores; one with two readers it recomputes for every image and head (``rollpe bench`` shows it).
+
+        Args:
+            layers: encodings of this class, built with the same options.
+            positions: [M, axes] or [B, M, axes].
+            like: tokens [B, N, heads*d] or queries, as for ``tables``.
+        """
+        if layers[0].learned:
+            return [layer.tables(positions, like) for layer in layers]
+        return [layers[0].tables(positions, like)] * len(layers)
+
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         """Queries or keys [B, heads, N, streams*d] to their encoded form [B, heads, N, d]."""
         return x
+
+    def encode_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        """``encode`` up to a rotation that queries and keys share, which no score notices."""
+        return self.encode(x, tables)
 
     def encode_query(self, q: Tensor, positions: Tensor) -> Tensor:
         """Encode queries alone, as a decoder does for its newest token. See ``forward``."""
@@ -129,6 +152,8 @@ class Encoding(nn.Module):
         v: Tensor,
         positions: Tensor,
         *,
+        tables: tuple[Tensor, ...] | None = None,
+        attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
     ) -> Tensor:
@@ -137,14 +162,46 @@ class Encoding(nn.Module):
         Args:
             q, k: [B, heads, N, streams*d]; v: [B, heads, N, d].
             positions: [M, axes] or [B, M, axes].
+            tables: ``tables(positions, q)`` if the caller has them already.
+            attn_mask: as in ``scaled_dot_product_attention``, broadcastable to [B, heads, N, N]: False where
+                a query must not look, or numbers that are added to the scores.
+            is_causal: no query looks at a later key.
 
         Returns:
             [B, heads, N, d].
         """
-        q, k = self(q, k, positions)
+        tables = self.tables(positions, q) if tables is None else tables
+        q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
+        if attn_mask is not None and is_causal:
+            attn_mask, is_causal = causal(as_bias(attn_mask, q), q.shape[-2], k.shape[-2]), False
         return F.scaled_dot_product_attention(
-            q, k, v, dropout_p=dropout_p, is_causal=is_causal, scale=self.head_dim**-0.5
+            q,
+            k,
+            v,
+            attn_mask=attn_mask,
+            dropout_p=dropout_p,
+            is_causal=is_causal,
+            scale=self.head_dim**-0.5,
         )
+
+    def weights(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """softmax(scores), [B, heads, N, N], of the same fast path as ``attend``, in float32 or wider."""
+        tables = self.tables(positions, q)
+        q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
+        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        if attn_mask is not None:
+            scores = scores + as_bias(attn_mask, scores)
+        if is_causal:
+            scores = causal(scores, q.shape[-2], k.shape[-2])
+        return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
     def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
         """Causal attention of the newest tokens over everything so far, with encoded keys at hand.
@@ -220,10 +277,32 @@ class Combined(Encoding):
         v: Tensor,
         positions: Tensor,
         *,
+        tables: tuple[Tensor, ...] | None = None,
+        attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
     ) -> Tensor:
-        return self.on_scores.attend(q, k, v, positions, dropout_p=dropout_p, is_causal=is_causal)
+        return self.on_scores.attend(
+            q,
+            k,
+            v,
+            positions,
+            tables=tables,
+            attn_mask=attn_mask,
+            dropout_p=dropout_p,
+            is_causal=is_causal,
+        )
+
+    def weights(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        return self.on_scores.weights(q, k, positions, attn_mask=attn_mask, is_causal=is_causal)
 
     def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
         return self.on_scores.decode(q, keys, values, positions)
@@ -352,6 +431,20 @@ def scale_positions(positions: Tensor, shown: tuple[int, ...], built: tuple[int,
 def table_dtype(like: Tensor) -> torch.dtype:
     """The dtype in which angles are computed: float64 for float64 tensors, float32 for all others."""
     return torch.float64 if like.dtype == torch.float64 else torch.float32
+
+
+def as_bias(attn_mask: Tensor, like: Tensor) -> Tensor:
+    """What a mask adds to scores, in the dtype of ``like``: 0 for True and -∞ for False, or its numbers."""
+    if attn_mask.dtype != torch.bool:
+        return attn_mask.to(like.dtype)
+    zero = torch.zeros((), dtype=like.dtype, device=like.device)
+    return zero.masked_fill(~attn_mask, -math.inf)
+
+
+def causal(scores: Tensor, queries: int, keys: int) -> Tensor:
+    """-∞ where one of the last ``queries`` tokens would look at a later one of ``keys``, else ``scores``."""
+    later = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu(keys - queries + 1)
+    return scores.masked_fill(later, -math.inf)
 
 
 def check_positions(positions: Tensor, tokens: int, axes: int) -> None:

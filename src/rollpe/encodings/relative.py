@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe.encodings.base import Encoding, are_integers, check_positions, register
+from rollpe.encodings.base import Encoding, are_integers, as_bias, causal, check_positions, register
 from rollpe.errors import InputError
 
 
@@ -54,10 +54,12 @@ class ScoreBias(Encoding):
         v: Tensor,
         positions: Tensor,
         *,
+        tables: tuple[Tensor, ...] | None = None,
+        attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
     ) -> Tensor:
-        mask = self.mask(q, k, positions, is_causal)
+        mask = self.mask(q, k, positions, is_causal, attn_mask)
         return F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, dropout_p=dropout_p, scale=self.head_dim**-0.5
         )
@@ -65,8 +67,28 @@ class ScoreBias(Encoding):
     def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
         return self.attend(q, keys, values, positions, is_causal=True)
 
-    def mask(self, q: Tensor, k: Tensor, positions: Tensor, is_causal: bool = False) -> Tensor:
-        """``bias`` with 0 for tokens without position and -∞ where a causal query must not look.
+    def weights(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        scores = scores + self.mask(q, k, positions, is_causal, attn_mask)
+        return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+
+    def mask(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor,
+        is_causal: bool = False,
+        attn_mask: Tensor | None = None,
+    ) -> Tensor:
+        """``bias`` and ``attn_mask`` together, 0 for tokens without position, -∞ where nobody may look.
 
         q [B, heads, Q, d] the last Q of the N tokens in k → [B or 1, heads, Q, N].
         """
@@ -79,10 +101,9 @@ class ScoreBias(Encoding):
         seen = min(queries, placed)  # queries that have a position
         bias = self.bias(q[..., queries - seen :, :], positions[..., placed - seen :, :], positions)
         bias = F.pad(bias, (keys - placed, 0, queries - seen, 0))
-        if is_causal:
-            later = torch.ones(queries, keys, dtype=torch.bool, device=q.device).triu(keys - queries + 1)
-            bias = bias.masked_fill(later, -math.inf)
-        return bias
+        if attn_mask is not None:
+            bias = bias + as_bias(attn_mask, bias)
+        return causal(bias, queries, keys) if is_causal else bias
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """(q·k)/√d plus the bias of each pair looked up by itself; [B, heads, N, N]."""
@@ -177,12 +198,12 @@ class ShawKV(Shaw):
         v: Tensor,
         positions: Tensor,
         *,
+        tables: tuple[Tensor, ...] | None = None,
+        attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
     ) -> Tensor:
-        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
-        scores = scores + self.mask(q, k, positions, is_causal)
-        weights = scores.softmax(-1, dtype=torch.promote_types(q.dtype, torch.float32))
+        weights = self.weights(q, k, positions, attn_mask=attn_mask, is_causal=is_causal)
         weights = F.dropout(weights, dropout_p)
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
         seen = min(queries, placed)

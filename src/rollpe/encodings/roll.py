@@ -292,28 +292,13 @@ class ContinuousRoll(Encoding):
                 cos, sin = cos.unsqueeze(-3), sin.unsqueeze(-3)
             return cos, sin, self.rotary_basis(like.device, like.dtype)
 
-    def _encode_spectrum(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def encode_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        """x in the Fourier basis, turned."""
         cos, sin, basis = tables
         return rotate(x @ basis.T, cos, sin)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return (self._encode_spectrum(x, tables) @ tables[2]).to(x.dtype)
-
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        positions: Tensor,
-        *,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-    ) -> Tensor:
-        tables = self.tables(positions, q)
-        q, k = self._encode_spectrum(q, tables), self._encode_spectrum(k, tables)
-        return F.scaled_dot_product_attention(
-            q, k, v, dropout_p=dropout_p, is_causal=is_causal, scale=self.head_dim**-0.5
-        )
+        return (self.encode_for_score(x, tables) @ tables[2]).to(x.dtype)
 
     def shift_matrix(self, shifts: Tensor) -> Tensor:
         """S(p) of one axis' rings, real [..., rings·n, rings·n], for shifts [...], float32 or float64.

@@ -7,6 +7,8 @@ in the Fourier basis of a ring (roll.py) and rotations with learned planes (lie.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +35,15 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     crossed = torch.stack((-head[..., 1::2], head[..., 0::2]), -1).flatten(-2)
     out = (head * cos + crossed * sin).to(x.dtype)
     return out if turned == x.shape[-1] else torch.cat((out, x[..., turned:]), -1)
+
+
+def turns(angles: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of angles [..., M, pairs], each twice, for ``tokens`` of which the last M turn.
+
+    Returns two of [..., tokens, 2*pairs]; a token without a position is turned by the angle 0.
+    """
+    angles = F.pad(angles, (0, 0, tokens - angles.shape[-2], 0)).repeat_interleave(2, dim=-1)
+    return angles.cos(), angles.sin()
 
 
 class Rotary(Encoding):
@@ -63,10 +74,7 @@ class Rotary(Encoding):
         check_positions(positions, tokens, self.axes)
         with torch.autocast(like.device.type, enabled=False):
             angles = self.angles(positions.to(table_dtype(like)))
-            # a token without a position is turned by the angle 0
-            angles = F.pad(angles, (0, 0, tokens - angles.shape[-2], 0))
-            angles = angles.repeat_interleave(2, dim=-1)
-            return angles.cos(), angles.sin()
+            return turns(angles, tokens)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables)
@@ -232,9 +240,29 @@ class MixedRope(Rotary):
         self.frequencies = nn.Parameter(torch.stack((speed * direction.sin(), speed * direction.cos()), 1))
 
     def angles(self, positions: Tensor) -> Tensor:
-        frequencies = self.frequencies.to(positions.dtype)[:, None]  # [heads, 1, axes, pairs]
-        # Not a matrix product, which accelerators may round to 10 bits.
-        return (positions[..., None, :, :, None] * frequencies).sum(-2)
+        return _mix(self.frequencies, positions)
+
+    @classmethod
+    def tables_of_layers(
+        cls, layers: Sequence[Encoding], positions: Tensor, like: Tensor
+    ) -> list[tuple[Tensor, ...]]:
+        """All layers' cosines and sines in one go, from their stacked frequencies."""
+        check_positions(positions, like.shape[-2], 2)
+        with torch.autocast(like.device.type, enabled=False):
+            frequencies = torch.stack([cast(MixedRope, layer).frequencies for layer in layers])
+            places = positions.to(table_dtype(like))
+            if places.dim() == 3:
+                frequencies = frequencies[:, None]  # [layers, 1, heads, axes, pairs]
+            cos, sin = turns(_mix(frequencies, places), like.shape[-2])
+            return list(zip(cos.unbind(), sin.unbind(), strict=True))
+
+
+def _mix(frequencies: Tensor, positions: Tensor) -> Tensor:
+    """Σ_a ω_{a,i} p_a: [..., heads, axes, pairs], [(B,) M, axes] → [..., heads, M, pairs], as positions.
+
+    Not a matrix product, which accelerators may round to 10 bits.
+    """
+    return (positions[..., None, :, :, None] * frequencies.to(positions.dtype)[..., None, :, :]).sum(-2)
 
 
 @register("uniform-rope")
