@@ -15,7 +15,6 @@ from rollpe.statistics import (
     PAPER_TABLE_1,
     Printed,
     arms_of,
-    compare,
     equivalence,
     paired_by_image,
     power,
@@ -249,15 +248,7 @@ def test_different_test_sets_are_refused():
 # Records
 
 
-def test_comparing_two_records_prints_both_runs_and_warns_that_seeds_are_not_covered():
-    text = str(compare(make_record("roll", 160), make_record("learned", 150)))
-    assert "80.00 %" in text and "75.00 %" in text and "+5.00 points" in text
-    assert "over images" in text and "Other seeds" in text and "strong/roll/seed-0" in text
-
-
 def test_records_that_are_not_comparable_are_refused_with_every_reason():
-    with pytest.raises(InputError, match=r"strong/roll/seed-0 and .* epochs: 3 and 5"):
-        compare(make_record(), make_record("learned", epochs=5))
     with pytest.raises(InputError, match="epochs: 3 and 5"):
         results_table([make_record(), make_record("learned", epochs=5)], "strong")
 

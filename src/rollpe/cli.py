@@ -7,6 +7,7 @@ stderr and exit status 2; a check or a gate that fails is exit status 1.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,16 @@ def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
             raise InputError(f"{option} {item}: write key=value, for example {option} epochs=5.")
         pairs[key] = value
     return pairs
+
+
+def _short(path: Path) -> Path:
+    """A path as one would type it here."""
+    path, here = Path(path).resolve(), Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _say_how_to_open(page: Path) -> None:
+    click.echo(f"open it   {shlex.quote(sys.executable)} -m webbrowser -t {page.resolve().as_uri()}")
 
 
 def _records(folders: tuple[Path, ...]) -> list[Any]:
@@ -217,17 +228,37 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
 
 
 @cli.command()
-@click.argument("run_a", type=click.Path(path_type=Path))
-@click.argument("run_b", type=click.Path(path_type=Path))
-def compare(run_a: Path, run_b: Path) -> None:
-    """Compare two runs, image by image; refuses runs that are not comparable.
+@click.argument("a")
+@click.argument("b")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Where the page goes.")
+@click.option(
+    "--records",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folders to find recipe/encoding in (repeatable).  [default: data/records, then _build/records]",
+)
+def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> None:
+    """Compare two runs, or two groups of runs, and write a page about it.
 
+    A and B are each the file of a record, or recipe/encoding[@options] with all its seeds. Runs that differ
+    in more than encoding, options and seed are refused with the reason. The page goes to
+    _build/comparisons/ if no other place is given.
+
+    \b
+    Example: rollpe compare quick/roll quick/learned
     Example: rollpe compare data/records/quick/roll/seed-0.json data/records/quick/learned/seed-0.json
     """
-    from rollpe.records import read_record
-    from rollpe.statistics import compare
+    from rollpe import comparison
+    from rollpe.records import write_atomically
 
-    click.echo(compare(read_record(run_a), read_record(run_b)))
+    groups = [comparison.find_runs(name, records or RECORD_FOLDERS) for name in (a, b)]
+    result = comparison.compare(*groups)
+    name = "--".join(group.name.replace("/", "-") for group in groups)
+    page = html or Path("_build/comparisons", f"{name}.html")
+    write_atomically(page, comparison.comparison_page(result).encode())
+    click.echo(str(result))
+    click.echo(f"page      {_short(page)}")
+    _say_how_to_open(page)
 
 
 # --------------------------------------------------------------------------------- equations and claims
@@ -335,11 +366,16 @@ def notebook(
     synchronize: bool,
     check: bool,
 ) -> None:
-    """Run a notebook with checked parameters.
+    """Run a notebook with other parameters, and write a page of it that opens in any browser.
 
-    Example: rollpe notebook notebooks/11-train.py -p encoding roll -p seed 3
+    The book stays as it is: a run with other values goes to a folder of its own in _build/runs. Values are
+    checked before anything runs.
+
+    \b
+    Example: rollpe notebook notebooks/06-continuous.py --list
+    Example: rollpe notebook notebooks/06-continuous.py -p n 30 -p nyquist cosine
     """
-    from rollpe import notebooks
+    from rollpe import notebooks, pages
 
     if synchronize or check:
         differing = notebooks.sync(check=check)
@@ -350,10 +386,21 @@ def notebook(
         raise InputError("no notebook named: give its path, for example notebooks/11-train.py.")
     if show:
         for p in notebooks.parameters(file):
-            click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help}")
+            click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help} {p.allowed}".rstrip())
         return
-    for path in notebooks.run(file, dict(parameters), output=output):
-        click.echo(path)
+    executed = notebooks.run(file, dict(parameters), output=output)
+    click.echo(f"executed  {_short(executed)}")
+    if output is not None:
+        return
+    try:
+        page = pages.notebook_page(executed, notebooks.find_root(file))
+    except InputError as error:  # the run itself is good
+        click.echo(f"rollpe: {error}", err=True)
+        return
+    changed = notebooks.read_stamp(executed)["changed"]
+    what = ", ".join(f"{name}={value}" for name, value in changed.items())
+    click.echo(f"page      {_short(page)}   ({what or 'all parameters at their defaults'})")
+    _say_how_to_open(page)
 
 
 @cli.command()

@@ -351,13 +351,13 @@ def run(
     output: Path | str | None = None,
     *,
     progress: bool | None = None,
-) -> list[Path]:
-    """Run a notebook from a clean copy of its source and return the files written.
+) -> Path:
+    """Run a notebook from a clean copy of its source and return the executed one.
 
-    With the default parameters the executed notebook goes to ``book/executed/NN-name.ipynb``; with other
-    values to ``_build/runs/NN-name-<hash>/``, where ``index.html`` shows that one page. The kernel starts
-    in the project's root, so that a notebook finds ``data/``. A cell that fails raises NotebookFailed and
-    leaves the previous output alone.
+    With the default parameters it goes to ``book/executed/NN-name.ipynb``; with other values to
+    ``_build/runs/NN-name-<hash>/``, so that the book stays as it is. The kernel starts in the project's
+    root, so that a notebook finds ``data/``. A cell that fails raises NotebookFailed and leaves the
+    previous output alone.
     """
     source = find_source(path).resolve()
     root = find_root(source)
@@ -384,9 +384,7 @@ def run(
         "versions": {"python": sys.version.split()[0], **_versions()},
     }
     write_atomically(output, (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())
-    if changed and output.is_relative_to(root / "_build/runs"):
-        return [output, render_page(output, root)]
-    return [output]
+    return output
 
 
 def _execute(
@@ -467,42 +465,6 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
-
-
-def render_page(executed: Path, root: Path) -> Path:
-    """One executed notebook as a page of its own, ``index.html`` beside it, in the look of the book.
-
-    Links into other pages of the book have no target here and show as plain text.
-    """
-    import shutil
-    import tempfile
-
-    import nbformat
-    from jupyter_book.config import get_final_config
-    from sphinx.application import Sphinx
-    from sphinx.util.docutils import docutils_namespace
-
-    with tempfile.TemporaryDirectory() as temporary, docutils_namespace():
-        pages, html, trees = (Path(temporary, name) for name in ("pages", "html", "trees"))
-        shutil.copytree(root / "book/_static", pages / "_static")
-        shutil.copy(root / "book/references.bib", pages)
-        page = nbformat.read(executed, as_version=4)
-        page.cells.append(nbformat.v4.new_markdown_cell("```{bibliography}\n```"))
-        nbformat.write(page, pages / "index.ipynb")
-        config, _ = get_final_config(
-            user_yaml=root / "_config.yml",
-            cli_config={"latex_individualpages": False},
-            sourcedir=pages,
-            validate=False,
-            use_external_toc=False,
-        )
-        config.update(root_doc="index", rollpe_root=str(root))
-        config["extensions"] = [e for e in config["extensions"] if e != "sphinx_multitoc_numbering"]
-        config["html_theme_options"] |= {"home_page_in_toc": False}
-        silent = io.StringIO()
-        Sphinx(str(pages), None, str(html), str(trees), "html", config, status=silent, warning=silent).build()
-        shutil.copytree(html, executed.parent, dirs_exist_ok=True)
-    return executed.parent / "index.html"
 
 
 # ----------------------------------------------------------------------------------------------- pairs

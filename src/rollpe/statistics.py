@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PAPER_TABLE_1",
-    "Comparison",
     "Equivalence",
     "Paired",
     "Printed",
@@ -34,7 +33,6 @@ __all__ = [
     "Table",
     "Welch",
     "arms_of",
-    "compare",
     "equivalence",
     "paired_by_image",
     "power",
@@ -325,44 +323,6 @@ def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Recor
             )
         arms.setdefault(record.cell.slug, {}).setdefault(record.seed, record)
     return {slug: dict(sorted(arm.items())) for slug, arm in arms.items()}
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One run against one run on the same test images; str() is what `rollpe compare` prints."""
-
-    a: str
-    b: str
-    accuracy_a: float
-    accuracy_b: float
-    paired: Paired
-
-    def __str__(self) -> str:
-        r = self.paired
-        width = max(len(self.a), len(self.b))
-        return "\n".join(
-            (
-                f"{self.a:{width}}  {100 * self.accuracy_a:.2f} %",
-                f"{self.b:{width}}  {100 * self.accuracy_b:.2f} %",
-                f"difference {100 * r.difference:+.2f} points, 95 % interval over images "
-                f"[{100 * r.low:+.2f}, {100 * r.high:+.2f}]",
-                f"right only in the first: {r.only_a} of {r.images} images, only in the second: {r.only_b} "
-                f"(McNemar, exact: p = {r.p:.2g})",
-                "One run each: this is about these two trained models. Other seeds can differ by more; "
-                "`rollpe table` compares over seeds.",
-            )
-        )
-
-
-def compare(record_a: Record, record_b: Record) -> Comparison:
-    """Compare two runs image by image; runs that are not comparable are an InputError that says why."""
-    from rollpe.records import comparable
-
-    a, b = str(record_a.cell.path), str(record_b.cell.path)
-    if reasons := comparable(record_a, record_b):
-        raise InputError(f"{a} and {b} are not comparable: {'; '.join(reasons)}.")
-    paired = paired_by_image(record_a.correct_bits(), record_b.correct_bits())
-    return Comparison(a, b, record_a.test.accuracy, record_b.test.accuracy, paired)
 
 
 # --------------------------------------------------------------------------------------------- table

@@ -1,0 +1,166 @@
+"""The small pages stand alone: whole, without a network, and true to the notebook that they show."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from rollpe import notebooks, pages
+
+ROOT = Path(__file__).resolve().parents[1]
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="4"/></svg>'
+SOURCE = """\
+# %% [markdown]
+# # A small page & more
+#
+# As {cite}`rollpe` says, {doc}`05-rolling` and the role {num}`quick/none-such accuracy`.
+#
+# $$
+# e^{i\\pi} = -1
+# $$ (eq-euler)
+
+# %% tags=["parameters"]
+n: int = 3  # how many [1..10]
+kind: str = "a<b"  # the shape
+
+# %% tags=["hide-input"]
+n
+"""
+
+
+class Outline(HTMLParser):
+    """Tags in the order in which they come, with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def all(self, *names: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag in names]
+
+
+def assert_alone(text: str) -> Outline:
+    """What every page promises: language, title, one h1, headed tables, described pictures, no address."""
+    outline = Outline(text)
+    assert outline.tags[0] == ("html", {"lang": "en"})
+    assert len(outline.all("title")) == len(outline.all("h1")) == 1
+    assert all("scope" in cell for cell in outline.all("th"))
+    assert all(image["alt"] for image in outline.all("img"))
+    fetched = [a.get(key) for a in outline.all("img", "script", "link", "iframe") for key in ("src", "href")]
+    assert all(address is None or address.startswith("data:") for address in fetched)
+    assert "@import" not in text and "url(http" not in text
+    levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert all(b - a <= 1 for a, b in pairwise(levels)), "a level of headings is skipped"
+    return outline
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A page of a notebook that ran with n=4; the notebook is stamped by hand, no kernel is needed."""
+    root = tmp_path_factory.mktemp("pages") / "project"
+    (root / "notebooks").mkdir(parents=True)
+    shutil.copytree(ROOT / "book/_static", root / "book/_static")
+    for name in ("_config.yml", "pyproject.toml", "book/references.bib"):
+        shutil.copy(ROOT / name, root / name)
+    shutil.copy(ROOT / "notebooks/05-rolling.py", root / "notebooks")
+    source = root / "notebooks/01-small.py"
+    source.write_text(SOURCE)
+    notebook = notebooks._pair_of(source)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    picture = {"image/svg+xml": SVG, "text/plain": "a circle"}
+    code[1].outputs = [nbformat.v4.new_output("display_data", picture)]
+    code[1].metadata["mystnb"] = {"image": {"alt": "A circle"}, "figure": {"caption": "A circle."}}
+    notebook.metadata["rollpe"] = {
+        "notebook": "notebooks/01-small.py",
+        **dict.fromkeys(("source", "package", "lock"), "0123456789abcdef"),
+        "parameters": {"n": 4, "kind": "a<b"},
+        "changed": {"n": 4},
+        "device": "an abacus",
+        "seconds": 2.0,
+        "date": "2026-01-02T03:04:05+00:00",
+        "versions": {"python": "3.12"},
+    }
+    executed = root / "_build/runs/01-small-abc/01-small.ipynb"
+    executed.parent.mkdir(parents=True)
+    nbformat.write(notebook, executed)
+    return pages.notebook_page(executed, root)
+
+
+def test_the_page_lies_beside_the_run_and_nothing_else_is_left(made):
+    assert sorted(p.name for p in made.parent.iterdir()) == ["01-small.html", "01-small.ipynb"]
+
+
+def test_the_page_of_a_notebook_stands_alone(made):
+    assert_alone(made.read_text())
+
+
+def test_the_top_says_what_was_changed_and_what_the_run_came_from(made):
+    text = made.read_text()
+    assert "<title>A small page &amp; more (n=4)</title>" in text
+    top = text[text.index("<h1>") : text.index("<p>As ")]
+    assert re.search(r'<th scope="row">n</th><td[^>]*>4</td><td[^>]*>3</td><td[^>]*>how many</td>', top)
+    assert top.index("how many") < top.index("<details") < top.index("the shape")
+    for word in ("an abacus", "2026-01-02 03:04", "python 3.12", "0123456789", "-p n 4"):
+        assert word in top
+    assert "a&lt;b" in top and "a<b" not in top
+    assert "page-stamp" not in text.partition("</style>")[2], "the stamp stands once"
+
+
+def test_mathematics_roles_links_and_figures_are_rendered(made):
+    body = made.read_text().partition("<body>")[2]
+    assert re.search(r'<div class="math notranslate nohighlight"[^>]*id="equation-eq-euler"', body)
+    title = re.search("^# # (.+)$", (ROOT / "notebooks/05-rolling.py").read_text(), re.MULTILINE).group(1)
+    assert f"<em>{title}</em>" in body
+    assert "05-rolling" not in body, "a link that leads nowhere shows the title of its page"
+    assert "not measured" in body and "{num}" not in body and "{cite}" not in body
+    image = Outline(body).all("img")[0]
+    kind, _, data = image["src"].partition(";base64,")
+    assert kind == "data:image/svg+xml" and b"<circle" in base64.b64decode(data)
+    assert image["alt"] == "A circle"
+
+
+def test_mathjax_lies_in_the_page_only_if_there_is_mathematics(made):
+    assert "window.MathJax" in made.read_text() and made.stat().st_size > 1_000_000
+    assert "MathJax" not in pages.page("t", "<h1>t</h1>")
+
+
+def test_a_script_cannot_end_early_and_a_title_is_text():
+    text = pages.page("a < b", "<h1>x</h1>", scripts=["s = '</script>'"])
+    assert text.count("</script>") == 1 and "<title>a &lt; b</title>" in text
+
+
+def test_numbers_of_a_table_stand_right_and_the_first_cell_heads_its_row():
+    text = pages.table(("name", "value", "word"), [("a<", "1.5 %", "x"), ("b", "−2", "y")])
+    assert '<th scope="row">a&lt;</th><td class="number">1.5 %</td><td>x</td>' in text
+    assert '<th scope="col" class="number">value</th><th scope="col">word</th>' in text
+
+
+def test_the_command_writes_the_page_says_where_and_leaves_the_book_alone(tmp_path):
+    root = tmp_path / "project"
+    (root / "notebooks").mkdir(parents=True)
+    shutil.copytree(ROOT / "book/_static", root / "book/_static")
+    for name in ("_config.yml", "pyproject.toml", "requirements.lock", "book/references.bib"):
+        shutil.copy(ROOT / name, root / name)
+    (root / "notebooks/01-small.py").write_text(SOURCE)
+    command = [sys.executable, "-m", "rollpe.cli", "notebook", "notebooks/01-small.py", "-p", "n", "7"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    executed, page, way = done.stdout.splitlines()
+    file = root / page.split()[1]
+    assert file.is_file() and page.endswith("(n=7)") and str(file.as_uri()) in way
+    assert file.with_suffix(".ipynb") == root / executed.split()[1]
+    assert not (root / "book/executed").exists()
+    assert_alone(file.read_text())
