@@ -32,6 +32,9 @@ from rollpe.encodings.base import (
 from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
 
+LARGEST = 2**22
+"""Entries that a table of reordering matrices may have, 16 MiB in float32."""
+
 
 class _Gather(torch.autograd.Function):
     """Reorder channels by a permutation whose inverse is known: out[..., c] = x[..., index[..., c]].
@@ -110,11 +113,25 @@ class _WholeRoll(Encoding):
         raise TypeError(f"{type(self).__name__} does not define roll_token().")
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """The reordering of the channels and its inverse, each [N, d] or [B, 1, N, d]."""
+        """The reordering as one matrix a token, or as two indices: where channels come from and go to.
+
+        A processor reorders fastest by a product with ones and zeros, [N, d, d], exact as a gather is while
+        all entries are finite; accelerators, whose products may round, and positions that differ by image
+        use the indices, each [N, d] or [B, 1, N, d]. ``rollpe bench`` times both.
+        """
         shifts = self.direction * self.whole_positions(positions, like.shape[-2])
-        return self.source_channels(shifts), self.source_channels(-shifts)
+        source = self.source_channels(shifts)
+        if like.device.type == "cpu" and source.dim() == 2 and source.numel() * self.head_dim <= LARGEST:
+            return (self.reordering(source, like.dtype),)
+        return source, self.source_channels(-shifts)
+
+    def reordering(self, source: Tensor, dtype: torch.dtype) -> Tensor:
+        """Matrices [N, d, streams*d] with a one where channel c of the result takes channel source[c]."""
+        return F.one_hot(source, source.shape[-1]).to(dtype)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        if len(tables) == 1:
+            return torch.einsum("bhnd,ncd->bhnc", x, tables[0].to(x.dtype))
         return _Gather.apply(x, *tables)
 
     def roll_tokens(self, x: Tensor, positions: Tensor, speed: int = 1) -> Tensor:
@@ -410,8 +427,15 @@ class MultiplexedRoll(Roll):
         ]
         return torch.cat(waves, -1)
 
+    def reordering(self, source: Tensor, dtype: torch.dtype) -> Tensor:
+        waves = super().reordering(source, dtype).unflatten(-2, (self.waves, self.head_dim))
+        return self.factor * waves.sum(-3)
+
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        rolled = super().encode(x, tables).unflatten(-1, (self.waves, self.head_dim)).sum(-2)
+        rolled = super().encode(x, tables)
+        if len(tables) == 1:
+            return rolled
+        rolled = rolled.unflatten(-1, (self.waves, self.head_dim)).sum(-2)
         return rolled if self.factor == 1 else rolled * self.factor
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
