@@ -172,7 +172,11 @@ for axis, image, names, title in (
     )
     axis.tick_params(length=0)
     cell = names.index(letters[column]) - 0.5, names.index(letters[row]) - 0.5
-    axis.add_patch(plt.Rectangle(cell, 1, 1, fill=False, edgecolor=figures.VERMILION, linewidth=2.5))
+    axis.add_patch(
+        plt.Rectangle(
+            cell, 1, 1, fill=False, edgecolor=figures.VERMILION, linewidth=2.5
+        )
+    )
 axes[0].set_ylabel("query")
 fig.colorbar(shown, ax=axes, label="attention weight", shrink=0.85)
 plt.close(fig)
@@ -301,14 +305,21 @@ for name, model in models.items():
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-bag-of-patches", "caption": "Five test images and the same images with their patches shuffled, with the answers of the models without and with places below. To the model without places the two rows are the same five inputs."}, "image": {"alt": "Two rows of five small grey digits. The upper row shows digits one can read. The lower row shows the same patches in random places, which nobody can read. Below each, the answers of the two models: the model without places answers the same in both rows, the model with places mostly changes its answer."}}
 def glue(patches):
     """The inverse of cut, for a picture."""
-    return nn.functional.fold(patches.mT, data.test.images.shape[-2:], patch_size, stride=patch_size)[:, 0]
+    return nn.functional.fold(
+        patches.mT, data.test.images.shape[-2:], patch_size, stride=patch_size
+    )[:, 0]
 
 
 firsts = [int((data.test.labels == label).nonzero()[0]) for label in (0, 2, 3, 5, 7)]
 fig, axes = plt.subplots(2, len(firsts), figsize=(6.8, 3.9))
-for line, (kind, patches) in zip(axes, (("in order", test), ("shuffled", test_shuffled)), strict=True):
+for line, (kind, patches) in zip(
+    axes, (("in order", test), ("shuffled", test_shuffled)), strict=True
+):
     pictures = glue(patches[firsts])
-    answers = {name: model(patches[firsts]).argmax(dim=-1).tolist() for name, model in models.items()}
+    answers = {
+        name: model(patches[firsts]).argmax(dim=-1).tolist()
+        for name, model in models.items()
+    }
     for column, axis in enumerate(line):
         axis.imshow(pictures[column].numpy(), cmap="gray_r", vmin=0, vmax=1)
         for edge in range(patch_size, pictures.shape[-1], patch_size):
@@ -316,13 +327,25 @@ for line, (kind, patches) in zip(axes, (("in order", test), ("shuffled", test_sh
             axis.axvline(edge - 0.5, color=figures.ORANGE, linewidth=0.6)
         axis.set(xticks=[], yticks=[])
         axis.spines[:].set_visible(False)
-        for name, height, color in (("without", -0.05, figures.VERMILION), ("with", -0.20, figures.BLUE)):
+        for name, height, color in (
+            ("without", -0.05, figures.VERMILION),
+            ("with", -0.20, figures.BLUE),
+        ):
             text = axis.text(
-                0.5, height, f"{name}: {answers[name][column]}", ha="center", va="top", fontsize=9
+                0.5,
+                height,
+                f"{name}: {answers[name][column]}",
+                ha="center",
+                va="top",
+                fontsize=9,
             )
             text.set(color=color, transform=axis.transAxes)
         if kind == "in order":
-            axis.set_title(f"a {data.test.labels[firsts[column]]}", loc="center", fontweight="normal")
+            axis.set_title(
+                f"a {data.test.labels[firsts[column]]}",
+                loc="center",
+                fontweight="normal",
+            )
     line[0].set_ylabel(kind)
 plt.close(fig)
 fig
@@ -451,16 +474,29 @@ order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
 
 
 def changes(name: str) -> tuple[float, float]:
-    """How much a shuffle changes the scores, when the positions stay and when they travel."""
+    """How much a shuffle changes the scores, with positions that stay or travel."""
     torch.manual_seed(seed)
     grid = (12,) if name == "rope" else (3, 4)  # plain RoPE knows sequences only
     positions = grid_positions(*grid).double()
-    encoding = create_encoding(name, head_dim=head_dim, heads=heads, axes=len(grid), grid=grid).double()
+    encoding = create_encoding(
+        name, head_dim=head_dim, heads=heads, axes=len(grid), grid=grid
+    ).double()
     X = torch.randn(1, len(positions), heads * head_dim, dtype=torch.float64)
-    W = torch.randn(2, heads * head_dim, heads * encoding.streams * head_dim, dtype=torch.float64) / 8
+    W = (
+        torch.randn(
+            2,
+            heads * head_dim,
+            heads * encoding.streams * head_dim,
+            dtype=torch.float64,
+        )
+        / 8
+    )
 
     def scores(X, positions):
-        q, k = ((encoding.add(X, positions) @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in W)
+        q, k = (
+            (encoding.add(X, positions) @ w).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for w in W
+        )
         return encoding.scores(q, k, positions).detach()
 
     plain = scores(X, positions)[..., order, :][..., order]
@@ -536,7 +572,10 @@ placed = models["with"].double()
 fixed = torch.randperm(N, generator=torch.Generator().manual_seed(seed + 1))
 before = placed(test.double())
 placed.places = nn.Parameter(placed.places[fixed], requires_grad=False)
-check("one order for all images, table included", gap(placed(test[:, fixed].double()), before))
+check(
+    "one order for all images, table included",
+    gap(placed(test[:, fixed].double()), before),
+)
 
 # %% [markdown]
 # ```{exercise}
@@ -557,7 +596,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 
 def histogram(images):
-    return torch.stack([torch.bincount(image.flatten().long(), minlength=256) for image in images]).numpy()
+    return torch.stack(
+        [torch.bincount(image.flatten().long(), minlength=256) for image in images]
+    ).numpy()
 
 
 forest = RandomForestClassifier(100, random_state=seed).fit(
@@ -565,6 +606,11 @@ forest = RandomForestClassifier(100, random_state=seed).fit(
 )
 accuracy = forest.score(histogram(data.test.images), data.test.labels.numpy())
 flipped = histogram(data.test.images.flip(-1))
-assert (flipped == histogram(data.test.images)).all(), "mirroring an image keeps its histogram"
-print(f"a forest on histograms: {100 * accuracy:.1f} % of the test images right; chance is 10 %")
+assert (flipped == histogram(data.test.images)).all(), (
+    "mirroring an image keeps its histogram"
+)
+print(
+    f"a forest on histograms: {100 * accuracy:.1f} % of the test images right; "
+    "chance is 10 %"
+)
 assert 0.1 < accuracy < 0.6

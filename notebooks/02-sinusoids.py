@@ -170,14 +170,26 @@ check("the longest wavelength, relative", error)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is black and white stripes, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down between one and almost three. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
 positions = torch.arange(length)
-fig, axes = plt.subplots(4, 1, figsize=(7.0, 5.2), sharex=True, height_ratios=[2, 1, 2, 1])
+fig, axes = plt.subplots(
+    4, 1, figsize=(7.0, 5.2), sharex=True, height_ratios=[2, 1, 2, 1]
+)
 for (top, bottom), values, label, name, color in (
     (axes[:2], binary_code(positions, bits), "bit", "binary digits", figures.VERMILION),
     (axes[2:], code, "channel", "sinusoids", figures.BLUE),
 ):
-    top.imshow(values.T, aspect="auto", extent=(-0.5, length - 0.5, values.shape[1] - 0.5, -0.5))
+    top.imshow(
+        values.T,
+        aspect="auto",
+        extent=(-0.5, length - 0.5, values.shape[1] - 0.5, -0.5),
+    )
     top.set(ylabel=label, title=name)
-    bottom.plot(positions[:-1] + 0.5, values.diff(dim=0).norm(dim=1), color=color, linewidth=1.2)
+    bottom.plot(
+        positions[:-1] + 0.5,
+        values.diff(dim=0).norm(dim=1),
+        color=color,
+        linewidth=1.2,
+        label=f"step of {name}",
+    )
     bottom.set(ylabel="step", ylim=(0, 1.1 * math.sqrt(bits)))
 axes[-1].set_xlabel("position")
 plt.close(fig)
@@ -317,16 +329,29 @@ for width, color, thick in ((d, figures.BLUE, 1.8), (4 * d, figures.ORANGE, 1.4)
     geometric = rope_frequencies(width, base)
     arithmetic = ring_frequencies(width + 1)[1:]
     for axis, omega in ((top, geometric), (bottom, arithmetic)):
-        axis.plot(fine, similarity_kernel(fine, omega), color=color, linewidth=0.5 * thick, alpha=0.6)
+        curve = similarity_kernel(fine, omega)
+        name = f"{width // 2} waves"
+        axis.plot(
+            fine,
+            curve,
+            color=color,
+            linewidth=0.5 * thick,
+            alpha=0.6,
+            label=f"{name}, between",
+        )
         axis.plot(
             whole,
             similarity_kernel(whole, omega),
             "o",
             color=color,
             markersize=2.5 * thick / 1.4,
-            label=f"{width // 2} waves",
+            label=name,
         )
-top.set(title="geometric: each wave slower by the same factor", ylabel="similarity", ylim=(-0.6, 1.05))
+top.set(
+    title="geometric: each wave slower by the same factor",
+    ylabel="similarity",
+    ylim=(-0.6, 1.05),
+)
 bottom.set(
     title="arithmetic: the ring of RollPE",
     ylabel="similarity",
@@ -335,7 +360,7 @@ bottom.set(
 )
 for axis in (top, bottom):
     axis.axhline(0, color=figures.MUTED, linewidth=0.6)
-top.legend(loc="lower right", ncols=2)
+top.legend(handles=top.lines[1:4:2], loc="lower right", ncols=2)
 plt.close(fig)
 fig
 
@@ -489,9 +514,11 @@ gray = binary_code(p ^ (p >> 1), bits)
 steps = gray.diff(dim=0).norm(dim=1)
 best = torch.linalg.lstsq(gray[:-1], gray[1:], driver="gelsd").solution
 print(
-    f"step sizes from {steps.min():.0f} to {steps.max():.0f}; first to last: {(gray[0] - gray[-1]).norm():.0f}"
+    f"step sizes from {steps.min():.0f} to {steps.max():.0f}; "
+    f"first to last: {(gray[0] - gray[-1]).norm():.0f}"
 )
-print(f"the best linear step misses by up to {(gray[:-1] @ best - gray[1:]).norm(dim=1).max():.2f}")
+misses = (gray[:-1] @ best - gray[1:]).norm(dim=1)
+print(f"the best linear step misses by up to {misses.max():.2f}")
 check("every Gray step has length one", gap(steps, torch.ones(len(steps))))
 assert (gray[:-1] @ best - gray[1:]).norm(dim=1).max() > 0.1
 
@@ -516,10 +543,18 @@ Q, omega = real_fourier_basis(n)
 p = torch.arange(2 * n)
 angle = p[:, None] * omega
 waves = torch.cat(
-    (math.sqrt(2 / n) * angle.sin(), math.sqrt(2 / n) * angle.cos(), torch.full((2 * n, 1), n**-0.5)), dim=1
+    (
+        math.sqrt(2 / n) * angle.sin(),
+        math.sqrt(2 / n) * angle.cos(),
+        torch.full((2 * n, 1), n**-0.5),
+    ),
+    dim=1,
 )
 flags = one_hot_code(p % n, n)
-check("dot products of the waves are those of one-hot codes", gap(waves @ waves.T, flags @ flags.T))
+check(
+    "dot products of the waves are those of one-hot codes",
+    gap(waves @ waves.T, flags @ flags.T),
+)
 check(
     "an orthogonal matrix takes one to the other: cosines",
     gap((flags @ Q)[:, 0:-1:2], math.sqrt(2 / n) * angle.cos()),
@@ -550,7 +585,11 @@ alias = torch.remainder(literal + math.pi, 2 * math.pi) - math.pi
 for true, seen in zip(literal.tolist(), alias.tolist(), strict=True):
     print(f"{true:7.1f} rad a step looks like {seen:+.3f}")
 p = torch.arange(50)[:, None]
-check("on whole positions the two agree", gap(torch.sin(literal * p), torch.sin(alias * p)), 1e-9)
+check(
+    "on whole positions the two agree",
+    gap(torch.sin(literal * p), torch.sin(alias * p)),
+    1e-9,
+)
 assert alias.abs().min() > 100 * rope_frequencies(8)[-1], (
     "no hand is anywhere near as slow as the real code's slowest"
 )

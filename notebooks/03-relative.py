@@ -127,14 +127,33 @@ rulers = {
 }
 fig, axis = plt.subplots(figsize=(7.0, 2.3))
 for line, ruler in enumerate(rulers.values()):
-    edges = torch.cat((torch.ones(1, dtype=torch.bool), ruler.diff() != 0)).nonzero().flatten().tolist()
+    edges = (
+        torch.cat((torch.ones(1, dtype=torch.bool), ruler.diff() != 0))
+        .nonzero()
+        .flatten()
+        .tolist()
+    )
     edges.append(len(ruler))
     for mark, (start, stop) in enumerate(pairwise(edges)):
         color = (figures.BLUE, figures.SKY)[mark % 2]
-        axis.barh(-line, stop - start, left=offset[start].item() - 0.5, height=0.55, color=color, linewidth=0)
+        axis.barh(
+            -line,
+            stop - start,
+            left=offset[start].item() - 0.5,
+            height=0.55,
+            color=color,
+            linewidth=0,
+        )
     fine = [clip, 8][line]
     for end in (-fine, fine):
-        axis.text(end, -line + 0.33, f"{end:+}".replace("-", "−"), ha="center", va="bottom", fontsize=8)
+        axis.text(
+            end,
+            -line + 0.33,
+            f"{end:+}".replace("-", "−"),
+            ha="center",
+            va="bottom",
+            fontsize=8,
+        )
 axis.set(
     yticks=[0, -1],
     yticklabels=list(rulers),
@@ -215,7 +234,10 @@ print(f"other tokens, one step down the diagonal: {change:.2f} off")
 assert change > 0.01
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-relative-shift", "caption": "What position adds to the score: one number for each offset (left), Shaw's vector for each offset (middle), and Shaw's term again after four tokens were written in front (right). The outlined block is the middle panel."}, "image": {"alt": "Three square heat maps of query position against key position. Left: stripes along the diagonals, each of one color. Middle: every row has the same arrangement of a few colored cells around the diagonal and two uniform stretches beside it, but in colors of its own. Right: the same pattern with four more rows and columns; an outlined block at the lower right has exactly the colors of the middle panel."}}
-term, term_longer = shaw_scores(q, 0 * k, T_K), shaw_scores(longer @ W_Q, longer * 0, T_K)
+term, term_longer = (
+    shaw_scores(q, 0 * k, T_K),
+    shaw_scores(longer @ W_Q, longer * 0, T_K),
+)
 bias = relative_lookup(T_K[:, 0], tokens)
 panels = {
     "a number for each offset": bias,
@@ -224,15 +246,27 @@ panels = {
 }
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.9), sharex=True, sharey=True)
 for axis, (title, values) in zip(axes, panels.items(), strict=True):
-    limit = values.abs().max().item() if values is bias else term_longer.abs().max().item()
+    limit = (
+        values.abs().max().item() if values is bias else term_longer.abs().max().item()
+    )
     axis.imshow(values.numpy(), cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
     axis.set_title(title, fontsize=9)
     axis.set_xlabel("position of the key")
     axis.xaxis.set_major_locator(plt.MaxNLocator(integer=True))
     axis.yaxis.set_major_locator(plt.MaxNLocator(integer=True))
-axes[0].set(ylabel="position of the query", xlim=(-0.5, tokens + 3.5), ylim=(tokens + 3.5, -0.5))
+axes[0].set(
+    ylabel="position of the query", xlim=(-0.5, tokens + 3.5), ylim=(tokens + 3.5, -0.5)
+)
 axes[2].add_patch(
-    plt.Rectangle((3.5, 3.5), tokens, tokens, fill=False, edgecolor=figures.INK, linewidth=1.8, clip_on=False)
+    plt.Rectangle(
+        (3.5, 3.5),
+        tokens,
+        tokens,
+        fill=False,
+        edgecolor=figures.ON_PALE,
+        linewidth=1.8,
+        clip_on=False,
+    )
 )
 plt.close(fig)
 fig
@@ -462,8 +496,9 @@ same = torch.randn(1, d).expand(tokens, d)
 keys_only = shaw_attention(same, same, same, T_K, 0 * T_V)
 both = shaw_attention(same, same, same, T_K, T_V)
 check("keys only, equal tokens", gap(keys_only, keys_only[:1].expand_as(keys_only)))
-print(f"both tables: first and middle token differ by {gap(both[0], both[tokens // 2]):.2f}")
-assert gap(both[0], both[tokens // 2]) > 1e-3
+seen = gap(both[0], both[tokens // 2])
+print(f"both tables: first and middle token differ by {seen:.2f}")
+assert seen > 1e-3
 
 # %% [markdown]
 # ```{exercise}
@@ -483,10 +518,13 @@ assert gap(both[0], both[tokens // 2]) > 1e-3
 # %% tags=["hide-cell"]
 content = q @ k.T / math.sqrt(d)
 bias = torch.zeros(32)
-bias[t5_bucket(torch.tensor(-1))] = math.log(1e6 * (tokens - 1)) + (content.max() - content.min())
+bias[t5_bucket(torch.tensor(-1))] = math.log(1e6 * (tokens - 1)) + (
+    content.max() - content.min()
+)
 weights = softmax(t5_scores(q, k, bias))
-print(f"smallest weight of a left neighbor: 1 − {1 - weights.diagonal(-1).min().item():.1e}")
-assert 1 - weights.diagonal(-1).min() < 1e-6
+missing = 1 - weights.diagonal(-1).min().item()
+print(f"smallest weight of a left neighbor: 1 − {missing:.1e}")
+assert missing < 1e-6
 assert weights[0].max() < 0.999
 
 # %% [markdown]

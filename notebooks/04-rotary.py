@@ -214,11 +214,22 @@ for axis, layout, title in (
     for pair, color in enumerate(colors):
         a, b = (2 * pair, 2 * pair + 1) if layout == "interleaved" else (pair, pair + 4)
         t = torch.linspace(0, math.pi, 60)
-        axis.plot((a + b) / 2 - (b - a) / 2 * t.cos(), 0.42 + (b - a) * 0.5 * t.sin(), color=color)
+        axis.plot(
+            (a + b) / 2 - (b - a) / 2 * t.cos(),
+            0.42 + (b - a) * 0.5 * t.sin(),
+            color=color,
+            label=f"pair {pair}",
+        )
         for channel in (a, b):
             axis.plot(channel, 0, "o", color=color, markersize=15)
             axis.text(
-                channel, -0.03, str(channel), color="white", ha="center", va="center", fontweight="bold"
+                channel,
+                -0.03,
+                str(channel),
+                color="white",
+                ha="center",
+                va="center",
+                fontweight="bold",
             )
         axis.text(
             (a + b) / 2,
@@ -357,14 +368,17 @@ generator = torch.Generator().manual_seed(seed)
 free = torch.randn(64, generator=generator)
 wide_keys = {
     "k = q": (wide_q, figures.BLUE),
-    f"k = q, turned back by r = {r}": (rotation_matrix(-r * wide_theta) @ wide_q, figures.VERMILION),
+    f"k = q, turned back by r = {r}": (
+        rotation_matrix(-r * wide_theta) @ wide_q,
+        figures.VERMILION,
+    ),
     "k random": (free * wide_q.norm() / free.norm(), figures.MUTED),
 }
 fine = torch.linspace(-40, 40, 801)
 fig, axis = plt.subplots(figsize=(7.0, 3.2))
 for name, (key, color) in wide_keys.items():
     curve = rope(key.expand(len(fine), 64), fine, wide_theta) @ wide_q / 32
-    axis.plot(fine, curve, color=color, linewidth=1.6)
+    axis.plot(fine, curve, color=color, linewidth=1.6, label=name)
     if "random" in name:
         x, y, side = -39, curve[:200].max() + 0.03, "left"
     else:
@@ -372,7 +386,12 @@ for name, (key, color) in wide_keys.items():
         side = "right" if name == "k = q" else "left"
     axis.text(x, y, name, color=color, ha=side, va="bottom", fontsize=9)
 axis.axhline(0, color=figures.MUTED, linewidth=0.6)
-axis.set(xlabel="offset Δ of the key (tokens)", ylabel="score / ‖q‖²", xlim=(-40, 40), ylim=(-0.6, 1.15))
+axis.set(
+    xlabel="offset Δ of the key (tokens)",
+    ylabel="score / ‖q‖²",
+    xlim=(-40, 40),
+    ylim=(-0.6, 1.15),
+)
 plt.close(fig)
 fig
 
@@ -453,9 +472,16 @@ for M in (6, 24, 96):
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-fade", "caption": "Top: the bound of the original paper for a head of 64 channels, divided by its value at 0; rising steps in red. Bottom: the kernel of eight channels around distance 0 and around its return."}, "image": {"alt": "Top: a curve that falls steeply and then slowly from one to about a quarter over 256 positions, with ripples all along; every rising piece is red. Bottom: two curves against offset from minus 30 to 30, a thick pale one centered at zero and a thin dark one centered at the offset of the return. Both wave up and down, highest in the middle, and they coincide."}}
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.6))
 relative = bound / bound[0]
-top.plot(delta, relative, color=figures.BLUE, linewidth=1.4)
+top.plot(delta, relative, color=figures.BLUE, linewidth=1.4, label="bound")
 for start in rising.nonzero().flatten().tolist():
-    top.plot(delta[start : start + 2], relative[start : start + 2], color=figures.VERMILION, linewidth=2.4)
+    step = slice(start, start + 2)
+    top.plot(
+        delta[step],
+        relative[step],
+        color=figures.VERMILION,
+        linewidth=2.4,
+        label="rising step",
+    )
 top.set(
     title="the bound goes up and down",
     xlabel="distance Δ (tokens)",
@@ -464,13 +490,20 @@ top.set(
     ylim=(0, 1.05),
 )
 around = torch.arange(-30, 31)
-here, there = (similarity_kernel(around + start, rope_frequencies(8)) for start in (0, back))
-bottom.plot(around, here, color=figures.SKY, linewidth=7, alpha=0.6)
-bottom.plot(around, there, color=figures.INK, linewidth=1.1)
+here, there = (
+    similarity_kernel(around + start, rope_frequencies(8)) for start in (0, back)
+)
+bottom.plot(around, here, color=figures.SKY, linewidth=7, alpha=0.6, label="around 0")
+bottom.plot(around, there, color=figures.INK, linewidth=1.1, label=f"around {back}")
 bottom.text(-29, 1.03, "thick: around 0", color=figures.BLUE, fontsize=9)
-bottom.text(29, 1.03, f"thin: around Δ = {back:,}", color=figures.INK, ha="right", fontsize=9)
+bottom.text(
+    29, 1.03, f"thin: around Δ = {back:,}", color=figures.INK, ha="right", fontsize=9
+)
 bottom.set(
-    title="the kernel comes back", xlabel="distance from there (tokens)", ylabel="kernel g", ylim=(0, 1.2)
+    title="the kernel comes back",
+    xlabel="distance from there (tokens)",
+    ylabel="kernel g",
+    ylim=(0, 1.2),
 )
 plt.close(fig)
 fig
@@ -603,7 +636,9 @@ multiples = torch.randn(d // 2, 1)
 parallel = (one_q.view(-1, 2) * multiples).flatten()
 score = rope(parallel.expand(len(offset), d), offset, theta) @ one_q
 a = (one_q * parallel).view(d // 2, 2).sum(dim=1)
-check("cosines suffice", gap(score, (a * torch.cos(offset[:, None] * theta)).sum(dim=1)))
+check(
+    "cosines suffice", gap(score, (a * torch.cos(offset[:, None] * theta)).sum(dim=1))
+)
 check("a score of the distance", gap(score, score.flip(0)))
 
 # %% [markdown]

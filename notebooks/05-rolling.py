@@ -40,7 +40,7 @@ TOLERANCE = 1e-12
 
 
 def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    """Print how far two ways of computing a thing differ, and stop if they do."""
     error = (left - right).abs().max().item()
     print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
     assert error <= TOLERANCE, what
@@ -104,10 +104,9 @@ check(
 ring = torch.arange(n, dtype=torch.float64)
 bump = torch.exp(4 * (torch.cos(2 * torch.pi * (ring - n // 2) / n) - 1))
 figure, axis = plt.subplots(figsize=(6.4, 3.6))
-image = axis.imshow(roll(bump, torch.arange(2 * n)).numpy(), cmap="cividis", aspect="auto")
+image = axis.imshow(roll(bump, torch.arange(2 * n)).numpy(), aspect="auto")
 axis.set_xlabel("channel")
 axis.set_ylabel("position of the token")
-axis.grid(False)
 figure.colorbar(image, label="value")
 plt.close(figure)  # one image, not two
 figure
@@ -179,9 +178,17 @@ check("once around", roll(x, n), x)
 # %%
 q, k = torch.randn(2, n, dtype=torch.float64)
 score = roll(q, query_position) @ roll(k, key_position)
-check("both positions, or their difference", score, q @ roll(k, key_position - query_position))
+check(
+    "both positions, or their difference",
+    score,
+    q @ roll(k, key_position - query_position),
+)
 for s in (1, n, 1000):
-    check(f"both moved by {s}", roll(q, query_position + s) @ roll(k, key_position + s), score)
+    check(
+        f"both moved by {s}",
+        roll(q, query_position + s) @ roll(k, key_position + s),
+        score,
+    )
 
 # %% [markdown]
 # ## What a score can say
@@ -198,7 +205,9 @@ displacements = torch.arange(n)
 c = roll(k, displacements) @ q
 F = fourier_matrix(n)
 check(
-    "correlation, by way of Fourier", F @ (c + 0j), n**0.5 * (F @ (q + 0j)).conj() * (F @ (k + 0j))
+    "correlation, by way of Fourier",
+    F @ (c + 0j),
+    n**0.5 * (F @ (q + 0j)).conj() * (F @ (k + 0j)),
 )
 
 # %% [markdown]
@@ -235,7 +244,8 @@ for G in (8, 14, 16):
     needed = next(
         m
         for m in range(1, 100)
-        if len({tuple(roll(torch.arange(m), d).tolist()) for d in range(1 - G, G)}) == 2 * G - 1
+        if len({tuple(roll(torch.arange(m), d).tolist()) for d in range(1 - G, G)})
+        == 2 * G - 1
     )
     print(f"{G:2} tokens on an axis: {needed} channels")
     assert needed == 2 * G - 1
@@ -296,7 +306,11 @@ check("the mirror image", mirrored, q @ roll(k, query_position - key_position))
 # %% tags=["hide-cell"]
 assert (roll(torch.eye(n)[2 % n], displacements) @ torch.eye(n)[0]).argmax() == 2 % n
 even = torch.cos(2 * torch.pi * ring / n)
-check("a score of the distance", roll(even, displacements) @ e0, roll(even, -displacements) @ e0)
+check(
+    "a score of the distance",
+    roll(even, displacements) @ e0,
+    roll(even, -displacements) @ e0,
+)
 
 # %% [markdown]
 # ```{exercise}

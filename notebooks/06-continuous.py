@@ -69,7 +69,7 @@ def gap(left, right) -> float:
 
 
 def check(what: str, left, right, tolerance: float = 1e-10) -> None:
-    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    """Print how far two ways of computing a thing differ, and stop if they do."""
     error = gap(left, right)
     print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
     assert error <= tolerance, what
@@ -287,8 +287,17 @@ for ax, (title, p, numbers) in zip(axes, panels, strict=True):
     ax.add_patch(plt.Circle((0, 0), 1, fill=False, color=figures.MUTED, linewidth=0.7))
     ax.axhline(0, color=figures.MUTED, linewidth=0.5)
     if title == "half a step, as printed":
-        ax.plot(z.real, z.imag, "o", color=figures.VERMILION, markersize=6)
-        ax.text(0, -0.45, "no partners:\nthe result is complex", ha="center", va="center", fontsize=9)
+        ax.plot(
+            z.real, z.imag, "o", color=figures.VERMILION, markersize=6, label="modes"
+        )
+        ax.text(
+            0,
+            -0.45,
+            "no partners:\nthe result is complex",
+            ha="center",
+            va="center",
+            fontsize=9,
+        )
     else:
         ax.vlines(
             z.real[~alone],
@@ -298,7 +307,14 @@ for ax, (title, p, numbers) in zip(axes, panels, strict=True):
             alpha=0.35,
             linewidth=1,
         )
-        ax.plot(z.real[~alone], z.imag[~alone], "o", color=figures.BLUE, markersize=6)
+        ax.plot(
+            z.real[~alone],
+            z.imag[~alone],
+            "o",
+            color=figures.BLUE,
+            markersize=6,
+            label="modes",
+        )
         for place in z[alone] if p == 1 else [*z[alone], *z[alone].conj()]:
             ax.plot(
                 place.real,
@@ -307,16 +323,10 @@ for ax, (title, p, numbers) in zip(axes, panels, strict=True):
                 color=figures.VERMILION,
                 markersize=7,
                 fillstyle="full" if p == 1 else "none",
+                label="Nyquist mode",
             )
             if p == 1:
-                ax.text(
-                    -0.9,
-                    0,
-                    "Nyquist",
-                    va="center",
-                    fontsize=9,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-                )
+                ax.text(-1.1, 0.1, "Nyquist", ha="right", fontsize=9)
             else:
                 ax.text(
                     -0.05,
@@ -326,7 +336,14 @@ for ax, (title, p, numbers) in zip(axes, panels, strict=True):
                     va="center",
                     fontsize=9,
                 )
-    ax.set(title=title, aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), xticks=[], yticks=[])
+    ax.set(
+        title=title,
+        aspect="equal",
+        xlim=(-1.9, 1.2),
+        ylim=(-1.2, 1.2),
+        xticks=[],
+        yticks=[],
+    )
     ax.spines[:].set_visible(False)
 plt.close(fig)
 fig
@@ -407,7 +424,7 @@ check("A is the slope", A @ torch.cos(w * i), -w * torch.sin(w * i))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-between-channels", "caption": "A roll by a fraction of a step. Left: the smoothest curve through the channels (full dots), read a fraction of a step further on (open dots). Right: a single channel, rolled by the same fraction: the kernel of the roll."}, "image": {"alt": "Two panels against channel. On the left full dots lie on a smooth curve with a few bumps, and open dots lie on the same curve moved a little to the left. On the right a single full dot stands at one; the open dots spread it over its neighbors, with ripples of alternating sign that die away to both sides."}}
 def curve(s):
-    """A smooth signal on the ring at the real place s: a few waves, each below the Nyquist mode."""
+    """A smooth signal at the real place s on the ring: waves below the Nyquist mode."""
     waves = range(1, min(6, (n - 1) // 2) + 1)
     return sum(np.cos(2 * np.pi * m * s / n + 2.4 * m * m) / m**0.5 for m in waves)
 
@@ -416,30 +433,68 @@ def rolled(x):
     """x rolled by `position`, on the first of two rings if the treatment needs two."""
     treatment = nyquist if n % 2 == 0 else "fixed"
     empty = torch.zeros(n if treatment == "paired" else 0)
-    return continuous_roll(torch.cat((x, empty)), position, nyquist=treatment)[:n].numpy()
+    return continuous_roll(torch.cat((x, empty)), position, nyquist=treatment)[
+        :n
+    ].numpy()
 
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0))
 channels = np.arange(min(n, 17))
 fine = np.linspace(0, channels[-1], 400)
 samples = torch.from_numpy(curve(np.arange(n)))
-left.plot(fine, curve(fine), color=figures.BLUE, linewidth=1.2)
-left.plot(fine, curve(fine + position), color=figures.VERMILION, linewidth=1.2)
-left.plot(channels, samples[: len(channels)], "o", color=figures.BLUE, markersize=4.5)
+left.plot(fine, curve(fine), color=figures.BLUE, linewidth=1.2, label="curve")
 left.plot(
-    channels, rolled(samples)[: len(channels)], "o", color=figures.VERMILION, markersize=4.5, fillstyle="none"
+    fine,
+    curve(fine + position),
+    color=figures.VERMILION,
+    linewidth=1.2,
+    label="slid curve",
+)
+left.plot(
+    channels,
+    samples[: len(channels)],
+    "o",
+    color=figures.BLUE,
+    markersize=4.5,
+    label="before",
+)
+after = rolled(samples)[: len(channels)]
+left.plot(
+    channels,
+    after,
+    "o",
+    color=figures.VERMILION,
+    markersize=4.5,
+    fillstyle="none",
+    label="rolled",
 )
 left.set(title="slide the curve, read it again", xlabel="channel", ylabel="value")
 impulse = torch.eye(n)[n // 2]
 right.axhline(0, color=figures.MUTED, linewidth=0.6)
 right.vlines(i, 0, rolled(impulse), color=figures.VERMILION, alpha=0.4, linewidth=1)
-right.plot(i, impulse, "o", color=figures.BLUE, markersize=4)
-right.plot(i, rolled(impulse), "o", color=figures.VERMILION, markersize=4, fillstyle="none")
+right.plot(i, impulse, "o", color=figures.BLUE, markersize=4, label="before")
+right.plot(
+    i,
+    rolled(impulse),
+    "o",
+    color=figures.VERMILION,
+    markersize=4,
+    fillstyle="none",
+    label="rolled",
+)
 right.set(title="one channel, rolled", xlabel="channel", ylim=(-0.4, 1.1))
 note = f"rolled by {position:g}" + ("" if n % 2 else f",\nnyquist = {nyquist}")
-right.annotate(note, (0.02, 0.8), xycoords="axes fraction", color=figures.VERMILION, fontsize=9)
 right.annotate(
-    "before", (n // 2, 1), (7, 0), textcoords="offset points", color=figures.BLUE, fontsize=9, va="center"
+    note, (0.02, 0.8), xycoords="axes fraction", color=figures.VERMILION, fontsize=9
+)
+right.annotate(
+    "before",
+    (n // 2, 1),
+    (7, 0),
+    textcoords="offset points",
+    color=figures.BLUE,
+    fontsize=9,
+    va="center",
 )
 plt.close(fig)
 fig
@@ -626,10 +681,16 @@ steps, source = n // 2, (3 * n) // 4
 bump = torch.exp(6 * (torch.cos(2 * math.pi * (i - source) / n) - 1) * (n / 16) ** 2)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0), width_ratios=(1, 1.5))
 omega = np.linspace(0, np.pi, 200)
-left.plot(omega, omega, color=figures.BLUE)
-left.plot(omega, np.sin(omega), color=figures.VERMILION)
+left.plot(omega, omega, color=figures.BLUE, label="generator")
+left.plot(omega, np.sin(omega), color=figures.VERMILION, label="stencil")
 left.annotate(
-    "generator", (1.9, 1.9), (-6, 4), textcoords="offset points", color=figures.BLUE, ha="right", fontsize=9
+    "generator",
+    (1.9, 1.9),
+    (-6, 4),
+    textcoords="offset points",
+    color=figures.BLUE,
+    ha="right",
+    fontsize=9,
 )
 left.annotate(
     "stencil",
@@ -651,11 +712,17 @@ left.set(
     yticks=[0, np.pi / 2, np.pi],
     yticklabels=["0", "π/2", "π"],
 )
-right.plot(i, bump, color=figures.MUTED, linewidth=1.2)
-right.plot(i, roll_matrix(n, steps) @ bump, color=figures.BLUE)
-right.plot(i, stencil_roll(n, steps) @ bump, color=figures.VERMILION)
+right.plot(i, bump, color=figures.MUTED, linewidth=1.2, label="before")
+right.plot(i, roll_matrix(n, steps) @ bump, color=figures.BLUE, label="roll")
+right.plot(i, stencil_roll(n, steps) @ bump, color=figures.VERMILION, label="stencil")
 right.annotate(
-    "before", (source, 1), (0, 3), textcoords="offset points", color=figures.MUTED, ha="center", fontsize=9
+    "before",
+    (source, 1),
+    (0, 3),
+    textcoords="offset points",
+    color=figures.MUTED,
+    ha="center",
+    fontsize=9,
 )
 right.annotate(
     "roll",
@@ -667,9 +734,19 @@ right.annotate(
     fontsize=9,
 )
 right.annotate(
-    "stencil", (0.5, 0.05), xycoords="axes fraction", color=figures.VERMILION, ha="center", fontsize=9
+    "stencil",
+    (0.5, 0.05),
+    xycoords="axes fraction",
+    color=figures.VERMILION,
+    ha="center",
+    fontsize=9,
 )
-right.set(xlabel="channel", ylabel="value", title=f"a bump after {steps} steps", ylim=(-0.62, 1.15))
+right.set(
+    xlabel="channel",
+    ylabel="value",
+    title=f"a bump after {steps} steps",
+    ylim=(-0.62, 1.15),
+)
 plt.close(fig)
 fig
 

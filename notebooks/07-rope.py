@@ -74,7 +74,7 @@ def gap(left, right) -> float:
 
 
 def check(what: str, left, right, tolerance: float = 1e-10) -> None:
-    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    """Print how far two ways of computing a thing differ, and stop if they do."""
     error = gap(left, right)
     print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
     assert error <= tolerance, what
@@ -157,14 +157,31 @@ for ax, matrix, title, what in (
     (axes[1], Q.T @ S @ Q, "on waves", "coordinate"),
 ):
     shown = ax.imshow(matrix, cmap=figures.DIVERGING, vmin=-1, vmax=1)
-    ax.set(title=title, xlabel=f"{what} before", ylabel=f"{what} after", xticks=[], yticks=[])
+    ax.set(
+        title=title,
+        xlabel=f"{what} before",
+        ylabel=f"{what} after",
+        xticks=[],
+        yticks=[],
+    )
 for k in range(len(omega)):
     axes[1].add_patch(
-        plt.Rectangle((2 * k - 0.5, 2 * k - 0.5), 2, 2, fill=False, color=figures.MUTED, linewidth=0.8)
+        plt.Rectangle(
+            (2 * k - 0.5, 2 * k - 0.5),
+            2,
+            2,
+            fill=False,
+            color=figures.ON_PALE,
+            linewidth=0.6,
+        )
     )
 for at in range(2 * len(omega), n):
-    axes[1].add_patch(plt.Rectangle((at - 0.5, at - 0.5), 1, 1, fill=False, color=figures.INK, linewidth=1.4))
-fig.colorbar(shown, ax=axes, shrink=0.8, ticks=[-1, 0, 1])
+    axes[1].add_patch(
+        plt.Rectangle(
+            (at - 0.5, at - 0.5), 1, 1, fill=False, color=figures.ON_PALE, linewidth=1.4
+        )
+    )
+fig.colorbar(shown, ax=axes, label="entry of the matrix", shrink=0.8, ticks=[-1, 0, 1])
 plt.close(fig)
 fig
 
@@ -340,18 +357,40 @@ rows = (
 )
 fig, ax = plt.subplots(figsize=(7.0, 2.7))
 ax.axvspan(math.pi * 1.06, 20, color=figures.MUTED, alpha=0.18, linewidth=0)
-for row, (_, frequencies, color) in enumerate(rows):
+for row, (name, frequencies, color) in enumerate(rows):
     fast = frequencies > math.pi + 1e-9
-    ax.plot(frequencies[~fast], np.full(int((~fast).sum()), row), "o", color=color, markersize=6)
     ax.plot(
-        frequencies[fast], np.full(int(fast.sum()), row), "o", color=color, markersize=6, fillstyle="none"
+        frequencies[~fast],
+        np.full(int((~fast).sum()), row),
+        "o",
+        color=color,
+        markersize=6,
+        label=name,
+    )
+    ax.plot(
+        frequencies[fast],
+        np.full(int(fast.sum()), row),
+        "o",
+        color=color,
+        markersize=6,
+        fillstyle="none",
+        label=f"{name}, aliased",
     )
 ax.text(8, -0.2, "aliased", ha="center", color=figures.INK, fontsize=9)
-ax.set(xscale="log", xlim=(1e-4, 20), ylim=(2.6, -0.6), xlabel="frequency (radians per position)")
+ax.set(
+    xscale="log",
+    xlim=(1e-4, 20),
+    ylim=(2.6, -0.6),
+    xlabel="frequency (radians per position)",
+)
 ax.set_yticks(range(3), [row[0] for row in rows])
 ax.tick_params(axis="y", length=0)
 top = ax.secondary_xaxis(
-    "top", functions=(lambda f: 2 * np.pi / np.maximum(f, 1e-12), lambda w: 2 * np.pi / np.maximum(w, 1e-12))
+    "top",
+    functions=(
+        lambda f: 2 * np.pi / np.maximum(f, 1e-12),
+        lambda w: 2 * np.pi / np.maximum(w, 1e-12),
+    ),
 )
 top.set_xlabel("period (positions)")
 top.spines["top"].set_visible(True)
@@ -536,7 +575,9 @@ def distance(left, right) -> float:
 def train_twins(optimizer: str, seed: int) -> tuple[dict, torch.Tensor]:
     """What was measured, and the held-out logits of `roll` at the end."""
     twins, (create, settings) = create_twins(seed), OPTIMIZERS[optimizer]
-    optimizers = {name: create(model.parameters(), **settings) for name, model in twins.items()}
+    optimizers = {
+        name: create(model.parameters(), **settings) for name, model in twins.items()
+    }
     W = twins["roll"].attn.qkv.weight[: 4 * n]  # W_Q and W_K
     start = W.detach().clone()
     order = torch.Generator().manual_seed(seed)
@@ -578,25 +619,38 @@ def train_twins(optimizer: str, seed: int) -> tuple[dict, torch.Tensor]:
 clock, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
 runs, strangers = [], []
 for optimizer in OPTIMIZERS:
-    measured, logits = zip(*(train_twins(optimizer, seed) for seed in range(seeds)), strict=True)
+    measured, logits = zip(
+        *(train_twins(optimizer, seed) for seed in range(seeds)), strict=True
+    )
     runs += measured
     if optimizer == "Adam":
         for left, right in itertools.combinations(logits, 2):
             differ = (left.argmax(dim=1) != right.argmax(dim=1)).sum().item()
-            strangers.append({"held_out_distance": distance(left, right), "held_out_answers_differ": differ})
+            strangers.append(
+                {
+                    "held_out_distance": distance(left, right),
+                    "held_out_answers_differ": differ,
+                }
+            )
 
 chosen = {"n": n, "steps": steps, "seeds": seeds, "images": images}
-command = "rollpe notebook notebooks/07-rope.py " + " ".join(f"-p {k} {v}" for k, v in chosen.items())
+command = "rollpe notebook notebooks/07-rope.py " + " ".join(
+    f"-p {k} {v}" for k, v in chosen.items()
+)
 record = {
     "schema_version": 1,
     "experiment": "sgd-adam",
-    "settings": chosen | {"batch": BATCH, "optimizers": {k: s for k, (_, s) in OPTIMIZERS.items()}},
+    "settings": chosen
+    | {"batch": BATCH, "optimizers": {k: s for k, (_, s) in OPTIMIZERS.items()}},
     "held_out_images": len(held_out),
     "runs": runs,
     "different_seeds": strangers,
     "environment": environment("cpu").model_dump(),
     "provenance": provenance(
-        command, started, datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter() - clock
+        command,
+        started,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        time.perf_counter() - clock,
     ).model_dump(),
 }
 path = Path(records, "experiments", "sgd-adam.json")
@@ -609,7 +663,10 @@ print(path)
 # %% tags=["hide-input"]
 record = json.loads(path.read_text())
 settings = record["settings"]
-print(f"{settings['steps']} steps; the largest of {settings['seeds']} seeds, of weights the smallest")
+print(
+    f"{settings['steps']} steps; the largest of {settings['seeds']} seeds, "
+    "of weights the smallest"
+)
 print(f"{'':16} {'distance of the logits':^30} {'answers':>9} {'weights':>9}")
 print(f"{'':16} {'at first':>9} {'1 step':>9} {'ever':>10} {'differ':>9} {'moved':>9}")
 for optimizer in settings["optimizers"]:
@@ -618,7 +675,9 @@ for optimizer in settings["optimizers"]:
     differ = max(run["held_out_answers_differ"] for run in mine)
     moved = min(run["weights_moved"] for run in mine)
     numbers = f"{lines[:, 0].max():9.0e} {lines[:, 1].max():9.0e} {lines.max():10.0e}"
-    print(f"{optimizer:16} {numbers} {differ:5d}/{record['held_out_images']} {moved:9.0%}")
+    print(
+        f"{optimizer:16} {numbers} {differ:5d}/{record['held_out_images']} {moved:9.0%}"
+    )
     if optimizer == "Adam":
         assert lines[:, 1].min() > 1e-6 and lines[:, -1].min() > 1e-4
     else:
@@ -628,28 +687,52 @@ for optimizer in settings["optimizers"]:
 for optimizer in settings["optimizers"]:
     mine = [run for run in record["runs"] if run["optimizer"] == optimizer]
     right = {
-        name: np.mean([run["held_out_right"][name] for run in mine]) / record["held_out_images"]
+        name: np.mean([run["held_out_right"][name] for run in mine])
+        / record["held_out_images"]
         for name in ("roll", "roll-twin")
     }
     print(
-        f"{optimizer:16} held-out accuracy, mean of seeds: roll {right['roll']:.1%}, twin {right['roll-twin']:.1%}"
+        f"{optimizer:16} held-out accuracy, mean of seeds: "
+        f"roll {right['roll']:.1%}, twin {right['roll-twin']:.1%}"
     )
 apart = np.mean([pair["held_out_distance"] for pair in record["different_seeds"]])
-differ = np.mean([pair["held_out_answers_differ"] for pair in record["different_seeds"]])
-twins_apart = np.mean([r["held_out_distance"] for r in record["runs"] if r["optimizer"] == "Adam"])
-print(f"\nAdam, held-out logits: twins are {twins_apart:.2f} apart, models of different seeds {apart:.2f}")
-print(f"answers of different seeds differ on {differ:.0f} of {record['held_out_images']} images")
+differ = np.mean(
+    [pair["held_out_answers_differ"] for pair in record["different_seeds"]]
+)
+twins_apart = np.mean(
+    [r["held_out_distance"] for r in record["runs"] if r["optimizer"] == "Adam"]
+)
+print(
+    f"\nAdam, held-out logits: twins are {twins_apart:.2f} apart, "
+    f"models of different seeds {apart:.2f}"
+)
+print(
+    f"answers of different seeds differ on {differ:.0f} "
+    f"of {record['held_out_images']} images"
+)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-sgd-adam", "caption": "How far the logits of twins drift apart while they train on the same batches, for each seed. The twins begin as one function in two bases. Dashed: how far models of different seeds are apart after training."}, "image": {"alt": "Relative distance of logits on a logarithmic axis from ten to the minus seventeen to ten, against the training step. Three bundles of lines, gradient descent, momentum and Adam with one scale, stay near ten to the minus fifteen. The lines of Adam jump after the first step by more than ten orders of magnitude and climb towards the dashed line of different seeds."}}
 colors = dict(
-    zip(settings["optimizers"], (figures.BLUE, figures.GREEN, figures.VERMILION, figures.PINK), strict=True)
+    zip(
+        settings["optimizers"],
+        (figures.BLUE, figures.GREEN, figures.VERMILION, figures.PINK),
+        strict=True,
+    )
 )
 fig, ax = plt.subplots(figsize=(7.0, 3.7))
 ends = {}
 for run in record["runs"]:
-    ax.plot(run["distance"], color=colors[run["optimizer"]], linewidth=1.2, alpha=0.85)
+    ax.plot(
+        run["distance"],
+        color=colors[run["optimizer"]],
+        linewidth=1.2,
+        alpha=0.85,
+        label=run["optimizer"],
+    )
     ends.setdefault(run["optimizer"], []).append(run["distance"][-1])
-ax.axhline(apart, color=figures.MUTED, linestyle="--", linewidth=1)
+ax.axhline(
+    apart, color=figures.MUTED, linestyle="--", linewidth=1, label="different seeds"
+)
 ax.annotate(
     "different seeds",
     (1.01, apart),

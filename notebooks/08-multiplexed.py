@@ -47,7 +47,7 @@ TOLERANCE = 1e-11
 
 
 def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    """Print how far two ways of computing a thing differ, and stop if they do."""
     error = (left - right).abs().max().item()
     print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
     assert error <= TOLERANCE, what
@@ -93,10 +93,14 @@ def bump(center: float, width: float = 0.035) -> torch.Tensor:
     return torch.exp((torch.cos(2 * torch.pi * (ring - center) / n) - 1) / width)
 
 
-shapes = torch.stack([bump(n * (3 + 2 * w) / 4) for w in range(waves)])  # they meet at p = n/2
+shapes = torch.stack(
+    [bump(n * (3 + 2 * w) / 4) for w in range(waves)]
+)  # they meet at p = n/2
 alone = [roll(shapes[w], (w + 1) * steps) for w in range(waves)]
 together = multiplexed_roll(shapes.expand(n, -1, -1), steps)
-fig, axes = plt.subplots(1, waves + 1, figsize=(7.2, 6.4 / (waves + 1) + 0.6), sharey=True)
+fig, axes = plt.subplots(
+    1, waves + 1, figsize=(7.2, 6.4 / (waves + 1) + 0.6), sharey=True
+)
 titles = [f"wave {w + 1}" for w in range(waves)] + ["their sum"]
 for axis, values, title in zip(axes, [*alone, together], titles, strict=True):
     image = axis.imshow(values, vmin=0, vmax=together.max(), aspect="auto")
@@ -172,11 +176,22 @@ fig = plt.figure(figsize=(7.2, 3.7))
 left, right = fig.subfigures(1, 2, width_ratios=[1, 1])
 axes = left.subplots(waves, waves, sharex=True, sharey=True, squeeze=False)
 whole = right.subplots()
-shown = [(axes[w, v], panels[w, v], f"{w + 1} · {v + 1}") for w in range(waves) for v in range(waves)]
+shown = [
+    (axes[w, v], panels[w, v], f"{w + 1} · {v + 1}")
+    for w in range(waves)
+    for v in range(waves)
+]
 for axis, values, title in [*shown, (whole, panels.sum((0, 1)), "all terms together")]:
     axis.imshow(values, vmin=0)
     for start in range(-tokens, tokens, max(tokens // 4, 1)):
-        axis.axline((start, 0), slope=1, color="white", linewidth=0.8, linestyle=":", alpha=0.8)
+        axis.axline(
+            (start, 0),
+            slope=1,
+            color=figures.ON_DARK,
+            linewidth=0.8,
+            linestyle=":",
+            alpha=0.8,
+        )
     axis.set(xlim=(-0.5, tokens - 0.5), ylim=(tokens - 0.5, -0.5))
     axis.set_title(title, fontsize=9)
     axis.set_xticks([0, tokens - 1])

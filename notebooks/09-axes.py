@@ -48,7 +48,7 @@ TOLERANCE = 1e-11
 
 
 def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    """Print how far two ways of computing a thing differ, and stop if they do."""
     error = (left - right).abs().max().item()
     print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
     assert error <= TOLERANCE, what
@@ -423,10 +423,14 @@ for name, encoding in asked.items():
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-maps", "caption": "Score of a key that fits best at the offset marked by a ring, against all other offsets; mean over random queries at the cross. Blue is negative."}, "image": {"alt": "Eight maps of the score over offsets. Axial RoPE shows a broad red cross through the target. Mixed RoPE shows a red spot at the target with weaker oblique ripples. Uniform RoPE shows a coarse checkered pattern that repeats, equally red, at several places. Spherical RoPE shows a broad red area. LieRE shows a small spot. The roll with two rings shows two thin crossing lines. The torus with a small sheet shows several isolated red points, the one that fits the grid exactly one point."}}
 titles = {
-    "axial-rope": "axial RoPE", "mixed-rope": "mixed RoPE", "uniform-rope": "uniform RoPE",
-    "spherical-rope": "spherical RoPE", "lie": "LieRE, blocks of 8", "roll": "roll, two rings",
-    "torus-roll": "torus " + " × ".join(str(side) for side in turns["torus-roll"].sheet),
-}  # fmt: skip
+    "axial-rope": "axial RoPE",
+    "mixed-rope": "mixed RoPE",
+    "uniform-rope": "uniform RoPE",
+    "spherical-rope": "spherical RoPE",
+    "lie": "LieRE, blocks of 8",
+    "roll": "roll, two rings",
+    "torus-roll": "torus " + " × ".join(map(str, turns["torus-roll"].sheet)),
+}
 fig, axes = plt.subplots(2, 4, figsize=(7.6, 3.4), sharex=True, sharey=True)
 for axis, (name, values) in zip(axes.flat, answers.items(), strict=True):
     figures.offset_map(values, axis, title=titles.get(name, name), limit=1, mark=target)
@@ -465,7 +469,11 @@ check("moved down, contents turned once", below.flatten(), absorbed)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-spherical", "caption": "Spherical RoPE: the score of one query and one key over their offset, and what becomes of it when the pair moves."}, "image": {"alt": "Three maps over offsets. The first is a smooth blue and white pattern. The second, the change when the pair moves three patches to the right, is blank. The third, the change when it moves three patches down, is a smooth pattern of red and blue."}}
 limit = home.abs().max().item()
-panels = {"query at the origin": home, "change, 3 right": across - home, "change, 3 down": below - home}
+panels = {
+    "query at the origin": home,
+    "change, 3 right": across - home,
+    "change, 3 down": below - home,
+}
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
 for axis, (name, values) in zip(axes, panels.items(), strict=True):
     figures.offset_map(values, axis, title=name, limit=limit)

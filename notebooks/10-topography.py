@@ -61,7 +61,7 @@ TOLERANCE = 1e-10
 
 
 def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Print how far two ways of computing one thing differ, and stop the page if they do."""
+    """Print how far two ways of computing a thing differ, and stop if they do."""
     error = (left - right).abs().max().item()
     print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
     assert error <= TOLERANCE, what
@@ -148,11 +148,17 @@ assert (distance > lost).all()
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-distance", "caption": "Distance between a token and its shifted self, against the correlation that it lost. Dots: random tokens, rough and smooth, shifted by up to one step."}, "image": {"alt": "A plot with logarithmic axes. All dots lie on a straight line labeled square root of two epsilon. A second, steeper line labeled epsilon, as printed, lies far below on the left, and a vertical arrow marks the gap between the two."}}
 fig, axis = plt.subplots(figsize=(6.4, 3.6))
 grid = torch.logspace(-4.3, 0, 50)
-axis.loglog(grid, (2 * grid).sqrt(), color=figures.BLUE)
-axis.loglog(grid, grid, color=figures.VERMILION, linestyle="--")
-axis.loglog(lost, distance, "o", color=figures.INK, markersize=3, alpha=0.6)
-axis.annotate(r"$\sqrt{2\epsilon}$", (2e-4, 0.026), color=figures.BLUE, ha="right", fontsize=12)
-axis.annotate(r"$\epsilon$, as printed", (1.6e-3, 9e-4), color=figures.VERMILION, fontsize=11)
+axis.loglog(grid, (2 * grid).sqrt(), color=figures.BLUE, label="√(2ε)")
+axis.loglog(grid, grid, color=figures.VERMILION, linestyle="--", label="ε, as printed")
+axis.loglog(
+    lost, distance, "o", color=figures.INK, markersize=3, alpha=0.6, label="tokens"
+)
+axis.annotate(
+    r"$\sqrt{2\epsilon}$", (2e-4, 0.026), color=figures.BLUE, ha="right", fontsize=12
+)
+axis.annotate(
+    r"$\epsilon$, as printed", (1.6e-3, 9e-4), color=figures.VERMILION, fontsize=11
+)
 axis.annotate(
     "",
     (epsilon, epsilon),
@@ -160,9 +166,16 @@ axis.annotate(
     arrowprops={"arrowstyle": "<->", "color": figures.INK},
 )
 axis.annotate(
-    f"× {math.sqrt(2 / epsilon):.0f}", (1.15 * epsilon, epsilon * (2 / epsilon) ** 0.25), va="center"
+    f"× {math.sqrt(2 / epsilon):.0f}",
+    (1.15 * epsilon, epsilon * (2 / epsilon) ** 0.25),
+    va="center",
 )
-axis.set(xlim=(5e-5, 1), ylim=(2e-4, 2), xlabel="lost correlation ε = 1 − cosine", ylabel="distance / length")
+axis.set(
+    xlim=(5e-5, 1),
+    ylim=(2e-4, 2),
+    xlabel="lost correlation ε = 1 − cosine",
+    ylabel="distance / length",
+)
 plt.close(fig)
 fig
 
@@ -257,12 +270,29 @@ assert abs(of_noise - 1) < 0.02
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: what a unit of power costs in each mode. Right: where the power of three kinds of tokens is, and their roughness ρ."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost ten. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0))
-left.plot(modes, 4 * torch.sin(math.pi * modes / n) ** 2, color=figures.BLUE)
-left.plot(modes, (2 * math.pi * modes / n) ** 2, color=figures.MUTED, linestyle="--")
-left.annotate(
-    "neighbors,\n$4\\sin^2(\\pi k/n)$", (0.98 * modes[-1], 3.2), color=figures.BLUE, ha="right", va="top"
+left.plot(
+    modes,
+    4 * torch.sin(math.pi * modes / n) ** 2,
+    color=figures.BLUE,
+    label="neighbors",
 )
-left.annotate("speed, $\\omega_k^2$", (0.72 * modes[-1], 6.5), color=figures.MUTED, ha="right")
+left.plot(
+    modes,
+    (2 * math.pi * modes / n) ** 2,
+    color=figures.MUTED,
+    linestyle="--",
+    label="speed",
+)
+left.annotate(
+    "neighbors,\n$4\\sin^2(\\pi k/n)$",
+    (0.98 * modes[-1], 3.2),
+    color=figures.BLUE,
+    ha="right",
+    va="top",
+)
+left.annotate(
+    "speed, $\\omega_k^2$", (0.72 * modes[-1], 6.5), color=figures.MUTED, ha="right"
+)
 left.set(xlabel="mode k", ylabel="cost", ylim=(0, 10.5))
 kinds = {
     "wide bump": (bump(0.0, 2.5)[None], figures.GREEN),
@@ -271,7 +301,9 @@ kinds = {
 }
 for name, (x, color) in kinds.items():
     share = ring_spectrum(x).sum(0) / ring_spectrum(x).sum()
-    right.plot(modes, share, color=color, label=f"{name}, ρ = {smoothness_ratio(x).mean():.2f}")
+    right.plot(
+        modes, share, color=color, label=f"{name}, ρ = {smoothness_ratio(x).mean():.2f}"
+    )
 right.legend(labelcolor="linecolor", handlelength=1.2)
 right.set(xlabel="mode k", ylabel="share of the power")
 plt.close(fig)
@@ -475,7 +507,8 @@ orders = torch.rand(4000, n).argsort(dim=-1)
 shuffled = smoothness_ratio(x[orders])
 error = (shuffled.mean() - expected).abs() / (shuffled.std() / len(orders) ** 0.5)
 print(
-    f"mean of 4000 orders {shuffled.mean():.4f}, formula {expected:.4f}, off by {error:.1f} standard errors"
+    f"mean of 4000 orders {shuffled.mean():.4f}, formula {expected:.4f}, "
+    f"off by {error:.1f} standard errors"
 )
 assert error < 5
 

@@ -61,14 +61,17 @@ figures.use_theme()
 def pairs(text: str) -> dict:
     """ "a=1,b=x" → {"a": 1, "b": "x"}."""
     return {
-        k.strip(): yaml.safe_load(v) for k, _, v in (item.partition("=") for item in text.split(",") if item)
+        k.strip(): yaml.safe_load(v)
+        for k, _, v in (item.partition("=") for item in text.split(",") if item)
     }
 
 
 changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
 changes = {key: value for key, value in changes.items() if value} | pairs(overrides)
 settings = load_recipe(recipe, changes)
-print(yaml.safe_dump(settings.model_dump(mode="json", exclude_none=True), sort_keys=False))
+print(
+    yaml.safe_dump(settings.model_dump(mode="json", exclude_none=True), sort_keys=False)
+)
 
 # %% [markdown]
 # ## What the model sees
@@ -83,7 +86,10 @@ shown, patch = 6, settings.patch_size
 fig, axes = plt.subplots(1, shown, figsize=(7.2, 1.7))
 for column, ax in enumerate(axes):
     image = data.train.images[column].permute(1, 2, 0)
-    ax.imshow(image, cmap="gray_r" if image.shape[-1] == 1 else None)
+    gray = image.shape[-1] == 1
+    if column == 0:  # pale, so that the numbers on it can be read
+        image = image / 4 if gray else 1 - (1 - image) / 4
+    ax.imshow(image, cmap="gray_r" if gray else None, vmin=0, vmax=1)
     height, width = image.shape[:2]
     for edge in range(patch, max(height, width), patch):
         ax.axhline(edge - 0.5, color=figures.ORANGE, linewidth=0.7)
@@ -95,8 +101,10 @@ for column, ax in enumerate(axes):
 if (height // patch) <= 8:
     for token in range((height // patch) * (width // patch)):
         row, column = divmod(token, width // patch)
-        axes[0].text((column + 0.5) * patch - 0.5, (row + 0.5) * patch - 0.5, token, color=figures.VERMILION,
-                     ha="center", va="center", fontsize=6)  # fmt: skip
+        x, y = (column + 0.5) * patch - 0.5, (row + 0.5) * patch - 0.5
+        axes[0].text(
+            x, y, token, color=figures.ON_PALE, ha="center", va="center", fontsize=8
+        )
 plt.close(fig)
 fig
 
@@ -115,7 +123,10 @@ cell = Cell(
 )
 model = create_model(settings, cell, shape_of(data))
 total = sum(p.numel() for p in model.parameters())
-print(f"{settings.size}: {len(model.blocks)} blocks, {model.embed_dim} channels, {total:,} parameters")
+print(
+    f"{settings.size}: {len(model.blocks)} blocks, {model.embed_dim} channels, "
+    f"{total:,} parameters"
+)
 print(model.blocks[0].attn)
 
 # %% [markdown]
@@ -135,13 +146,17 @@ record = train(
     progress=False,
 )
 print(f"held-out accuracy {100 * record.history[-1].held_out_accuracy:.2f} %")
-print(f"test accuracy     {100 * record.test.accuracy:.2f} %  on {record.test.images} images, scored once")
+print(
+    f"test accuracy     {100 * record.test.accuracy:.2f} %  "
+    f"on {record.test.images} images, scored once"
+)
 print(f"{record.provenance.wall_seconds:.1f} s on {record.environment.device}")
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-training", "caption": "One training run: loss on the training batches and accuracy on the held-out images after every epoch."}, "image": {"alt": "Two panels against epoch. Left, the training loss falls. Right, the held-out accuracy rises and levels off."}}
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.7))
 color = figures.color_of(encoding)
-left.plot([e.epoch for e in record.history], [e.train_loss for e in record.history], color=color, marker=".")
+loss = [e.train_loss for e in record.history]
+left.plot(range(1, len(loss) + 1), loss, color=color, marker=".", label=encoding)
 left.set(xlabel="epoch", ylabel="training loss (nats)", title="Training loss")
 figures.learning_curves([record], right)
 right.set_title("Held-out accuracy")

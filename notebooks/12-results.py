@@ -21,7 +21,7 @@
 # is built, so that you can watch it being made.
 
 # %% tags=["parameters"]
-encodings: str = "none,learned,axial-rope,roll,multiplexed-roll"  # what is trained live, separated by commas
+encodings: str = "none,learned,axial-rope,roll,multiplexed-roll"  # trained live
 seeds: int = 3  # live runs of each encoding [2..50]
 recipe: str = "quick"  # recipe of the live runs {recipes}
 large: str = "strong"  # recipe of the committed runs {recipes}
@@ -67,11 +67,15 @@ Markdown(results_table(read_records("data/records", recipe=large), large).to_mar
 # encoding would find a difference of half a point.
 
 # %% tags=["hide-input"]
-rows = ["| printed difference | points | 95 % interval | Welch's p |", "| :-- | --: | --: | --: |"]
+rows = [
+    "| printed difference | points | 95 % interval | Welch's p |",
+    "| :-- | --: | --: | --: |",
+]
 for a, b in itertools.combinations(PAPER_TABLE_1, 2):
     test = welch(PAPER_TABLE_1[b], PAPER_TABLE_1[a])
     rows.append(
-        f"| `{b}` − `{a}` | {test.difference:+.1f} | {test.low:+.1f} to {test.high:+.1f} | {test.p:.3f} |"
+        f"| `{b}` − `{a}` | {test.difference:+.1f} "
+        f"| {test.low:+.1f} to {test.high:+.1f} | {test.p:.3f} |"
     )
 Markdown("\n".join(rows))
 
@@ -79,7 +83,10 @@ Markdown("\n".join(rows))
 spread = PAPER_TABLE_1["axial-rope"].sd
 for difference in (0.3, 0.5, 1.0):
     n = seeds_needed(spread, difference)
-    print(f"to find {difference} points at SD {spread} (power 80 %, level 5 %): {n} seeds of each encoding")
+    print(
+        f"to find {difference} points at SD {spread} (power 80 %, level 5 %): "
+        f"{n} seeds of each encoding"
+    )
 
 # %% [markdown]
 # So the table's large message, that the learned absolute encoding is far behind, is beyond doubt within that
@@ -95,12 +102,19 @@ for difference in (0.3, 0.5, 1.0):
 settings = load_recipe(recipe)
 live = []
 for record, fresh in train_missing(
-    settings, encodings.split(","), seeds, Path(records), device=device, checkpoints=None, progress=False
+    settings,
+    encodings.split(","),
+    seeds,
+    Path(records),
+    device=device,
+    checkpoints=None,
+    progress=False,
 ):
     live.append(record)
+    percent, duration = 100 * record.test.accuracy, record.provenance.wall_seconds
     print(
-        f"{record.encoding:18} seed {record.seed}: {100 * record.test.accuracy:6.2f} %  "
-        f"{record.provenance.wall_seconds:5.1f} s{'' if fresh else '  (already trained by this source)'}"
+        f"{record.encoding:18} seed {record.seed}: {percent:6.2f} %  {duration:5.1f} s",
+        "" if fresh else " (already trained by this source)",
     )
 
 # %% tags=["hide-input"]
@@ -112,13 +126,15 @@ rows = [
 for name, arm in arms.items():
     s = summarize([100 * r.test.accuracy for r in arm])
     rows.append(
-        f"| `{name}` | {s.mean:.2f} ± {s.sd:.2f} | {s.low:.2f} to {s.high:.2f} | {s.n} | {arm[0].parameters:,} |"
+        f"| `{name}` | {s.mean:.2f} ± {s.sd:.2f} | {s.low:.2f} to {s.high:.2f} "
+        f"| {s.n} | {arm[0].parameters:,} |"
     )
 Markdown("\n".join(rows))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-live-accuracy", "caption": "Test accuracy of the live runs on handwritten digits. Dots are runs, bars are means, lines are 95 % t-intervals over seeds."}, "image": {"alt": "One row for each encoding with a dot for each run, a bar at the mean and a line for its 95 percent interval; the model without positions lies far to the left of all others."}}
-ax = figures.accuracy_intervals({name: [r.test.accuracy for r in arm] for name, arm in arms.items()})
-fig = ax.figure
+accuracies = {name: [r.test.accuracy for r in arm] for name, arm in arms.items()}
+fig = figures.accuracy_intervals(accuracies).figure
+figures.drawn_from(fig, live)
 plt.close(fig)
 fig
 
@@ -127,8 +143,7 @@ fig
 # is a question for their intervals, not for the order of their means. The learning curves show how they got there.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-live-curves", "caption": "Accuracy on the held-out digits after every epoch, one line for each live run."}, "image": {"alt": "Held-out accuracy against epoch: one line for each run, colored by encoding."}}
-ax = figures.learning_curves(live)
-fig = ax.figure
+fig = figures.learning_curves(live).figure
 plt.close(fig)
 fig
 
@@ -141,15 +156,20 @@ fig
 
 # %% tags=["hide-input"]
 rows = [
-    "| difference | points | Welch's 95 % interval | Welch's p | resampling images and seeds |",
+    "| difference | points | Welch's 95 % interval | Welch's p "
+    "| resampling images and seeds |",
     "| :-- | --: | --: | --: | --: |",
 ]
 for a, b in itertools.combinations(arms, 2):
-    test = welch([100 * r.test.accuracy for r in arms[b]], [100 * r.test.accuracy for r in arms[a]])
+    test = welch(
+        [100 * r.test.accuracy for r in arms[b]],
+        [100 * r.test.accuracy for r in arms[a]],
+    )
     bits = [np.stack([r.correct_bits() for r in arms[name]]) for name in (b, a)]
     images = paired_by_image(*bits)
     rows.append(
-        f"| `{b}` − `{a}` | {test.difference:+.2f} | {test.low:+.2f} to {test.high:+.2f} | {test.p:.3f} "
+        f"| `{b}` − `{a}` | {test.difference:+.2f} "
+        f"| {test.low:+.2f} to {test.high:+.2f} | {test.p:.3f} "
         f"| {100 * images.low:+.2f} to {100 * images.high:+.2f} |"
     )
 Markdown("\n".join(rows))
@@ -168,14 +188,19 @@ fig, ax = plt.subplots()
 native = load_dataset(settings.data).train.images.shape[-1]
 ends = {}
 for name, arm in arms.items():
-    accuracy = {int(size): np.mean([r.resolutions[size] for r in arm]) for size in arm[0].resolutions}
+    accuracy = {
+        int(size): np.mean([r.resolutions[size] for r in arm])
+        for size in arm[0].resolutions
+    }
     accuracy[native] = np.mean([r.test.accuracy for r in arm])
     sizes = sorted(accuracy)
-    ax.plot(sizes, [100 * accuracy[s] for s in sizes], color=figures.color_of(name), marker=".")
+    percent = [100 * accuracy[s] for s in sizes]
+    ax.plot(sizes, percent, color=figures.color_of(name), marker=".", label=name)
     ends[name] = np.array([sizes[-1], 100 * accuracy[sizes[-1]]])
 figures.label_line_ends(ax, ends)
 ax.axvline(native, color=figures.MUTED, linewidth=0.8, linestyle=":")
 ax.set(xlabel="image size (pixels)", ylabel="test accuracy (%)", xticks=sizes)
+figures.drawn_from(fig, live)
 plt.close(fig)
 fig
 
@@ -198,7 +223,10 @@ fig
 
 # %% tags=["hide-cell"]
 needed = seeds_needed(PAPER_TABLE_1["roll"].sd, 0.3)
-print(f"{needed} seeds; but an SD of 0.1 from three runs is itself uncertain by a factor of several")
+print(
+    f"{needed} seeds; but an SD of 0.1 from three runs "
+    "is itself uncertain by a factor of several"
+)
 assert needed < seeds_needed(PAPER_TABLE_1["axial-rope"].sd, 0.3)
 
 # %% [markdown]

@@ -14,7 +14,7 @@ import pytest
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe import sphinx_ext
+from rollpe import figures, sphinx_ext
 from rollpe.errors import InputError
 from rollpe.records import (
     Environment,
@@ -232,17 +232,43 @@ def test_a_number_is_the_mean_and_sd_over_seeds_and_leads_to_its_records(book):
     assert book.build({"index.md": "# Page\n\nIt reached {num}`quick/roll accuracy` here.\n"}) == ""
     assert "It reached 92.0 ± 2.0 % here." in book.text("index")
     link = re.search(
-        r'<a class="[^"]*recorded-number[^"]*" href="numbers.html#quick-roll" title="([^"]*)"',
+        r'<a class="recorded-number" href="numbers.html#quick-roll" data-note="[^"]*" title="([^"]*)"',
         book.markup("index"),
     )
     assert "mean ± SD of 3 runs, seeds 0, 1, 2; commit c0ffeec0ff" in unescape(link.group(1))
     numbers = book.text("numbers")
     assert "rollpe train --encoding roll" in numbers and "A <fast> processor" in numbers
+    assert "Recipe quick, encoding roll: test accuracy 92.0 ± 2.0 %" in numbers and "n = 3" in numbers
     for seed in range(3):
         copy = f"records/quick/roll/seed-{seed}.json"
         assert f'href="{copy}"' in book.markup("numbers")
         original = record_path(book.root / "data/records", a_record(seed))
         assert (book.html / copy).read_bytes() == original.read_bytes()
+
+
+def test_a_number_has_a_note_that_says_all_about_its_origin_without_another_page(book):
+    for seed in (0, 1):
+        write_record(book.root / "data/records", a_record(seed, 0.9))
+    text = "{num}`quick/roll accuracy`, again {num}`quick/roll accuracy`, {num}`quick/roll accuracy@24`"
+    assert book.build({"part/page.md": f"# Page\n\n{text}\n"}) == ""
+    notes = re.findall(r'<div class="number-note" id="([^"]*)".*?</button></div>', book.markup("part/page"))
+    links = re.findall(r'data-note="([^"]*)"', book.markup("part/page"))
+    assert links == [notes[0], notes[0], notes[1]] and len(set(notes)) == 2, "one note for each number"
+    note = re.search(rf'id="{notes[0]}".*?</div></dl>', book.markup("part/page")).group(0)
+    said = unescape(re.sub("<[^>]+>", " ", note))
+    for word in ("90.0 ± 0.0 %", "mean ± SD", "n = 2", "0, 1", "recipe quick", "c0ffeec0ff", "2026-01-02"):
+        assert word in said, word
+    assert "rollpe train --encoding roll" in said and "A <fast> processor" in said
+    for uri in re.findall(r'href="([^"#]*)', note):
+        assert (book.html / "part" / uri).is_file(), uri
+    assert " hidden" in note, "without the script there is only the link"
+
+
+def test_notes_stay_out_of_the_search(book):
+    write_record(book.root / "data/records", a_record(0, 0.9))
+    book.build({"index.md": "# Page\n\n{num}`quick/roll accuracy`\n"})
+    assert "processor" in book.markup("index")
+    assert "processor" not in (book.html / "searchindex.js").read_text()
 
 
 @pytest.mark.parametrize(
@@ -305,7 +331,7 @@ def test_the_results_table_links_every_measured_accuracy(book):
     text = book.text("index")
     assert "roll 65.00 ± 7.07" in text and "learned not measured" in text and "72.1 ± 0.1" in text
     assert "Table 1 What came out" in text and "See Table 1." in text
-    assert book.markup("index").count('href="numbers.html#strong-roll"') == 1
+    assert book.markup("index").count('<a class="recorded-number" href="numbers.html#strong-roll"') == 1
 
 
 def test_the_table_of_encodings_says_what_was_tried(book, monkeypatch):
@@ -351,14 +377,23 @@ STAMP = {
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def a_notebook() -> str:
-    picture = nbformat.v4.new_output("display_data", {"image/png": PIXEL})
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="9pt"><path style="stroke: #333333; fill: #ffffff"/></svg>'
+)
+SHOWN = {"csv": "panel,x\n1,2\n", "thinned": 1, "records": ["quick/roll", "quick/none"]}
+
+
+def a_notebook(picture=None) -> str:
+    picture = picture or nbformat.v4.new_output("display_data", {"image/png": PIXEL})
     formula = nbformat.v4.new_output("display_data", {"text/latex": "$$a^2$$"})
     figure = {"figure": {"name": "fig-one", "caption": "One pixel."}, "image": {"alt": "a pixel"}}
     cells = [
         nbformat.v4.new_markdown_cell("# Page"),
         nbformat.v4.new_code_cell(
-            "plot()", outputs=[picture], execution_count=1, metadata={"mystnb": figure}
+            "plot()",
+            outputs=[picture],
+            execution_count=1,
+            metadata={"mystnb": figure, "tags": ["hide-input"]},
         ),
         nbformat.v4.new_code_cell("show()", outputs=[formula], execution_count=2),
     ]
@@ -372,6 +407,61 @@ def test_a_figure_and_its_page_carry_the_command_that_makes_them_again(book):
     figure = re.search(r"<figcaption>.*?</figcaption>", book.markup("01-page"), re.DOTALL).group(0)
     assert f"Make it again: {command}" in unescape(re.sub(r"\s+", " ", re.sub("<[^>]+>", "", figure)))
     assert f"Run 2026-01-02 in 4 s on a processor; python 3.11.7. Again: {command}" in book.text("01-page")
+
+
+def drawn(thinned=1):
+    about = SHOWN | {"thinned": thinned}
+    return nbformat.v4.new_output("display_data", {"image/svg+xml": SVG}, metadata={"image/svg+xml": about})
+
+
+def test_a_figure_leads_to_its_numbers_its_code_and_the_records_of_its_runs(book):
+    write_record(book.root / "data/records", a_record())
+    assert book.build({"part/01-page.ipynb": a_notebook(drawn())}) == ""
+    page = book.markup("part/01-page")
+    tools = re.search(r'<p class="figure-tools">.*?</p>', page).group(0)
+    links = dict(re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', tools))
+    spoken = {uri: re.sub("<[^>]+>", "", text) for uri, text in links.items()}
+    assert spoken == {
+        "../figures/fig-one.csv": "Data (CSV) of figure 1",
+        "#code-fig-one": "Code of figure 1",
+        "../numbers.html#quick-roll": "roll of recipe quick",
+    }, "quick/none has no record here"
+    assert (book.html / "figures/fig-one.csv").read_text() == SHOWN["csv"]
+    assert re.search(r'<details.*?id="code-fig-one".*?plot.*?</details>', page, re.DOTALL), "inside the fold"
+
+
+def test_thinned_data_say_so(book):
+    book.build({"01-page.ipynb": a_notebook(drawn(thinned=3))})
+    assert "Data (CSV, one point in 3)" in book.text("01-page")
+
+
+def test_a_drawn_figure_has_a_twin_for_dark_pages_in_other_colors(book):
+    book.build({"01-page.ipynb": a_notebook(drawn())})
+    light, dark = re.findall(r'<img [^>]*class="([^"]*)" src="([^"]*)"', book.markup("01-page"))
+    assert "for-light" in light[0] and "for-dark" in dark[0]
+    assert "#333333" in (book.html / light[1]).read_text()
+    twin = (book.html / dark[1]).read_text()
+    assert figures.DARK["#333333"] in twin and "#333333" not in twin and "#ffffff" not in twin
+
+
+@pytest.mark.parametrize("builder", ["singlehtml", "epub"])
+def test_books_of_one_file_have_one_picture_and_the_command(book, builder):
+    book.build({"01-page.ipynb": a_notebook(drawn())}, builder=builder)
+    (page,) = book.html.glob("01-page.*html")
+    assert page.read_text().count("<img") == 1 and "Make it again" in page.read_text()
+    assert "figure-tools" not in page.read_text() and not (book.html / "figures").exists()
+
+
+def test_a_moving_figure_leads_to_the_numbers_and_the_code_of_its_still(book):
+    assert book.build({"index.md": "# Page\n\n```{wave} ring\n:name: wave-ring\nA ring.\n```\n"}) == ""
+    tools = re.search(r'<p class="figure-tools">.*?</p>', book.markup("index")).group(0)
+    uris = re.findall(r'href="([^"]*)"', tools)
+    assert uris[0] == "figures/wave-ring.csv" and uris[2] == "_static/widgets.js"
+    assert (book.html / uris[0]).read_text().startswith("panel,kind,series,x,y,value")
+    file, line = uris[1].split("#L-")
+    assert (book.html / file).is_file()
+    source = (Path(sphinx_ext.PACKAGE) / "waves.py").read_text().splitlines()
+    assert source[int(line) - 1].startswith("def draw_ring")
 
 
 def test_a_figure_that_an_author_put_in_has_no_command(book):

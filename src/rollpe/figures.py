@@ -1,41 +1,65 @@
 """One theme and one function per kind of plot.
 
 Every function takes plain arrays or records, draws on an Axes that it is given or makes, and returns the
-Axes: no file is written and no number is computed here that a table would not also have. Colors are
-Okabe and Ito's, which remain distinct for color-blind readers; an encoding keeps its color on every page.
+Axes: no file is written and no number is computed here that a table would not also have. An encoding keeps
+its color on every page. Each color has a twin for dark pages (:func:`to_dark`); in both sets words have
+enough contrast to be read, and the colors remain distinct for color-blind readers. What a figure shows as
+plain numbers is read off it in rollpe.plotted.
 """
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
+from scipy.optimize import isotonic_regression
 
+from rollpe.plotted import to_csv
 from rollpe.statistics import summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from rollpe.records import Record
 
 INK = "#333333"
-MUTED = "#767676"
+MUTED = "#5c5c5c"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW, BLACK = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#CC79A7",
-    "#56B4E9",
-    "#D55E00",
-    "#B8A200",
+    "#0068a6",
+    "#a46800",
+    "#00855f",
+    "#ad5592",
+    "#3d9bd6",
+    "#a92f00",
+    "#6b6000",
     "#000000",
 )
+ON_DARK, ON_PALE = "#fefefe", "#2d2d2d"
+"""Lines on top of dark and of pale color maps, which are the same on light and dark pages."""
 SEQUENTIAL = "cividis"
 DIVERGING = "RdBu_r"
+
+DARK: dict[str, str] = {
+    "#ffffff": "#121212",  # the ground of a dark page, as the book's theme has it
+    INK: "#ced6dd",
+    MUTED: "#8f8f8f",
+    BLUE: "#4f9fe0",
+    ORANGE: "#f5b83d",
+    GREEN: "#2fd0a0",
+    PINK: "#e89ac8",
+    SKY: "#9ad7ff",
+    VERMILION: "#ff7a3d",
+    YELLOW: "#f2ec7a",
+    BLACK: "#ffffff",
+}
+"""What takes the place of each color on a dark page. Colors that are not listed, and color maps, stay."""
 
 COLORS: dict[str, str] = {
     "none": MUTED,
@@ -51,7 +75,7 @@ COLORS: dict[str, str] = {
 
 
 def use_theme() -> None:
-    """Set the theme and, inside a notebook, vector output."""
+    """Set the theme and, inside a notebook, vector output that carries the plotted numbers along."""
     mpl.rcParams.update(
         {
             "figure.figsize": (6.4, 3.4),
@@ -74,7 +98,7 @@ def use_theme() -> None:
             "lines.linewidth": 1.8,
             "legend.frameon": False,
             "image.cmap": SEQUENTIAL,
-            "image.interpolation": "nearest",
+            "image.interpolation": "none",  # one cell of an array stays one square, however large it is shown
             "svg.hashsalt": "rollpe",  # the same figure gives the same bytes
         }
     )
@@ -83,8 +107,33 @@ def use_theme() -> None:
         from matplotlib_inline.backend_inline import set_matplotlib_formats
     except ImportError:
         return
-    if get_ipython() is not None:
+    shell = get_ipython()
+    if shell is not None:
         set_matplotlib_formats("svg")
+        shell.display_formatter.formatters["image/svg+xml"].for_type(mpl.figure.Figure, show)
+
+
+def show(figure: Figure) -> tuple[str, dict[str, Any]]:
+    """What a notebook keeps of a figure: SVG, and as its metadata ``csv``, ``thinned`` and ``records``.
+
+    ``csv`` and ``thinned`` come from :func:`rollpe.plotted.to_csv`; ``records`` names the runs given to
+    :func:`drawn_from` as recipe/encoding.
+    """
+    file = io.StringIO()
+    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    csv, thinned = to_csv(figure)
+    return file.getvalue(), {"csv": csv, "thinned": thinned, "records": getattr(figure, "rollpe_records", [])}
+
+
+def drawn_from(figure: Any, records: Sequence[Record]) -> None:
+    """Note on a figure which runs it shows, so that the book can link to their records."""
+    cells = (r.cell.path.parent.as_posix() for r in records)
+    figure.rollpe_records = list(dict.fromkeys([*getattr(figure, "rollpe_records", []), *cells]))
+
+
+def to_dark(svg: str) -> str:
+    """The same drawing for a dark page: each color of the theme replaced by its twin in ``DARK``."""
+    return re.sub(r"#[0-9a-f]{6}\b", lambda match: DARK.get(match.group(0), match.group(0)), svg)
 
 
 def color_of(encoding: str) -> str:
@@ -102,25 +151,29 @@ def learning_curves(records: Sequence[Record], ax: Axes | None = None) -> Axes:
             np.nan if epoch.held_out_accuracy is None else 100 * epoch.held_out_accuracy
             for epoch in record.history
         ]
-        ax.plot(epochs, accuracy, color=color_of(record.encoding), alpha=0.75, linewidth=1.3)
+        name = f"{record.encoding}, seed {record.seed}"
+        ax.plot(epochs, accuracy, color=color_of(record.encoding), alpha=0.75, linewidth=1.3, label=name)
         last.setdefault(record.encoding, []).append((epochs[-1], accuracy[-1]))
     ends = {name: np.mean(points, axis=0) for name, points in last.items()}
     label_line_ends(ax, ends)
     ax.set(xlabel="epoch", ylabel="held-out accuracy (%)")
+    drawn_from(ax.figure, records)
     return ax
 
 
-def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.055) -> None:
-    """Write each name beside the end of its line, in its color, moved apart by ``gap`` of the axis height."""
+def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.06) -> None:
+    """Write each name beside the end of its line, in its color, in the order of the ends.
+
+    Names are moved as little as it takes to stand ``gap`` of the axis height apart.
+    """
     low, high = ax.get_ylim()
     names = sorted(ends, key=lambda name: ends[name][1])
-    height = -np.inf
-    for name in names:
-        x, y = ends[name]
-        height = max(y, height + gap * (high - low))
+    steps = gap * (high - low) * np.arange(len(names))
+    heights = isotonic_regression([ends[name][1] for name in names] - steps).x + steps
+    for name, height in zip(names, heights, strict=True):
         ax.annotate(
             name,
-            (x, height),
+            (ends[name][0], height),
             xytext=(6, 0),
             textcoords="offset points",
             color=color_of(name),
@@ -138,11 +191,12 @@ def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None =
     for row, (label, accuracies) in enumerate(samples.items()):
         color, summary = color_of(label), summarize(accuracies)
         if summary.low is not None and summary.high is not None:
-            ax.plot(
-                [100 * summary.low, 100 * summary.high], [row, row], color=color, linewidth=2.2, alpha=0.6
-            )
-        ax.plot(100 * summary.mean, row, "|", color=color, markersize=15, markeredgewidth=2.4)
-        ax.plot(100 * np.asarray(accuracies), np.full(len(accuracies), row), "o", color=color, markersize=4)
+            ends = [100 * summary.low, 100 * summary.high]
+            name = f"{label}, 95 % interval"
+            ax.plot(ends, [row, row], color=color, linewidth=2.2, alpha=0.6, label=name)
+        mean, runs = 100 * summary.mean, 100 * np.asarray(accuracies)
+        ax.plot(mean, row, "|", color=color, markersize=15, markeredgewidth=2.4, label=f"{label}, mean")
+        ax.plot(runs, np.full(len(runs), row), "o", color=color, markersize=4, label=f"{label}, runs")
     ax.set_yticks(range(len(samples)), list(samples))
     ax.invert_yaxis()
     ax.tick_params(axis="y", length=0)
@@ -171,9 +225,9 @@ def offset_map(
     extent = (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)
     ax.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, extent=extent)
     for color, width in (("white", 2.4), (INK, 1.0)):  # legible on dark and on light
-        ax.plot(0, 0, "+", color=color, markersize=6, markeredgewidth=width)
+        ax.plot(0, 0, "+", color=color, markersize=6, markeredgewidth=width, label="offset zero")
         if mark is not None:
-            ring = ax.plot(mark[1], mark[0], "o", color=color, markersize=10)[0]
+            ring = ax.plot(mark[1], mark[0], "o", color=color, markersize=10, label="marked offset")[0]
             ring.set(markerfacecolor="none", markeredgewidth=width)
     ax.set(title=title, xticks=[-right, 0, right], yticks=[-down, 0, down])
     return ax

@@ -1,8 +1,10 @@
 """What the book's pages show that no author types: recorded numbers, the checks of equations, commands.
 
-- ``{num}`quick/roll accuracy` `` reads a number from the records of a run and links to where it came from;
+- ``{num}`quick/roll accuracy` `` reads a number from the records of a run, opens a note that says where it
+  came from, and links to the records;
 - every displayed equation gets a line with the largest error that its check saw and the code behind it;
-- every figure made by a notebook gets the command that makes it again, every notebook page its stamp;
+- every figure made by a notebook gets its numbers, its code and the command that makes it again
+  (rollpe.figures_ext), every notebook page its stamp;
 - ``{results}``, ``{encodings}`` and ``{claims}`` show the results table, what the encodings were seen to do,
   and the ledger of the paper's claims;
 - ``{wave}`` shows a figure with sliders (rollpe.waves_ext).
@@ -17,7 +19,6 @@ import ast
 import importlib.util
 import json
 import re
-import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -31,9 +32,11 @@ from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.osutil import relative_uri
 
-from rollpe import waves_ext
+from rollpe import figures_ext, waves_ext
 from rollpe.errors import InputError
+from rollpe.figures_ext import command, enclosing_output, finish_figures, finish_waves, is_site
 from rollpe.notebooks import read_stamp
 from rollpe.records import Record, comparable, read_record, read_records
 
@@ -49,13 +52,9 @@ RECORDS = ("_build/records", "data/records")
 NUMBERS_PAGE = "numbers"
 
 
-def _root(app: Sphinx) -> Path:
+def project_root(app: Sphinx) -> Path:
+    """The folder that holds book/, data/ and _build/."""
     return Path(app.config.rollpe_root or Path(app.srcdir).parent).resolve()
-
-
-def _is_site(app: Sphinx) -> bool:
-    """Only a site of many pages can hold the generated source and provenance pages."""
-    return app.builder.name in ("html", "dirhtml")
 
 
 # ------------------------------------------------------------------------------------------- equations
@@ -113,21 +112,12 @@ def _line_in(file: Path, names: Sequence[str]) -> int | None:
     return line
 
 
-def _in_output(node: nodes.Node) -> bool:
-    """Whether a notebook's cell made this node, rather than its author."""
-    while node.parent is not None:
-        node = node.parent
-        if "cell_output" in getattr(node, "attributes", {}).get("classes", []):
-            return True
-    return False
-
-
 def check_equations(app: Sphinx, doctree: nodes.document) -> None:
     """Warn of every displayed equation that has no label, or a label without a check or a reason."""
     report = app.env.rollpe_report  # type: ignore[attr-defined]
     shown = app.env.rollpe_shown.setdefault(app.env.docname, [])  # type: ignore[attr-defined]
     for node in doctree.findall(nodes.math_block):
-        if _in_output(node):
+        if enclosing_output(node) is not None:
             continue
         label = node.get("label")
         if label in report:
@@ -145,7 +135,7 @@ def check_equations(app: Sphinx, doctree: nodes.document) -> None:
             message = "displayed equation without a label: write $$ … $$ (eq-name)"
             logger.warning(message, location=node, type="rollpe")
     if shown:
-        app.env.note_dependency(str(_root(app) / app.config.rollpe_equations))
+        app.env.note_dependency(str(project_root(app) / app.config.rollpe_equations))
 
 
 def check_pages(app: Sphinx, env: BuildEnvironment) -> None:
@@ -182,15 +172,22 @@ def _badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.paragraph
 def _code_link(app: Sphinx, docname: str, dotted: str) -> nodes.Node:
     name = dotted.removeprefix("rollpe.")
     code = nodes.literal(name, name)
+    uri = _source_uri(app, docname, dotted)
+    if uri is None:
+        return code
+    return nodes.reference("", "", code, internal=True, refuri=uri, reftitle=f"Source of {dotted}")
+
+
+def _source_uri(app: Sphinx, docname: str, dotted: str) -> str | None:
+    """The address of the line that defines a name; None in a one-file book or, with a warning, if nowhere."""
     place = find_line(dotted)
     if place is None:
         logger.warning("%s is defined nowhere in src/rollpe", dotted, location=docname, type="rollpe")
-    if place is None or not _is_site(app):
-        return code
+    if place is None or not is_site(app):
+        return None
     file, line = place
     app.env.rollpe_sources.add(file)  # type: ignore[attr-defined]
-    uri = f"{app.builder.get_relative_uri(docname, _source_page(file))}#L-{line}"
-    return nodes.reference("", "", code, internal=True, refuri=uri, reftitle=f"Source of {dotted}")
+    return f"{app.builder.get_relative_uri(docname, _source_page(file))}#L-{line}"
 
 
 def _source_page(file: Path) -> str:
@@ -270,7 +267,7 @@ class NumberRole(SphinxRole):
         try:
             if cell.count("/") != 1:
                 raise InputError(f"{self.text!r}: write recipe/encoding and metric, as quick/roll accuracy.")
-            found = find_records(_root(self.env.app), cell.strip())
+            found = find_records(project_root(self.env.app), cell.strip())
             text = recorded_number(list(found.values()), metric)
         except InputError as error:
             logger.warning("num: %s", error, location=self.get_location(), type="rollpe")
@@ -286,38 +283,70 @@ class NumberRole(SphinxRole):
         if text == "not measured":
             node["classes"].append("not-measured")
         else:
-            node["rollpe_cell"], node["rollpe_provenance"] = cell, _provenance(records)
+            node["rollpe_cell"], node["rollpe_metric"] = cell, metric
+            node["rollpe_provenance"] = _provenance(records)
         return [node], []
 
 
-def _link_number(app: Sphinx, docname: str, node: nodes.inline) -> None:
-    cell = node["rollpe_cell"]
+def _record_page(app: Sphinx, docname: str, cell: str) -> str | None:
+    """The address of a cell's entry on the page of recorded numbers; None without records."""
+    if not find_records(project_root(app), cell):
+        return None
     app.env.rollpe_cells.add(cell)  # type: ignore[attr-defined]
-    uri = f"{app.builder.get_relative_uri(docname, NUMBERS_PAGE)}#{nodes.make_id(cell)}"
-    title = f"{cell}: {node['rollpe_provenance']}"
-    link = nodes.reference(
-        "", "", nodes.Text(node.astext()), internal=True, refuri=uri, reftitle=title, classes=node["classes"]
+    return f"{app.builder.get_relative_uri(docname, NUMBERS_PAGE)}#{nodes.make_id(cell)}"
+
+
+def _link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, str]) -> None:
+    """Link a number to its entry, and give the page the note that opens in its place."""
+    cell, metric = node["rollpe_cell"], node["rollpe_metric"]
+    uri = _record_page(app, docname, cell)
+    note = nodes.make_id(f"note {cell} {metric} {node.astext()}")
+    link = (
+        f'<a class="{" ".join(node["classes"])}" href="{escape(uri or "")}" data-note="{note}"'
+        f' title="{escape(cell)}: {escape(node["rollpe_provenance"])}">{escape(node.astext())}</a>'
     )
-    node.replace_self(link)
+    node.replace_self(nodes.raw("", link, format="html"))
+    if note not in notes:
+        found = find_records(project_root(app), cell)
+        root = relative_uri(app.builder.get_target_uri(docname), "")
+        notes[note] = _note_html(note, node.astext(), cell, metric, found, root, uri or "")
+
+
+def _note_html(
+    name: str, value: str, cell: str, metric: str, found: dict[Path, Record], root: str, uri: str
+) -> str:
+    """Where one number comes from, hidden until book/_static/figures.js opens it beside the number."""
+    size = metric.partition("@")[2]
+    records = {path: r for path, r in found.items() if not size or size in r.resolutions}
+    recipe, _, encoding = cell.partition("/")
+    runs = list(records.values())
+    days = sorted({r.provenance.finished[:10] for r in runs})
+    commands = list(dict.fromkeys(r.provenance.command for r in runs))
+    copies = (
+        f'<a href="{escape(root + _record_copy(path))}">seed {r.seed}</a>' for path, r in records.items()
+    )
+    many = "mean ± SD over seeds" if "±" in value else "one run" if len(runs) == 1 else "the same in all runs"
+    commits = {r.provenance.commit[:10] + (" with changes" if r.provenance.dirty else "") for r in runs}
+    rows = {
+        "what": f"{escape(metric)} of <code>{escape(encoding)}</code>, recipe {escape(recipe)}",
+        "value": f"{escape(value)}, {many}, n = {len(runs)}",
+        "seeds": ", ".join(str(r.seed) for r in runs),
+        "commit": escape(", ".join(sorted(commits))),
+        "device": escape(", ".join(sorted({r.environment.device_name for r in runs}))),
+        "date": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
+        "command": f"<code data-command>{escape(commands[0])}</code>"
+        + (f" and {len(commands) - 1} like it" if len(commands) > 1 else ""),
+        "records": ", ".join(copies) + f' · <a href="{escape(uri)}">all about these runs</a>',
+    }
+    lines = "".join(f"<div><dt>{term}</dt><dd>{text}</dd></div>" for term, text in rows.items())
+    return (
+        f'<div class="number-note" id="{name}" popover role="dialog" hidden'
+        f' aria-label="Where {escape(value)} comes from"><dl>{lines}</dl>'
+        f'<button type="button" popovertarget="{name}" popovertargetaction="hide">Close</button></div>'
+    )
 
 
 # -------------------------------------------------------------------------------------------- notebooks
-
-
-def command(stamp: dict[str, Any]) -> str:
-    """The command that repeats the run of a stamp, every parameter with its value."""
-    words = ["rollpe", "notebook", stamp["notebook"]]
-    for name, value in stamp.get("parameters", {}).items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        words += ["-p", name, text]
-    return shlex.join(words)
-
-
-def _figure_line(stamp: dict[str, Any]) -> nodes.legend:
-    line = nodes.paragraph(classes=["figure-command"])
-    text = command(stamp)
-    line += [nodes.Text("Make it again: "), nodes.literal(text, text)]
-    return nodes.legend("", line)
 
 
 def _page_line(stamp: dict[str, Any]) -> nodes.paragraph:
@@ -330,22 +359,30 @@ def _page_line(stamp: dict[str, Any]) -> nodes.paragraph:
 
 
 def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Add the badges, the links of recorded numbers, the commands under figures and the page's stamp."""
+    """Add the badges, the notes of recorded numbers, what stands under figures and the page's stamp."""
     report = app.env.rollpe_report  # type: ignore[attr-defined]
     for node in list(doctree.findall(nodes.math_block)):
-        if node.get("label") in report and not _in_output(node):
+        if node.get("label") in report and enclosing_output(node) is None:
             node.parent.insert(node.parent.index(node) + 1, _badge(app, docname, report[node["label"]]))
-    if _is_site(app):
+    notes: dict[str, str] = {}
+    app.env.rollpe_notes[docname] = notes  # type: ignore[attr-defined]
+    if is_site(app):
         for inline in list(doctree.findall(nodes.inline)):
             if "rollpe_cell" in inline:
-                _link_number(app, docname, inline)
+                _link_number(app, docname, inline, notes)
     stamp = read_stamp(app.env.doc2path(docname))
+    finish_figures(app, doctree, docname, stamp, lambda cell: _record_page(app, docname, cell))
+    finish_waves(app, doctree, docname, lambda name: _source_uri(app, docname, f"waves.draw_{name}"))
     if stamp:
-        for figure in list(doctree.findall(nodes.figure)):
-            if _in_output(figure):
-                figure += _figure_line(stamp)
         section = next(doctree.findall(nodes.section), doctree)
         section += _page_line(stamp)
+
+
+def add_notes(app: Sphinx, docname: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Put the notes of a page's recorded numbers under its text, outside what the search reads."""
+    notes = app.env.rollpe_notes.get(docname, {})  # type: ignore[attr-defined]
+    if notes and "body" in context:
+        context["body"] += "".join(notes.values())
 
 
 # ------------------------------------------------------------------------------------------- directives
@@ -396,7 +433,7 @@ class ResultsDirective(_TableDirective):
     def run(self) -> list[nodes.Node]:
         from rollpe.statistics import results_table
 
-        root, recipe = _root(self.env.app), self.arguments[0]
+        root, recipe = project_root(self.env.app), self.arguments[0]
         try:
             results = results_table(all_records(root), recipe)
         except InputError as error:
@@ -410,7 +447,8 @@ class ResultsDirective(_TableDirective):
         number = nodes.inline("", accuracy, classes=["recorded-number"])
         found = find_records(root, cell)
         if found:
-            number["rollpe_cell"], number["rollpe_provenance"] = cell, _provenance(list(found.values()))
+            number["rollpe_cell"], number["rollpe_metric"] = cell, "accuracy"
+            number["rollpe_provenance"] = _provenance(list(found.values()))
         for path in found:
             self.env.note_dependency(str(path))
         return [nodes.literal(name, name), number, *(nodes.Text(text) for text in rest)]
@@ -450,7 +488,7 @@ class ClaimsDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         from rollpe.claims import counts, ledger, to_markdown
 
-        root = _root(self.env.app)
+        root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
         report = load_report(path)
         self.env.note_dependency(str(path))
@@ -490,7 +528,7 @@ def _check_results(report: Iterable[dict[str, Any]]) -> list[Any]:
 
 def collect_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The page of each source file that a badge links to, and the page of recorded numbers."""
-    if not _is_site(app):
+    if not is_site(app):
         return
     for file in sorted(app.env.rollpe_sources):  # type: ignore[attr-defined]
         name = file.relative_to(PACKAGE.parent).as_posix()
@@ -501,13 +539,22 @@ def collect_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield _source_page(file), {"title": f"src/{name}", "body": body}, "page.html"
     cells = sorted(app.env.rollpe_cells)  # type: ignore[attr-defined]
     if cells:
-        body = "<h1>Where the numbers come from</h1>\n" + "\n".join(_cell_html(_root(app), c) for c in cells)
+        body = "<h1>Where the numbers come from</h1>\n" + "\n".join(
+            _cell_html(project_root(app), c) for c in cells
+        )
         yield NUMBERS_PAGE, {"title": "Where the numbers come from", "body": body}, "page.html"
 
 
 def _cell_html(root: Path, cell: str) -> str:
     rows = []
-    for path, r in find_records(root, cell).items():
+    found = find_records(root, cell)
+    accuracy = recorded_number(list(found.values()), "accuracy")
+    recipe, _, encoding = cell.partition("/")
+    summary = (
+        f"Recipe {escape(recipe)}, encoding <code>{escape(encoding)}</code>: test accuracy {escape(accuracy)}"
+        f"{' (mean ± standard deviation over seeds)' if len(found) > 1 else ''}, n = {len(found)}."
+    )
+    for path, r in found.items():
         values = (
             r.seed,
             f"{100 * r.test.accuracy:.2f} %",
@@ -523,7 +570,7 @@ def _cell_html(root: Path, cell: str) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     table = f'<table class="table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return (
-        f'<section id="{nodes.make_id(cell)}" class="provenance"><h2>{escape(cell)}</h2>'
+        f'<section id="{nodes.make_id(cell)}" class="provenance"><h2>{escape(cell)}</h2><p>{summary}</p>'
         f'<div class="pst-scrollable-table-container">{table}</div></section>'
     )
 
@@ -535,9 +582,9 @@ def _record_copy(path: Path) -> str:
 
 def copy_records(app: Sphinx, exception: Exception | None) -> None:
     """Put the records that the pages quote beside them, so that a number can be followed to its file."""
-    if exception is None and _is_site(app):
+    if exception is None and is_site(app):
         for cell in app.env.rollpe_cells:  # type: ignore[attr-defined]
-            for path in find_records(_root(app), cell):
+            for path in find_records(project_root(app), cell):
                 target = Path(app.outdir, _record_copy(path))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
@@ -580,10 +627,10 @@ def share_writers(app: Sphinx) -> None:
 
 def begin(app: Sphinx) -> None:
     """Read the report of the checks; a book without one is a warning."""
-    path = _root(app) / app.config.rollpe_equations
+    path = project_root(app) / app.config.rollpe_equations
     env: Any = app.env
     env.rollpe_report = load_report(path)
-    env.rollpe_sources, env.rollpe_cells = set(), set()
+    env.rollpe_sources, env.rollpe_cells, env.rollpe_notes = set(), set(), {}
     if not hasattr(env, "rollpe_shown"):
         env.rollpe_shown = {}
     if not path.is_file():
@@ -606,6 +653,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("results", ResultsDirective)
     app.add_directive("encodings", EncodingsDirective)
     app.add_directive("claims", ClaimsDirective)
+    figures_ext.setup(app)
     waves_ext.setup(app)
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writers)
@@ -614,6 +662,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-read", check_equations)
     app.connect("env-check-consistency", check_pages)
     app.connect("doctree-resolved", finish_page)
+    app.connect("html-page-context", add_notes)
     app.connect("html-collect-pages", collect_pages)
     app.connect("build-finished", copy_records)
     app.connect("build-finished", copy_mathjax)

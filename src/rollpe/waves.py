@@ -32,6 +32,7 @@ from rollpe.operators import (
     roll,
     torus_roll,
 )
+from rollpe.plotted import to_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,7 +204,7 @@ def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
         (panels[2], by_torus, "of the torus"),
     ):
         ax.imshow(score.unflatten(0, (15, 15)), extent=(-7.5, 7.5, 7.5, -7.5))
-        ax.plot(at[1], at[0], "s", color="white", markersize=7, markerfacecolor="none")
+        ax.plot(at[1], at[0], "s", color=figures.ON_DARK, markersize=7, markerfacecolor="none")
         ax.set(title=title, xlabel="Δx", ylabel="Δy", xticks=[-7, 0, 7], yticks=[-7, 0, 7])
 
 
@@ -295,7 +296,10 @@ WAVES: dict[str, Wave] = {
 
 
 def draw_still(name: str, folder: Path) -> Path:
-    """Draw a wave's still picture into ``folder`` in every type; returns its path, with the ending ``.*``."""
+    """Draw a wave's still picture into ``folder`` in every type; returns its path, with the ending ``.*``.
+
+    The numbers that it shows lie beside it as CSV.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     wave = WAVES[name]
     with mpl.rc_context():
@@ -305,4 +309,5 @@ def draw_still(name: str, folder: Path) -> Path:
         for kind in TYPES:
             dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
             figure.savefig(folder / f"wave-{name}.{kind}", metadata=dates)
+    (folder / f"wave-{name}.csv").write_text(to_csv(figure)[0], encoding="utf8")
     return folder / f"wave-{name}.*"

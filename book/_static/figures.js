@@ -1,0 +1,97 @@
+// Buttons and notes that need a script: copy a command, open the code of a figure, show where a number comes from.
+// Without this file the links lead to the same things. Nothing is fetched: all of it lies in the page.
+
+const serveFigures = () => {
+  // Commands get a button that copies them, after the text that it copies.
+  for (const code of document.querySelectorAll(".figure-command code, .page-stamp code, .number-note code[data-command]")) {
+    const button = document.createElement("button");
+    const figure = code.closest("figure")?.querySelector(".caption-number")?.textContent.trim();
+    const name = figure ? `Copy the command of ${figure.replace(/^Fig\./, "figure")}` : "Copy the command";
+    Object.assign(button, { type: "button", className: "copy-command", textContent: "Copy" });
+    button.setAttribute("aria-label", name);
+    button.addEventListener("click", async () => {
+      const done = await copy(code);
+      button.textContent = done ? "Copied" : "Press Ctrl+C";
+      button.setAttribute("aria-label", done ? "Copied" : "The command is selected: press Ctrl+C");
+      setTimeout(() => {
+        button.textContent = "Copy";
+        button.setAttribute("aria-label", name);
+      }, 2500);
+    });
+    code.after(button);
+  }
+
+  // A link to the code of a figure opens whatever folds it.
+  for (const link of document.querySelectorAll("a.figure-code[href^='#']")) {
+    const code = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+    if (!code) continue;
+    link.addEventListener("click", () => {
+      for (let at = code.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
+      code.tabIndex = -1;
+      code.focus({ preventScroll: true });
+    });
+  }
+
+  // A picture wider than the page can be moved sideways by keyboard.
+  const frames = [...document.querySelectorAll(".figure-frame")];
+  const reach = () => {
+    for (const frame of frames) {
+      const wide = frame.scrollWidth > frame.clientWidth + 1;
+      frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 2);
+      const label = frame.closest("figure")?.querySelector(".caption-number")?.textContent.trim();
+      if (wide) {
+        frame.tabIndex = 0;
+        frame.setAttribute("role", "group");
+        frame.setAttribute("aria-label", `${label || "Figure"}, scrolls sideways`);
+      } else {
+        for (const name of ["tabindex", "role", "aria-label"]) frame.removeAttribute(name);
+      }
+    }
+  };
+  reach();
+  for (const frame of frames) frame.addEventListener("scroll", reach, { passive: true });
+  addEventListener("load", reach);
+  addEventListener("resize", reach);
+
+  // A recorded number opens its note; browsers without popovers follow the link.
+  if (!HTMLElement.prototype.hasOwnProperty("popover")) return;
+  for (const link of document.querySelectorAll("a[data-note]")) {
+    const note = document.getElementById(link.dataset.note);
+    if (!note) continue;
+    link.setAttribute("aria-haspopup", "dialog");
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+      event.preventDefault();
+      note.hidden = false;
+      note.showPopover();
+      place(note, link);
+      note.querySelector("button[popovertarget]").focus({ preventScroll: true });
+      note.addEventListener("toggle", ({ newState }) => newState === "closed" && link.focus({ preventScroll: true }), { once: true });
+    });
+  }
+};
+
+// Under the number, or over it where there is no room, inside the window.
+const place = (note, link) => {
+  const at = link.getBoundingClientRect();
+  const gap = 6;
+  const left = Math.min(at.left, innerWidth - note.offsetWidth - 12);
+  const below = at.bottom + gap + note.offsetHeight <= innerHeight;
+  const top = below ? at.bottom + gap : at.top - gap - note.offsetHeight;
+  note.style.left = `${Math.max(12, left)}px`;
+  note.style.top = `${Math.max(12, Math.min(top, innerHeight - note.offsetHeight - 12))}px`;
+};
+
+// True if the text is in the clipboard; otherwise it is selected, for the reader to copy.
+const copy = async (code) => {
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(code);
+    return document.execCommand("copy");
+  }
+};
+
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", serveFigures);
+else serveFigures();

@@ -1,0 +1,209 @@
+"""What stands under a figure of the book, and its twin for dark pages.
+
+A figure that a notebook's cell made gets links to its numbers (CSV), to the cell, and to the records of the
+runs that it shows, and the command that makes it again. Every SVG of a figure gets a twin in the colors of a
+dark page. Here: only what concerns figures that are already drawn. Not here: drawing (rollpe.figures),
+reading numbers off them (rollpe.plotted, when the notebook runs), buttons (book/_static/figures.js).
+
+Sites get all of this; books of one file keep the command alone, because they have nowhere to link to.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+from sphinx.util.osutil import relative_uri
+
+from rollpe.figures import to_dark
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+RecordPage = Callable[[str], str | None]
+DATA = "figures"
+"""The folder of the site that holds the tables."""
+
+
+def is_site(app: Sphinx) -> bool:
+    """Only a site of many pages can hold the generated source and provenance pages."""
+    return app.builder.name in ("html", "dirhtml")
+
+
+def enclosing_output(node: nodes.Node) -> nodes.Element | None:
+    """The output of a notebook's cell that this node stands in; None for what an author wrote."""
+    while node.parent is not None:
+        node = node.parent
+        if "cell_output" in getattr(node, "attributes", {}).get("classes", []):
+            return node  # type: ignore[return-value]
+    return None
+
+
+def command(stamp: dict[str, Any]) -> str:
+    """The command that repeats the run of a stamp, every parameter with its value."""
+    words = ["rollpe", "notebook", stamp["notebook"]]
+    for name, value in stamp.get("parameters", {}).items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["-p", name, text]
+    return shlex.join(words)
+
+
+# ----------------------------------------------------------------------------------------- light and dark
+
+
+def add_dark_twins(app: Sphinx, doctree: nodes.document) -> None:
+    """Put a dark copy beside each SVG that a cell or a wave drew; runs before Sphinx collects the images."""
+    for image in list(doctree.findall(nodes.image)):
+        if enclosing_output(image) is None and "wave-still" not in image["classes"]:
+            continue
+        name = image["uri"].removesuffix(".svg").removesuffix(".*")
+        _, drawn = app.env.relfn2path(f"{name}.svg", app.env.docname)
+        if name == image["uri"] or not Path(drawn).is_file():
+            continue
+        target = Path(drawn).with_name(f"{Path(drawn).stem}-dark.svg")
+        target.write_text(to_dark(Path(drawn).read_text(encoding="utf8")), encoding="utf8")
+        twin = image.deepcopy()
+        twin["uri"] = f"{name}-dark.svg"
+        twin["classes"] += ["for-dark", "dark-light"]  # the second exempts it from the theme's own dimming
+        image["classes"].append("for-light")
+        image.parent.insert(image.parent.index(image) + 1, twin)
+
+
+def _arrange_twins(app: Sphinx, doctree: nodes.document) -> None:
+    """On a site, put a picture and its twin into one frame; elsewhere the light one stays alone."""
+    for twin in list(doctree.findall(nodes.image)):
+        if "for-dark" not in twin["classes"]:
+            continue
+        parent, place = twin.parent, twin.parent.index(twin)
+        parent.remove(twin)
+        if is_site(app):
+            light = parent[place - 1]
+            parent[place - 1] = nodes.container("", light, twin, classes=["figure-frame"])
+
+
+# ------------------------------------------------------------------------------------ what stands under it
+
+
+def outputs_of(executed: Path) -> dict[int, list[dict[str, Any]]]:
+    """What each cell of an executed notebook said about the figures it drew (figures.show), by its index."""
+    cells = json.loads(executed.read_text(encoding="utf8"))["cells"]
+    about = {
+        index: [o.get("metadata", {}).get("image/svg+xml", {}) for o in cell.get("outputs", [])]
+        for index, cell in enumerate(cells)
+    }
+    return {index: [o for o in outputs if "csv" in o] for index, outputs in about.items()}
+
+
+def name_of(app: Sphinx, docname: str, figure: nodes.figure) -> str:
+    """ "figure 3.2", or "this figure" if it has no number."""
+    known = app.env.toc_fignumbers.get(docname, {}).get("figure", {})
+    number = next((known[i] for i in figure["ids"] if i in known), ())
+    return f"figure {'.'.join(map(str, number))}" if number else "this figure"
+
+
+def data_link(app: Sphinx, docname: str, figure: nodes.figure, csv: str, thinned: int) -> str:
+    """Write the figure's table into the site and return the link to it, as HTML."""
+    key = figure["ids"][0] if figure["ids"] else f"{docname.replace('/', '-')}-{figure.line or 0}"
+    target = Path(app.outdir, DATA, f"{key}.csv")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(csv, encoding="utf8")
+    uri = relative_uri(app.builder.get_target_uri(docname), f"{DATA}/{key}.csv")
+    shown = "Data (CSV)" if thinned == 1 else f"Data (CSV, one point in {thinned})"
+    return _link(uri, shown, f"of {name_of(app, docname, figure)}", "download")
+
+
+def _link(uri: str, shown: str, spoken: str, extra: str = "") -> str:
+    """A link whose visible word is followed by words for those who hear it out of its place."""
+    hidden = f'<span class="visually-hidden"> {escape(spoken)}</span>'
+    return f'<a href="{escape(uri)}" {extra}>{escape(shown)}{hidden}</a>'
+
+
+def tools(links: list[str]) -> nodes.raw:
+    """The row of links under a figure."""
+    return nodes.raw("", f'<p class="figure-tools">{" ".join(links)}</p>', format="html")
+
+
+def _code_link(app: Sphinx, docname: str, figure: nodes.figure, cell: nodes.Element) -> list[str]:
+    """The link to the cell, which gets a target inside whatever folds it."""
+    source = next(
+        (n for n in cell.findall(nodes.container) if n.get("nb_element") == "cell_code_source"), None
+    )
+    if source is None or not figure["ids"]:
+        return []
+    anchor = f"code-{figure['ids'][0]}"
+    source["ids"].append(anchor)
+    return [_link(f"#{anchor}", "Code", f"of {name_of(app, docname, figure)}", 'class="figure-code"')]
+
+
+def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
+    """Links to the entries of the runs' records; what has no record in the book gets none."""
+    found = {cell: uri for cell in cells if (uri := record_page(cell))}
+    links = [
+        _link(uri, cell.partition("/")[2], f"of recipe {cell.partition('/')[0]}")
+        for cell, uri in found.items()
+    ]
+    return [f"<span>Records: {', '.join(links)}</span>"] if links else []
+
+
+def finish_figures(
+    app: Sphinx, doctree: nodes.document, docname: str, stamp: dict[str, Any], record_page: RecordPage
+) -> None:
+    """Add the links and the command under every figure that a cell of this notebook made.
+
+    ``record_page`` gives the address of the entry for the runs of recipe/encoding, None without records.
+    """
+    _arrange_twins(app, doctree)
+    if not stamp:
+        return
+    about = outputs_of(Path(app.env.doc2path(docname)))
+    for figure in list(doctree.findall(nodes.figure)):
+        output = enclosing_output(figure)
+        if output is None:
+            continue
+        cell = output.parent
+        while cell is not None and cell.get("nb_element") != "cell_code":
+            cell = cell.parent
+        legend = nodes.legend()
+        if is_site(app) and cell is not None:
+            code = _code_link(app, docname, figure, cell)
+            if waiting := about.get(cell["cell_index"]):
+                shown = waiting.pop(0)
+                data = data_link(app, docname, figure, shown["csv"], shown["thinned"])
+                legend += tools([data, *code, *_record_links(shown["records"], record_page)])
+            elif code:
+                legend += tools(code)
+        text = command(stamp)
+        line = nodes.paragraph("", "Make it again: ", nodes.literal(text, text), classes=["figure-command"])
+        legend += line
+        figure += legend
+
+
+def finish_waves(
+    app: Sphinx, doctree: nodes.document, docname: str, source: Callable[[str], str | None]
+) -> None:
+    """Add the links under every moving figure of a site: what its still shows, and the code of both.
+
+    ``source`` gives the address of the code that draws the still of a wave.
+    """
+    for figure in list(doctree.findall(nodes.figure)) if is_site(app) else []:
+        stage = next((raw for raw in figure.findall(nodes.raw) if "wave" in raw), None)
+        if stage is None:
+            continue
+        of = f"of {name_of(app, docname, figure)}"
+        csv = Path(app.doctreedir, "waves", f"wave-{stage['wave']}.csv").read_text(encoding="utf8")
+        script = relative_uri(app.builder.get_target_uri(docname), "_static/widgets.js")
+        links = [
+            data_link(app, docname, figure, csv, 1),
+            _link(source(stage["wave"]) or "", "Code of the still", of),
+            _link(script, "Code of the movement", of),
+        ]
+        figure += nodes.legend("", tools(links))
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", add_dark_twins, priority=400)

@@ -1,0 +1,107 @@
+"""The theme can be read by everybody, on light and on dark pages, and figures say what they show."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from rollpe import figures
+
+WORDS = [figures.INK, figures.MUTED, figures.BLUE, figures.ORANGE, figures.GREEN, figures.PINK,
+         figures.VERMILION, figures.YELLOW]  # fmt: skip
+ARMS = ["none", "learned", "axial-rope", "roll", "multiplexed-roll"]
+GROUNDS = {"light": "#ffffff", "dark": figures.DARK["#ffffff"]}
+SIGHT = {
+    "usual": np.eye(3),
+    # Machado, Oliveira and Fernandes (2009), full loss of one kind of cone, in linear RGB
+    "no red": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "no green": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+}
+
+
+def linear(color: str) -> np.ndarray:
+    part = np.array(mpl.colors.to_rgb(color))
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(a: str, b: str) -> float:
+    """WCAG's contrast ratio."""
+    dark, light = sorted(linear(color) @ [0.2126, 0.7152, 0.0722] for color in (a, b))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    to_xyz = [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.072175],
+        [0.0193339, 0.119192, 0.9503041],
+    ]
+    white = np.array([0.95047, 1, 1.08883])
+    part = np.asarray(to_xyz) @ np.clip(rgb, 0, 1) / white
+    f = np.where(part > 0.008856, np.cbrt(part), 7.787 * part + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def on(page: str, color: str) -> str:
+    return figures.DARK[color] if page == "dark" else color
+
+
+@pytest.mark.parametrize("page", GROUNDS)
+def test_words_and_lines_stand_out_from_the_page(page):
+    for color in WORDS:
+        assert contrast(on(page, color), GROUNDS[page]) >= 4.5, color
+    assert contrast(on(page, figures.SKY), GROUNDS[page]) >= 3
+
+
+@pytest.mark.parametrize("page", GROUNDS)
+@pytest.mark.parametrize("sight", SIGHT)
+def test_encodings_are_told_apart_by_color_in_every_kind_of_sight(page, sight):
+    seen = {name: lab(SIGHT[sight] @ linear(on(page, figures.color_of(name)))) for name in ARMS}
+    for a, b in itertools.combinations(ARMS, 2):
+        assert np.linalg.norm(seen[a] - seen[b]) > 10, (a, b)
+
+
+def test_a_dark_twin_changes_every_color_of_the_theme_and_nothing_else():
+    svg = (
+        f"<g style='fill: {figures.BLUE}'/><g style='stroke: {figures.ON_DARK}'/><use xlink:href='#333333x'/>"
+    )
+    twin = figures.to_dark(svg)
+    assert figures.BLUE not in twin and figures.DARK[figures.BLUE] in twin
+    assert figures.ON_DARK in twin and "#333333x" in twin
+    assert re.sub("#[0-9a-f]{6}", "", twin) == re.sub("#[0-9a-f]{6}", "", svg)
+    assert not set(figures.DARK) & set(figures.DARK.values()) - {"#ffffff"}, "no color is mapped twice"
+
+
+def test_a_shown_figure_carries_its_numbers_and_its_runs():
+    figure = Figure()
+    figure.subplots().plot([1, 2], label="line")
+    svg, about = figures.show(figure)
+    assert svg.lstrip().startswith("<?xml") and "<dc:date>" not in svg
+    assert "line,line,0,1" in about["csv"] and about["thinned"] == 1 and about["records"] == []
+
+
+def test_names_beside_lines_keep_their_order_and_do_not_overlap():
+    figure = Figure()
+    ax = figure.subplots()
+    ax.set_ylim(0, 100)
+    heights = {"roll": 50.0, "learned": 51.0, "none": 50.5, "rope": 90.0}
+    figures.label_line_ends(ax, {name: np.array([1.0, y]) for name, y in heights.items()}, gap=0.06)
+    placed = {text.get_text(): text.xy[1] for text in ax.texts}
+    assert sorted(placed, key=placed.get) == sorted(heights, key=heights.get)
+    assert min(np.diff(sorted(placed.values()))) >= 6 - 1e-9
+    assert placed["rope"] == 90 and np.mean(
+        [placed[n] for n in ("roll", "learned", "none")]
+    ) == pytest.approx(50.5)
