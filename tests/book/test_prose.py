@@ -1,0 +1,118 @@
+"""No number of a result is typed into the prose of the book.
+
+A number with a decimal point, a percent sign or a ± comes from a role, stands in mathematics or code, or is
+listed in book/quoted.toml with the reason why nothing produces it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "book").glob("*.md")) + sorted((ROOT / "notebooks").glob("*.py"))
+LIST = "book/quoted.toml"
+QUOTED = tomllib.loads((ROOT / LIST).read_text(encoding="utf-8"))["number"]
+
+NUMBER = re.compile(
+    r"(?<![\w.,/])(?:"
+    r"\d[\d,]*(?:\.\d+)?\s?(?:%|percent\b)"  # 95 %, 93.1 percent
+    r"|\d[\d,]*\.\d+(?![\w]|\.\d)"  # 0.25, not 1.2.3
+    r"|±\s?\d[\d.,]*(?<![.,])"  # ± 0.4
+    r")"
+)
+NOT_PROSE = [
+    r"(?ms)^ *(```+|~~~+|:::+)(?:[a-z]+|\{(?:code|math|bibliography)[^}\n]*\}[^\n]*)$.*?^ *\1 *$",  # code
+    r"(?s)\$\$.*?\$\$",
+    r"(?s)(?<!\\)\$[^$]+?\$",
+    r"\{[\w:-]+\}`[^`]*`",  # roles
+    r"``.*?``|`[^`\n]*`",
+    r"(?s)<!--.*?-->",
+    r"\]\([^)]*\)|<https?:[^>]*>",  # addresses
+    r"(?m)^[ ]*:(?:name|label|class|width|height|align):.*$",
+]
+
+
+def markdown(path: Path) -> str:
+    """The words of a page, each line in its place; of a notebook also captions and alternative texts."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return text
+    lines, prose = [], False
+    for line in text.splitlines():
+        if line.startswith("# %%"):
+            prose = "[markdown]" in line
+            seen = re.findall(r'"(?:caption|alt)": "((?:[^"\\]|\\.)*)"', line)
+            lines.append(" ".join(seen))
+        else:
+            lines.append(re.sub("^# ?", "", line) if prose else "")
+    return "\n".join(lines)
+
+
+def typed(text: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every number that somebody typed, of the kinds that results have."""
+    for pattern in NOT_PROSE:
+        text = re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match.group(0)), text)
+    for match in NUMBER.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, re.sub(r"\s", " ", match.group(0))
+
+
+def listed(name: str) -> set[str]:
+    return {number for entry in QUOTED if fnmatch(name, entry["file"]) for number in entry["numbers"]}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_number_in_the_prose_is_produced_or_listed(path):
+    found = [(line, number) for line, number in typed(markdown(path)) if number not in listed(path.name)]
+    where = path.relative_to(ROOT)
+    complaint = "\n".join(f"{where}:{line}: {number} is typed by hand" for line, number in found)
+    assert not found, (
+        f"{complaint}\nA result comes from {{num}}`recipe/encoding metric` or a cell's output; "
+        f"anything else goes into math, code, or {LIST} with its kind and reason."
+    )
+
+
+def test_the_list_has_a_kind_and_a_reason_for_each_number_and_nothing_that_is_gone():
+    pages = {path.name: {number for _, number in typed(markdown(path))} for path in PAGES}
+    for entry in QUOTED:
+        assert entry.keys() == {"file", "numbers", "kind", "why"}, entry
+        assert entry["kind"] in ("paper", "definition", "convention"), entry
+        assert len(entry["why"]) > 10, entry
+        said = set().union(*(numbers for name, numbers in pages.items() if fnmatch(name, entry["file"])))
+        gone = set(entry["numbers"]) - said
+        assert not gone, f"{LIST}: {entry['file']} no longer says {', '.join(sorted(gone))}: delete it there"
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("It reached 93.1 % of them.", ["93.1 %"]),
+        ("It reached 93.1\n± 0.4 points", ["93.1", "± 0.4"]),
+        ("ninety, or 90 percent", ["90 percent"]),
+        ("by 0.25, and not more", ["0.25"]),
+        ("| 1,234.5 | 7% |", ["1,234.5", "7%"]),
+        ("```{admonition} In short\nIt is 1.5 times faster.\n```\n", ["1.5"]),
+        ("```{wave} ring\n:name: a-1.5\nA speed of 2.5.\n```", ["2.5"]),
+        ("{num}`quick/roll accuracy@2.5` and $x = 1.5$ and `p = 2.5` and ``3.5``", []),
+        ("$$\nx = 0.5\n$$ (eq-x)\n\n```python\nx = 1.5\n```\n", []),
+        ("Eq. 10, 60,000 images, 16 patches, release 1.2.3, [a](https://example.org/1.5)", []),
+        ("```python\nx = 1.5\n```\n\nThen 2.5.\n\n```python\ny = 3.5\n```", ["2.5"]),
+        ("in 1.5 cases\n<!-- 2.5 -->", ["1.5"]),
+    ],
+)
+def test_numbers_are_found_in_prose_and_nowhere_else(text, numbers):
+    assert [number for _, number in typed(text)] == numbers
+
+
+def test_a_number_in_a_notebook_has_its_line_and_only_words_count(tmp_path):
+    page = tmp_path / "01-page.py"
+    page.write_text(
+        "# %%\nx = 1.5  # 2.5\n# %% [markdown]\n# # Title\n# It is 3.5.\n\n"
+        '# %% mystnb={"figure": {"caption": "Up to 4.5."}, "image": {"alt": "Up.", "width": "5.5"}}\nx\n'
+    )
+    assert list(typed(markdown(page))) == [(5, "3.5"), (7, "4.5")]
