@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import time
+from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
-from rollpe.bench import Benchmark, benchmark, in_turns, matmul_peak, read_benchmarks
+from rollpe import bench
+from rollpe.bench import VARIANTS, Benchmark, benchmark, in_turns, matmul_peak, read_benchmarks
+from rollpe.cli import cli
+from rollpe.errors import InputError
 
 CPU = torch.device("cpu")
 
@@ -54,6 +60,21 @@ def test_timms_models_stand_beside_ours_with_as_many_parameters_and_operations(r
         assert theirs.gflop == pytest.approx(ours[theirs.name].gflop, rel=0.01)
 
 
+def test_timms_models_are_also_timed_in_a_plain_step(report):
+    assert [t.name for t in report.plain] == ["none", "axial-rope"]
+    assert all(
+        t.gflop == pytest.approx(theirs.gflop) for t, theirs in zip(report.plain, report.timm, strict=True)
+    )
+
+
+def test_augmentation_can_only_slow_a_step_down_and_is_timed_both_ways(report):
+    for t in report.encodings:
+        assert 0 < t.images_per_second_augmented < t.images_per_second
+    one, many = report.variants
+    assert (one.of, many.of, many.against) == ("augmentation", "augmentation", one.name)
+    assert many.milliseconds == report.augmentation_milliseconds < one.milliseconds
+
+
 def test_operations_are_those_of_the_matrix_products(report):
     """Forward and backward of a ViT cost six operations for each weight and token, attention's core aside."""
     none = report.encodings[0]
@@ -70,3 +91,65 @@ def test_the_report_comes_back_from_disk_as_it_was(report, tmp_path):
     assert read_benchmarks(tmp_path) == [report]
     text = path.with_suffix(".md").read_text()
     assert "`axial-rope`" in text and report.environment.device_name in text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"encodings": ["roll", "shaw"], "compiled": False, "scaling": False, "variants": True},
+        {"encodings": None, "compiled": True, "scaling": True, "variants": False},
+    ],
+)
+def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, settings):
+    asked = {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4} | settings
+    words = shlex.split(bench._command(**asked))
+    seen = {}
+
+    def stop(**given):
+        seen.update(given)
+        raise InputError("seen")
+
+    monkeypatch.setattr(bench, "benchmark", stop)
+    CliRunner().invoke(cli, words[1:])
+    assert words[:2] == ["rollpe", "bench"] and seen == asked
+
+
+def test_committed_benchmarks_of_any_age_are_read():
+    folder = Path(__file__).resolve().parents[1] / "data" / "benchmarks"
+    assert len(read_benchmarks(folder)) == len(list(folder.glob("*.json"))) > 0
+
+
+def test_every_variant_is_compared_with_an_earlier_one_and_says_what_is_expected():
+    names = [v.name for v in VARIANTS]
+    assert len(set(names)) == len(names) and names[0] == VARIANTS[0].against
+    for place, v in enumerate(VARIANTS[1:], 1):
+        assert v.against in names[:place] and v.description
+        assert 0 < v.cpu[0] <= v.cpu[1] and 0 < v.gpu[0] <= v.gpu[1]
+
+
+def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monkeypatch):
+    chosen = [v for v in VARIANTS if v.way.gradient in (None, "reduce-overhead") and not v.precision]
+    monkeypatch.setattr(bench, "VARIANTS", chosen)
+    report = benchmark(
+        device="cpu",
+        size="nano",
+        batch=2,
+        encodings=["none"],
+        compiled=False,
+        rounds=2,
+        scaling=False,
+        variants=True,
+    )
+    told = {v.name: v for v in report.variants if v.of == "step"}
+    assert list(told) == [v.name for v in chosen]
+    assert told["eager"].gain == 1.0 and told["twice the batch"].batch == 4
+    graphs = told["CUDA graphs"]
+    assert graphs.gain is None and "not available here" in graphs.missing
+    assert all(v.gain for name, v in told.items() if name != "CUDA graphs")
+    assert "not available here" in report.to_markdown()
+
+
+def test_an_unknown_encoding_is_one_line():
+    with pytest.raises(InputError, match="'rol' is unknown") as error:
+        benchmark(device="cpu", encodings=["rol"])
+    assert "\n" not in str(error.value)

@@ -94,14 +94,13 @@ def test_another_seed_gives_another_record():
 def test_every_encoding_gets_the_same_images_order_and_dropout(monkeypatch):
     seen: dict[str, list] = {}
 
-    class Watched(training.Augmenter):
-        def __call__(self, images, labels, generator):
-            output = super().__call__(images, labels, generator)
+    class Watched(training.Step):
+        def __call__(self, inputs, targets, rate):
             noise = hash(torch.get_rng_state().numpy().tobytes())  # what dropout will draw
-            seen[encoding].append((output[0].sum().item(), output[1].sum(0).tolist(), noise))
-            return output
+            seen[encoding].append((inputs.sum().item(), targets.sum(0).tolist(), noise))
+            return super().__call__(inputs, targets, rate)
 
-    monkeypatch.setattr(training, "Augmenter", Watched)
+    monkeypatch.setattr(training, "Step", Watched)
     for encoding in ("none", "learned", "roll"):
         seen[encoding] = []
         run(encoding=encoding)

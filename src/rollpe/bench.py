@@ -1,16 +1,18 @@
-"""How fast training is: every encoding beside none, and ours beside timm's, in one run.
+"""How fast training is: every encoding beside none, ours beside timm's, and what made it fast, in one run.
 
-A timing is of whole training steps: forward, loss, backward, clipping, optimizer. All models of a comparison
-take turns, round by round, so that whatever else the machine does falls on all of them alike; medians and
-quartiles are over rounds. What is learned is not looked at here.
+A timing is of whole training steps: the very object that training calls (engine.py), on random images. All
+models of a comparison take turns, round by round, so that whatever else the machine does falls on all of
+them alike; medians and quartiles are over rounds. What is learned is not looked at here.
 """
 
 from __future__ import annotations
 
+import shlex
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,11 @@ from tqdm import tqdm
 
 from rollpe.augment import Augmenter
 from rollpe.encodings import ENCODINGS
+from rollpe.engine import EAGER, How, Step, create_optimizers, how
+from rollpe.errors import InputError
 from rollpe.recipes import Recipe, load_recipe
 from rollpe.records import Environment, Provenance, environment, provenance, write_atomically
-from rollpe.training import autocast, choose_device, resolve
+from rollpe.training import ahead, choose_device, resolve
 from rollpe.vit import SIZES, create_vit
 
 TIMM: dict[str, tuple[str, dict[str, Any]]] = {
@@ -48,6 +52,9 @@ class Timing(_Plain):
 
     ratio: median, over rounds, of this step's time divided by the reference's in the same round.
     gflop: floating-point operations of one step, counted, in units of 10⁹.
+    images_per_second, and the same with the augmentation of the recipe strong, many batches ahead.
+    first_step_seconds: with compiling; what an earlier run compiled is found on disk.
+    peak_memory_mib: from building the model to its second step, what was there before taken away.
     """
 
     name: str
@@ -56,6 +63,7 @@ class Timing(_Plain):
     high: float
     ratio: float
     images_per_second: float
+    images_per_second_augmented: float | None = None
     gflop: float
     share_of_peak: float
     first_step_seconds: float
@@ -72,6 +80,27 @@ class Scaling(_Plain):
     median: float
 
 
+class VariantTiming(_Plain):
+    """One way to run a step, beside another: what was expected of it and what was measured.
+
+    of: "step", or "augmentation" (of one batch). against: the name of the variant it is compared with.
+    expected: from … to how many times as fast as `against`, written down before it was measured.
+    gain: how many times as fast it was, images by images: median over rounds. milliseconds: median a
+    call. All three are None where this machine cannot do it; missing says why.
+    """
+
+    name: str
+    description: str
+    of: str
+    against: str
+    expected: tuple[float, float]
+    batch: int
+    milliseconds: float | None = None
+    gain: float | None = None
+    first_step_seconds: float | None = None
+    missing: str = ""
+
+
 class Benchmark(_Plain):
     """Everything one run of the benchmark measured, on which machine, at which shape."""
 
@@ -86,6 +115,8 @@ class Benchmark(_Plain):
     augmentation_milliseconds: float
     encodings: list[Timing]
     timm: list[Timing]
+    plain: list[Timing] = []
+    variants: list[VariantTiming] = []
     scaling: list[Scaling]
     environment: Environment
     provenance: Provenance
@@ -93,24 +124,34 @@ class Benchmark(_Plain):
     def to_markdown(self) -> str:
         """The tables of the benchmark, with the machine under them."""
         lines = [
-            "| model | ms a step | quartiles | ÷ none | images/s | share of peak | parameters |",
-            "| :-- | --: | --: | --: | --: | --: | --: |",
+            "| model | ms a step | quartiles | ÷ none | images/s | augmented | share of peak | parameters |",
+            "| :-- | --: | --: | --: | --: | --: | --: | --: |",
         ]
         lines += [
             f"| `{t.name}` | {t.median:.1f} | {t.low:.1f} to {t.high:.1f} | {t.ratio:.3f} "
-            f"| {t.images_per_second:,.0f} | {100 * t.share_of_peak:.0f} % | {t.parameters:,} |"
+            f"| {t.images_per_second:,.0f} | {_count(t.images_per_second_augmented)} "
+            f"| {100 * t.share_of_peak:.0f} % | {t.parameters:,} |"
             for t in self.encodings
         ]
-        lines += [
-            "",
-            "| timm's own model | ms a step | quartiles | timm ÷ ours | images/s |",
-            "| :-- | --: | --: | --: | --: |",
-        ]
-        lines += [
-            f"| `{t.name}` | {t.median:.1f} | {t.low:.1f} to {t.high:.1f} | {t.ratio:.3f} "
-            f"| {t.images_per_second:,.0f} |"
-            for t in self.timm
-        ]
+        for title, timings in (
+            ("timm's own model, our step", self.timm),
+            ("timm's own model, a plain step", self.plain),
+        ):
+            if timings:
+                lines += ["", f"| {title} | ms a step | quartiles | timm ÷ ours | images/s |"]
+                lines += ["| :-- | --: | --: | --: | --: |"]
+            lines += [
+                f"| `{t.name}` | {t.median:.1f} | {t.low:.1f} to {t.high:.1f} | {t.ratio:.3f} "
+                f"| {t.images_per_second:,.0f} |"
+                for t in timings
+            ]
+        if self.variants:
+            lines += ["", "| variant | of | ms | times as fast as | expected | measured |"]
+            lines += ["| :-- | :-- | --: | :-- | --: | --: |"]
+            for v in self.variants:
+                expected = f"{v.expected[0]:g} to {v.expected[1]:g}"
+                ms, gain = (f"{v.milliseconds:.1f}", f"{v.gain:.2f}") if v.gain else ("", v.missing)
+                lines += [f"| {v.name} | {v.of} | {ms} | {v.against} | {expected} | {gain} |"]
         if self.scaling:
             counts = sorted({s.patches for s in self.scaling})
             names = list(dict.fromkeys(s.encoding for s in self.scaling))
@@ -140,37 +181,70 @@ class Benchmark(_Plain):
         return path
 
 
-class Step:
-    """One training step of one model on one batch of random images, ready to be called again and again."""
+def _count(number: float | None) -> str:
+    return "" if number is None else f"{number:,.0f}"
 
-    def __init__(self, model: nn.Module, recipe: Recipe, place: torch.device, batch: int, size: int) -> None:
+
+class Trial:
+    """Training steps of one model on one batch of random images, to be called again and again.
+
+    way: how the step is computed; None is `plain_step`.
+    """
+
+    def __init__(
+        self, build: Callable[[], nn.Module], recipe: Recipe, way: How | None, place: torch.device, size: int
+    ) -> None:
         generator = torch.Generator().manual_seed(0)
-        self.model = model.to(place).train()
-        self.recipe, self.place = recipe, place
+        batch, cuda = recipe.batch_size, place.type == "cuda"
         self.images = torch.randn(batch, 3, size, size, generator=generator).to(place)
-        self.labels = torch.randint(100, (batch,), generator=generator).to(place)
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-        self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if recipe.compile else model
+        labels = torch.randint(100, (batch,), generator=generator)
+        self.targets = F.one_hot(labels, 100).float().to(place)  # what mixing leaves of labels
+        if cuda:
+            torch.cuda.reset_peak_memory_stats(place)
+            before = torch.cuda.memory_allocated(place)
+        self.model = build().to(place).train()
         self.gflop = self._count()
+        self.step: Callable[..., object] = (
+            plain_step(self.model, recipe, place)
+            if way is None
+            else Step(self.model, recipe, create_optimizers(self.model, recipe, way), way)
+        )
         begun = time.perf_counter()
         self()
         synchronize(place)
         self.first_step_seconds = time.perf_counter() - begun
+        self()
+        self.memory = (torch.cuda.max_memory_allocated(place) - before) / 2**20 if cuda else None
 
     def __call__(self) -> None:
-        with autocast(self.recipe, self.place):
-            logits = self.forward(self.images)
-        F.cross_entropy(logits.float(), self.labels).backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.step(self.images, self.targets, 1e-5)
 
     def _count(self) -> float:
         """Floating-point operations of forward and backward, in 10⁹, counted by torch on one image."""
         with FlopCounterMode(display=False) as counter:
-            F.cross_entropy(self.model(self.images[:1]), self.labels[:1]).backward()
-        self.optimizer.zero_grad()
+            self.model(self.images[:1]).sum().backward()
+        self.model.zero_grad()
         return counter.get_total_flops() * len(self.images) / 1e9
+
+
+def plain_step(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[..., None]:
+    """The step of most training scripts: nothing compiled, torch's defaults, the loss read each time."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=recipe.weight_decay)
+    half = recipe.precision == "bfloat16"
+
+    def step(inputs: Tensor, targets: Tensor, rate: float) -> None:
+        optimizer.zero_grad()
+        with torch.autocast(place.type, torch.bfloat16, enabled=half):
+            loss = F.cross_entropy(model(inputs), targets, label_smoothing=recipe.label_smoothing)
+        loss.backward()
+        if recipe.gradient_clip:
+            nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_clip)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        loss.item()
+
+    return step
 
 
 def synchronize(place: torch.device) -> None:
@@ -222,27 +296,229 @@ def _timm_model(encoding: str, size: str, image_size: int, patch_size: int) -> n
     return model
 
 
-def _timing(name: str, step: Step, seconds: list[float], reference: list[float], peak: float) -> Timing:
+def _timing(
+    name: str,
+    trial: Trial,
+    seconds: list[float],
+    reference: list[float],
+    peak: float,
+    augmentation: float | None = None,
+) -> Timing:
     median = statistics.median(seconds)
     low, _, high = statistics.quantiles(seconds, n=4)
-    memory = None
-    if step.place.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(step.place)
-        step()
-        memory = torch.cuda.max_memory_allocated(step.place) / 2**20
+    images = len(trial.images)
     return Timing(
         name=name,
         median=1000 * median,
         low=1000 * low,
         high=1000 * high,
         ratio=statistics.median(a / b for a, b in zip(seconds, reference, strict=True)),
-        images_per_second=len(step.images) / median,
-        gflop=step.gflop,
-        share_of_peak=step.gflop / median / peak,
-        first_step_seconds=step.first_step_seconds,
-        peak_memory_mib=memory,
-        parameters=sum(p.numel() for p in step.model.parameters()),
+        images_per_second=images / median,
+        images_per_second_augmented=None if augmentation is None else images / (median + augmentation),
+        gflop=trial.gflop,
+        share_of_peak=trial.gflop / median / peak,
+        first_step_seconds=trial.first_step_seconds,
+        peak_memory_mib=trial.memory,
+        parameters=sum(p.numel() for p in trial.model.parameters()),
     )
+
+
+# Variants
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run the step of ``none``, and what is expected of it on a CPU and on a GPU."""
+
+    name: str
+    description: str
+    against: str
+    cpu: tuple[float, float]
+    gpu: tuple[float, float]
+    way: How = EAGER
+    share: float = 1.0  # of the batch
+    precision: str = ""
+    channels_last: bool = False
+    needs: str = ""  # "cuda", or "bfloat16" in hardware
+
+
+_LOSS = How(gradient="default")
+_STEP = How(gradient="default", update=True)
+_GRAPHS = How(gradient="reduce-overhead", update=True)
+
+VARIANTS = [
+    Variant("eager", "nothing compiled, fused optimizer", "eager", (1, 1), (1, 1)),
+    Variant(
+        "optimizer in a loop",
+        "one kernel for each operation on each parameter",
+        "eager",
+        *((0.8, 1.0), (0.6, 0.9)),
+        way=How(optimizer="single"),
+    ),
+    Variant(
+        "optimizer foreach",
+        "one kernel for each operation on all parameters",
+        "eager",
+        *((0.8, 1.0), (0.9, 1.0)),
+        way=How(optimizer="foreach"),
+    ),
+    Variant(
+        "compiled model",
+        "forward and backward compiled, the loss and the update not",
+        "eager",
+        *((0.8, 1.2), (1.5, 3.0)),
+        way=How(gradient="default", loss=False),
+    ),
+    Variant(
+        "compiled loss",
+        "the loss inside the compiled function, too",
+        "compiled model",
+        *((0.95, 1.05), (1.0, 1.05)),
+        way=_LOSS,
+    ),
+    Variant(
+        "compiled step",
+        "clipping, optimizer and average compiled, too",
+        "compiled loss",
+        *((0.9, 1.05), (1.0, 1.2)),
+        way=_STEP,
+    ),
+    Variant(
+        "CUDA graphs",
+        "the compiled loss and its gradients replayed as graphs",
+        "compiled step",
+        *((1.0, 1.3), (1.0, 1.3)),
+        way=_GRAPHS,
+        needs="cuda",
+    ),
+    Variant(
+        "max-autotune",
+        "kernels of the matrix products chosen by timing them",
+        "CUDA graphs",
+        *((1.0, 1.1), (1.0, 1.1)),
+        way=replace(_GRAPHS, gradient="max-autotune"),
+        needs="cuda",
+    ),
+    Variant(
+        "channels last",
+        "images stored pixel by pixel: only the patch embedding sees it",
+        "eager",
+        *((0.95, 1.05), (0.95, 1.05)),
+        channels_last=True,
+    ),
+    Variant("half the batch", "per image", "eager", (0.9, 1.2), (0.6, 1.0), share=0.5),
+    Variant("twice the batch", "per image", "eager", (0.8, 1.1), (1.0, 1.3), share=2.0),
+    Variant(
+        "float32",
+        "matrix products in float32",
+        "eager",
+        *((0.95, 1.05), (0.2, 0.6)),
+        precision="float32",
+    ),
+    Variant(
+        "bfloat16",
+        "matrix products in bfloat16",
+        "eager",
+        *((0.2, 2.0), (0.95, 1.05)),
+        precision="bfloat16",
+    ),
+]
+"""In the order in which they are told; `expected` was written before the first measurement."""
+
+
+def _absent(variant: Variant, place: torch.device) -> str:
+    """Why a variant cannot run on a device; "" if it can."""
+    if variant.needs == "cuda" and place.type != "cuda":
+        return "not available here: needs CUDA"
+    return ""
+
+
+def _variants(
+    recipe: Recipe, place: torch.device, build: Callable[[], nn.Module], size: int, rounds: int
+) -> list[VariantTiming]:
+    trials: dict[str, Trial] = {}
+    for v in tqdm([v for v in VARIANTS if not _absent(v, place)], desc="preparing", disable=None):
+        changed = recipe.model_copy(
+            update={
+                "batch_size": max(1, round(recipe.batch_size * v.share)),
+                "precision": v.precision or recipe.precision,
+            }
+        )
+        trial = trials[v.name] = Trial(build, changed, v.way, place, size)
+        if v.channels_last:
+            trial.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            trial.images = trial.images.contiguous(memory_format=torch.channels_last)
+    seconds = in_turns(trials, rounds, place)
+    kind = "cpu" if place.type == "cpu" else "gpu"
+    told = []
+    for v in VARIANTS:
+        line = VariantTiming(
+            name=v.name,
+            description=v.description,
+            of="step",
+            against=v.against,
+            expected=getattr(v, kind),
+            batch=max(1, round(recipe.batch_size * v.share)),
+            missing=_absent(v, place),
+        )
+        if v.name in trials and v.against in trials:
+            mine, theirs = trials[v.name], trials[v.against]
+            shares = len(mine.images) / len(theirs.images)
+            gains = [shares * b / a for a, b in zip(seconds[v.name], seconds[v.against], strict=True)]
+            line = line.model_copy(
+                update={
+                    "milliseconds": 1000 * statistics.median(seconds[v.name]),
+                    "gain": statistics.median(gains),
+                    "first_step_seconds": mine.first_step_seconds,
+                }
+            )
+        told.append(line)
+    return told
+
+
+def _augmentation(recipe: Recipe, place: torch.device, rounds: int) -> list[VariantTiming]:
+    """Seconds of augmenting one batch: alone, and as one of the many that training prepares at once."""
+    augmenter = Augmenter(recipe.augmentation, (32, 32), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), 100)
+    batch = recipe.batch_size
+    many = ahead(batch, 3 * 32 * 32)
+    images = torch.randint(256, (many, batch, 3, 32, 32), dtype=torch.uint8).to(place)
+    labels = torch.randint(100, (many, batch)).to(place)
+    generator = torch.Generator().manual_seed(0)
+    seconds = in_turns(
+        {
+            "one": lambda: augmenter(images[0], labels[0], generator),
+            "many": lambda: augmenter.batches(images, labels, generator),
+        },
+        rounds,
+        place,
+    )
+    one = statistics.median(seconds["one"])
+    each = statistics.median(seconds["many"]) / many
+    return [
+        VariantTiming(
+            name="augmentation batch by batch",
+            description="each operation on the few images of one batch that drew it",
+            of="augmentation",
+            against="augmentation batch by batch",
+            expected=(1, 1),
+            batch=batch,
+            milliseconds=1000 * one,
+            gain=1.0,
+        ),
+        VariantTiming(
+            name="augmentation ahead",
+            description=f"each operation on all images of {many} batches that drew it",
+            of="augmentation",
+            against="augmentation batch by batch",
+            expected=(2, 5) if place.type == "cpu" else (5, 30),
+            batch=batch,
+            milliseconds=1000 * each,
+            gain=one / each,
+        ),
+    ]
+
+
+# The whole
 
 
 def benchmark(
@@ -254,60 +530,75 @@ def benchmark(
     compiled: bool = True,
     rounds: int = 20,
     scaling: bool = True,
+    variants: bool = False,
 ) -> Benchmark:
     """Time training steps of every encoding and of timm's models on the same device, taking turns.
 
     size, batch: default to ViT-S and 512 on an accelerator, nano and 32 on a CPU.
     encodings: default to all; ``none`` is always among them, as the reference.
+    scaling: also time a few encodings with 64, 256 and 1,024 patches. variants: also time `VARIANTS`.
+
+    Raises InputError for an encoding that does not exist.
     """
     place = choose_device(device)
+    for name in encodings or ():
+        if name not in ENCODINGS:
+            raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
     on_cpu = place.type == "cpu"
     size, batch = size or ("nano" if on_cpu else "small"), batch or (32 if on_cpu else 512)
-    recipe = resolve(load_recipe("strong", {"compile": compiled, "size": size}), place, held_out=0)
+    settings = {"compile": compiled, "size": size, "batch_size": batch}
+    recipe = resolve(load_recipe("strong", settings), place, held_out=0)
+    way = how(recipe, place)
     names = ["none", *(n for n in encodings or ENCODINGS if n not in ("none", "rope"))]  # rope is 1-D
     began, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     image_size, patch_size = 32, recipe.patch_size
     peak = matmul_peak(place, recipe.precision)
 
-    def ours(name: str, pixels: int = image_size, images: int = batch) -> Step:
-        with warnings.catch_warnings():  # a ring too short for a large grid is as fast as any other
-            warnings.simplefilter("ignore")
-            model = create_vit(name, image_size=pixels, patch_size=patch_size, size=size)
-        return Step(model, recipe, place, images, pixels)
+    def ours(name: str, pixels: int = image_size) -> Callable[[], nn.Module]:
+        def build() -> nn.Module:
+            with warnings.catch_warnings():  # a ring too short for a large grid is as fast as any other
+                warnings.simplefilter("ignore")
+                return create_vit(name, image_size=pixels, patch_size=patch_size, size=size)
 
-    steps = {name: ours(name) for name in tqdm(names, desc="preparing", disable=None)}
-    theirs = {
-        name: Step(_timm_model(name, size, image_size, patch_size), recipe, place, batch, image_size)
-        for name in TIMM
-        if name in names
+        return build
+
+    def theirs(name: str) -> Callable[[], nn.Module]:
+        return lambda: _timm_model(name, size, image_size, patch_size)
+
+    known = [name for name in TIMM if name in names]
+    trials = {
+        name: Trial(ours(name), recipe, way, place, image_size)
+        for name in tqdm(names, desc="preparing", disable=None)
     }
+    timms = {name: Trial(theirs(name), recipe, way, place, image_size) for name in known}
+    plains = {name: Trial(theirs(name), recipe, None, place, image_size) for name in known}
     calls: dict[str, Callable[[], object]] = {
-        **steps,
-        **{f"timm {name}": step for name, step in theirs.items()},
+        **trials,
+        **{f"timm {name}": trial for name, trial in timms.items()},
+        **{f"plain {name}": trial for name, trial in plains.items()},
     }
     seconds = in_turns(calls, rounds, place)
-
-    augmenter = Augmenter(recipe.augmentation, (32, 32), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), 100)
-    images = torch.randint(256, (batch, 3, 32, 32), dtype=torch.uint8).to(place)
-    labels = torch.randint(100, (batch,)).to(place)
-    generator = torch.Generator().manual_seed(0)
-    augmentation = in_turns({"augment": lambda: augmenter(images, labels, generator)}, rounds, place)[
-        "augment"
-    ]
+    few = max(5, rounds // 4)
+    augmentation = _augmentation(recipe, place, few)
+    each = (augmentation[1].milliseconds or 0.0) / 1000
 
     grown: list[Scaling] = []
     if scaling:
-        few = max(5, rounds // 4)
         for side in (8, 16, 32):
             share = max(1, batch * 64 // side**2)
+            fewer = recipe.model_copy(update={"batch_size": share})
             chosen = [n for n in ("none", "axial-rope", "roll", "shaw") if n in names]
             tried: dict[str, Callable[[], object]] = {
-                name: ours(name, side * patch_size, share) for name in chosen
+                name: Trial(ours(name, side * patch_size), fewer, way, place, side * patch_size)
+                for name in chosen
             }
             for name, times in in_turns(tried, few, place).items():
                 median = 1000 * statistics.median(times)
                 grown.append(Scaling(encoding=name, patches=side**2, batch=share, median=median))
 
+    told = augmentation
+    if variants:
+        told = [*_variants(recipe, place, ours("none"), image_size, rounds), *augmentation]
     return Benchmark(
         size=size,
         image_size=image_size,
@@ -317,20 +608,37 @@ def benchmark(
         precision=recipe.precision,
         rounds=rounds,
         peak_gflops=peak,
-        augmentation_milliseconds=1000 * statistics.median(augmentation),
-        encodings=[_timing(n, steps[n], seconds[n], seconds["none"], peak) for n in names],
-        timm=[_timing(n, theirs[n], seconds[f"timm {n}"], seconds[n], peak) for n in theirs],
+        augmentation_milliseconds=1000 * each,
+        encodings=[_timing(n, trials[n], seconds[n], seconds["none"], peak, each) for n in names],
+        timm=[_timing(n, timms[n], seconds[f"timm {n}"], seconds[n], peak, each) for n in known],
+        plain=[_timing(n, plains[n], seconds[f"plain {n}"], seconds[n], peak) for n in known],
+        variants=told,
         scaling=grown,
         environment=environment(str(place)),
         provenance=provenance(
-            _command(device, size, batch, compiled, rounds), began, _now(), time.perf_counter() - clock
+            _command(device, size, batch, encodings, compiled, rounds, scaling, variants),
+            *(began, _now(), time.perf_counter() - clock),
         ),
     )
 
 
-def _command(device: str, size: str, batch: int, compiled: bool, rounds: int) -> str:
-    mode = "" if compiled else " --eager"
-    return f"rollpe bench --device {device} --size {size} --batch {batch} --rounds {rounds}{mode}"
+def _command(
+    device: str,
+    size: str,
+    batch: int,
+    encodings: Sequence[str] | None,
+    compiled: bool,
+    rounds: int,
+    scaling: bool,
+    variants: bool,
+) -> str:
+    words = ["rollpe", "bench", "--device", device, "--size", size, "--batch", str(batch)]
+    words += ["--rounds", str(rounds)]
+    words += ["--encodings", ",".join(encodings)] if encodings else []
+    words += [] if compiled else ["--eager"]
+    words += [] if scaling else ["--no-scaling"]
+    words += ["--variants"] if variants else []
+    return shlex.join(words)
 
 
 def _now() -> str:

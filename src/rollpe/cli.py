@@ -323,6 +323,8 @@ def claims(full: bool) -> None:
 @click.option("--encodings", help="Names separated by commas; all if not given.")
 @click.option("--eager", is_flag=True, help="Without torch.compile.")
 @click.option("--rounds", type=click.IntRange(min=2), default=20, show_default=True)
+@click.option("--scaling/--no-scaling", default=True, help="Also with 256 and 1,024 patches.  [default: yes]")
+@click.option("--variants", is_flag=True, help="Also time the ways to run a step, one beside another.")
 @click.option("--records", type=click.Path(path_type=Path), help="Also write the report into this folder.")
 def bench(
     device: str,
@@ -331,6 +333,8 @@ def bench(
     encodings: str | None,
     eager: bool,
     rounds: int,
+    scaling: bool,
+    variants: bool,
     records: Path | None,
 ) -> None:
     """Time training steps: every encoding beside none, and beside timm's own models.
@@ -341,7 +345,14 @@ def bench(
 
     names = encodings.split(",") if encodings else None
     report = benchmark(
-        device=device, size=size, batch=batch, encodings=names, compiled=not eager, rounds=rounds
+        device=device,
+        size=size,
+        batch=batch,
+        encodings=names,
+        compiled=not eager,
+        rounds=rounds,
+        scaling=scaling,
+        variants=variants,
     )
     click.echo(report.to_markdown())
     if records:

@@ -1,19 +1,24 @@
-"""One run, in reading order: recipe, data, model, optimizers, loop, evaluation, record.
+"""One run, in reading order: recipe, data, model, loop, evaluation, checkpoints, record.
 
 `train` turns a recipe (a small YAML file), an encoding and a seed into a trained model and its
 record. Encodings are compared by giving each the same recipe and the same seeds: the order of the
 images, their augmentation and the dropout masks depend on the seed alone, never on the encoding.
-The training images live on the device as bytes. A part of them is held out and scored after every
+The training images live on the device as bytes and are augmented many batches ahead; nothing waits for
+the device but a look at the losses now and then. A part of the images is held out and scored after every
 epoch; the test images are scored once, at the end. On one machine's CPU, with the same number of
 threads, the same seed gives the same record, bit for bit except times, also if the run was killed
-and resumed in between. What a recipe reaches, and how fast, is in its records (`rollpe table`).
+and resumed in between. Under `torchrun`, one run is shared by several processes: each takes its part of
+every batch, and the record is that of one process up to rounding, but for the dropout masks. What a
+recipe reaches, and how fast, is in its records (`rollpe table`).
 
-Not in here: what an epoch's numbers mean together (statistics.py), how images are changed
-(augment.py), what the model is (vit.py), the shape of the record (records.py).
+Not in here: one optimizer step (engine.py), what an epoch's numbers mean together (statistics.py), how
+images are changed (augment.py), what the model is (vit.py), the shape of the record (records.py).
 """
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import hashlib
 import io
 import json
@@ -27,21 +32,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from timm.optim import Lamb
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from rollpe.augment import Augmentation, Augmenter
 from rollpe.datasets import ImageData, Split, load_dataset
+from rollpe.distributed import ALONE, Group, joined
 from rollpe.encodings import encoding_options as options_of
+from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how, learning_rate, predictor
 from rollpe.errors import InputError
 from rollpe.observation import disorder, observe, queries_and_keys
 from rollpe.recipes import Recipe, load_recipe, recipes
@@ -64,6 +69,8 @@ __all__ = [
     "Recipe",
     "TrainingError",
     "create_model",
+    "create_optimizers",
+    "learning_rate",
     "load_model",
     "load_recipe",
     "recipes",
@@ -77,14 +84,20 @@ PROTOCOL = 1
 the same recipe can reach: records of different protocols are refused as not comparable."""
 
 ROOMS = (
-    *("operators.py", "encodings/", "vit.py", "datasets.py", "augment.py", "training.py"),
-    *("topography.py", "observation.py"),
+    *("operators.py", "encodings/", "vit.py", "datasets.py", "augment.py", "engine.py", "training.py"),
+    *("distributed.py", "topography.py", "observation.py"),
 )
 """The source that a checkpoint depends on."""
 
 EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
 OBSERVED = 256  # test images over which attention, spectra and roughness are averaged
 LOOK_EVERY = 25  # steps between two looks at the loss: each look waits for the device
+AHEAD = 32  # batches augmented at once, so that many images share each operation ...
+AHEAD_BYTES = 2**27  # ... unless they take more than this
+
+
+NO_MEMORY = ("out of memory", "can't allocate memory", "failed to allocate")
+"""What errors say when an allocation fails: CUDA's, a compiler's around it, and the CPU's."""
 
 
 class TrainingError(RuntimeError):
@@ -136,31 +149,39 @@ def train(
         seed=seed,
     )
     used = _used(recipe, data)
-    images, labels = used.images.to(place), used.labels.to(place)
-    batch = min(recipe.batch_size, len(labels))
-    steps = len(labels) // batch  # per epoch; the last, smaller batch is left out
+    batch = min(recipe.batch_size, len(used))
+    steps = len(used) // batch  # per epoch; the last, smaller batch is left out
     total = min(recipe.epochs * steps, recipe.max_steps or recipe.epochs * steps)
 
-    with reproducible(place), enough_memory(recipe), ExitStack() as opened:
+    with ExitStack() as opened:
+        group, place = opened.enter_context(joined(place))
+        part = group.part(batch)
+        opened.enter_context(reproducible(place))
+        opened.enter_context(enough_memory(recipe))
+        way = how(recipe, place, group.size)
+        if way.gradient:
+            opened.callback(torch.compiler.reset)  # the programs of this run, and the memory of its graphs
+        images, labels = used.images.to(place), used.labels.to(place)
+        data = dataclasses.replace(
+            data, held_out=Split(data.held_out.images.to(place), data.held_out.labels.to(place))
+        )
         torch.manual_seed(stream(seed, "weights"))
         model = create_model(recipe, cell, shape_of(data)).to(place)
-        forward = torch.compile(model) if recipe.compile else model
         height, width = images.shape[-2:]
         augment = Augmenter(recipe.augmentation, (height, width), data.mean, data.std, len(data.classes))
-        evaluate = Evaluator(recipe, data, place)
+        evaluate = Evaluator(recipe, data, place, group, way)
         evaluate.rehearse(model)
         # everything that can be refused has been; from here on something is written
-        if records is not None:
+        if records is not None and group.first:
             _ensure_writable(record_path(records, cell).parent)
-        if checkpoints is not None:
+        if checkpoints is not None and group.first:
             _ensure_writable(checkpoint_path(checkpoints, cell).parent)
-        torch.manual_seed(stream(seed, "noise"))  # from here on: dropout and drop path
-        seen = opened.enter_context(queries_and_keys(model)) if recipe.topography != "none" else []
+        # from here on: dropout and drop path, which no two processes may share
+        torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))
         run = Run(
             model=model,
-            seen=seen,
-            average=_average(model, recipe.ema),
-            optimizers=create_optimizers(model, recipe),
+            average=copy.deepcopy(model) if recipe.ema else None,
+            optimizers=create_optimizers(model, recipe, way),
             generators={
                 "order": torch.Generator().manual_seed(stream(seed, "order")),
                 "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
@@ -170,10 +191,22 @@ def train(
         )
         checkpoint = None
         if checkpoints is not None:
-            checkpoint = Checkpoint(checkpoint_path(checkpoints, cell), cell, recipe, data, place)
+            checkpoint = Checkpoint(checkpoint_path(checkpoints, cell), cell, recipe, data, place, group)
             if resume and checkpoint.path.exists():
                 checkpoint.load(run)
                 clock -= run.elapsed
+        penalty = None
+        if recipe.topography != "none":
+            penalty = _penalty(recipe, model, opened.enter_context(queries_and_keys(model)))
+        step = Step(
+            model,
+            recipe,
+            run.optimizers,
+            way,
+            average=run.average,
+            penalty=penalty,
+            processes=group.size,
+        )
 
         bar = tqdm(
             total=total * batch,
@@ -181,11 +214,11 @@ def train(
             desc=f"{cell.slug} seed {seed}",
             unit=" images",
             unit_scale=True,
-            disable=None if progress else True,  # None: shown only on a terminal
+            disable=None if progress and group.first else True,  # None: shown only on a terminal
         )
         while run.step < total:
             begun = time.perf_counter()
-            losses, rate = _epoch(run, recipe, forward, augment, images, labels, total, bar)
+            losses, rate = _epoch(run, recipe, step, augment, Split(images, labels), total, group, part, bar)
             trained = time.perf_counter() - begun
             held_out = evaluate(run.judged, data.held_out) if len(data.held_out) else None
             run.history.append(
@@ -201,7 +234,7 @@ def train(
                 )
             )
             run.elapsed = time.perf_counter() - clock
-            if checkpoint:
+            if checkpoint and group.first:
                 checkpoint.save(run)
         bar.close()
 
@@ -211,7 +244,7 @@ def train(
         }
         shifts = {str(by): evaluate(run.judged, moved(data.test, by)).accuracy for by in recipe.shifts}
         arrays = {}
-        if records is not None:
+        if records is not None and group.first:
             arrays = observe(run.judged, evaluate.prepare(data.test.images[:OBSERVED]))
 
     record = Record(
@@ -225,22 +258,21 @@ def train(
         shifts=shifts,
         throughput=_throughput(run.history),
         environment=environment(str(place)),
-        provenance=provenance(command(cell), run.started, _now(), time.perf_counter() - clock),
+        provenance=provenance(command(cell, group.size), run.started, _now(), time.perf_counter() - clock),
     )
-    if records is not None:
+    if records is not None and group.first:
         write_record(records, record, **arrays)
-    if checkpoint:
+    if checkpoint and group.first:
         checkpoint.save(run, finished=True)
     return record
 
 
 @dataclass
 class Run:
-    """Everything that changes while a run goes on; a checkpoint holds all of it but `seen`."""
+    """Everything that changes while a run goes on; a checkpoint holds all of it."""
 
     model: VisionTransformer
-    seen: list[tuple[Tensor, Tensor]]  # queries and keys of the last pass, if the recipe asks for order
-    average: AveragedModel | None
+    average: VisionTransformer | None
     optimizers: list[Optimizer]
     generators: dict[str, torch.Generator]
     started: str
@@ -260,54 +292,59 @@ class Run:
     @property
     def judged(self) -> VisionTransformer:
         """The model that is evaluated: the average of the weights if there is one."""
-        return cast(VisionTransformer, self.average.module) if self.average else self.model
+        return self.average or self.model
 
 
 def _epoch(
     run: Run,
     recipe: Recipe,
-    forward: Callable[[Tensor], Tensor],
+    step: Step,
     augment: Augmenter,
-    images: Tensor,
-    labels: Tensor,
+    training: Split,
     total: int,
+    group: Group,
+    part: slice,
     bar: tqdm,
 ) -> tuple[Tensor, float]:
-    """One pass over the training images, in a fresh order: (loss of each step, last rate)."""
+    """One pass over the training images, in a fresh order: (loss of each step, last rate).
+
+    part: this process's share of every batch.
+    """
+    images, labels = training.images, training.labels
     place, batch = images.device, min(recipe.batch_size, len(labels))
     steps = len(labels) // batch
-    order = torch.randperm(len(labels), generator=run.generators["order"]).to(place)
-    batches = order[: steps * batch].view(steps, batch)[: total - run.step]
+    order = torch.randperm(len(labels), generator=run.generators["order"])
+    batches = order[: steps * batch].view(steps, batch)[: total - run.step].to(place)
     losses = torch.zeros(len(batches), device=place)
     run.model.train()
-    for i, chosen in enumerate(batches):
-        inputs, targets = augment(images[chosen], labels[chosen], run.generators["augmentation"])
-        with autocast(recipe, place):
-            logits = forward(inputs)
-        loss = F.cross_entropy(logits.float(), targets, label_smoothing=recipe.label_smoothing)
-        if recipe.topography != "none":
-            penalty = disorder(run.seen, recipe.topography, run.model.token_encoding.head_dim)
-            (loss + recipe.topography_weight * penalty).backward()
-        else:
-            loss.backward()
-        if recipe.gradient_clip:
-            nn.utils.clip_grad_norm_(run.model.parameters(), recipe.gradient_clip)
-        rate = learning_rate(recipe, run.step + i, total, steps)
-        for optimizer in run.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            optimizer.step()
-            optimizer.zero_grad()
-        if run.average:
-            run.average.update_parameters(run.model)
-        losses[i] = loss.detach()
-        if (i + 1) % LOOK_EVERY == 0 or i + 1 == len(batches):
-            _expect_finite(losses[: i + 1], run.epoch, recipe)
-            bar.update((run.step + i + 1) * batch - bar.n)
-            last = run.history[-1].held_out_accuracy if run.history else None
-            held_out = {} if last is None else {"held-out": f"{100 * last:.1f} %"}
-            bar.set_postfix({"epoch": run.epoch, "loss": f"{losses[i].item():.3f}"} | held_out)
-    return losses.double().cpu(), rate
+    i = 0
+    for chosen in batches.split(ahead(batch, images[0].numel())):
+        pixels = images.index_select(0, chosen.flatten()).unflatten(0, chosen.shape)
+        prepared = augment.batches(pixels, labels[chosen], run.generators["augmentation"], part)
+        for inputs, targets in zip(*prepared, strict=True):
+            rate = learning_rate(recipe, run.step + i, total, steps)
+            losses[i] = step(inputs, targets, rate)
+            i += 1
+            if i % LOOK_EVERY == 0 or i == len(batches):
+                seen = group.mean(losses[:i])
+                _expect_finite(seen, run.epoch, recipe)
+                bar.update((run.step + i) * batch - bar.n)
+                last = run.history[-1].held_out_accuracy if run.history else None
+                held_out = {} if last is None else {"held-out": f"{100 * last:.1f} %"}
+                bar.set_postfix({"epoch": run.epoch, "loss": f"{seen[-1].item():.3f}"} | held_out)
+    return seen.cpu().double(), rate
+
+
+def ahead(batch: int, numbers: int) -> int:
+    """How many batches are augmented at once, for images of so many numbers; the same on every device."""
+    return max(1, min(AHEAD, AHEAD_BYTES // (4 * batch * numbers)))
+
+
+def _penalty(
+    recipe: Recipe, model: VisionTransformer, seen: list[tuple[Tensor, Tensor]]
+) -> Callable[[], Tensor]:
+    """The loss of disorder among the queries and keys of the last forward pass, with its weight."""
+    return lambda: recipe.topography_weight * disorder(seen, recipe.topography, model.token_encoding.head_dim)
 
 
 def _expect_finite(losses: Tensor, epoch: int, recipe: Recipe) -> None:
@@ -398,19 +435,16 @@ def enough_memory(recipe: Recipe) -> Iterator[None]:
     """Turn a failed allocation on an accelerator into one line with a way out."""
     try:
         yield
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:  # torch.OutOfMemoryError is one; compilers and graphs raise others
+        if not any(sign in str(error).lower() for sign in NO_MEMORY):
+            raise
         raise TrainingError(
             f"out of memory at batch_size={recipe.batch_size}. "
             f"Try --set batch_size={max(1, recipe.batch_size // 2)}."
         ) from None
 
 
-def autocast(recipe: Recipe, place: torch.device) -> torch.autocast:
-    """Matrix products in bfloat16 if the recipe says so; the rest stays in float32."""
-    return torch.autocast(place.type, torch.bfloat16, enabled=recipe.precision == "bfloat16")
-
-
-# Model and optimizers
+# The model
 
 
 def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
@@ -439,72 +473,26 @@ def shape_of(data: ImageData) -> dict[str, Any]:
     return {"image_size": [height, width], "channels": channels, "classes": len(data.classes)}
 
 
-def _average(model: nn.Module, decay: float | None) -> AveragedModel | None:
-    if decay is None:
-        return None
-    return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
-
-
-def create_optimizers(model: VisionTransformer, recipe: Recipe) -> list[Optimizer]:
-    """One optimizer; two for muon, which moves only matrices.
-
-    Weights decay; biases, norms, scales and what the model names in no_weight_decay() do not:
-    shrinking a learned frequency or an embedding of position changes what it means.
-    """
-    keep = model.no_weight_decay()
-    decaying, kept, matrices = [], [], []
-    for name, parameter in model.named_parameters():
-        if parameter.ndim < 2 or name in keep:
-            kept.append(parameter)
-        elif recipe.optimizer == "muon" and parameter.ndim == 2 and name.startswith("blocks."):
-            matrices.append(parameter)
-        else:
-            decaying.append(parameter)
-    groups = [
-        {"params": decaying, "weight_decay": recipe.weight_decay},
-        {"params": kept, "weight_decay": 0.0},
-    ]
-    rate, betas = recipe.learning_rate, (recipe.betas[0], recipe.betas[1])
-    match recipe.optimizer:
-        case "sgd":
-            return [torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=True)]
-        case "lamb":  # its own clipping is off: gradient_clip is the one place for that
-            return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None)]
-        case "adamw":
-            return [torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True)]
-        case "muon":  # scaled so that one learning rate suits both, as for AdamW
-            muon = torch.optim.Muon(
-                matrices,
-                lr=rate,
-                weight_decay=recipe.weight_decay,
-                momentum=recipe.momentum,
-                adjust_lr_fn="match_rms_adamw",
-            )
-            return [muon, torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True)]
-
-
-def learning_rate(recipe: Recipe, step: int, total: int, steps: int) -> float:
-    """Rate of the step-th of `total` steps, counted from 0, with `steps` to an epoch.
-
-    It rises linearly over warmup_epochs to learning_rate, then falls along half a cosine to
-    final_learning_rate, which the last step just misses.
-    """
-    warmup = min(round(recipe.warmup_epochs * steps), total)
-    if step < warmup:
-        return recipe.learning_rate * (step + 1) / warmup
-    done = (step - warmup) / (total - warmup)
-    fall = recipe.learning_rate - recipe.final_learning_rate
-    return recipe.final_learning_rate + fall * (1 + math.cos(math.pi * done)) / 2
-
-
 # Evaluation
 
 
 class Evaluator:
-    """Scores a model on the images of one data set, never augmented."""
+    """Scores a model on the images of one data set, never augmented.
 
-    def __init__(self, recipe: Recipe, data: ImageData, place: torch.device) -> None:
-        self.recipe, self.data, self.place = recipe, data, place
+    Where training is compiled, so is scoring at the size of training, in batches of one shape. Other sizes
+    are seen once, which takes less time than compiling for them. Several processes share the batches.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: ImageData,
+        place: torch.device,
+        group: Group = ALONE,
+        way: How = EAGER,
+    ) -> None:
+        self.recipe, self.data, self.place, self.group, self.way = recipe, data, place, group, way
+        self.predictors: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, split: Split, size: int | None = None) -> FinalMetrics:
@@ -514,23 +502,36 @@ class Evaluator:
         same size, so its positions go beyond those of training.
         """
         model.eval()
-        loss, correct = 0.0, []
         batch = EVALUATION_BATCH.get(self.place.type, 1000)
-        for start in range(0, len(split), batch):
-            chosen = slice(start, start + batch)
+        if self.way.gradient and size is None and len(split) >= batch:
+            if model not in self.predictors:
+                predict = predictor(model, self.recipe, self.place)
+                self.predictors[model] = compiled(predict, self.way.gradient)
+            predict, shape = self.predictors[model], batch
+        else:
+            predict, shape = predictor(model, self.recipe, self.place), 0
+        loss = torch.zeros((), device=self.place)
+        correct = torch.zeros(len(split), device=self.place)
+        for start in range(self.group.rank * batch, len(split), self.group.size * batch):
+            chosen = slice(start, min(start + batch, len(split)))
             labels = split.labels[chosen].to(self.place)
-            with autocast(self.recipe, self.place):
-                logits = model(self.prepare(split.images[chosen], size))
-            loss += F.cross_entropy(logits.float(), labels, reduction="sum").item()
-            correct.append((logits.argmax(1) == labels).cpu())
-        if not math.isfinite(loss):
+            images = self.prepare(split.images[chosen], size)
+            missing = max(0, shape - len(labels))
+            padded = F.pad(images, (0,) * 7 + (missing,)) if missing else images
+            if self.way.graphs:
+                torch.compiler.cudagraph_mark_step_begin()
+            logits = predict(padded)[: len(labels)]
+            loss += F.cross_entropy(logits, labels, reduction="sum")
+            correct[chosen] = (logits.argmax(1) == labels).float()
+        nats = self.group.total(loss).item()
+        if not math.isfinite(nats):
             raise TrainingError(
                 "the loss on images not trained on is not finite. Try a lower learning_rate "
                 f"than {self.recipe.learning_rate:g}."
             )
-        bits = torch.cat(correct).numpy()
+        bits = self.group.total(correct).cpu().numpy() > 0.5
         return FinalMetrics(
-            loss=loss / len(bits),
+            loss=nats / len(bits),
             accuracy=float(bits.mean()),
             images=len(bits),
             correct=pack_bits(bits),
@@ -569,8 +570,10 @@ def checkpoint_path(checkpoints: str | Path, cell: Cell) -> Path:
 class Checkpoint:
     """The file from which a killed run goes on. Plain tensors and text, written atomically."""
 
-    def __init__(self, path: Path, cell: Cell, recipe: Recipe, data: ImageData, place: torch.device) -> None:
-        self.path, self.place = path, place
+    def __init__(
+        self, path: Path, cell: Cell, recipe: Recipe, data: ImageData, place: torch.device, group: Group
+    ) -> None:
+        self.path, self.place, self.group = path, place, group
         self.identity = {
             "cell": cell.model_dump_json(),
             "recipe": recipe.model_dump_json(),
@@ -620,7 +623,10 @@ class Checkpoint:
         for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         for name, generator in run.generators.items():
-            generator.set_state(state["generators"][name].cpu())
+            if name != "noise" or self.group.first:
+                generator.set_state(state["generators"][name].cpu())
+            else:  # only the first process's is in the file, and masks must differ
+                generator.manual_seed(stream(run.step, f"noise {self.group.rank}"))
 
 
 def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
@@ -655,11 +661,14 @@ def _read_checkpoint(path: Path, place: torch.device) -> dict[str, Any]:
 # What the record says of the run
 
 
-def command(cell: Cell) -> str:
+def command(cell: Cell, processes: int = 1) -> str:
     """The command line that repeats a run, from the folder that `rollpe` is used in."""
     base, _, settings = cell.recipe.partition("@")
     recipe = base if base in recipes() else f"{base}.yaml"
-    words = ["rollpe", "train", "--encoding", cell.encoding, "--recipe", recipe]
+    words = ["rollpe", "train"]
+    if processes > 1:
+        words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
+    words += ["--encoding", cell.encoding, "--recipe", recipe]
     words += ["--seed", str(cell.seed)]
     for option, text in (("--set", settings), ("--option", cell.slug.partition("@")[2])):
         for setting in filter(None, text.split(",")):

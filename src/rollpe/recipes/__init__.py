@@ -89,7 +89,10 @@ class Recipe(BaseModel):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto (bfloat16 on CUDA), float32 or bfloat16"
     )
-    compile: bool | Literal["auto"] = Field("auto", description="auto (on CUDA), true or false")
+    compile: bool | Literal["auto", "max-autotune"] = Field(
+        "auto",
+        description="auto (on CUDA), true, false or max-autotune (times kernels first: slow to begin)",
+    )
     resolutions: list[int] = Field(
         [], description="a list of image sizes in pixels, each a multiple of patch_size"
     )
