@@ -21,9 +21,6 @@ ROOT = Path(__file__).resolve().parent.parent
 QUICKEST = {"max_steps": 3, "depth": 1, "resolutions": []}
 
 
-CHANGED = {"encodings": ["none"], "seeds": [0], "set": {"learning_rate": 0.5}}
-
-
 def plan_file(folder: Path, **changes) -> Path:
     block = {"encodings": ["none", "roll"], "seeds": [0, 1]}
     path = folder / "plan.yaml"
@@ -59,7 +56,6 @@ def test_a_cell_wanted_twice_is_planned_once_at_its_first_place(tmp_path):
         ({"blocks": [{"encodings": ["roll"], "seed": [0]}]}, ["seed", "seeds"]),
         ({"blocks": [{"encodings": ["roll"], "seeds": [-1]}]}, ["seeds"]),
         ({"blocks": []}, ["blocks"]),
-        ({"blocks": [CHANGED | {"set": {}}, CHANGED]}, ["none seed 0", "name"]),
         ({"set": {"epochz": 3}}, ["epochz", "epochs"]),
     ],
 )

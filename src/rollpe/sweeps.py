@@ -14,7 +14,7 @@ A plan::
         seeds: [0, 1, 2]                   # seed by seed, so that every prefix is balanced
       - encodings: [roll-twin]
         seeds: [0, 1]
-        set: {name: strong-slow, learning_rate: 5e-4}  # optional, for this block alone
+        set: {learning_rate: 5e-4}         # optional, for this block alone
 """
 
 from __future__ import annotations
@@ -103,12 +103,7 @@ def load_plan(path: str | Path) -> list[Planned]:
     for block in plan.blocks:
         recipe = load_recipe(plan.recipe, plan.set | block.set)
         for cell in interleaved(recipe.name, [_named(entry, path) for entry in block.encodings], block.seeds):
-            same = planned.setdefault(cell.path, Planned(recipe, cell))
-            if same.recipe != recipe:
-                raise InputError(
-                    f"{path}: two blocks want {same} with different settings, and one place for its record."
-                    " Give the changed block a name of its own, as in set: {name: strong-ring, …}."
-                )
+            planned.setdefault(cell.path, Planned(recipe, cell))
     return list(planned.values())
 
 
