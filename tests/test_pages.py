@@ -59,7 +59,11 @@ def assert_alone(text: str) -> Outline:
     assert len(outline.all("title")) == len(outline.all("h1")) == 1
     assert all("scope" in cell for cell in outline.all("th"))
     assert all(image["alt"] for image in outline.all("img"))
-    fetched = [a.get(key) for a in outline.all("img", "script", "link", "iframe") for key in ("src", "href")]
+    fetched = [
+        a.get(key)
+        for a in outline.all("img", "source", "script", "link")
+        for key in ("src", "href", "srcset")
+    ]
     assert all(address is None or address.startswith("data:") for address in fetched)
     assert "@import" not in text and "url(http" not in text
     levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
@@ -126,7 +130,8 @@ def test_mathematics_roles_links_and_figures_are_rendered(made):
     assert f"<em>{title}</em>" in body
     assert "05-rolling" not in body, "a link that leads nowhere shows the title of its page"
     assert "not measured" in body and "{num}" not in body and "{cite}" not in body
-    image = Outline(body).all("img")[0]
+    (image,), (dark,) = Outline(body).all("img"), Outline(body).all("source")
+    assert dark["media"] == "(prefers-color-scheme: dark)" and dark["srcset"].startswith("data:image/svg+xml")
     kind, _, data = image["src"].partition(";base64,")
     assert kind == "data:image/svg+xml" and b"<circle" in base64.b64decode(data)
     assert image["alt"] == "A circle"

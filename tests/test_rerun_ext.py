@@ -90,7 +90,7 @@ def build(project: Path, builder: str = "html") -> Path:
     html, log = project / "_build" / builder, io.StringIO()
     (project / "_build/equations.json").write_text('{"equations": []}')
     settings = {
-        "extensions": ["myst_nb", "rollpe.sphinx_ext", "rollpe.rerun_ext"],
+        "extensions": ["myst_nb", "rollpe.sphinx_ext"],
         "root_doc": "index",
         "html_theme": "basic",
         "nb_execution_mode": "off",

@@ -56,7 +56,7 @@ td:last-child:not(.number) { min-width: 11rem; }
 .number { white-space: nowrap; } tbody th { min-width: 7rem; }
 th p, td p { margin: 0; }
 img, svg { max-width: 100%; height: auto; }
-img { background: #fff; border-radius: 4px; }
+img { background: #fff; border-radius: 4px; } picture img { background: none; }
 figure { margin: 1.5rem 0; } figcaption p { margin: 0.4rem 0; font-size: 0.92rem; }
 summary { cursor: pointer; color: var(--quiet); }
 .run { background: var(--shade); border-radius: 6px; padding: 0.4rem 1.1rem; margin: 1.2rem 0 2rem; }
@@ -158,7 +158,7 @@ def _run_box(stamp: dict[str, Any], root: Path) -> str:
     """What the run changed and what it came from."""
     if not stamp:
         return ""
-    from rollpe.sphinx_ext import command
+    from rollpe.figures_ext import command
 
     changed, values = stamp["changed"], stamp["parameters"]
     known = {p.name: p for p in notebooks.parameters(root / stamp["notebook"])}
@@ -219,7 +219,7 @@ def _body(executed: Path, root: Path) -> tuple[str, str]:
         app.connect("doctree-resolved", _drop_stamp, priority=900)
         app.build()
         made = json.loads((html / "index.fjson").read_text(encoding="utf8"))
-        body = re.sub(r'(<img\b[^>]*?\bsrc=")([^":]+)(")', lambda m: _inline(m, html), made["body"])
+        body = re.sub(r'<img\b[^>]*?\bsrc="([^":]+)"[^>]*>', lambda m: _inline(m, html), made["body"])
     book = root / "book/_static/book.css"
     light, dark = (PygmentsBridge("html", name).get_stylesheet() for name in ("friendly", "github-dark"))
     style = (book.read_text(encoding="utf8") if book.is_file() else "") + light + DARK.format(dark)
@@ -249,10 +249,20 @@ def _drop_stamp(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 
 def _inline(image: re.Match[str], html: Path) -> str:
-    before, source, after = image.groups()
-    file = html / "_images" / Path(unquote(source)).name
-    kind = mimetypes.guess_type(file.name)[0]
-    return f"{before}data:{kind};base64,{base64.b64encode(file.read_bytes()).decode()}{after}"
+    """An image with its file inside; a drawing also in the colors of a dark page."""
+    from rollpe.figures import to_dark
+
+    file = html / "_images" / Path(unquote(image[1])).name
+    content = file.read_bytes()
+    tag = image[0].replace(image[1], _data(file.name, content))
+    if file.suffix != ".svg":
+        return tag
+    dark = _data(file.name, to_dark(content.decode()).encode())
+    return f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">{tag}</picture>'
+
+
+def _data(name: str, content: bytes) -> str:
+    return f"data:{mimetypes.guess_type(name)[0]};base64,{base64.b64encode(content).decode()}"
 
 
 def _mathjax() -> list[str]:

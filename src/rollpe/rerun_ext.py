@@ -25,6 +25,7 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
+from rollpe.figures_ext import is_site
 from rollpe.notebooks import read_stamp
 
 if TYPE_CHECKING:
@@ -45,10 +46,6 @@ PEAK = 1000
 
 def _root(app: Sphinx) -> Path:
     return Path(app.config.rollpe_root or Path(app.srcdir).parent).resolve()
-
-
-def _is_site(app: Sphinx) -> bool:
-    return app.builder.name in ("html", "dirhtml")
 
 
 # ------------------------------------------------------------------------------- downloads and buttons
@@ -86,7 +83,7 @@ def add_links(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Under the title of a chapter: its notebook for download, and where else it opens."""
     stamp = read_stamp(app.env.doc2path(docname))
     title = next(doctree.findall(nodes.title), None)
-    if not stamp or title is None or not _is_site(app):
+    if not stamp or title is None or not is_site(app):
         return
     here = app.builder.get_target_uri(docname)
     shown = []
@@ -101,7 +98,7 @@ def add_links(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 def copy_notebooks(app: Sphinx, exception: Exception | None) -> None:
     """Put both files of every notebook into the site, where the links look for them."""
-    if exception is not None or not _is_site(app):
+    if exception is not None or not is_site(app):
         return
     target = Path(app.outdir, "notebooks")
     for file in sorted((_root(app) / "notebooks").glob("*.*")):
@@ -218,7 +215,7 @@ class CostsDirective(SphinxDirective):
         columns = ("recipe", "GFLOP an image", "training images", "PFLOP a run", *shares)
         caption = f"Computed, not measured: one run, and its hours at a share of a peak of {PEAK} TFLOP/s."
         made: list[nodes.Node] = [_table(columns, rows, caption, "costs")]
-        if _is_site(self.env.app):
+        if is_site(self.env.app):
             made.append(nodes.raw("", _form(totals), format="html"))
         return made
 
@@ -254,7 +251,7 @@ class ErrataDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         from rollpe.claims import ledger, sources
-        from rollpe.sphinx_ext import _check_results, all_records, load_report
+        from rollpe.sphinx_ext import all_records, check_results, load_report
 
         root = _root(self.env.app)
         path = root / self.config.rollpe_equations
@@ -265,7 +262,7 @@ class ErrataDirective(SphinxDirective):
             raise self.error(f"{source!r} is no document of the ledger: use one of {', '.join(sources())}.")
         pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
         shown = {label for label, entry in report.items() if entry.get("page") in pages}
-        verdicts = ledger(_check_results(report.values()), all_records(root))
+        verdicts = ledger(check_results(report.values()), all_records(root))
         lines = list(errata(verdicts, source, shown))
         holder = nodes.container()
         self.state.nested_parse(StringList(lines, "errata"), 0, holder)
@@ -288,11 +285,10 @@ def errata(verdicts: Sequence[Verdict], source: str, shown: set[str]) -> Iterato
         yield ""
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.add_directive("first-cell", FirstCellDirective)
     app.add_directive("speeds", SpeedsDirective)
     app.add_directive("costs", CostsDirective)
     app.add_directive("errata", ErrataDirective)
     app.connect("doctree-resolved", add_links)
     app.connect("build-finished", copy_notebooks)
-    return {"version": "0.1", "parallel_read_safe": True, "parallel_write_safe": False}

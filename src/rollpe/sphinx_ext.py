@@ -7,6 +7,7 @@
   (rollpe.figures_ext), every notebook page its stamp;
 - ``{results}``, ``{encodings}`` and ``{claims}`` show the results table, what the encodings were seen to do,
   and the ledger of the paper's claims;
+- every chapter offers its notebook, and pages list costs and errata (rollpe.rerun_ext);
 - ``{wave}`` shows a figure with sliders (rollpe.waves_ext).
 
 Nothing is computed here. Whatever is missing is said: a number without a record reads "not measured", an
@@ -34,7 +35,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
-from rollpe import figures_ext, waves_ext
+from rollpe import figures_ext, rerun_ext, waves_ext
 from rollpe.errors import InputError
 from rollpe.figures_ext import command, enclosing_output, finish_figures, finish_waves, is_site
 from rollpe.notebooks import read_stamp
@@ -492,7 +493,7 @@ class ClaimsDirective(SphinxDirective):
         path = root / self.config.rollpe_equations
         report = load_report(path)
         self.env.note_dependency(str(path))
-        verdicts = ledger(_check_results(report.values()), all_records(root))
+        verdicts = ledger(check_results(report.values()), all_records(root))
         if "counts" in self.options:
             terms = [
                 nodes.inline("", f"{n} {verdict}", classes=["verdict"])
@@ -511,7 +512,7 @@ class ClaimsDirective(SphinxDirective):
         return holder.children
 
 
-def _check_results(report: Iterable[dict[str, Any]]) -> list[Any]:
+def check_results(report: Iterable[dict[str, Any]]) -> list[Any]:
     """The checks that ran, as they came out, from the report: nothing is checked again for a page."""
     from rollpe.equations import CheckResult
 
@@ -654,6 +655,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("encodings", EncodingsDirective)
     app.add_directive("claims", ClaimsDirective)
     figures_ext.setup(app)
+    rerun_ext.setup(app)
     waves_ext.setup(app)
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writers)
