@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
+from rollpe import comparison, notebooks
 from rollpe.cli import cli, main
+from rollpe.encodings import create_encoding
+from rollpe.equations import EQUATIONS
+from rollpe.recipes import load_recipe, recipes
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def leaves(group, prefix=()):
@@ -31,6 +41,50 @@ def test_every_command_has_help_with_an_example(path, capsys):
     status, out, _ = run(capsys, *path, "--help")
     assert status == 0
     assert f"Example: rollpe {' '.join(path)}" in " ".join(out.split())
+
+
+def examples():
+    """Every example of every help, the program's own included, as words."""
+    for path in [(), *leaves(cli), ("data",)]:
+        command = cli
+        for name in path:
+            command = command.commands[name]
+        yield from re.findall(r"Example: rollpe (.+)", command.help)
+
+
+@pytest.mark.parametrize("example", sorted(set(examples())))
+def test_every_example_is_understood_and_names_what_exists(example):
+    command, words = cli, shlex.split(example)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    values = command.make_context(command.name, words).params
+    for value in values.values():
+        if isinstance(value, Path) and value.parts[0] in ("notebooks", "plans"):
+            assert (ROOT / value).is_file(), value
+    if "parameters" in values and values["file"]:
+        notebooks.check_parameters(ROOT / values["file"], dict(values["parameters"]))
+    if command.name == "compare":
+        groups = [comparison.find_runs(name, [ROOT / "data/records"]) for name in (values["a"], values["b"])]
+        assert comparison.compare(*groups).sentence
+    if command.name == "train":
+        overrides = dict(item.split("=") for item in values["overrides"])
+        load_recipe(values["recipe"], overrides)
+        options = {k: yaml.safe_load(v) for k, v in (item.split("=") for item in values["options"])}
+        create_encoding(values["encoding"], head_dim=64, heads=6, axes=2, grid=(8, 8), **options)
+    assert set(values.get("labels", ())) <= EQUATIONS.keys()
+    if command.name in ("table", "train"):
+        assert values["recipe"] in recipes()
+
+
+def test_help_of_a_recipe_names_them_all(capsys):
+    _, out, _ = run(capsys, "train", "--help")
+    assert set(recipes()) <= set(re.findall(r"[a-z]+", out))
+
+
+def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsys):
+    _, out, _ = run(capsys, "--help")
+    verbs = re.findall(r"^  ([a-z]+) {2,}\S", out.partition("Commands:")[2], re.MULTILINE)
+    assert verbs == list(cli.commands) and verbs[0] == "notebook"
 
 
 @pytest.mark.parametrize(

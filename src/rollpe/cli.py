@@ -21,10 +21,24 @@ DATASETS = click.Choice(["digits", "cifar100"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class InOrder(click.Group):
+    """Lists its verbs in the order of this file: the order in which a newcomer needs them."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="rollpe")
 def cli() -> None:
-    """Positional encodings for attention: train them, check their equations, read their records."""
+    """Positional encodings for attention: rerun the book, train, compare.
+
+    Begin with a chapter of the book, or with a training run of seconds. Each verb has its own --help.
+
+    \b
+    Example: rollpe notebook notebooks/06-continuous.py -p n 30
+    Example: rollpe train --encoding roll --recipe quick --set epochs=2
+    """
 
 
 def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
@@ -56,12 +70,73 @@ def _records(folders: tuple[Path, ...]) -> list[Any]:
     ]
 
 
+# ------------------------------------------------------------------------------------------ notebooks
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "-p", "parameters", multiple=True, nargs=2, metavar="NAME VALUE", help="Set a parameter (repeatable)."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Where the executed notebook goes; no page then."
+)
+@click.option("--list", "show", is_flag=True, help="List the notebook's parameters and stop.")
+@click.option("--sync", "synchronize", is_flag=True, help="Write every .ipynb anew from its .py.")
+@click.option("--check", is_flag=True, help="Only report pairs that differ; exit status 1 if any does.")
+def notebook(
+    file: Path | None,
+    parameters: tuple[tuple[str, str], ...],
+    output: Path | None,
+    show: bool,
+    synchronize: bool,
+    check: bool,
+) -> None:
+    """Run a chapter with other values and write a page of it.
+
+    FILE is one of notebooks/*.py. The page is one file that opens in any browser. The book stays as it is: a
+    run with other values goes to a folder of its own in _build/runs. Values are checked before anything runs.
+
+    \b
+    Example: rollpe notebook notebooks/06-continuous.py --list
+    Example: rollpe notebook notebooks/06-continuous.py -p n 30 -p nyquist cosine
+    """
+    from rollpe import notebooks, pages
+
+    if synchronize or check:
+        differing = notebooks.sync(check=check)
+        for path in differing:
+            click.echo(f"{path}: {'differs from its pair' if check else 'written'}")
+        sys.exit(1 if check and differing else 0)
+    if file is None:
+        raise InputError("no notebook named: give its path, for example notebooks/11-train.py.")
+    if show:
+        for p in notebooks.parameters(file):
+            click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help} {p.allowed}".rstrip())
+        return
+    executed = notebooks.run(file, dict(parameters), output=output)
+    click.echo(f"executed  {_short(executed)}")
+    if output is not None:
+        return
+    try:
+        page = pages.notebook_page(executed, notebooks.find_root(file))
+    except InputError as error:  # the run itself is good
+        click.echo(f"rollpe: {error}", err=True)
+        return
+    changed = notebooks.read_stamp(executed)["changed"]
+    what = ", ".join(f"{name}={value}" for name, value in changed.items())
+    click.echo(f"page      {_short(page)}   ({what or 'all parameters at their defaults'})")
+    _say_how_to_open(page)
+
+
 # ---------------------------------------------------------------------------------------------- data
 
 
 @cli.group()
 def data() -> None:
-    """Fetch and verify data sets.
+    """Fetch and verify the data sets.
+
+    The digits come with scikit-learn and need nothing; CIFAR-100 is a download of 169 MB.
 
     Example: rollpe data fetch cifar100
     """
@@ -69,9 +144,17 @@ def data() -> None:
 
 @data.command("fetch")
 @click.argument("name", type=DATASETS)
-@click.option("--root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Folder of the data.",
+)
 def data_fetch(name: str, root: Path) -> None:
-    """Download a data set, resuming where it stopped, and verify every file.
+    """Download a data set, going on where it stopped.
+
+    Every file is compared with its known md5; what is there already is not fetched again.
 
     Example: rollpe data fetch cifar100
     """
@@ -83,9 +166,17 @@ def data_fetch(name: str, root: Path) -> None:
 
 @data.command("verify")
 @click.argument("name", type=DATASETS, default="cifar100")
-@click.option("--root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Folder of the data.",
+)
 def data_verify(name: str, root: Path) -> None:
-    """Compare every file of a data set with its known md5.
+    """Compare every file of a data set with its md5.
+
+    Prints how to repair what is not in order; exit status 1 then.
 
     Example: rollpe data verify cifar100
     """
@@ -102,16 +193,31 @@ def data_verify(name: str, root: Path) -> None:
 
 
 @cli.command()
-@click.option("--encoding", default="roll", show_default=True, help="One name, or two joined by +.")
+@click.option(
+    "--encoding",
+    default="roll",
+    show_default=True,
+    help="A name such as none, learned, axial-rope, roll; or two joined, learned+roll.",
+)
 @click.option(
     "--recipe",
     default="quick",
     show_default=True,
-    help="smoke, quick, strong, paper, or a YAML file.",
+    help="smoke, quick (digits), mini, strong, paper (CIFAR-100), or a YAML file.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of the initial weights, the order of the images, their augmentation, the dropout.",
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe (repeatable)."
+)
+@click.option(
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding (repeatable)."
+)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option(
     "--records",
@@ -120,7 +226,13 @@ def data_verify(name: str, root: Path) -> None:
     show_default=True,
     help="Folder the record is written to.",
 )
-@click.option("--data-root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
+@click.option(
+    "--data-root",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Folder of the data.",
+)
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint of the same run.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
 def train(
@@ -137,10 +249,16 @@ def train(
 ) -> None:
     """Train one model and write its record.
 
+    A name or a key that does not exist is answered with those that do. The recipes are the YAML files in
+    src/rollpe/recipes; the encodings have a page in the book.
+
+    \b
     Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
+    Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
     """
     import yaml
 
+    from rollpe.distributed import speaks
     from rollpe.records import record_path
     from rollpe.training import load_recipe, train
 
@@ -156,18 +274,37 @@ def train(
         resume=resume,
         progress=not no_progress,
     )
-    click.echo(f"test accuracy {100 * record.test.accuracy:.2f} %   {record_path(records, record)}")
+    if speaks():
+        click.echo(f"test accuracy {100 * record.test.accuracy:.2f} %   {record_path(records, record)}")
 
 
 @cli.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--budget", help="Time to use: 90s, 25m, 1h30m. Without it, until nothing is missing.")
-@click.option("--records", type=click.Path(path_type=Path), default=Path("data/records"), show_default=True)
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path),
+    default=Path("data/records"),
+    show_default=True,
+    help="Folder of the records: read to see what is missing, written to.",
+)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option("--data-root", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
-@click.option("--checkpoints", type=click.Path(path_type=Path), default=Path("checkpoints"))
+@click.option(
+    "--data-root",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Folder of the data.",
+)
+@click.option(
+    "--checkpoints",
+    type=click.Path(path_type=Path),
+    default=Path("checkpoints"),
+    show_default=True,
+    help="Folder from which interrupted runs go on.",
+)
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
-@click.option("--list", "show", is_flag=True, help="Only list the missing cells, most wanted first.")
+@click.option("--list", "show", is_flag=True, help="Only list the missing runs, most wanted first.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
     plan: Path,
@@ -180,8 +317,13 @@ def sweep(
     show: bool,
     no_progress: bool,
 ) -> None:
-    """Train the missing cells of a plan, most wanted first, as many as fit the budget.
+    """Train the missing runs of a plan, most wanted first.
 
+    PLAN is a YAML file of encodings and seeds under one recipe; there are some in plans/. As many runs are
+    trained as fit the budget. Call it again to go on; several may work on one folder of records.
+
+    \b
+    Example: rollpe sweep plans/quick.yaml --list
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
     from rollpe import sweeps
@@ -208,17 +350,22 @@ def sweep(
 
 
 @cli.command()
-@click.option("--recipe", default="quick", show_default=True)
+@click.option("--recipe", default="quick", show_default=True, help="Whose runs.")
 @click.option("--format", "style", type=click.Choice(["md", "csv", "latex"]), default="md", show_default=True)
 @click.option(
     "--records",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Folders to read (repeatable).",
+    help="Folders to read (repeatable).  [default: data/records, then _build/records]",
 )
 def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
-    """The results table of one recipe, beside the paper's Table 1.
+    """Print the results of one recipe, beside the paper's.
 
+    Mean, standard deviation and 95 % interval over seeds for every encoding that was trained; the paper's
+    Table 1 stands beside recipes on CIFAR-100. What has no record reads "not measured".
+
+    \b
+    Example: rollpe table --recipe quick
     Example: rollpe table --recipe strong --format latex
     """
     from rollpe.statistics import results_table
@@ -238,7 +385,7 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     help="Folders to find recipe/encoding in (repeatable).  [default: data/records, then _build/records]",
 )
 def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> None:
-    """Compare two runs, or two groups of runs, and write a page about it.
+    """Compare two runs or groups of runs; write a page on it.
 
     A and B are each the file of a record, or recipe/encoding[@options] with all its seeds. Runs that differ
     in more than encoding, options and seed are refused with the reason. The page goes to
@@ -272,11 +419,16 @@ def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> Non
     type=click.Path(path_type=Path),
     help="Also write the report the book reads.",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random cases.")
 def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
-    """Run the check of every equation (or of the LABELS named); exit status 1 if one fails.
+    """Check every equation of the book.
 
-    Example: rollpe equations eq-roll eq-score
+    Each is computed in two independent ways on random cases; the largest difference is printed. With LABELS
+    only those. Exit status 1 if a check fails.
+
+    \b
+    Example: rollpe equations
+    Example: rollpe equations eq-roll eq-roll-score
     """
     from rollpe.equations import run_checks, write_report
 
@@ -299,7 +451,10 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
 @cli.command()
 @click.option("--full", is_flag=True, help="Print every claim, not only the counts.")
 def claims(full: bool) -> None:
-    """The ledger of the paper's claims with computed verdicts; exit status 1 if a check under one fails.
+    """Print the verdicts on the paper's claims.
+
+    They are computed from the checks of the equations and from the records. Exit status 1 if a check fails
+    that a claim rests on.
 
     Example: rollpe claims --full
     """
@@ -359,64 +514,12 @@ def bench(
         click.echo(str(report.write(records)))
 
 
-# ------------------------------------------------------------------------------------------ notebooks
-
-
-@cli.command()
-@click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("-p", "parameters", multiple=True, nargs=2, metavar="NAME VALUE", help="Set a parameter.")
-@click.option("--output", type=click.Path(path_type=Path), help="Where the executed notebook goes.")
-@click.option("--list", "show", is_flag=True, help="List the notebook's parameters and stop.")
-@click.option("--sync", "synchronize", is_flag=True, help="Write every .ipynb anew from its .py.")
-@click.option("--check", is_flag=True, help="Only report pairs that differ; exit status 1 if any does.")
-def notebook(
-    file: Path | None,
-    parameters: tuple[tuple[str, str], ...],
-    output: Path | None,
-    show: bool,
-    synchronize: bool,
-    check: bool,
-) -> None:
-    """Run a notebook with other parameters, and write a page of it that opens in any browser.
-
-    The book stays as it is: a run with other values goes to a folder of its own in _build/runs. Values are
-    checked before anything runs.
-
-    \b
-    Example: rollpe notebook notebooks/06-continuous.py --list
-    Example: rollpe notebook notebooks/06-continuous.py -p n 30 -p nyquist cosine
-    """
-    from rollpe import notebooks, pages
-
-    if synchronize or check:
-        differing = notebooks.sync(check=check)
-        for path in differing:
-            click.echo(f"{path}: {'differs from its pair' if check else 'written'}")
-        sys.exit(1 if check and differing else 0)
-    if file is None:
-        raise InputError("no notebook named: give its path, for example notebooks/11-train.py.")
-    if show:
-        for p in notebooks.parameters(file):
-            click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help} {p.allowed}".rstrip())
-        return
-    executed = notebooks.run(file, dict(parameters), output=output)
-    click.echo(f"executed  {_short(executed)}")
-    if output is not None:
-        return
-    try:
-        page = pages.notebook_page(executed, notebooks.find_root(file))
-    except InputError as error:  # the run itself is good
-        click.echo(f"rollpe: {error}", err=True)
-        return
-    changed = notebooks.read_stamp(executed)["changed"]
-    what = ", ".join(f"{name}={value}" for name, value in changed.items())
-    click.echo(f"page      {_short(page)}   ({what or 'all parameters at their defaults'})")
-    _say_how_to_open(page)
-
-
 @cli.command()
 def gate() -> None:
-    """Refuse executed notebooks that are missing, stale, reduced, failed or hollow.
+    """Ask whether the executed notebooks may become the book.
+
+    Names those that are missing, failed, older than their source (stale), run with other values than the
+    defaults (reduced) or without output (hollow), with the command that repairs it; exit status 1 then.
 
     Example: rollpe gate
     """

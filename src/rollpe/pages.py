@@ -57,6 +57,7 @@ td:last-child:not(.number) { min-width: 11rem; }
 th p, td p { margin: 0; }
 img, svg { max-width: 100%; height: auto; }
 img { background: #fff; border-radius: 4px; } picture img { background: none; }
+mjx-container svg { max-width: none; }
 figure { margin: 1.5rem 0; } figcaption p { margin: 0.4rem 0; font-size: 0.92rem; }
 summary { cursor: pointer; color: var(--quiet); }
 .run { background: var(--shade); border-radius: 6px; padding: 0.4rem 1.1rem; margin: 1.2rem 0 2rem; }
