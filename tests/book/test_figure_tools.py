@@ -1,0 +1,132 @@
+"""What stands under figures of the built book, and the notes of its numbers, used by keyboard in Chromium.
+
+Run by ``make check-book`` after ``make book``; not part of ``make test``.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from urllib.parse import urldefrag
+
+import pytest
+from built_book import HTML, PAGES, open_context
+
+
+def pages_with(mark: str) -> list[str]:
+    return [name for name in PAGES if mark in (HTML / name).read_text(encoding="utf8")]
+
+
+FIGURES, NUMBERS = pages_with('class="figure-tools"'), pages_with("data-note=")
+CHAPTERS = [name for name in FIGURES if "executed" in name]
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def visit(browser):
+    contexts = []
+
+    def open_page(name: str, width: int = 1280, theme: str = "light", **options):
+        context = open_context(browser, width=width, theme=theme, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto((HTML / name).as_uri(), wait_until="load")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def test_there_are_figures_and_numbers_to_look_at():
+    assert len(FIGURES) > 8 and "index.html" in NUMBERS
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_leads_to_a_table_of_numbers_and_to_its_code(name, visit):
+    page = visit(name)
+    for tools in page.locator(".figure-tools").all():
+        links = tools.locator("a").all()
+        spoken = [re.sub(r"\s+", " ", link.text_content()) for link in links]
+        assert re.match(r"Data \(CSV.*\) of figure [\d.]+$", spoken[0]), spoken
+        for link in links:
+            file, anchor = urldefrag(link.evaluate("a => a.href"))
+            target = Path(file.removeprefix("file://"))
+            assert target.is_file(), file
+            if anchor and target == HTML / name:
+                assert page.locator(f"[id='{anchor}']").count() == 1
+        table = Path(links[0].evaluate("a => a.href").removeprefix("file://"))
+        rows = list(csv.DictReader(table.open(encoding="utf8")))
+        assert len(rows) > 1 and table.stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_code_of_a_figure_opens_and_has_the_focus(name, visit):
+    page = visit(name)
+    link = page.locator("a.figure-code").first
+    code = page.locator(f"[id='{link.get_attribute('href')[1:]}']")
+    link.focus()
+    page.keyboard.press("Enter")
+    assert code.is_visible() and code.evaluate("c => c === document.activeElement")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_each_picture_shows_once_in_the_colors_of_the_page(theme, visit):
+    page = visit(CHAPTERS[0], theme=theme)
+    shown = page.locator(".figure-frame img:visible").all()
+    assert len(shown) == page.locator(".figure-frame").count() > 0
+    assert all(("-dark.svg" in image.get_attribute("src")) == (theme == "dark") for image in shown)
+
+
+def test_a_picture_on_a_narrow_page_moves_in_its_frame_and_not_the_page(visit):
+    page = visit(CHAPTERS[0], width=390)
+    frame = page.locator("div.cell_output .figure-frame").first
+    assert frame.evaluate("f => f.scrollWidth > f.clientWidth")
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    frame.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("f => f.scrollLeft > 0", arg=frame.element_handle())
+
+
+def test_the_button_copies_the_whole_command(visit):
+    page = visit(CHAPTERS[0])
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button = page.locator(".figure-command .copy-command").first
+    assert re.match(r"Copy the command of figure [\d.]+$", button.get_attribute("aria-label"))
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("b => b.textContent === 'Copied'", arg=button.element_handle())
+    assert (
+        page.evaluate("navigator.clipboard.readText()")
+        == page.locator(".figure-command code").first.text_content()
+    )
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_opens_its_note_in_place_and_gives_the_focus_back(name, width, visit):
+    page = visit(name, width=width)
+    before = page.url
+    link = page.locator("a[data-note]").first
+    note = page.locator(f"[id='{link.get_attribute('data-note')}']")
+    assert not note.is_visible()
+    link.focus()
+    page.keyboard.press("Enter")
+    assert note.is_visible() and page.url == before
+    assert note.evaluate("n => n.contains(document.activeElement)")
+    box = note.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= width and box["y"] >= 0
+    for word in ("value", "n = ", "seeds", "commit", "device", "date", "rollpe "):
+        assert word in note.inner_text(), word
+    page.keyboard.press("Escape")
+    assert not note.is_visible() and link.evaluate("a => a === document.activeElement")
+
+
+def test_without_scripts_a_number_leads_to_the_page_of_records(visit):
+    page = visit("index.html", java_script_enabled=False)
+    link = page.locator("a[data-note]").first
+    assert not page.locator(".number-note").first.is_visible()
+    link.click()
+    assert "numbers.html#" in page.url
