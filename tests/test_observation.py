@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from rollpe.encodings.roll import twin_state_dict
 from rollpe.observation import disorder, observe, queries_and_keys, squarest
 from rollpe.topography import topography_loss
 from rollpe.vit import create_vit
@@ -88,6 +89,14 @@ def test_spectra_are_shares_of_power():
     np.testing.assert_allclose(found["query_spectrum"].sum(-1), 1, rtol=1e-5)
     assert found["query_spectrum"].shape == (2, 3, 2, 9)
     assert found["key_roughness"].shape == (2, 3, 2)
+
+
+def test_the_twin_of_a_roll_is_seen_on_the_same_ring():
+    roll, twin = model("roll"), model("roll-twin")
+    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
+    seen, same = observe(roll, images(4)), observe(twin, images(4))
+    for name in ("query_spectrum", "key_roughness", "attention"):
+        np.testing.assert_allclose(same[name], seen[name], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("channels", "sheet"), [(64, (8, 8)), (32, (4, 8)), (15, (3, 5)), (7, (1, 7))])

@@ -78,7 +78,8 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
     offsets [O, 2]: key position − query position. attention [layers, heads, O]: mean attention weight by
     offset, softmax over all tokens. query_spectrum, key_spectrum [layers, heads, 2, modes]: share of the
     power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1
-    is white noise, see `rollpe.topography.smoothness_ratio`. Patches only; float32.
+    is white noise, see `rollpe.topography.smoothness_ratio`. ``roll-twin`` is seen on the ring of ``roll``.
+    Patches only; float32.
     """
     model.eval()
     positions = grid_positions(*model.grid_of(images), device=images.device)
@@ -97,7 +98,7 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
             found.setdefault("attention", []).append(by_offset.sum(0))
             for name, x in (("query", q), ("key", k)):
                 patches = x[..., -len(positions) :, : encoding.head_dim].float()
-                rings = patches.unflatten(-1, (2, -1))  # [B, heads, N, axis, channels of the axis]
+                rings = encoding.on_ring(patches).unflatten(-1, (2, -1))  # [B, heads, N, axis, channels]
                 power = ring_spectrum(rings)
                 share = power / power.sum(-1, keepdim=True)
                 found.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))

@@ -124,6 +124,10 @@ class Encoding(nn.Module):
         """``encode`` up to a rotation that queries and keys share, which no score notices."""
         return self.encode(x, tables)
 
+    def on_ring(self, x: Tensor) -> Tensor:
+        """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
+        return x
+
     def encode_query(self, q: Tensor, positions: Tensor) -> Tensor:
         """Encode queries alone, as a decoder does for its newest token. See ``forward``."""
         return self.encode(q, self.tables(positions, q))

@@ -572,10 +572,13 @@ class RollTwin(Roll):
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables)
 
+    def on_ring(self, x: Tensor) -> Tensor:
+        """From Fourier coordinates back to the ring."""
+        return x @ self.rotary_basis(x.device, x.dtype)
+
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Back from Fourier coordinates to the ring, and there the reference of ``roll``."""
-        basis = self.rotary_basis(q.device, q.dtype)
-        return super().scores(q @ basis, k @ basis, positions)
+        """The reference of ``roll``, back on the ring."""
+        return super().scores(self.on_ring(q), self.on_ring(k), positions)
 
 
 def twin_state_dict(state: dict[str, Tensor], twin: RollTwin) -> dict[str, Tensor]:
