@@ -493,7 +493,7 @@ around = torch.arange(-30, 31)
 here, there = (
     similarity_kernel(around + start, rope_frequencies(8)) for start in (0, back)
 )
-bottom.plot(around, here, color=figures.SKY, linewidth=7, alpha=0.6, label="around 0")
+bottom.plot(around, here, color=figures.BLUE, linewidth=7, alpha=0.45, label="around 0")
 bottom.plot(around, there, color=figures.INK, linewidth=1.1, label=f"around {back}")
 bottom.text(-29, 1.03, "thick: around 0", color=figures.BLUE, fontsize=9)
 bottom.text(

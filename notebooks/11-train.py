@@ -85,7 +85,7 @@ data = load_dataset(settings.data, held_out=settings.held_out)
 shown, patch = 6, settings.patch_size
 fig, axes = plt.subplots(1, shown, figsize=(7.2, 1.7))
 for column, ax in enumerate(axes):
-    image = data.train.images[column].permute(1, 2, 0)
+    image = data.train.images[column].permute(1, 2, 0) / data.train.images.max()
     gray = image.shape[-1] == 1
     if column == 0:  # pale, so that the numbers on it can be read
         image = image / 4 if gray else 1 - (1 - image) / 4

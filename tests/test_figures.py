@@ -102,6 +102,7 @@ def test_names_beside_lines_keep_their_order_and_do_not_overlap():
     placed = {text.get_text(): text.xy[1] for text in ax.texts}
     assert sorted(placed, key=placed.get) == sorted(heights, key=heights.get)
     assert min(np.diff(sorted(placed.values()))) >= 6 - 1e-9
+    assert all(text.get_annotation_clip() is False for text in ax.texts), "shown even past the axis"
     assert placed["rope"] == 90 and np.mean(
         [placed[n] for n in ("roll", "learned", "none")]
     ) == pytest.approx(50.5)

@@ -179,6 +179,7 @@ def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.06)
             color=color_of(name),
             va="center",
             fontsize=9,
+            annotation_clip=False,  # a name may be moved past the end of the axis
         )
 
 
