@@ -81,6 +81,14 @@ def test_a_sweep_trains_what_is_missing_and_nothing_else(tmp_path):
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items())
 
 
+def test_one_cell_is_named_as_its_record_is_and_an_unknown_one_is_one_line(tmp_path):
+    planned = load_plan(plan_file(tmp_path))
+    assert sweeps.only(planned, planned[2].cell.path.as_posix()) == [planned[2]]
+    with pytest.raises(InputError, match="'roll/seed-9' is not in the plan") as error:
+        sweeps.only(planned, "roll/seed-9")
+    assert "\n" not in str(error.value)
+
+
 def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
     planned = load_plan(plan_file(tmp_path))
     monkeypatch.setattr(

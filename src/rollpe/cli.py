@@ -304,6 +304,7 @@ def train(
     help="Folder from which interrupted runs go on.",
 )
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
+@click.option("--only", metavar="CELL", help="One cell, as its record is called: recipe/encoding/seed-0.")
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, most wanted first.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
@@ -314,6 +315,7 @@ def sweep(
     data_root: Path,
     checkpoints: Path,
     retry: bool,
+    only: str | None,
     show: bool,
     no_progress: bool,
 ) -> None:
@@ -329,6 +331,9 @@ def sweep(
     from rollpe import sweeps
 
     planned = sweeps.load_plan(plan)
+    if only:
+        planned = sweeps.only(planned, only)
+    failed = False
     if show:
         absent = sweeps.missing(planned, records, retry)
     else:
@@ -344,9 +349,12 @@ def sweep(
             say=click.echo,
         )
         absent = report.missing
+        failed = bool(only and absent)
     for cell in absent:
         click.echo(f"missing: {cell}")
     click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
+    if failed:
+        sys.exit(1)
 
 
 @cli.command()

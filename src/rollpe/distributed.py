@@ -59,6 +59,11 @@ def processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def speaks() -> bool:
+    """Whether this process is the one that prints; known before the processes have joined."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextmanager
 def joined(place: torch.device) -> Iterator[tuple[Group, torch.device]]:
     """Join the other processes of this run: (group, the device that is this process's own)."""

@@ -132,7 +132,7 @@ class Step:
         self.updated = False
         if processes > 1:
             # an encoding's parameters need not all reach the loss, but always the same ones do
-            model = DistributedDataParallel(model, broadcast_buffers=False, static_graph=True)
+            model = DistributedDataParallel(model, static_graph=True)
         self.loss = _loss(model, recipe, place, how)
         self.update = self._update(recipe, average)
         self.later_update = compiled(self.update, "default") if how.update else self.update

@@ -33,6 +33,7 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rollpe.distributed import processes
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
 from rollpe.recipes import Recipe, load_recipe
@@ -146,6 +147,16 @@ def missing(planned: Sequence[Planned], records: str | Path, retry: bool = False
     ]
 
 
+def only(planned: Sequence[Planned], name: str) -> list[Planned]:
+    """The one cell of that name, recipe/encoding/seed-n. Raises InputError if the plan has none."""
+    found = [p for p in planned if p.cell.path.as_posix() == name]
+    if not found:
+        raise InputError(
+            f"cell {name!r} is not in the plan. Its first cell: {planned[0].cell.path.as_posix()}."
+        )
+    return found
+
+
 @contextmanager
 def claim(records: str | Path, cell: Cell) -> Iterator[bool]:
     """Hold the right to train a cell; yields whether it was free.
@@ -197,6 +208,11 @@ def sweep(
     records: folder of records; several sweeps may share it. say: receives one line for each event.
     Raises InputError when the folder cannot be written to or the disk is full.
     """
+    if processes() > 1:
+        raise InputError(
+            f"a sweep is one process and torchrun started {processes()}. Share a single run with "
+            "torchrun -m rollpe.cli train, or start several sweeps."
+        )
     began = time.monotonic()
     report = Report([], [], [])
     estimates = Estimates(records, device, data_root)
