@@ -91,6 +91,9 @@ def test_what_cannot_be_said_is_not_said(folder):
     assert seeds.low is paired.low is None and "at least 2 seeds" in seeds.note
     assert images.low is not None and "these trained models alone" in images.note
     assert "for these trained models alone" in one.sentence
+    assert "two seeds" in paired.note
+    even = paired_by_seed({0: 1.0, 1: 2.0}, {0: 3.0, 1: 4.0})
+    assert even.value == -2 and even.low is None and "the same" in even.note
     apart = paired_by_seed({0: 1.0}, {1: 2.0})
     assert apart.value is None and "no seed" in apart.note
 

@@ -15,6 +15,7 @@ import nbformat
 import pytest
 
 from rollpe import notebooks, pages
+from rollpe.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="4"/></svg>'
@@ -169,3 +170,10 @@ def test_the_command_writes_the_page_says_where_and_leaves_the_book_alone(tmp_pa
     assert file.with_suffix(".ipynb") == root / executed.split()[1]
     assert not (root / "book/executed").exists()
     assert_alone(file.read_text())
+
+
+def test_without_the_books_tools_the_refusal_is_one_line_with_the_way_out(made, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jupyter_book.config", None)
+    with pytest.raises(InputError, match=r"no page: jupyter_book.* pip install -e '\.\[book\]'") as refused:
+        pages.notebook_page(made.with_suffix(".ipynb"), made.parents[3], made.parent / "other.html")
+    assert "\n" not in str(refused.value) and not (made.parent / "other.html").exists()

@@ -130,10 +130,9 @@ def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference
         return Difference(way, None, None, None, None, "no seed was trained in both groups")
     differences = np.array([a[seed] - b[seed] for seed in seeds])
     s = summarize(differences)
-    if s.sd is None or s.sd == 0:
-        return Difference(
-            way, s.mean, None, None, None, "an interval needs two seeds that differ, in both groups"
-        )
+    if not s.sd:
+        note = "an interval needs two seeds in both groups" if s.n == 1 else "all seeds differ by the same"
+        return Difference(way, s.mean, None, None, None, note)
     p = float(stats.ttest_1samp(differences, 0).pvalue)
     note = "about other seeds: equal seeds saw the same images in the same order"
     return Difference(way, s.mean, s.low, s.high, p, note)
