@@ -1,0 +1,135 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   rollpe:
+#     reads: [data/records]
+# ---
+
+# %% [markdown]
+# # What carries the result?
+#
+# A table that ranks encodings does not say why one of them works. RollPE differs from axial RoPE in several ways
+# at once: in its basis, in its frequencies, in how many channels turn, and, when it is multiplexed, in its number of
+# weights. Each row below changes one of them and leaves the rest alone: same recipe, same data, same seeds where
+# there are enough. The runs come from committed records. A row without runs says so.
+
+# %% tags=["parameters"]
+small: str = "quick"  # recipe of the runs on digits {recipes}
+large: str = "strong"  # recipe of the runs on CIFAR-100 {recipes}
+records: str = "data/records"  # folder of records
+
+# %% tags=["hide-input"]
+from collections import defaultdict
+from urllib.parse import unquote
+
+import matplotlib.pyplot as plt
+from IPython.display import Markdown
+
+from rollpe import figures
+from rollpe.records import read_records
+from rollpe.statistics import welch
+
+figures.use_theme()
+runs = defaultdict(list)  # by "recipe/encoding@option=value", spelled as people do
+for record in read_records(records):
+    runs[unquote(f"{record.recipe}/{record.cell.slug}")].append(record)
+
+# %% [markdown]
+# ## One change at a time
+#
+# The most telling row is the first. RollPE and its rotary twin express the same functions: each is the other in another
+# basis ({doc}`07-rope`). Adam treats every coordinate by itself, so the same model written in another basis takes
+# another path. If the two end up at different accuracies, then part of what an encoding "does" is done by the optimizer.
+#
+# The other rows ask, in turn: does it matter that a shift is a permutation? Does the ring need room for all signed
+# offsets? Do the frequencies have to be geometric? Is it the waves of the multiplexed roll, or the weights that come with
+# them, which a roll with two equal speeds has as well? Does asking for order among the channels change anything?
+
+# %%
+ROWS = """
+the same functions in Fourier coordinates | roll-twin | roll
+shifts by the generator | continuous-roll | roll
+the smallest ring without aliasing | roll@width=15 | roll
+one channel more: even, still no aliasing | roll@width=16 | roll
+an odd ring | roll@width=31 | roll
+waves half as fast | continuous-roll@wavelength=2.0 | continuous-roll
+waves twice as fast | continuous-roll@wavelength=0.5 | continuous-roll
+a second wave | multiplexed-roll | roll
+its weights without its speed | multiplexed-roll@speeds=[1,1] | multiplexed-roll
+its logits scaled back | multiplexed-roll@scale=sqrt | multiplexed-roll
+geometric, not arithmetic frequencies | axial-rope | roll-twin
+slower waves | axial-rope@base=10000.0 | axial-rope
+learned frequencies | mixed-rope | axial-rope
+order asked of a roll | @topography=ring/roll | roll
+order asked of its twin | @topography=ring/roll-twin | roll-twin
+order asked of RoPE | @topography=ring/axial-rope | axial-rope
+"""
+rows = [
+    [part.strip() for part in line.split("|")] for line in ROWS.strip().splitlines()
+]
+
+
+# %% tags=["hide-input"]
+def difference(recipe: str, variant: str, reference: str):
+    """Welch's test of accuracies in points, and both groups of runs; None with fewer than two in either."""
+    arms = [
+        runs[recipe + which if which[0] == "@" else f"{recipe}/{which}"]
+        for which in (variant, reference)
+    ]
+    if min(map(len, arms)) < 2:
+        return None
+    return welch(*([100 * r.test.accuracy for r in arm] for arm in arms)), arms
+
+
+def entry(recipe: str, variant: str, reference: str) -> str:
+    tested = difference(recipe, variant, reference)
+    if tested is None:
+        return "not measured"
+    test, (a, b) = tested
+    return f"{test.difference:+.1f} [{test.low:+.1f}, {test.high:+.1f}], n = {len(a)}, {len(b)}"
+
+
+lines = [
+    "| what changes | variant − reference | digits | CIFAR-100 |",
+    "| :-- | :-- | :-- | :-- |",
+]
+for asked, *pair in rows:
+    lines.append(
+        f"| {asked} | `{pair[0]}` − `{pair[1]}` | {entry(small, *pair)} | {entry(large, *pair)} |"
+    )
+Markdown(
+    "Difference in test accuracy, in points, with its 95 % interval and the number of seeds on either side:\n\n"
+    + "\n".join(lines)
+)
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations", "caption": "Differences in test accuracy that were measured on digits, variant minus reference, with 95 % intervals from Welch's test. A line that crosses zero leaves the sign open."}, "image": {"alt": "One row for each comparison with a dot at the difference in points and a line for its interval, beside a vertical line at zero."}}
+shown = [(row, difference(small, *row[1:])) for row in rows]
+shown = [(row, tested) for row, tested in shown if tested]
+fig, ax = plt.subplots(figsize=(6.4, 0.42 * len(shown) + 1.0))
+for y, (row, (test, arms)) in enumerate(shown):
+    color = figures.color_of(row[1].split("/")[-1])
+    ax.plot(
+        [test.low, test.high],
+        [y, y],
+        color=color,
+        linewidth=2.2,
+        alpha=0.6,
+        label=f"{row[0]}, interval",
+    )
+    ax.plot(test.difference, y, "o", color=color, markersize=5, label=row[0])
+    figures.drawn_from(fig, [r for arm in arms for r in arm])
+ax.axvline(0, color=figures.MUTED, linewidth=0.8)
+ax.set_yticks(range(len(shown)), [row[0] for row, _ in shown])
+ax.invert_yaxis()
+ax.tick_params(axis="y", length=0)
+ax.spines["left"].set_visible(False)
+ax.set_xlabel("difference in test accuracy on digits (points)")
+plt.close(fig)
+fig
