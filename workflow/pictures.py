@@ -1,0 +1,45 @@
+"""Draw the picture that a link to the book shows, book/_static/preview.png, 1200×630 pixels.
+
+    .venv/bin/python workflow/pictures.py
+
+A wave on a ring of channels at six positions, drawn with rollpe.operators, under the question.
+Run it again after a change of the colors; the tags that name the picture are written by rollpe.page_ext.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from rollpe import figures
+from rollpe.operators import roll
+from rollpe.waves import bump, ring_bars
+
+TARGET = Path(__file__).resolve().parent.parent / "book/_static/preview.png"
+POSITIONS = 6
+
+
+def draw_preview() -> Figure:
+    """The question above one ring for each position, its bars turned one channel a step."""
+    figures.use_theme()
+    mpl.rcParams["figure.constrained_layout.use"] = False
+    figure = Figure(figsize=(12, 6.3), dpi=100, facecolor="white")
+    question = "Do traveling waves make\ngood positional encodings?"
+    figure.text(0.06, 0.9, question, fontsize=44, fontweight="bold", va="top", linespacing=1.25)
+    figure.text(0.06, 0.5, "The living version of the RollPE paper", fontsize=24, color=figures.MUTED)
+    wave = bump(12, 0, 3)
+    width = 0.9 / POSITIONS
+    for p in range(POSITIONS):
+        ax = figure.add_axes((0.05 + p * width, 0.06, width, 0.36))
+        ring_bars(ax, roll(wave, p), figures.VERMILION if p == 0 else figures.BLUE)
+        for bar in ax.lines:
+            bar.set_linewidth(13)
+        ax.set(xlim=(-1.75, 1.75), ylim=(-1.75, 1.75))
+        ax.text(0, 0, f"{p}", fontsize=24, ha="center", va="center", color=figures.MUTED)
+    return figure
+
+
+if __name__ == "__main__":
+    draw_preview().savefig(TARGET, metadata={"Software": None})
