@@ -323,9 +323,12 @@ def _note_html(
     runs = list(records.values())
     days = sorted({r.provenance.finished[:10] for r in runs})
     commands = list(dict.fromkeys(r.provenance.command for r in runs))
+    words = " ".join(f'<span class="pre">{escape(word)}</span>' for word in commands[0].split(" "))
     copies = (
         f'<a href="{escape(root + _record_copy(path))}">seed {r.seed}</a>' for path, r in records.items()
     )
+    if metric.startswith("accuracy") and not value.endswith("%"):
+        value += " %"  # in a table the unit stands in the head
     many = "mean ± SD over seeds" if "±" in value else "one run" if len(runs) == 1 else "the same in all runs"
     commits = {r.provenance.commit[:10] + (" with changes" if r.provenance.dirty else "") for r in runs}
     rows = {
@@ -335,7 +338,7 @@ def _note_html(
         "commit": escape(", ".join(sorted(commits))),
         "device": escape(", ".join(sorted({r.environment.device_name for r in runs}))),
         "date": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
-        "command": f"<code data-command>{escape(commands[0])}</code>"
+        "command": f"<code data-command>{words}</code>"
         + (f" and {len(commands) - 1} like it" if len(commands) > 1 else ""),
         "records": ", ".join(copies) + f' · <a href="{escape(uri)}">all about these runs</a>',
     }
