@@ -1,0 +1,219 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   rollpe:
+#     reads: [data/benchmarks]
+# ---
+
+# %% [markdown]
+# # How it got fast
+#
+# Seeds decide what a comparison can say, and speed decides how many seeds there are. So the trainer of this book was
+# measured like everything else in it: each idea was written down with the gain expected of it, then timed beside what it
+# should improve on, in the same run and in turns, so that whatever else the machine did fell on both. Ideas that
+# failed are in the table with the others.
+
+# %% tags=["parameters"]
+folder: str = "data/benchmarks"  # folder of benchmarks
+kinds: str = "cuda,cpu"  # devices, in this order
+
+# %% tags=["hide-input"]
+import matplotlib.pyplot as plt
+from IPython.display import Markdown, display
+
+from rollpe import figures
+from rollpe.bench import read_benchmarks
+
+figures.use_theme()
+newest = {
+    b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)
+}  # oldest come first
+benchmarks = {kind: newest[kind] for kind in kinds.split(",") if kind in newest}
+lines = [
+    "| device | model | batch | precision | measured | command |",
+    "| :-- | :-- | --: | :-- | :-- | :-- |",
+]
+for kind in kinds.split(","):
+    if kind not in benchmarks:
+        lines.append(
+            f"| {kind} | | | | not measured | `rollpe bench --device {kind} --variants` |"
+        )
+        continue
+    b = benchmarks[kind]
+    lines.append(
+        f"| {b.environment.device_name} | ViT {b.size}, {b.image_size} px, patches of {b.patch_size} | {b.batch} "
+        f"| {b.precision} | {b.provenance.started[:10]} | `{b.provenance.command}` |"
+    )
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# ## The bill
+#
+# A training step is almost all matrix products, so the honest yardstick is the fastest matrix product that the same
+# machine shows. The share of it that a whole step reaches, forward, backward and update, leaves no room for choosing a
+# flattering unit. Floating-point operations are counted by torch, not estimated.
+
+# %% tags=["hide-input"]
+lines = [
+    "| device | largest product (GFLOP/s) | GFLOP an image | images/s | with augmentation | share of the largest product |",
+    "| :-- | --: | --: | --: | --: | --: |",
+]
+for b in benchmarks.values():
+    none = next(t for t in b.encodings if t.name == "none")
+    augmented = none.images_per_second_augmented
+    lines.append(
+        f"| {b.environment.device_name} | {b.peak_gflops:,.0f} | {none.gflop / b.batch:.2f} "
+        f"| {none.images_per_second:,.0f} | {f'{augmented:,.0f}' if augmented else 'not measured'} "
+        f"| {100 * none.share_of_peak:.0f} % |"
+    )
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# ## What an encoding costs
+#
+# Every encoding acts inside the same step of the same model. The dot is the median over rounds of its time divided by
+# that of a model without positions in the same round. Multiplexed encodings project queries and keys more than once;
+# their cost is mostly that of those weights.
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round. One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times, most of them close to one and the biases and Lie rotations far to the right."}}
+fig, axes = plt.subplots(
+    1, len(benchmarks), figsize=(6.4, 4.6), sharey=True, squeeze=False
+)
+for ax, b in zip(axes[0], benchmarks.values(), strict=True):
+    timings = sorted(b.encodings, key=lambda t: t.ratio)
+    for y, t in enumerate(timings):
+        ax.plot(t.ratio, y, "o", color=figures.color_of(t.name), label=t.name)
+        right = t.ratio < (timings[0].ratio * timings[-1].ratio) ** 0.5
+        ax.annotate(
+            t.name,
+            (t.ratio, y),
+            xytext=(7 if right else -7, 0),
+            textcoords="offset points",
+            ha="left" if right else "right",
+            va="center",
+            fontsize=9,
+        )
+    ax.axvline(1, color=figures.MUTED, linewidth=0.8)
+    ax.set(
+        xscale="log",
+        yticks=[],
+        xlabel="step time ÷ without positions",
+        title=b.environment.device_name,
+    )
+    low, high = timings[0].ratio, timings[-1].ratio
+    ticks = [
+        x for x in (1, 1.1, 1.25, 1.5, 2, 3, 5, 8) if low * 0.95 <= x <= high * 1.05
+    ]
+    ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    ax.minorticks_off()
+    ax.spines["left"].set_visible(False)
+plt.close(fig)
+fig
+
+# %% [markdown]
+# Where timm has an encoding, too, its own module was timed in the same rounds. Above one, ours is the faster. The last
+# two columns put timm's model into the step of most training scripts, where nothing is compiled.
+
+# %% tags=["hide-input"]
+lines = [
+    "| device | encoding | ours (ms) | timm's, same step (ms) | timm ÷ ours | timm's, plain step (ms) | plain ÷ ours |",
+    "| :-- | :-- | --: | --: | --: | --: | --: |",
+]
+for b in benchmarks.values():
+    ours = {t.name: t for t in b.encodings}
+    plain = {t.name: t for t in b.plain}
+    for t in b.timm:
+        last = (
+            (f"{plain[t.name].median:.1f}", f"{plain[t.name].ratio:.2f}")
+            if t.name in plain
+            else ("", "")
+        )
+        lines.append(
+            f"| {b.environment.device_name} | `{t.name}` | {ours[t.name].median:.1f} | {t.median:.1f} "
+            f"| {t.ratio:.3f} | {last[0]} | {last[1]} |"
+        )
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# ## What was tried
+#
+# Each row is one idea, the gain that was expected before it was timed, and the gain that was found: how many times as fast
+# as the row it builds on, image by image. Below one it made things slower. On a processor most of what speeds up an
+# accelerator does nothing or harm, because there are no launches to save; it is shown all the same.
+
+# %% tags=["hide-input"]
+for b in benchmarks.values():
+    lines = [
+        f"**{b.environment.device_name}**, batch {b.batch}, {b.precision}",
+        "",
+        "| idea | of | instead of | expected | measured | as expected? |",
+        "| :-- | :-- | :-- | :-- | --: | :-- |",
+    ]
+    for v in b.variants:
+        low, high = v.expected
+        if v.gain is None:
+            measured, verdict = v.missing, ""
+        else:
+            measured = f"{v.gain:.2f}"
+            verdict = "less" if v.gain < low else "more" if v.gain > high else "yes"
+        if v.name != v.against:
+            lines.append(
+                f"| {v.name}: {v.description} | {v.of} | {v.against} | {low:g} to {high:g} "
+                f"| {measured} | {verdict} |"
+            )
+    display(Markdown("\n".join(lines)))
+
+# %% [markdown]
+# ## More tokens
+#
+# Attention grows with the square of the number of tokens, everything else in proportion. At 64 patches attention is a
+# few percent of the work; the table shows where that ends. Rotations and rolls cost the same per token at any length, a
+# bias on every pair of tokens does not.
+
+# %% tags=["hide-input"]
+for b in benchmarks.values():
+    counts = sorted({s.patches for s in b.scaling})
+    if not counts:
+        display(Markdown(f"{b.environment.device_name}: not measured"))
+        continue
+    lines = ["| µs an image | " + " | ".join(f"{c} patches" for c in counts) + " |"]
+    lines.append("| :-- |" + " --: |" * len(counts))
+    for name in dict.fromkeys(s.encoding for s in b.scaling):
+        row = {
+            s.patches: 1000 * s.median / s.batch
+            for s in b.scaling
+            if s.encoding == name
+        }
+        lines.append(
+            f"| `{name}` | " + " | ".join(f"{row[c]:,.0f}" for c in counts) + " |"
+        )
+    display(Markdown(f"**{b.environment.device_name}**\n\n" + "\n".join(lines)))
+
+# %% [markdown]
+# ## What changed, and why
+#
+# Three changes are not in that table, because they are in every row of it.
+#
+# **Tables are made once for all layers.** A cosine that two readers share looks cheap to a compiler, so it computes it
+# again for every image and head. With all layers reading one table it is stored. Layers with frequencies of their own
+# stack them first.
+#
+# **A roll is a product on a processor and a gather on an accelerator.** Both give the same numbers, bit for bit. A gather of
+# scalars cannot use a processor's vector units; a product with a matrix of ones and zeros can.
+#
+# **Augmentation is drawn for many batches at once.** Images that drew the same operation form one group, and a group
+# of hundreds costs hardly more than a group of three.
+#
+# ```{admonition} In short
+# :class: tip
+# Timings here are of whole steps, beside their rivals, in turns, with what was expected written down first. Rotary and
+# rolled encodings cost little on top of a model without positions; what costs is a bias for every pair of tokens, or a
+# matrix exponential in every layer.
+# ```
