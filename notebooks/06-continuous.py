@@ -293,7 +293,7 @@ for ax, (title, p, numbers) in zip(axes, panels, strict=True):
         ax.text(
             0,
             -0.45,
-            "no partners:\nthe result is complex",
+            "no partners:\nthe result\nis complex",
             ha="center",
             va="center",
             fontsize=9,

@@ -255,7 +255,7 @@ def test_a_number_has_a_note_that_says_all_about_its_origin_without_another_page
     links = re.findall(r'data-note="([^"]*)"', book.markup("part/page"))
     assert links == [notes[0], notes[0], notes[1]] and len(set(notes)) == 2, "one note for each number"
     note = re.search(rf'id="{notes[0]}".*?</div></dl>', book.markup("part/page")).group(0)
-    said = unescape(re.sub("<[^>]+>", " ", note))
+    said = " ".join(unescape(re.sub("<[^>]+>", " ", note)).split())
     for word in ("90.0 ± 0.0 %", "mean ± SD", "n = 2", "0, 1", "recipe quick", "c0ffeec0ff", "2026-01-02"):
         assert word in said, word
     assert "rollpe train --encoding roll" in said and "A <fast> processor" in said
