@@ -28,6 +28,10 @@ SOURCE = """\
 # $$
 # e^{i\\pi} = -1
 # $$ (eq-euler)
+#
+# | a | b |
+# | :-- | --: |
+# | 1 | 2 |
 
 # %% tags=["parameters"]
 n: int = 3  # how many [1..10]
@@ -58,8 +62,10 @@ def assert_alone(text: str) -> Outline:
     outline = Outline(text)
     assert outline.tags[0] == ("html", {"lang": "en"})
     assert len(outline.all("title")) == len(outline.all("h1")) == 1
-    assert all("scope" in cell for cell in outline.all("th"))
+    assert all("scope" in cell or cell["class"].startswith("head") for cell in outline.all("th"))
     assert all(image["alt"] for image in outline.all("img"))
+    boxes = [a for a in outline.all("div") if a.get("class") == "scroll"]
+    assert len(boxes) == len(outline.all("table")) and all(a["tabindex"] == "0" for a in boxes)
     fetched = [
         a.get(key)
         for a in outline.all("img", "source", "script", "link")

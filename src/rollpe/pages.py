@@ -109,10 +109,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = 
         cells = (f"<td{side}>{escape(text)}</td>" for text, side in zip(others, sides[1:], strict=True))
         lines.append(f'<tr><th scope="row">{escape(first)}</th>{"".join(cells)}</tr>')
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption or columns[0])}"><table>'
-        f"{title}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-    )
+    body = f"{title}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return _scrolling(f"<table>{body}</table>", caption or columns[0])
+
+
+def _scrolling(table: str, label: str) -> str:
+    """A table too wide for the page scrolls by itself, by keyboard as well."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(label)}">{table}</div>'
 
 
 def _is_number(text: str) -> bool:
@@ -221,6 +224,7 @@ def _body(executed: Path, root: Path) -> tuple[str, str]:
         app.build()
         made = json.loads((html / "index.fjson").read_text(encoding="utf8"))
         body = re.sub(r'<img\b[^>]*?\bsrc="([^":]+)"[^>]*>', lambda m: _inline(m, html), made["body"])
+        body = re.sub(r"<table\b.*?</table>", lambda m: _scrolling(m[0], "Table"), body, flags=re.DOTALL)
     book = root / "book/_static/book.css"
     light, dark = (PygmentsBridge("html", name).get_stylesheet() for name in ("friendly", "github-dark"))
     style = (book.read_text(encoding="utf8") if book.is_file() else "") + light + DARK.format(dark)
