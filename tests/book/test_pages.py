@@ -1,59 +1,45 @@
 """Every page of the built book in headless Chromium, opened from disk with the network cut off.
 
-Run by ``make check-book`` after ``make book``; not part of ``make test``.
+Whether a page is whole, and whether everybody can use it: the accessibility rules are axe-core's, which
+``make check-book`` installs from package-lock.json. Run by ``make check-book`` after ``make book``; not part
+of ``make test``. Weight and speed are in test_budget.py, moving figures in test_widgets.py.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
+from built_book import ALL_PAGES, HELPERS, HTML, PAGES, THEMES, WIDTHS, open_context
 
-ROOT = Path(__file__).resolve().parents[2]
-HTML = ROOT / "_build/html"
-HELPERS = {"genindex.html", "search.html", "prf-prf.html"}
-PAGES = sorted(
-    str(path.relative_to(HTML))
-    for path in HTML.rglob("*.html")
-    if not {"_static", "_modules", "_sources"} & set(path.relative_to(HTML).parts)
-    and path.name not in HELPERS
-)
-WIDTHS = (390, 1280)
-THEMES = ("light", "dark")
+AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
 SCREENSHOTS = os.environ.get("ROLLPE_SCREENSHOTS")  # a folder, to look at the pages afterwards
+RULES = {
+    "light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    "dark": ["color-contrast", "link-in-text-block", "image-alt", "svg-img-alt"],
+}
+"""All rules on a light page; on the same page turned dark, those that a color can break."""
+EXCUSED = {
+    "empty-table-header": "math",  # axe does not read MathML, which is what a screen reader gets
+}
+"""Rules that are not held against an element, if it contains what the selector finds."""
+
+FIND_VIOLATIONS = """async ([rules, excused]) => {
+    const results = await axe.run(document, {runOnly: rules, resultTypes: ["violations"], preload: false});
+    return results.violations.flatMap((rule) => rule.nodes
+        .filter((node) => !(excused[rule.id] && document.querySelector(node.target[0])
+            ?.querySelector(excused[rule.id])))
+        .map((node) => `${rule.id}: ${node.target.join(" ")} | ${node.failureSummary}`));
+}"""
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert executable, "no Chromium on this machine: install Debian's package chromium"
-    assert PAGES, "there is no book to look at: run make book first"
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(params=THEMES)
-def theme(request):
-    return request.param
-
-
 @pytest.fixture(params=WIDTHS)
-def visit(request, browser, theme):
-    """Open a page at one width and theme; complaints gathers what the page says is wrong."""
-    context = browser.new_context(viewport={"width": request.param, "height": 900}, color_scheme=theme)
-    context.set_offline(True)
-    context.add_init_script(
-        f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')"
-    )
+def visit(request, browser):
+    """Open a page at one width; complaints gathers what the page says is wrong."""
+    context = open_context(browser, width=request.param, theme="auto")
     complaints: list[str] = []
 
     def only_from_disk(route):
@@ -70,21 +56,34 @@ def visit(request, browser, theme):
         page.on("requestfailed", lambda r: complaints.append(f"missing: {r.url}"))
         page.goto((HTML / name).as_uri(), wait_until="load")
         page.evaluate("async () => { await (window.MathJax?.startup?.promise); await document.fonts.ready }")
-        if SCREENSHOTS:
-            Path(SCREENSHOTS).mkdir(parents=True, exist_ok=True)
-            picture = f"{name.replace('/', '-').removesuffix('.html')}-{request.param}-{theme}.png"
-            page.screenshot(path=Path(SCREENSHOTS) / picture, full_page=True)
         return page, complaints
 
     yield open_page
     context.close()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_the_page_is_whole(name, visit, theme):
+@pytest.mark.parametrize("name", ALL_PAGES)
+def test_the_page_is_whole_and_open_to_everybody(name, visit):
     page, complaints = visit(name)
     assert complaints == []
+    if name not in HELPERS:
+        the_page_is_whole(page)
 
+    assert AXE.is_file(), "axe-core is not installed: run make check-book, which does that"
+    page.add_script_tag(path=AXE)
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
+        if SCREENSHOTS:
+            Path(SCREENSHOTS).mkdir(parents=True, exist_ok=True)
+            width = page.viewport_size["width"]
+            picture = f"{name.replace('/', '-').removesuffix('.html')}-{width}-{theme}.png"
+            page.screenshot(path=Path(SCREENSHOTS) / picture, full_page=True)
+        assert page.evaluate(FIND_VIOLATIONS, [RULES[theme], EXCUSED]) == [], theme
+
+
+def the_page_is_whole(page) -> None:
+    """Formulas are drawn, pictures are there and named, and nothing sticks out sideways or is cut off."""
     formulas = page.locator("span.math, div.math").count()
     drawn = page.locator("span.math mjx-container, div.math mjx-container").count()
     assert drawn >= formulas, f"{formulas - drawn} formulas are not drawn"
@@ -101,7 +100,79 @@ def test_the_page_is_whole(name, visit, theme):
 
     overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert overflow <= 0, f"the page scrolls sideways by {overflow} px"
-    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    if page.viewport_size["width"] >= 1280:
+        room = page.evaluate(ROOM_FOR_CODE, COLUMNS)
+        assert all(pixels >= 0 for pixels in room), f"{COLUMNS} characters of code lack {-min(room)} px"
+
+
+COLUMNS = 88
+ROOM_FOR_CODE = """(columns) => [...document.querySelectorAll('.bd-article .cell_input pre')]
+    .filter((pre) => pre.checkVisibility())
+    .map((pre) => {
+        const line = document.createElement('span');
+        line.textContent = '0'.repeat(columns);
+        pre.append(line);
+        const width = line.getBoundingClientRect().width;
+        line.remove();
+        const style = getComputedStyle(pre);
+        return pre.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - width;
+    })"""
+
+
+def test_the_front_page_fits_one_screen_of_a_desk(browser):
+    context = open_context(browser, width=1280, theme="light")
+    page = context.new_page()
+    page.goto((HTML / "index.html").as_uri(), wait_until="load")
+    for part in (
+        "h1",
+        ".front .verdict-counts",
+        ".front .wave-stage",
+        "#tab-front",
+        ".front-use pre >> nth=-1",
+    ):
+        box = page.locator(part).bounding_box()
+        assert box and box["y"] >= 0 and box["y"] + box["height"] <= 900, (part, box)
+    assert page.locator(".front-use pre").count() == page.locator(".front-use .copybtn").count() == 3
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["executed/05-rolling.html", "executed/07-rope.html"])
+def test_on_paper_there_are_no_controls_and_no_line_is_cut_off(name, browser):
+    context = open_context(browser, width=720, theme="light")  # the column of an A4 page
+    page = context.new_page()
+    page.goto((HTML / name).as_uri(), wait_until="load")
+    page.evaluate("async () => { await window.MathJax.startup.promise }")
+    page.emulate_media(media="print")
+    for control in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".copybtn"):
+        assert not any(item.is_visible() for item in page.locator(control).all()), control
+    cut_off = page.evaluate(
+        """() => [...document.querySelectorAll('.bd-article pre')]
+            .filter((pre) => pre.checkVisibility() && pre.scrollWidth > pre.clientWidth + 1)
+            .map((pre) => pre.textContent)"""
+    )
+    context.close()
+    assert cut_off == []
+
+
+def test_each_page_tells_a_search_engine_its_own_title_and_what_it_is_about(browser):
+    context = open_context(browser, width=1280, theme="light", java_script_enabled=False)
+    page = context.new_page()
+    titles, descriptions = {}, {}
+    for name in PAGES:
+        page.goto((HTML / name).as_uri(), wait_until="domcontentloaded")
+        titles[name] = page.title()
+        descriptions[name] = page.locator('meta[name="description"]').get_attribute("content")
+        assert page.locator("h1").first.text_content().strip().rstrip("#") in titles[name]
+        assert 20 <= len(descriptions[name]) <= 200, descriptions[name]
+        for tag in ("og:title", "og:description", "og:image"):
+            assert page.locator(f'meta[property="{tag}"]').get_attribute("content"), (name, tag)
+        picture = page.locator('meta[property="og:image"]').get_attribute("content")
+        assert picture.startswith("https:") or (HTML / name).parent.joinpath(picture).is_file()
+        assert page.locator('meta[name="citation_title"]').get_attribute("content")
+    context.close()
+    assert len(set(titles.values())) == len(PAGES)
+    chapters = [text for name, text in descriptions.items() if not name.startswith("source/")]
+    assert len(set(chapters)) == len(chapters)
 
 
 def test_the_derivations_and_the_results_are_there():

@@ -6,11 +6,11 @@ Run by ``make check-book`` after ``make book``; not part of ``make test``.
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from built_book import HTML
 
 from rollpe.attention import rope_frequencies, rope_score, similarity_kernel
 from rollpe.operators import (
@@ -25,8 +25,6 @@ from rollpe.operators import (
 )
 from rollpe.waves import WAVES, bump, ring_and_sheet, walking_pair
 
-ROOT = Path(__file__).resolve().parents[2]
-HTML = ROOT / "_build/html"
 PAGES = sorted(
     str(path.relative_to(HTML))
     for path in HTML.rglob("*.html")
@@ -112,20 +110,6 @@ NUMBERS = {
 
 
 # ------------------------------------------------------------------------------------------- the machinery
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert executable, "no Chromium on this machine: install Debian's package chromium"
-    assert PAGES, "there is no book with waves to look at: run make book first"
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -1,0 +1,48 @@
+"""What a page of the built book costs its reader: bytes and time. Run alone, last, by ``make check-book``.
+
+Counted is what a page cannot be read without: its HTML and every style sheet, script and font that it loads,
+as they lie on disk, not compressed. Not counted are its figures and MathJax, one file of 2.2 MB that most
+pages share and that a browser keeps. Timed is from the request to the end of the load event, when the page
+can be read and used; MathJax is loaded by then, and draws the formulas from the top right after it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from built_book import ALL_PAGES, HTML, open_context
+
+BYTES = 1_000_000
+SECONDS = 1.0
+VISITS = 3
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def page(browser):
+    context = open_context(browser, width=1280, theme="light", reduced_motion="reduce")
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("name", ALL_PAGES)
+def test_a_page_weighs_less_than_a_megabyte_and_loads_in_less_than_a_second(name, page):
+    loaded: set[str] = set()
+    counted = ("document", "stylesheet", "script", "font")
+    page.on("request", lambda r: loaded.add(r.url) if r.resource_type in counted else None)
+    seconds = []
+    for _ in range(VISITS):
+        page.goto("about:blank")
+        page.goto((HTML / name).as_uri(), wait_until="load")
+        timing = "performance.getEntriesByType('navigation')[0].loadEventEnd"
+        page.wait_for_function(f"{timing} > 0")
+        seconds.append(page.evaluate(timing) / 1000)
+    files = [Path(unquote(urlsplit(url).path)) for url in loaded if url.startswith("file:")]
+    sizes = {file.name: file.stat().st_size for file in files if "mathjax" not in file.parts}
+    heaviest = sorted(sizes.items(), key=lambda item: -item[1])[:5]
+    assert sum(sizes.values()) < BYTES, heaviest
+    assert statistics.median(seconds) < SECONDS, seconds
