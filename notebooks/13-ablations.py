@@ -78,7 +78,7 @@ rows = [
 
 # %% tags=["hide-input"]
 def difference(recipe: str, variant: str, reference: str):
-    """Welch's test of accuracies in points, and both groups of runs; None with fewer than two in either."""
+    """Welch's test in points, and both groups of runs; None with fewer than two."""
     arms = [
         runs[recipe + which if which[0] == "@" else f"{recipe}/{which}"]
         for which in (variant, reference)
@@ -93,7 +93,8 @@ def entry(recipe: str, variant: str, reference: str) -> str:
     if tested is None:
         return "not measured"
     test, (a, b) = tested
-    return f"{test.difference:+.1f} [{test.low:+.1f}, {test.high:+.1f}], n = {len(a)}, {len(b)}"
+    interval = f"[{test.low:+.1f}, {test.high:+.1f}]"
+    return f"{test.difference:+.1f} {interval}, n = {len(a)}, {len(b)}"
 
 
 lines = [
@@ -102,11 +103,12 @@ lines = [
 ]
 for asked, *pair in rows:
     lines.append(
-        f"| {asked} | `{pair[0]}` − `{pair[1]}` | {entry(small, *pair)} | {entry(large, *pair)} |"
+        f"| {asked} | `{pair[0]}` − `{pair[1]}` "
+        f"| {entry(small, *pair)} | {entry(large, *pair)} |"
     )
 Markdown(
-    "Difference in test accuracy, in points, with its 95 % interval and the number of seeds on either side:\n\n"
-    + "\n".join(lines)
+    "Difference in test accuracy, in points, with its 95 % interval "
+    "and the number of seeds on either side:\n\n" + "\n".join(lines)
 )
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations", "caption": "Differences in test accuracy that were measured on digits, variant minus reference, with 95 % intervals from Welch's test. A line that crosses zero leaves the sign open."}, "image": {"alt": "One row for each comparison with a dot at the difference in points and a line for its interval, beside a vertical line at zero."}}

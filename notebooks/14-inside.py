@@ -22,9 +22,7 @@
 
 # %% tags=["parameters"]
 recipe: str = "quick"  # recipe of the committed runs {recipes}
-encodings: str = (
-    "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # in this order
-)
+encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
 records: str = "data/records"  # folder of records
 
 # %% tags=["hide-input"]
@@ -110,8 +108,8 @@ for name, (_, arrays) in arms.items():
         )
     lines.append(f"| `{name}` | " + " | ".join(cells) + f" | {len(share)} |")
 Markdown(
-    "Attention to the nine nearest patches, in units of uniform attention (mean ± SD over seeds):\n\n"
-    + "\n".join(lines)
+    "Attention to the nine nearest patches, in units of uniform attention "
+    "(mean ± SD over seeds):\n\n" + "\n".join(lines)
 )
 
 # %% [markdown]
@@ -167,7 +165,8 @@ for (name, label), s in roughness.items():
     accuracy = summarize([100 * r.test.accuracy for r in found])
     interval = f"{s.low:.3f} to {s.high:.3f}" if s.low is not None else "one run"
     lines.append(
-        f"| `{name}` | {'no' if label == 'plain' else 'yes'} | {s.mean:.3f} | {interval} | {s.n} "
+        f"| `{name}` | {'no' if label == 'plain' else 'yes'} "
+        f"| {s.mean:.3f} | {interval} | {s.n} "
         f"| {accuracy.mean:.1f} ± {accuracy.sd or 0:.1f} |"
     )
 Markdown("\n".join(lines))

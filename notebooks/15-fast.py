@@ -43,12 +43,14 @@ lines = [
 for kind in kinds.split(","):
     if kind not in benchmarks:
         lines.append(
-            f"| {kind} | | | | not measured | `rollpe bench --device {kind} --variants` |"
+            f"| {kind} | | | | not measured "
+            f"| `rollpe bench --device {kind} --variants` |"
         )
         continue
     b = benchmarks[kind]
     lines.append(
-        f"| {b.environment.device_name} | ViT {b.size}, {b.image_size} px, patches of {b.patch_size} | {b.batch} "
+        f"| {b.environment.device_name} "
+        f"| ViT {b.size}, {b.image_size} px, patches of {b.patch_size} | {b.batch} "
         f"| {b.precision} | {b.provenance.started[:10]} | `{b.provenance.command}` |"
     )
 Markdown("\n".join(lines))
@@ -62,15 +64,18 @@ Markdown("\n".join(lines))
 
 # %% tags=["hide-input"]
 lines = [
-    "| device | largest product (GFLOP/s) | GFLOP an image | images/s | with augmentation | share of the largest product |",
+    "| device | largest product (GFLOP/s) | GFLOP an image | images/s "
+    "| with augmentation | share of the largest product |",
     "| :-- | --: | --: | --: | --: | --: |",
 ]
 for b in benchmarks.values():
     none = next(t for t in b.encodings if t.name == "none")
     augmented = none.images_per_second_augmented
     lines.append(
-        f"| {b.environment.device_name} | {b.peak_gflops:,.0f} | {none.gflop / b.batch:.2f} "
-        f"| {none.images_per_second:,.0f} | {f'{augmented:,.0f}' if augmented else 'not measured'} "
+        f"| {b.environment.device_name} "
+        f"| {b.peak_gflops:,.0f} | {none.gflop / b.batch:.2f} "
+        f"| {none.images_per_second:,.0f} "
+        f"| {f'{augmented:,.0f}' if augmented else 'not measured'} "
         f"| {100 * none.share_of_peak:.0f} % |"
     )
 Markdown("\n".join(lines))
@@ -123,7 +128,8 @@ fig
 
 # %% tags=["hide-input"]
 lines = [
-    "| device | encoding | ours (ms) | timm's, same step (ms) | timm ÷ ours | timm's, plain step (ms) | plain ÷ ours |",
+    "| device | encoding | ours (ms) | timm's, same step (ms) | timm ÷ ours "
+    "| timm's, plain step (ms) | plain ÷ ours |",
     "| :-- | :-- | --: | --: | --: | --: | --: |",
 ]
 for b in benchmarks.values():
@@ -136,7 +142,8 @@ for b in benchmarks.values():
             else ("", "")
         )
         lines.append(
-            f"| {b.environment.device_name} | `{t.name}` | {ours[t.name].median:.1f} | {t.median:.1f} "
+            f"| {b.environment.device_name} | `{t.name}` "
+            f"| {ours[t.name].median:.1f} | {t.median:.1f} "
             f"| {t.ratio:.3f} | {last[0]} | {last[1]} |"
         )
 Markdown("\n".join(lines))
@@ -165,7 +172,8 @@ for b in benchmarks.values():
             verdict = "less" if v.gain < low else "more" if v.gain > high else "yes"
         if v.name != v.against:
             lines.append(
-                f"| {v.name}: {v.description} | {v.of} | {v.against} | {low:g} to {high:g} "
+                f"| {v.name}: {v.description} | {v.of} | {v.against} "
+                f"| {low:g} to {high:g} "
                 f"| {measured} | {verdict} |"
             )
     display(Markdown("\n".join(lines)))
