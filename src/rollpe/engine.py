@@ -215,11 +215,15 @@ def create_optimizers(model: nn.Module, recipe: Recipe, how: How = EAGER) -> lis
     place = kept[0].device
     rate: Any = torch.tensor(recipe.learning_rate, device=place) if how.update else recipe.learning_rate
     betas = (recipe.betas[0], recipe.betas[1])
-    # compiled, the kernels of "foreach" become a few; the counter of steps has to be on the device then
-    kernels: dict[str, Any] = {"foreach": True} if how.update else {}
-    if not how.update:
+    if how.update:
+        # The compiler fuses the kernels of "foreach" into a few; with the rate in a tensor, Adam's counter
+        # of steps has to be on the device as well. A CPU has neither: there it fuses a loop.
+        kernels: dict[str, Any] = {"foreach": place.type != "cpu"}
+        adam: dict[str, Any] = {"capturable": place.type != "cpu"}
+    else:
         kernels = {"fused": how.optimizer == "fused", "foreach": how.optimizer == "foreach"}
-    adam: dict[str, Any] = kernels | {"betas": betas, "capturable": how.update and place.type == "cuda"}
+        adam = {}
+    adam |= kernels | {"betas": betas}
     match recipe.optimizer:
         case "sgd":
             return [torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=True, **kernels)]

@@ -1,0 +1,251 @@
+"""The step: what is compiled changes nothing but speed, a new rate is no new program, nothing waits."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how
+from rollpe.recipes import Recipe, load_recipe
+from rollpe.training import LOOK_EVERY, TrainingError, enough_memory, train
+from rollpe.vit import create_vit
+
+CPU = torch.device("cpu")
+OPTIMIZERS = ["adamw", "lamb", "sgd"]
+
+
+def recipe(**changes) -> Recipe:
+    return load_recipe("smoke", {"name": "test", "ema": 0.7, "gradient_clip": 0.5, "depth": 1} | changes)
+
+
+def vit(encoding: str = "none") -> nn.Module:
+    torch.manual_seed(0)
+    return create_vit(encoding, image_size=8, channels=1, classes=10, size="nano", patch_size=2, depth=1)
+
+
+def batches(count: int):
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(count):
+        yield torch.randn(8, 1, 8, 8, generator=generator), torch.randint(10, (8,), generator=generator)
+
+
+def run(recipe: Recipe, way: How, steps: int = 6) -> tuple[list[float], nn.Module, nn.Module]:
+    """Losses, model and average after some steps at falling rates."""
+    model = vit()
+    average = copy.deepcopy(model)
+    step = Step(model, recipe, create_optimizers(model, recipe, way), way, average=average)
+    losses = [step(x, y, 0.01 / (i + 1)).item() for i, (x, y) in enumerate(batches(steps))]
+    return losses, model, average
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """Dynamo without a compiler behind it; the list grows by one graph for each program."""
+    seen = []
+    make = torch.compile
+
+    def backend(graph, _inputs):
+        seen.append(graph)
+        return graph.forward
+
+    def compile_without_compiler(function, mode=None, dynamic=None):
+        return make(function, backend=backend, dynamic=dynamic)
+
+    monkeypatch.setattr(torch, "compile", compile_without_compiler)
+    yield seen
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_compiled_step_is_the_eager_one_up_to_rounding(optimizer, programs):
+    asked = recipe(optimizer=optimizer)
+    eager, plain, slow = run(asked, EAGER)
+    fast, model, average = run(asked, How(gradient="default", update=True))
+    assert programs, "something was compiled"
+    assert fast == pytest.approx(eager, rel=1e-5)
+    for ours, theirs in ((model, plain), (average, slow)):
+        for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+            if name.endswith("qkv.bias"):  # no key bias changes a softmax: Adam follows what rounding leaves
+                a, b = (torch.cat((x.chunk(3)[0], x.chunk(3)[2])) for x in (a, b))
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_new_learning_rate_is_no_new_program(optimizer, programs):
+    model, asked, way = vit(), recipe(optimizer=optimizer), How(gradient="default", update=True)
+    step = Step(model, asked, create_optimizers(model, asked, way), way, average=copy.deepcopy(model))
+    counts = []
+    for i, (x, y) in enumerate(batches(8)):
+        step(x, y, 0.01 / (i + 1))
+        counts.append(len(programs))
+    assert counts[-1] == counts[2] > 0, counts
+
+
+def test_many_models_of_one_shape_of_code_are_all_compiled(programs):
+    """Dynamo gives up after eight programs to a code object: a sweep trains more models than that."""
+    counts = []
+    for i in range(12):
+        weight = torch.eye(i + 1)
+
+        def double(x, weight=weight):
+            return 2 * x @ weight
+
+        assert torch.equal(
+            compiled(double, "default")(torch.ones(i + 1, i + 1)), 2 * torch.ones(i + 1, i + 1)
+        )
+        counts.append(len(programs))
+    assert counts == list(range(1, 13))
+
+
+@pytest.mark.parametrize("kind", ["single", "foreach", "fused"])
+def test_the_ways_to_run_an_optimizer_agree(kind):
+    losses, *_ = run(recipe(), How(optimizer=kind))
+    assert losses == pytest.approx(run(recipe(), EAGER)[0], rel=1e-5)
+
+
+def test_the_compiled_function_may_hold_the_loss_or_not(programs):
+    inside, outside = (run(recipe(), How(gradient="default", loss=loss))[0] for loss in (True, False))
+    assert inside == pytest.approx(outside, rel=1e-6)
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operations that read a number from the device, and so wait for it."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func in (
+            torch.ops.aten._local_scalar_dense.default,
+            torch.ops.aten.nonzero.default,
+            torch.ops.aten.equal.default,
+        )
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_reads_nothing_from_the_device(optimizer):
+    asked = recipe(optimizer=optimizer)
+    model = vit()
+    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=copy.deepcopy(model))
+    (x, y), (x2, y2) = batches(2)
+    step(x, y, 0.01)
+    with Waits() as waits:
+        step(x2, y2, 0.01)
+    # LAMB keeps its counter of steps on the host, one to a group of parameters
+    assert waits.count <= (2 if optimizer == "lamb" else 0)
+
+
+def test_the_average_follows_with_its_decay():
+    asked, model = recipe(ema=0.75), vit()
+    average = copy.deepcopy(model)
+    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=average)
+    expected = [p.detach().clone() for p in model.parameters()]
+    for x, y in batches(3):
+        step(x, y, 0.01)
+        expected = [0.75 * e + 0.25 * p.detach() for e, p in zip(expected, model.parameters(), strict=True)]
+    for e, a in zip(expected, average.parameters(), strict=True):
+        torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-7)
+
+
+def test_the_gradient_is_clipped_before_the_update():
+    asked, model = recipe(optimizer="sgd", gradient_clip=0.01, weight_decay=0, ema=None), vit()
+    before = [p.detach().clone() for p in model.parameters()]
+    (x, y) = next(iter(batches(1)))
+    Step(model, asked, create_optimizers(model, asked), EAGER)(x, y, 1.0)
+    moved = math.sqrt(
+        sum(float(((p.detach() - b) ** 2).sum()) for p, b in zip(model.parameters(), before, strict=True))
+    )
+    # Nesterov's first move is (1 + momentum) times the gradient
+    assert moved == pytest.approx((1 + asked.momentum) * 0.01, rel=1e-3)
+
+
+def test_the_penalty_moves_the_weights_but_is_not_told():
+    asked = recipe()
+    x, y = next(iter(batches(1)))
+    model = vit()
+    expected = F.cross_entropy(model(x), y, label_smoothing=asked.label_smoothing).item()
+    weight = next(p for p in model.parameters() if p.ndim == 2)
+    step = Step(
+        model, asked, create_optimizers(model, asked), EAGER, penalty=lambda: 1e3 * weight.pow(2).sum()
+    )
+    size = weight.norm().item()
+    assert step(x, y, 0.001).item() == pytest.approx(expected, rel=1e-5)
+    assert weight.norm().item() < size
+
+
+def test_what_is_compiled_depends_on_recipe_device_and_processes():
+    cuda = torch.device("cuda")
+    auto, never, tuned = (recipe(compile=c) for c in ("auto", False, "max-autotune"))
+    assert how(auto, CPU) == how(never, cuda) == EAGER
+    assert how(auto, cuda) == How(gradient="reduce-overhead", update=True)
+    assert how(tuned, cuda).gradient == "max-autotune"
+    assert how(recipe(compile=True), CPU) == How(gradient="default")
+    assert how(auto, cuda, processes=2) == How(gradient="default", update=True)
+    assert not how(recipe(optimizer="muon"), cuda).update
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("backend='inductor' raised:\nOutOfMemoryError: CUDA out of memory."),
+        RuntimeError("CUDA error: out of memory\nmore"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+    ],
+)
+def test_memory_that_runs_out_is_one_line_wherever_it_does(error):
+    with (
+        pytest.raises(TrainingError, match="out of memory at batch_size=64") as told,
+        enough_memory(recipe()),
+    ):
+        raise error
+    assert "\n" not in str(told.value)
+
+
+def test_other_errors_are_left_as_they_are():
+    with pytest.raises(RuntimeError, match="shapes differ"), enough_memory(recipe()):
+        raise RuntimeError("shapes differ")
+
+
+def test_a_run_compiled_on_the_cpu_has_the_record_of_an_eager_one(programs):
+    settings = {"max_steps": LOOK_EVERY + 1, "epochs": 3, "train_images": 640, "held_out": 150, "depth": 1}
+    runs = [
+        train(
+            load_recipe("smoke", settings | {"compile": c}),
+            "roll",
+            device="cpu",
+            checkpoints=None,
+            progress=False,
+        )
+        for c in (False, True)
+    ]
+    eager, fast = runs
+    assert programs and fast.config["compile"] is True
+    for a, b in zip(eager.history, fast.history, strict=True):
+        assert b.train_loss == pytest.approx(a.train_loss, rel=1e-4)
+        assert b.held_out_loss == pytest.approx(a.held_out_loss, rel=1e-4)
+    assert fast.test.loss == pytest.approx(eager.test.loss, rel=1e-4)
+
+
+class Line(nn.Sequential):
+    """A model that compiles in seconds."""
+
+    def no_weight_decay(self) -> set[str]:
+        return set()
+
+
+def test_inductor_compiles_a_step():
+    losses = []
+    for way in (EAGER, How(gradient="default", update=True)):
+        torch.manual_seed(0)
+        model, asked = Line(nn.Flatten(), nn.Linear(64, 10)), recipe(ema=None)
+        step = Step(model, asked, create_optimizers(model, asked, way), way)
+        losses.append([step(x, y, 0.01).item() for x, y in batches(3)])
+    torch.compiler.reset()
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
