@@ -343,6 +343,29 @@ def test_the_table_of_encodings_says_what_was_tried(book, monkeypatch):
     assert "roll scores yes no yes – yes no 1,234" in book.text("index")
 
 
+def test_the_timings_of_encodings_come_from_the_newest_benchmark_of_each_device(book):
+    directive = "```{timings}\n:caption: Time\n:name: tab-time\n```\n"
+    assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-time`.\n"}) == ""
+    assert "roll" in book.text("index") and "÷" not in book.text("index"), "no benchmark, no number"
+
+    committed = sorted((Path(__file__).parents[1] / "data/benchmarks").glob("cpu-*.json"))[-1]
+    old, new = json.loads(committed.read_text()), json.loads(committed.read_text())
+    for timing in old["encodings"]:
+        timing["ratio"] = 7.77
+    for timing in new["encodings"]:
+        timing["ratio"] = 3.33
+    new["encodings"] = [t for t in new["encodings"] if t["name"] != "roll"]
+    new["provenance"]["started"] = "2999-01-01T00:00:00+00:00"
+    folder = book.root / "data/benchmarks"
+    folder.mkdir(parents=True)
+    (folder / "cpu-a.json").write_text(json.dumps(new))
+    (folder / "cpu-b.json").write_text(json.dumps(old))
+    assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-time`.\n"}) == ""
+    text = book.text("index")
+    assert "none 3.33" in text and "7.77" not in text
+    assert "roll not measured" in text
+
+
 def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(book):
     entry = {
         "implements": [],

@@ -5,8 +5,8 @@
 - every displayed equation gets a line with the largest error that its check saw and the code behind it;
 - every figure made by a notebook gets its numbers, its code and the command that makes it again
   (rollpe.figures_ext), every notebook page its stamp;
-- ``{results}``, ``{encodings}`` and ``{claims}`` show the results table, what the encodings were seen to do,
-  and the ledger of the paper's claims;
+- ``{results}``, ``{encodings}``, ``{timings}`` and ``{claims}`` show the results table, what the encodings were
+  seen to do, what a training step costs with them, and the ledger of the paper's claims;
 - every chapter offers its notebook, and pages list costs and errata (rollpe.rerun_ext);
 - ``{wave}`` shows a figure with sliders (rollpe.waves_ext).
 
@@ -480,6 +480,36 @@ class EncodingsDirective(_TableDirective):
         return made
 
 
+class TimingsDirective(_TableDirective):
+    """``{timings}``: what a step costs with each encoding, from the newest benchmark of each device."""
+
+    def run(self) -> list[nodes.Node]:
+        from rollpe.bench import read_benchmarks
+        from rollpe.encodings import ENCODINGS
+
+        folder = project_root(self.env.app) / "data/benchmarks"
+        for path in sorted(folder.glob("*.json")):
+            self.env.note_dependency(str(path))
+        newest = {b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)}
+        columns = ["encoding"]
+        for b in newest.values():
+            columns += [f"{b.environment.device_name}, ViT {b.size}", "quartiles (ms)", "timm ÷ ours"]
+        rows: list[list[nodes.Node]] = []
+        for name in ENCODINGS:
+            row: list[nodes.Node] = [nodes.literal(name, name)]
+            for b in newest.values():
+                ours = next((t for t in b.encodings if t.name == name), None)
+                theirs = next((t for t in b.timm if t.name == name), None)
+                texts = (
+                    f"{ours.ratio:.2f}" if ours else "not measured",
+                    f"{ours.low:.0f} to {ours.high:.0f}" if ours else "",
+                    f"{theirs.ratio:.2f}" if theirs else "",
+                )
+                row += [nodes.Text(text) for text in texts]
+            rows.append(row)
+        return self.finish(columns, rows)
+
+
 class ClaimsDirective(SphinxDirective):
     """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give.
 
@@ -656,6 +686,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("num", NumberRole())
     app.add_directive("results", ResultsDirective)
     app.add_directive("encodings", EncodingsDirective)
+    app.add_directive("timings", TimingsDirective)
     app.add_directive("claims", ClaimsDirective)
     figures_ext.setup(app)
     rerun_ext.setup(app)
