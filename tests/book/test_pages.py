@@ -39,7 +39,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(params=WIDTHS)
 def visit(request, browser):
     """Open a page at one width; complaints gathers what the page says is wrong."""
-    context = open_context(browser, width=request.param, theme="auto")
+    context = open_context(browser, width=request.param, theme="auto", reduced_motion="reduce")
     complaints: list[str] = []
 
     def only_from_disk(route):
@@ -74,6 +74,7 @@ def test_the_page_is_whole_and_open_to_everybody(name, visit):
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
         page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
+        page.evaluate("Promise.all(document.getAnimations().map((fading) => fading.finished))")
         if SCREENSHOTS:
             Path(SCREENSHOTS).mkdir(parents=True, exist_ok=True)
             width = page.viewport_size["width"]
@@ -124,7 +125,7 @@ def test_the_front_page_fits_one_screen_of_a_desk(browser):
     page = context.new_page()
     page.goto((HTML / "index.html").as_uri(), wait_until="load")
     for part in (
-        "h1",
+        "article h1",
         ".front .verdict-counts",
         ".front .wave-stage",
         "#tab-front",
