@@ -166,6 +166,8 @@ REPAIRS: tuple[tuple[str, str], ...] = (
     ),
     # A list of references whose entries have a role that is deprecated, so that no list remains.
     (r' role="doc-biblioentry"', ' role="listitem"'),
+    # The line under a caption opens a second caption inside the first, which is never closed.
+    (r'(</p>)\s*<figcaption>\s*(<div class="legend">)', r"\1\n\2"),
     # The empty corner of a table is not the head of a column.
     (r'<th class="head[^"]*">\s*(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
 )
