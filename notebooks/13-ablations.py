@@ -135,3 +135,37 @@ ax.spines["left"].set_visible(False)
 ax.set_xlabel("difference in test accuracy on digits (points)")
 plt.close(fig)
 fig
+
+# %% [markdown]
+# What digits say, with the caution that a few seeds on a grid of four by four patches deserve:
+#
+# - **The basis.** The twin reaches {num}`quick/roll-twin accuracy`, RollPE {num}`quick/roll accuracy`. If Adam prefers one
+#   basis, it does so by less than these runs can see.
+# - **The frequencies.** With the same rotations but geometric frequencies, axial RoPE reaches
+#   {num}`quick/axial-rope accuracy`. Part of this may be the small grid: RoPE spreads its waves over a range of lengths
+#   of which four patches see few, while RollPE's all fit.
+# - **The second wave.** Multiplexing reaches {num}`quick/multiplexed-roll accuracy` with more weights than a roll. The
+#   control with equal weights and equal speeds decides whether the waves or the weights do it.
+# - **Order.** Asking a roll for smooth queries and keys costs accuracy:
+#   {num}`quick@topography=ring/roll accuracy` with the penalty. {doc}`14-inside` shows what is bought for it.
+#
+# ## The paper's hypotheses, so far
+#
+# *RoPE works because it behaves like a traveling wave.* RollPE and its twin are a wave and a rotation that express the same
+# functions, and here they do equally well. That agrees with the hypothesis and cannot prove it: whatever one of them
+# does, the other can do too, so no experiment on the two can tell the words apart. What can be tested is which property
+# of the wave matters, and the rows above begin with that.
+#
+# *Relativity is not needed.* The multiplexed roll breaks it and loses nothing on digits. Whether it gains from
+# breaking it is open until the control has run.
+#
+# *Rolled channels become a topographic map.* They do not by themselves: {doc}`14-inside`.
+#
+# The verdicts on single claims, by rules that were fixed beforehand, are in the {doc}`ledger <../claims>`; at the scale of
+# the paper most of them wait for runs.
+#
+# ```{exercise}
+# :label: ex-ablations-plan
+# Print the runs that would fill the empty cells of the last column: `rollpe sweep plans/ablations.yaml --budget 0s`. Which
+# would you run first if you had ten minutes of an accelerator?
+# ```

@@ -201,3 +201,21 @@ axes[0, 0].set_ylabel("power of queries, white noise = 1")
 figures.label_line_ends(axes[0, -1], ends)
 plt.close(fig)
 fig
+
+# %% [markdown]
+# ```{admonition} In short
+# :class: tip
+# On digits no map appears by itself. Queries and keys of RollPE, of its twin and of the multiplexed roll are
+# no smoother than noise along the ring; if anything, neighbors differ more than strangers do. A penalty makes them smooth, and the
+# accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`. This is the price that
+# {doc}`10-topography` derives: what changes slowly with position cannot tell positions apart. Attention without a code for
+# position still looks at neighbors a little more than elsewhere, because neighboring patches look alike.
+# ```
+#
+# ## Exercises
+#
+# ```{exercise}
+# :label: ex-inside-twin
+# The penalty on the twin smooths its own channels, which are Fourier coordinates, not the ring. Does it lower the
+# roughness on the ring? Explain the row of the table from {doc}`07-rope`.
+# ```

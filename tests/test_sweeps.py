@@ -100,6 +100,13 @@ def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
     assert sum("not begun" in line for line in lines) == 2
 
 
+def test_no_budget_at_all_lists_what_is_missing_and_runs_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweeps, "train", lambda *args, **settings: pytest.fail("something was trained"))
+    planned = load_plan(plan_file(tmp_path))
+    report, lines = run(planned, tmp_path, budget=0.0)
+    assert report.missing == planned and report.trained == [] and lines == []
+
+
 def test_an_unknown_duration_is_estimated_from_a_few_steps(tmp_path):
     recipe = load_recipe("smoke", {"depth": 1, "epochs": 4, "resolutions": "[]"})
     planned = sweeps.Planned(recipe, next(sweeps.interleaved(recipe.name, [("roll", {})], [0])))

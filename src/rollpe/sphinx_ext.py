@@ -5,8 +5,8 @@
 - every displayed equation gets a line with the largest error that its check saw and the code behind it;
 - every figure made by a notebook gets its numbers, its code and the command that makes it again
   (rollpe.figures_ext), every notebook page its stamp;
-- ``{results}``, ``{encodings}``, ``{timings}`` and ``{claims}`` show the results table, what the encodings were
-  seen to do, what a training step costs with them, and the ledger of the paper's claims;
+- ``{results}``, ``{encodings}``, ``{timings}`` and ``{claims}`` show the results table, what the encodings
+  were seen to do, what a training step costs with them, and the ledger of the paper's claims;
 - every chapter offers its notebook, and pages list costs and errata (rollpe.rerun_ext);
 - ``{wave}`` shows a figure with sliders (rollpe.waves_ext).
 

@@ -221,6 +221,8 @@ def sweep(
         return float("inf") if budget is None else budget - (time.monotonic() - began)
 
     for place, wanted in enumerate(planned, 1):
+        if left() <= 0:
+            break  # nothing is estimated for nothing: `--budget 0` only lists what is missing
         if wanted not in missing([wanted], records, retry):
             continue
         with _clear_errors(records), claim(records, wanted.cell) as free:
