@@ -343,6 +343,14 @@ def test_the_table_of_encodings_says_what_was_tried(book, monkeypatch):
     assert "roll scores yes no yes – yes no 1,234" in book.text("index")
 
 
+def test_a_results_table_can_be_kept_to_some_encodings(book):
+    for encoding in ("roll", "none", "shaw"):
+        write_record(book.root / "data/records", a_record(encoding=encoding, recipe="quick"))
+    assert book.build({"index.md": "# Page\n\n```{results} quick\n:only: none roll\n```\n"}) == ""
+    assert "roll 90.00" in book.text("index") and "none 90.00" in book.text("index")
+    assert "shaw" not in book.text("index")
+
+
 def test_the_timings_of_encodings_come_from_the_newest_benchmark_of_each_device(book):
     directive = "```{timings}\n:caption: Time\n:name: tab-time\n```\n"
     assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-time`.\n"}) == ""

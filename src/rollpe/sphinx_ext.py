@@ -429,10 +429,11 @@ class _TableDirective(SphinxDirective):
 class ResultsDirective(_TableDirective):
     """``{results} recipe``: the results table of one recipe, on the paper's data beside its numbers.
 
-    Every measured accuracy links to its runs.
+    Every measured accuracy links to its runs. ``:only:`` names the encodings to show, where all are too many.
     """
 
     required_arguments = 1
+    option_spec: ClassVar = _TableDirective.option_spec | {"only": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
         from rollpe.statistics import results_table
@@ -443,7 +444,9 @@ class ResultsDirective(_TableDirective):
         except InputError as error:
             logger.warning("results: %s", error, location=self.get_location(), type="rollpe")
             return []
-        rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in results.cells()]
+        chosen = self.options.get("only", "").split()
+        shown = [row for row in results.cells() if not chosen or row[0] in chosen]
+        rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in shown]
         return self.finish(results.columns, rows)
 
     def _row(self, root: Path, cell: str, texts: tuple[str, ...]) -> list[nodes.Node]:
