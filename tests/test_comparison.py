@@ -11,7 +11,7 @@ from rollpe.cli import main
 from rollpe.comparison import compare, comparison_page, find_runs, over_seeds, paired_by_seed
 from rollpe.errors import InputError
 from rollpe.records import pack_bits, read_record, write_record
-from test_pages import assert_alone
+from test_single_pages import assert_alone
 from test_statistics import make_record
 
 
