@@ -157,6 +157,9 @@ Markdown("\n".join(lines))
 
 # %% tags=["hide-input"]
 for b in benchmarks.values():
+    if not b.variants:
+        display(Markdown(f"{b.environment.device_name}: not measured"))
+        continue
     lines = [
         f"**{b.environment.device_name}**, batch {b.batch}, {b.precision}",
         "",
