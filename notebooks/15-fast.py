@@ -87,7 +87,7 @@ Markdown("\n".join(lines))
 # that of a model without positions in the same round. Multiplexed encodings project queries and keys more than once;
 # their cost is mostly that of those weights.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round. One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times, most of them close to one and the biases and Lie rotations far to the right."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round. One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times, most of them close to one; the Lie rotations lie far to the right."}}
 fig, axes = plt.subplots(
     1, len(benchmarks), figsize=(6.4, 4.6), sharey=True, squeeze=False
 )
@@ -153,7 +153,8 @@ Markdown("\n".join(lines))
 #
 # Each row is one idea, the gain that was expected before it was timed, and the gain that was found: how many times as fast
 # as the row it builds on, image by image. Below one it made things slower. On a processor most of what speeds up an
-# accelerator does nothing or harm, because there are no launches to save; it is shown all the same.
+# accelerator does nothing or harm, because there are no launches to save; it is shown all the same. There the row
+# for float32 changes nothing at all: how far it is from one is how far chance alone takes a row.
 
 # %% tags=["hide-input"]
 for b in benchmarks.values():
@@ -225,6 +226,6 @@ for b in benchmarks.values():
 # ```{admonition} In short
 # :class: tip
 # Timings here are of whole steps, beside their rivals, in turns, with what was expected written down first. Rotary and
-# rolled encodings cost little on top of a model without positions; what costs is a bias for every pair of tokens, or a
-# matrix exponential in every layer.
+# rolled encodings cost little on top of a model without positions. What costs is a vector for every pair of tokens
+# (`shaw-kv`), a change of basis in every layer (`continuous-roll`) or a matrix exponential there (`lie`).
 # ```
