@@ -3,12 +3,12 @@
 Counted is what a page cannot be read without: its HTML and every style sheet, script and font that it loads,
 as they lie on disk, not compressed. Not counted are its figures and MathJax, one file of 2.2 MB that most
 pages share and that a browser keeps. Timed is from the request to the end of the load event, when the page
-can be read and used; MathJax is loaded by then, and draws the formulas from the top right after it. The
-fastest of several visits is what the page costs; what others take beyond it, the machine was doing else.
+can be read and used; MathJax is loaded by then, and draws the formulas from the top right after it.
 """
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,7 +17,7 @@ from built_book import ALL_PAGES, HTML, open_context
 
 BYTES = 1_000_000
 SECONDS = 1.0
-VISITS = 7  # at most: a visit within the limit shows that the page is
+VISITS = 7
 
 pytestmark = pytest.mark.browser
 
@@ -41,10 +41,8 @@ def test_a_page_weighs_less_than_a_megabyte_and_loads_in_less_than_a_second(name
         timing = "performance.getEntriesByType('navigation')[0].loadEventEnd"
         page.wait_for_function(f"{timing} > 0")
         seconds.append(page.evaluate(timing) / 1000)
-        if seconds[-1] < SECONDS:
-            break
     files = [Path(unquote(urlsplit(url).path)) for url in loaded if url.startswith("file:")]
     sizes = {file.name: file.stat().st_size for file in files if "mathjax" not in file.parts}
     heaviest = sorted(sizes.items(), key=lambda item: -item[1])[:5]
     assert sum(sizes.values()) < BYTES, heaviest
-    assert min(seconds) < SECONDS, seconds
+    assert statistics.median(seconds) < SECONDS, seconds
