@@ -1,0 +1,28 @@
+// Draws the formulas in view first and all others once the page has loaded, a few at a time, so that a page
+// can be read and used at once. `MathJax.startup.promise` still means: every formula is drawn.
+(() => {
+  if (!window.MathJax) return; // a page without mathematics
+  const AT_A_TIME = 16;
+  const loaded = () =>
+    document.readyState === "complete" ||
+    new Promise((resolve) => window.addEventListener("load", () => setTimeout(resolve), { once: true }));
+  const inView = (element) => {
+    const { top, bottom } = element.getBoundingClientRect();
+    return bottom > 0 && top < window.innerHeight;
+  };
+
+  async function draw() {
+    const formulas = [...document.querySelectorAll(".math, .output_area")];
+    const first = formulas.filter(inView);
+    const rest = formulas.filter((formula) => !first.includes(formula));
+    await MathJax.typesetPromise(first);
+    performance.mark("formulas in view drawn");
+    await loaded();
+    while (rest.length > 0) {
+      await MathJax.typesetPromise(rest.splice(0, AT_A_TIME));
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  }
+
+  MathJax.startup = { typeset: false, pageReady: draw };
+})();
