@@ -14,6 +14,7 @@ from rollpe import bench
 from rollpe.bench import VARIANTS, Benchmark, benchmark, in_turns, matmul_peak, read_benchmarks
 from rollpe.cli import cli
 from rollpe.errors import InputError
+from rollpe.vit import SIZES
 
 CPU = torch.device("cpu")
 
@@ -52,12 +53,13 @@ def test_the_reference_costs_exactly_itself(report):
     assert report.encodings[0].ratio == 1.0
 
 
-def test_timms_models_stand_beside_ours_with_as_many_parameters_and_operations(report):
+def test_timms_models_stand_beside_ours_with_as_many_parameters_and_the_operations_we_leave_out(report):
     ours = {t.name: t for t in report.encodings}
+    unread = 6 * 9 * SIZES["nano"].width ** 2 * 64 * report.batch / 1e9  # the last MLP and projection
     assert [t.name for t in report.timm] == ["none", "axial-rope"]
     for theirs in report.timm:
         assert theirs.parameters == pytest.approx(ours[theirs.name].parameters, rel=0.01)
-        assert theirs.gflop == pytest.approx(ours[theirs.name].gflop, rel=0.01)
+        assert theirs.gflop == pytest.approx(ours[theirs.name].gflop + unread, rel=0.01)
 
 
 def test_timms_models_are_also_timed_in_a_plain_step(report):
@@ -124,7 +126,7 @@ def test_every_variant_is_compared_with_an_earlier_one_and_says_what_is_expected
     assert len(set(names)) == len(names) and names[0] == VARIANTS[0].against
     for place, v in enumerate(VARIANTS[1:], 1):
         assert v.against in names[:place] and v.description
-        assert 0 < v.cpu[0] <= v.cpu[1] and 0 < v.gpu[0] <= v.gpu[1]
+        assert all(0 < low <= high for low, high in filter(None, (v.cpu, v.gpu)))
 
 
 def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions, scale_positions
 from rollpe.encodings.roll import twin_state_dict
@@ -50,7 +51,9 @@ def test_without_positions_the_model_is_timms_from_the_same_seed() -> None:
     for name, value in theirs.state_dict().items():
         assert torch.equal(value, ours.state_dict()[name])
     images = torch.randn(2, 3, 8, 12)
-    assert torch.equal(ours.eval()(images), theirs.eval()(images))
+    tokens = ours.eval().forward_features(images)
+    assert torch.equal(tokens, theirs.eval().forward_features(images))
+    assert torch.equal(ours.forward_head(tokens), theirs(images))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -295,6 +298,24 @@ def test_checkpointing_changes_neither_output_nor_gradients(encoding: str) -> No
         out.square().sum().backward()
     for one, other in zip(plain.parameters(), saved.parameters(), strict=True):
         assert worst(one.grad, other.grad) < 1e-12
+
+
+@pytest.mark.parametrize("encoding", ["axial-rope", "multiplexed-roll", "shaw-kv"])
+def test_a_class_token_is_read_alone_as_among_all_tokens_and_for_less(encoding: str) -> None:
+    model, images = build(encoding, registers=2, layer_scale=0.5), draw(3, 3, 12, 16)
+    logits, gradients, work = [], [], []
+    for classify in (model, lambda x: model.forward_head(model.forward_features(x))):
+        model.zero_grad()
+        with FlopCounterMode(display=False) as counter:
+            logits.append(classify(images))
+            logits[-1].square().sum().backward()
+        gradients.append([p.grad for p in model.parameters()])
+        work.append(counter.get_total_flops())
+    assert worst(*logits) < 1e-12
+    for one, other in zip(*gradients, strict=True):
+        assert worst(one, other) < 1e-12
+    # MLP (8·dim²) and projection (dim²) of all but one of 3·(2 + 1 + 12) tokens, forward and backward
+    assert work[1] - work[0] == 3 * (2 + 12) * 9 * model.embed_dim**2 * 2 * 3
 
 
 def test_intermediate_tokens_are_those_between_the_blocks() -> None:

@@ -14,8 +14,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import timm
 import torch
@@ -27,12 +28,13 @@ from tqdm import tqdm
 
 from rollpe.augment import Augmenter
 from rollpe.encodings import ENCODINGS
+from rollpe.encodings.roll import Roll
 from rollpe.engine import EAGER, How, Step, create_optimizers, how
 from rollpe.errors import InputError
 from rollpe.recipes import Recipe, load_recipe
 from rollpe.records import Environment, Provenance, environment, provenance, write_atomically
 from rollpe.training import ahead, choose_device, resolve
-from rollpe.vit import SIZES, create_vit
+from rollpe.vit import SIZES, VisionTransformer, create_vit
 
 TIMM: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("vit_small_patch16_224", {"pos_embed": "none"}),
@@ -84,7 +86,8 @@ class VariantTiming(_Plain):
     """One way to run a step, beside another: what was expected of it and what was measured.
 
     of: "step", or "augmentation" (of one batch). against: the name of the variant it is compared with.
-    expected: from … to how many times as fast as `against`, written down before it was measured.
+    expected: from … to how many times as fast as `against`, written down before it was measured; None
+        where it was measured before anybody wrote.
     gain: how many times as fast it was, images by images: median over rounds. milliseconds: median a
     call. All three are None where this machine cannot do it; missing says why.
     """
@@ -93,7 +96,7 @@ class VariantTiming(_Plain):
     description: str
     of: str
     against: str
-    expected: tuple[float, float]
+    expected: tuple[float, float] | None
     batch: int
     milliseconds: float | None = None
     gain: float | None = None
@@ -149,7 +152,7 @@ class Benchmark(_Plain):
             lines += ["", "| variant | of | ms | times as fast as | expected | measured |"]
             lines += ["| :-- | :-- | --: | :-- | --: | --: |"]
             for v in self.variants:
-                expected = f"{v.expected[0]:g} to {v.expected[1]:g}"
+                expected = f"{v.expected[0]:g} to {v.expected[1]:g}" if v.expected else ""
                 ms, gain = (f"{v.milliseconds:.1f}", f"{v.gain:.2f}") if v.gain else ("", v.missing)
                 lines += [f"| {v.name} | {v.of} | {ms} | {v.against} | {expected} | {gain} |"]
         if self.scaling:
@@ -326,19 +329,38 @@ def _timing(
 # Variants
 
 
+def _as_it_is(model: VisionTransformer) -> None:
+    """No change."""
+
+
+def _read_all_tokens(model: VisionTransformer) -> None:
+    """Let the last block compute every token, as most code does."""
+    model.forward = lambda images: model.forward_head(model.forward_features(images))  # type: ignore
+
+
+def _roll_by(*, product: bool) -> Callable[[VisionTransformer], None]:
+    def change(model: VisionTransformer) -> None:
+        for attention in model.attentions:
+            cast(Roll, attention.encoding).by_product = product
+
+    return change
+
+
 @dataclass(frozen=True)
 class Variant:
-    """One way to run the step of ``none``, and what is expected of it on a CPU and on a GPU."""
+    """One way to run a step, and what is expected of it on a CPU and on a GPU."""
 
     name: str
     description: str
     against: str
-    cpu: tuple[float, float]
-    gpu: tuple[float, float]
+    cpu: tuple[float, float] | None
+    gpu: tuple[float, float] | None
     way: How = EAGER
     share: float = 1.0  # of the batch
     precision: str = ""
+    change: Callable[[VisionTransformer], None] = _as_it_is
     channels_last: bool = False
+    encoding: str = "none"
     needs: str = ""  # "cuda", or "bfloat16" in hardware
 
 
@@ -422,8 +444,49 @@ VARIANTS = [
         *((0.2, 2.0), (0.95, 1.05)),
         precision="bfloat16",
     ),
+    Variant(
+        "all tokens",
+        "the last block also computes the tokens that the head does not read",
+        "eager",
+        *((0.85, 0.95), (0.92, 0.96)),
+        change=_read_all_tokens,
+    ),
+    Variant(
+        "roll by gather",
+        "each channel fetched from where it was",
+        "compiled loss",
+        *(None, (0.9, 1.0)),
+        way=_LOSS,
+        encoding="roll",
+        change=_roll_by(product=False),
+    ),
+    Variant(
+        "roll by product",
+        "a matrix of ones and zeros for each position",
+        "roll by gather",
+        *(None, (0.6, 1.0)),
+        way=_LOSS,
+        encoding="roll",
+        change=_roll_by(product=True),
+    ),
+    Variant(
+        "roll in the Fourier basis",
+        "into the basis and a rotation there, which scores do not notice",
+        "roll by gather",
+        *(None, (0.85, 1.0)),
+        way=_LOSS,
+        encoding="continuous-roll",
+    ),
+    Variant(
+        "roll with its basis absorbed",
+        "the same with the basis inside the trained projections: the rotary twin",
+        "roll by gather",
+        *(None, (0.97, 1.05)),
+        way=_LOSS,
+        encoding="roll-twin",
+    ),
 ]
-"""In the order in which they are told; `expected` was written before the first measurement."""
+"""In the order in which they are told; `expected` was written before the first measurement, or is None."""
 
 
 def _absent(variant: Variant, place: torch.device) -> str:
@@ -434,9 +497,19 @@ def _absent(variant: Variant, place: torch.device) -> str:
 
 
 def _variants(
-    recipe: Recipe, place: torch.device, build: Callable[[], nn.Module], size: int, rounds: int
+    recipe: Recipe,
+    place: torch.device,
+    build: Callable[[str], VisionTransformer],
+    size: int,
+    rounds: int,
 ) -> list[VariantTiming]:
     trials: dict[str, Trial] = {}
+
+    def built(variant: Variant) -> nn.Module:
+        model = build(variant.encoding)
+        variant.change(model)
+        return model
+
     for v in tqdm([v for v in VARIANTS if not _absent(v, place)], desc="preparing", disable=None):
         changed = recipe.model_copy(
             update={
@@ -444,7 +517,7 @@ def _variants(
                 "precision": v.precision or recipe.precision,
             }
         )
-        trial = trials[v.name] = Trial(build, changed, v.way, place, size)
+        trial = trials[v.name] = Trial(partial(built, v), changed, v.way, place, size)
         if v.channels_last:
             trial.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             trial.images = trial.images.contiguous(memory_format=torch.channels_last)
@@ -554,24 +627,20 @@ def benchmark(
     image_size, patch_size = 32, recipe.patch_size
     peak = matmul_peak(place, recipe.precision)
 
-    def ours(name: str, pixels: int = image_size) -> Callable[[], nn.Module]:
-        def build() -> nn.Module:
-            with warnings.catch_warnings():  # a ring too short for a large grid is as fast as any other
-                warnings.simplefilter("ignore")
-                return create_vit(name, image_size=pixels, patch_size=patch_size, size=size)
+    def ours(name: str, pixels: int = image_size) -> VisionTransformer:
+        with warnings.catch_warnings():  # a ring too short for a large grid is as fast as any other
+            warnings.simplefilter("ignore")
+            return create_vit(name, image_size=pixels, patch_size=patch_size, size=size)
 
-        return build
-
-    def theirs(name: str) -> Callable[[], nn.Module]:
-        return lambda: _timm_model(name, size, image_size, patch_size)
+    theirs = partial(_timm_model, size=size, image_size=image_size, patch_size=patch_size)
 
     known = [name for name in TIMM if name in names]
     trials = {
-        name: Trial(ours(name), recipe, way, place, image_size)
+        name: Trial(partial(ours, name), recipe, way, place, image_size)
         for name in tqdm(names, desc="preparing", disable=None)
     }
-    timms = {name: Trial(theirs(name), recipe, way, place, image_size) for name in known}
-    plains = {name: Trial(theirs(name), recipe, None, place, image_size) for name in known}
+    timms = {name: Trial(partial(theirs, name), recipe, way, place, image_size) for name in known}
+    plains = {name: Trial(partial(theirs, name), recipe, None, place, image_size) for name in known}
     calls: dict[str, Callable[[], object]] = {
         **trials,
         **{f"timm {name}": trial for name, trial in timms.items()},
@@ -589,7 +658,7 @@ def benchmark(
             fewer = recipe.model_copy(update={"batch_size": share})
             chosen = [n for n in ("none", "axial-rope", "roll", "shaw") if n in names]
             tried: dict[str, Callable[[], object]] = {
-                name: Trial(ours(name, side * patch_size), fewer, way, place, side * patch_size)
+                name: Trial(partial(ours, name, side * patch_size), fewer, way, place, side * patch_size)
                 for name in chosen
             }
             for name, times in in_turns(tried, few, place).items():
@@ -598,7 +667,7 @@ def benchmark(
 
     told = augmentation
     if variants:
-        told = [*_variants(recipe, place, ours("none"), image_size, rounds), *augmentation]
+        told = [*_variants(recipe, place, ours, image_size, rounds), *augmentation]
     return Benchmark(
         size=size,
         image_size=image_size,

@@ -44,10 +44,15 @@ class Block(timm_vit.Block):
         super().__init__(*args, **{**kwargs, "attn_layer": Attention})
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, positions: Tensor, tables: tuple[Tensor, ...] | None = None
+        self,
+        x: Tensor,
+        positions: Tensor,
+        tables: tuple[Tensor, ...] | None = None,
+        read: int | None = None,
     ) -> Tensor:
-        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim]; see Attention."""
-        x = x + self.drop_path1(self.ls1(self.attn(self.norm1(x), positions, tables=tables)))
+        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N or read, dim]; see Attention."""
+        attended = self.attn(self.norm1(x), positions, tables=tables, read=read)
+        x = x[:, :read] + self.drop_path1(self.ls1(attended))
         return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
 
 
@@ -155,19 +160,29 @@ class VisionTransformer(timm_vit.VisionTransformer):
         self, images: Tensor, positions: Tensor | None = None
     ) -> Tensor:
         """Images [B, channels, H, W] to normalized tokens [B, N, dim]. See ``embed`` for positions."""
+        return self._features(images, positions)
+
+    def _features(self, images: Tensor, positions: Tensor | None, read: int | None = None) -> Tensor:
+        """``forward_features``, of which the last block computes the first ``read`` tokens."""
         x, positions = self.embed(images, positions)
-        for block, tables in zip(self.blocks, self.tables(positions, x), strict=True):
+        for i, tables in enumerate(self.tables(positions, x)):
+            call = (x, positions, tables, read if i == len(self.blocks) - 1 else None)
             if self.grad_checkpointing and torch.is_grad_enabled():
-                x = checkpoint(block, x, positions, tables, use_reentrant=False)
+                x = checkpoint(self.blocks[i], *call, use_reentrant=False)
             else:
-                x = block(x, positions, tables)
+                x = self.blocks[i](*call)
         return self.norm(x)
 
     def forward(  # type: ignore[override]
         self, images: Tensor, positions: Tensor | None = None
     ) -> Tensor:
-        """Images [B, channels, H, W] to logits [B, classes]. See ``embed`` for positions."""
-        return self.forward_head(self.forward_features(images, positions))
+        """Images [B, channels, H, W] to logits [B, classes]. See ``embed`` for positions.
+
+        A head that reads the class token alone leaves the others of the last block uncomputed: to rounding
+        the logits of ``forward_head(forward_features(images))``, for 3/4 of a block less work.
+        """
+        read = 1 if self.global_pool == "token" else None
+        return self.forward_head(self._features(images, positions, read))
 
     def forward_intermediates(  # type: ignore[override]
         self,

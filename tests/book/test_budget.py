@@ -43,7 +43,7 @@ def test_a_page_weighs_less_than_a_megabyte_and_loads_in_less_than_a_second(name
         seconds.append(page.evaluate(timing) / 1000)
         if page.evaluate("'MathJax' in window"):
             drawn = "performance.getEntriesByName('formulas in view drawn')[0]?.startTime"
-            assert page.evaluate(f"{drawn} < {timing}"), "a formula in view was drawn after the page had loaded"
+            assert page.evaluate(f"{drawn} < {timing}"), "a formula in view was drawn late"
     files = [Path(unquote(urlsplit(url).path)) for url in loaded if url.startswith("file:")]
     sizes = {file.name: file.stat().st_size for file in files if "mathjax" not in file.parts}
     heaviest = sorted(sizes.items(), key=lambda item: -item[1])[:5]

@@ -58,11 +58,13 @@ class Attention(timm.layers.Attention):
         *,
         tables: tuple[Tensor, ...] | None = None,
         attn_mask: Tensor | None = None,
+        read: int | None = None,
     ) -> Tensor:
-        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim].
+        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim], or [B, read, dim].
 
         ``tables``: those of the encoding for these positions and tokens, if they are at hand.
         ``attn_mask``: see ``Encoding.attend``.
+        ``read``: only so many of the first tokens are wanted.
         """
         batch, tokens, _ = x.shape
         wide = self.encoding.streams * self.attn_dim
@@ -80,7 +82,7 @@ class Attention(timm.layers.Attention):
             dropout_p=self.attn_drop.p if self.training else 0.0,
             is_causal=is_causal,
         )
-        x = x.transpose(1, 2).reshape(batch, tokens, self.attn_dim)
+        x = x[:, :, :read].transpose(1, 2).flatten(2)
         return self.proj_drop(self.proj(self.norm(x)))
 
 

@@ -71,10 +71,15 @@ def warn_of_aliasing(rings: Iterable[float], grid: tuple[int, ...] | None) -> No
 
 
 class _WholeRoll(Encoding):
-    """What the encodings that move by whole channels share: their integer positions."""
+    """What the encodings that move by whole channels share: their integer positions.
+
+    ``by_product`` says how channels are moved: by a product with ones and zeros, by a gather, or, if None,
+    by the faster of the two on the device. Both give the same numbers.
+    """
 
     acts_on = "scores"
     real_positions = False
+    by_product: bool | None = None
 
     def __init__(
         self,
@@ -117,11 +122,12 @@ class _WholeRoll(Encoding):
 
         A processor reorders fastest by a product with ones and zeros, [N, d, d], exact as a gather is while
         all entries are finite; accelerators, whose products may round, and positions that differ by image
-        use the indices, each [N, d] or [B, 1, N, d]. ``rollpe bench`` times both.
+        use the indices, each [N, d] or [B, 1, N, d]. ``rollpe bench --variants`` times both.
         """
         shifts = self.direction * self.whole_positions(positions, like.shape[-2])
         source = self.source_channels(shifts)
-        if like.device.type == "cpu" and source.dim() == 2 and source.numel() * self.head_dim <= LARGEST:
+        by_product = like.device.type == "cpu" if self.by_product is None else self.by_product
+        if by_product and source.dim() == 2 and source.numel() * self.head_dim <= LARGEST:
             return (self.reordering(source, like.dtype),)
         return source, self.source_channels(-shifts)
 
