@@ -60,9 +60,7 @@ class ScoreBias(Encoding):
         is_causal: bool = False,
     ) -> Tensor:
         mask = self.mask(q, k, positions, is_causal, attn_mask)
-        return F.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=dropout_p, scale=self.head_dim**-0.5
-        )
+        return super().attend(q, k, v, positions, attn_mask=mask, dropout_p=dropout_p)
 
     def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
         return self.attend(q, keys, values, positions, is_causal=True)
@@ -76,9 +74,7 @@ class ScoreBias(Encoding):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
-        scores = scores + self.mask(q, k, positions, is_causal, attn_mask)
-        return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        return super().weights(q, k, positions, attn_mask=self.mask(q, k, positions, is_causal, attn_mask))
 
     def mask(
         self,
