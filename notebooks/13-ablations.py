@@ -127,11 +127,7 @@ for y, (row, (test, arms)) in enumerate(shown):
     )
     ax.plot(test.difference, y, "o", color=color, markersize=5, label=row[0])
     figures.drawn_from(fig, [r for arm in arms for r in arm])
-ax.axvline(0, color=figures.MUTED, linewidth=0.8)
-ax.set_yticks(range(len(shown)), [row[0] for row, _ in shown])
-ax.invert_yaxis()
-ax.tick_params(axis="y", length=0)
-ax.spines["left"].set_visible(False)
+figures.name_rows(ax, [row[0] for row, _ in shown], reference=0)
 ax.set_xlabel("difference in test accuracy on digits (points)")
 plt.close(fig)
 fig

@@ -146,11 +146,7 @@ for y, name in enumerate(arms):
             label=f"{name}, {label}",
         )
         figures.drawn_from(fig, found)
-ax.axvline(1, color=figures.MUTED, linewidth=0.8)
-ax.set_yticks(range(len(arms)), list(arms))
-ax.invert_yaxis()
-ax.tick_params(axis="y", length=0)
-ax.spines["left"].set_visible(False)
+figures.name_rows(ax, list(arms), reference=1)
 ax.set_xlabel("roughness along the ring (1 = white noise)")
 plt.close(fig)
 fig

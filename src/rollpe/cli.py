@@ -20,6 +20,16 @@ from rollpe.errors import InputError
 DATASETS = click.Choice(["digits", "cifar100"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
 
+# Options that several verbs share.
+_device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+_data_root = click.option(
+    "--data-root",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Folder of the data.",
+)
+
 
 class InOrder(click.Group):
     """Lists its verbs in the order of this file: the order in which a newcomer needs them."""
@@ -218,7 +228,7 @@ def data_verify(name: str, root: Path) -> None:
 @click.option(
     "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding (repeatable)."
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@_device
 @click.option(
     "--records",
     type=click.Path(path_type=Path, file_okay=False),
@@ -226,13 +236,7 @@ def data_verify(name: str, root: Path) -> None:
     show_default=True,
     help="Folder the record is written to.",
 )
-@click.option(
-    "--data-root",
-    type=click.Path(path_type=Path),
-    default=Path("data"),
-    show_default=True,
-    help="Folder of the data.",
-)
+@_data_root
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint of the same run.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
 def train(
@@ -288,14 +292,8 @@ def train(
     show_default=True,
     help="Folder of the records: read to see what is missing, written to.",
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option(
-    "--data-root",
-    type=click.Path(path_type=Path),
-    default=Path("data"),
-    show_default=True,
-    help="Folder of the data.",
-)
+@_device
+@_data_root
 @click.option(
     "--checkpoints",
     type=click.Path(path_type=Path),
@@ -480,7 +478,7 @@ def claims(full: bool) -> None:
 
 
 @cli.command()
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@_device
 @click.option("--size", help="nano, tiny, small or base; by the device if not given.")
 @click.option("--batch", type=click.IntRange(min=1), help="Images a step; by the device if not given.")
 @click.option("--encodings", help="Names separated by commas; all if not given.")

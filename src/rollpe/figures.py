@@ -198,12 +198,19 @@ def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None =
         mean, runs = 100 * summary.mean, 100 * np.asarray(accuracies)
         ax.plot(mean, row, "|", color=color, markersize=15, markeredgewidth=2.4, label=f"{label}, mean")
         ax.plot(runs, np.full(len(runs), row), "o", color=color, markersize=4, label=f"{label}, runs")
-    ax.set_yticks(range(len(samples)), list(samples))
+    name_rows(ax, list(samples))
+    ax.set_xlabel("test accuracy (%)")
+    return ax
+
+
+def name_rows(ax: Axes, names: Sequence[str], reference: float | None = None) -> None:
+    """Make the lines y = 0, 1, … named rows, from the top down; a thin line at x = ``reference``."""
+    if reference is not None:
+        ax.axvline(reference, color=MUTED, linewidth=0.8)
+    ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel("test accuracy (%)")
-    return ax
 
 
 def offset_map(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from built_book import HTML
+from built_book import HTML, open_context
 
 from rollpe.attention import rope_frequencies, rope_score, similarity_kernel
 from rollpe.operators import (
@@ -118,17 +118,9 @@ def visit(browser):
     contexts = []
 
     def open_page(name, *, theme="light", width=1280, motion="reduce", scripts=True):
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=theme,
-            reduced_motion=motion,
-            java_script_enabled=scripts,
-            offline=True,
-        )
+        asked = {"color_scheme": theme, "reduced_motion": motion, "java_script_enabled": scripts}
+        context = open_context(browser, width=width, theme=theme, **asked)
         contexts.append(context)
-        context.add_init_script(
-            f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')"
-        )
         page = context.new_page()
         page.goto((HTML / name).as_uri(), wait_until="load")
         return page
