@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,34 +14,29 @@ import torch
 from rollpe.distributed import Group
 from rollpe.errors import InputError
 from rollpe.recipes import load_recipe
-from rollpe.records import read_records
+from rollpe.records import Record, read_records
 from rollpe.sweeps import sweep
 from rollpe.training import train
 
 CHANGES = {"max_steps": 12, "depth": 1, "augmentation.crop": "pad", "augmentation.mixup": 0.4, "ema": 0.5}
 
 
-def torchrun(folder: Path, changes: dict) -> subprocess.CompletedProcess:
+def torchrun(folder: Path, changes: dict, *more: str) -> subprocess.Popen:
+    """Begin to train on two processes."""
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words += ["-m", "rollpe.cli", "train", "--recipe", "smoke", "--encoding", "roll", "--device", "cpu"]
     words += [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [*words, "--records", str(folder / "records")],
+    return subprocess.Popen(
+        [*words, "--records", str(folder / "records"), *more],
         cwd=folder,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        env=environment,
-        timeout=300,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
 
 
-def test_two_processes_leave_the_record_of_one(tmp_path):
-    done = torchrun(tmp_path, CHANGES)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("test accuracy") == 1, "only the first process speaks"
-    (two,) = read_records(tmp_path / "records")
-    one = train(load_recipe("smoke", CHANGES), "roll", device="cpu", checkpoints=None, progress=False)
+def same_up_to_rounding(one: Record, two: Record) -> None:
     for a, b in zip(one.history, two.history, strict=True):
         assert (a.steps, a.learning_rate) == (b.steps, b.learning_rate)
         assert a.train_loss == pytest.approx(b.train_loss, abs=1e-5)
@@ -48,8 +44,41 @@ def test_two_processes_leave_the_record_of_one(tmp_path):
     assert one.test.loss == pytest.approx(two.test.loss, abs=1e-5)
     assert abs(int(one.correct_bits().sum()) - int(two.correct_bits().sum())) <= 1
     assert one.config == two.config and one.parameters == two.parameters
+
+
+def test_two_processes_leave_the_record_of_one(tmp_path):
+    run = torchrun(tmp_path, CHANGES)
+    said, complaints = run.communicate(timeout=300)
+    assert run.returncode == 0, complaints
+    assert said.count("test accuracy") == 1, "only the first process speaks"
+    (two,) = read_records(tmp_path / "records")
+    one = train(load_recipe("smoke", CHANGES), "roll", device="cpu", checkpoints=None, progress=False)
+    same_up_to_rounding(one, two)
     assert two.provenance.command.startswith("torchrun --nproc-per-node 2 -m rollpe.cli train")
     assert len(list((tmp_path / "checkpoints").rglob("*.pt"))) == 1
+
+
+def test_two_processes_stopped_in_the_middle_go_on_to_the_same_record(tmp_path):
+    changes = {"epochs": 4, "depth": 1, "resolutions": "[]"}
+    run = torchrun(tmp_path, changes)
+    while not (written := list((tmp_path / "checkpoints").rglob("*.pt"))):
+        assert run.poll() is None, run.communicate()[1]
+        time.sleep(0.002)
+    run.terminate()  # torchrun hands it on to its processes, as a cluster's scheduler expects
+    run.communicate()
+    done = len(torch.load(written[0], weights_only=True)["history"])
+    assert 1 <= done < 4 and read_records(tmp_path / "records") == []
+
+    (tmp_path / "undisturbed").mkdir()
+    for run in (torchrun(tmp_path, changes, "--resume"), torchrun(tmp_path / "undisturbed", changes)):
+        _, complaints = run.communicate(timeout=300)
+        assert run.returncode == 0, complaints
+    (resumed,), (whole,) = (read_records(f / "records") for f in (tmp_path, tmp_path / "undisturbed"))
+    timed = {"seconds", "images_per_second"}
+    assert [row.model_dump(exclude=timed) for row in resumed.history] == [
+        row.model_dump(exclude=timed) for row in whole.history
+    ]
+    assert resumed.test == whole.test and (resumed.correct_bits() == whole.correct_bits()).all()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
