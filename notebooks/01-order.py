@@ -61,6 +61,9 @@ def gap(found, expected) -> float:
 # \operatorname{Attn}(Q, K, V) = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d}}\right) V
 # $$ (eq-attention)
 #
+# The line under an equation says how far its check was off, which function computes it and where it comes from.
+# Its documents 001 to 003 are the teaching texts, so numbered in the {doc}`list of references <../references>`.
+#
 # The softmax turns each row of scores into shares that add up to one:
 #
 # $$
@@ -101,7 +104,8 @@ check("the same results, reordered", gap(reordered, result[order]))
 # Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V
 # $$ (eq-self-attention)
 #
-# A new order $\pi$ is a permutation matrix, with a single one in every row and column:
+# A new order $\pi$ is a permutation matrix, with a single one in every row and column. A square bracket with a
+# statement in it is 1 where the statement is true, and 0 elsewhere:
 #
 # $$
 # (PX)_i = X_{\pi(i)}, \qquad P_{ij} = [\, j = \pi(i) \,], \qquad P^\top P = I
@@ -352,8 +356,9 @@ fig
 
 # %% [markdown]
 # Look at the lower row of {numref}`fig-bag-of-patches`. No person could read it. The model without places
-# gives the same five answers as in the upper row, and its count of right answers is the same as well. The
-# model with places reads the upper row much better, and is lost in the lower one.
+# gives the same five answers as in the upper row, and over all test images its count of right answers is the
+# same as well. The model with places is right far more often when the patches are in order, and hardly more
+# often than a guess when they are not.
 #
 # The equal counts are no accident. The logits of every single image agree, up to the rounding of a sum whose
 # terms come in another order:

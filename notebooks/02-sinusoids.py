@@ -168,7 +168,7 @@ for i, frequency in enumerate(rope_frequencies(d, base).tolist()):
 error = abs(longest_wavelength(d, base) / wavelength - 1)
 check("the longest wavelength, relative", error)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is black and white stripes, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down between one and almost three. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is black and white stripes, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down between one and almost three. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
 positions = torch.arange(length)
 fig, axes = plt.subplots(
     4, 1, figsize=(7.0, 5.2), sharex=True, height_ratios=[2, 1, 2, 1]
@@ -232,8 +232,8 @@ fig
 # $$ (eq-sinusoid-shift-printed)
 #
 # A quarter turn settles it by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. A quarter turn on, it
-# must be $(\sin 90°, \cos 90°) = (1, 0)$. The first matrix is then $\begin{bmatrix} 0 & 1 \\ -1 & 0
-# \end{bmatrix}$ and gives $(1, 0)$; the printed one gives $(-1, 0)$.
+# must be $(\sin 90°, \cos 90°) = (1, 0)$. The first matrix is then
+# $\bigl[\begin{smallmatrix} 0 & 1 \\ -1 & 0 \end{smallmatrix}\bigr]$ and gives $(1, 0)$; the printed one gives $(-1, 0)$.
 
 # %%
 quarter = math.pi / 2
@@ -370,7 +370,7 @@ fig
 # {numref}`fig-progressions` compares two families; its dots are whole positions. In a geometric progression
 # (top) every wave is slower than the last by the same *factor*. In an arithmetic progression (bottom) it is
 # faster than the last by the same *amount*, $\omega_k = 2\pi k/n$, and all waves meet again after $n$
-# positions. The geometric curve has a slope: near positions look alike. The arithmetic one is a spike: each
+# positions, one more than twice the number of waves. The geometric curve has a slope: near positions look alike. The arithmetic one is a spike: each
 # position is like itself and unlike all others, equally.
 #
 # The text on trial prefers the geometric family because the arithmetic one is "too slow" to cover a wide
@@ -415,7 +415,8 @@ for reach in (15, 1000, 100_000):
 # :label: prop-last-term
 # Let the frequencies be distinct and between $0$ and $\pi$. The term position · position depends on $p - q$
 # alone if and only if $\Gamma = W_Q^\top W_K$ commutes with every $R(\Delta)$. Such a $\Gamma$ has one $2
-# \times 2$ block for each pair, $\begin{bmatrix} a_i & b_i \\ -b_i & a_i \end{bmatrix}$, and zeros elsewhere.
+# \times 2$ block for each pair, $\bigl[\begin{smallmatrix} a_i & b_i \\ -b_i & a_i \end{smallmatrix}\bigr]$, and
+# zeros elsewhere.
 # ```
 #
 # ```{prf:proof}

@@ -119,7 +119,8 @@ for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
 # z_i = x_{2i} + \mathrm{i}\, x_{2i+1}, \qquad z_i \mapsto z_i \, e^{\mathrm{i} p \theta_i}
 # $$ (eq-rope-complex)
 #
-# As a matrix, $R(\varphi)$ being the rotation of the plane by $\varphi$, the position sits in an exponent:
+# As a matrix, $R(\varphi)$ being the rotation of the plane by $\varphi$, the position sits in an exponent. The
+# sign $\bigoplus$ lines blocks up along the diagonal, as $\operatorname{diag}$ does:
 #
 # $$
 # R_p = \operatorname{diag}\bigl( R(p\,\theta_0), \dots, R(p\,\theta_{d/2-1}) \bigr) =
@@ -204,7 +205,7 @@ check("lengths", gap(rope(q, p, theta).norm(dim=1), q.norm(dim=1)))
 # R^{\text{half}}_p = \Pi R^{\text{interleaved}}_p \Pi^\top, \qquad \Pi x = (x_0, x_2, \dots,\; x_1, x_3, \dots)
 # $$ (eq-rope-layouts)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-layouts", "caption": "The two layouts of eight channels. An arc joins the two channels that turn together; the color is the speed, from fast to slow."}, "image": {"alt": "Two rows of eight numbered dots. In the upper row, interleaved, short arcs join dots 0 and 1, 2 and 3, 4 and 5, 6 and 7. In the lower row, split halves, long overlapping arcs join 0 and 4, 1 and 5, 2 and 6, 3 and 7. Arcs of equal color belong to equal speeds."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-layouts", "caption": "The two layouts of eight channels. An arc joins the two channels that turn together; the color is the speed, from the fast pair 0 to the slow pair 3."}, "image": {"alt": "Two rows of eight numbered dots. In the upper row, interleaved, short arcs join dots 0 and 1, 2 and 3, 4 and 5, 6 and 7. In the lower row, split halves, long overlapping arcs join 0 and 4, 1 and 5, 2 and 6, 3 and 7. Arcs of equal color belong to equal speeds."}}
 colors = [figures.VERMILION, figures.ORANGE, figures.GREEN, figures.BLUE]
 fig, axes = plt.subplots(2, 1, figsize=(6.2, 2.9), height_ratios=[1, 2])
 for axis, layout, title in (
@@ -517,7 +518,8 @@ fig
 #
 # Softmax attention compares every query with every key. *Linear* attention
 # {cite}`katharopoulos2020transformers` replaces the exponential of a dot product by a dot product of positive
-# features, so that keys and values can be summed once for all queries:
+# features, so that keys and values can be summed once for all queries. The usual feature acts on each channel: it
+# is $x + 1$ for positive $x$, and $e^x$ otherwise.
 #
 # $$
 # y_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j) v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}, \qquad \phi(x) = \operatorname{elu}(x) + 1
@@ -533,7 +535,7 @@ fig
 #
 # By hand, again with $q = (2, 1)$, $k = (1, 3)$ and quarter turns, both at position $0$: $\phi(q) = (3, 2)$ and
 # $\phi(k) = (2, 4)$, with the product $14$. Move both to position $2$, half a turn: $\phi(-2, -1) = (e^{-2},
-# e^{-1})$, $\phi(-1, -3) = (e^{-1}, e^{-3})$, and the product is $e^{-3} + e^{-4}$, less than a tenth. The
+# e^{-1})$ and $\phi(-1, -3) = (e^{-1}, e^{-3})$. Now the product is less than a tenth, $e^{-3} + e^{-4}$. The
 # offset is $0$ in both cases.
 #
 # The paper of RoPE turns *after* $\phi$ {cite}`su2024roformer`, and everything is as before, with $\phi(q)$ in

@@ -16,8 +16,8 @@
 # %% [markdown]
 # # Rolling queries and keys
 #
-# Attention does not know where a token stands. The proposal of {cite}`rollpe` is almost too simple to
-# believe: before the dot product, roll the query and the key around a ring, by as many channels as the
+# Attention does not know where a token stands. The paper's proposal is almost too simple to believe
+# {cite}`rollpe`: before the dot product, roll the query and the key around a ring, by as many channels as the
 # token's position. Does the score then depend on the displacement of two tokens alone? What exactly does
 # the printed matrix do to a vector? And how large must the ring be?
 
@@ -104,7 +104,9 @@ check(
 ring = torch.arange(n, dtype=torch.float64)
 bump = torch.exp(4 * (torch.cos(2 * torch.pi * (ring - n // 2) / n) - 1))
 figure, axis = plt.subplots(figsize=(6.4, 3.6))
-image = axis.imshow(roll(bump, torch.arange(2 * n)).numpy(), aspect="auto")
+image = axis.imshow(
+    roll(bump, torch.arange(2 * n)).numpy(), aspect="auto", vmin=0, vmax=1
+)
 axis.set_xlabel("channel")
 axis.set_ylabel("position of the token")
 figure.colorbar(image, label="value")
@@ -156,7 +158,8 @@ check("once around", roll(x, n), x)
 # %% [markdown]
 # ## The score
 #
-# Queries and keys are both rolled, each by the position of its own token:
+# Queries and keys are both rolled, each by the position of its own token. The paper calls their score, before
+# the softmax, $\alpha$:
 #
 # $$
 # \alpha_{i,j} = \frac{\mathrm{Roll}_{p_i}(q_i) \cdot \mathrm{Roll}_{p_j}(k_j)}{\sqrt{d}}
@@ -194,7 +197,8 @@ for s in (1, n, 1000):
 # ## What a score can say
 #
 # For one query and one key, the score as a function of the displacement $\Delta = p_k - p_q$ is an old
-# acquaintance, the circular cross-correlation. The Fourier transform $F$ turns it into a product:
+# acquaintance, the circular cross-correlation. The Fourier transform $F$, {eq}`eq-dft`, turns it into a product,
+# where $\odot$ multiplies entry by entry:
 #
 # $$
 # c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}, \qquad \hat c = \sqrt{n}\; \overline{\hat q} \odot \hat k, \quad \hat x = F x
@@ -260,7 +264,8 @@ for G in (8, 14, 16):
 # (I_H \otimes S_n^{\,p}) \, x \neq S_{Hn}^{\,p} \, x \qquad (0 < p < Hn,\ H > 1)
 # $$ (eq-heads)
 #
-# and the right-hand side carries channels from one head into the next.
+# for almost every $x$. On the left $I_H \otimes S_n^{\,p}$ rolls each head by itself; the right-hand side carries
+# channels from one head into the next.
 
 # %%
 two_heads = torch.arange(8).reshape(2, 4)
@@ -274,6 +279,8 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 # format. The score depends on the displacement of two tokens alone, {eq}`eq-roll-score`. It can be any function
 # of the displacement, {eq}`eq-complete`, but counts it modulo $n$: a row of $G$ tokens needs a ring of $2G-1$ channels.
 # ```
+#
+# ## Exercises
 #
 # ```{exercise}
 # :label: exercise-rolling-mirror

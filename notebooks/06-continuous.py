@@ -137,8 +137,8 @@ for width in (2, 3, 4, 31, 32):
     assert (abs(np.imag(log)).max() < 1e-8) == (width % 2 == 1)
 
 # %% [markdown]
-# The paper argues that $\log S$ lies in $\mathfrak{so}(n)$ because $S$ is orthogonal. Orthogonal matrices come
-# in two kinds. Those with determinant $+1$ are rotations, and a rotation can be halved. Those with
+# The paper argues that $\log S$ lies in $\mathfrak{so}(n)$, the logarithms of rotations, because $S$ is
+# orthogonal. Orthogonal matrices come in two kinds. Those with determinant $+1$ are rotations, and a rotation can be halved. Those with
 # determinant $-1$ contain a mirror. For odd $n$ the roll is of the first kind and Eq. 4 is right. For even $n$
 # it is of the second kind and Eq. 4 is wrong, and the widths that networks use, 16, 32 and 64, are even.
 #
@@ -178,7 +178,7 @@ print((A * 3 * 3**0.5 / (2 * math.pi)).round().int().numpy())
 # \frac{\partial}{\partial p} \mathrm{Roll}_p(q) = \frac{1}{\lambda} \, \mathcal{A} \, \mathrm{Roll}_p(q), \qquad \frac{\partial}{\partial \lambda} \mathrm{Roll}_p(q) = -\frac{p}{\lambda^2} \, \mathcal{A} \, \mathrm{Roll}_p(q)
 # $$ (eq-transport)
 #
-# The second derivative is there because one can train the wavelength. A vector that turns keeps its length, so
+# The derivative by $\lambda$ is there because one can train the wavelength. A vector that turns keeps its length, so
 # its velocity is at right angles to it, $x^\top \mathcal{A} x = 0$ for every $x$. That leaves only
 #
 # $$
@@ -225,7 +225,8 @@ check("there and back", back, torch.eye(odd))
 # ## Waves on the ring
 #
 # For three channels geometry gave us the generator. In general it comes from waves. Any vector on the ring is
-# a sum of waves that go around it a whole number of times, and the Fourier matrix finds them:
+# a sum of waves that go around it a whole number of times, and the Fourier matrix finds them. The star is the
+# conjugate transpose:
 #
 # $$
 # F_{kj} = \tfrac{1}{\sqrt{n}} \, e^{-2\pi \mathrm{i} kj/n}, \qquad F^* F = I
@@ -252,10 +253,11 @@ check("there and back", back, torch.eye(odd))
 # \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F \end{gathered}
 # $$ (eq-generator-printed)
 #
-# Here $\mathcal{A}$ is the real generator, still to come. The two extra terms are whole turns of the modes that should run backward, and half a turn of the Nyquist mode
-# for even $n$. At whole positions nobody sees them. In between, a real wave needs its two halves, $k$ and $n-k$,
-# to turn in opposite directions, and here they do not. The paper's Eq. 7 has the same fault. At half a
-# step the two halves of every wave cancel in the real part, and only the mean survives:
+# Here $\mathcal{A}$ is the real generator, still to come, and the $\Pi$ pick out modes. The two extra terms are
+# whole turns of the modes that should run backward, and half a turn of the Nyquist mode for even $n$. At whole
+# positions nobody sees them. In between, a real wave needs its two halves, $k$ and $n-k$, to turn in opposite
+# directions, and here they do not. The paper's Eq. 7 has the same fault. At half a step the two halves of every
+# wave cancel in the real part, and only the mean survives:
 #
 # $$
 # \operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, p k / (\lambda n)} \bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \quad \text{at } p = \tfrac{\lambda}{2}, \qquad \bar q = \tfrac1n \textstyle\sum_i q_i
@@ -277,9 +279,9 @@ ring = n if n <= 14 else 12 + n % 2  # few enough to see
 modes, counted = mode_numbers(ring).numpy(), np.arange(ring)
 alone = modes == ring / 2
 panels = (
-    ("one step", 1.0, modes),
+    (f"one step, {ring} channels", 1.0, modes),
     ("half a step, as printed", 0.5, counted),
-    ("half a step, centred", 0.5, modes),
+    ("half a step, centered", 0.5, modes),
 )
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.75))
 for ax, (title, p, numbers) in zip(axes, panels, strict=True):
@@ -329,10 +331,10 @@ for ax, (title, p, numbers) in zip(axes, panels, strict=True):
                 ax.text(-1.1, 0.1, "Nyquist", ha="right", fontsize=9)
             else:
                 ax.text(
-                    -0.05,
-                    0.72 * place.imag,
+                    -0.12,
+                    0.6 * place.imag,
                     "Nyquist?",
-                    ha="right",
+                    ha="center",
                     va="center",
                     fontsize=9,
                 )
@@ -367,7 +369,8 @@ fig
 # S(p) = F^* \operatorname{diag}\!\left( e^{2\pi \mathrm{i}\, p m / (\lambda n)} \right) F
 # $$ (eq-spectral)
 #
-# (The paper writes $U^\top$ after its Eq. 6. It has to be $U^\dagger$, because $U$ is complex.) Take one pair of
+# (The paper writes $U^\top$ after its Eq. 6. It has to be the conjugate transpose $U^\dagger$, because $U$ is
+# complex.) Take one pair of
 # modes, $m$ and $-m$, and read off what the roll does to a real wave with $m$ crests. It slides, and keeps its
 # shape. This is the traveling wave of the paper's title, now at any position:
 #
@@ -617,8 +620,8 @@ for walk in (1.0, 0.25):
 # S(p + \lambda n) = S(p), \qquad S(p) \neq I \ \text{ for } 0 < p < \lambda n \quad (n \ge 3)
 # $$ (eq-period)
 #
-# So a long sequence fits on a short ring. There is a price that is easy to overlook. With $\lambda \neq 1$ the patches
-# of an ordinary image stand at fractions of a step. Everything on this page then applies to them.
+# So a long sequence fits on a short ring. There is a price that is easy to overlook. Unless $1/\lambda$ is a whole
+# number, the patches of an ordinary image stand at fractions of a step. Everything on this page then applies to them.
 
 # %%
 again = roll_matrix(n, position + wavelength * n, wavelength)
@@ -702,7 +705,7 @@ left.annotate(
     fontsize=9,
 )
 left.set(
-    xlabel="frequency of the wave (radians per channel)",
+    xlabel="frequency (radians per channel)",
     ylabel="turn (radians per step)",
     title="speed of each wave",
 )
@@ -763,6 +766,8 @@ fig
 # lies in one mode, and there are four ways to treat it. The formulas that the paper prints for the generator give
 # complex queries between the steps. Counting modes from the middle repairs them.
 # ```
+#
+# ## Exercises
 #
 # ```{exercise}
 # :label: exercise-continuous-pair

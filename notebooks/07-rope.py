@@ -190,7 +190,8 @@ fig
 # the rest of the argument is about.
 #
 # The score, too, is a sum of waves, each a wave of the displacement. Query and key choose how
-# strong each wave is and where its crest lies, the ring fixes how fast it goes:
+# strong each wave is and where its crest lies, the ring fixes how fast it goes. A hat is the Fourier transform,
+# as in {eq}`eq-correlation`:
 #
 # $$
 # q^\top S^\Delta k = \sum_{k=0}^{\lfloor n/2 \rfloor} w_k \operatorname{Re}\!\left( \overline{\hat q_k} \, \hat k_k \, e^{\mathrm{i} \omega_k \Delta} \right), \qquad w_k = \begin{cases} 1 & k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}
@@ -246,8 +247,7 @@ check("score as waves", score, roll(k, delta) @ q)
 # ```{prf:proof}
 # The Fourier coefficients of a real vector come in conjugate pairs, so half of them suffice. The weights $w_k$ count
 # the missing half: $E$ keeps inner products. A roll by $p$ multiplies coefficient $k$ by
-# $e^{\mathrm{i} \omega_k p}$, and that is a rotation of its real and imaginary part by $\omega_k p$. Where a
-# second channel must stay empty it does, because the factor is real there: 1 for $k = 0$, and $(-1)^p$ for
+# $e^{\mathrm{i} \omega_k p}$, and that rotates its real and imaginary part by $\omega_k p$. Where a second channel must stay empty it does, because the factor is real there: 1 for $k = 0$, and $(-1)^p$ for
 # $k = n/2$ at whole $p$. Hence $E\, \mathrm{Roll}_p(x) = R_p E x$, which proves the formula. Now let $n$ be even and $E$ any
 # $n \times n$ matrix for which the formula holds. With both positions 0 it says $E^\top E = I$. With $p_q = 0$ and $p_k = 1$
 # it then says $S = E^\top R_1 E$, so $S$ and $R_1$ have the same determinant, against {eq}`eq-not-rope`.
@@ -349,7 +349,7 @@ whole = torch.arange(-50, 51)[:, None]
 seen, same = (torch.exp(1j * whole * w) for w in (stretched, slow))
 check("what whole positions see", seen, same)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of three codes with 32 channels, k = 0 left out. In the shaded range a wave turns by more than half a circle from one whole position to the next; open dots there are aliased."}, "image": {"alt": "Three rows of dots along a logarithmic frequency axis. RollPE crowds its dots at the high end, from about 0.2 up to pi. RoPE spreads its dots evenly from 0.0002 to 1. RollPE with the short wavelength has its dots between about 0.6 and 9, and most of them are open dots in the shaded range above pi."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of three codes with 32 channels, without the constant wave of RollPE, k = 0. In the shaded range a wave turns by more than half a circle from one whole position to the next; open dots there are aliased."}, "image": {"alt": "Three rows of dots along a logarithmic frequency axis. RollPE crowds its dots at the high end, from about 0.2 up to pi. RoPE spreads its dots evenly from 0.0002 to 1. RollPE with the short wavelength has its dots between about 0.6 and 9, and most of them are open dots in the shaded range above pi."}}
 rows = (
     ("RoPE", theta, figures.BLUE),
     ("RollPE, λ = 1", ring_frequencies(d)[1:], figures.VERMILION),
@@ -505,8 +505,8 @@ check("logits of the twins", logits["roll"], logits["roll-twin"])
 # \text{(Adam's first step, entry by entry)} \end{gathered}
 # $$ (eq-adam)
 #
-# AdamW and LAMB divide in the same way, and nearly every transformer is trained with one of the three. That Adam's results
-# depend on the basis has been measured on larger transformers {cite}`zhang2025understanding`. Here the two bases have
+# AdamW and LAMB divide in the same way, and one of these two trains every model of {doc}`12-results`. That Adam's
+# results depend on the basis has been measured on larger transformers {cite}`zhang2025understanding`. Here the two bases have
 # names: on the ring, an entry is a channel; in the twin, it is a wave.
 
 # %%
@@ -664,8 +664,8 @@ print(path)
 record = json.loads(path.read_text())
 settings = record["settings"]
 print(
-    f"{settings['steps']} steps; the largest of {settings['seeds']} seeds, "
-    "of weights the smallest"
+    f"{settings['steps']} steps, {settings['seeds']} seeds: of distances and answers "
+    "the largest, of moves the smallest"
 )
 print(f"{'':16} {'distance of the logits':^30} {'answers':>9} {'weights':>9}")
 print(f"{'':16} {'at first':>9} {'1 step':>9} {'ever':>10} {'differ':>9} {'moved':>9}")
@@ -783,6 +783,8 @@ fig
 # basis can be absorbed in the weights, which gives RollPE a rotary twin with exactly its functions. Gradient descent
 # trains both alike. Adam does not.
 # ```
+#
+# ## Exercises
 #
 # ```{exercise}
 # :label: exercise-rope-two

@@ -382,7 +382,7 @@ for W in (2, 3, 4):
 # \sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) = \mathrm{Roll}_{p}\Bigl( \bigl( \textstyle\sum_{w} W_Q^{(w)} \bigr) x \Bigr)
 # $$ (eq-multiplexed-control)
 #
-# It has as many parameters, its logits start out equally large, and it costs as much time. But it is strictly
+# It has as many parameters, its logits start out equally large, and it computes as many projections. But it is strictly
 # relative, because it is plain RollPE with the sum of the projections. In this library it is an option:
 # `speeds=(1, 1)`.
 
