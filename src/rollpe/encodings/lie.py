@@ -88,9 +88,10 @@ class Lie(Encoding):
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         (rotations,) = tables
         prefix = x.shape[-2] - rotations.shape[-4]
-        blocks = x[..., prefix:, :].unflatten(-1, (-1, self.block, 1))  # [B, heads, M, blocks, block, 1]
-        turned = (rotations @ blocks).flatten(-3).to(x.dtype)
-        return torch.cat((x[..., :prefix, :], turned), -2)
+        blocks = x[..., prefix:, :].unflatten(-1, (-1, self.block))  # [B, heads, M, blocks, block]
+        images = "" if rotations.dim() == 5 else "b"  # shared positions: one product for all images
+        turned = torch.einsum(f"{images}hmnij,bhmnj->bhmni", rotations, blocks).flatten(-2)
+        return torch.cat((x[..., :prefix, :], turned.to(x.dtype)), -2)
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Exponentiate the full d×d generator of each token by itself, then take all dot products."""
