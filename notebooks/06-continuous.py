@@ -274,7 +274,7 @@ for p in (0.0, 0.1, 0.25, 0.5, 0.75, 1.0):
 moved = paper_roll_matrix(n, wavelength / 2, wavelength) @ (queries + 0j)
 check("what is real is the mean", moved.real, queries.mean(dim=0))
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-eigenvalues", "caption": "The factors by which the modes of a ring are multiplied. Left: one whole step; conjugate partners are joined. Middle: half a step, with the modes counted from 0 as the paper prints it. Right: half a step, with the modes counted from the middle."}, "image": {"alt": "Three unit circles with dots. On the left the dots are spread evenly over the whole circle, and vertical lines join partners above and below; for an even ring a single red dot sits at minus one. In the middle all dots lie on the upper half of the circle and none has a partner. On the right the dots lie on the right half of the circle, joined in pairs again; for an even ring one red ring remains at plus i and one at minus i, marked with question marks."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-eigenvalues", "caption": "The factors by which the modes of a ring are multiplied. Left: one whole step; conjugate partners are joined. Middle: half a step, with the modes counted from 0 as the paper prints it. Right: half a step, with the modes counted from the middle; the Nyquist mode of an even ring could go either way."}, "image": {"alt": "Three unit circles with dots. On the left the dots are spread evenly over the whole circle, and vertical lines join partners above and below; for an even ring a single red dot sits at minus one. In the middle all dots lie on the upper half of the circle and none has a partner. On the right the dots lie on the right half of the circle, joined in pairs again; for an even ring one red ring remains at plus i and one at minus i, marked with question marks."}}
 ring = n if n <= 14 else 12 + n % 2  # few enough to see
 modes, counted = mode_numbers(ring).numpy(), np.arange(ring)
 alone = modes == ring / 2
@@ -331,7 +331,7 @@ for ax, (title, p, numbers) in zip(axes, panels, strict=True):
                 ax.text(-1.1, 0.1, "Nyquist", ha="right", fontsize=9)
             else:
                 ax.text(
-                    -0.12,
+                    -0.3,
                     0.6 * place.imag,
                     "Nyquist?",
                     ha="center",
