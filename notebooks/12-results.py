@@ -52,6 +52,17 @@ from rollpe.training import load_recipe
 
 figures.use_theme()
 
+
+def signed(points: float, digits: int) -> str:
+    """A difference with its sign, and a minus as long as the plus."""
+    return f"{points:+.{digits}f}".replace("-", "−")
+
+
+def p_value(p: float) -> str:
+    """Three digits; what they cannot show is small, not zero."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
 # %% [markdown]
 # ## Table 1, as printed and as measured
 #
@@ -64,8 +75,8 @@ Markdown(results_table(read_records("data/records", recipe=large), large).to_mar
 
 # %% [markdown]
 # What can three seeds tell? Taking the printed ± as standard deviations, Welch's test says which of the printed
-# differences stand out from the spread between seeds, and the number of seeds says how many runs of each
-# encoding would find a difference of half a point.
+# differences stand out from the spread between seeds, and the lines below it say how many runs of each encoding
+# it takes to find a difference of a given size.
 
 # %% tags=["hide-input"]
 rows = [
@@ -75,8 +86,8 @@ rows = [
 for a, b in itertools.combinations(PAPER_TABLE_1, 2):
     test = welch(PAPER_TABLE_1[b], PAPER_TABLE_1[a])
     rows.append(
-        f"| `{b}` − `{a}` | {test.difference:+.1f} "
-        f"| {test.low:+.1f} to {test.high:+.1f} | {test.p:.3f} |"
+        f"| `{b}` − `{a}` | {signed(test.difference, 1)} "
+        f"| {signed(test.low, 1)} to {signed(test.high, 1)} | {p_value(test.p)} |"
     )
 Markdown("\n".join(rows))
 
@@ -91,13 +102,15 @@ for difference in (0.3, 0.5, 1.0):
 
 # %% [markdown]
 # So the table's large message, that the learned absolute encoding is far behind, is beyond doubt within that
-# recipe. The order of the other three is not: three seeds cannot carry it.
+# recipe. The order of the other three is not. Of the three intervals between them one leaves zero out, by a tenth
+# of a point, and nothing corrects for looking at six.
 #
 # ## The same experiment, small and live
 #
 # A vision transformer of a few hundred thousand parameters learns scikit-learn's handwritten digits: real
 # images of 8×8 pixels, cut into a 4×4 grid of patches. It is a toy, and its purpose is to be repeatable by
-# anybody in minutes, not to stand in for CIFAR-100.
+# anybody in minutes, not to stand in for CIFAR-100. A run that the same source has made before is read from its
+# record instead of being made again.
 
 # %%
 settings = load_recipe(recipe)
@@ -152,8 +165,8 @@ fig
 # ## Which differences are there?
 #
 # Two tests answer two questions. Welch's test compares the seeds: would other training runs show the same
-# difference? The comparison image by image resamples images *and* seeds, and uses that all runs saw the same
-# test images.
+# difference? The comparison image by image draws images *and* seeds anew, again and again (a bootstrap), and uses
+# that all runs saw the same test images: would other seeds *and other images* show it?
 
 # %% tags=["hide-input"]
 rows = [
@@ -169,9 +182,9 @@ for a, b in itertools.combinations(arms, 2):
     bits = [np.stack([r.correct_bits() for r in arms[name]]) for name in (b, a)]
     images = paired_by_image(*bits)
     rows.append(
-        f"| `{b}` − `{a}` | {test.difference:+.2f} "
-        f"| {test.low:+.2f} to {test.high:+.2f} | {test.p:.3f} "
-        f"| {100 * images.low:+.2f} to {100 * images.high:+.2f} |"
+        f"| `{b}` − `{a}` | {signed(test.difference, 2)} "
+        f"| {signed(test.low, 2)} to {signed(test.high, 2)} | {p_value(test.p)} "
+        f"| {signed(100 * images.low, 2)} to {signed(100 * images.high, 2)} |"
     )
 Markdown("\n".join(rows))
 
@@ -187,6 +200,7 @@ Markdown("\n".join(rows))
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-live-resolution", "caption": "Test accuracy when the images are resized after training. The vertical line marks the training size; each line is the mean over seeds."}, "image": {"alt": "Accuracy against image size in pixels, one line for each encoding, highest at the training size and falling on both sides at different rates."}}
 fig, ax = plt.subplots()
 native = load_dataset(settings.data).train.images.shape[-1]
+ax.set_ylim(0, 100)
 ends = {}
 for name, arm in arms.items():
     accuracy = {
@@ -214,9 +228,9 @@ fig
 #
 # ```{admonition} In short
 # :class: tip
-# The paper's printed table supports one conclusion firmly: relative encodings beat its learned absolute one. It
-# cannot rank the relative ones, because three seeds at that spread find only differences of about a point. The
-# live runs on digits show that positions matter and that the machinery works; they say nothing about CIFAR-100.
+# The paper's printed table supports one conclusion firmly: rotary and rolled encodings beat its learned absolute
+# one. It hardly ranks them among themselves, because three seeds at that spread find only differences of more than a
+# point. The live runs on digits show that positions matter and that the machinery works; they say nothing about CIFAR-100.
 # ```
 
 # %% [markdown]
@@ -226,6 +240,13 @@ fig
 # :label: ex-results-seeds
 # How many seeds of each encoding would separate two accuracies that differ by 0.3 points, if the standard
 # deviation is 0.1 as printed for RollPE?
+# ```
+
+# %% [markdown]
+# ```{solution} ex-results-seeds
+# :class: dropdown
+# Few: the number grows with the square of the spread over the difference. The cell below counts. But three runs say
+# little about a spread, so that the answer stands on sand.
 # ```
 
 # %% tags=["hide-cell"]

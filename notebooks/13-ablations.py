@@ -49,8 +49,10 @@ for record in read_records(records):
 # another path. If the two end up at different accuracies, then part of what an encoding "does" is done by the optimizer.
 #
 # The other rows ask, in turn: does it matter that a shift is a permutation? Does the ring need room for all signed
-# offsets? Do the frequencies have to be geometric? Is it the waves of the multiplexed roll, or the weights that come with
-# them, which a roll with two equal speeds has as well? Does asking for order among the channels change anything?
+# offsets? How fast should its waves be? Is it the waves of the multiplexed roll, or the weights that come with them,
+# which a roll with two equal speeds has as well? Do the frequencies have to be geometric, as RoPE's are? Does asking
+# for order among the channels change anything? The rows on the ring's width are meant for the $8 \times 8$ patches of
+# CIFAR-100, where 15 channels are the fewest that tell all offsets apart; the models for digits have rings of 16.
 
 # %%
 ROWS = """
@@ -94,7 +96,8 @@ def entry(recipe: str, variant: str, reference: str) -> str:
         return "not measured"
     test, (a, b) = tested
     interval = f"[{test.low:+.1f}, {test.high:+.1f}]"
-    return f"{test.difference:+.1f} {interval}, n = {len(a)}, {len(b)}"
+    text = f"{test.difference:+.1f} {interval}, n = {len(a)}, {len(b)}"
+    return text.replace("-", "−")
 
 
 lines = [
@@ -138,8 +141,8 @@ fig
 # - **The basis.** The twin reaches {num}`quick/roll-twin accuracy`, RollPE {num}`quick/roll accuracy`. If Adam prefers one
 #   basis, it does so by less than these runs can see.
 # - **The frequencies.** With the same rotations but geometric frequencies, axial RoPE reaches
-#   {num}`quick/axial-rope accuracy`. Part of this may be the small grid: RoPE spreads its waves over a range of lengths
-#   of which four patches see few, while RollPE's all fit.
+#   {num}`quick/axial-rope accuracy`. Part of this may be the small grid: most of RoPE's waves are many times longer
+#   than four patches and hardly turn from one end to the other, while RollPE's longest is as long as its ring.
 # - **The second wave.** Multiplexing reaches {num}`quick/multiplexed-roll accuracy` with more weights than a roll. The
 #   control with equal weights and equal speeds decides whether the waves or the weights do it.
 # - **Order.** Asking a roll for smooth queries and keys costs accuracy:
@@ -148,11 +151,11 @@ fig
 # ## The paper's hypotheses, so far
 #
 # *RoPE works because it behaves like a traveling wave.* RollPE and its twin are a wave and a rotation that express the same
-# functions, and here they do equally well. That agrees with the hypothesis and cannot prove it: whatever one of them
+# functions, and no difference between them is seen here. That agrees with the hypothesis and cannot prove it: whatever one of them
 # does, the other can do too, so no experiment on the two can tell the words apart. What can be tested is which property
 # of the wave matters, and the rows above begin with that.
 #
-# *Relativity is not needed.* The multiplexed roll breaks it and loses nothing on digits. Whether it gains from
+# *Relativity is not needed.* The multiplexed roll breaks it, and on digits no loss is seen. Whether it gains from
 # breaking it is open until the control has run.
 #
 # *Rolled channels become a topographic map.* They do not by themselves: {doc}`14-inside`.

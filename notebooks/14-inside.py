@@ -113,10 +113,16 @@ Markdown(
 )
 
 # %% [markdown]
+# Without an encoding, and with learned positions, attention hardly cares about distance: all factors lie a little
+# above one. Models with a rotary or rolled encoding spread more from seed to seed, and most of their factors lie
+# *below* one: a patch looks away from what is near, and above all, as the dark fields at offset zero show, from
+# itself. A likely reason is that it knows already what it holds.
+#
 # ## Do neighbors on the ring respond alike?
 #
 # If they did, queries and keys would be smooth along the ring. The roughness of {doc}`10-topography` is one for white
-# noise, below one for smooth signals and above one for signals that alternate from channel to channel. The twin of
+# noise, below one for smooth signals and above one for signals that alternate from channel to channel. Encodings
+# without a ring are looked at in the same way, along their channels as they are stored. The twin of
 # RollPE is looked at on RollPE's ring, in the basis where both are the same model. Filled dots are plain runs; open
 # ones were trained with a penalty on the differences between neighbors on the ring.
 
@@ -174,7 +180,7 @@ Markdown("\n".join(lines))
 # changes only phases, so the spectrum of queries and keys says which waves a trained model uses. White noise is the
 # level line at one.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Power of trained queries by mode along the ring, relative to white noise, mean over heads, axes and seeds; one panel for each layer."}, "image": {"alt": "One panel for each layer with a line for each encoding over the mode numbers, all lines staying within a small factor of the level line at one."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Power of trained queries by mode along the ring, relative to white noise, mean over heads, axes and seeds; one panel for each layer."}, "image": {"alt": "One panel for each layer with a line for each encoding over the mode numbers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin far below one at mode zero and wander above it in the faster half; that of RollPE falls below one again at the last mode."}}
 fig, axes = plt.subplots(
     1, layers, figsize=(2.6 * layers, 3.2), sharey=True, squeeze=False
 )
@@ -192,20 +198,26 @@ for layer, ax in enumerate(axes[0]):
         ends[name] = np.array([len(relative) - 1, relative[-1]])
         figures.drawn_from(fig, found)
     ax.axhline(1, color=figures.MUTED, linewidth=0.8)
-    ax.set(title=f"layer {layer + 1}", xlabel="mode number")
+    ax.set(
+        title=f"layer {layer + 1}", xlabel="mode number", xticks=range(0, n // 2 + 1, 2)
+    )
 axes[0, 0].set_ylabel("power of queries, white noise = 1")
 figures.label_line_ends(axes[0, -1], ends)
 plt.close(fig)
 fig
 
 # %% [markdown]
+# In {numref}`fig-inside-spectra` the rolled encodings keep little power in mode zero, which is the same wherever a
+# token stands. RollPE alone keeps little in the last mode as well, which tells only even places from odd ones. The
+# other encodings know of no ring, and their lines stay near one.
+#
 # ```{admonition} In short
 # :class: tip
 # On digits no map appears by itself. Queries and keys of RollPE, of its twin and of the multiplexed roll are
 # no smoother than noise along the ring; if anything, neighbors differ more than strangers do. A penalty makes them smooth, and the
-# accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`. This is the price that
-# {doc}`10-topography` derives: what changes slowly with position cannot tell positions apart. Attention without a code for
-# position still looks at neighbors a little more than elsewhere, because neighboring patches look alike.
+# accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`. That agrees with the price that
+# {doc}`10-topography` derives: what changes slowly with position cannot tell near positions apart. Attention with a rotary
+# or rolled encoding does not look at near patches first, and at the patch itself less than elsewhere.
 # ```
 #
 # ## Exercises
@@ -214,4 +226,11 @@ fig
 # :label: ex-inside-twin
 # The penalty on the twin smooths its own channels, which are Fourier coordinates, not the ring. Does it lower the
 # roughness on the ring? Explain the row of the table from {doc}`07-rope`.
+# ```
+#
+# ```{solution} ex-inside-twin
+# :class: dropdown
+# To be smooth in Fourier coordinates is to have neighboring coefficients alike, and with them a level spectrum. By
+# {eq}`eq-smoothness` the roughness is a mean weighted by the spectrum alone, and a level one has roughness one, like
+# white noise. So the penalty pulls the twin to the line at one, and not below it; the row moves that way.
 # ```
