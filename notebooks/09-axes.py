@@ -209,7 +209,7 @@ for p in (positions, positions + shift):
     scores.append(torus_roll(q, p, torus) @ torus_roll(k, p, torus).T)
 check("a common shift changes nothing", *scores)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A score wished for over all offsets between two patches, the axial score nearest to it, and the score of a torus. The cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The wish is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows the diagonal line exactly as wished."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A score wished for over all offsets between two patches, the axial score nearest to it, and the score of a torus. White is zero, dark red one; the cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The wish is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows the diagonal line exactly as wished."}}
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
 panels = {"the wish": wish, "best two rings": best, "torus": on_torus}
 for axis, (name, values) in zip(axes, panels.items(), strict=True):
@@ -266,7 +266,7 @@ assert rings[1] == 900 < side**2, "rings of 30 fail at 16 patches a side"
 # ```{wave} axes
 # :name: wave-axes
 # The same 64 channels as two rings and as one sheet, moved by the displacement of two patches. All hold one
-# bump, which travels against the token. Right: the score with the bump that has not moved, for all
+# bump, which travels against the token; gray is the bump before it. Right: the score of the two, for all
 # displacements on a grid of $8 \times 8$. Two scores that are added make a cross. The torus sees a spot, and
 # sees it again eight patches on.
 # ```
@@ -421,7 +421,7 @@ for name, encoding in asked.items():
     print(f"{name:16} {as_good:3} {answer.mean():8.3f}")
     assert abs(answer[at_target] - 1) < TOLERANCE
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-maps", "caption": "Score of a key that fits best at the offset marked by a ring, against all other offsets; mean over random queries at the cross. Blue is negative."}, "image": {"alt": "Eight maps of the score over offsets. Axial RoPE shows a broad red cross through the target. Mixed RoPE shows a red spot at the target with weaker oblique ripples. Uniform RoPE shows a coarse checkered pattern that repeats, equally red, at several places. Spherical RoPE shows a broad red area. LieRE shows a small spot. The roll with two rings shows two thin crossing lines. The torus with a small sheet shows several isolated red points, the one that fits the grid exactly one point."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-maps", "caption": "Score of a key that fits best at the offset marked by a ring, against all other offsets; mean over random queries at the cross. Dark red is one, white zero, blue negative."}, "image": {"alt": "Eight maps of the score over offsets. Axial RoPE shows a broad red cross through the target. Mixed RoPE shows a red spot at the target with weaker oblique ripples. Uniform RoPE shows a coarse checkered pattern that repeats, equally red, at several places. Spherical RoPE shows a broad red area. LieRE shows a small spot. The roll with two rings shows two thin crossing lines. The torus with a small sheet shows two isolated red points, the one that fits the grid exactly one."}}
 titles = {
     "axial-rope": "axial RoPE",
     "mixed-rope": "mixed RoPE",
@@ -445,7 +445,7 @@ fig
 # row and column of the target. *Repeats* are aliases: uniform RoPE answers as well one image height or width
 # away, and a torus that is too small one sheet away. *Width* is smoothness: the rotary encodings blur the
 # target into its neighbors, the rolls do not at all. A torus that fits the grid answers at one point, and only
-# there.
+# there. Mixed RoPE and LieRE are learned; here they stand as they begin, with random frequencies and generators.
 #
 # The mean over queries hides what is not relative. For a single query and key, spherical RoPE gives a map that
 # depends on where the pair stands.
@@ -467,7 +467,7 @@ E = matrices(spherical, offsets.double())
 absorbed = E @ (fixed @ k) @ (fixed @ q) / math.sqrt(head_dim)
 check("moved down, contents turned once", below.flatten(), absorbed)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-spherical", "caption": "Spherical RoPE: the score of one query and one key over their offset, and what becomes of it when the pair moves."}, "image": {"alt": "Three maps over offsets. The first is a smooth blue and white pattern. The second, the change when the pair moves three patches to the right, is blank. The third, the change when it moves three patches down, is a smooth pattern of red and blue."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-spherical", "caption": "Spherical RoPE: the score of one query and one key over their offset, and what becomes of it when the pair moves. Red is positive, blue negative; all three share one scale."}, "image": {"alt": "Three maps over offsets. The first is a smooth blue and white pattern. The second, the change when the pair moves three patches to the right, is blank. The third, the change when it moves three patches down, is a smooth pattern of red and blue."}}
 limit = home.abs().max().item()
 panels = {
     "query at the origin": home,

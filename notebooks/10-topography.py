@@ -240,7 +240,7 @@ cost = 4 * torch.sin(math.pi * ring / n) ** 2
 check("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 
 # %% [markdown]
-# Divide by the length of $q$ and by the mean of the spectrum, and the penalty becomes a measure without units:
+# Divide by the squared length and by the mean of the spectrum, and the penalty becomes a measure without units:
 #
 # $$
 # \rho(x) = \frac{x^\top L x}{2 \|x\|^2} = \frac{\sum_k 2 \sin^2 (\pi k / n) \, |\hat x_k|^2}{\sum_k |\hat x_k|^2} = 1 - \frac{x \cdot S x}{\|x\|^2}
@@ -267,7 +267,7 @@ of_noise = smoothness_ratio(noise).mean().item()
 print(f"white noise has roughness {of_noise:.3f} on average")
 assert abs(of_noise - 1) < 0.02
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: what a unit of power costs in each mode. Right: where the power of three kinds of tokens is, and their roughness ρ."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost ten. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: what a unit of power costs in each mode. Right: where the power of three kinds of tokens is, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost ten. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0))
 left.plot(
@@ -459,7 +459,7 @@ for name, x in descended.items():
     on_ring, on_torus, spatial = measure(x)
     print(f"{name:20} {on_ring:7.2f} {on_torus:9.2f} {spatial:14.2f}")
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-sheets", "caption": "Two responses of white noise, and what the three losses make of them. Channels are drawn as a sheet; the ring runs through it row by row."}, "image": {"alt": "Two rows of four small heat maps. The first column is noise. Under the ring loss the noise turns into horizontal bands that do not fit together vertically. Under the sheet loss it turns into large soft patches. Under the spatial loss it stays grainy, with a hint of patches."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-sheets", "caption": "Two responses of white noise, and what the three losses make of them. Channels are drawn as a sheet, each in colors up to its own largest value; the ring runs through it row by row."}, "image": {"alt": "Two rows of four small heat maps. The first column is noise. Under the ring loss the noise turns into horizontal bands that do not fit together vertically. Under the sheet loss it turns into large soft patches. Under the spatial loss it stays grainy, with a hint of patches."}}
 fig, axes = plt.subplots(2, 4, figsize=(7.2, 3.8))
 for column, (name, x) in zip(axes.T, descended.items(), strict=True):
     for axis, response in zip(column, x[:2], strict=True):
@@ -467,6 +467,7 @@ for column, (name, x) in zip(axes.T, descended.items(), strict=True):
         limit = response.abs().max().item()
         axis.imshow(response, cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
         axis.set(xticks=[], yticks=[])
+        axis.spines[:].set_visible(False)
     column[0].set_title(name)
 plt.close(fig)
 fig
