@@ -131,8 +131,9 @@ fig
 # Write $p_k = p_q + \Delta$, and the exponents sort the terms into two kinds:
 #
 # $$
-# \begin{aligned} \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = {} & \sum_{w} q^{(w)\top} S^{\,w \Delta} \, k^{(w)} \\
-# & + \sum_{w \neq w'} q^{(w)\top} S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')} \end{aligned}
+# \begin{aligned} & \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) \\
+# & \quad = \sum_{w} q^{(w)\top} S^{\,w \Delta} \, k^{(w)} \\
+# & \quad + \sum_{w \neq w'} q^{(w)\top} S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')} \end{aligned}
 # $$ (eq-multiplexed-split)
 #
 # The $W$ terms in which a wave meets itself know the displacement only. The $W(W-1)$ cross terms know, besides,
