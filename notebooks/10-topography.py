@@ -426,7 +426,7 @@ assert gained[1] > 1.2 * measured["bumps on the sheet"][1], "with gains, rough"
 assert single[1] < 0.6 < single[2], "smooth, but without topography"
 
 # %% [markdown]
-# The last two rows are the counterexamples. Bumps with gains have perfect topography and are rough. One bump
+# The last two rows are the counterexamples. Bumps with gains have nearly perfect topography and are rough. One bump
 # that only changes in strength is smooth, and has no topography at all: all units have one and the same
 # profile, near or far.
 #
