@@ -21,15 +21,34 @@ from typing import Any
 
 from rollpe.sphinx_ext import find_mathjax
 
-DRAWN = "async () => { await document.fonts.ready; await window.MathJax?.startup?.promise }"
+DRAWN = """async () => {
+    await document.fonts.ready;
+    await window.MathJax?.startup?.promise;
+    const left = [...document.querySelectorAll('.math')].filter(formula => !formula.querySelector('svg'));
+    return left.map(formula => formula.textContent);
+}"""
 UNFOLD = """() => {
     document.querySelectorAll('details.hide').forEach(code => code.remove());
     document.querySelectorAll('details').forEach(box => box.open = true);
 }"""
+# What book.css lets go over to the next page of paper.
+LONG = """() => {
+    for (const listing of document.querySelectorAll('div[class*=highlight-]'))
+        if (listing.textContent.split('\\n').length > 24)
+            (listing.closest('.cell_input') ?? listing).classList.add('long-listing');
+}"""
 # The site's pages bring these settings along, Sphinx's EPUB pages do not.
-SETTINGS = "() => { window.MathJax = {options: {processHtmlClass: 'math'}} }"
+SETTINGS = "() => { window.MathJax = {options: {processHtmlClass: 'math', enableMenu: false}} }"
+# Readers have no scroll bars, so long lines are broken.
+LISTINGS = b"\npre { white-space: pre-wrap; overflow-wrap: anywhere }\n.highlight { background: #f5f5f5 }\n"
+# What the standard forbids: scripts, an id used twice (all proofs have the same), directions in style sheets.
 FREEZE = """() => {
-    document.querySelectorAll('script').forEach(script => script.remove());
+    document.querySelectorAll('script, button').forEach(element => element.remove());
+    for (const style of document.querySelectorAll('style'))
+        style.textContent = style.textContent.replace(/direction: *ltr;?/g, '');
+    const seen = new Set();
+    for (const element of document.querySelectorAll('[id]'))
+        if (seen.has(element.id)) element.removeAttribute('id'); else seen.add(element.id);
     return new XMLSerializer().serializeToString(document);
 }"""
 
@@ -58,12 +77,20 @@ def browser() -> Iterator[Any]:
             sys.exit(f"The book asks the network for {strangers[0]}")
 
 
+def _draw(page: Any) -> None:
+    """Wait until MathJax has drawn every formula; one that it left as text stops the build."""
+    left = page.evaluate(DRAWN)
+    if left:
+        sys.exit(f"{len(left)} formulas were not drawn, the first is {left[0]}")
+
+
 def pdf(html: Path, output: Path) -> None:
     """Print one HTML page, formulas drawn, solutions unfolded, with page numbers."""
     with browser() as page:
         page.goto(html.resolve().as_uri(), wait_until="load")
-        page.evaluate(DRAWN)
+        _draw(page)
         page.evaluate(UNFOLD)
+        page.evaluate(LONG)
         style = "font-size:8px;width:100%;text-align:center"
         page.pdf(
             path=output,
@@ -78,40 +105,56 @@ def pdf(html: Path, output: Path) -> None:
 
 
 def epub(folder: Path, output: Path) -> None:
-    """Copy the EPUB that Sphinx wrote into folder, with formulas drawn into its chapters."""
+    """Copy the EPUB that Sphinx wrote into folder, with formulas drawn into its chapters.
+
+    Style sheets that extensions wrote after Sphinx had packed are added, and what the standard forbids
+    (scripts, a DOCTYPE with an address in a picture) is taken out.
+    """
     mathjax = find_mathjax()
     assert mathjax is not None, "sphinx-mathjax-offline is not installed"
     (made,) = folder.glob("*.epub")
-    drawn = set()
-    with browser() as page, zipfile.ZipFile(made) as source, zipfile.ZipFile(output, "w") as target:
-        pages = [name for name in source.namelist() if name.endswith(".xhtml")]
+    with zipfile.ZipFile(made) as source:
         contents = {name: source.read(name) for name in source.namelist()}
-        for name in pages:
+    manifest = contents["content.opf"].decode()
+    with browser() as page:
+        for name in [n for n in contents if n.endswith(".xhtml") and n != "nav.xhtml"]:
+            page.goto((folder / name).resolve().as_uri(), wait_until="load")
+            page.evaluate(UNFOLD)
             if b'class="math' in contents[name]:
-                page.goto((folder / name).resolve().as_uri(), wait_until="load")
-                page.evaluate(UNFOLD)
                 page.evaluate(SETTINGS)
                 page.add_script_tag(path=mathjax)
-                page.evaluate(DRAWN)
-                contents[name] = page.evaluate(FREEZE).encode()
-                drawn.add(name)
-        contents["content.opf"] = _declare(contents["content.opf"].decode(), drawn).encode()
+            _draw(page)
+            text = page.evaluate(FREEZE)
+            contents[name] = text.encode()
+            manifest = _declare(
+                manifest, name, [kind for kind in ("svg", "mathml") if f"<{kind[:4]}" in text]
+            )
+    for sheet in sorted((folder / "_static").glob("*.css")):
+        name = f"_static/{sheet.name}"
+        if name not in contents:
+            contents[name] = sheet.read_bytes()
+            item = f'<item id="{sheet.stem}" href="{name}" media-type="text/css" />'
+            manifest = manifest.replace("</manifest>", f"  {item}\n  </manifest>")
+    contents["content.opf"] = manifest.encode()
+    contents["_static/epub.css"] += LISTINGS
+    with zipfile.ZipFile(output, "w") as target:
         for name, content in contents.items():  # the first entry, mimetype, must stay first and unpacked
             method = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
-            target.writestr(name, content, compress_type=method)
+            clean = _clean_picture(content) if name.endswith(".svg") else content
+            target.writestr(name, clean, compress_type=method)
 
 
-def _declare(manifest: str, drawn: set[str]) -> str:
-    """Say in the manifest which chapters hold SVG, as the EPUB standard asks."""
+def _declare(manifest: str, name: str, properties: list[str]) -> str:
+    """Say in the manifest that a chapter holds SVG or MathML, as the EPUB standard asks."""
+    said = f'properties="{" ".join(properties)}" ' if properties else ""
+    return re.sub(rf'<item (?=[^>]*href="{re.escape(name)}")', f"<item {said}", manifest)
 
-    def mark(match: re.Match[str]) -> str:
-        item = match.group(0)
-        href = re.search(r'href="([^"]+)"', item)
-        if href and href.group(1) in drawn and "properties=" not in item:
-            return item.replace("<item ", '<item properties="svg" ')
-        return item
 
-    return re.sub(r"<item [^>]*>", mark, manifest)
+def _clean_picture(svg: bytes) -> bytes:
+    """A figure of Matplotlib without its DOCTYPE, without ids that recur, and with a d in every path."""
+    svg = re.sub(rb"<!DOCTYPE[^>]*>\s*", b"", svg)
+    svg = re.sub(rb'(<image [^>]*?) id="[^"]*"', rb"\1", svg)
+    return re.sub(rb"<path(?![^>]*\sd=)", b'<path d=""', svg)
 
 
 if __name__ == "__main__":
