@@ -432,7 +432,9 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
-    """The ledger as MyST Markdown: a table of counts, then every claim under its document.
+    """The ledger as MyST Markdown: a table of counts, then every claim under its document and verdict.
+
+    What did not hold comes first.
 
     roles: write the labels of equations as links, which only the book can resolve.
     """
@@ -453,9 +455,13 @@ def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
     if broken:
         lines += ["", f"**Checks failed** that these claims rest on: {', '.join(broken)}."]
     for source, title in sources().items():
-        lines += ["", f"**{title}** (*{source}*)"]
-        for v in (v for v in verdicts if v.claim.source == source):
-            lines += ["", *_entry(v)]
+        lines += ["", f"## {title}", "", f"Cited as *{source}* below."]
+        for verdict in ("refuted", "corrected", "reproduced", "not tested"):
+            entries = [_entry(v) for v in verdicts if (v.claim.source, v.verdict) == (source, verdict)]
+            if entries:
+                lines += ["", f"### {verdict.capitalize()}: {len(entries)}"]
+            for entry in entries:
+                lines += ["", *entry]
     page = "\n".join(lines)
     if not roles:
         return page
@@ -466,7 +472,7 @@ def _entry(v: Verdict) -> list[str]:
     c = v.claim
     lines = [
         f"{c.claim} *({'; '.join((c.place, *c.also))})*",
-        f": **{v.verdict}** ({c.kind}). {_sentence(v.grounds)}",
+        f": **{v.verdict.capitalize()}** ({c.kind}). {_sentence(v.grounds)}",
     ]
     if c.instead and v.verdict in ("corrected", "refuted"):
         lines.append(f": Holds instead: {_sentence(c.instead)}")

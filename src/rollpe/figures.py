@@ -39,7 +39,7 @@ BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW, BLACK = (
     "#3d9bd6",
     "#a92f00",
     "#6b6000",
-    "#000000",
+    "#010101",  # not quite black: matplotlib leaves the fill out of an SVG if it is black
 )
 ON_DARK, ON_PALE = "#fefefe", "#2d2d2d"
 """Lines on top of dark and of pale color maps, which are the same on light and dark pages."""

@@ -142,11 +142,13 @@ def _code_link(app: Sphinx, docname: str, figure: nodes.figure, cell: nodes.Elem
 
 def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
     """Links to the entries of the runs' records; what has no record in the book gets none."""
-    found = {cell: uri for cell in cells if (uri := record_page(cell))}
-    links = [
-        _link(uri, cell.partition("/")[2], f"of recipe {cell.partition('/')[0]}")
-        for cell, uri in found.items()
-    ]
+    links = []
+    for cell in cells:
+        recipe, _, encoding = cell.partition("/")
+        change = recipe.partition("@")[2]
+        if uri := record_page(cell):
+            text = f"{encoding} ({change})" if change else encoding
+            links.append(_link(uri, text, f"of recipe {recipe}"))
     return [f"<span>Records: {', '.join(links)}</span>"] if links else []
 
 

@@ -120,7 +120,7 @@ def fourier_matrix(n: int) -> Tensor:
 
 
 def mode_numbers(n: int) -> Tensor:
-    """Mode numbers centred on 0, int64 [n], ascending: −⌊(n−1)/2⌋ … ⌊n/2⌋.
+    """Mode numbers centered on 0, int64 [n], ascending: −⌊(n−1)/2⌋ … ⌊n/2⌋.
 
     For even n the last one, n/2, is the Nyquist mode and has no partner.
     """
@@ -163,7 +163,7 @@ def _alternating(n: int, dtype: torch.dtype, device: torch.device | str | None =
 def generator(n: int, nyquist: str = "fixed") -> Tensor:
     """The real skew-symmetric A of Eqs. 4 and 14, corrected: S(p) = exp(pA), float64.
 
-    A = F* diag(2πi m/n) F with the centred mode numbers m, and 0 on the Nyquist mode. [n, n], but
+    A = F* diag(2πi m/n) F with the centered mode numbers m, and 0 on the Nyquist mode. [n, n], but
     [2n, 2n] for nyquist="paired". "cosine" with even n has no generator: InputError.
     """
     _whole(n)
@@ -191,7 +191,7 @@ def paper_generator(n: int) -> Tensor:
     """Eq. 14 as printed, F* diag(2πik/n)_{k=0}^{n−1} F, complex128 [n, n].
 
     Its exponential is S, but it is neither real nor skew-symmetric for n ≥ 2: the mode numbers are not
-    centred, so k and n−k are no conjugate pair.
+    centered, so k and n−k are no conjugate pair.
     """
     k = torch.arange(_whole(n), dtype=torch.float64)
     F = fourier_matrix(n)
@@ -220,7 +220,7 @@ def generator_closed_form(n: int) -> Tensor:
 def roll_matrix(
     n: int, p: float | Tensor, wavelength: float | Tensor = 1.0, nyquist: str = "fixed"
 ) -> Tensor:
-    """S(p) of Eq. 7 with centred modes, F* diag(e^{2πipm/(λn)}) F, float64.
+    """S(p) of Eq. 7 with centered modes, F* diag(e^{2πipm/(λn)}) F, float64.
 
     p [...] gives [..., n, n], or [..., 2n, 2n] for nyquist="paired". Differentiable in p and wavelength.
     """

@@ -544,7 +544,7 @@ class ClaimsDirective(SphinxDirective):
 
         text = re.sub(r"\beq-[a-z0-9-]*[a-z0-9]", link, to_markdown(verdicts))
         holder = nodes.container()
-        self.state.nested_parse(StringList(text.splitlines(), "claims"), 0, holder)
+        self.state.nested_parse(StringList(text.splitlines(), "claims"), 0, holder, match_titles=True)
         return holder.children
 
 

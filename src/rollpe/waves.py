@@ -216,14 +216,24 @@ def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
         (f"roll, λ = {wavelength:g}", ring, figures.VERMILION),
         ("as seen", torch.arccos(torch.cos(ring)), figures.MUTED),
     )
-    ax = figure.subplots()
+    ax, below = figure.subplots(2, 1, height_ratios=(3, 2))
     ax.axvspan(
         math.pi, max(float(ring.max()), math.pi) * 1.05, color=figures.VERMILION, alpha=0.1, linewidth=0
     )
     for row, (_, frequencies, color) in enumerate(rows):
         ax.plot(frequencies, torch.full_like(frequencies, -row), "o", color=color, markersize=4)
+    for fast, slow in zip(ring, rows[-1][1], strict=True):
+        if fast > math.pi:
+            ax.plot([fast, slow], [-1, -2], color=figures.MUTED, linewidth=0.6)
     ax.set_yticks([0, -1, -2], [name for name, _, _ in rows])
     ax.set(xlabel="ω (radians per position)", ylim=(-2.6, 0.6), xticks=[0, math.pi], xticklabels=["0", "π"])
+    one, positions = ring[start["k"]], torch.arange(13.0)
+    between = torch.linspace(0, 12, 481)
+    below.plot(between, torch.cos(one * between), color=figures.VERMILION, linewidth=0.7)
+    seen = rows[-1][1][start["k"]]
+    below.plot(between, torch.cos(seen * between), "--", color=figures.MUTED)
+    below.plot(positions, torch.cos(one * positions), "o", color=figures.VERMILION, markersize=4)
+    below.set(xlabel="position", xlim=(0, 12), yticks=[], ylabel=f"wave k = {start['k']}")
 
 
 # ------------------------------------------------------------------------------------------------ the list
@@ -287,10 +297,10 @@ WAVES: dict[str, Wave] = {
     "frequencies": Wave(
         "Dots on an axis of angular frequency: those of rope crowd near zero, those of the roll are"
         " evenly spaced and some lie beyond π, and what whole positions see of these is folded back below"
-        " π.",
+        " π. Under it a fast wave and a slow one that meet at every whole position.",
         {"n": 32, "wavelength": 0.6, "k": 12, "axis": "linear"},
         draw_frequencies,
-        (6.8, 2.4),
+        (6.8, 3.6),
     ),
 }
 

@@ -64,7 +64,7 @@ def warn_of_aliasing(rings: Iterable[float], grid: tuple[int, ...] | None) -> No
     for axis, (n, tokens) in enumerate(zip(rings, grid or (), strict=False)):
         if n < 2 * tokens - 1:
             warnings.warn(
-                f"aliased offsets on axis {axis}: a ring of period {n:g} takes offset Δ for Δ-{n:g};"
+                f"aliased offsets on axis {axis}: a ring of period {n:g} takes offset Δ for Δ − {n:g};"
                 f" {tokens} tokens need at least {2 * tokens - 1}.",
                 stacklevel=2,
             )

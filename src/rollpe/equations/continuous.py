@@ -130,8 +130,8 @@ def eq_log(rng):
 @check(
     "eq-generator",
     page=PAGE,
-    source="paper Eq. 14, corrected: mode numbers centred on 0",
-    title="The generator: 2πi times the centred mode number",
+    source="paper Eq. 14, corrected: mode numbers centered on 0",
+    title="The generator: 2πi times the centered mode number",
     tex=r"""\begin{gathered} \mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, m}{n}
 \right) F, \\ m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor \quad (\text{and }
 0 \text{ in place of } \tfrac{n}{2}) \end{gathered}""",
@@ -262,7 +262,7 @@ def eq_continuous_roll(rng):
 @check(
     "eq-spectral",
     page=PAGE,
-    source="paper Eq. 7, corrected: mode numbers centred on 0",
+    source="paper Eq. 7, corrected: mode numbers centered on 0",
     title="The same in the Fourier basis: each mode turns at its own speed",
     tex=r"S(p) = F^* \operatorname{diag}\!\left( e^{2\pi \mathrm{i}\, p m / (\lambda n)} \right) F",
     implements=(operators.roll_matrix, operators.continuous_roll),
