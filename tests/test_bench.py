@@ -14,7 +14,7 @@ from rollpe import bench
 from rollpe.bench import VARIANTS, Benchmark, benchmark, in_turns, matmul_peak, read_benchmarks
 from rollpe.cli import cli
 from rollpe.errors import InputError
-from rollpe.vit import SIZES
+from rollpe.vit import SIZES, create_vit
 
 CPU = torch.device("cpu")
 
@@ -149,6 +149,18 @@ def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monke
     assert graphs.gain is None and "not available here" in graphs.missing
     assert all(v.gain for name, v in told.items() if name != "CUDA graphs")
     assert "not available here" in report.to_markdown()
+
+
+def test_the_roll_by_matrices_that_is_timed_is_the_roll_bit_for_bit():
+    results = []
+    for change in (bench._as_it_is, bench._roll_by_matrices):
+        torch.manual_seed(0)
+        model = create_vit("roll", image_size=16, size="nano", depth=2)
+        change(model)
+        logits = model(torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(1)))
+        logits.square().sum().backward()
+        results.append([logits, *(p.grad for p in model.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_an_unknown_encoding_is_one_line():

@@ -300,13 +300,14 @@ def test_a_number_that_was_not_measured_says_so_and_links_nowhere(book):
     assert not (book.html / "numbers.html").exists()
 
 
-def test_the_readers_own_run_replaces_the_committed_one_of_the_same_seed(tmp_path):
+def test_the_readers_own_runs_are_added_but_replace_no_committed_one_of_the_same_seed(tmp_path):
     for seed in (0, 1):
         write_record(tmp_path / "data/records", a_record(seed, 0.5))
-    write_record(tmp_path / "_build/records", a_record(1, 0.75))
+    for seed in (1, 2):
+        write_record(tmp_path / "_build/records", a_record(seed, 0.75))
     found = sphinx_ext.find_records(tmp_path, "quick/roll")
-    assert [(r.seed, r.test.accuracy) for r in found.values()] == [(0, 0.5), (1, 0.75)]
-    assert {r.seed: r.test.accuracy for r in sphinx_ext.all_records(tmp_path)} == {0: 0.5, 1: 0.75}
+    assert [(r.seed, r.test.accuracy) for r in found.values()] == [(0, 0.5), (1, 0.5), (2, 0.75)]
+    assert {r.seed: r.test.accuracy for r in sphinx_ext.all_records(tmp_path)} == {0: 0.5, 1: 0.5, 2: 0.75}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import timm
 import torch
@@ -338,12 +338,21 @@ def _read_all_tokens(model: VisionTransformer) -> None:
     model.forward = lambda images: model.forward_head(model.forward_features(images))  # type: ignore
 
 
-def _roll_by(*, product: bool) -> Callable[[VisionTransformer], None]:
-    def change(model: VisionTransformer) -> None:
-        for attention in model.attentions:
-            cast(Roll, attention.encoding).by_product = product
+class _MatrixRoll(Roll):
+    """A roll as a product with a matrix of ones and zeros for each position; here only to be timed."""
 
-    return change
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        source, _ = super().tables(positions, like)
+        return (F.one_hot(source, self.head_dim).to(like.dtype),)
+
+    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        return torch.einsum("bhnd,ncd->bhnc", x, tables[0].to(x.dtype))
+
+
+def _roll_by_matrices(model: VisionTransformer) -> None:
+    for attention in model.attentions:
+        e = attention.encoding
+        attention.install(_MatrixRoll(head_dim=e.head_dim, heads=e.heads, axes=e.axes))
 
 
 @dataclass(frozen=True)
@@ -452,27 +461,26 @@ VARIANTS = [
         change=_read_all_tokens,
     ),
     Variant(
-        "roll by gather",
+        "roll",
         "each channel fetched from where it was",
         "compiled loss",
         *(None, (0.9, 1.0)),
         way=_LOSS,
         encoding="roll",
-        change=_roll_by(product=False),
     ),
     Variant(
-        "roll by product",
-        "a matrix of ones and zeros for each position",
-        "roll by gather",
+        "roll by matrices",
+        "a product with ones and zeros for each position",
+        "roll",
         *(None, (0.6, 1.0)),
         way=_LOSS,
         encoding="roll",
-        change=_roll_by(product=True),
+        change=_roll_by_matrices,
     ),
     Variant(
         "roll in the Fourier basis",
         "into the basis and a rotation there, which scores do not notice",
-        "roll by gather",
+        "roll",
         *(None, (0.85, 1.0)),
         way=_LOSS,
         encoding="continuous-roll",
@@ -480,7 +488,7 @@ VARIANTS = [
     Variant(
         "roll with its basis absorbed",
         "the same with the basis inside the trained projections: the rotary twin",
-        "roll by gather",
+        "roll",
         *(None, (0.97, 1.05)),
         way=_LOSS,
         encoding="roll-twin",

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PACKAGE = Path(__file__).resolve().parent
-RECORDS = ("_build/records", "data/records")
-"""Where records are looked for. A seed found in both is taken from the first: the reader's own run."""
+RECORDS = ("data/records", "_build/records")
+"""Where records are looked for. A seed that is in both is taken from the first: means stay of one commit."""
 NUMBERS_PAGE = "numbers"
 
 
@@ -393,7 +393,7 @@ def add_notes(app: Sphinx, docname: str, template: str, context: dict[str, Any],
 
 
 def all_records(root: Path) -> list[Record]:
-    """Every record of the project; of two runs of the same seed the reader's own."""
+    """Every record of the project; of two runs of the same seed the committed one."""
     found = {r.cell.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
     return list(found.values())
 

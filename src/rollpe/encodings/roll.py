@@ -32,9 +32,6 @@ from rollpe.encodings.base import (
 from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
 
-LARGEST = 2**22
-"""Entries that a table of reordering matrices may have, 16 MiB in float32."""
-
 
 class _Gather(torch.autograd.Function):
     """Reorder channels by a permutation whose inverse is known: out[..., c] = x[..., index[..., c]].
@@ -71,15 +68,10 @@ def warn_of_aliasing(rings: Iterable[float], grid: tuple[int, ...] | None) -> No
 
 
 class _WholeRoll(Encoding):
-    """What the encodings that move by whole channels share: their integer positions.
-
-    ``by_product`` says how channels are moved: by a product with ones and zeros, by a gather, or, if None,
-    by the faster of the two on the device. Both give the same numbers.
-    """
+    """What the encodings that move by whole channels share: their integer positions."""
 
     acts_on = "scores"
     real_positions = False
-    by_product: bool | None = None
 
     def __init__(
         self,
@@ -118,26 +110,11 @@ class _WholeRoll(Encoding):
         raise TypeError(f"{type(self).__name__} does not define roll_token().")
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """The reordering as one matrix a token, or as two indices: where channels come from and go to.
-
-        A processor reorders fastest by a product with ones and zeros, [N, d, d], exact as a gather is while
-        all entries are finite; accelerators, whose products may round, and positions that differ by image
-        use the indices, each [N, d] or [B, 1, N, d]. ``rollpe bench --variants`` times both.
-        """
+        """Where each token's channels come from and where they go to, each [N, d] or [B, 1, N, d]."""
         shifts = self.direction * self.whole_positions(positions, like.shape[-2])
-        source = self.source_channels(shifts)
-        by_product = like.device.type == "cpu" if self.by_product is None else self.by_product
-        if by_product and source.dim() == 2 and source.numel() * self.head_dim <= LARGEST:
-            return (self.reordering(source, like.dtype),)
-        return source, self.source_channels(-shifts)
-
-    def reordering(self, source: Tensor, dtype: torch.dtype) -> Tensor:
-        """Matrices [N, d, streams*d] with a one where channel c of the result takes channel source[c]."""
-        return F.one_hot(source, source.shape[-1]).to(dtype)
+        return self.source_channels(shifts), self.source_channels(-shifts)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        if len(tables) == 1:
-            return torch.einsum("bhnd,ncd->bhnc", x, tables[0].to(x.dtype))
         return _Gather.apply(x, *tables)
 
     def roll_tokens(self, x: Tensor, positions: Tensor, speed: int = 1) -> Tensor:
@@ -433,15 +410,8 @@ class MultiplexedRoll(Roll):
         ]
         return torch.cat(waves, -1)
 
-    def reordering(self, source: Tensor, dtype: torch.dtype) -> Tensor:
-        waves = super().reordering(source, dtype).unflatten(-2, (self.waves, self.head_dim))
-        return self.factor * waves.sum(-3)
-
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        rolled = super().encode(x, tables)
-        if len(tables) == 1:
-            return rolled
-        rolled = rolled.unflatten(-1, (self.waves, self.head_dim)).sum(-2)
+        rolled = super().encode(x, tables).unflatten(-1, (self.waves, self.head_dim)).sum(-2)
         return rolled if self.factor == 1 else rolled * self.factor
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
