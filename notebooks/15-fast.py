@@ -123,8 +123,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Where timm has an encoding, too, its own module was timed in the same rounds. Above one, ours is the faster. The last
-# two columns put timm's model into the step of most training scripts, where nothing is compiled.
+# Where timm has an encoding, too, its own module was timed in the same rounds. Above one, ours is the faster. The row of
+# `none`, where no encoding acts, shows what of that is owed to the last block, which computes the class token alone. The
+# last two columns put timm's model into the step of most training scripts, where nothing is compiled.
 
 # %% tags=["hide-input"]
 lines = [
@@ -244,5 +245,5 @@ for b in benchmarks.values():
 # :class: tip
 # Timings here are of whole steps, beside their rivals, in turns, with what was expected written down first. Rotary and
 # rolled encodings cost little on top of a model without positions. What costs is a vector for every pair of tokens
-# (`shaw-kv`), a change of basis in every layer (`continuous-roll`) or a matrix exponential there (`lie`).
+# (`shaw-kv`), projecting queries and keys twice (`multiplexed-roll`) or a matrix exponential in every layer (`lie`).
 # ```
