@@ -543,8 +543,11 @@ class ClaimsDirective(SphinxDirective):
             return f"{{eq}}`{label}`" if report.get(label, {}).get("page") in pages else label
 
         text = re.sub(r"\beq-[a-z0-9-]*[a-z0-9]", link, to_markdown(verdicts))
+        summary, _, documents = text.partition("\n## ")
         holder = nodes.container()
-        self.state.nested_parse(StringList(text.splitlines(), "claims"), 0, holder, match_titles=True)
+        self.state.nested_parse(StringList(summary.splitlines(), "claims"), 0, holder)
+        sections = StringList(f"## {documents}".splitlines(), "claims")
+        self.state.nested_parse(sections, 0, holder, match_titles=True)
         return holder.children
 
 

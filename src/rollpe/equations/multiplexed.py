@@ -107,8 +107,8 @@ def eq_multiplexed_score(rng):
     source="ours; which terms of the square of Eq. 12 are relative",
     title="Each wave with itself is relative; each wave with another one sees where the query stands",
     tex=(
-        r"\begin{aligned} \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = {} & \sum_{w} "
-        r"q^{(w)\top} S^{\,w \Delta} \, k^{(w)} \\ & + \sum_{w \neq w'} q^{(w)\top} "
+        r"\begin{aligned} & \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) \\ & \quad = \sum_{w} "
+        r"q^{(w)\top} S^{\,w \Delta} \, k^{(w)} \\ & \quad + \sum_{w \neq w'} q^{(w)\top} "
         r"S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')} \end{aligned}"
     ),
     implements=operators.multiplexed_roll,
