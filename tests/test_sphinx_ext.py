@@ -387,11 +387,12 @@ def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(b
     }
     shown = entry | {"label": "eq-permutation-equivariance", "page": "01-order"}
     absent = entry | {"label": "eq-pooled", "page": "99-nowhere"}
-    page = "# Order\n\n$$\nx = y\n$$ (eq-permutation-equivariance)\n\n```{claims}\n```\n"
+    page = "# Order\n\n$$\nx = y\n$$ (eq-permutation-equivariance)\n\n"
+    page += "```{claims}\n:summary:\n```\n\n```{claims}\n```\n"
     assert book.build({"01-order.md": page}, [shown, absent]) == ""
     text = book.text("01-order")
     assert "Attention without positions is permutation-invariant" in text and "Corrected: 1" in text
-    assert "each by itself; no level is corrected" in text, "the summary stands before the documents"
+    assert text.index("no level is corrected") < text.index("Corrected: 1"), "the summary comes first"
     assert 'href="#equation-eq-permutation-equivariance"' in book.markup("01-order")
     assert "eq-pooled" in text and "not tested" in text
 

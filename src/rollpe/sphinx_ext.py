@@ -517,10 +517,11 @@ class ClaimsDirective(SphinxDirective):
     """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give.
 
     Labels of equations become links, where their page is part of the book. With ``:counts:`` only the
-    number of claims under each verdict.
+    number of claims under each verdict, with ``:summary:`` only the table of them and what decides. The
+    documents become sections of the page, so that nothing can follow them.
     """
 
-    option_spec: ClassVar = {"counts": directives.flag}
+    option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         from rollpe.claims import counts, ledger, to_markdown
@@ -545,9 +546,11 @@ class ClaimsDirective(SphinxDirective):
         text = re.sub(r"\beq-[a-z0-9-]*[a-z0-9]", link, to_markdown(verdicts))
         summary, _, documents = text.partition("\n## ")
         holder = nodes.container()
-        self.state.nested_parse(StringList(summary.splitlines(), "claims"), 0, holder)
-        sections = StringList(f"## {documents}".splitlines(), "claims")
-        self.state.nested_parse(sections, 0, holder, match_titles=True)
+        if "summary" in self.options:
+            self.state.nested_parse(StringList(summary.splitlines(), "claims"), 0, holder)
+        else:
+            sections = StringList(f"## {documents}".splitlines(), "claims")
+            self.state.nested_parse(sections, 0, holder, match_titles=True)
         return holder.children
 
 
