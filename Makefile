@@ -12,14 +12,14 @@ help:  ## this list
 $(INSTALLED): requirements.lock pyproject.toml workflow/install.py
 	@$(PYTHON) workflow/install.py
 
-book: $(INSTALLED)  ## run every notebook, gate the outputs, build _build/html/index.html
+book: $(INSTALLED)  ## run every notebook, gate the outputs, build _build/html, the PDF, the EPUB, the offline zip
 	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local
 	@echo "The book is at _build/html/index.html - open it with: $(BIN)/python -m webbrowser -t file://$(CURDIR)/_build/html/index.html"
 
 test: $(INSTALLED)  ## the test suite (without the built book)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-formats: $(INSTALLED)  ## also make a PDF, an EPUB and an offline zip (needs Chromium)
+formats: $(INSTALLED)  ## the PDF, the EPUB and the offline zip, which `make book` makes where Chromium is
 	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local formats
 
 AXE := tests/book/node_modules/axe-core/package.json
