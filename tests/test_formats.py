@@ -60,8 +60,8 @@ def bound(tmp_path_factory):
 @pytest.mark.browser
 def test_formulas_are_drawn_into_the_page_and_declared(bound):
     assert "<svg" in bound["formula.xhtml"] and "<svg" not in bound["words.xhtml"]
-    items = dict(re.findall(r'<item ([^>]*)href="(\w+\.xhtml)"', bound["content.opf"]))
-    declared = {name: said for said, name in items.items()}
+    items = re.findall(r'<item ([^>]*)href="(\w+\.xhtml)"', bound["content.opf"])
+    declared = {name: said for said, name in items}
     assert "svg" in declared["formula.xhtml"] and "properties" not in declared["words.xhtml"]
 
 

@@ -370,7 +370,7 @@ class Variant:
     change: Callable[[VisionTransformer], None] = _as_it_is
     channels_last: bool = False
     encoding: str = "none"
-    needs: str = ""  # "cuda", or "bfloat16" in hardware
+    needs: str = ""  # "cuda", or nothing
 
 
 _LOSS = How(gradient="default")
