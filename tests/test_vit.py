@@ -120,6 +120,20 @@ def test_positions_change_the_output_and_each_layer_uses_them(encoding: str) -> 
 
 
 @pytest.mark.parametrize("encoding", IMAGE_NAMES)
+def test_an_image_gets_what_the_positions_of_its_grid_give_one_by_one(encoding: str) -> None:
+    """Encodings may know a shorter way for a whole grid; tokens without a position are part of it."""
+    model = build(encoding, registers=1).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    for height, width in ((12, 16), (8, 20)):
+        images = draw(2, 3, height, width)
+        positions = grid_positions(height // 4, width // 4)
+        if model.encoding_names[0] == "learned" and (height, width) != (12, 16):
+            continue  # a table is resized for a grid, and read between its places for given positions
+        assert worst(model(images), model(images, positions)) < 1e-12
+
+
+@pytest.mark.parametrize("encoding", IMAGE_NAMES)
 def test_no_two_layers_share_parameters_or_modules(encoding: str) -> None:
     model = build(encoding)
     modules = [block.attn.encoding for block in model.blocks]

@@ -28,6 +28,7 @@ from tqdm import tqdm
 
 from rollpe.augment import Augmenter
 from rollpe.encodings import ENCODINGS
+from rollpe.encodings.absolute import NoEncoding
 from rollpe.encodings.roll import Roll
 from rollpe.engine import EAGER, How, Step, create_optimizers, how
 from rollpe.errors import InputError
@@ -338,6 +339,19 @@ def _read_all_tokens(model: VisionTransformer) -> None:
     model.forward = lambda images: model.forward_head(model.forward_features(images))  # type: ignore
 
 
+class _FusedAttention(NoEncoding):
+    """torch's fused attention wherever it is allowed; here only to be timed."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+def _fuse_attention(model: VisionTransformer) -> None:
+    for attention in model.attentions:
+        e = attention.encoding
+        attention.install(_FusedAttention(head_dim=e.head_dim, heads=e.heads, axes=e.axes))
+
+
 class _MatrixRoll(Roll):
     """A roll as a product with a matrix of ones and zeros for each position; here only to be timed."""
 
@@ -459,6 +473,14 @@ VARIANTS = [
         "eager",
         *((0.85, 0.95), (0.92, 0.96)),
         change=_read_all_tokens,
+    ),
+    Variant(
+        "fused attention",
+        "torch's fused kernel also where keys are few on a CPU, in place of plain products",
+        "compiled loss",
+        *(None, (1.0, 1.0)),
+        way=_LOSS,
+        change=_fuse_attention,
     ),
     Variant(
         "roll",

@@ -151,10 +151,17 @@ class VisionTransformer(timm_vit.VisionTransformer):
                 positions = every.gather(1, kept[..., None].expand(-1, -1, every.shape[-1]))
         return self.norm_pre(x), positions
 
-    def tables(self, positions: Tensor, tokens: Tensor) -> list[tuple[Tensor, ...]]:
-        """What each block's encoding needs to know of the positions of tokens [B, N, dim]."""
+    def _enter(
+        self, images: Tensor, positions: Tensor | None
+    ) -> tuple[Tensor, Tensor, list[tuple[Tensor, ...]]]:
+        """``embed``, and what each block's encoding needs to know of the positions."""
+        x, placed = self.embed(images, positions)
+        whole = positions is None and placed.dim() == 2  # no patch was left out
         encodings = [attention.encoding for attention in self.attentions]
-        return type(encodings[0]).tables_of_layers(encodings, positions, tokens)
+        tables = type(encodings[0]).tables_of_layers(
+            encodings, placed, x, self.grid_of(images) if whole else None
+        )
+        return x, placed, tables
 
     def forward_features(  # type: ignore[override]
         self, images: Tensor, positions: Tensor | None = None
@@ -164,9 +171,9 @@ class VisionTransformer(timm_vit.VisionTransformer):
 
     def _features(self, images: Tensor, positions: Tensor | None, read: int | None = None) -> Tensor:
         """``forward_features``, of which the last block computes the first ``read`` tokens."""
-        x, positions = self.embed(images, positions)
-        for i, tables in enumerate(self.tables(positions, x)):
-            call = (x, positions, tables, read if i == len(self.blocks) - 1 else None)
+        x, positions, tables = self._enter(images, positions)
+        for i in range(len(self.blocks)):
+            call = (x, positions, tables[i], read if i == len(self.blocks) - 1 else None)
             if self.grad_checkpointing and torch.is_grad_enabled():
                 x = checkpoint(self.blocks[i], *call, use_reentrant=False)
             else:
@@ -211,8 +218,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
             raise InputError(f"output_fmt={output_fmt!r} must be 'NCHW' or 'NLC'.")
         wanted, last = feature_take_indices(len(self.blocks), indices)
         grid, prefix = self.grid_of(x), self.num_prefix_tokens
-        x, positions = self.embed(x, positions)
-        tables = self.tables(positions, x)
+        x, positions, tables = self._enter(x, positions)
         results = []
         for i, block in enumerate(self.blocks[: last + 1] if stop_early else self.blocks):
             x = block(x, positions, tables[i])

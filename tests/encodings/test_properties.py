@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import io
 import warnings
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe.encodings import ENCODINGS, Encoding, create_encoding, encoding_options, grid_positions
+from rollpe.encodings.base import SHORT, attention
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 
@@ -84,6 +86,31 @@ with warnings.catch_warnings(action="ignore"):  # some of these rings are short,
 GROUPS = [case for case, encoding in BUILT if transforms(encoding) and encoding.relative]
 WITH_PARAMETERS = [case for case, encoding in BUILT if encoding.learned]
 LOOKING = [case for case, encoding in BUILT if encoding.acts_on != "nothing"]
+
+
+@pytest.mark.parametrize("tokens", [SHORT, SHORT + 1])
+def test_compiled_training_on_a_cpu_takes_plain_products_for_few_keys(tokens: int) -> None:
+    """Of values narrower than keys, as an encoding may have them: equal results, equal gradients."""
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 2, HEADS, tokens, HEAD_DIM, generator=generator, dtype=torch.double)
+    v = torch.randn(2, HEADS, tokens, 5, generator=generator, dtype=torch.double)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    fused = []
+
+    def look(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        fused.append(any("scaled_dot_product" in str(node.target) for node in graph.graph.nodes))
+        return graph
+
+    def results(attend: Callable[..., Tensor]) -> tuple[Tensor, ...]:
+        out = attend(*leaves, scale=0.3)
+        return out, *torch.autograd.grad(out.square().sum(), leaves)
+
+    compiled = torch.compile(attention, backend=look, dynamic=False)
+    torch.testing.assert_close(results(compiled), results(attention))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(q, k, v, scale=0.3), attention(q, k, v, scale=0.3))
+    assert fused == [tokens > SHORT, True]
+    assert torch.compile(attention, backend="eager")(*leaves, dropout_p=1.0, scale=1.0).abs().max() == 0
 
 
 @pytest.mark.parametrize("seed", [0, 1])

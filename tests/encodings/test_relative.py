@@ -88,6 +88,42 @@ def test_scores_and_attention_equal_the_formula_pair_by_pair(name: str, case: st
         torch.testing.assert_close(encoding.attend(q, k, v, positions), outputs)
 
 
+@pytest.mark.parametrize("name", ["shaw", "shaw-kv"])
+@pytest.mark.parametrize("grid", [(3, 4), (7,), (2, 2, 3), (1, 1)])
+@pytest.mark.parametrize("masking", ["nothing", "causal", "mask"])
+def test_the_short_way_on_a_whole_grid_gives_the_same_results_and_gradients(
+    name: str, grid: tuple[int, ...], masking: str
+) -> None:
+    encoding, positions = build(name, len(grid)), grid_positions(*grid)
+    tokens = len(positions) + PREFIX
+    q, k, v = (x.requires_grad_() for x in qkv(tokens, seed=0))
+    generator = torch.Generator().manual_seed(0)
+    mask = torch.rand(tokens, tokens, generator=generator) > 0.3
+    how = {
+        "nothing": {},
+        "causal": {"is_causal": True},
+        "mask": {"attn_mask": mask | torch.eye(tokens).bool()},
+    }
+    tables = encoding.tables_on_grid(grid, q)
+    assert tables
+    leaves = [q, k, v, *encoding.parameters()]
+    expected, got = (
+        (out, *torch.autograd.grad(out.square().sum(), leaves))
+        for out in (
+            encoding.attend(q, k, v, positions, **how[masking]),
+            encoding.attend(q, k, v, positions, tables=tables, **how[masking]),
+        )
+    )
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("name", ["shaw", "shaw-kv"])
+def test_a_grid_too_wide_for_the_short_way_goes_the_long_one(name: str) -> None:
+    encoding = build(name, 2)
+    assert encoding.tables_on_grid((DIM, DIM), torch.zeros(1, DIM**2, 1))
+    assert not encoding.tables_on_grid((DIM, DIM + 1), torch.zeros(1, DIM * (DIM + 1), 1))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_depend_on_offsets_alone(name: str) -> None:
     encoding, positions = build(name), grid_positions(3, 4)
@@ -183,6 +219,19 @@ def test_no_tensor_has_a_vector_for_every_pair(name: str) -> None:
     with LargestTensor() as seen:
         encoding.attend(q, q, q, grid_positions(tokens)).sum().backward()
     assert tokens**2 <= seen.largest <= 2 * tokens**2 < tokens**2 * dim
+
+
+@pytest.mark.parametrize("name", ["shaw", "shaw-kv"])
+def test_on_a_grid_no_tensor_has_a_number_for_every_pair(name: str) -> None:
+    """40·12 tokens: the channels of the grid are many more than d, and still far below the tokens."""
+    grid, dim = (40, 12), 32
+    tokens = math.prod(grid)
+    encoding = create_encoding(name, head_dim=dim, heads=1, axes=2, grid=grid)
+    q = torch.randn(1, 1, tokens, dim, requires_grad=True)
+    positions, tables = grid_positions(*grid), encoding.tables_on_grid(grid, q)
+    with LargestTensor() as seen:
+        encoding.attend(q, q, q, positions, tables=tables).sum().backward()
+    assert tokens * (dim + sum(grid)) <= seen.largest < tokens**2
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -127,7 +127,8 @@ def drop_in_attention(
                     f"{x.shape[1]} tokens where grid={grid} and prefix={prefix} make"
                     f" {prefix + len(positions)}: for other sizes use rollpe.vit."
                 )
-            return super().forward(x, positions, is_causal, attn_mask=attn_mask)
+            tables = self.encoding.tables_on_grid(grid, x)
+            return super().forward(x, positions, is_causal, tables=tables, attn_mask=attn_mask)
 
     return DropInAttention
 

@@ -98,9 +98,18 @@ class Encoding(nn.Module):
         """
         return ()
 
+    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+        """``tables`` for positions that are the whole row-major grid, where some know a shorter way."""
+        positions = constant(grid_positions, *grid, device=like.device, dtype=torch.float32)
+        return self.tables(positions, like)
+
     @classmethod
     def tables_of_layers(
-        cls, layers: Sequence[Encoding], positions: Tensor, like: Tensor
+        cls,
+        layers: Sequence[Encoding],
+        positions: Tensor,
+        like: Tensor,
+        grid: tuple[int, ...] | None = None,
     ) -> list[tuple[Tensor, ...]]:
         """``tables`` for every layer of a model, whose encodings differ in their parameters only.
 
@@ -111,10 +120,14 @@ class Encoding(nn.Module):
             layers: encodings of this class, built with the same options.
             positions: [M, axes] or [B, M, axes].
             like: tokens [B, N, heads*d] or queries, as for ``tables``.
+            grid: says that the positions are the whole row-major grid of these sizes.
         """
-        if layers[0].learned:
-            return [layer.tables(positions, like) for layer in layers]
-        return [layers[0].tables(positions, like)] * len(layers)
+        own = layers if layers[0].learned else layers[:1]
+        tables = [
+            layer.tables(positions, like) if grid is None else layer.tables_on_grid(grid, like)
+            for layer in own
+        ]
+        return tables if layers[0].learned else tables * len(layers)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         """Queries or keys [B, heads, N, streams*d] to their encoded form [B, heads, N, d]."""
@@ -178,7 +191,7 @@ class Encoding(nn.Module):
         q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
         if attn_mask is not None and is_causal:
             attn_mask, is_causal = causal(as_bias(attn_mask, q), q.shape[-2], k.shape[-2]), False
-        return F.scaled_dot_product_attention(
+        return attention(
             q,
             k,
             v,
@@ -261,6 +274,9 @@ class Combined(Encoding):
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         return self.on_scores.tables(positions, like)
+
+    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+        return self.on_scores.tables_on_grid(grid, like)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return self.on_scores.encode(x, tables)
@@ -449,6 +465,40 @@ def causal(scores: Tensor, queries: int, keys: int) -> Tensor:
     """-∞ where one of the last ``queries`` tokens would look at a later one of ``keys``, else ``scores``."""
     later = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu(keys - queries + 1)
     return scores.masked_fill(later, -math.inf)
+
+
+SHORT = 128
+"""Keys up to which ``attention`` prefers plain products on a CPU; with 256 the fused kernel is faster."""
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float,
+) -> Tensor:
+    """``scaled_dot_product_attention`` for v [B, heads, N, c] that may have fewer channels than k.
+
+    Compiled training steps on a CPU take plain products where keys are few: the compiler joins the softmax
+    to its neighbors, and the fused kernel takes longer to go back (`rollpe bench --variants`). There the
+    weights are divided by their sum after they met the values, d numbers a query in place of N; torch's
+    compiler would turn a softmax between two products into the fused kernel again.
+    """
+    few = k.shape[-2] <= SHORT and q.device.type == "cpu" and q.dtype.itemsize > 2
+    training = torch.compiler.is_compiling() and torch.is_grad_enabled()
+    if few and training and attn_mask is None and not is_causal:
+        scores = q @ k.mT * scale
+        weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
+        return F.dropout(weights, dropout_p) @ v / weights.sum(-1, keepdim=True)
+    wide = F.pad(v, (0, q.shape[-1] - v.shape[-1]))  # the fused kernels want equal widths
+    out = F.scaled_dot_product_attention(
+        q, k, wide, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
+    )
+    return out[..., : v.shape[-1]]
 
 
 def check_positions(positions: Tensor, tokens: int, axes: int) -> None:

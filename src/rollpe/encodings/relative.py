@@ -11,13 +11,32 @@ token without a position has no bias, neither as query nor as key.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TypedDict
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe.encodings.base import Encoding, are_integers, as_bias, causal, check_positions, register
+from rollpe.encodings.base import (
+    Encoding,
+    are_integers,
+    as_bias,
+    causal,
+    check_positions,
+    constant,
+    grid_positions,
+    register,
+)
 from rollpe.errors import InputError
+
+
+class Masking(TypedDict):
+    """What ``attend`` takes beyond queries, keys, values and their positions."""
+
+    attn_mask: Tensor | None
+    dropout_p: float
+    is_causal: bool
 
 
 class ScoreBias(Encoding):
@@ -118,8 +137,12 @@ class Shaw(ScoreBias):
     sum over axes is our reading for images; one vector for each pair of offsets would need (2c + 1)^axes.
 
     Adds axes*heads*(2c + 1)*d parameters, drawn from a normal of standard deviation 0.02 cut at two. Whole
-    positions; relative. Cost: q times the 2c + 1 vectors of each axis, then one gather by offset, so that
-    no [N, N, d] tensor exists. The tables are cast to the dtype of the queries.
+    positions; relative. The tables are cast to the dtype of the queries. No [N, N, d] tensor exists:
+
+    - on a whole grid of S_a places along axis a, Σ_a q_i · r^a_{clip(c - p_a)} for each place c and the
+      ones and zeros that say where a key is are Σ_a S_a more channels of q and k. Their product is the bias,
+      so that attention stays fused and needs no [N, N] tensor either. Taken while Σ_a S_a <= 2d;
+    - elsewhere, q times the 2c + 1 vectors of each axis, then one gather by offset.
 
     Args:
         clip: c, the largest distance told apart; 16 in the paper.
@@ -148,6 +171,42 @@ class Shaw(ScoreBias):
         """The table row of each offset, clip(Δ) + c."""
         return delta.clamp(-self.clip, self.clip) + self.clip
 
+    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+        """Ones where a token is, [N, Σ_a S_a], then for each axis the matrices of its places.
+
+        Those are [heads, S_a, d, S_a] for keys; ``shaw-kv`` adds [heads, S_a, S_a, d] for values. Nothing if
+        that is too wide.
+        """
+        if sum(grid) > 2 * self.head_dim:
+            return ()
+        columns = constant(place_columns, *grid, device=like.device, dtype=torch.float32)
+        keys = [vectors.mT for vectors in self.by_place(self.keys, grid)]
+        return F.pad(columns, (0, 0, like.shape[-2] - len(columns), 0)), *keys
+
+    def by_place(self, table: Tensor, grid: tuple[int, ...]) -> list[Tensor]:
+        """The vectors from each place p to each place c along each axis, [heads, S_a (p), S_a (c), d]."""
+        places = [torch.arange(size, device=table.device)[:, None] for size in grid]
+        rows = [self.rows(offsets(place, place))[..., 0] for place in places]
+        return [vectors[:, row] for vectors, row in zip(table, rows, strict=True)]
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        *,
+        tables: tuple[Tensor, ...] | None = None,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+    ) -> Tensor:
+        masking = Masking(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
+        if not tables:
+            return super().attend(q, k, v, positions, **masking)
+        columns, *keys = tables
+        return Encoding.attend(self, with_products(q, keys), with_ones(k, columns), v, positions, **masking)
+
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         rows = self.rows(offsets(query_positions, key_positions))  # [(B,) Q, K, axes]
         products = torch.einsum("bhqd,ahod->abhqo", q, self.keys.to(q.dtype))
@@ -170,9 +229,10 @@ class ShawKV(Shaw):
     are what ``scores`` returns: values do not enter a score) and s is a second set of tables, as large as the
     first.
 
-    Cost beyond ``shaw``: the weights α are needed themselves, so there is no fused attention; they are
-    added up by offset before they meet the tables, so that again no [N, N, d] tensor exists. The softmax
-    and the sums by offset are taken in float32 or wider.
+    Cost beyond ``shaw``: α is added up by place or by offset before it meets the tables, so that again no
+    [N, N, d] tensor exists. On a whole grid the ones and zeros of ``shaw`` are more channels of v as well,
+    and fused attention adds up by place. Elsewhere the weights α are needed themselves; their softmax and
+    the sums by offset are taken in float32 or wider.
     """
 
     def __init__(
@@ -187,6 +247,10 @@ class ShawKV(Shaw):
         super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid, clip=clip)
         self.values = self._new_table()
 
+    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+        tables = super().tables_on_grid(grid, like)
+        return (*tables, *self.by_place(self.values, grid)) if tables else ()
+
     def attend(
         self,
         q: Tensor,
@@ -199,6 +263,13 @@ class ShawKV(Shaw):
         dropout_p: float = 0.0,
         is_causal: bool = False,
     ) -> Tensor:
+        if tables:
+            columns, matrices, values = tables[0], tables[1 : 1 + self.axes], tables[1 + self.axes :]
+            masking = Masking(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
+            q, k, v = with_products(q, matrices), with_ones(k, columns), with_ones(v, columns)
+            out = Encoding.attend(self, q, k, v, positions, **masking)
+            out, *sums = out.split([self.head_dim, *(matrix.shape[2] for matrix in values)], -1)
+            return out + sum(at_each_place(weights, values, axis) for axis, weights in enumerate(sums))
         weights = self.weights(q, k, positions, attn_mask=attn_mask, is_causal=is_causal)
         weights = F.dropout(weights, dropout_p)
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
@@ -302,6 +373,35 @@ def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:
 def spread_over_heads(rows: Tensor, like: Tensor) -> Tensor:
     """An index [(B,) Q, K] as [B, heads, Q, K] without a copy, for gather and scatter on the last axis."""
     return rows.unsqueeze(-3).expand(*like.shape[:-1], rows.shape[-1])
+
+
+def place_columns(*grid: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Ones where a token of a row-major grid is, place by place along each axis, [M, Σ_a S_a]."""
+    places = grid_positions(*grid, device=device, dtype=torch.int64).unbind(-1)
+    return torch.cat([F.one_hot(p, size) for p, size in zip(places, grid, strict=True)], -1).to(dtype)
+
+
+def with_ones(x: Tensor, columns: Tensor) -> Tensor:
+    """x [B, heads, N, d] with columns [N, c] as more channels."""
+    return torch.cat((x, columns.to(x.dtype).expand(*x.shape[:-1], -1)), -1)
+
+
+def with_products(x: Tensor, matrices: Sequence[Tensor]) -> Tensor:
+    """x with what ``at_each_place`` makes of it along each axis as more channels."""
+    return torch.cat([x, *(at_each_place(x, matrices, axis) for axis in range(len(matrices)))], -1)
+
+
+def at_each_place(x: Tensor, matrices: Sequence[Tensor], axis: int) -> Tensor:
+    """Multiply each token of a row-major grid by the matrix of its place along one axis.
+
+    x [B, heads, N, i], of which the last M = Π_a S_a lie on the grid; matrices [heads, S_a, i, o], one tensor
+    for each axis a. Returns [B, heads, N, o], 0 for the first N - M tokens.
+    """
+    grid = [matrix.shape[1] for matrix in matrices]
+    prefix = x.shape[2] - math.prod(grid)
+    placed = x[:, :, prefix:].unflatten(2, grid).movedim(2 + axis, 2)
+    moved = torch.einsum("bhp...i,hpio->bhp...o", placed, matrices[axis].to(x.dtype))
+    return F.pad(moved.movedim(2, 2 + axis).flatten(2, -2), (0, 0, prefix, 0))
 
 
 def look_up(table: Tensor, rows: Tensor) -> Tensor:

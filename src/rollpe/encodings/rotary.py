@@ -247,7 +247,11 @@ class MixedRope(Rotary):
 
     @classmethod
     def tables_of_layers(
-        cls, layers: Sequence[Encoding], positions: Tensor, like: Tensor
+        cls,
+        layers: Sequence[Encoding],
+        positions: Tensor,
+        like: Tensor,
+        grid: tuple[int, ...] | None = None,
     ) -> list[tuple[Tensor, ...]]:
         """All layers' cosines and sines in one go, from their stacked frequencies."""
         check_positions(positions, like.shape[-2], 2)
