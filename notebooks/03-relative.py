@@ -356,8 +356,8 @@ for N in (65, 1024, 8192):
 
 # %% [markdown]
 # Values work the other way round: add up each query's weights by offset, then multiply with the table once.
-# This is how the library computes its encodings `shaw` and `shaw-kv`, for several heads and axes. They agree
-# with the formulas:
+# This is how the library computes its encodings `shaw` and `shaw-kv` for several heads and axes. They agree with
+# the formulas:
 
 # %%
 positions = grid_positions(tokens, dtype=torch.float64)
@@ -368,6 +368,36 @@ library.keys[0, 0], library.values[0, 0] = T_K, T_V
 result = library.attend(queries, keys, values, positions)[0, 0]
 formula = shaw_attention(q, k, v, T_K, T_V)
 check("the library's shaw-kv", gap(result, formula))
+
+# %% [markdown]
+# Patches of an image form a grid, and a grid allows more. There are few rows and few columns, and which of them
+# a key stands in has nothing to do with the query. Let axis $a$ have its own table $R^a$, and let $p_i^a$ be the
+# row or the column of token $i$. Give the query its product with the vector to *every* row and column $c$, give
+# the key a one at its own, and the bias is part of an ordinary score:
+#
+# $$
+# \begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr], \qquad
+# \hat k_j = \bigl[\, k_j,\; \bigl( [c = p_j^a] \bigr)_{a,c} \,\bigr] \\
+# \hat q_i^\top \hat k_j &= q_i^\top \Bigl( k_j + \sum_a R^a_{p_j^a - p_i^a} \Bigr) \end{aligned}
+# $$ (eq-shaw-grid)
+#
+# On $8 \times 8$ patches these are 16 more channels, and no bias is stored at all: fused attention, which never
+# writes down its scores, now serves Shaw's encoding, too. Ones in the values' channels collect the weights by row
+# and column on the way. The library goes this way wherever it meets a whole grid:
+
+# %%
+grid = (4, 6)
+on_grid = create_encoding("shaw", head_dim=d, heads=1, axes=2, grid=grid, clip=K)
+on_grid.double().requires_grad_(False)
+patches = grid_positions(*grid)
+q_p, k_p, v_p = torch.randn(3, 1, 1, len(patches), d)
+by_pairs = on_grid.attend(q_p, k_p, v_p, patches)
+tables = on_grid.tables_on_grid(grid, q_p)
+by_channels = on_grid.attend(q_p, k_p, v_p, patches, tables=tables)
+check(
+    f"{sum(grid)} channels in place of {len(patches)}² biases",
+    gap(by_channels, by_pairs),
+)
 
 # %% [markdown]
 # ## Can it use a cache?
@@ -471,8 +501,8 @@ print(f"and {position:,} with the table: {share:.2f} % more")
 # :class: tip
 # A relative score is constant along diagonals, for the same tokens, {eq}`eq-shaw-shift`: it sees how far, not
 # where. T5 spends one number on each range of offsets, Shaw one vector on each offset up to $K$. Beyond $K$,
-# far tokens are a bag. No vector for each pair is needed, {eq}`eq-shaw-gather`, and a key–value cache works as
-# it is, {eq}`eq-cache-shaw`.
+# far tokens are a bag. No vector for each pair is needed, {eq}`eq-shaw-gather`, on a grid not even a number,
+# {eq}`eq-shaw-grid`, and a key–value cache works as it is, {eq}`eq-cache-shaw`.
 # ```
 #
 # ## Exercises

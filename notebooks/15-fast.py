@@ -196,8 +196,8 @@ for b in benchmarks.values():
 # ## More tokens
 #
 # Attention grows with the square of the number of tokens, everything else in proportion. At 64 patches attention is a
-# few percent of the work; the table shows where that ends. Rotations and rolls cost the same per token at any length, a
-# bias on every pair of tokens does not.
+# few percent of the work; the table shows where that ends. Rotations and rolls cost the same per token at any length.
+# Shaw's vectors on a grid cost a token as many channels as the grid has rows and columns, {eq}`eq-shaw-grid`.
 
 # %% tags=["hide-input"]
 for b in benchmarks.values():
@@ -238,12 +238,19 @@ for b in benchmarks.values():
 # **What the head does not read is not computed.** With a class token, the last block gives that token its projection and
 # its MLP, and no other. The logits and all gradients stay what they were.
 #
+# **Shaw's vectors became channels.** On a grid their bias is a product of a few more channels of queries and keys,
+# {eq}`eq-shaw-grid`; before, every step looked up two numbers for every pair of tokens, and scattered their gradients.
+#
+# **Few keys need no fused attention on a processor.** The fused kernel saves the memory that the weights would take and
+# computes them twice for it. With 65 tokens there is nothing to save, and a compiler joins plain products to what
+# stands before and after them. From 256 tokens on the fused kernel is the faster, so there it stays.
+#
 # **Augmentation is drawn for many batches at once.** Images that drew the same operation form one group, and a group
 # of hundreds costs hardly more than a group of three.
 #
 # ```{admonition} In short
 # :class: tip
 # Timings here are of whole steps, beside their rivals, in turns, with what was expected written down first. Rotary and
-# rolled encodings cost little on top of a model without positions. What costs is a vector for every pair of tokens
-# (`shaw-kv`), projecting queries and keys twice (`multiplexed-roll`) or a matrix exponential in every layer (`lie`).
+# rolled encodings cost little on top of a model without positions. What costs is more channels in attention (`shaw`,
+# `shaw-kv`), projecting queries and keys twice (`multiplexed-roll`) or a matrix exponential in every layer (`lie`).
 # ```

@@ -11,6 +11,7 @@ from scipy.linalg import toeplitz
 from torch import Generator
 
 from rollpe import attention
+from rollpe.encodings.relative import Shaw, with_ones, with_products
 from rollpe.equations.cases import count, error, must_hold, normal, whole
 from rollpe.equations.registry import check
 
@@ -114,6 +115,34 @@ def eq_shaw_gather(rng):
     i = torch.arange(N)
     gathered = (q @ table.T).gather(1, i - i[:, None] + N - 1)
     return error(attention.shaw_scores(q, 0 * k, table) * math.sqrt(d), gathered)
+
+
+@check(
+    "eq-shaw-grid",
+    page=PAGE,
+    source="ours; the sum over axes as the decomposed relative positions of MViTv2 (Li et al. 2022)",
+    title="On a grid Shaw's bias is a product of a few more channels",
+    tex=r"""\begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr],
+\qquad \hat k_j = \bigl[\, k_j,\; \bigl( [c = p_j^a] \bigr)_{a,c} \,\bigr] \\
+\hat q_i^\top \hat k_j &= q_i^\top \Bigl( k_j + \sum_a R^a_{p_j^a - p_i^a} \Bigr) \end{aligned}""",
+    implements=Shaw,
+    tolerance=1e-12,
+)
+def eq_shaw_grid(rng):
+    rows, columns, d, K = (count(rng, 1, 4) for _ in range(4))
+    d, places = d + 3, [(y, x) for y in range(rows) for x in range(columns)]
+    q, k = normal(rng, 2, len(places), d)
+    shaw = Shaw(head_dim=d, heads=1, axes=2, clip=K).double()
+    shaw.requires_grad_(False).keys.copy_(normal(rng, 2, 1, 2 * K + 1, d))
+    expected = torch.empty(len(places), len(places), dtype=torch.float64)
+    for i, here in enumerate(places):
+        for j, there in enumerate(places):
+            moved = [shaw.keys[a, 0, _offset(here[a], there[a], K)] for a in (0, 1)]
+            expected[i, j] = q[i] @ (k[j] + moved[0] + moved[1])
+    ones, *matrices = shaw.tables_on_grid((rows, columns), q)
+    wide_q, wide_k = with_products(q[None, None], matrices), with_ones(k[None, None], ones)
+    narrow = must_hold(wide_q.shape[-1] == d + rows + columns)  # a channel for each row and each column
+    return max(narrow, error((wide_q @ wide_k.mT)[0, 0], expected))
 
 
 @check(
