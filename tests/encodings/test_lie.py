@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rollpe.encodings import create_encoding, grid_positions
-from rollpe.encodings.lie import Lie
+from rollpe.encodings.lie import SQUARINGS, Lie, exponential
 from rollpe.errors import InputError
 
 HEADS, DIM, PREFIX, GRID = 2, 6, 2, (3, 4)
@@ -37,6 +37,43 @@ def test_fast_scores_equal_a_dense_exponential_for_each_token(axes: int, block: 
         torch.testing.assert_close(fast_q @ fast_k.mT / math.sqrt(DIM), encoding.scores(q, k, positions))
         torch.testing.assert_close(fast_q[:, :, :PREFIX], q[:, :, :PREFIX], rtol=0, atol=0)
         torch.testing.assert_close(fast_q.norm(dim=-1), q.norm(dim=-1))
+
+
+def skews(*angles: float, size: int = 6) -> Tensor:
+    """A random skew-symmetric matrix for each number, which is its largest angle; float64."""
+    wild = noise(len(angles), size, size)
+    skew = wild - wild.mT
+    return (
+        skew / torch.linalg.matrix_norm(skew, 2, keepdim=True) * torch.tensor(angles).double()[:, None, None]
+    )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_exponential_is_torchs_in_values_and_gradients(dtype: torch.dtype, compiled: bool) -> None:
+    """For matrices that need none, one and many squarings at once. Rounding grows with the angle."""
+    angles = (0.0, 1e-6, 0.3, 0.99, 1.01, 2.0, 31.0, 900.0)
+    skew = skews(*angles).to(dtype).requires_grad_()
+    weights = noise(len(angles), 6, 6, seed=1)
+    ours = torch.compile(exponential, backend="aot_eager", fullgraph=True) if compiled else exponential
+    got = ours(skew)
+    expected = torch.matrix_exp(skew.double())
+    (got * weights).sum().backward()
+    gradient, skew.grad = skew.grad, None
+    (expected * weights).sum().backward()
+    for i, angle in enumerate(angles):
+        close = 30 * torch.finfo(dtype).eps * max(1.0, angle)
+        torch.testing.assert_close(got[i].double(), expected[i], rtol=0, atol=close)
+        torch.testing.assert_close(gradient[i], skew.grad[i], rtol=0, atol=30 * close)
+
+
+def test_an_exponential_out_of_reach_is_not_a_number_and_takes_nothing_with_it() -> None:
+    skew = skews(1.0, 2.0**SQUARINGS * 4)
+    compiled = torch.compile(exponential, backend="aot_eager")(skew)
+    assert compiled[0].isfinite().all() and compiled[1].isnan().all()
+    assert exponential(skew).isfinite().all()
+    skew[0, 0, 1] = math.nan
+    assert exponential(skew)[0].isnan().all() and exponential(skew)[1].isfinite().all()
 
 
 def test_rotations_are_orthogonal_with_determinant_one() -> None:

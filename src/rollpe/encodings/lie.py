@@ -31,7 +31,7 @@ class Lie(Encoding):
 
     Adds heads*axes*d*(block - 1)/2 parameters. Any real position; norm preserving. Cost: the exponential of
     heads*d/block matrices for each of the M positions (B·M if they differ by image), then one block-diagonal
-    matrix product for q and one for k. The exponential is taken in float32 (float64 for
+    matrix product for q and one for k. The exponential (``exponential``) is taken in float32 (float64 for
     float64 queries) outside autocast, and cast to the dtype of the queries before the product.
 
     Args:
@@ -77,7 +77,7 @@ class Lie(Encoding):
                 [p / size for p, size in zip(positions.unbind(-1), self.grid, strict=True)], -1
             )
         p = positions[..., None, :, :, None, None, None]  # [(B,) 1, M, axes, 1, 1, 1]
-        return torch.matrix_exp((p * self.skew(positions.dtype)[:, None]).sum(-4))
+        return exponential((p * self.skew(positions.dtype)[:, None]).sum(-4))
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """R(p) in the dtype of ``like``, for the M tokens that have a position."""
@@ -109,3 +109,37 @@ class Lie(Encoding):
                     for x in (q, k):
                         x[image, head, prefix + token] = turn @ x[image, head, prefix + token]
         return (q @ k.transpose(-2, -1) * self.head_dim**-0.5).to(came)
+
+
+SQUARINGS = 12
+"""Of a compiled exponential, whose number of products is fixed: room for angles up to 2^12 radians."""
+
+
+def exponential(skew: Tensor) -> Tensor:
+    """exp of skew-symmetric matrices [..., n, n] of one dtype, float32 or float64.
+
+    exp(A) = (exp(A/2^s))^(2^s), with Taylor's polynomial of degree 11 in five products, and s so large that
+    ‖A/2^s‖ is at most 1 (float64: 1/4), where the polynomial is exact to rounding. ``torch.matrix_exp`` does
+    the same, but chooses degree and s on the host, which CUDA graphs do not allow, and its gradient takes
+    the exponential of matrices twice as wide. Here each matrix has its s on the device.
+
+    A compiled graph has room for ``SQUARINGS``; a matrix that needs more becomes NaN, never a wrong rotation.
+    Otherwise the host asks once how many are needed.
+    """
+    angle = torch.linalg.vector_norm(skew.detach(), dim=(-2, -1), keepdim=True) / math.sqrt(2)  # at most
+    extra = 2 if skew.dtype == torch.float64 else 0
+    needed = (angle.log2().ceil() + extra).nan_to_num(0.0).clamp(0, 60)
+    room = SQUARINGS + extra if torch.compiler.is_compiling() else int(needed.max())
+    x = skew * torch.exp2(-needed)
+    x2 = x @ x
+    x3 = x2 @ x
+    one = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    blocks = [
+        one / math.factorial(k) + x / math.factorial(k + 1) + x2 / math.factorial(k + 2) for k in (0, 3, 6, 9)
+    ]
+    power = blocks[3]
+    for block in blocks[2::-1]:  # Σ_k x^k/k!, k < 12
+        power = power @ x3 + block
+    for step in range(room):
+        power = torch.where(step < needed, power @ power, power)
+    return power.masked_fill(needed > room, math.nan)
