@@ -147,6 +147,11 @@ for b in benchmarks.values():
             f"| {ours[t.name].median:.1f} | {t.median:.1f} "
             f"| {t.ratio:.3f} | {last[0]} | {last[1]} |"
         )
+lines += [
+    f"\n{b.environment.device_name}: no time was left for {', '.join(b.missing)}."
+    for b in benchmarks.values()
+    if b.missing
+]
 Markdown("\n".join(lines))
 
 # %% [markdown]
@@ -209,13 +214,12 @@ for b in benchmarks.values():
     lines.append("| :-- |" + " --: |" * len(counts))
     for name in dict.fromkeys(s.encoding for s in b.scaling):
         row = {
-            s.patches: 1000 * s.median / s.batch
+            s.patches: f"{1000 * s.median / s.batch:,.0f}"
             for s in b.scaling
             if s.encoding == name
         }
-        lines.append(
-            f"| `{name}` | " + " | ".join(f"{row[c]:,.0f}" for c in counts) + " |"
-        )
+        cells = " | ".join(row.get(c, "not measured") for c in counts)
+        lines.append(f"| `{name}` | {cells} |")
     display(Markdown(f"**{b.environment.device_name}**\n\n" + "\n".join(lines)))
 
 # %% [markdown]
@@ -244,6 +248,11 @@ for b in benchmarks.values():
 # **Few keys need no fused attention on a processor.** The fused kernel saves the memory that the weights would take and
 # computes them twice for it. With 65 tokens there is nothing to save, and a compiler joins plain products to what
 # stands before and after them. From 256 tokens on the fused kernel is the faster, so there it stays.
+#
+# **Learned rotations ask the host nothing.** Torch's matrix exponential sorts its matrices by size on the host and takes,
+# for the gradient, the exponential of matrices twice as wide. Here every matrix is halved and squared back as often as
+# its own size asks, on the device, and the gradient is that of the products. What is left is one exponential for each
+# place and head of every layer, however many images share it.
 #
 # **Augmentation is drawn for many batches at once.** Images that drew the same operation form one group, and a group
 # of hundreds costs hardly more than a group of three.

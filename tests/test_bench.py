@@ -98,8 +98,14 @@ def test_the_report_comes_back_from_disk_as_it_was(report, tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"encodings": ["roll", "shaw"], "compiled": False, "scaling": False, "variants": True},
-        {"encodings": None, "compiled": True, "scaling": True, "variants": False},
+        {
+            "encodings": ["roll", "shaw"],
+            "compiled": False,
+            "scaling": False,
+            "variants": True,
+            "budget": 600.0,
+        },
+        {"encodings": None, "compiled": True, "scaling": True, "variants": False, "budget": None},
     ],
 )
 def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, settings):
@@ -151,16 +157,59 @@ def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monke
     assert "not available here" in report.to_markdown()
 
 
-def test_the_roll_by_matrices_that_is_timed_is_the_roll_bit_for_bit():
+@pytest.mark.parametrize(
+    "variant", [v for v in VARIANTS if v.change is not bench._as_it_is], ids=lambda v: v.name
+)
+def test_another_way_to_the_same_end_ends_there(variant):
+    """A timing of two ways says nothing if they compute different things."""
     results = []
-    for change in (bench._as_it_is, bench._roll_by_matrices):
+    for change in (bench._as_it_is, variant.change):
         torch.manual_seed(0)
-        model = create_vit("roll", image_size=16, size="nano", depth=2)
+        model = create_vit(variant.encoding, image_size=16, size="nano", depth=2).double()
+        state = {name: torch.randn_like(p) / 8 for name, p in model.named_parameters()}
         change(model)
-        logits = model(torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(1)))
+        model.double().load_state_dict(state, strict=False)
+        images = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(1)).double()
+        logits = model(images)
         logits.square().sum().backward()
-        results.append([logits, *(p.grad for p in model.parameters())])
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+        results.append([logits, *(p.grad for p in model.parameters() if p.grad is not None)])
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize(("budget", "made"), [(None, 4), (100.0, 2), (0.0, 1)])
+def test_a_budget_begins_nothing_that_would_be_ready_too_late(monkeypatch, budget, made):
+    """Each model takes 20 s of a clock that moves only then; half of the budget is for them."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def make() -> str:
+        now[0] += 20
+        return "ready"
+
+    wanted = dict.fromkeys("abcd", make)
+    patience = bench.Patience(budget)
+    assert list(patience.prepare(wanted, until=0.5)) == list("abcd")[:made]
+    if budget == 0.0:
+        assert patience.prepare(wanted, until=1.0) == {}
+
+
+def test_what_a_budget_leaves_out_is_named(monkeypatch):
+    monkeypatch.setattr(bench, "VARIANTS", VARIANTS[:2])
+    report = benchmark(
+        device="cpu",
+        size="nano",
+        batch=2,
+        encodings=["roll"],
+        compiled=False,
+        rounds=2,
+        variants=True,
+        budget=1e-9,
+    )
+    assert [t.name for t in report.encodings] == ["none"] and not report.timm and not report.scaling
+    assert report.missing == ["timm none", "plain none", "roll"]
+    assert all(v.missing == "not measured: no time left" for v in report.variants if v.of == "step")
+    assert "Not measured, no time left: `timm none`" in report.to_markdown()
+    assert in_turns({}, 3, CPU) == {}
 
 
 def test_an_unknown_encoding_is_one_line():

@@ -7,6 +7,7 @@ them alike; medians and quartiles are over rounds. What is learned is not looked
 
 from __future__ import annotations
 
+import math
 import shlex
 import statistics
 import time
@@ -27,8 +28,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 
 from rollpe.augment import Augmenter
-from rollpe.encodings import ENCODINGS
+from rollpe.encodings import ENCODINGS, Encoding
 from rollpe.encodings.absolute import NoEncoding
+from rollpe.encodings.lie import Lie
+from rollpe.encodings.relative import Shaw
 from rollpe.encodings.roll import Roll
 from rollpe.engine import EAGER, How, Step, create_optimizers, how
 from rollpe.errors import InputError
@@ -44,6 +47,9 @@ TIMM: dict[str, tuple[str, dict[str, Any]]] = {
     "mixed-rope": ("vit_small_patch16_rope_mixed_224", {"init_values": None}),
 }
 """timm's own model for an encoding that timm has, too, and the settings that make it comparable."""
+
+WANTED = ("none", "axial-rope", "roll", "learned", "multiplexed-roll", "mixed-rope", "roll-twin")
+"""Encodings to time first when time is short."""
 
 
 class _Plain(BaseModel):
@@ -120,6 +126,7 @@ class Benchmark(_Plain):
     encodings: list[Timing]
     timm: list[Timing]
     plain: list[Timing] = []
+    missing: list[str] = []
     variants: list[VariantTiming] = []
     scaling: list[Scaling]
     environment: Environment
@@ -149,6 +156,8 @@ class Benchmark(_Plain):
                 f"| {t.images_per_second:,.0f} |"
                 for t in timings
             ]
+        if self.missing:
+            lines += ["", f"Not measured, no time left: {', '.join(f'`{name}`' for name in self.missing)}."]
         if self.variants:
             lines += ["", "| variant | of | ms | times as fast as | expected | measured |"]
             lines += ["| :-- | :-- | --: | :-- | --: | --: |"]
@@ -162,8 +171,10 @@ class Benchmark(_Plain):
             lines += ["", "| µs an image by patches | " + " | ".join(map(str, counts)) + " |"]
             lines += ["| :-- |" + " --: |" * len(counts)]
             for name in names:
-                row = {s.patches: 1000 * s.median / s.batch for s in self.scaling if s.encoding == name}
-                lines.append(f"| `{name}` | " + " | ".join(f"{row[c]:.0f}" for c in counts) + " |")
+                row = {
+                    s.patches: f"{1000 * s.median / s.batch:.0f}" for s in self.scaling if s.encoding == name
+                }
+                lines.append(f"| `{name}` | " + " | ".join(row.get(c, "") for c in counts) + " |")
         e, mode = self.environment, "compiled" if self.compiled else "eager"
         lines += [
             "",
@@ -231,6 +242,26 @@ class Trial:
         return counter.get_total_flops() * len(self.images) / 1e9
 
 
+class Patience:
+    """A budget of seconds: what would be ready too late, judging by the slowest so far, is not begun."""
+
+    def __init__(self, budget: float | None) -> None:
+        self.budget = math.inf if budget is None else budget
+        self.begun = time.perf_counter()
+        self.slowest = 0.0
+
+    def prepare(self, wanted: Mapping[str, Callable[[], Trial]], until: float) -> dict[str, Trial]:
+        """The trials, in order of want, that are ready at that share of the budget; the very first anyway."""
+        ready: dict[str, Trial] = {}
+        for name, make in tqdm(wanted.items(), desc="preparing", disable=None):
+            before = time.perf_counter()
+            if self.slowest and before + self.slowest > self.begun + until * self.budget:
+                break
+            ready[name] = make()
+            self.slowest = max(self.slowest, time.perf_counter() - before)
+        return ready
+
+
 def plain_step(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[..., None]:
     """The step of most training scripts: nothing compiled, torch's defaults, the loss read each time."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=recipe.weight_decay)
@@ -265,7 +296,7 @@ def in_turns(
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for call in calls.values():
         call()
-    for r in tqdm(range(rounds), desc="timing", disable=None):
+    for r in tqdm(range(rounds if names else 0), desc="timing", disable=None):
         for name in names[r % len(names) :] + names[: r % len(names)]:
             synchronize(place)
             begun = time.perf_counter()
@@ -346,10 +377,18 @@ class _FusedAttention(NoEncoding):
         return F.scaled_dot_product_attention(q, k, v)
 
 
-def _fuse_attention(model: VisionTransformer) -> None:
-    for attention in model.attentions:
-        e = attention.encoding
-        attention.install(_FusedAttention(head_dim=e.head_dim, heads=e.heads, axes=e.axes))
+class _ShawByLookup(Shaw):
+    """Shaw's vectors looked up for every pair of tokens, as off a grid; here only to be timed."""
+
+    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+        return ()
+
+
+class _LieByTorch(Lie):
+    """Learned rotations by torch's own matrix exponential; here only to be timed."""
+
+    def rotations(self, positions: Tensor) -> Tensor:
+        return torch.matrix_exp(self.generator(positions))
 
 
 class _MatrixRoll(Roll):
@@ -363,10 +402,10 @@ class _MatrixRoll(Roll):
         return torch.einsum("bhnd,ncd->bhnc", x, tables[0].to(x.dtype))
 
 
-def _roll_by_matrices(model: VisionTransformer) -> None:
+def _install(encoding: type[Encoding], model: VisionTransformer) -> None:
     for attention in model.attentions:
         e = attention.encoding
-        attention.install(_MatrixRoll(head_dim=e.head_dim, heads=e.heads, axes=e.axes))
+        attention.install(encoding(head_dim=e.head_dim, heads=e.heads, axes=e.axes, grid=e.grid))
 
 
 @dataclass(frozen=True)
@@ -480,7 +519,7 @@ VARIANTS = [
         "compiled loss",
         *(None, (1.0, 1.0)),
         way=_LOSS,
-        change=_fuse_attention,
+        change=partial(_install, _FusedAttention),
     ),
     Variant(
         "roll",
@@ -497,7 +536,7 @@ VARIANTS = [
         *(None, (0.6, 1.0)),
         way=_LOSS,
         encoding="roll",
-        change=_roll_by_matrices,
+        change=partial(_install, _MatrixRoll),
     ),
     Variant(
         "roll in the Fourier basis",
@@ -514,6 +553,40 @@ VARIANTS = [
         *(None, (0.97, 1.05)),
         way=_LOSS,
         encoding="roll-twin",
+    ),
+    Variant(
+        "shaw",
+        "Shaw's vectors on a grid as more channels of queries and keys",
+        "compiled loss",
+        *(None, (0.9, 1.0)),
+        way=_LOSS,
+        encoding="shaw",
+    ),
+    Variant(
+        "shaw by lookup",
+        "two numbers looked up for every pair of tokens",
+        "shaw",
+        *(None, (0.7, 0.95)),
+        way=_LOSS,
+        encoding="shaw",
+        change=partial(_install, _ShawByLookup),
+    ),
+    Variant(
+        "lie",
+        "learned rotations, halved and squared back on the device",
+        "compiled loss",
+        *(None, (0.7, 0.95)),
+        way=_LOSS,
+        encoding="lie",
+    ),
+    Variant(
+        "lie by torch's exponential",
+        "its matrices sorted on the host, its gradient from matrices twice as wide",
+        "lie",
+        *(None, (0.3, 0.8)),
+        way=_LOSS,
+        encoding="lie",
+        change=partial(_install, _LieByTorch),
     ),
 ]
 """In the order in which they are told; `expected` was written before the first measurement, or is None."""
@@ -532,25 +605,28 @@ def _variants(
     build: Callable[[str], VisionTransformer],
     size: int,
     rounds: int,
+    patience: Patience,
 ) -> list[VariantTiming]:
-    trials: dict[str, Trial] = {}
-
     def built(variant: Variant) -> nn.Module:
         model = build(variant.encoding)
         variant.change(model)
         return model
 
-    for v in tqdm([v for v in VARIANTS if not _absent(v, place)], desc="preparing", disable=None):
+    def prepared(v: Variant) -> Trial:
         changed = recipe.model_copy(
             update={
                 "batch_size": max(1, round(recipe.batch_size * v.share)),
                 "precision": v.precision or recipe.precision,
             }
         )
-        trial = trials[v.name] = Trial(partial(built, v), changed, v.way, place, size)
+        trial = Trial(partial(built, v), changed, v.way, place, size)
         if v.channels_last:
             trial.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             trial.images = trial.images.contiguous(memory_format=torch.channels_last)
+        return trial
+
+    possible = {v.name: partial(prepared, v) for v in VARIANTS if not _absent(v, place)}
+    trials = patience.prepare(possible, until=0.8)
     seconds = in_turns(trials, rounds, place)
     kind = "cpu" if place.type == "cpu" else "gpu"
     told = []
@@ -562,7 +638,7 @@ def _variants(
             against=v.against,
             expected=getattr(v, kind),
             batch=max(1, round(recipe.batch_size * v.share)),
-            missing=_absent(v, place),
+            missing=_absent(v, place) or ("" if v.name in trials else "not measured: no time left"),
         )
         if v.name in trials and v.against in trials:
             mine, theirs = trials[v.name], trials[v.against]
@@ -634,12 +710,14 @@ def benchmark(
     rounds: int = 20,
     scaling: bool = True,
     variants: bool = False,
+    budget: float | None = None,
 ) -> Benchmark:
     """Time training steps of every encoding and of timm's models on the same device, taking turns.
 
     size, batch: default to ViT-S and 512 on an accelerator, nano and 32 on a CPU.
     encodings: default to all; ``none`` is always among them, as the reference.
     scaling: also time a few encodings with 64, 256 and 1,024 patches. variants: also time `VARIANTS`.
+    budget: seconds; most go into compiling. What does not fit is left out, least wanted first, and named.
 
     Raises InputError for an encoding that does not exist.
     """
@@ -664,40 +742,52 @@ def benchmark(
 
     theirs = partial(_timm_model, size=size, image_size=image_size, patch_size=patch_size)
 
-    known = [name for name in TIMM if name in names]
-    trials = {
-        name: Trial(partial(ours, name), recipe, way, place, image_size)
-        for name in tqdm(names, desc="preparing", disable=None)
-    }
-    timms = {name: Trial(partial(theirs, name), recipe, way, place, image_size) for name in known}
-    plains = {name: Trial(partial(theirs, name), recipe, None, place, image_size) for name in known}
-    calls: dict[str, Callable[[], object]] = {
-        **trials,
-        **{f"timm {name}": trial for name, trial in timms.items()},
-        **{f"plain {name}": trial for name, trial in plains.items()},
-    }
-    seconds = in_turns(calls, rounds, place)
+    patience = Patience(budget)
+    wanted: dict[str, Callable[[], Trial]] = {}
+    for name in sorted(names, key=lambda n: WANTED.index(n) if n in WANTED else len(WANTED)):
+        wanted[name] = partial(Trial, partial(ours, name), recipe, way, place, image_size)
+        if name in TIMM:
+            their = partial(theirs, name)
+            wanted[f"timm {name}"] = partial(Trial, their, recipe, way, place, image_size)
+            wanted[f"plain {name}"] = partial(Trial, their, recipe, None, place, image_size)
+    trials = patience.prepare(wanted, until=0.5 if variants or scaling else 0.8)
+    seconds = in_turns(trials, rounds, place)
     few = max(5, rounds // 4)
     augmentation = _augmentation(recipe, place, few)
     each = (augmentation[1].milliseconds or 0.0) / 1000
 
-    grown: list[Scaling] = []
-    if scaling:
-        for side in (8, 16, 32):
-            share = max(1, batch * 64 // side**2)
-            fewer = recipe.model_copy(update={"batch_size": share})
-            chosen = [n for n in ("none", "axial-rope", "roll", "shaw") if n in names]
-            tried: dict[str, Callable[[], object]] = {
-                name: Trial(partial(ours, name, side * patch_size), fewer, way, place, side * patch_size)
-                for name in chosen
-            }
-            for name, times in in_turns(tried, few, place).items():
-                median = 1000 * statistics.median(times)
-                grown.append(Scaling(encoding=name, patches=side**2, batch=share, median=median))
+    def timings(prefix: str, reference: Callable[[str], str], extra: float | None) -> list[Timing]:
+        measured = [n for n in names if prefix + n in trials]
+        return [
+            _timing(n, trials[prefix + n], seconds[prefix + n], seconds[reference(n)], peak, extra)
+            for n in measured
+        ]
+
+    of_ours = timings("", lambda name: "none", each)
+    of_timm = timings("timm ", lambda name: name, each)
+    of_plain = timings("plain ", lambda name: name, None)
+    missing = [name for name in wanted if name not in trials]
+    trials.clear()
+    torch.compiler.reset()  # graphs hold memory
 
     told = augmentation
     if variants:
-        told = [*_variants(recipe, place, ours, image_size, rounds), *augmentation]
+        told = [*_variants(recipe, place, ours, image_size, rounds, patience), *augmentation]
+        torch.compiler.reset()
+
+    grown: list[Scaling] = []
+    for side in (8, 16, 32) if scaling else ():
+        share = max(1, batch * 64 // side**2)
+        fewer = recipe.model_copy(update={"batch_size": share})
+        shapes: dict[str, Callable[[], Trial]] = {
+            n: partial(Trial, partial(ours, n, side * patch_size), fewer, way, place, side * patch_size)
+            for n in ("none", "axial-rope", "roll", "shaw")
+            if n in names
+        }
+        for name, times in in_turns(patience.prepare(shapes, until=0.95), few, place).items():
+            median = 1000 * statistics.median(times)
+            grown.append(Scaling(encoding=name, patches=side**2, batch=share, median=median))
+
     return Benchmark(
         size=size,
         image_size=image_size,
@@ -708,14 +798,15 @@ def benchmark(
         rounds=rounds,
         peak_gflops=peak,
         augmentation_milliseconds=1000 * each,
-        encodings=[_timing(n, trials[n], seconds[n], seconds["none"], peak, each) for n in names],
-        timm=[_timing(n, timms[n], seconds[f"timm {n}"], seconds[n], peak, each) for n in known],
-        plain=[_timing(n, plains[n], seconds[f"plain {n}"], seconds[n], peak) for n in known],
+        encodings=of_ours,
+        timm=of_timm,
+        plain=of_plain,
+        missing=missing,
         variants=told,
         scaling=grown,
         environment=environment(str(place)),
         provenance=provenance(
-            _command(device, size, batch, encodings, compiled, rounds, scaling, variants),
+            _command(device, size, batch, encodings, compiled, rounds, scaling, variants, budget),
             *(began, _now(), time.perf_counter() - clock),
         ),
     )
@@ -730,6 +821,7 @@ def _command(
     rounds: int,
     scaling: bool,
     variants: bool,
+    budget: float | None,
 ) -> str:
     words = ["rollpe", "bench", "--device", device, "--size", size, "--batch", str(batch)]
     words += ["--rounds", str(rounds)]
@@ -737,6 +829,7 @@ def _command(
     words += [] if compiled else ["--eager"]
     words += [] if scaling else ["--no-scaling"]
     words += ["--variants"] if variants else []
+    words += ["--budget", f"{budget:.0f}s"] if budget else []
     return shlex.join(words)
 
 

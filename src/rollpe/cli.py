@@ -486,6 +486,7 @@ def claims(full: bool) -> None:
 @click.option("--rounds", type=click.IntRange(min=2), default=20, show_default=True)
 @click.option("--scaling/--no-scaling", default=True, help="Also with 256 and 1,024 patches.  [default: yes]")
 @click.option("--variants", is_flag=True, help="Also time the ways to run a step, one beside another.")
+@click.option("--budget", help="Time to use: 90s, 10m. Names what it leaves out, least wanted first.")
 @click.option("--records", type=click.Path(path_type=Path), help="Also write the report into this folder.")
 def bench(
     device: str,
@@ -496,6 +497,7 @@ def bench(
     rounds: int,
     scaling: bool,
     variants: bool,
+    budget: str | None,
     records: Path | None,
 ) -> None:
     """Time training steps: every encoding beside none, and beside timm's own models.
@@ -503,6 +505,7 @@ def bench(
     Example: rollpe bench --device cpu --encodings axial-rope,roll
     """
     from rollpe.bench import benchmark
+    from rollpe.sweeps import seconds
 
     names = encodings.split(",") if encodings else None
     report = benchmark(
@@ -514,6 +517,7 @@ def bench(
         rounds=rounds,
         scaling=scaling,
         variants=variants,
+        budget=seconds(budget) if budget else None,
     )
     click.echo(report.to_markdown())
     if records:

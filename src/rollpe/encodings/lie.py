@@ -70,14 +70,18 @@ class Lie(Encoding):
         upper[..., row, column] = self.generators.to(dtype)
         return upper - upper.transpose(-2, -1)
 
-    def rotations(self, positions: Tensor) -> Tensor:
-        """R(p), [(B,) heads, M, blocks, block, block], in the dtype of positions [(B,) M, axes]."""
+    def generator(self, positions: Tensor) -> Tensor:
+        """Σ_a p_a A_a, [(B,) heads, M, blocks, block, block], in the dtype of positions [(B,) M, axes]."""
         if self.grid is not None:
             positions = torch.stack(
                 [p / size for p, size in zip(positions.unbind(-1), self.grid, strict=True)], -1
             )
         p = positions[..., None, :, :, None, None, None]  # [(B,) 1, M, axes, 1, 1, 1]
-        return exponential((p * self.skew(positions.dtype)[:, None]).sum(-4))
+        return (p * self.skew(positions.dtype)[:, None]).sum(-4)
+
+    def rotations(self, positions: Tensor) -> Tensor:
+        """R(p), shape and dtype as ``generator``."""
+        return exponential(self.generator(positions))
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """R(p) in the dtype of ``like``, for the M tokens that have a position."""
