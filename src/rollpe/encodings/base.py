@@ -494,11 +494,13 @@ def attention(
         scores = q @ k.mT * scale
         weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
         return F.dropout(weights, dropout_p) @ v / weights.sum(-1, keepdim=True)
-    wide = F.pad(v, (0, q.shape[-1] - v.shape[-1]))  # the fused kernels want equal widths
+    width = v.shape[-1]
+    if width < k.shape[-1]:  # the fused kernels want equal widths
+        v = F.pad(v, (0, k.shape[-1] - width))
     out = F.scaled_dot_product_attention(
-        q, k, wide, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
+        q, k, v, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
     )
-    return out[..., : v.shape[-1]]
+    return out[..., :width]
 
 
 def check_positions(positions: Tensor, tokens: int, axes: int) -> None:
