@@ -121,12 +121,12 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Where the table counts one run, there is no interval, and nothing can be said about differences of a point: another
-# seed may turn them around. What one run each can show is the distance of the model without positions from all
-# others. Early in training it is a few points, {num}`mini/none accuracy` against {num}`mini/learned accuracy` with a
-# learned table, {num}`mini/axial-rope accuracy` with RoPE and {num}`mini/roll accuracy` with RollPE. The paper's large
-# gap between the learned table and the two others is not there after ten passes; whether it opens later is what
-# the long runs are for.
+# Where the table counts one run, there is no interval; of two it is wide, and nothing can be said about differences of
+# a point. What so few can show is the distance of the models without positions from all others. Early in training it
+# is a few points, {num}`mini/none accuracy` against {num}`mini/learned accuracy` with a learned table,
+# {num}`mini/axial-rope accuracy` with RoPE, {num}`mini/roll accuracy` with RollPE and
+# {num}`mini/multiplexed-roll accuracy` with its multiplexed form. The paper's large gap between the learned table and
+# the others is not there after ten passes; whether it opens later is what the long runs are for.
 #
 # ## The same experiment, small and live
 #

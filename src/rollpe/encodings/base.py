@@ -179,7 +179,7 @@ class Encoding(nn.Module):
         Args:
             q, k: [B, heads, N, streams*d]; v: [B, heads, N, d].
             positions: [M, axes] or [B, M, axes].
-            tables: ``tables(positions, q)`` if the caller has them already.
+            tables: ``tables(positions, q)`` or ``tables_on_grid(grid, q)`` if the caller has them already.
             attn_mask: as in ``scaled_dot_product_attention``, broadcastable to [B, heads, N, N]: False where
                 a query must not look, or numbers that are added to the scores.
             is_causal: no query looks at a later key.
