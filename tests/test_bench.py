@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shlex
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner
+from torch.utils.flop_counter import FlopCounterMode
 
 from rollpe import bench
-from rollpe.bench import VARIANTS, Benchmark, benchmark, in_turns, matmul_peak, read_benchmarks
+from rollpe.bench import VARIANTS, Benchmark, Trial, benchmark, in_turns, matmul_peak, read_benchmarks
 from rollpe.cli import cli
 from rollpe.errors import InputError
+from rollpe.recipes import load_recipe
 from rollpe.vit import SIZES, create_vit
 
 CPU = torch.device("cpu")
@@ -82,6 +85,23 @@ def test_operations_are_those_of_the_matrix_products(report):
     none = report.encodings[0]
     estimate = 6 * none.parameters * 65 * report.batch / 1e9
     assert estimate < 1.1 * none.gflop < 1.4 * estimate
+
+
+def test_operations_that_all_images_share_count_once_a_step():
+    """Learned rotations are made for the places, not for the images."""
+    recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 6})
+
+    def gflop(batch: int, name: str) -> float:
+        changed = recipe.model_copy(update={"batch_size": batch})
+        build = partial(create_vit, name, image_size=32, size="nano", depth=1)
+        return Trial(build, changed, None, CPU, 32).gflop
+
+    with FlopCounterMode(display=False) as counter:
+        model = create_vit("lie", image_size=32, size="nano", depth=1)
+        model(torch.randn(6, 3, 32, 32)).sum().backward()
+    assert gflop(6, "lie") == pytest.approx(counter.get_total_flops() / 1e9, rel=1e-6)
+    assert gflop(6, "lie") < 3 * gflop(1, "lie")
+    assert gflop(6, "none") == pytest.approx(6 * gflop(1, "none"), rel=1e-3)
 
 
 def test_a_matrix_product_does_not_exceed_the_measured_peak_by_much():
