@@ -84,16 +84,26 @@ Markdown("\n".join(lines))
 # ## What an encoding costs
 #
 # Every encoding acts inside the same step of the same model. The dot is the median over rounds of its time divided by
-# that of a model without positions in the same round. Multiplexed encodings project queries and keys more than once;
-# their cost is mostly that of those weights.
+# that of a model without positions in the same round. The line beside it is the same quotient of counted operations,
+# what the time would be if every operation took equally long. Multiplexed encodings project queries and keys more than
+# once; most of their cost is those operations.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round. One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times, most of them close to one; the Lie rotations lie far to the right."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round (dot), and the quotient of operations (line). One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at the quotient of operations, most of them close to one; the Lie rotations lie far to the right."}}
 fig, axes = plt.subplots(
     1, len(benchmarks), figsize=(6.4, 4.6), sharey=True, squeeze=False
 )
 for ax, b in zip(axes[0], benchmarks.values(), strict=True):
     timings = sorted(b.encodings, key=lambda t: t.ratio)
+    alone = next(t.gflop for t in timings if t.name == "none")
     for y, t in enumerate(timings):
+        ax.plot(
+            t.gflop / alone,
+            y,
+            "|",
+            color=figures.MUTED,
+            markersize=9,
+            label=f"{t.name}, operations",
+        )
         ax.plot(t.ratio, y, "o", color=figures.color_of(t.name), label=t.name)
         right = t.ratio < (timings[0].ratio * timings[-1].ratio) ** 0.5
         ax.annotate(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from rollpe import bench
@@ -96,12 +97,13 @@ def test_operations_that_all_images_share_count_once_a_step():
         build = partial(create_vit, name, image_size=32, size="nano", depth=1)
         return Trial(build, changed, None, CPU, 32).gflop
 
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model = create_vit("lie", image_size=32, size="nano", depth=1)
         model(torch.randn(6, 3, 32, 32)).sum().backward()
     assert gflop(6, "lie") == pytest.approx(counter.get_total_flops() / 1e9, rel=1e-6)
     assert gflop(6, "lie") < 3 * gflop(1, "lie")
     assert gflop(6, "none") == pytest.approx(6 * gflop(1, "none"), rel=1e-3)
+    assert gflop(6, "t5-bias") == gflop(6, "none"), "however attention is computed"
 
 
 def test_a_matrix_product_does_not_exceed_the_measured_peak_by_much():
