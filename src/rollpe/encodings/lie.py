@@ -133,7 +133,9 @@ def exponential(skew: Tensor) -> Tensor:
     angle = torch.linalg.vector_norm(skew.detach(), dim=(-2, -1), keepdim=True) / math.sqrt(2)  # at most
     extra = 2 if skew.dtype == torch.float64 else 0
     needed = (angle.log2().ceil() + extra).nan_to_num(0.0).clamp(0, 60)
-    room = SQUARINGS + extra if torch.compiler.is_compiling() else int(needed.max())
+    room = SQUARINGS + extra
+    if not torch.compiler.is_compiling():
+        room = max(needed.int().flatten().tolist(), default=0)
     x = skew * torch.exp2(-needed)
     x2 = x @ x
     x3 = x2 @ x
