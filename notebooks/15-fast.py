@@ -134,8 +134,9 @@ fig
 
 # %% [markdown]
 # Where timm has an encoding, too, its own module was timed in the same rounds. Above one, ours is the faster. The row of
-# `none`, where no encoding acts, shows what of that is owed to the last block, which computes the class token alone. The
-# last two columns put timm's model into the step of most training scripts, where nothing is compiled.
+# `none`, where no encoding acts, shows what of that is owed to the last block, which computes the class token alone, and on
+# a processor to attention in plain products. The last two columns put timm's model into the step of most training
+# scripts, where nothing is compiled.
 
 # %% tags=["hide-input"]
 lines = [
