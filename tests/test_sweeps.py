@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,7 @@ def test_two_workers_killed_at_random_moments_lose_nothing_and_do_nothing_twice(
                 run(planned, tmp_path)
                 os._exit(0)
             except BaseException:
+                traceback.print_exc()  # the parent learns of the exit status alone
                 os._exit(1)
         return child
 
