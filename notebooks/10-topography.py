@@ -49,6 +49,7 @@ from rollpe.operators import (
 )
 from rollpe.topography import (
     ring_spectrum,
+    shuffled_ratio,
     smoothness_ratio,
     spatial_correlation_loss,
     topography_loss,
@@ -314,6 +315,43 @@ fig
 # follows the squared speed of the roll in {eq}`eq-lipschitz`, and it is milder on fast ones. Roughness is half
 # the mean of the blue curve, weighted by a spectrum on the right.
 #
+# One more number is needed before anything trained is looked at. Channels with a common offset are smooth in *any* order, so a
+# roughness below one does not yet speak of neighbors. Compare it with that of the same channels in random order:
+#
+# $$
+# \frac{1}{n!} \sum_{\pi} \rho(x_\pi) = \frac{n}{n - 1} \left( 1 - \frac{|\hat x_0|^2}{\|x\|^2} \right)
+# $$ (eq-random-order)
+#
+# ```{prf:proof}
+# In a random order the neighbor of a channel is any other one, so $x_\pi \cdot S x_\pi$ has the mean
+# $\bigl( (\sum_i x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. Divide by $\|x\|^2$, take it from one, and use
+# $\hat x_0 = \sum_i x_i / \sqrt{n}$.
+# ```
+#
+# What all channels share leaves no trace, and the rest is noise that lacks mode zero. The quotient of the two
+# roughnesses is what {doc}`14-inside` asks of trained models.
+
+# %%
+common = torch.randn(n) + 0.7
+level = ring_spectrum(common)[0] / common.square().sum()
+expected = shuffled_ratio(level, n)
+orders = torch.rand(4000, n).argsort(dim=-1)
+shuffled = smoothness_ratio(common[orders])
+error = (shuffled.mean() - expected).abs() / (shuffled.std() / len(orders) ** 0.5)
+print(
+    f"mean of 4000 orders {shuffled.mean():.4f}, formula {expected:.4f}, "
+    f"off by {error:.1f} standard errors"
+)
+assert error < 5
+
+small = torch.randn(5) + 0.7
+orders = torch.tensor(list(itertools.permutations(range(5))))
+level = ring_spectrum(small)[0] / small.square().sum()
+exact = shuffled_ratio(level, 5)
+mean = smoothness_ratio(small[orders]).mean()
+check("all 120 orders of five channels", mean, exact)
+
+# %% [markdown]
 # ## The price
 #
 # A smooth token changes little in one step. Then it cannot change much in two:
@@ -490,34 +528,25 @@ fig
 #
 # ```{exercise}
 # :label: exercise-smooth-shuffle
-# To find order in trained queries one compares their roughness with that of the same channels in random order.
-# Why not simply with one? Compute the mean over all orders.
+# Which tokens are exactly as rough in their own order as in the mean of all orders? Try one channel that is on
+# while all others are off, and a lone pair of neighbors.
 # ```
 #
 # ```{solution} exercise-smooth-shuffle
 # :class: dropdown
-# In a random order the neighbor of a channel is any other one, so $x \cdot S x$ has the mean
-# $\bigl( (\sum_i x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. With the mean $\bar x$ of the channels this gives
-# $\frac{n}{n-1} \bigl( 1 - n \bar x^2 / \|x\|^2 \bigr)$. Channels with a common offset are smooth in any order.
+# Those with $x \cdot S x = \bigl( (\sum_i x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. A single channel is one of them: both
+# sides vanish, since wherever it stands its neighbors are off. For two neighbors the left is 1 and the right only
+# $2 / (n - 1)$: the pair has order, on every ring of more than three.
 # ```
 
 # %% tags=["hide-cell"]
-x = torch.randn(n) + 0.7
-expected = n / (n - 1) * (1 - n * x.mean() ** 2 / x.square().sum())
-orders = torch.rand(4000, n).argsort(dim=-1)
-shuffled = smoothness_ratio(x[orders])
-error = (shuffled.mean() - expected).abs() / (shuffled.std() / len(orders) ** 0.5)
-print(
-    f"mean of 4000 orders {shuffled.mean():.4f}, formula {expected:.4f}, "
-    f"off by {error:.1f} standard errors"
-)
-assert error < 5
-
-small = torch.randn(5) + 0.7
-orders = torch.tensor(list(itertools.permutations(range(5))))
-exact = 5 / 4 * (1 - 5 * small.mean() ** 2 / small.square().sum())
-mean = smoothness_ratio(small[orders]).mean()
-check("all 120 orders of five channels", mean, exact)
+for on in (1, 2):
+    x = torch.zeros(n)
+    x[:on] = 1
+    ratio = smoothness_ratio(x) / shuffled_ratio(torch.tensor(on / n), n)
+    print(f"{on} of {n} channels on: roughness over that in random order {ratio:.3f}")
+    expected = (1 - (on - 1) / on) / (1 - (on - 1) / (n - 1))
+    check("as computed by hand", ratio, torch.tensor(expected))
 
 # %% [markdown]
 # ```{exercise}

@@ -19,9 +19,13 @@
 # cells in the cortex do, and a wave of activity should run over them {cite}`rollpe`. Nothing in its experiments looks for it. Here we
 # look. Every run of this book leaves behind, beside its accuracy, how its trained attention depends on the
 # offset between two patches, and how the power of its queries and keys spreads over the modes of the ring.
+#
+# There are two sets of models to look into. The small ones read handwritten digits on a grid of four by four patches.
+# The others have seen the photographs of CIFAR-100 ten times, on eight by eight patches. They give different answers.
 
 # %% tags=["parameters"]
-recipe: str = "quick"  # recipe of the committed runs {recipes}
+small: str = "quick"  # recipe of the runs on digits {recipes}
+large: str = "mini"  # recipe of the runs on CIFAR-100 {recipes}
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
 records: str = "data/records"  # folder of records
 
@@ -33,23 +37,30 @@ from IPython.display import Markdown
 from rollpe import figures
 from rollpe.records import read_arrays, read_records, record_path
 from rollpe.statistics import summarize
+from rollpe.topography import shuffled_ratio
 
 figures.use_theme()
-RING = f"{recipe}@topography=ring"
+SCALES = {"digits": small, "CIFAR-100": large}
 
 
-def load(which: str, name: str) -> tuple[list, list[dict[str, np.ndarray]]]:
-    """The runs of an encoding under a recipe, and the arrays that lie beside them."""
-    found = read_records(records, recipe=which, encoding=name)
-    found = [record for record in found if record.cell.slug == name]
-    return found, [read_arrays(record_path(records, record)) for record in found]
+def load(recipe: str) -> dict[str, tuple[list, list[dict[str, np.ndarray]]]]:
+    """By encoding, the runs of a recipe and the arrays that lie beside them."""
+    arms = {}
+    for name in encodings.split(","):
+        found = read_records(records, recipe=recipe, encoding=name)
+        if found:
+            arms[name] = found, [read_arrays(record_path(records, r)) for r in found]
+    return arms
 
 
-arms = {name: load(recipe, name) for name in encodings.split(",")}
-missing = [name for name, (found, _) in arms.items() if not found]
-arms = {name: arm for name, arm in arms.items() if arm[0]}
-print("runs:", ", ".join(f"{name} {len(found)}" for name, (found, _) in arms.items()))
-print("not measured:", ", ".join(missing) or "nothing that was asked for")
+plain = {data: load(recipe) for data, recipe in SCALES.items()}
+asked = {data: load(f"{recipe}@topography=ring") for data, recipe in SCALES.items()}
+for data, arms in plain.items():
+    missing = [name for name in encodings.split(",") if name not in arms]
+    print(
+        f"{data}:", ", ".join(f"{name} {len(runs)}" for name, (runs, _) in arms.items())
+    )
+    print("  not measured:", ", ".join(missing) or "nothing that was asked for")
 
 # %% [markdown]
 # ## Where attention looks
@@ -58,166 +69,231 @@ print("not measured:", ", ".join(missing) or "nothing that was asked for")
 # offset, over the same test images, all heads and all seeds. Uniform attention gives every key the same. The maps
 # show by what factor the trained weight exceeds it, on a scale of doublings.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets", "caption": "Mean attention by signed offset in every layer of the trained models, as doublings of uniform attention. Rows are encodings, columns layers."}, "image": {"alt": "A grid of small square maps, one row for each encoding and one column for each layer, colored red where attention exceeds uniform attention and blue where it falls short; the model without positions has nearly even maps."}}
-maps = {}
-for name, (_, arrays) in arms.items():
-    side = int(len(arrays[0]["offsets"]) ** 0.5)
-    keys = ((side + 1) // 2) ** 2  # patches of the image
-    mean = np.mean(
-        [a["attention"].mean(1) for a in arrays], axis=0
-    )  # [layers, offsets]
-    maps[name] = np.log2(mean * keys).reshape(len(mean), side, side)
-limit = max(np.abs(m).max() for m in maps.values())
-layers = len(next(iter(maps.values())))
-fig, axes = plt.subplots(
-    len(maps), layers, figsize=(1.9 * layers + 0.8, 1.75 * len(maps)), squeeze=False
-)
-for row, (name, layered) in zip(axes, maps.items(), strict=True):
-    for layer, (ax, values) in enumerate(zip(row, layered, strict=True)):
-        figures.offset_map(values, ax, limit=limit, title=f"{name}\nlayer {layer + 1}")
-    figures.drawn_from(fig, arms[name][0])
-fig.colorbar(
-    axes[0, 0].images[0], ax=axes, label="doublings of uniform attention", shrink=0.5
-)
-plt.close(fig)
-fig
+
+# %% tags=["hide-input"]
+def offset_maps(arms):
+    """One row an encoding, one column a layer."""
+    maps = {}
+    for name, (_, arrays) in arms.items():
+        side = int(len(arrays[0]["offsets"]) ** 0.5)
+        keys = ((side + 1) // 2) ** 2  # patches of the image
+        mean = np.mean([a["attention"].mean(1) for a in arrays], axis=0)
+        maps[name] = np.log2(mean * keys).reshape(len(mean), side, side)
+    limit = max(np.abs(m).max() for m in maps.values())
+    layers = len(next(iter(maps.values())))
+    size = (min(1.9 * layers, 7.6) + 0.8, 1.75 * len(maps))
+    fig, axes = plt.subplots(len(maps), layers, figsize=size, squeeze=False)
+    for row, (name, layered) in zip(axes, maps.items(), strict=True):
+        for layer, (ax, values) in enumerate(zip(row, layered, strict=True)):
+            title = f"{name}\nlayer {layer + 1}"
+            figures.offset_map(values, ax, limit=limit, title=title)
+        figures.drawn_from(fig, arms[name][0])
+    fig.colorbar(
+        axes[0, 0].images[0],
+        ax=axes,
+        label="doublings of uniform attention",
+        shrink=0.5,
+    )
+    plt.close(fig)
+    return fig
+
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets", "caption": "Digits: mean attention by signed offset in every layer of the trained models, as doublings of uniform attention. Rows are encodings, columns layers."}, "image": {"alt": "A grid of small square maps, one row for each encoding and one column for each layer, colored red where attention exceeds uniform attention and blue where it falls short; the model without positions has nearly even maps."}}
+offset_maps(plain["digits"])
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets-photos", "caption": "CIFAR-100: the same maps for the models of photographs, with eight by eight patches."}, "image": {"alt": "A grid of small square maps, one row for each encoding and one column for each of five layers. Red around the middle in the first layers, blue in the middle of the later ones; models with relative encodings also show stripes and patches of red away from the middle."}}
+offset_maps(plain["CIFAR-100"])
 
 # %% [markdown]
 # A number for each map: what share of its attention a patch gives to itself and its eight neighbors, against what
 # uniform attention would give them.
 
+
 # %% tags=["hide-input"]
-lines = [
-    "| encoding | " + " | ".join(f"layer {i + 1}" for i in range(layers)) + " | seeds |"
-]
-lines.append("| :-- |" + " --: |" * (layers + 1))
-for name, (_, arrays) in arms.items():
-    offsets = arrays[0]["offsets"]
-    near = np.abs(offsets).max(-1) <= 1
-    extent = int(np.abs(offsets).max()) + 1  # patches a side
-    pairs = np.prod(extent - np.abs(offsets), axis=-1)  # how many pairs have an offset
-    share = [
-        (a["attention"].mean(1) * pairs)[:, near].sum(-1) / extent**2 for a in arrays
-    ]  # [seeds, layers]
-    uniform = pairs[near].sum() / extent**4
-    cells = []
-    for layer in range(layers):
-        s = summarize([seed[layer] / uniform for seed in share])
-        cells.append(
-            f"{s.mean:.2f} ± {s.sd:.2f}" if s.sd is not None else f"{s.mean:.2f}"
-        )
-    lines.append(f"| `{name}` | " + " | ".join(cells) + f" | {len(share)} |")
+def near_table(data: str, arms) -> str:
+    """Attention to the nine nearest patches, encodings by layers."""
+    layers = len(next(iter(arms.values()))[1][0]["attention"])
+    heads = " | ".join(f"layer {i + 1}" for i in range(layers))
+    lines = [f"| {data} | {heads} | seeds |", "| :-- |" + " --: |" * (layers + 1)]
+    for name, (_, arrays) in arms.items():
+        offsets = arrays[0]["offsets"]
+        near = np.abs(offsets).max(-1) <= 1
+        extent = int(np.abs(offsets).max()) + 1  # patches a side
+        pairs = np.prod(extent - np.abs(offsets), axis=-1)  # how many have an offset
+        share = [
+            (a["attention"].mean(1) * pairs)[:, near].sum(-1) / extent**2
+            for a in arrays
+        ]  # [seeds, layers]
+        uniform = pairs[near].sum() / extent**4
+        found = [summarize(np.array(share)[:, i] / uniform) for i in range(layers)]
+        cells = [
+            f"{s.mean:.2f}" + (f" ± {s.sd:.2f}" if s.sd is not None else "")
+            for s in found
+        ]
+        lines.append(f"| `{name}` | {' | '.join(cells)} | {len(share)} |")
+    return "\n".join(lines)
+
+
 Markdown(
     "Attention to the nine nearest patches, in units of uniform attention "
-    "(mean ± SD over seeds):\n\n" + "\n".join(lines)
+    "(mean ± SD over seeds):\n\n"
+    + "\n\n".join(near_table(data, arms) for data, arms in plain.items() if arms)
 )
 
 # %% [markdown]
-# Without an encoding, and with learned positions, attention hardly cares about distance: all factors lie a little
-# above one. Models with a rotary or rolled encoding spread more from seed to seed, and most of their factors lie
+# On digits, without an encoding or with learned positions, attention hardly cares about distance: all factors lie a
+# little above one. Models with a rotary or rolled encoding spread more from seed to seed, and most of their factors lie
 # *below* one: a patch looks away from what is near, and above all, as the dark fields at offset zero show, from
 # itself. A likely reason is that it knows already what it holds.
+#
+# On photographs the first layer looks near, with every encoding and even with none, which can only find a neighbor by
+# its likeness. In the last layer the patch itself gets less than its share in every model, as on digits.
 #
 # ## Do neighbors on the ring respond alike?
 #
 # If they did, queries and keys would be smooth along the ring. The roughness of {doc}`10-topography` is one for white
-# noise, below one for smooth signals and above one for signals that alternate from channel to channel. Encodings
-# without a ring are looked at in the same way, along their channels as they are stored. The twin of
-# RollPE is looked at on RollPE's ring, in the basis where both are the same model. Filled dots are plain runs; open
-# ones were trained with a penalty on the differences between neighbors on the ring.
+# noise, below one for smooth signals and above one for signals that alternate from channel to channel. But channels with
+# a common offset are smooth in any order, so what counts as order is the roughness divided by that of the same channels
+# in random order ({eq}`eq-random-order`): one means that the ring is no better than any other arrangement.
+#
+# Encodings without a ring are looked at in the same way, along their channels as they are stored; they tell what
+# no order looks like. The twin of RollPE is looked at on RollPE's ring, in the basis where both are the same model. Filled dots are
+# plain runs; open ones were trained with a penalty on the differences between neighbors on the ring.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness of trained queries and keys along the ring, mean over layers, heads and axes. One dot for each run; open dots were asked for order by a penalty. The line at one is white noise."}, "image": {"alt": "One row for each encoding with a dot for each run near a vertical line at one; where runs with a penalty exist, open dots stand to the left."}}
-asked = {name: load(RING, name) for name in arms}
-fig, ax = plt.subplots(figsize=(6.4, 0.45 * len(arms) + 1.1))
-roughness = {}
-for y, name in enumerate(arms):
-    for fill, label, (found, arrays) in (
-        ("full", "plain", arms[name]),
-        ("none", "penalty", asked[name]),
-    ):
-        values = [
-            (a["query_roughness"].mean() + a["key_roughness"].mean()) / 2
-            for a in arrays
-        ]
-        if not values:
-            continue
-        roughness[name, label] = summarize(values)
-        color = figures.color_of(name)
-        ax.plot(
-            values,
-            [y] * len(values),
-            "o",
-            color=color,
-            fillstyle=fill,
-            label=f"{name}, {label}",
-        )
-        figures.drawn_from(fig, found)
-figures.name_rows(ax, list(arms), reference=1)
-ax.set_xlabel("roughness along the ring (1 = white noise)")
+
+# %% tags=["hide-input"]
+def roughness(arrays: dict[str, np.ndarray]) -> tuple[float, float]:
+    """Of queries and keys along the ring, and what the same channels in random order would have."""
+    n = 2 * (arrays["query_spectrum"].shape[-1] - 1)  # rings here are even
+    seen = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
+    level = [arrays[f"{which}_spectrum"][..., 0].mean() for which in ("query", "key")]
+    return float(np.mean(seen)), float(np.mean(shuffled_ratio(np.array(level), n)))
+
+
+order = {}  # (data, encoding, penalty) → [(roughness, in random order), …], one a run
+for data in SCALES:
+    for penalty, arms in (("no", plain[data]), ("yes", asked[data])):
+        for name, (_, arrays) in arms.items():
+            order[data, name, penalty] = [roughness(a) for a in arrays]
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness of trained queries and keys along the ring, divided by that of the same channels in random order; mean over layers, heads and axes. One dot for each run; open dots were asked for order by a penalty. At the line the ring is as good as any other order."}, "image": {"alt": "Two panels with one row for each encoding and a dot for each run. Digits: plain runs lie at or to the right of the line at one, open dots far to the left. CIFAR-100: the rolled encodings lie far to the left of the line, the others on it."}}
+rows = [
+    name
+    for name in encodings.split(",")
+    if any(name in arms for arms in plain.values())
+]
+fig, axes = plt.subplots(1, 2, figsize=(7.2, 0.45 * len(rows) + 1.3), sharex=True)
+for ax, data in zip(axes, SCALES, strict=True):
+    for y, name in enumerate(rows):
+        for penalty, fill, arms in (("no", "full", plain), ("yes", "none", asked)):
+            values = [
+                seen / chance for seen, chance in order.get((data, name, penalty), [])
+            ]
+            if not values:
+                continue
+            label = f"{data}, {name}, {'penalty' if penalty == 'yes' else 'plain'}"
+            style = {"color": figures.color_of(name), "fillstyle": fill, "label": label}
+            ax.plot(values, [y] * len(values), "o", **style)
+            figures.drawn_from(fig, arms[data][name][0])
+    figures.name_rows(ax, rows, reference=1)
+    ax.tick_params(labelleft=ax is axes[0])
+    ax.set_title(data)
+axes[0].set_xlim(left=0)
+fig.supxlabel("roughness ÷ roughness in random order", fontsize="medium")
 plt.close(fig)
 fig
 
 # %% tags=["hide-input"]
 lines = [
-    "| encoding | penalty | roughness | 95 % interval | seeds | test accuracy (%) |"
+    "| data | encoding | penalty | roughness | in random order | ratio | 95 % interval | seeds | accuracy (%) |",
+    "| :-- | :-- | :-- | --: | --: | --: | --: | --: | --: |",
 ]
-lines.append("| :-- | :-- | --: | --: | --: | --: |")
-for (name, label), s in roughness.items():
-    found = (arms if label == "plain" else asked)[name][0]
+for (data, name, penalty), runs in order.items():
+    seen, chance = np.mean(runs, axis=0)
+    s = summarize([rough / shuffled for rough, shuffled in runs])
+    interval = f"{s.low:.2f} to {s.high:.2f}" if s.low is not None else "–"
+    found = (plain if penalty == "no" else asked)[data][name][0]
     accuracy = summarize([100 * r.test.accuracy for r in found])
-    interval = f"{s.low:.3f} to {s.high:.3f}" if s.low is not None else "one run"
+    spread = f" ± {accuracy.sd:.1f}" if accuracy.sd is not None else ""
     lines.append(
-        f"| `{name}` | {'no' if label == 'plain' else 'yes'} "
-        f"| {s.mean:.3f} | {interval} | {s.n} "
-        f"| {accuracy.mean:.1f} ± {accuracy.sd or 0:.1f} |"
+        f"| {data} | `{name}` | {penalty} | {seen:.2f} | {chance:.2f} | {s.mean:.2f} | {interval} "
+        f"| {s.n} | {accuracy.mean:.1f}{spread} |"
     )
 Markdown("\n".join(lines))
 
 # %% [markdown]
+# On digits there is no order: queries and keys of RollPE, of its twin and of the multiplexed roll are as rough as in
+# random order, or rougher. **On photographs there is**, in every run, and nobody asked for it: along the ring of RollPE,
+# plain and multiplexed, neighbors respond alike, several times more than channels in random order, while the channels of
+# all models without a ring lie at the line.
+#
 # ## Power by mode
 #
 # Smoothness is one number of a spectrum. A wave that travels round the ring keeps the power of each mode and
 # changes only phases, so the spectrum of queries and keys says which waves a trained model uses. White noise is the
 # level line at one.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Power of trained queries by mode along the ring, relative to white noise, mean over heads, axes and seeds; one panel for each layer."}, "image": {"alt": "One panel for each layer with a line for each encoding over the mode numbers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin far below one at mode zero and wander above it in the faster half; that of RollPE falls below one again at the last mode."}}
-fig, axes = plt.subplots(
-    1, layers, figsize=(2.6 * layers, 3.2), sharey=True, squeeze=False
-)
-ends = {}
-for layer, ax in enumerate(axes[0]):
-    for name, (found, arrays) in arms.items():
-        share = np.mean(
-            [a["query_spectrum"][layer].mean((0, 1)) for a in arrays], axis=0
-        )
-        n = 2 * (len(share) - 1)  # rings here are even
-        white = np.full(len(share), 2 / n)
-        white[[0, -1]] = 1 / n
-        relative = share / white
-        ax.plot(relative, ".-", color=figures.color_of(name), linewidth=1.2, label=name)
-        ends[name] = np.array([len(relative) - 1, relative[-1]])
-        figures.drawn_from(fig, found)
-    ax.axhline(1, color=figures.MUTED, linewidth=0.8)
-    ax.set(
-        title=f"layer {layer + 1}", xlabel="mode number", xticks=range(0, n // 2 + 1, 2)
-    )
-axes[0, 0].set_ylabel("power of queries, white noise = 1")
-figures.label_line_ends(axes[0, -1], ends)
-plt.close(fig)
-fig
+
+# %% tags=["hide-input"]
+def spectra(arms):
+    """One panel a layer, one line an encoding."""
+    layers = len(next(iter(arms.values()))[1][0]["query_spectrum"])
+    size = (min(2.6 * layers, 8.4), 3.2)
+    fig, axes = plt.subplots(1, layers, figsize=size, sharey=True, squeeze=False)
+    ends = {}
+    for layer, ax in enumerate(axes[0]):
+        for name, (found, arrays) in arms.items():
+            share = np.mean(
+                [a["query_spectrum"][layer].mean((0, 1)) for a in arrays], axis=0
+            )
+            n = 2 * (len(share) - 1)
+            white = np.full(len(share), 2 / n)
+            white[[0, -1]] = 1 / n
+            relative = share / white
+            ax.plot(
+                relative, ".-", color=figures.color_of(name), linewidth=1.2, label=name
+            )
+            ends[name] = np.array([len(relative) - 1, relative[-1]])
+            figures.drawn_from(fig, found)
+        ax.axhline(1, color=figures.MUTED, linewidth=0.8)
+        ticks = range(0, n // 2 + 1, 2 if layers < 4 else 4)
+        ax.set(title=f"layer {layer + 1}", xlabel="mode number", xticks=ticks)
+    axes[0, 0].set_ylabel("power of queries, white noise = 1")
+    figures.label_line_ends(axes[0, -1], ends)
+    plt.close(fig)
+    return fig
+
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Digits: power of trained queries by mode along the ring, relative to white noise, mean over heads, axes and seeds; one panel for each layer."}, "image": {"alt": "One panel for each layer with a line for each encoding over the mode numbers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin far below one at mode zero and wander above it in the faster half; that of RollPE falls below one again at the last mode."}}
+spectra(plain["digits"])
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: the same for the models of photographs."}, "image": {"alt": "One panel for each of five layers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin at two to six times white noise in the first two modes and fall to a small fraction of it in the faster half."}}
+spectra(plain["CIFAR-100"])
 
 # %% [markdown]
-# In {numref}`fig-inside-spectra` the rolled encodings keep little power in mode zero, which is the same wherever a
-# token stands. RollPE alone keeps little in the last mode as well, which tells only even places from odd ones. The
-# other encodings know of no ring, and their lines stay near one.
+# The two figures are opposites. On digits ({numref}`fig-inside-spectra`) the rolled encodings keep little power in mode
+# zero, which is the same wherever a token stands, and use the faster waves. On photographs
+# ({numref}`fig-inside-spectra-photos`) they put several times the power of noise into mode zero and the slowest wave, and
+# hardly any into the faster half. The encodings without a ring know of no modes, and stay near one on both.
+#
+# One reading is that a model uses the waves that its grid asks for. Among four patches in a row, the slowest wave of a ring of
+# sixteen turns by less than a fifth of a circle and tells little; among eight it turns by nearly half of one. And where
+# one patch resembles the next, as in photographs, slow changes with position may be all that is wanted. By
+# {eq}`eq-smoothness` slow waves *are* smooth channels. So what looks like a map is a preference for low frequencies,
+# seen along the ring, and a rotary encoding could have the same preference and no map to show for it. The twin of
+# RollPE is the experiment that separates the two: equal functions, no neighbors.
+#
+# Smooth is also less than a map. One profile that all tokens share is smooth as well, and in a topographic map each
+# channel must have a profile of its own that resembles its neighbors' ({doc}`10-topography` has the counterexample). The
+# records keep powers, not correlations between channels, and cannot tell these apart.
 #
 # ```{admonition} In short
 # :class: tip
-# On digits no map appears by itself. Queries and keys of RollPE, of its twin and of the multiplexed roll are
-# no smoother than noise along the ring; if anything, neighbors differ more than strangers do. A penalty makes them smooth, and the
-# accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`. That agrees with the price that
-# {doc}`10-topography` derives: what changes slowly with position cannot tell near positions apart. Attention with a rotary
-# or rolled encoding does not look at near patches first, and at the patch itself less than elsewhere.
+# The paper's hope has a measured core. On photographs the channels of RollPE order themselves along the ring without being asked; on
+# digits they do not, a penalty makes them smooth, and accuracy falls from {num}`quick/roll accuracy` to
+# {num}`quick@topography=ring/roll accuracy`. Which of the two happens seems to depend on the waves that the data asks for:
+# what changes slowly with position cannot tell near positions apart ({doc}`10-topography`), and on a small grid that
+# is all there is to tell.
 # ```
 #
 # ## Exercises

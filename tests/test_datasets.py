@@ -450,6 +450,36 @@ def test_mean_and_std_are_those_of_the_training_pixels(small: Path):
         torch.testing.assert_close(torch.tensor(data.std).double(), pool.std(dim=(0, 2, 3), correction=0))
 
 
+def test_the_labels_of_the_digits_are_those_of_their_test_images():
+    labels, classes = datasets.test_labels("digits")
+    assert labels.tolist() == load_dataset("digits").test.labels.tolist() and classes == list("0123456789")
+
+
+def test_the_committed_labels_are_a_hundred_of_each_class():
+    labels, classes = datasets.test_labels("cifar100", REAL)
+    assert np.bincount(labels).tolist() == [100] * 100
+    assert (classes[0], classes[-1]) == ("apple", "worm") and classes == sorted(classes)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (None, "no labels"),
+        ("{", "damaged"),
+        ("[]", "damaged"),
+        ('{"classes": []}', "damaged"),
+        ('{"classes": [], "labels": "AAEC"}', "damaged"),
+    ],
+)
+def test_labels_that_are_missing_or_damaged_are_one_line(tmp_path, content, named):
+    if content is not None:
+        (tmp_path / "labels").mkdir()
+        (tmp_path / "labels/cifar100.json").write_text(content)
+    with pytest.raises(InputError, match=named) as error:
+        datasets.test_labels("cifar100", tmp_path)
+    assert "\n" not in str(error.value) and "cifar100.json" in str(error.value)
+
+
 @pytest.mark.skipif(
     not (REAL / FOLDER / "train").exists(),
     reason="CIFAR-100 is not in data/: run `rollpe data fetch cifar100`",
@@ -462,6 +492,8 @@ def test_the_real_cifar100_is_read_split_and_free_of_shared_images():
     assert data.train.labels.bincount().tolist() == [450] * 100
     assert data.test.labels.bincount().tolist() == [100] * 100
     assert (data.classes[0], data.classes[-1], len(data.classes)) == ("apple", "worm", 100)
+    labels, classes = datasets.test_labels("cifar100", REAL)
+    assert labels.tolist() == data.test.labels.tolist() and classes == data.classes
     assert not set(keys(data.train)) & set(keys(data.held_out))
     assert len(keys(data.train)) - len(set(keys(data.train))) == 14
     assert len(keys(data.test)) - len(set(keys(data.test))) == 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import numpy as np
@@ -91,6 +93,22 @@ def test_a_shown_figure_carries_its_numbers_and_its_runs():
     svg, about = figures.show(figure)
     assert svg.lstrip().startswith("<?xml") and "<dc:date>" not in svg
     assert "line,line,0,1" in about["csv"] and about["thinned"] == 1 and about["records"] == []
+
+
+def test_accuracy_under_a_condition_has_the_trained_value_and_what_all_runs_share():
+    def run(at_24: float, plain: float, **more: float) -> SimpleNamespace:
+        sizes = {"24": at_24, "48": 0.2} | more
+        test, cell = SimpleNamespace(accuracy=plain), SimpleNamespace(path=Path("smoke/roll/seed-0"))
+        return SimpleNamespace(resolutions=sizes, test=test, cell=cell)
+
+    ax = Figure().subplots()
+    arms = {"roll": [run(0.3, 0.5, **{"64": 0.1}), run(0.4, 0.7)], "none": [run(0.2, 0.4, **{"48": 0.1})]}
+    figures.accuracy_under("resolutions", arms, trained=32, ax=ax)
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in ax.lines if len(line.get_xdata()) > 2}
+    assert drawn["roll, mean"] == [[24, pytest.approx(35)], [32, pytest.approx(60)], [48, pytest.approx(20)]]
+    assert sorted(y for x, y in drawn["roll"] if x == 32) == [pytest.approx(50), pytest.approx(70)]
+    assert drawn["none, mean"][0] == [24, pytest.approx(20)]
+    assert ax.get_ylim()[0] == 0 and [text.get_text() for text in ax.texts] == ["none", "roll"]
 
 
 def test_names_beside_lines_keep_their_order_and_do_not_overlap():

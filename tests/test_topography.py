@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from rollpe.errors import InputError
 from rollpe.topography import (
     attention_by_offset,
     ring_spectrum,
+    shuffled_ratio,
     smoothness_ratio,
     spatial_correlation_loss,
     topography_loss,
@@ -75,6 +77,22 @@ def test_white_noise_has_ratio_one_and_zeros_have_ratio_zero() -> None:
     sheets = smoothness_ratio(noise(20_000, 15, seed=4), (3, 5))
     assert sheets.mean().item() == pytest.approx(1, abs=0.01)
     assert smoothness_ratio(torch.zeros(2, 7)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_shuffled_ratio_is_the_mean_over_all_orders(n: int) -> None:
+    x = noise(4, n, seed=n) + 0.5
+    orders = torch.tensor(list(itertools.permutations(range(n))))
+    mean = smoothness_ratio(x[:, orders]).mean(-1)
+    level = ring_spectrum(x)[:, 0] / x.square().sum(-1)
+    torch.testing.assert_close(shuffled_ratio(level, n), mean)
+    assert shuffled_ratio(level.numpy(), n).tolist() == pytest.approx(mean.tolist())
+    assert shuffled_ratio(1.0, n) == 0
+
+
+def test_one_channel_has_no_order() -> None:
+    with pytest.raises(InputError, match="n=1"):
+        shuffled_ratio(0.5, 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

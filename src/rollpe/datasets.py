@@ -6,9 +6,11 @@ checksums are torchvision's), and the fixed held-out split. Not in here: augment
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
 import io
+import json
 import pickle
 import tarfile
 import urllib.error
@@ -87,6 +89,34 @@ def load_dataset(name: str, root: str | Path = "data", held_out: int | None = No
     if name == "digits":
         return _digits(held_out)
     return _cifar100(Path(root), held_out)
+
+
+def test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[str]]:
+    """Labels int64 [N] of the test images, in the order of a record's bits, and the names of the classes.
+
+    Needs no images: those of CIFAR-100 are read from root/labels/cifar100.json, a committed copy.
+    Raises InputError for an unknown name, or if that file is missing or damaged.
+    """
+    _known(name)
+    if name == "digits":
+        data = _digits(None)
+        return data.test.labels.numpy(), data.classes
+    path = Path(root) / "labels" / f"{name}.json"
+    try:
+        content = json.loads(path.read_text())
+        labels = np.frombuffer(base64.b64decode(content["labels"]), dtype=np.uint8).astype(np.int64)
+        classes = list(content["classes"])
+    except OSError as error:
+        raise InputError(
+            f"{path}: no labels to read ({error.strerror}). Restore it from the repository."
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: damaged ({_one_line(error)}). Restore it from the repository.") from None
+    if np.bincount(labels, minlength=100).tolist() != [100] * 100 or len(classes) != 100:
+        raise InputError(
+            f"{path}: damaged, not 100 images of each of 100 classes. Restore it from the repository."
+        )
+    return labels, classes
 
 
 def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[FileCheck]:

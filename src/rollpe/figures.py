@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -200,6 +200,38 @@ def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None =
         ax.plot(runs, np.full(len(runs), row), "o", color=color, markersize=4, label=f"{label}, runs")
     name_rows(ax, list(samples))
     ax.set_xlabel("test accuracy (%)")
+    return ax
+
+
+def accuracy_under(
+    condition: Literal["resolutions", "shifts"],
+    arms: Mapping[str, Sequence[Record]],
+    trained: int,
+    ax: Axes | None = None,
+) -> Axes:
+    """Test accuracy against a condition that training never showed: a line through the means, a dot a run.
+
+    condition: the field of the records, by pixels. arms: runs by encoding. trained: the value of training,
+    where the dotted line stands and the plain test accuracy belongs.
+    """
+    ax = ax or plt.subplots()[1]
+    ends = {}
+    for name, runs in arms.items():
+        by_run = [{int(x): y for x, y in getattr(r, condition).items()} for r in runs]
+        for run, values in zip(runs, by_run, strict=True):
+            values[trained] = run.test.accuracy
+        places = sorted(set.intersection(*(set(values) for values in by_run)))
+        percent = 100 * np.array([[values[x] for x in places] for values in by_run])
+        color, mean = color_of(name), percent.mean(0)
+        ax.plot(places, mean, color=color, label=f"{name}, mean")
+        ax.plot(np.tile(places, len(runs)), percent.ravel(), "o", color=color, markersize=2.5, label=name)
+        ends[name] = np.array([places[-1], mean[-1]])
+        drawn_from(ax.figure, runs)
+    ax.set_ylim(bottom=0)
+    ax.set_xticks(places)
+    ax.axvline(trained, color=MUTED, linewidth=0.8, linestyle=":")
+    label_line_ends(ax, ends)
+    ax.set_ylabel("test accuracy (%)")
     return ax
 
 

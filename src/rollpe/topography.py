@@ -13,6 +13,8 @@ rolls). Both wrap around.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -41,6 +43,24 @@ def smoothness_ratio(x: Tensor, sheet: tuple[int, int] | None = None) -> Tensor:
             degree += 2
     norm = grid.square().sum((-2, -1)).clamp_min(torch.finfo(x.dtype).tiny)
     return energy / norm / max(degree, 1)
+
+
+def shuffled_ratio(level: Any, n: int) -> Any:
+    """The smoothness ratio on a ring that the same channels have in random order: the mean over all orders.
+
+        mean over π of ρ(x_π) = n/(n − 1) · (1 − P_0/‖x‖²)
+
+    What all channels have in common is smooth in any order; the rest becomes white noise without mode 0.
+    Divide a measured ratio by this one to see whether the *order* of the channels has anything to say.
+    Proof: in a random order each neighbor is any other channel, E[x_i x_j] = ((Σx)² − ‖x‖²)/(n(n − 1)).
+
+    level: P_0/‖x‖², the share of the power in mode 0 (`ring_spectrum`): a number, tensor or array of any
+    shape, or its mean over many x, since the formula is linear in it. n: channels of the ring, at least 2
+    (InputError). Returns what ``level`` is.
+    """
+    if n < 2:
+        raise InputError(f"n={n}: a ring of one channel has no order. Use at least 2 channels.")
+    return n / (n - 1) * (1 - level)
 
 
 def spatial_correlation_loss(responses: Tensor, sheet: tuple[int, int], wrap: bool = True) -> Tensor:

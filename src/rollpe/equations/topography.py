@@ -3,6 +3,7 @@
 Sources: the paper's Sec. 4.1 (Eqs. 8 and 9), corrected; Margalit et al. 2024 for the spatial loss.
 """
 
+import itertools
 import math
 
 import torch
@@ -272,6 +273,29 @@ def eq_smoothness(rng):
         worst = max(
             worst, error(found, power @ cost / power.sum(-1)), error(found, 1 - lag), error(noise, 1.0)
         )
+    return worst
+
+
+@check(
+    "eq-random-order",
+    page=PAGE,
+    source="ours; the mean over all orders of the channels",
+    title="In random order only what the channels have in common is smooth",
+    tex=(
+        r"\frac{1}{n!} \sum_{\pi} \rho(x_\pi) = \frac{n}{n - 1} \left( 1 - \frac{|\hat x_0|^2}{\|x\|^2} "
+        r"\right)"
+    ),
+    implements=measures.shuffled_ratio,
+    tolerance=1e-11,
+)
+def eq_random_order(rng):
+    worst = 0.0
+    for n in (2, 5, 6):  # few enough for all orders
+        x = normal(rng, n) + number(rng, -1, 1)
+        orders = torch.tensor(list(itertools.permutations(range(n))))
+        level = operators.fourier_matrix(n)[0].real @ x  # unitary, and mode 0 is real
+        expected = measures.shuffled_ratio(level**2 / x.dot(x), n)
+        worst = max(worst, error(measures.smoothness_ratio(x[orders]).mean(), expected))
     return worst
 
 
