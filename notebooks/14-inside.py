@@ -35,9 +35,9 @@ import numpy as np
 from IPython.display import Markdown
 
 from rollpe import figures
+from rollpe.observation import ring_roughness
 from rollpe.records import read_arrays, read_records, record_path
 from rollpe.statistics import summarize
-from rollpe.topography import shuffled_ratio
 
 figures.use_theme()
 SCALES = {"digits": small, "CIFAR-100": large}
@@ -162,19 +162,11 @@ Markdown(
 
 
 # %% tags=["hide-input"]
-def roughness(arrays: dict[str, np.ndarray]) -> tuple[float, float]:
-    """Of queries and keys along the ring, and what the same channels in random order would have."""
-    n = 2 * (arrays["query_spectrum"].shape[-1] - 1)  # rings here are even
-    seen = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
-    level = [arrays[f"{which}_spectrum"][..., 0].mean() for which in ("query", "key")]
-    return float(np.mean(seen)), float(np.mean(shuffled_ratio(np.array(level), n)))
-
-
 order = {}  # (data, encoding, penalty) → [(roughness, in random order), …], one a run
 for data in SCALES:
     for penalty, arms in (("no", plain[data]), ("yes", asked[data])):
         for name, (_, arrays) in arms.items():
-            order[data, name, penalty] = [roughness(a) for a in arrays]
+            order[data, name, penalty] = [ring_roughness(a) for a in arrays]
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness of trained queries and keys along the ring, divided by that of the same channels in random order; mean over layers, heads and axes. One dot for each run; open dots were asked for order by a penalty. At the line the ring is as good as any other order."}, "image": {"alt": "Two panels with one row for each encoding and a dot for each run. Digits: plain runs lie at or to the right of the line at one, open dots far to the left. CIFAR-100: the rolled encodings lie far to the left of the line, the others on it."}}
 rows = [

@@ -346,6 +346,36 @@ def test_one_run_of_each_is_enough_to_count_parameters():
     assert missing.verdict == "not tested" and "learned" in missing.grounds
 
 
+def beside(ratio):
+    """Arrays on a ring of 16 whose roughness is that fraction of the roughness in random order."""
+    spectrum = np.full((2, 3, 2, 9), 0.1)
+    spectrum[..., 0] = 0.2
+    chance = 16 / 15 * 0.8
+    rough = np.full((2, 3, 2), ratio * chance)
+    spectra = {"query_spectrum": spectrum, "key_spectrum": spectrum}
+    return spectra | {"query_roughness": rough, "key_roughness": rough}
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ((0.35, 0.36, 0.37), "reproduced"),
+        ((0.98, 1.02, 1.01), "refuted"),
+        ((0.93, 0.95, 0.94), "refuted"),  # a lead, but shown to be below a tenth
+        ((0.7, 1.1, 0.9), "not tested"),
+        ((0.35, 0.36), "not tested"),
+    ],
+)
+def test_ordered_compares_the_ring_with_random_order(ratios, expected):
+    rule = {"rule": "ordered", "recipe": "strong", "encoding": "roll", "least": 0.1}
+    records = runs("roll", range(70, 70 + len(ratios)))
+    by_seed = {record.seed: beside(ratio) for record, ratio in zip(records, ratios, strict=True)}
+    (found,) = ledger([], records, [claim(records=rule)], arrays=lambda record: by_seed[record.seed])
+    assert found.verdict == expected, found.grounds
+    (blind,) = ledger([], records, [claim(records=rule)])
+    assert blind.verdict == "not tested" and "roll has 0 of 3 seeds" in blind.grounds
+
+
 # What is shown
 
 

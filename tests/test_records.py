@@ -24,6 +24,7 @@ from rollpe.records import (
     Record,
     comparable,
     environment,
+    find_arrays,
     flatten,
     pack_bits,
     provenance,
@@ -127,6 +128,15 @@ def test_arrays_come_back_as_they_were_written(tmp_path):
 
 def test_a_record_without_arrays_has_none(tmp_path):
     assert read_arrays(write_record(tmp_path, make())) == {}
+    assert find_arrays(make(), [tmp_path, tmp_path / "absent"]) == {}
+
+
+def test_arrays_are_taken_from_the_first_folder_that_has_them(tmp_path):
+    for number, folder in enumerate(("first", "second")):
+        write_record(tmp_path / folder, make(), which=np.array(number))
+    write_record(tmp_path / "bare", make())
+    folders = [tmp_path / name for name in ("absent", "bare", "second", "first")]
+    assert find_arrays(make(), folders)["which"] == 1
 
 
 # Names

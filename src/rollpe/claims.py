@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,8 @@ from rollpe.errors import InputError
 from rollpe.statistics import PAPER_TABLE_1, Printed, arms_of, equivalence, seeds_needed, summarize, welch
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from rollpe.equations import CheckResult
     from rollpe.records import Record
 
@@ -42,6 +44,7 @@ __all__ = [
 CLAIMS = Path(__file__).with_suffix(".yaml")
 VERDICTS = ("reproduced", "corrected", "refuted", "not tested")
 Decision = Literal["reproduced", "corrected", "refuted", "not tested"]
+Arrays = Callable[["Record"], Mapping[str, "np.ndarray"]]
 PRINTED = "printed"
 """Stands for a recipe whose runs are the paper's own: Table 1 as printed."""
 
@@ -327,7 +330,50 @@ class Parameters(_Strict):
         return ("reproduced" if right else "refuted"), f"{self.a} {a:,} parameters, {self.b} {b:,}"
 
 
-Rule = Annotated[Better | Equivalent | NotWorse | NearPrinted | Parameters, Field(discriminator="rule")]
+class Ordered(_Strict):
+    """Trained queries and keys are smoother along the ring than the same channels in random order.
+
+    least: the smallest lead over random order that counts, as a fraction of its roughness.
+    """
+
+    rule: Literal["ordered"]
+    recipe: str
+    encoding: str
+    least: float = Field(0.1, gt=0, lt=1)
+    seeds: int = Field(3, ge=2)
+    p: float = Field(0.05, gt=0, lt=0.5)
+
+    def text(self) -> str:
+        return (
+            f"roughness of trained queries and keys of {self.encoding} around the ring under recipe "
+            f"{self.recipe}, divided by that in random order of the channels, at least {self.seeds} seeds: "
+            f"reproduced if a one-sided t-test at {self.p} shows a mean below {1 - self.least:g}; refuted if "
+            f"one shows a mean above it"
+        )
+
+    def decide(self, records: Sequence[Record], arrays: Arrays) -> tuple[Decision, str]:
+        from rollpe.observation import ring_roughness
+
+        try:
+            runs = arms_of(records, self.recipe).get(self.encoding, {})
+        except InputError as error:
+            raise _Undecided(str(error)) from None
+        beside = [found for run in runs.values() if (found := arrays(run))]
+        if len(beside) < self.seeds:
+            raise _Undecided(f"recipe {self.recipe}: {self.encoding} has {len(beside)} of {self.seeds} seeds")
+        ratio = summarize([seen / chance for seen, chance in map(ring_roughness, beside)], 1 - 2 * self.p)
+        span = f"[{ratio.low:.2f}, {ratio.high:.2f}], n = {ratio.n}"
+        grounds = f"{ratio.mean:.2f} of the roughness in random order {span}"
+        if ratio.high is not None and ratio.high < 1 - self.least:
+            return "reproduced", grounds
+        if ratio.low is not None and ratio.low > 1 - self.least:
+            return "refuted", grounds
+        return "not tested", f"undecided: {grounds}"
+
+
+Rule = Annotated[
+    Better | Equivalent | NotWorse | NearPrinted | Parameters | Ordered, Field(discriminator="rule")
+]
 
 
 def _count(arm: Sequence[float] | Printed) -> int:
@@ -408,8 +454,12 @@ def ledger(
     check_results: Iterable[CheckResult],
     records: Sequence[Record],
     claims: Sequence[Claim] | None = None,
+    arrays: Arrays = lambda record: {},
 ) -> list[Verdict]:
-    """The verdict on every claim, computed from the results of the checks and from records of runs."""
+    """The verdict on every claim, computed from the results of the checks and from records of runs.
+
+    arrays: what lies beside a record (`rollpe.records.find_arrays`); without it rules on arrays find no runs.
+    """
     results = {result.label: result for result in check_results}
     verdicts = []
     for claim in load_claims() if claims is None else claims:
@@ -417,7 +467,8 @@ def ledger(
             verdicts.append(Verdict(claim, *claim.checks.decide(results)))
         elif claim.records:
             try:
-                verdicts.append(Verdict(claim, *claim.records.decide(records)))
+                beside = (arrays,) if isinstance(claim.records, Ordered) else ()
+                verdicts.append(Verdict(claim, *claim.records.decide(records, *beside)))
             except (_Undecided, InputError) as reason:
                 verdicts.append(Verdict(claim, "not tested", str(reason)))
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -466,8 +467,10 @@ def claims(full: bool) -> None:
     """
     from rollpe.claims import counts, ledger, to_markdown
     from rollpe.equations import run_checks
+    from rollpe.records import find_arrays
 
-    verdicts = ledger(run_checks(), _records(()))
+    arrays = partial(find_arrays, folders=RECORD_FOLDERS)
+    verdicts = ledger(run_checks(), _records(()), arrays=arrays)
     if full:
         click.echo(to_markdown(verdicts))
     for verdict, number in counts(verdicts).items():

@@ -6,7 +6,7 @@ of a trained model. The measures themselves are in topography.py, their plots in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from rollpe.encodings import grid_positions
-from rollpe.topography import attention_by_offset, ring_spectrum, smoothness_ratio, topography_loss
+from rollpe.topography import (
+    attention_by_offset,
+    ring_spectrum,
+    shuffled_ratio,
+    smoothness_ratio,
+    topography_loss,
+)
 from rollpe.vit import VisionTransformer
 
 
@@ -108,3 +114,17 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
             sums[key] = sums[key] + stacked if key in sums else stacked
     arrays = {key: (total / len(images)).cpu().numpy().astype(np.float32) for key, total in sums.items()}
     return arrays | {"offsets": offsets.cpu().numpy().astype(np.float32)}
+
+
+def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Roughness of trained queries and keys along the ring, and with their channels in random order.
+
+    arrays: what :func:`observe` returns and a record keeps; rings of an even number of channels. Both numbers
+    are means over queries and keys, layers, heads and axes. The first divided by the second is one where the
+    ring is no better than any other order, and less where neighbors respond alike
+    (`rollpe.topography.shuffled_ratio`).
+    """
+    n = 2 * (arrays["query_spectrum"].shape[-1] - 1)
+    seen = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
+    level = [arrays[f"{which}_spectrum"][..., 0].mean() for which in ("query", "key")]
+    return float(np.mean(seen)), float(shuffled_ratio(np.mean(level), n))

@@ -318,6 +318,12 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
         raise InputError(f"{beside}: damaged ({error}). Restore it or train anew.") from None
 
 
+def find_arrays(record: Record, folders: Sequence[str | Path]) -> dict[str, np.ndarray]:
+    """The arrays of a run from the first of several folders of records that has any; {} if none does."""
+    found = (read_arrays(record_path(folder, record)) for folder in folders)
+    return next(filter(None, found), {})
+
+
 # Comparing
 
 

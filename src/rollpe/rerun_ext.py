@@ -250,8 +250,8 @@ class ErrataDirective(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        from rollpe.claims import ledger, sources
-        from rollpe.sphinx_ext import all_records, check_results, load_report
+        from rollpe.claims import sources
+        from rollpe.sphinx_ext import load_report, verdicts_of
 
         root = _root(self.env.app)
         path = root / self.config.rollpe_equations
@@ -262,7 +262,7 @@ class ErrataDirective(SphinxDirective):
             raise self.error(f"{source!r} is no document of the ledger: use one of {', '.join(sources())}.")
         pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
         shown = {label for label, entry in report.items() if entry.get("page") in pages}
-        verdicts = ledger(check_results(report.values()), all_records(root))
+        verdicts = verdicts_of(root, report)
         lines = list(errata(verdicts, source, shown))
         holder = nodes.container()
         self.state.nested_parse(StringList(lines, "errata"), 0, holder)

@@ -23,6 +23,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -39,11 +40,13 @@ from rollpe import figures_ext, rerun_ext, waves_ext
 from rollpe.errors import InputError
 from rollpe.figures_ext import command, enclosing_output, finish_figures, finish_waves, is_site
 from rollpe.notebooks import read_stamp
-from rollpe.records import Record, comparable, read_record, read_records
+from rollpe.records import Record, comparable, find_arrays, read_record, read_records
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
+
+    from rollpe.claims import Verdict
 
 logger = logging.getLogger(__name__)
 
@@ -398,6 +401,15 @@ def all_records(root: Path) -> list[Record]:
     return list(found.values())
 
 
+def verdicts_of(root: Path, report: dict[str, dict[str, Any]]) -> list[Verdict]:
+    """The ledger of the project, from the report of the checks and all records."""
+    from rollpe.claims import ledger
+
+    folders = [root / folder for folder in RECORDS]
+    arrays = partial(find_arrays, folders=folders)
+    return ledger(check_results(report.values()), all_records(root), arrays=arrays)
+
+
 class _TableDirective(SphinxDirective):
     """A table that the library knows. ``:caption:`` and ``:name:`` make it a numbered one."""
 
@@ -524,13 +536,13 @@ class ClaimsDirective(SphinxDirective):
     option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        from rollpe.claims import counts, ledger, to_markdown
+        from rollpe.claims import counts, to_markdown
 
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
         report = load_report(path)
         self.env.note_dependency(str(path))
-        verdicts = ledger(check_results(report.values()), all_records(root))
+        verdicts = verdicts_of(root, report)
         if "counts" in self.options:
             terms = [
                 nodes.inline("", f"{n} {verdict}", classes=["verdict"])
