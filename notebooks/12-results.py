@@ -249,9 +249,7 @@ fig
 # scatter is noise; one, that it is all about the classes.
 
 # %% tags=["hide-input"]
-lines = [
-    "| gain over `none` of | mean (points) | SD over classes | r of gains, other seeds |"
-]
+lines = ["| gain over `none` of | mean (points) | SD over classes | r, other seeds |"]
 lines.append("| :-- | --: | --: | --: |")
 for name in others:
     pairs = min(len(read[name]), len(read["none"]))

@@ -101,8 +101,9 @@ def entry(recipe: str, variant: str, reference: str) -> str:
     return text.replace("-", "−")
 
 
+places = f"digits, `{small}` | CIFAR-100, `{short}` | CIFAR-100, `{large}`"
 lines = [
-    f"| what changes | variant − reference | digits, `{small}` | CIFAR-100, `{short}` | CIFAR-100, `{large}` |",
+    f"| what changes | variant − reference | {places} |",
     "| :-- | :-- | :-- | :-- | :-- |",
 ]
 for asked, *pair in rows:

@@ -196,22 +196,28 @@ plt.close(fig)
 fig
 
 # %% tags=["hide-input"]
-lines = [
-    "| data | encoding | penalty | roughness | in random order | ratio | 95 % interval | seeds | accuracy (%) |",
-    "| :-- | :-- | :-- | --: | --: | --: | --: | --: | --: |",
-]
+tables = {}
 for (data, name, penalty), runs in order.items():
-    seen, chance = np.mean(runs, axis=0)
-    s = summarize([rough / shuffled for rough, shuffled in runs])
-    interval = f"{s.low:.2f} to {s.high:.2f}" if s.low is not None else "–"
+    if data not in tables:
+        tables[data] = [
+            f"| {data} | roughness | in random order | ratio "
+            "| 95 % interval | seeds | accuracy (%) |",
+            "| :-- | --: | --: | --: | --: | --: | --: |",
+        ]
     found = (plain if penalty == "no" else asked)[data][name][0]
     accuracy = summarize([100 * r.test.accuracy for r in found])
-    spread = f" ± {accuracy.sd:.1f}" if accuracy.sd is not None else ""
-    lines.append(
-        f"| {data} | `{name}` | {penalty} | {seen:.2f} | {chance:.2f} | {s.mean:.2f} | {interval} "
-        f"| {s.n} | {accuracy.mean:.1f}{spread} |"
-    )
-Markdown("\n".join(lines))
+    ratio = summarize([seen / chance for seen, chance in runs])
+    seen, chance = np.mean(runs, axis=0)
+    one = ratio.sd is None  # a single run has no spread
+    cells = [
+        f"`{name}`" + (", penalty" if penalty == "yes" else ""),
+        *(f"{x:.2f}" for x in (seen, chance, ratio.mean)),
+        "–" if one else f"{ratio.low:.2f} to {ratio.high:.2f}",
+        str(ratio.n),
+        f"{accuracy.mean:.1f}" + ("" if one else f" ± {accuracy.sd:.1f}"),
+    ]
+    tables[data].append(f"| {' | '.join(cells)} |")
+Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
 
 # %% [markdown]
 # On digits there is no order: queries and keys of RollPE, of its twin and of the multiplexed roll are as rough as in

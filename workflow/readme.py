@@ -17,6 +17,7 @@ BEGIN = "<!-- results: written by `make readme` from data/records; tests compare
 END = "<!-- end of results -->"
 SCALES = {
     "strong": "ViT-S/4 on CIFAR-100, 100 epochs (recipe `strong`):",
+    "mini": "A small ViT on CIFAR-100, ten epochs, what two processor cores can do (recipe `mini`):",
     "quick": "A small ViT on scikit-learn's handwritten digits, seconds a run (recipe `quick`):",
 }
 
