@@ -225,6 +225,48 @@ Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
 # plain and multiplexed, neighbors respond alike, several times more than channels in random order, while the channels of
 # all models without a ring lie at the line.
 #
+# ## Is it a map?
+#
+# Smooth is less than that. One profile that all tokens share is smooth as well, while in a topographic map each channel
+# has a profile of its own, and near ones resemble each other ({doc}`10-topography` has the counterexample). So we correlate
+# any two channels over images and patches, which removes level and gain, and average by their distance around
+# the ring. In random order the distance would not matter.
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels of trained queries and keys, over test images and patches, by their distance around the ring; mean over layers, heads, axes and seeds, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances from one to eight channels. Digits: all lines stay near zero. CIFAR-100: RollPE and the multiplexed roll start high and fall with distance to about zero; the others stay at zero."}}
+fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
+ends = {data: {} for data in plain}
+for ax, (data, arms) in zip(axes, plain.items(), strict=True):
+    for name, (found, arrays) in arms.items():
+        arrays = [a for a in arrays if "query_correlation" in a]  # not in old runs
+        if not arrays:
+            continue
+        runs = np.array(
+            [
+                [
+                    a[f"{which}_correlation"].mean((0, 1, 2))
+                    for which in ("query", "key")
+                ]
+                for a in arrays
+            ]
+        ).mean(1)[:, 1:]  # [seeds, distances]
+        distance, color = np.arange(1, runs.shape[1] + 1), figures.color_of(name)
+        ax.plot(distance, runs.mean(0), ".-", color=color, label=f"{data}, {name}")
+        ax.fill_between(distance, runs.min(0), runs.max(0), color=color, alpha=0.2)
+        ends[data][name] = np.array([distance[-1], runs.mean(0)[-1]])
+        figures.drawn_from(fig, found)
+    ax.axhline(0, color=figures.MUTED, linewidth=0.8)
+    ax.set(title=data, xlabel="distance around the ring (channels)")
+for ax, data in zip(axes, plain, strict=True):  # the axis is known by now
+    figures.label_line_ends(ax, ends[data])
+axes[0].set_ylabel("correlation")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# It is. On photographs two neighbors on RollPE's ring rise and fall together, and the likeness fades with their distance.
+# This is what topographic networks are trained for with a loss of its own {cite}`margalit2024unifying`; here it comes with the
+# encoding. On digits there is nothing of it, and without a ring nothing on photographs either.
+#
 # ## Power by mode
 #
 # Smoothness is one number of a spectrum. A wave that travels round the ring keeps the power of each mode and
@@ -277,18 +319,14 @@ spectra(plain["CIFAR-100"])
 # One reading is that a model uses the waves that its grid asks for. Among four patches in a row, the slowest wave of a ring of
 # sixteen turns by less than a fifth of a circle and tells little; among eight it turns by nearly half of one. And where
 # one patch resembles the next, as in photographs, slow changes with position may be all that is wanted. By
-# {eq}`eq-smoothness` slow waves *are* smooth channels. So what looks like a map is a preference for low frequencies,
+# {eq}`eq-smoothness` slow waves *are* smooth channels. So the map is a preference for low frequencies,
 # seen along the ring, and a rotary encoding could have the same preference and no map to show for it. The twin of
-# RollPE is the experiment that separates the two: equal functions, no neighbors.
-#
-# Smooth is also less than a map. One profile that all tokens share is smooth as well, and in a topographic map each
-# channel must have a profile of its own that resembles its neighbors' ({doc}`10-topography` has the counterexample). The
-# records keep powers, not correlations between channels, and cannot tell these apart.
+# RollPE is the experiment that separates the two: equal functions, no neighbors. On photographs it has not run yet.
 #
 # ```{admonition} In short
 # :class: tip
-# The paper's hope has a measured core. On photographs the channels of RollPE order themselves along the ring without being asked; on
-# digits they do not, a penalty makes them smooth, and accuracy falls from {num}`quick/roll accuracy` to
+# The paper's hope is borne out where it had not been looked for. On photographs the channels of RollPE become a topographic map
+# on the ring without being asked; on digits they do not, a penalty makes them smooth, and accuracy falls from {num}`quick/roll accuracy` to
 # {num}`quick@topography=ring/roll accuracy`. Which of the two happens seems to depend on the waves that the data asks for:
 # what changes slowly with position cannot tell near positions apart ({doc}`10-topography`), and on a small grid that
 # is all there is to tell.

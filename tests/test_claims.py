@@ -346,30 +346,28 @@ def test_one_run_of_each_is_enough_to_count_parameters():
     assert missing.verdict == "not tested" and "learned" in missing.grounds
 
 
-def beside(ratio):
-    """Arrays on a ring of 16 whose roughness is that fraction of the roughness in random order."""
-    spectrum = np.full((2, 3, 2, 9), 0.1)
-    spectrum[..., 0] = 0.2
-    chance = 16 / 15 * 0.8
-    rough = np.full((2, 3, 2), ratio * chance)
-    spectra = {"query_spectrum": spectrum, "key_spectrum": spectrum}
-    return spectra | {"query_roughness": rough, "key_roughness": rough}
+def beside(lead):
+    """Arrays of a ring of 16 whose neighbors are correlated by that much more than any two channels."""
+    by_distance = np.full(9, 0.1 - 2 * lead / 13)  # of 15 partners two are neighbors; the mean of all is 0.1
+    by_distance[:2] = 1, 0.1 + lead
+    correlation = np.broadcast_to(by_distance, (2, 3, 2, 9))
+    return {"query_correlation": correlation, "key_correlation": correlation}
 
 
 @pytest.mark.parametrize(
-    ("ratios", "expected"),
+    ("leads", "expected"),
     [
-        ((0.35, 0.36, 0.37), "reproduced"),
-        ((0.98, 1.02, 1.01), "refuted"),
-        ((0.93, 0.95, 0.94), "refuted"),  # a lead, but shown to be below a tenth
-        ((0.7, 1.1, 0.9), "not tested"),
-        ((0.35, 0.36), "not tested"),
+        ((0.65, 0.66, 0.67), "reproduced"),
+        ((0.01, -0.02, 0.0), "refuted"),
+        ((0.05, 0.06, 0.055), "refuted"),  # a lead, but shown to be below a tenth
+        ((0.3, -0.1, 0.1), "not tested"),
+        ((0.65, 0.66), "not tested"),
     ],
 )
-def test_ordered_compares_the_ring_with_random_order(ratios, expected):
+def test_ordered_compares_neighbors_on_the_ring_with_any_two_channels(leads, expected):
     rule = {"rule": "ordered", "recipe": "strong", "encoding": "roll", "least": 0.1}
-    records = runs("roll", range(70, 70 + len(ratios)))
-    by_seed = {record.seed: beside(ratio) for record, ratio in zip(records, ratios, strict=True)}
+    records = runs("roll", range(70, 70 + len(leads)))
+    by_seed = {record.seed: beside(lead) for record, lead in zip(records, leads, strict=True)}
     (found,) = ledger([], records, [claim(records=rule)], arrays=lambda record: by_seed[record.seed])
     assert found.verdict == expected, found.grounds
     (blind,) = ledger([], records, [claim(records=rule)])

@@ -7,8 +7,15 @@ import pytest
 import torch
 
 from rollpe.encodings.roll import twin_state_dict
-from rollpe.observation import disorder, observe, queries_and_keys, squarest
-from rollpe.topography import topography_loss
+from rollpe.observation import (
+    disorder,
+    neighbor_correlation,
+    observe,
+    queries_and_keys,
+    ring_roughness,
+    squarest,
+)
+from rollpe.topography import smoothness_ratio, topography_loss
 from rollpe.vit import create_vit
 
 
@@ -91,11 +98,41 @@ def test_spectra_are_shares_of_power():
     assert found["key_roughness"].shape == (2, 3, 2)
 
 
+def test_correlations_are_those_of_channels_over_images_and_patches():
+    vit = model("roll")
+    found = observe(vit, images(5), batch=2)["key_correlation"]
+    assert found.shape == (2, 3, 2, 9) and np.allclose(found[..., 0], 1)
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit.eval()(images(5))
+        keys = pairs[1][1][:, 2, 1:, 16:]  # second layer, third head, second axis
+    r = np.corrcoef(keys.flatten(0, 1).numpy().T)
+    expected = [np.mean([r[i, (i + d) % 16] for i in range(16)]) for d in range(9)]
+    np.testing.assert_allclose(found[1, 2, 1], expected, atol=1e-4)
+
+
+def test_order_of_trained_channels_is_summed_up_beside_chance():
+    vit = model("roll")
+    found = observe(vit, images(5))
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit.eval()(images(5))
+    rings = torch.stack([x[:, :, 1:].unflatten(-1, (2, 16)) for pair in pairs for x in pair])
+    shuffled = torch.stack([smoothness_ratio(rings[..., torch.randperm(16)]).mean() for _ in range(300)])
+    seen, chance = ring_roughness(found)
+    assert seen == pytest.approx(smoothness_ratio(rings).mean().item(), rel=1e-4)
+    assert chance == pytest.approx(shuffled.mean().item(), abs=5 * shuffled.std().item() / 300**0.5)
+
+    samples = rings.permute(0, 2, 4, 5, 1, 3).flatten(-2).flatten(0, 2)  # every ring by its samples
+    r = np.stack([np.corrcoef(ring.numpy()) for ring in samples]).mean(0)
+    neighbors, any_two = neighbor_correlation(found)
+    assert neighbors == pytest.approx(np.mean([r[i, (i + 1) % 16] for i in range(16)]), abs=1e-4)
+    assert any_two == pytest.approx(r[np.triu_indices(16, 1)].mean(), abs=1e-4)
+
+
 def test_the_twin_of_a_roll_is_seen_on_the_same_ring():
     roll, twin = model("roll"), model("roll-twin")
     twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
     seen, same = observe(roll, images(4)), observe(twin, images(4))
-    for name in ("query_spectrum", "key_roughness", "attention"):
+    for name in ("query_spectrum", "key_roughness", "query_correlation", "attention"):
         np.testing.assert_allclose(same[name], seen[name], rtol=1e-3, atol=1e-5)
 
 

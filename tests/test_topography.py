@@ -13,6 +13,7 @@ from rollpe.encodings import create_encoding, grid_positions
 from rollpe.errors import InputError
 from rollpe.topography import (
     attention_by_offset,
+    correlation_by_distance,
     ring_spectrum,
     shuffled_ratio,
     smoothness_ratio,
@@ -77,6 +78,28 @@ def test_white_noise_has_ratio_one_and_zeros_have_ratio_zero() -> None:
     sheets = smoothness_ratio(noise(20_000, 15, seed=4), (3, 5))
     assert sheets.mean().item() == pytest.approx(1, abs=0.01)
     assert smoothness_ratio(torch.zeros(2, 7)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("n", [2, 5, 6])
+def test_correlation_by_distance_is_numpys_pair_by_pair(n: int) -> None:
+    x = noise(3, 50, n, seed=n) * torch.arange(1, n + 1) + torch.arange(n)  # gains and levels
+    x = x + 2 * x.roll(1, -1)
+    moments, means = torch.einsum("bsi,bsj->bij", x, x) / 50, x.mean(1)
+    found = correlation_by_distance(moments, means)
+    assert found.shape == (3, n // 2 + 1)
+    for row, samples in zip(found, x, strict=True):
+        r = np.corrcoef(samples.numpy().T)
+        for d, value in enumerate(row.tolist()):
+            assert value == pytest.approx(np.mean([r[i, (i + d) % n] for i in range(n)]))
+
+
+def test_correlations_see_neither_gain_nor_level_nor_what_never_changes() -> None:
+    x = noise(40, 6, seed=1)
+    changed = x * torch.tensor([1.0, 5, 0.1, 3, 2, 7]) + torch.arange(6)
+    found = [correlation_by_distance(y.T @ y / 40, y.mean(0)) for y in (x, changed)]
+    torch.testing.assert_close(found[0], found[1])
+    constant = torch.ones(40, 6, dtype=torch.float64)
+    assert correlation_by_distance(constant.T @ constant / 40, constant.mean(0)).tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("n", [2, 3, 6])

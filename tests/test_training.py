@@ -22,7 +22,15 @@ from rollpe import training
 from rollpe.datasets import load_dataset
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
-from rollpe.records import Cell, read_record, record_path
+from rollpe.records import (
+    Cell,
+    pack_bits,
+    read_arrays,
+    read_record,
+    record_path,
+    write_arrays,
+    write_record,
+)
 from rollpe.training import (
     Recipe,
     TrainingError,
@@ -32,6 +40,7 @@ from rollpe.training import (
     learning_rate,
     load_model,
     load_recipe,
+    observe_again,
     recipes,
     shape_of,
     train,
@@ -215,6 +224,27 @@ def test_a_model_is_loaded_from_finished_runs_only(finished):
     torch.save(state, path)
     with pytest.raises(InputError, match="has not finished"):
         load_model(path)
+
+
+def test_a_finished_model_is_looked_at_again_unless_it_is_not_the_records(finished, tmp_path):
+    record = run(tiny(max_steps=1), checkpoints=tmp_path, records=tmp_path / "records")
+    path, beside = checkpoint_path(tmp_path, record.cell), record_path(tmp_path / "records", record)
+    before = read_arrays(beside)
+    write_arrays(beside, offsets=np.zeros(1))
+    assert observe_again(path, tmp_path / "records", device="cpu") == beside.with_suffix(".npz")
+    after = read_arrays(beside)
+    assert after.keys() == before.keys()
+    assert all(np.array_equal(after[key], before[key]) for key in before)
+    assert read_record(beside) == record
+
+    bits = ~record.correct_bits()
+    test = record.test.model_copy(update={"correct": pack_bits(bits), "accuracy": bits.mean()})
+    write_record(tmp_path / "records", record.model_copy(update={"test": test}))
+    with pytest.raises(InputError, match="not the model of") as error:
+        observe_again(path, tmp_path / "records", device="cpu")
+    assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="no record to read"):
+        observe_again(path, tmp_path / "elsewhere", device="cpu")
 
 
 # Learning

@@ -331,9 +331,9 @@ class Parameters(_Strict):
 
 
 class Ordered(_Strict):
-    """Trained queries and keys are smoother along the ring than the same channels in random order.
+    """Trained channels of queries and keys respond as their neighbors on the ring do.
 
-    least: the smallest lead over random order that counts, as a fraction of its roughness.
+    least: the smallest lead of neighbors over any two channels that counts, a difference of correlations.
     """
 
     rule: Literal["ordered"]
@@ -345,28 +345,27 @@ class Ordered(_Strict):
 
     def text(self) -> str:
         return (
-            f"roughness of trained queries and keys of {self.encoding} around the ring under recipe "
-            f"{self.recipe}, divided by that in random order of the channels, at least {self.seeds} seeds: "
-            f"reproduced if a one-sided t-test at {self.p} shows a mean below {1 - self.least:g}; refuted if "
-            f"one shows a mean above it"
+            f"correlation of neighbors around the ring in trained queries and keys of {self.encoding} under "
+            f"recipe {self.recipe}, minus that of any two channels, at least {self.seeds} seeds: reproduced "
+            f"if a one-sided t-test at {self.p} shows a mean above {self.least:g}; refuted if one shows one below"
         )
 
     def decide(self, records: Sequence[Record], arrays: Arrays) -> tuple[Decision, str]:
-        from rollpe.observation import ring_roughness
+        from rollpe.observation import neighbor_correlation
 
         try:
             runs = arms_of(records, self.recipe).get(self.encoding, {})
         except InputError as error:
             raise _Undecided(str(error)) from None
-        beside = [found for run in runs.values() if (found := arrays(run))]
+        beside = [found for run in runs.values() if "key_correlation" in (found := arrays(run))]
         if len(beside) < self.seeds:
             raise _Undecided(f"recipe {self.recipe}: {self.encoding} has {len(beside)} of {self.seeds} seeds")
-        ratio = summarize([seen / chance for seen, chance in map(ring_roughness, beside)], 1 - 2 * self.p)
-        span = f"[{ratio.low:.2f}, {ratio.high:.2f}], n = {ratio.n}"
-        grounds = f"{ratio.mean:.2f} of the roughness in random order {span}"
-        if ratio.high is not None and ratio.high < 1 - self.least:
+        leads = [near - any_two for near, any_two in map(neighbor_correlation, beside)]
+        lead = summarize(leads, 1 - 2 * self.p)
+        grounds = f"neighbors lead by {lead.mean:.2f} [{lead.low:.2f}, {lead.high:.2f}], n = {lead.n}"
+        if lead.low is not None and lead.low > self.least:
             return "reproduced", grounds
-        if ratio.low is not None and ratio.low > 1 - self.least:
+        if lead.high is not None and lead.high < self.least:
             return "refuted", grounds
         return "not tested", f"undecided: {grounds}"
 

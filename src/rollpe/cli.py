@@ -284,6 +284,31 @@ def train(
 
 
 @cli.command()
+@click.argument("checkpoints", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path),
+    default=Path("data/records"),
+    show_default=True,
+    help="Folder of the records of those runs.",
+)
+@_device
+@_data_root
+def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root: Path) -> None:
+    """Look into trained models again and write what is seen beside their records.
+
+    CHECKPOINTS are files of finished runs. Training does this by itself; the command is for runs that are
+    older than one of the arrays. A model that does not score as its record says is refused.
+
+    Example: rollpe observe checkpoints/mini/roll/seed-0.pt
+    """
+    from rollpe.training import observe_again
+
+    for path in checkpoints:
+        click.echo(observe_again(path, records, device=device, data_root=data_root))
+
+
+@cli.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--budget", help="Time to use: 90s, 25m, 1h30m. Without it, until nothing is missing.")
 @click.option(

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from rollpe.encodings import grid_positions
 from rollpe.topography import (
     attention_by_offset,
+    correlation_by_distance,
     ring_spectrum,
     shuffled_ratio,
     smoothness_ratio,
@@ -84,8 +85,9 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
     offsets [O, 2]: key position − query position. attention [layers, heads, O]: mean attention weight by
     offset, softmax over all tokens. query_spectrum, key_spectrum [layers, heads, 2, modes]: share of the
     power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1
-    is white noise, see `rollpe.topography.smoothness_ratio`. ``roll-twin`` is seen on the ring of ``roll``.
-    Patches only; float32.
+    is white noise, see `rollpe.topography.smoothness_ratio`. query_correlation, key_correlation
+    [layers, heads, 2, distances]: of two channels over images and patches, by their distance around the ring.
+    ``roll-twin`` is seen on the ring of ``roll``. Patches only; float32.
     """
     model.eval()
     positions = grid_positions(*model.grid_of(images), device=images.device)
@@ -109,11 +111,18 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
                 share = power / power.sum(-1, keepdim=True)
                 found.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
                 found.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
+                products = torch.einsum("bhnai,bhnaj->haij", rings, rings) / len(positions)
+                found.setdefault(f"{name}_products", []).append(products)
+                found.setdefault(f"{name}_means", []).append(rings.mean(2).sum(0))
         for key, values in found.items():
             stacked = torch.stack(values)
             sums[key] = sums[key] + stacked if key in sums else stacked
-    arrays = {key: (total / len(images)).cpu().numpy().astype(np.float32) for key, total in sums.items()}
-    return arrays | {"offsets": offsets.cpu().numpy().astype(np.float32)}
+    means = {key: total / len(images) for key, total in sums.items()}
+    for name in ("query", "key"):
+        moments = means.pop(f"{name}_products"), means.pop(f"{name}_means")
+        means[f"{name}_correlation"] = correlation_by_distance(*moments)
+    means["offsets"] = offsets
+    return {key: values.cpu().numpy().astype(np.float32) for key, values in means.items()}
 
 
 def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
@@ -128,3 +137,17 @@ def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
     seen = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
     level = [arrays[f"{which}_spectrum"][..., 0].mean() for which in ("query", "key")]
     return float(np.mean(seen)), float(shuffled_ratio(np.mean(level), n))
+
+
+def neighbor_correlation(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Correlation of two trained channels that are neighbors on the ring, and of any two channels.
+
+    arrays: what :func:`observe` returns and a record keeps; rings of an even number of channels. KeyError for
+    records that are older than the correlations. Both are means over queries and keys, layers, heads and axes. In
+    random order of the channels the first would be the second (`rollpe.topography.correlation_by_distance`).
+    """
+    both = [arrays[f"{which}_correlation"] for which in ("query", "key")]
+    by_distance = np.mean(both, axis=(0, 1, 2, 3))
+    pairs = np.ones(len(by_distance))
+    pairs[0], pairs[-1] = 0, 0.5  # no channel is paired with itself, and opposite ones only once
+    return float(by_distance[1]), float(np.average(by_distance, weights=pairs))

@@ -87,10 +87,14 @@ class FinalMetrics(_Plain):
 
     @model_validator(mode="after")
     def _bits_agree(self) -> FinalMetrics:
-        bits = unpack_bits(self.correct, self.images)
+        bits = self.bits()
         if not math.isclose(bits.mean(), self.accuracy, abs_tol=1e-9):
             raise ValueError(f"accuracy={self.accuracy}, but {bits.sum()} bits of {bits.size} set")
         return self
+
+    def bits(self) -> np.ndarray:
+        """bool [images]: which test images the model got right, in file order."""
+        return unpack_bits(self.correct, self.images)
 
 
 class Environment(_Plain):
@@ -157,7 +161,7 @@ class Record(_Plain):
 
     def correct_bits(self) -> np.ndarray:
         """bool [images]: which test images the model got right, in file order."""
-        return unpack_bits(self.test.correct, self.test.images)
+        return self.test.bits()
 
 
 # Bits

@@ -135,6 +135,28 @@ def ring_spectrum(x: Tensor) -> Tensor:
     return torch.where((mode == 0) | (2 * mode == n), power, 2 * power)
 
 
+def correlation_by_distance(moments: Tensor, means: Tensor) -> Tensor:
+    """How alike two channels of a ring respond, by how far they are apart.
+
+        C(d) = mean over i of r_{i,i+d},   r_ij = (M_ij − m_i m_j) / (σ_i σ_j),   σ_i² = M_ii − m_i²
+
+    r is the Pearson correlation of two channels over the samples, so neither a channel's level nor its gain
+    counts. In a topographic map C falls with d; in random order it is the same for all d ≥ 1 on average.
+    C(0) is 1. A channel that never changes has correlation 0 with all.
+
+    moments [..., n, n]: M_ij, the mean over samples of x_i x_j. means [..., n]: m_i. → [..., n // 2 + 1].
+    Half precision is computed in float32.
+    """
+    moments, means = _at_least_float32(moments), _at_least_float32(means)
+    covariance = moments - means.unsqueeze(-1) * means.unsqueeze(-2)
+    spread = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    scale = spread.unsqueeze(-1) * spread.unsqueeze(-2)
+    r = torch.where(scale > 0, covariance / scale, 0)
+    n = r.shape[-1]
+    channel = torch.arange(n, device=r.device)
+    return torch.stack([r[..., channel, (channel + d) % n].mean(-1) for d in range(n // 2 + 1)], -1)
+
+
 def attention_by_offset(weights: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Mean attention as a function of the signed offset Δ = key position − query position.
 

@@ -58,8 +58,10 @@ from rollpe.records import (
     environment,
     pack_bits,
     provenance,
+    read_record,
     record_path,
     source_hash,
+    write_arrays,
     write_atomically,
     write_record,
 )
@@ -73,6 +75,7 @@ __all__ = [
     "learning_rate",
     "load_model",
     "load_recipe",
+    "observe_again",
     "recipes",
     "resolve_options",
     "shape_of",
@@ -91,6 +94,10 @@ ROOMS = (
 
 EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
 OBSERVED = 256  # test images over which attention, spectra and roughness are averaged
+
+SAME_MODEL = 100
+"""A model scored again may read one image in so many differently: devices round differently. Models of two
+seeds differ on many times as many."""
 LOOK_EVERY = 25  # steps between two looks at the loss: each look waits for the device
 AHEAD = 32  # batches augmented at once, so that many images share each operation ...
 AHEAD_BYTES = 2**27  # ... unless they take more than this
@@ -645,6 +652,32 @@ def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
         model = create_model(recipe, cell, json.loads(identity["shape"])).to(place)
     model.load_state_dict(state["judged"])
     return model.eval()
+
+
+def observe_again(
+    path: str | Path, records: str | Path, *, device: str = "auto", data_root: str | Path = "data"
+) -> Path:
+    """Look into the trained model of a finished run once more; returns the .npz beside its record.
+
+    For runs that are older than an array of `rollpe.observation.observe`. The record stays as it is, and the
+    model is scored first: its bits on the test images must be the record's, up to one in `SAME_MODEL`.
+    Raises InputError if they are not, or if checkpoint or record is absent or damaged.
+    """
+    model = load_model(path, device)
+    place = choose_device(device)
+    identity = _read_checkpoint(Path(path), place)["identity"]
+    recipe = Recipe.model_validate_json(identity["recipe"])
+    beside = record_path(records, Cell.model_validate_json(identity["cell"]))
+    record = read_record(beside)
+    data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
+    evaluate = Evaluator(recipe, data, place)
+    differ = int((evaluate(model, data.test).bits() != record.correct_bits()).sum())
+    if differ * SAME_MODEL > record.test.images:
+        raise InputError(
+            f"{path}: not the model of {beside}, {differ:,} of {record.test.images:,} images are read "
+            "differently. Give the folder that the run wrote to, with --records."
+        )
+    return write_arrays(beside, **observe(model, evaluate.prepare(data.test.images[:OBSERVED])))
 
 
 def _read_checkpoint(path: Path, place: torch.device) -> dict[str, Any]:
