@@ -347,7 +347,8 @@ class Ordered(_Strict):
         return (
             f"correlation of neighbors around the ring in trained queries and keys of {self.encoding} under "
             f"recipe {self.recipe}, minus that of any two channels, at least {self.seeds} seeds: reproduced "
-            f"if a one-sided t-test at {self.p} shows a mean above {self.least:g}; refuted if one shows one below"
+            f"if a one-sided t-test at {self.p} shows a mean above {self.least:g}; refuted if one shows a "
+            "mean below"
         )
 
     def decide(self, records: Sequence[Record], arrays: Arrays) -> tuple[Decision, str]:

@@ -142,9 +142,10 @@ def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
 def neighbor_correlation(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
     """Correlation of two trained channels that are neighbors on the ring, and of any two channels.
 
-    arrays: what :func:`observe` returns and a record keeps; rings of an even number of channels. KeyError for
-    records that are older than the correlations. Both are means over queries and keys, layers, heads and axes. In
-    random order of the channels the first would be the second (`rollpe.topography.correlation_by_distance`).
+    arrays: what :func:`observe` returns and a record keeps; rings of an even number of channels. KeyError
+    for records that are older than the correlations. Both numbers are means over queries and keys, layers,
+    heads and axes; in random order of the channels they would be equal
+    (`rollpe.topography.correlation_by_distance`).
     """
     both = [arrays[f"{which}_correlation"] for which in ("query", "key")]
     by_distance = np.mean(both, axis=(0, 1, 2, 3))
