@@ -159,8 +159,8 @@ fig
 # is behind RollPE, with {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, although it has more weights.
 # Whether the missing relativity is to blame or the second wave, the control would tell.
 #
-# *Rolled channels become a topographic map.* On digits they do not. On photographs they become smooth along the ring without
-# being asked, while the channels of other encodings do not: {doc}`14-inside` shows it, and says what it may mean.
+# *Rolled channels become a topographic map.* On digits they do not. On photographs they do, without being asked, and the
+# channels of other encodings do not: {doc}`14-inside` shows it, and says what it may mean.
 #
 # The verdicts on single claims, by rules that were fixed beforehand, are in the {doc}`ledger <../claims>`; at the scale of
 # the paper most of them wait for runs.

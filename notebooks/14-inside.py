@@ -18,7 +18,8 @@
 # The paper hopes for more than accuracy: channels that are rolled should become neighbors that respond alike, as
 # cells in the cortex do, and a wave of activity should run over them {cite}`rollpe`. Nothing in its experiments looks for it. Here we
 # look. Every run of this book leaves behind, beside its accuracy, how its trained attention depends on the
-# offset between two patches, and how the power of its queries and keys spreads over the modes of the ring.
+# offset between two patches, how the power of its queries and keys spreads over the modes of the ring, and how much alike
+# their channels respond.
 #
 # There are two sets of models to look into. The small ones read handwritten digits on a grid of four by four patches.
 # The others have seen the photographs of CIFAR-100 ten times, on eight by eight patches. They give different answers.
