@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tqdm import tqdm
 
 from rollpe import sweeps
 from rollpe.errors import InputError
@@ -177,6 +178,23 @@ def test_two_workers_killed_at_random_moments_lose_nothing_and_do_nothing_twice(
     path = record_path("records", planned[0].cell)
     a, b = read_record(tmp_path / path), read_record(undisturbed / path)
     assert a.test == b.test
+
+
+def test_nothing_that_a_killed_worker_held_stops_another(tmp_path):
+    """A fork that dies inside tqdm leaves tqdm's lock locked, which must be nobody else's."""
+    planned = load_plan(plan_file(tmp_path))[:1]
+    lock = tqdm.get_lock()
+    child = os.fork()
+    if child == 0:
+        lock.acquire()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends a worker that waits for ever
+        run(planned, tmp_path)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):

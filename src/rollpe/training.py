@@ -26,6 +26,7 @@ import math
 import os
 import pickle
 import shlex
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -109,6 +110,11 @@ NO_MEMORY = ("out of memory", "can't allocate memory", "failed to allocate")
 
 class TrainingError(RuntimeError):
     """A run that cannot be finished: one line with where it broke off and what to try."""
+
+
+# tqdm's own lock is a semaphore that forked processes share: one that is killed while it holds it would stop
+# all others for good. Here a bar belongs to one process.
+tqdm.set_lock(threading.RLock())
 
 
 # The run
