@@ -152,10 +152,10 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# After ten passes the encodings stand in an order that is not the paper's. Without positions a model reads
-# {num}`mini/none accuracy`. RollPE adds a few points, {num}`mini/roll accuracy`, and its multiplexed form fewer,
-# {num}`mini/multiplexed-roll accuracy`, although it has more weights. RoPE is ahead of both, {num}`mini/axial-rope accuracy`, and
-# the learned table, last in the paper, is not behind RoPE: {num}`mini/learned accuracy`.
+# After ten passes the means stand in an order that is not the paper's. Without positions a model reads
+# {num}`mini/none accuracy`. The learned table, last in the paper, is in front with {num}`mini/learned accuracy`, beside RoPE
+# with {num}`mini/axial-rope accuracy` and RollPE with {num}`mini/roll accuracy`. The multiplexed roll, first in the paper, is behind
+# them, {num}`mini/multiplexed-roll accuracy`, although it has more weights.
 #
 # Is that more than chance? Two tests answer two questions. Welch's test compares the seeds: would other training runs
 # show the same difference? The comparison image by image draws images *and* seeds anew, again and again (a
@@ -166,6 +166,9 @@ photos = by_encoding(mini)
 Markdown(differences(photos))
 
 # %% [markdown]
+# Every encoding stands clear of the model without positions, and the multiplexed roll clear behind RoPE and the learned
+# table. RollPE, whose runs differ most from one another, is told apart from neither of those two.
+#
 # No correction for the number of comparisons is made, here and below; among ten pairs one p below 0.1 is expected from
 # chance alone. Mind what is compared: the paper's runs were trained until nothing was left to gain, and these have only begun. An
 # encoding that is learned from fast need not be the one that ends best, and the paper's large gap between the learned
@@ -352,8 +355,8 @@ ax.figure
 # :class: tip
 # The paper's printed table supports one conclusion firmly: rotary and rolled encodings beat its learned absolute
 # one. It hardly ranks them among themselves, because three seeds at that spread find only differences of more than a
-# point. Ten passes over CIFAR-100 with a small model give another order, with the learned table in front and the multiplexed roll
-# last of those with positions; full training is what decides between the two, and is not measured yet. The live runs on digits
+# point. After ten passes over CIFAR-100 a small model with the learned table is not behind, and one with the multiplexed
+# roll is; full training is what decides between the two, and is not measured yet. The live runs on digits
 # show that positions matter and that the machinery works.
 # ```
 

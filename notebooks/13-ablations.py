@@ -155,8 +155,8 @@ fig
 # does, the other can do too, so no experiment on the two can tell the words apart. What can be tested is which property
 # of the wave matters, and the rows above begin with that.
 #
-# *Relativity is not needed.* The multiplexed roll breaks it. On digits no loss is seen. After ten passes over CIFAR-100 it
-# is behind RollPE, with {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, although it has more weights.
+# *Relativity is not needed.* The multiplexed roll breaks it. On digits no loss is seen. After ten passes over CIFAR-100 its
+# mean is behind RollPE's, {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, although it has more weights.
 # Whether the missing relativity is to blame or the second wave, the control would tell.
 #
 # *Rolled channels become a topographic map.* On digits they do not. On photographs they do, without being asked, and the
