@@ -89,7 +89,7 @@ def differences(arms: dict[str, list]) -> str:
             f"| `{b}` − `{a}` | {signed(test.difference, 2)} "
             f"| {signed(test.low, 2)} to {signed(test.high, 2)} | {p_value(test.p)} "
             f"| {signed(100 * images.low, 2)} to {signed(100 * images.high, 2)} "
-            f"| {len(arms[b])}, {len(arms[a])} |"
+            f"| {len(arms[b])}+{len(arms[a])} |"
         )
     return "\n".join(lines)
 
