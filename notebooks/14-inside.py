@@ -148,7 +148,8 @@ Markdown(
 # itself. A likely reason is that it knows already what it holds.
 #
 # On photographs the first layer looks near, with every encoding and even with none, which can only find a neighbor by
-# its likeness. In the last layer the patch itself gets less than its share in every model, as on digits.
+# its likeness. In the last layer the patch itself gets less than its share in every model,
+# and in most models of digits.
 #
 # ## Do neighbors on the ring respond alike?
 #
