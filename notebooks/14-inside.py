@@ -74,6 +74,8 @@ for data, arms in plain.items():
 # %% tags=["hide-input"]
 def offset_maps(arms):
     """One row an encoding, one column a layer."""
+    if not arms:
+        return Markdown("Not measured.")
     maps = {}
     for name, (_, arrays) in arms.items():
         side = int(len(arrays[0]["offsets"]) ** 0.5)
@@ -279,6 +281,8 @@ fig
 # %% tags=["hide-input"]
 def spectra(arms):
     """One panel a layer, one line an encoding."""
+    if not arms:
+        return Markdown("Not measured.")
     layers = len(next(iter(arms.values()))[1][0]["query_spectrum"])
     size = (min(2.6 * layers, 8.4), 3.2)
     fig, axes = plt.subplots(1, layers, figsize=size, sharey=True, squeeze=False)
