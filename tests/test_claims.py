@@ -203,7 +203,7 @@ def test_the_printed_numbers_decide_what_they_can():
     assert found["paper-roll-beats-learned-printed"].verdict == "reproduced"
     assert found["paper-multiplexed-better-printed"].verdict == "reproduced"
     assert "p = 0.041" in found["paper-multiplexed-better-printed"].grounds
-    assert found["paper-multiplexed-beats-rope-printed"].verdict == "not tested"
+    assert found["paper-multiplexed-beats-rope-printed"].verdict == "undecided"
 
 
 # The rules for checks
@@ -255,7 +255,7 @@ BETTER = {"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"}
         ((72.0, 72.2, 72.1), (64.0, 65.0, 64.5), "reproduced"),
         ((64.0, 65.0, 64.5), (72.0, 72.2, 72.1), "refuted"),
         ((72.0, 72.1, 72.2), (72.0, 72.1, 72.15), "refuted"),  # the lead is shown to be negligible
-        ((70.0, 72.0, 74.0), (69.0, 71.0, 74.0), "not tested"),  # too noisy to say
+        ((70.0, 72.0, 74.0), (69.0, 71.0, 74.0), "undecided"),  # too noisy to say
         ((72.0, 72.2), (64.0, 65.0, 64.5), "not tested"),  # too few seeds
         ((), (), "not tested"),
     ],
@@ -288,13 +288,13 @@ def test_records_that_may_not_be_compared_decide_nothing():
     ("rule", "a", "expected"),
     [
         ("equivalent", (72.0, 72.2, 72.1), "reproduced"),
-        ("equivalent", (73.0, 74.9, 72.0), "not tested"),
+        ("equivalent", (73.0, 74.9, 72.0), "undecided"),
         ("equivalent", (75.0, 75.2, 75.1), "refuted"),
         ("equivalent", (69.0, 69.2, 69.1), "refuted"),
         ("not-worse", (75.0, 75.2, 75.1), "reproduced"),
         ("not-worse", (72.0, 72.2, 72.1), "reproduced"),
         ("not-worse", (69.0, 69.2, 69.1), "refuted"),
-        ("not-worse", (69.0, 72.0, 73.5), "not tested"),
+        ("not-worse", (69.0, 72.0, 73.5), "undecided"),
     ],
 )
 def test_margins_are_two_sided_for_equivalence_and_one_sided_for_not_worse(rule, a, expected):
@@ -309,11 +309,20 @@ def test_runs_without_spread_decide_nothing():
 
 
 def test_change_compares_what_another_resolution_costs():
-    rule = BETTER | {"measure": "change", "resolution": 12}
+    rule = BETTER | {"measure": "change", "resolution": 12, "chance": 10}
     records = runs("roll", (72.0, 72.2, 72.1), at=70) + runs("learned", (74.0, 74.2, 74.1), at=60)
     assert verdict_on(claim(records=rule), records).verdict == "reproduced"
     records = runs("roll", (72.0, 72.2, 72.1)) + runs("learned", (74.0, 74.2, 74.1), at=60)
     assert "roll has 0 of 3 seeds" in verdict_on(claim(records=rule), records).grounds
+
+
+@pytest.mark.parametrize("sides", [("roll", "learned"), ("learned", "roll")])
+def test_who_is_down_at_chance_has_nothing_left_to_lose_and_wins_nothing_by_it(sides):
+    rule = BETTER | dict(zip("ab", sides, strict=True)) | {"measure": "change", "resolution": 12}
+    records = runs("roll", (60.0, 60.2, 60.1), at=9.95) + runs("learned", (80.0, 80.2, 80.1), at=20)
+    found = verdict_on(claim(records=rule | {"chance": 10}), records)
+    assert found.verdict == "undecided" and "roll reads 10.0 % at 12 px" in found.grounds
+    assert verdict_on(claim(records=rule | {"chance": 1}), records).verdict != "undecided"
 
 
 def test_speed_is_compared_in_percent_and_only_on_one_device():
@@ -331,7 +340,7 @@ def test_near_printed_compares_with_table_1():
     for values, expected in (
         ((72.0, 72.3, 71.9), "reproduced"),
         ((78.0, 78.3, 77.9), "refuted"),
-        ((70.0, 74.0, 78.0), "not tested"),
+        ((70.0, 74.0, 78.0), "undecided"),
         ((72.0,), "not tested"),
     ):
         assert verdict_on(claim(records=rule), runs("roll", values, "paper")).verdict == expected
@@ -360,7 +369,7 @@ def beside(lead):
         ((0.65, 0.66, 0.67), "reproduced"),
         ((0.01, -0.02, 0.0), "refuted"),
         ((0.05, 0.06, 0.055), "refuted"),  # a lead, but shown to be below a tenth
-        ((0.3, -0.1, 0.1), "not tested"),
+        ((0.3, -0.1, 0.1), "undecided"),
         ((0.65, 0.66), "not tested"),
     ],
 )

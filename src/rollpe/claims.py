@@ -2,8 +2,9 @@
 
 What was claimed, what would refute it and by which rule it is decided stand in claims.yaml, written before
 the results; no verdict stands there. Here the rules are applied: to the results of the checks in
-`rollpe.equations` for mathematical claims, to records of runs for empirical ones. What neither can decide is
-"not tested", with what is missing. Nothing here runs a check or trains a model.
+`rollpe.equations` for mathematical claims, to records of runs for empirical ones. What runs were tested for
+and leave open is "undecided"; what lacks a rule or its runs is "not tested", with what is missing. Nothing
+here runs a check or trains a model.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ __all__ = [
 ]
 
 CLAIMS = Path(__file__).with_suffix(".yaml")
-VERDICTS = ("reproduced", "corrected", "refuted", "not tested")
-Decision = Literal["reproduced", "corrected", "refuted", "not tested"]
+VERDICTS = ("reproduced", "corrected", "refuted", "undecided", "not tested")
+Decision = Literal["reproduced", "corrected", "refuted", "undecided", "not tested"]
 Arrays = Callable[["Record"], Mapping[str, "np.ndarray"]]
 PRINTED = "printed"
 """Stands for a recipe whose runs are the paper's own: Table 1 as printed."""
@@ -62,7 +63,7 @@ class Checks(_Strict):
     holds: checks that pass if the claim is right as stated → reproduced.
     fails: checks that pass if it is wrong as stated → refuted; or, where the checks in corrected_by,
     which establish what holds instead, pass too → corrected.
-    A named check that was not run, or that does not pass, leaves the claim undecided.
+    A named check that was not run, or that does not pass, leaves the claim not tested.
     """
 
     holds: tuple[str, ...] = ()
@@ -110,8 +111,12 @@ def _error(result: CheckResult) -> str:
 # -------------------------------------------------------------------------- evidence from records
 
 
-class _Undecided(Exception):
-    """Its message says what is missing."""
+class _Missing(Exception):
+    """Its message says which runs a rule lacks."""
+
+
+class _AtChance(Exception):
+    """Its message says which model has nothing left to lose."""
 
 
 class _Runs(_Strict):
@@ -120,6 +125,8 @@ class _Runs(_Strict):
     recipe: a recipe by name, or "printed" for Table 1 as printed.
     measure: "accuracy" in percent; "change", accuracy at `resolution` pixels minus accuracy at the trained
     size, in points; "speed", 100·ln(images per second), whose differences are percent, on one device.
+    chance: accuracy of guessing, in percent; an encoding that is down at chance at `resolution` leaves a rule
+    on changes undecided, because it had no more to lose.
     seeds: the least number of seeds in each arm. p: the level of the tests.
     """
 
@@ -128,19 +135,22 @@ class _Runs(_Strict):
     b: str
     measure: Literal["accuracy", "change", "speed"] = "accuracy"
     resolution: int | None = None
+    chance: float | None = Field(None, ge=0, lt=100)
     seeds: int = Field(3, ge=2)
     p: float = Field(0.05, gt=0, lt=0.5)
 
     @model_validator(mode="after")
     def _resolution_with_change(self) -> _Runs:
-        if (self.measure == "change") != (self.resolution is not None):
-            raise ValueError("measure: change needs a resolution, and only it does")
+        change = self.measure == "change"
+        if not change == (self.resolution is not None) == (self.chance is not None):
+            raise ValueError("measure: change needs a resolution and chance, and only it does")
         return self
 
     def _what(self) -> str:
         what = {
             "accuracy": "test accuracy",
-            "change": f"change of accuracy from the trained size to {self.resolution} px",
+            "change": f"change of accuracy from the trained size to {self.resolution} px, where neither is "
+            f"at chance ({self.chance} %)",
             "speed": "training speed on one device",
         }[self.measure]
         place = "in Table 1 as printed" if self.recipe == PRINTED else f"under recipe {self.recipe}"
@@ -156,10 +166,10 @@ class _Runs(_Strict):
         try:
             arms = arms_of(records, self.recipe)
         except InputError as error:
-            raise _Undecided(str(error)) from None
+            raise _Missing(str(error)) from None
         a, b = (list(arms.get(slug, {}).values()) for slug in (self.a, self.b))
         if self.measure == "speed" and len({r.environment.device_name for r in a + b}) > 1:
-            raise _Undecided("the runs were timed on different devices")
+            raise _Missing("the runs were timed on different devices")
         values = [[v for r in runs if (v := self._read(r)) is not None] for runs in (a, b)]
         lacking = [
             f"{slug} has {len(v)} of {self.seeds} seeds"
@@ -167,7 +177,15 @@ class _Runs(_Strict):
             if len(v) < self.seeds
         ]
         if lacking:
-            raise _Undecided(f"recipe {self.recipe}: {', '.join(lacking)}")
+            raise _Missing(f"recipe {self.recipe}: {', '.join(lacking)}")
+        if self.chance is not None:
+            size = str(self.resolution)
+            for slug, runs in ((self.a, a), (self.b, b)):
+                there = summarize([100 * r.resolutions[size] for r in runs if size in r.resolutions])
+                if there.low is None or there.low <= self.chance:
+                    raise _AtChance(
+                        f"{slug} reads {there.mean:.1f} % at {size} px, too near chance to lose more"
+                    )
         return values[0], values[1]
 
     def _read(self, record: Record) -> float | None:
@@ -179,10 +197,10 @@ class _Runs(_Strict):
         at = record.resolutions.get(str(self.resolution))
         return None if at is None else 100 * at - accuracy
 
-    def _undecided(self, grounds: str, a: Any, b: Any, difference: float) -> str:
+    def _left_open(self, grounds: str, a: Any, b: Any, difference: float) -> str:
         spread = max(x.sd if isinstance(x, Printed) else summarize(x).sd or 0.0 for x in (a, b))
         seeds = seeds_needed(spread, difference) if spread > 0 else self.seeds
-        return f"undecided: {grounds}; {difference:g} {self._unit} need about {seeds} seeds each"
+        return f"{grounds}; {difference:g} {self._unit} need about {seeds} seeds each"
 
 
 class Better(_Runs):
@@ -208,7 +226,7 @@ class Better(_Runs):
             return ("reproduced" if test.difference > 0 else "refuted"), grounds
         if equivalence(a, b, margin=self.negligible, alpha=self.p).high < self.negligible:
             return "refuted", f"{grounds}; less than {self.negligible} {self._unit} ahead"
-        return "not tested", self._undecided(grounds, a, b, self.negligible)
+        return "undecided", self._left_open(grounds, a, b, self.negligible)
 
 
 class Equivalent(_Runs):
@@ -234,7 +252,7 @@ class Equivalent(_Runs):
             return "reproduced", grounds
         if test.low > self.margin or test.high < -self.margin:
             return "refuted", grounds
-        return "not tested", self._undecided(grounds, a, b, self.margin)
+        return "undecided", self._left_open(grounds, a, b, self.margin)
 
 
 class NotWorse(_Runs):
@@ -260,7 +278,7 @@ class NotWorse(_Runs):
             return "reproduced", grounds
         if test.high < -self.margin:
             return "refuted", grounds
-        return "not tested", self._undecided(grounds, a, b, self.margin)
+        return "undecided", self._left_open(grounds, a, b, self.margin)
 
 
 class NearPrinted(_Strict):
@@ -285,9 +303,9 @@ class NearPrinted(_Strict):
         try:
             runs = arms_of(records, self.recipe).get(self.encoding, {})
         except InputError as error:
-            raise _Undecided(str(error)) from None
+            raise _Missing(str(error)) from None
         if len(runs) < self.seeds:
-            raise _Undecided(f"recipe {self.recipe}: {self.encoding} has {len(runs)} of {self.seeds} seeds")
+            raise _Missing(f"recipe {self.recipe}: {self.encoding} has {len(runs)} of {self.seeds} seeds")
         ours = summarize([100 * r.test.accuracy for r in runs.values()])
         printed = PAPER_TABLE_1[self.encoding]
         test = equivalence(ours, printed, margin=self.margin, alpha=self.p)
@@ -299,7 +317,7 @@ class NearPrinted(_Strict):
             return "reproduced", grounds
         if test.low > self.margin or test.high < -self.margin:
             return "refuted", grounds
-        return "not tested", f"undecided: {grounds}"
+        return "undecided", grounds
 
 
 class Parameters(_Strict):
@@ -321,10 +339,10 @@ class Parameters(_Strict):
         try:
             arms = arms_of(records, self.recipe)
         except InputError as error:
-            raise _Undecided(str(error)) from None
+            raise _Missing(str(error)) from None
         lacking = [slug for slug in (self.a, self.b) if slug not in arms]
         if lacking:
-            raise _Undecided(f"recipe {self.recipe}: no run of {_listed(lacking)}")
+            raise _Missing(f"recipe {self.recipe}: no run of {_listed(lacking)}")
         a, b = (next(iter(arms[slug].values())).parameters for slug in (self.a, self.b))
         right = a == b if self.relation == "equal" else a > b
         return ("reproduced" if right else "refuted"), f"{self.a} {a:,} parameters, {self.b} {b:,}"
@@ -357,10 +375,10 @@ class Ordered(_Strict):
         try:
             runs = arms_of(records, self.recipe).get(self.encoding, {})
         except InputError as error:
-            raise _Undecided(str(error)) from None
+            raise _Missing(str(error)) from None
         beside = [found for run in runs.values() if "key_correlation" in (found := arrays(run))]
         if len(beside) < self.seeds:
-            raise _Undecided(f"recipe {self.recipe}: {self.encoding} has {len(beside)} of {self.seeds} seeds")
+            raise _Missing(f"recipe {self.recipe}: {self.encoding} has {len(beside)} of {self.seeds} seeds")
         leads = [near - any_two for near, any_two in map(neighbor_correlation, beside)]
         lead = summarize(leads, 1 - 2 * self.p)
         grounds = f"neighbors lead by {lead.mean:.2f} [{lead.low:.2f}, {lead.high:.2f}], n = {lead.n}"
@@ -368,7 +386,7 @@ class Ordered(_Strict):
             return "reproduced", grounds
         if lead.high is not None and lead.high < self.least:
             return "refuted", grounds
-        return "not tested", f"undecided: {grounds}"
+        return "undecided", grounds
 
 
 Rule = Annotated[
@@ -469,7 +487,9 @@ def ledger(
             try:
                 beside = (arrays,) if isinstance(claim.records, Ordered) else ()
                 verdicts.append(Verdict(claim, *claim.records.decide(records, *beside)))
-            except (_Undecided, InputError) as reason:
+            except _AtChance as reason:
+                verdicts.append(Verdict(claim, "undecided", str(reason)))
+            except (_Missing, InputError) as reason:
                 verdicts.append(Verdict(claim, "not tested", str(reason)))
         else:
             verdicts.append(Verdict(claim, "not tested", claim.needs or ""))
@@ -500,14 +520,15 @@ def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
         "",
         "A mathematical claim is reproduced if all checks that it rests on pass, refuted if the checks that "
         "contradict it pass, and corrected if those of what holds instead pass as well. "
-        f"{tested} claims are decided by statistical tests on runs, each by itself; no level is corrected.",
+        f"{tested} claims have statistical tests on runs for a rule, each by itself; no level is corrected. "
+        "Undecided is what was tested and left open, not tested what still lacks its runs or any rule.",
     ]
     broken = [v.claim.id for v in verdicts if v.broken]
     if broken:
         lines += ["", f"**Checks failed** that these claims rest on: {', '.join(broken)}."]
     for source, title in sources().items():
         lines += ["", f"## {title}", "", f"Cited as *{source}* below."]
-        for verdict in ("refuted", "corrected", "reproduced", "not tested"):
+        for verdict in ("refuted", "corrected", "reproduced", "undecided", "not tested"):
             entries = [_entry(v) for v in verdicts if (v.claim.source, v.verdict) == (source, verdict)]
             if entries:
                 lines += ["", f"### {verdict.capitalize()}: {len(entries)}"]
