@@ -11,6 +11,7 @@ Sites get all of this; books of one file keep the command alone, because they ha
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from html import escape
@@ -84,6 +85,28 @@ def _arrange_twins(app: Sphinx, doctree: nodes.document) -> None:
         if is_site(app):
             light = parent[place - 1]
             parent[place - 1] = nodes.container("", light, twin, classes=["figure-frame"])
+
+
+def load_when_near(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Let a site's browser fetch a figure when its reader comes near, and its twin not at all.
+
+    The place of the figure is kept free meanwhile, by its size in px.
+    """
+    if not (is_site(app) and context.get("body")):
+        return
+    drawn = {name: Path(app.srcdir, source) for source, name in app.builder.images.items()}
+
+    def later(tag: re.Match[str]) -> str:
+        svg = drawn[tag["name"]].read_text(encoding="utf8")[:2000]
+        size = re.search(r'<svg\b[^>]*? width="([\d.]+)pt" height="([\d.]+)pt"', svg)
+        if size is None:
+            return tag[0]
+        width, height = (round(float(points) * 4 / 3) for points in size.groups())
+        return f'<img loading="lazy" width="{width}" height="{height}"{tag["rest"]}'
+
+    context["body"] = re.sub(r'<img(?P<rest>[^>]*_images/(?P<name>[^"/]+\.svg)")', later, context["body"])
 
 
 # ------------------------------------------------------------------------------------ what stands under it
@@ -209,3 +232,4 @@ def finish_waves(
 
 def setup(app: Sphinx) -> None:
     app.connect("doctree-read", add_dark_twins, priority=400)
+    app.connect("html-page-context", load_when_near)
