@@ -14,10 +14,13 @@ from rollpe.records import Record, pack_bits
 from rollpe.statistics import (
     PAPER_TABLE_1,
     Printed,
+    agreement,
     arms_of,
     equivalence,
+    holm,
     paired_by_image,
     power,
+    repeatability,
     results_table,
     seeds_needed,
     summarize,
@@ -243,6 +246,71 @@ def test_the_interval_over_images_covers_the_truth_19_times_in_20():
 def test_different_test_sets_are_refused():
     with pytest.raises(InputError, match="same images"):
         paired_by_image(np.ones(5), np.ones(6))
+
+
+def runs_of(seen, seeds, rng, noise=0.8, shift=0.0):
+    """Bits of runs that see each image with the same difficulty, plus noise of their own."""
+    return {seed: seen + noise * rng.standard_normal(len(seen)) > shift for seed in seeds}
+
+
+def test_runs_that_differ_by_chance_agree_across_arms_as_within_them_whatever_their_accuracy():
+    rng = np.random.default_rng(6)
+    seen = rng.standard_normal(10_000)
+    found = agreement([runs_of(seen, range(3), rng), runs_of(seen, range(3, 6), rng)], resamples=200)
+    assert found.phi[0, 1] == found.phi[1, 0] == pytest.approx(found.phi[0, 0], abs=0.02)
+    assert found.low[0, 1] < 0 < found.high[0, 1]
+    assert found.excess[0, 0] == found.excess[1, 1] == 0
+    one = runs_of(seen, range(2), rng, noise=0)
+    assert agreement([one, one], resamples=2).phi == pytest.approx(1)
+
+
+def test_arms_that_see_other_things_agree_less_across_than_within():
+    rng = np.random.default_rng(7)
+    common, own = rng.standard_normal(10_000), rng.standard_normal((2, 10_000))
+    arms = [runs_of(common + 0.5 * own[arm], range(3), rng) for arm in range(2)]
+    found = agreement(arms, resamples=200)
+    assert found.high[0, 1] < 0 and found.low[0, 1] < found.excess[0, 1] < found.high[0, 1]
+
+
+def test_runs_of_one_seed_are_not_compared_and_one_run_agrees_with_nobody():
+    rng = np.random.default_rng(8)
+    seen = rng.standard_normal(2000)
+    runs = runs_of(seen, range(2), rng)
+    assert agreement([runs, runs], resamples=2).phi[0, 1] == pytest.approx(np.corrcoef(*runs.values())[0, 1])
+    with pytest.raises(InputError, match="two runs"):
+        agreement([runs, {0: runs[0]}])
+
+
+def test_gains_repeat_as_far_as_groups_differ():
+    """Gains with variance τ² between groups, noise σ²/images within: repeatability is τ²/(τ² + σ²/images)."""
+    rng = np.random.default_rng(9)
+    groups = np.repeat(np.arange(200), 100)
+    true = 0.08 * rng.standard_normal(200)
+    a = rng.random((3, 20_000)) < 0.5 + true[groups]
+    b = rng.random((3, 20_000)) < 0.5
+    noise = (0.25 - true.var() + 0.25) / 100
+    expected = true.var() / (true.var() + noise)
+    order = rng.permutation(20_000)  # the order of the images does not matter
+    assert repeatability(a[:, order], b[:, order], groups[order]) == pytest.approx(expected, abs=0.08)
+    assert abs(repeatability(b, rng.random((3, 20_000)) < 0.5, groups)) < 0.2
+
+
+def test_images_that_are_hard_for_all_do_not_make_gains_repeat():
+    """Two models share the same luck with images; halves that share images would call it the groups'."""
+    rng = np.random.default_rng(10)
+    groups = np.repeat(np.arange(200), 100)
+    luck = rng.random((2, 20_000))
+    a, b = np.tile(luck[0] < 0.5, (3, 1)), np.tile(luck[1] < 0.5, (3, 1))
+    assert abs(repeatability(a, b, groups)) < 0.2
+    with pytest.raises(InputError, match="two images"):
+        repeatability(a, b, np.arange(20_000))
+    with pytest.raises(InputError, match="two seeds"):
+        repeatability(a[:1], b, groups)
+
+
+def test_holm_multiplies_the_smallest_by_the_number_of_tests_and_keeps_the_order():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.6]) == pytest.approx([1, 1])
 
 
 # Records

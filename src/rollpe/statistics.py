@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PAPER_TABLE_1",
+    "Agreement",
     "Equivalence",
     "Paired",
     "Printed",
@@ -32,10 +33,13 @@ __all__ = [
     "Summary",
     "Table",
     "Welch",
+    "agreement",
     "arms_of",
     "equivalence",
+    "holm",
     "paired_by_image",
     "power",
+    "repeatability",
     "results_table",
     "seeds_needed",
     "summarize",
@@ -297,6 +301,102 @@ def paired_by_image(
     only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
     p = float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
     return Paired(*result, only_a, only_b, p)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Which images runs get right, arm against arm; all fields [arms, arms].
+
+    phi: correlation of right and wrong over images, mean over pairs of runs with different seeds.
+    excess: phi_ab − (phi_aa + phi_bb)/2, zero where a run of a and a run of b agree as two runs of one arm
+    do; low and high bound it.
+    """
+
+    phi: NDArray[np.float64]
+    excess: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def agreement(
+    arms: Sequence[Mapping[int, ArrayLike]],
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = 500,
+    seed: int = 0,
+) -> Agreement:
+    """Compare arms by the images their runs get right: each maps the seed of a run to its bits [images].
+
+    Models that differ in nothing but chance agree across arms as well as within them, whatever their
+    accuracy; a difference in what they can see makes them agree less. Pairs that share a seed are left out,
+    as they share the order of their data. Each arm needs two seeds. The interval is a percentile bootstrap
+    over images: it holds for these runs, not for other seeds.
+    """
+    runs = [(arm, seed_) for arm, of in enumerate(arms) for seed_ in of]
+    bits = np.array([arms[arm][seed_] for arm, seed_ in runs], dtype=np.float64)
+    arm_of, seed_of = np.array(runs).T
+    if min(map(len, arms)) < 2:
+        raise InputError("agreement within an arm needs at least two runs of it.")
+    member = (arm_of == np.arange(len(arms))[:, None]).astype(np.float64)  # [arms, runs]
+    others = (seed_of[:, None] != seed_of).astype(np.float64)
+
+    def mean_phi(bits: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (member @ (np.corrcoef(bits) * others) @ member.T) / (member @ others @ member.T)
+
+    def above_own(phi: NDArray[np.float64]) -> NDArray[np.float64]:
+        own = np.diag(phi)
+        return phi - (own[:, None] + own) / 2
+
+    rng = np.random.default_rng(seed)
+    images = bits.shape[1]
+    draws = [above_own(mean_phi(bits[:, rng.integers(images, size=images)])) for _ in range(resamples)]
+    low, high = np.quantile(draws, [0.5 - confidence / 2, 0.5 + confidence / 2], axis=0)
+    phi = mean_phi(bits)
+    return Agreement(phi, above_own(phi), low, high)
+
+
+def repeatability(
+    bits_a: ArrayLike, bits_b: ArrayLike, groups: ArrayLike, *, splits: int = 50, seed: int = 0
+) -> float:
+    """How far the gains of groups of images are a property of the groups: 0 if they are chance, 1 if not.
+
+    The gain of a group is the accuracy of arm a minus that of arm b on its images; bits are [seeds, images],
+    groups [images]. The images of each group are halved at random, and the gains on one half, from one seed
+    of each arm, are correlated over groups with the gains on the other half, from another seed: the two
+    share neither models nor images. Spearman and Brown's formula 2r/(1 + r) gives the correlation for whole
+    groups. Mean over pairs of seeds and over ``splits``.
+    """
+    a, b = (np.asarray(bits, dtype=np.float64) for bits in (bits_a, bits_b))
+    seeds = min(len(a), len(b))
+    if seeds < 2:
+        raise InputError("repeatability needs two seeds of each arm.")
+    gain = a[:seeds] - b[:seeds]
+    names, group = np.unique(np.asarray(groups), return_inverse=True)
+    size = np.bincount(group)
+    if size.min() < 2:
+        raise InputError("repeatability needs two images of each group.")
+    belongs = np.eye(len(names))[group]  # [images, groups]
+    start = np.cumsum(size) - size
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(splits):
+        order = np.lexsort((rng.random(len(group)), group))  # at random within each group
+        first = np.empty(len(group))
+        first[order] = 2 * (np.arange(len(group)) - start[group[order]]) < size[group[order]]
+        halves = [(gain * half) @ belongs / (half @ belongs) for half in (first, 1 - first)]
+        r = np.corrcoef(halves[0], halves[1])[:seeds, seeds:]
+        found.append(r[~np.eye(seeds, dtype=bool)].mean())
+    mean = float(np.mean(found))
+    return 2 * mean / (1 + mean)
+
+
+def holm(p: ArrayLike) -> NDArray[np.float64]:
+    """p values adjusted for their number (Holm, 1979): one below the level stands among all of them."""
+    raw = np.asarray(p, dtype=np.float64)
+    order = np.argsort(raw)
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.maximum.accumulate((len(raw) - np.arange(len(raw))) * raw[order]), 1)
+    return adjusted
 
 
 # ------------------------------------------------------------------------------ records, side by side
