@@ -519,9 +519,9 @@ fig
 # :class: tip
 # From a cosine above $1 - \epsilon$ follows a distance of at most $\sqrt{2\epsilon}$ lengths, not $\epsilon$.
 # The penalty on neighbors is the Laplacian of an undirected cycle, and as a ratio it is exactly the correlation
-# that a token loses in one step. It works as a low-pass filter on the ring, and its price is resolution: smooth
-# tokens cannot tell near positions apart. The spatial loss of topographic networks is a relative of it, blind
-# to gains and levels, and neither implies the other.
+# that a token loses in one step. It works as a low-pass filter on the ring, and its price is resolution: at a
+# given length, smooth tokens change their scores little from one position to the next. The spatial loss of topographic
+# networks is a relative of it, blind to gains and levels, and neither implies the other.
 # ```
 #
 # ## Exercises

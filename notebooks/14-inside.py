@@ -161,7 +161,8 @@ Markdown(
 # in random order ({eq}`eq-random-order`): one means that the ring is no better than any other arrangement.
 #
 # Encodings without a ring are looked at in the same way, along their channels as they are stored; they tell what
-# no order looks like. The twin of RollPE is looked at on RollPE's ring, in the basis where both are the same model. Filled dots are
+# no order looks like. The twin of RollPE is looked at on RollPE's ring, in the basis where both are the same model. Of the
+# multiplexed roll only the first of its two waves is looked at, here and below. Filled dots are
 # plain runs; open ones were trained with a penalty on the differences between neighbors on the ring.
 
 
@@ -224,8 +225,8 @@ for (data, name, penalty), runs in order.items():
 Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
 
 # %% [markdown]
-# On digits there is no order: queries and keys of RollPE, of its twin and of the multiplexed roll are as rough as in
-# random order, or rougher. **On photographs there is**, in every run, and nobody asked for it: along the ring of RollPE,
+# On digits there is no map. Queries and keys of RollPE are as rough as in random order; those of its twin and of the multiplexed
+# roll are rougher in every run, so that neighbors differ *more* than any two channels. **On photographs there is**, in every run, and nobody asked for it: along the ring of RollPE,
 # plain and multiplexed, neighbors respond alike, several times more than channels in random order, while the channels of
 # all models without a ring lie at the line.
 #
@@ -236,7 +237,7 @@ Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
 # any two channels over images and patches, which removes level and gain, and average by their distance around
 # the ring. In random order the distance would not matter.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels of trained queries and keys, over test images and patches, by their distance around the ring; mean over layers, heads, axes and seeds, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances from one to eight channels. Digits: all lines stay near zero. CIFAR-100: RollPE and the multiplexed roll start high and fall with distance to about zero; the others stay at zero."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels of trained queries and keys, over test images and patches, by their distance around the ring; mean over layers, heads, axes and seeds, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances from one to eight channels. Digits: all lines stay near zero or begin below it. CIFAR-100: RollPE and the multiplexed roll start high and fall with distance to about zero; the others stay at zero."}}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
 ends = {data: {} for data in plain}
 for ax, (data, arms) in zip(axes, plain.items(), strict=True):
@@ -269,7 +270,8 @@ fig
 # %% [markdown]
 # It is. On photographs two neighbors on RollPE's ring rise and fall together, and the likeness fades with their distance.
 # This is what topographic networks are trained for with a loss of its own {cite}`margalit2024unifying`; here it comes with the
-# encoding. On digits there is nothing of it, and without a ring nothing on photographs either.
+# encoding. On digits there is nothing of it, and without a ring nothing on photographs either: the order of channels means
+# nothing to those encodings, and training leaves it as it is.
 #
 # ## Power by mode
 #
@@ -313,14 +315,18 @@ def spectra(arms):
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Digits: power of trained queries by mode along the ring, relative to white noise, mean over heads, axes and seeds; one panel for each layer."}, "image": {"alt": "One panel for each layer with a line for each encoding over the mode numbers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin far below one at mode zero and wander above it in the faster half; that of RollPE falls below one again at the last mode."}}
 spectra(plain["digits"])
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: the same for the models of photographs."}, "image": {"alt": "One panel for each of five layers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin at two to six times white noise in the first two modes and fall to a small fraction of it in the faster half."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: the same for the models of photographs."}, "image": {"alt": "One panel for each of five layers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin at two to six times white noise in the first two modes and fall below it in the faster half, RollPE to a small fraction."}}
 spectra(plain["CIFAR-100"])
 
 # %% [markdown]
 # The two figures are opposites. On digits ({numref}`fig-inside-spectra`) the rolled encodings keep little power in mode
 # zero, which is the same wherever a token stands, and use the faster waves. On photographs
-# ({numref}`fig-inside-spectra-photos`) they put several times the power of noise into mode zero and the slowest wave, and
+# ({numref}`fig-inside-spectra-photos`) they put several times the power of noise into mode zero and the slowest wave, and RollPE
 # hardly any into the faster half. The encodings without a ring know of no modes, and stay near one on both.
+#
+# Why? The two sets of models differ in much: grid and images, but also in augmentation, two more blocks, and eleven times as many
+# steps. Steps alone are an unlikely reason, since on digits the spectra have left the level line, in the other direction, within
+# the few steps there are. No run here changes one of these at a time.
 #
 # One reading is that a model uses the waves that its grid asks for. Among four patches in a row, the slowest wave of a ring of
 # sixteen turns by less than a fifth of a circle and tells little; among eight it turns by nearly half of one. And where
@@ -332,10 +338,10 @@ spectra(plain["CIFAR-100"])
 # ```{admonition} In short
 # :class: tip
 # The paper's hope is borne out where it had not been looked for. On photographs the channels of RollPE become a topographic map
-# on the ring without being asked; on digits they do not, a penalty makes them smooth, and accuracy falls from {num}`quick/roll accuracy` to
-# {num}`quick@topography=ring/roll accuracy`. Which of the two happens seems to depend on the waves that the data asks for:
-# what changes slowly with position cannot tell near positions apart ({doc}`10-topography`), and on a small grid that
-# is all there is to tell.
+# on the ring without being asked. On digits they do not. There a penalty makes them smooth; accuracy falls from
+# {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`, still far above {num}`quick/none accuracy` without
+# positions, and images of other sizes are read better ({doc}`13-ablations`). Which of the two happens seems to depend on the
+# waves that the data asks for; what it depends on is not shown here.
 # ```
 #
 # ## Exercises
