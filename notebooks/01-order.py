@@ -524,9 +524,10 @@ for name in ENCODINGS:
 # ```{admonition} In short
 # :class: tip
 # Attention treats its tokens as a set: shuffle them, and the same results come out, shuffled. A classifier
-# that pools them cannot tell a picture from its shuffled pieces, exactly and not just nearly. Any position
-# signal that treats pairs of tokens differently ends this, whether it is added to the tokens, added to the
-# scores or cut out by a mask. The question of this book is not whether to give a signal, but which.
+# that pools them cannot tell a picture from its shuffled pieces, exactly and not just nearly. Nearly any position
+# signal ends this, whether it is added to the tokens, added to the scores or cut out by a mask. Among finite
+# biases only a bonus for a token's score with itself and a number for each row do not ({prf:ref}`prop-bias`). The
+# question of this book is not whether to give a signal, but which.
 # ```
 #
 # ## Exercises

@@ -374,9 +374,11 @@ fig
 # position is like itself and unlike all others, equally.
 #
 # The text on trial prefers the geometric family because the arithmetic one is "too slow" to cover a wide
-# range {cite}`teaching-circles`. For long texts that is right. In an arithmetic progression the fastest wave
-# is only as many times faster than the slowest as there are waves; in a geometric one that ratio is free. So
-# telling apart $G$ positions takes about $G$ channels in the one and about $\log G$ in the other.
+# range {cite}`teaching-circles`. For long texts that is right. Let the fastest wave stay about as fast as the
+# tokens, so that neighbors look different. In an arithmetic progression it is only as many times faster than the
+# slowest as there are waves. In a geometric one of a fixed factor, say two, every further wave doubles that ratio.
+# So to reach across $G$ positions takes about $G$ channels in the one and about $\log G$ in the other. (A ring that
+# is stretched by a wavelength reaches farther, but blurs neighbors: {doc}`06-continuous`.)
 
 # %%
 print("channels for a slowest wave of at least this many positions:")
@@ -490,9 +492,9 @@ fig
 # :class: tip
 # Binary digits and sinusoids share one idea, a set of waves from fast to slow. Sinusoids round off the carry:
 # every step has the same length and is the same rotation. Their dot products depend on distance alone, but do
-# not simply fall with it. Geometric frequencies reach far with few channels; the arithmetic ones of RollPE
-# reach exactly as far as there are channels, which for images is far enough. And once codes are added to
-# tokens and projected, the distance is buried among absolute terms.
+# not simply fall with it. Geometric frequencies reach far with few channels; the arithmetic ones of RollPE,
+# if the ring is not stretched, reach exactly as far as there are channels, which for images is far enough. And
+# once codes are added to tokens and projected, the distance is buried among absolute terms.
 # ```
 #
 # ## Exercises

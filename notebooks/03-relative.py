@@ -88,6 +88,8 @@ print(relative_lookup(b, 3))
 # e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} + b_{\operatorname{bucket}(j-i)}
 # $$ (eq-t5)
 #
+# (T5 itself leaves out the $\sqrt d$; we keep it, as in the other encodings.)
+#
 # Near offsets are kept apart and far ones are thrown together, more and more of them the farther away. Let
 # there be $4c$ buckets, half of them for keys to the right. On either side $c$ buckets serve the distances
 # below $c$, and the other $c$ share out the rest, with everything from $D$ on in the last:

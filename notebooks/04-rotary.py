@@ -432,7 +432,7 @@ assert rising.any()
 #
 # ```{prf:proposition} The kernel comes back
 # :label: prop-comes-back
-# Whatever the frequencies are, for every whole number $M$ there is an offset between $1$ and $M^{d/2}$ at
+# Whatever the frequencies are, for every whole number $M \ge 2$ there is an offset between $1$ and $M^{d/2}$ at
 # which no pair is more than one $M$-th of a turn away from where it started:
 # ```
 #
@@ -628,9 +628,9 @@ check("step by step against all at once", gap(cached, alpha @ v))
 #
 # ```{solution} exercise-rotary-symmetric
 # :class: dropdown
-# When all $b_i$ are zero, so in every pair the key must be a multiple of the query, positive or negative. Then
-# each pair has its own factor in front of its cosine, and the score depends on $|\Delta|$. (If the frequencies
-# are distinct and below $\pi$, there is no other case: the waves are linearly independent.)
+# When all $b_i$ are zero: in every pair, query and key must lie on one line through the origin, or one of them is
+# zero. Then each pair has its own factor in front of its cosine, and the score depends on $|\Delta|$. (If the
+# frequencies are distinct and below $\pi$, there is no other case: the waves are linearly independent.)
 # ```
 
 # %% tags=["hide-cell"]
