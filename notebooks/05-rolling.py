@@ -20,6 +20,9 @@
 # {cite}`rollpe`: before the dot product, roll the query and the key around a ring, by as many channels as the
 # token's position. Does the score then depend on the displacement of two tokens alone? What exactly does
 # the printed matrix do to a vector? And how large must the ring be?
+#
+# To mark a place in a sequence by rotating the coordinates of a vector is an old idea of hyperdimensional computing
+# {cite}`kanerva2009hyperdimensional`. The paper does it to queries and keys.
 
 # %% tags=["parameters"]
 n: int = 8  # channels on the ring [2..256]
@@ -222,12 +225,16 @@ check(
 # q = e_0,\ k = f \quad \Longrightarrow \quad (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n}
 # $$ (eq-complete)
 #
-# A table of learned biases, one for each displacement, is thus a special case of RollPE on one ring.
+# A table with one number for each displacement, taken as the whole score, is thus a special case of RollPE on one
+# ring. Added to a content score, as in {eq}`eq-t5`, it is not. Whatever part of one ring's score does not see
+# $\Delta$ is its mean over all displacements, and that is a product of two sums, $\tfrac1n \bigl( \sum_i q_i \bigr)
+# \bigl( \sum_i k_i \bigr)$. The content needs channels of its own.
 
 # %%
 wish = torch.randn(n, dtype=torch.float64)
 e0 = torch.eye(n, dtype=torch.float64)[0]
-check("any bias on the ring", roll(wish, displacements) @ e0, wish)
+check("any function on the ring", roll(wish, displacements) @ e0, wish)
+check("the part that does not see Δ", c.mean(), q.sum() * k.sum() / n)
 
 # %% [markdown]
 # ## How long must the ring be?

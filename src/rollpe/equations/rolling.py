@@ -286,7 +286,7 @@ def eq_distinct_offsets(rng):
     "eq-complete",
     page=PAGE,
     source="ours",
-    title="RollPE realizes every relative bias on the ring",
+    title="RollPE realizes every function of the displacement on the ring",
     tex=r"q = e_0,\ k = f \quad \Longrightarrow \quad (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n}",
     implements=operators.roll,
     tolerance=0.0,
@@ -314,7 +314,8 @@ def eq_complete(rng):
 def eq_heads(rng):
     worst = 0.0
     for n in widths(rng):
-        H, p = count(rng, 2, 4), count(rng, 1, n - 1)
+        H = count(rng, 2, 4)
+        p = count(rng, 1, H * n - 1)
         x = normal(rng, H * n)
         inside = operators.roll(x.unflatten(0, (H, n)), p).flatten()
         power = torch.linalg.matrix_power(operators.shift_matrix(n), p)
