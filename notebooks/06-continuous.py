@@ -165,10 +165,10 @@ print((A * 3 * 3**0.5 / (2 * math.pi)).round().int().numpy())
 
 # %% [markdown]
 # The velocity is a linear function of where the vector is, hence a matrix. This matrix is called the
-# *generator* of the roll, and written $\mathcal{A}$. Who follows it, always moving with the velocity
-# $\mathcal{A}x$ of the place $x$ just reached, comes out at the exponential: $\exp(p\mathcal{A})$ is the limit of
-# many small steps $(I + \tfrac{p}{N}\mathcal{A})^N$. This is the paper's Eq. 5. The wavelength $\lambda$ sets how
-# many positions make one step:
+# *generator* of the roll, and written $\mathcal{A}$. A point that always moves with the velocity
+# $\mathcal{A}x$ of the place $x$ where it is follows the exponential: $\exp(p\mathcal{A})$ is the limit of many small
+# steps $(I + \tfrac{p}{N}\mathcal{A})^N$. This is the paper's Eq. 5. The wavelength $\lambda$ sets how many positions
+# make one step:
 #
 # $$
 # \mathrm{Roll}_p(q) = \exp\!\left( \frac{p}{\lambda} \mathcal{A} \right) q
@@ -255,9 +255,10 @@ check("there and back", back, torch.eye(odd))
 #
 # Here $\mathcal{A}$ is the real generator, still to come, and the $\Pi$ pick out modes. The two extra terms are
 # whole turns of the modes that should run backward, and half a turn of the Nyquist mode for even $n$. At whole
-# positions nobody sees them. In between, a real wave needs its two halves, $k$ and $n-k$, to turn in opposite
-# directions, and here they do not. The paper's Eq. 7 has the same fault. At half a step the two halves of every
-# wave cancel in the real part, and only the mean survives:
+# positions nobody sees the whole turns. The half turn is seen at odd positions. There it changes the sign of the
+# Nyquist mode, as the roll does, and as a real generator cannot do to one mode alone. In between, a real wave needs
+# its two halves, $k$ and $n-k$, to turn in opposite directions, and here they do not. The paper's Eq. 7 has the same
+# fault. At half a step the two halves of every wave cancel in the real part, and only the mean survives:
 #
 # $$
 # \operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, p k / (\lambda n)} \bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \quad \text{at } p = \tfrac{\lambda}{2}, \qquad \bar q = \tfrac1n \textstyle\sum_i q_i
@@ -267,6 +268,9 @@ check("there and back", back, torch.eye(odd))
 queries = torch.randn(n, 1000)
 printed = exp(paper_generator(n))
 check("Eq. 14 as printed: exp gives S", printed, shift_matrix(n) + 0j)
+seen = gap(printed.real, exp(generator(n)))
+print(f"{n} channels, one step: it differs from the real generator's by {seen:.4f}")
+assert abs(seen - (0 if n % 2 else 2 / n)) < 1e-10
 for p in (0.0, 0.1, 0.25, 0.5, 0.75, 1.0):
     moved = paper_roll_matrix(n, p) @ (queries + 0j)
     share = (moved.imag.norm(dim=0) / moved.norm(dim=0)).mean()
@@ -400,13 +404,14 @@ check("a wave travels", rolled, moved)
 # \mathcal{A}_{jl} = \frac{\pi}{n} (-1)^{j-l} \times \begin{cases} 1 / \sin \frac{\pi (j-l)}{n} & n \text{ odd} \\[2pt] \cot \frac{\pi (j-l)}{n} & n \text{ even} \end{cases} \qquad (j \neq l)
 # $$ (eq-generator-closed)
 #
-# and for odd $n$ the roll is the Dirichlet kernel of signal processing:
+# which is the differentiation matrix of spectral methods {cite}`trefethen2000spectral,weideman2000matlab`. For odd
+# $n$ the roll is the Dirichlet kernel of signal processing:
 #
 # $$
 # S(p)_{jl} = \frac{\sin \pi t}{n \sin(\pi t / n)}, \qquad t = \frac{p}{\lambda} + j - l
 # $$ (eq-kernel-odd)
 #
-# At whole positions its numerator is zero everywhere but at one place, and the permutation is back. Between
+# At whole steps its numerator is zero everywhere but at one place, and the permutation is back. Between
 # them every channel hears every other one, with weights that alternate in sign and fall off like one over the
 # distance.
 #
@@ -516,18 +521,18 @@ fig
 # is not the roll:
 #
 # $$
-# S(p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \qquad \nu_i = \tfrac{(-1)^i}{\sqrt n}, \quad p \in \mathbb{Z},\ n \text{ even}
+# S(\lambda p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \qquad \nu_i = \tfrac{(-1)^i}{\sqrt n}, \quad p \in \mathbb{Z},\ n \text{ even}
 # $$ (eq-nyquist-fixed)
 #
 # $$
 # S(p)_{jl} = \frac{1}{n} \left( \sin \pi t \, \cot \frac{\pi t}{n} - \cos \pi t + (-1)^{j-l} \right), \qquad t = \frac{p}{\lambda} + j - l
 # $$ (eq-kernel-even)
 #
-# The second is to multiply it by $\cos \pi p$, which is $\pm 1$ just when it should be. The roll is exact at whole
-# positions. In between the mode shrinks, to nothing at half a step, and two halves no longer make a whole:
+# The second is to multiply it by $\cos(\pi p/\lambda)$, which is $\pm 1$ just when it should be. The roll is exact
+# at whole steps. In between the mode shrinks, to nothing at half a step, and two halves no longer make a whole:
 #
 # $$
-# S_{\cos}(p) = S(p) - (1 - \cos \pi p) \, \nu \nu^\top, \qquad S_{\cos}(1) = S, \qquad S_{\cos}(\tfrac12)^2 \neq S
+# S_{\cos}(p) = S(p) - \bigl( 1 - \cos \tfrac{\pi p}{\lambda} \bigr) \, \nu \nu^\top, \qquad S_{\cos}(\lambda) = S, \qquad S_{\cos}(\tfrac{\lambda}{2})^2 \neq S
 # $$ (eq-nyquist-cosine)
 #
 # $$
@@ -804,7 +809,7 @@ check("two halves", by_hand @ by_hand, both)
 # ```{solution} exercise-continuous-root
 # :class: dropdown
 # Roll by $(n+1)/2$ whole steps: twice that is $n + 1$, once around and one more. It is a square root of $S$, but
-# not a small move: a token at ½ would be encoded as one at the far side of the ring. The roots of $S$ differ by whole
+# not a small move: a token at ½ would be encoded as one at the far side of the ring. The roots of $S$ differ by half
 # turns of single modes, and $S(\tfrac12)$ is the one in which every wave takes the shorter way.
 # ```
 

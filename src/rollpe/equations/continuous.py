@@ -1,6 +1,7 @@
 """Page 06-continuous: the generator, real positions, and what an even width costs.
 
-Sources: the paper's Eqs. 4–7, 13 and 14 and App. E, corrected where they fail; closed forms are ours.
+Sources: the paper's Eqs. 4–7, 13 and 14 and App. E, corrected where they fail; closed forms from the
+textbooks on spectral methods and trigonometric interpolation.
 """
 
 import functools
@@ -80,7 +81,7 @@ def eq_diagonal(rng):
 @check(
     "eq-determinant",
     page=PAGE,
-    source="ours",
+    source="textbook: the sign of a cycle of n places",
     title="The shift of an even ring is no rotation",
     tex=r"\det S = (-1)^{n-1}",
     implements=operators.shift_matrix,
@@ -386,7 +387,7 @@ def eq_period(rng):
 @check(
     "eq-kernel-odd",
     page=PAGE,
-    source="ours",
+    source="textbook: trigonometric interpolation, the Dirichlet kernel",
     title="Odd n: the roll is a Dirichlet kernel",
     tex=r"S(p)_{jl} = \frac{\sin \pi t}{n \sin(\pi t / n)}, \qquad t = \frac{p}{\lambda} + j - l",
     implements=(operators.roll_kernel, operators.circulant),
@@ -403,7 +404,7 @@ def eq_kernel_odd(rng):
 @check(
     "eq-kernel-even",
     page=PAGE,
-    source="ours",
+    source="Trefethen 2000, the periodic sinc, with a Nyquist mode that stands still",
     title="Even n with the Nyquist mode standing still",
     tex=(
         r"S(p)_{jl} = \frac{1}{n} \left( \sin \pi t \, \cot \frac{\pi t}{n} - \cos \pi t + (-1)^{j-l} "
@@ -423,8 +424,8 @@ def eq_kernel_even(rng):
 @check(
     "eq-kernel-cosine",
     page=PAGE,
-    source="ours",
-    title="Even n with cos πp on the Nyquist mode",
+    source="Trefethen 2000: trigonometric interpolation, the periodic sinc",
+    title="Even n with cos(πp/λ) on the Nyquist mode",
     tex=(
         r"S_{\cos}(p)_{jl} = \frac{1}{n} \sin \pi t \, \cot \frac{\pi t}{n}, \qquad t = "
         r"\frac{p}{\lambda} + j - l"
@@ -450,7 +451,7 @@ def _half_spectrum(n: int, p: float) -> Tensor:
 @check(
     "eq-generator-closed",
     page=PAGE,
-    source="ours",
+    source="Trefethen 2000 and Weideman and Reddy 2000: the Fourier differentiation matrix",
     title="The generator without a transform",
     tex=(
         r"\mathcal{A}_{jl} = \frac{\pi}{n} (-1)^{j-l} \times \begin{cases} 1 / \sin \frac{\pi "
@@ -473,18 +474,19 @@ def eq_generator_closed(rng):
     source="ours; nyquist='fixed'",
     title="Treatment 1: the Nyquist mode stands still",
     tex=(
-        r"S(p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \qquad \nu_i = \tfrac{(-1)^i}{\sqrt "
-        r"n}, \quad p \in \mathbb{Z},\ n \text{ even}"
+        r"S(\lambda p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \qquad \nu_i = "
+        r"\tfrac{(-1)^i}{\sqrt n}, \quad p \in \mathbb{Z},\ n \text{ even}"
     ),
     implements=(operators.roll_matrix, operators.continuous_roll),
     tolerance=1e-11,
 )
 def eq_nyquist_fixed(rng):
-    n, p = even(rng), count(rng, -9, 9)
+    n, p, wavelength = even(rng), count(rng, -9, 9), number(rng, 0.3, 4)
     expected = shift_power(n, p) + (1 - (-1) ** p) * _nyquist(n)
     x = normal(rng, 3, n)
     return max(
-        error(operators.roll_matrix(n, p), expected), error(operators.continuous_roll(x, p), x @ expected.T)
+        error(operators.roll_matrix(n, wavelength * p, wavelength), expected),
+        error(operators.continuous_roll(x, wavelength * p, wavelength), x @ expected.T),
     )
 
 
@@ -492,10 +494,10 @@ def eq_nyquist_fixed(rng):
     "eq-nyquist-cosine",
     page=PAGE,
     source="ours; nyquist='cosine'",
-    title="Treatment 2: exact at whole positions, but no group",
+    title="Treatment 2: exact at whole steps, but no group",
     tex=(
-        r"S_{\cos}(p) = S(p) - (1 - \cos \pi p) \, \nu \nu^\top, \qquad S_{\cos}(1) = S, \qquad "
-        r"S_{\cos}(\tfrac12)^2 \neq S"
+        r"S_{\cos}(p) = S(p) - \bigl( 1 - \cos \tfrac{\pi p}{\lambda} \bigr) \, \nu \nu^\top, \qquad "
+        r"S_{\cos}(\lambda) = S, \qquad S_{\cos}(\tfrac{\lambda}{2})^2 \neq S"
     ),
     implements=(operators.roll_matrix, operators.continuous_roll),
     tolerance=1e-11,
@@ -508,12 +510,12 @@ def eq_nyquist_cosine(rng):
         1 - turned
     ) * _nyquist(n)
     found = operators.roll_matrix(n, p, wavelength, "cosine")
-    half = operators.roll_matrix(n, 0.5, nyquist="cosine")
-    whole = operators.continuous_roll(x, 3, nyquist="cosine")
+    half = operators.roll_matrix(n, wavelength / 2, wavelength, "cosine")
+    whole = operators.continuous_roll(x, 3 * wavelength, wavelength, "cosine")
     return max(
         error(found, expected),
         error(operators.continuous_roll(x, p, wavelength, "cosine"), (expected @ x[..., None])[..., 0]),
-        error(operators.roll_matrix(n, 1, nyquist="cosine"), operators.shift_matrix(n)),
+        error(operators.roll_matrix(n, wavelength, wavelength, "cosine"), operators.shift_matrix(n)),
         error(whole, torch.roll(x, -3, -1)),
         must_fail(error(half @ half, operators.shift_matrix(n)), least=1 / (2 * n)),
     )
