@@ -128,11 +128,12 @@ assert rows == [
 # alternating pattern:
 #
 # $$
-# \begin{gathered} Q = \Bigl[ \sqrt{\tfrac 2n} \cos \omega_k i,\; -\sqrt{\tfrac 2n} \sin \omega_k i \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor}
+# \begin{gathered} Q = \Bigl[ \sqrt{\tfrac 2n} \cos \tfrac{2\pi k i}{n},\; -\sqrt{\tfrac 2n} \sin \tfrac{2\pi k i}{n} \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor}
 # \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ \tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, \\ Q^\top Q = I \end{gathered}
 # $$ (eq-real-basis)
 #
-# In this basis the roll falls apart into plane rotations, with one or two channels left over:
+# In this basis the roll falls apart into plane rotations, with one or two channels left over. From here to
+# {prf:ref}`thm-rope` let $\lambda = 1$, and let positions be whole:
 #
 # $$
 # Q^\top S^p Q = \bigoplus_{k=1}^{\lfloor (n-1)/2 \rfloor} \begin{bmatrix} \cos \omega_k p & -\sin \omega_k p \\ \sin \omega_k p & \cos \omega_k p \end{bmatrix} \oplus 1 \;\bigl( \oplus\, (-1)^p \text{ for even } n \bigr)
@@ -214,7 +215,7 @@ check("score as waves", score, roll(k, delta) @ q)
 # ## What Theorem 1 should say
 #
 # The paper calls its diagonal matrix (Eq. 7) "equivalent to a RoPE matrix". RoPE on $n$ channels is made of plane
-# rotations alone {cite}`su2024roformer`. For even $n$ the roll is not, in no basis whatever, because a single
+# rotations alone {cite}`su2024roformer`. For even $n$ the roll is not, in any basis whatever, because a single
 # number gives it away:
 #
 # $$
@@ -416,9 +417,10 @@ fig
 # \mathrm{Roll}_{p}(W_Q x)^\top \mathrm{Roll}_{p'}(W_K y) = \bigl( R_p\, W_Q' x \bigr)^\top R_{p'}\, W_K' y, \qquad W' = Q^\top W
 # $$ (eq-twin)
 #
-# Here $R_p$ is the rotary form {eq}`eq-rotary-form`, left-over channels included. The library calls this encoding
-# `roll-twin`, and `twin_state_dict` carries trained weights from one to the other. To see both at work, take a
-# very small transformer: patches of $2 \times 2$ pixels, one block, one head, a ring of $n$ channels for each axis.
+# Here $R_p$ is the rotary form {eq}`eq-rotary-form`, left-over channels included. Biases of queries and keys go along,
+# $b' = Q^\top b$. The library calls this encoding `roll-twin`, and `twin_state_dict` carries trained weights and biases
+# from one to the other. To see both at work, take a very small transformer: patches of $2 \times 2$ pixels, one
+# block, one head, a ring of $n$ channels for each axis.
 
 
 # %%
@@ -482,13 +484,13 @@ check("logits of the twins", logits["roll"], logits["roll-twin"])
 #
 # ```{prf:proposition} Gradient descent is blind to the basis
 # :label: prop-sgd
-# Let twins have the weights $W$ and $W' = Q^\top W$, and all else in common. If both take a gradient step of the same
-# size, they are twins again.
+# Let twins have the weights $W$ and $W' = Q^\top W$ and the biases $b$ and $b' = Q^\top b$ in queries and keys, and all
+# else in common. If both take a gradient step of the same size, they are twins again.
 # ```
 #
 # ```{prf:proof}
-# Both losses are one function, written in different coordinates: $L'(W') = L(Q W')$. By the chain rule
-# $\nabla L' = Q^\top \nabla L$. So the step itself is carried over by $Q^\top$, as the weights are.
+# Both losses are one function, written in different coordinates: $L'(W', b') = L(Q W', Q b')$. By the chain rule
+# $\nabla L' = Q^\top \nabla L$. So the step itself is carried over by $Q^\top$, as weights and biases are.
 # ```
 #
 # $$
@@ -505,9 +507,10 @@ check("logits of the twins", logits["roll"], logits["roll-twin"])
 # \text{(Adam's first step, entry by entry)} \end{gathered}
 # $$ (eq-adam)
 #
-# AdamW and LAMB divide in the same way, and one of these two trains every model of {doc}`12-results`. That Adam's
-# results depend on the basis has been measured on larger transformers {cite}`zhang2025understanding`. Here the two bases have
-# names: on the ring, an entry is a channel; in the twin, it is a wave.
+# AdamW {cite}`loshchilov2019decoupled` and LAMB {cite}`you2020large` divide in the same way, and one of these two
+# trains every model of {doc}`12-results`. That Adam's results depend on the basis has been measured on larger
+# transformers {cite}`zhang2025understanding`. Here the two bases have names: on the ring, an entry is a channel; in
+# the twin, it is a wave.
 
 # %%
 gradients = {}
@@ -817,7 +820,7 @@ check(
 # ```{solution} exercise-rope-rules
 # :class: dropdown
 # The second and the fourth. Norms and singular vectors belong to the matrix, signs and sizes of entries to the
-# basis. The fourth is the step that the optimizer Muon approximates.
+# basis. The fourth is the step that the optimizer Muon {cite}`jordan2024muon` approximates.
 # ```
 
 
@@ -848,17 +851,23 @@ assert list(blind.values()) == [False, True, False, True]
 #
 # ```{solution} exercise-rope-wavelength
 # :class: dropdown
-# The fastest wave has $\omega_{n/2} = \pi/\lambda$, and RoPE's has frequency 1, so $\lambda = \pi$. The slowest one
-# then has a period of $\lambda n$, a little over a hundred positions. RoPE's has one of $2\pi \cdot 10000^{30/32}$, tens of thousands.
+# The Nyquist mode does not count, since it stands still unless it is treated otherwise ({doc}`06-continuous`). The
+# fastest wave that turns at fractions of a step is the one below it, $\omega_{n/2-1} = 2\pi(\tfrac n2 - 1)/(\lambda n)$.
+# RoPE's has frequency 1, so at 32 channels $\lambda = \tfrac{15}{16}\pi$. The slowest wave then has a period of
+# $\lambda n = 30\pi$, a little over ninety positions. RoPE's has one of $2\pi \cdot 10000^{30/32}$, tens of thousands.
 # ```
 
 # %% tags=["hide-cell"]
+wavelength = 15 * math.pi / 16
+waves, theta = ring_frequencies(32, wavelength), rope_frequencies(32)
+turning = rotation_form(generator(32) / wavelength)[1]
 periods = {
-    "RollPE": 2 * math.pi / ring_frequencies(32, math.pi)[1].item(),
-    "RoPE": 2 * math.pi / rope_frequencies(32)[-1].item(),
+    "RollPE": 2 * math.pi / waves[1].item(),
+    "RoPE": 2 * math.pi / theta[-1].item(),
 }
 for name, period in periods.items():
     print(f"{name}: {period:.0f} positions")
-assert math.isclose(ring_frequencies(32, math.pi)[-1].item(), 1.0)
-assert math.isclose(periods["RollPE"], 32 * math.pi)
+fastest = torch.stack((waves[15], turning.abs().max()))
+check("as fast as RoPE's fastest", fastest, theta[:1].expand(2))
+assert math.isclose(periods["RollPE"], 30 * math.pi)
 assert periods["RoPE"] > 30_000

@@ -56,9 +56,9 @@ def _layer(rng: Generator, n: int):
     page=PAGE,
     source="ours; the real form of the paper's F",
     title="The real Fourier basis",
-    tex=r"""\begin{gathered} Q = \Bigl[ \sqrt{\tfrac 2n} \cos \omega_k i,\; -\sqrt{\tfrac 2n} \sin \omega_k
-i \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ \tfrac{(-1)^i}{\sqrt n}
-\Bigr]_{n \text{ even}}, \\ Q^\top Q = I \end{gathered}""",
+    tex=r"""\begin{gathered} Q = \Bigl[ \sqrt{\tfrac 2n} \cos \tfrac{2\pi k i}{n},\; -\sqrt{\tfrac 2n} \sin
+\tfrac{2\pi k i}{n} \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[
+\tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, \\ Q^\top Q = I \end{gathered}""",
     implements=operators.real_fourier_basis,
     tolerance=1e-12,
 )
@@ -287,7 +287,7 @@ def eq_sgd(rng):
     worst = 0.0
     for n in widths(rng):
         ring, twin, Q = _gradients(rng, n)
-        worst = max(worst, error(twin / twin.norm(), (ring @ Q) / ring.norm()))
+        worst = max(worst, error(twin / ring.norm(), (ring @ Q) / ring.norm()))
     return worst
 
 
