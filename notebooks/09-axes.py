@@ -306,11 +306,17 @@ assert len(caught) == 1
 # R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \qquad \mathcal{A}_a^\top = -\mathcal{A}_a, \qquad R(p)^\top R(p) = I
 # $$ (eq-lie)
 #
-# On one axis this is relative. On two it is only if the generators commute, and nothing in training makes them:
+# On one axis this is relative. On two it is if the generators commute, and only then
+# {cite}`liu2025rethinking`. Nothing in training makes them:
 #
 # $$
-# [\mathcal{A}_y, \mathcal{A}_x] = 0 \;\Longrightarrow\; R(p)^\top R(p') = R(p' - p)
+# [\mathcal{A}_y, \mathcal{A}_x] = 0 \;\Longleftrightarrow\; R(p)^\top R(p') = R(p' - p) \ \text{ for all } p, p' \in \mathbb{R}^2
 # $$ (eq-lie-relative)
+#
+# From left to right, exponents that commute may be added. Conversely, let $R$ be relative. The positions $(-s, 0)$ and
+# $(0, t)$ then say that $e^{s\mathcal{A}_y} e^{t\mathcal{A}_x} = R(s, t)$, and $(0, -t)$ and $(s, 0)$ that
+# $e^{t\mathcal{A}_x} e^{s\mathcal{A}_y} = R(s, t)$. Differentiate both by $s$ and by $t$ at zero, and
+# $\mathcal{A}_y \mathcal{A}_x = \mathcal{A}_x \mathcal{A}_y$ is left.
 
 # %%
 p = grid_positions(rows, columns).double()
@@ -351,14 +357,18 @@ assert miss > 1e-3
 # **Spherical** RoPE turns triplets of channels about two axes, first by the row, then by the column:
 #
 # $$
-# z_d \mapsto Y(\omega_d \, p_x) \, R(\omega_d \, p_y) \, z_d, \qquad z_d \in \mathbb{R}^3, \qquad Y R \neq R \, Y
+# z_j \mapsto Y(\omega_j^x \, p_x) \, T(\omega_j^y \, p_y) \, z_j, \qquad z_j \in \mathbb{R}^3, \qquad Y T \neq T \, Y
 # $$ (eq-spherical-rope)
+#
+# Here $T$ turns the last two channels of a triplet, and $Y$ the first two. (The paper calls $T$ a roll and writes $R$;
+# both names are taken.) Triplet $j$ of $m$ has the speeds $\omega_j^a = 10000^{-j/m} \cdot 2\pi / G_a$, so that triplet
+# 0 turns once around across either axis.
 #
 # The two turns do not commute, on purpose: the paper wants an encoding that is not relative. How far is it from
 # relative? Put a common shift $s$ into the formula, and it separates:
 #
 # $$
-# Y(\omega_d (p_x + s_x)) \, R(\omega_d (p_y + s_y)) = Y(\omega_d s_x) \; Y(\omega_d p_x) \, R(\omega_d p_y) \; R(\omega_d s_y)
+# Y(\omega_j^x (p_x + s_x)) \, T(\omega_j^y (p_y + s_y)) = Y(\omega_j^x s_x) \; Y(\omega_j^x p_x) \, T(\omega_j^y p_y) \; T(\omega_j^y s_y)
 # $$ (eq-spherical-shift)
 #
 # The factor on the left is the same for all queries and keys, and cancels in every score. So spherical RoPE is
@@ -505,6 +515,18 @@ built = (rows, columns)
 squeezed = scale_positions(grid_positions(*finer).double(), finer, built)
 middles = squeezed.view(rows, 2, columns, 2, 2).mean((1, 3)).flatten(0, 1)
 check("four small patches around each old one", middles, p)
+on_sheet = squeezed.view(*finer, 2)
+half = torch.eye(2) / 2  # half a step along an axis, none across it
+check(
+    "evenly, downward",
+    on_sheet.diff(dim=0),
+    half[0].expand(2 * rows - 1, 2 * columns, 2),
+)
+check(
+    "evenly, to the right",
+    on_sheet.diff(dim=1),
+    half[1].expand(2 * rows, 2 * columns - 1, 2),
+)
 
 q, k = torch.randn(2, 1, 1, len(squeezed), head_dim)
 try:

@@ -1,10 +1,11 @@
 """Page 09-axes: images have two axes: axial, mixed, torus and Lie encodings.
 
-Sources: the paper's App. D; Heo et al. 2024 (axial and mixed RoPE); Ostmeier et al. 2024 (LieRE); van de
-Geijn et al. 2025 (uniform and spherical RoPE, the "sister paper"); the statements on what can be expressed
-are ours.
+Sources: the paper's App. D; Heo et al. 2024 (axial and mixed RoPE); Ostmeier et al. 2024 (LieRE); Liu et
+al. 2025 (which generators make it relative); van de Geijn et al. 2025 (uniform and spherical RoPE, the
+"sister paper"); the statements on what can be expressed are ours.
 """
 
+import functools
 import math
 
 import torch
@@ -164,7 +165,16 @@ def eq_resolution(rng):
     found = scale_positions(fine, shown, built).unflatten(0, shown)
     pieces = found.unflatten(1, (built[1], finer[1])).unflatten(0, (built[0], finer[0]))
     middles = pieces.mean((1, 3)).flatten(0, 1)  # the pieces of a patch surround its old position
-    return max(error(middles, coarse), error(scale_positions(coarse, built, built), coarse))
+    steps = [found.diff(dim=axis) for axis in (0, 1)]  # evenly: 1/r along an axis, nothing across it
+    even = [
+        torch.eye(2)[axis].double().expand_as(step) / r
+        for axis, (step, r) in enumerate(zip(steps, finer, strict=True))
+    ]
+    return max(
+        error(middles, coarse),
+        *(error(step, same) for step, same in zip(steps, even, strict=True)),
+        error(scale_positions(coarse, built, built), coarse),
+    )
 
 
 @check(
@@ -260,9 +270,12 @@ def eq_lie(rng):
 @check(
     "eq-lie-relative",
     page=PAGE,
-    source="ours; van de Geijn et al. 2025 for the question",
-    title="On several axes LieRE is relative if its generators commute, and in general not",
-    tex=r"[\mathcal{A}_y, \mathcal{A}_x] = 0 \;\Longrightarrow\; R(p)^\top R(p') = R(p' - p)",
+    source="Liu et al. 2025; van de Geijn et al. 2025 for the question",
+    title="On several axes LieRE is relative if and only if its generators commute",
+    tex=(
+        r"[\mathcal{A}_y, \mathcal{A}_x] = 0 \;\Longleftrightarrow\; R(p)^\top R(p') = R(p' - p) \ \text{ "
+        r"for all } p, p' \in \mathbb{R}^2"
+    ),
     implements=attention.lie_rotation,
     tolerance=1e-10,
 )
@@ -273,12 +286,23 @@ def eq_lie_relative(rng):
     turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]]).double()
     common = torch.stack([V @ torch.kron(torch.diag(normal(rng, n // 2)), turn) @ V.T for _ in range(2)])
     generic = torch.stack((skew(rng, n), skew(rng, n)))
+    nearly = common + 1e-3 * generic
+    weight, origin = normal(rng, n, n), torch.zeros(2).double()
 
     def residual(A):
         R, between = attention.lie_rotation(p, A), attention.lie_rotation(p[1:] - p[:1], A)[0]
         return error(R[0].T @ R[1], between)
 
-    return residual(common) + must_fail(residual(generic), least=1e-2)
+    def order(A, steps):  # what the order of a step down and a step to the right changes
+        down, right = attention.lie_rotation(torch.diag(steps), A)
+        return (weight * (down @ right - right @ down)).sum()
+
+    def converse(A):  # a relative encoding changes nothing; to second order the change is the commutator
+        curvature = torch.autograd.functional.hessian(functools.partial(order, A), origin)[0, 1]
+        return error(curvature, (weight * (A[0] @ A[1] - A[1] @ A[0])).sum())
+
+    different = must_fail(residual(generic), least=1e-2) + must_fail(residual(nearly), least=1e-7)
+    return max(residual(common), converse(common), converse(generic)) + different
 
 
 @check(
@@ -308,22 +332,22 @@ def eq_uniform_rope(rng):
 
 
 def _spherical(rng: Generator):
-    """Spherical RoPE, queries, keys [3, d], positions [3, 2], angles [T, 2] per step along either axis."""
-    T, grid = count(rng, 1, 3), (count(rng, 3, 5), count(rng, 6, 8))
-    encoding = create_encoding("spherical-rope", head_dim=3 * T, heads=1, grid=grid)
-    speed = 10000.0 ** (-torch.arange(T).double() / T)
+    """Spherical RoPE, queries, keys [3, d], positions [3, 2], angles [m, 2] per step along either axis."""
+    m, grid = count(rng, 1, 3), (count(rng, 3, 5), count(rng, 6, 8))
+    encoding = create_encoding("spherical-rope", head_dim=3 * m, heads=1, grid=grid)
+    speed = 10000.0 ** (-torch.arange(m).double() / m)
     omega = speed[:, None] * 2 * math.pi / torch.tensor(grid).double()
-    return encoding, normal(rng, 3, 3 * T), normal(rng, 3, 3 * T), uniform(rng, -4, 4, 3, 2), omega
+    return encoding, normal(rng, 3, 3 * m), normal(rng, 3, 3 * m), uniform(rng, -4, 4, 3, 2), omega
 
 
 def _tilt(angle: Tensor) -> Tensor:
-    """R of all triplets: the last two channels of each turn by its angle, [3T, 3T]."""
+    """T of all triplets: the last two channels of each turn by its angle, [3m, 3m]."""
     still = torch.eye(1).double()
     return torch.block_diag(*[torch.block_diag(still, attention.rotation_matrix(a[None])) for a in angle])
 
 
 def _yaw(angle: Tensor) -> Tensor:
-    """Y of all triplets: the first two channels of each turn by its angle, [3T, 3T]."""
+    """Y of all triplets: the first two channels of each turn by its angle, [3m, 3m]."""
     still = torch.eye(1).double()
     return torch.block_diag(*[torch.block_diag(attention.rotation_matrix(a[None]), still) for a in angle])
 
@@ -334,8 +358,8 @@ def _yaw(angle: Tensor) -> Tensor:
     source="van de Geijn et al. 2025, spherical RoPE",
     title="Spherical RoPE: triplets of channels turn about two axes, which do not commute",
     tex=(
-        r"z_d \mapsto Y(\omega_d \, p_x) \, R(\omega_d \, p_y) \, z_d, \qquad z_d \in \mathbb{R}^3, "
-        r"\qquad Y R \neq R \, Y"
+        r"z_j \mapsto Y(\omega_j^x \, p_x) \, T(\omega_j^y \, p_y) \, z_j, \qquad z_j \in \mathbb{R}^3, "
+        r"\qquad Y T \neq T \, Y"
     ),
     implements=SphericalRope,
     tolerance=1e-11,
@@ -356,8 +380,8 @@ def eq_spherical_rope(rng):
     source="ours; van de Geijn et al. 2025 for the question",
     title="A common shift: along x it cancels, along y it is one rotation of all queries and keys",
     tex=(
-        r"Y(\omega_d (p_x + s_x)) \, R(\omega_d (p_y + s_y)) = Y(\omega_d s_x) \; Y(\omega_d p_x) \, "
-        r"R(\omega_d p_y) \; R(\omega_d s_y)"
+        r"Y(\omega_j^x (p_x + s_x)) \, T(\omega_j^y (p_y + s_y)) = Y(\omega_j^x s_x) \; Y(\omega_j^x p_x) "
+        r"\, T(\omega_j^y p_y) \; T(\omega_j^y s_y)"
     ),
     implements=SphericalRope,
     tolerance=1e-11,
@@ -434,7 +458,7 @@ def eq_torus_score(rng):
     "eq-torus-complete",
     page=PAGE,
     source="ours",
-    title="The torus realizes every bias on the grid, oblique ones too",
+    title="The torus realizes every function of the displacement, oblique ones too",
     tex=(
         r"q = e_{(0,0)},\ k = f \quad \Longrightarrow \quad \mathrm{Roll}_{p}(q)^\top "
         r"\mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)}"
