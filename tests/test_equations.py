@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rollpe import equations
-from rollpe.equations import EQUATIONS, PAGES, run_checks
+from rollpe.equations import EQUATIONS, PAGES, axes, rope, run_checks
 from rollpe.equations import cases as draw
 from rollpe.equations.registry import Equation
 from rollpe.errors import InputError
@@ -96,6 +96,25 @@ def test_a_check_of_something_false_fails():
     assert false.largest_error() > false.tolerance
     undefined = dataclasses.replace(false, function=lambda rng: math.nan)
     assert undefined.largest_error() == math.inf
+
+
+def test_rounding_down_is_no_way_to_another_resolution(monkeypatch):
+    def rounded(positions, shown, built):
+        ratio = torch.tensor(built) / torch.tensor(shown)
+        return (positions * ratio).floor()
+
+    monkeypatch.setattr(axes, "scale_positions", rounded)
+    assert not run_checks(["eq-resolution"])[0].passed
+
+
+def test_gradients_of_twins_have_one_length(monkeypatch):
+    def longer(rng, n):
+        ring, twin, Q = gradients(rng, n)
+        return ring, 7 * twin, Q
+
+    gradients = rope._gradients
+    monkeypatch.setattr(rope, "_gradients", longer)
+    assert not run_checks(["eq-sgd"])[0].passed
 
 
 def test_progress_sees_every_result_in_order():
