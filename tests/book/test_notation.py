@@ -14,11 +14,81 @@ from rollpe.equations import EQUATIONS
 BOOK = Path(__file__).parents[2] / "book"
 NOTATION = (BOOK / "notation.md").read_text(encoding="utf-8")
 ROWS = [line for line in NOTATION.splitlines() if line.startswith("| ")]
+DISPLAYED = [  # in the order of the pages
+    label
+    for page in sorted((BOOK.parent / "notebooks").glob("*.py"))
+    for label in re.findall(r"(?m)^# \$\$ \((eq-[a-z0-9-]+)\)$", page.read_text(encoding="utf-8"))
+]
+
+
+def signs(tex: str) -> list[str]:
+    """Letters and commands of a formula, without spaces, braces and sizes; an upright word is one sign."""
+    found = re.findall(r"\\(?:mathrm|mathcal|operatorname|text|begin|end)\{[^}]*\}|\\[A-Za-z]+|\\.|\S", tex)
+    return [
+        sign for sign in found if not re.fullmatch(r"[{}]|\\[^A-Za-z]|\\([Bb]igg?[lr]?|left|right)", sign)
+    ]
+
+
+def head(symbol: str) -> str:
+    """A symbol without what it is a function of."""
+    return re.sub(r"\([^)]*\)$", "", symbol)
+
+
+def shows(tex: str, symbol: str) -> bool:
+    """Whether a formula contains a symbol, whatever it is a function of."""
+    whole, part = signs(tex), signs(head(symbol))
+    return any(whole[i : i + len(part)] == part for i in range(len(whole)))
+
+
+def first_uses() -> list[tuple[str, list[str], list[str]]]:
+    """Of each row with equations: its first cell, the symbols in it, and the equations."""
+    rows = []
+    for row in ROWS:
+        cells = re.split(r"(?<!\\) \| ", row.strip("| "))
+        if equations := re.findall(r"\{eq\}`([^`]+)`", cells[-1]):
+            rows.append((cells[0], re.findall(r"\$([^$]+)\$", cells[0]), equations))
+    return rows
 
 
 def test_every_equation_that_the_table_points_to_is_displayed_by_a_page():
     labels = set(re.findall(r"\{eq\}`([^`]+)`", NOTATION))
     assert len(labels) > 30 and labels <= EQUATIONS.keys(), labels - EQUATIONS.keys()
+
+
+@pytest.mark.parametrize(("cell", "symbols", "labels"), first_uses(), ids=lambda value: str(value)[:40])
+def test_the_equations_of_a_row_contain_its_symbols(cell, symbols, labels):
+    found = {symbol: [label for label in labels if shows(EQUATIONS[label].tex, symbol)] for symbol in symbols}
+    assert symbols and all(found.values()), found
+    assert {label for contain in found.values() for label in contain} == set(labels)
+
+
+def test_no_equation_before_the_first_use_contains_the_symbol():
+    """For symbols of one meaning: of more than one letter, without a word beside them, and in one row."""
+    rows = [(cell, head(symbol), labels) for cell, symbols, labels in first_uses() for symbol in symbols]
+    everywhere = [symbol for _, symbol, _ in rows]
+    compared = 0
+    for cell, symbol, labels in rows:
+        words = re.sub(r"\$[^$]*\$|[,;]", "", cell).strip()
+        if words or len(symbol) == 1 or everywhere.count(symbol) > 1:
+            continue
+        compared += 1
+        assert next(label for label in DISPLAYED if shows(EQUATIONS[label].tex, symbol)) in labels, symbol
+    assert compared > 30
+
+
+@pytest.mark.parametrize(
+    ("tex", "symbol", "there"),
+    [
+        (r"\frac{QK^\top}{\sqrt{d}}", "d", True),
+        (r"\operatorname{Id}(x)", "d", False),
+        (r"c\bigl( \Delta \bigr) = S^{\,p} x", "c(\\Delta)", True),
+        (r"S^{\,p} x", "S^p", True),
+        (r"\mathrm{Roll}_{wp}", r"\mathrm{Roll}_p", False),
+        (r"\theta_i", r"\eta", False),
+    ],
+)
+def test_symbols_are_found_in_formulas(tex, symbol, there):
+    assert shows(tex, symbol) == there
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([a-z0-9_]+\.[a-z0-9_]+)`", NOTATION))))
