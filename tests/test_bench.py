@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from rollpe import bench
 from rollpe.bench import VARIANTS, Benchmark, Trial, benchmark, in_turns, matmul_peak, read_benchmarks
 from rollpe.cli import cli
+from rollpe.engine import How
 from rollpe.errors import InputError
 from rollpe.recipes import load_recipe
-from rollpe.vit import SIZES, create_vit
+from rollpe.vit import SIZES, VisionTransformer, create_vit
 
 CPU = torch.device("cpu")
 
@@ -196,6 +198,30 @@ def test_another_way_to_the_same_end_ends_there(variant):
         logits.square().sum().backward()
         results.append([logits, *(p.grad for p in model.parameters() if p.grad is not None)])
     torch.testing.assert_close(*results)
+
+
+def test_channels_last_changes_no_update():
+    """A fused kernel pairs a weight with its averages by place in memory, a loop by index."""
+    variant = next(v for v in VARIANTS if v.channels_last)
+    recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 4})
+
+    def build(encoding: str) -> VisionTransformer:
+        torch.manual_seed(0)
+        return create_vit(encoding, image_size=16, size="nano", depth=1)
+
+    def weight_after_three_steps(optimizer: str) -> torch.Tensor:
+        way = How(optimizer=optimizer)
+        trial = bench._prepared(replace(variant, way=way), recipe, CPU, build, 16)
+        for _ in range(3):
+            trial.step(trial.images, trial.targets, 1e-2)
+        weight = trial.model.patch_embed.proj.weight.detach()
+        for tensor in (trial.images, weight):
+            assert tensor.is_contiguous(memory_format=torch.channels_last)
+            assert not tensor.is_contiguous()
+        return weight
+
+    assert_close = torch.testing.assert_close
+    assert_close(weight_after_three_steps("fused"), weight_after_three_steps("single"), rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize(("budget", "made"), [(None, 4), (100.0, 2), (0.0, 1)])

@@ -608,6 +608,30 @@ def _absent(variant: Variant, place: torch.device) -> str:
     return ""
 
 
+def _prepared(
+    variant: Variant,
+    recipe: Recipe,
+    place: torch.device,
+    build: Callable[[str], VisionTransformer],
+    size: int,
+) -> Trial:
+    def built() -> nn.Module:
+        model = build(variant.encoding)
+        variant.change(model)
+        # before an optimizer lays out its state, which a fused kernel reads in the order of the weights
+        return model.to(memory_format=torch.channels_last) if variant.channels_last else model
+
+    changes = {"batch_size": _batch(recipe, variant), "precision": variant.precision or recipe.precision}
+    trial = Trial(built, recipe.model_copy(update=changes), variant.way, place, size)
+    if variant.channels_last:
+        trial.images = trial.images.contiguous(memory_format=torch.channels_last)
+    return trial
+
+
+def _batch(recipe: Recipe, variant: Variant) -> int:
+    return max(1, round(recipe.batch_size * variant.share))
+
+
 def _variants(
     recipe: Recipe,
     place: torch.device,
@@ -616,25 +640,9 @@ def _variants(
     rounds: int,
     patience: Patience,
 ) -> list[VariantTiming]:
-    def built(variant: Variant) -> nn.Module:
-        model = build(variant.encoding)
-        variant.change(model)
-        return model
-
-    def prepared(v: Variant) -> Trial:
-        changed = recipe.model_copy(
-            update={
-                "batch_size": max(1, round(recipe.batch_size * v.share)),
-                "precision": v.precision or recipe.precision,
-            }
-        )
-        trial = Trial(partial(built, v), changed, v.way, place, size)
-        if v.channels_last:
-            trial.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            trial.images = trial.images.contiguous(memory_format=torch.channels_last)
-        return trial
-
-    possible = {v.name: partial(prepared, v) for v in VARIANTS if not _absent(v, place)}
+    possible = {
+        v.name: partial(_prepared, v, recipe, place, build, size) for v in VARIANTS if not _absent(v, place)
+    }
     trials = patience.prepare(possible, until=0.8)
     seconds = in_turns(trials, rounds, place)
     kind = "cpu" if place.type == "cpu" else "gpu"
@@ -646,7 +654,7 @@ def _variants(
             of="step",
             against=v.against,
             expected=getattr(v, kind),
-            batch=max(1, round(recipe.batch_size * v.share)),
+            batch=_batch(recipe, v),
             missing=_absent(v, place) or ("" if v.name in trials else "not measured: no time left"),
         )
         if v.name in trials and v.against in trials:
