@@ -220,7 +220,7 @@ Markdown(differences(photos))
 # compare pairs across two encodings with pairs within each. If two encodings make no difference to what a model can see, both
 # correlations are the same, and the excess of the first over the second is zero.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-agreement", "caption": "CIFAR-100, recipe mini. Left: correlation of right and wrong over test images, mean over pairs of runs with different seeds; on the diagonal two runs of one encoding. Right: correlation across two encodings minus the mean of those within each, with 95 % intervals from resampling the images; the runs are held fixed."}, "image": {"alt": "Left: a triangular table of correlations between 0.57 and 0.71, highest on the diagonal. Right: one row for each pair of encodings. RollPE against RoPE lies on the line at zero; all others lie to its left, farthest those with the model without positions."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-agreement", "caption": "CIFAR-100, recipe mini. Left: correlation of right and wrong over test images, mean over pairs of runs with different seeds; on the diagonal two runs of one encoding. Right: correlation across two encodings minus the mean of those within each, with 95 % intervals from resampling the images; the runs are held fixed."}, "image": {"alt": "Left: a triangular table of correlations, all well above one half, highest on the diagonal. Right: one row for each pair of encodings. RollPE against RoPE lies on the line at zero; all others lie to its left, farthest those with the model without positions."}}
 repeated = [name for name, arm in photos.items() if len(arm) > 1]
 same = agreement(
     [{r.seed: r.correct_bits() for r in photos[name]} for name in repeated]
