@@ -54,6 +54,28 @@ def test_every_call_is_timed_once_a_round_and_the_slow_one_is_slower():
     assert min(times["slow"]) > max(times["fast"])
 
 
+def test_on_cuda_five_calls_share_one_wait_for_the_device(monkeypatch):
+    """Training, too, runs ahead of the device; a wait after each step would hide what that gains."""
+    waits, calls = [], []
+    monkeypatch.setattr(bench, "synchronize", waits.append)
+    times = in_turns({"a": lambda: calls.append(time.sleep(0.01))}, 2, torch.device("cuda"))["a"]
+    assert len(calls) in (11, 15) and len(waits) in (4, 6)
+    assert all(0.01 <= t < 0.05 for t in times), "a call's share"
+
+
+def test_a_trial_is_ready_after_the_two_steps_that_compile(monkeypatch):
+    """The first update is eager, so its compiled form is made in the second step."""
+    steps = []
+
+    def create_step(*_: object) -> object:
+        return lambda *_: steps.append(time.sleep(0.05))
+
+    monkeypatch.setattr(bench, "Step", create_step)
+    recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 2})
+    trial = Trial(partial(create_vit, "none", image_size=16, size="nano", depth=1), recipe, How(), CPU, 16)
+    assert len(steps) == 2 and trial.ready_seconds >= 0.1
+
+
 def test_the_reference_costs_exactly_itself(report):
     assert [t.name for t in report.encodings] == ["none", "axial-rope", "roll"]
     assert report.encodings[0].ratio == 1.0
@@ -115,6 +137,9 @@ def test_a_matrix_product_does_not_exceed_the_measured_peak_by_much():
 def test_the_report_comes_back_from_disk_as_it_was(report, tmp_path):
     path = report.write(tmp_path)
     assert read_benchmarks(tmp_path) == [report]
+    later = report.provenance.model_copy(update={"started": "2100-01-01T00:00:00+00:00"})
+    other = report.model_copy(update={"provenance": later}).write(tmp_path)
+    assert other.stem.endswith("-2100-01-01T0000") and read_benchmarks(tmp_path)[0] == report
     text = path.with_suffix(".md").read_text()
     assert "`axial-rope`" in text and report.environment.device_name in text
 
@@ -148,7 +173,9 @@ def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, settings)
 
 def test_committed_benchmarks_of_any_age_are_read():
     folder = Path(__file__).resolve().parents[1] / "data" / "benchmarks"
-    assert len(read_benchmarks(folder)) == len(list(folder.glob("*.json"))) > 0
+    benchmarks = read_benchmarks(folder)
+    assert len(benchmarks) == len(list(folder.glob("*.json"))) > 0
+    assert all(t.ready_seconds > 0 for b in benchmarks for t in b.encodings)
 
 
 def test_every_variant_is_compared_with_an_earlier_one_and_says_what_is_expected():
