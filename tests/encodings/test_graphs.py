@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rollpe.encodings import ENCODINGS, Encoding, create_encoding, grid_positions
 
@@ -34,6 +35,29 @@ def build(name: str) -> tuple[Layer, tuple[Tensor, ...]]:
     tokens = torch.randn(2, len(positions) + 1, HEADS * HEAD_DIM, dtype=torch.double)
     q, k = torch.randn(2, 2, HEADS, len(positions) + 1, encoding.streams * HEAD_DIM, dtype=torch.double)
     return Layer(encoding), (tokens.requires_grad_(), q.requires_grad_(), k, positions)
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_nothing_is_left_on_the_cpu_when_everything_else_is_on_an_accelerator(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors without numbers know their device, so a mixture shows on a machine that has no accelerator."""
+    layer, (tokens, q, k, positions) = build(name)
+    monkeypatch.setattr(
+        torch.compiler, "is_compiling", lambda: True
+    )  # a tracer may not ask for numbers either
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        for module in layer.modules():
+            for key, parameter in list(module.named_parameters(recurse=False)):
+                module.register_parameter(key, nn.Parameter(torch.empty(parameter.shape, device="cuda")))
+        tokens, q, k, positions = (torch.empty(x.shape, device="cuda") for x in (tokens, q, k, positions))
+        assert layer(tokens, q, k, positions).device.type == "cuda"
+        assert layer.encoding.weights(q, k, positions).device.type == "cuda"
+        assert layer.encoding.on_ring(q[..., :HEAD_DIM]).device.type == "cuda"
+        try:
+            assert layer.encoding.scores(q, k, positions).device.type == "cuda"
+        except DataDependentOutputException:
+            pass  # the slow reference may look at positions one by one
 
 
 def worst(a: Tensor, b: Tensor) -> float:

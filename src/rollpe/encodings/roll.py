@@ -310,7 +310,8 @@ class ContinuousRoll(Encoding):
         k = torch.where(2 * j < n, j, j - n)
         if n % 2 == 0 and self.nyquist == "fixed":
             k = torch.where(2 * j == n, 0, k)
-        f = torch.polar(torch.full((n, n), n**-0.5, dtype=j.dtype), -2 * math.pi / n * torch.outer(j, j))
+        turns = torch.outer(j, j)
+        f = torch.polar(torch.full_like(turns, n**-0.5), -2 * math.pi / n * turns)
         angle = 2 * math.pi / (self.wavelength * n) * shifts[..., None] * k
         phase = torch.polar(torch.ones_like(angle), angle)
         one = (f.mH @ (phase[..., None] * f)).real
