@@ -87,7 +87,8 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
     power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1
     is white noise, see `rollpe.topography.smoothness_ratio`. query_correlation, key_correlation
     [layers, heads, 2, distances]: of two channels over images and patches, by their distance around the ring.
-    ``roll-twin`` is seen on the ring of ``roll``, of a multiplexed roll the first wave. Patches only; float32.
+    ``roll-twin`` is seen on the ring of ``roll``; of a multiplexed roll, only the first wave. Patches only;
+    float32.
     """
     model.eval()
     positions = grid_positions(*model.grid_of(images), device=images.device)
@@ -101,7 +102,7 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
         found: dict[str, list[Tensor]] = {}
         for attention, (q, k) in zip(model.attentions, layers, strict=True):
             encoding = attention.encoding
-            weights = encoding.scores(q.float(), k.float(), positions).softmax(-1)
+            weights = encoding.weights(q.float(), k.float(), positions)
             offsets, by_offset = attention_by_offset(weights, positions)
             found.setdefault("attention", []).append(by_offset.sum(0))
             for name, x in (("query", q), ("key", k)):
