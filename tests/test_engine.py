@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 
 import pytest
@@ -27,6 +28,13 @@ def recipe(**changes) -> Recipe:
 def vit(encoding: str = "none") -> nn.Module:
     torch.manual_seed(0)
     return create_vit(encoding, image_size=8, channels=1, classes=10, size="nano", patch_size=2, depth=1)
+
+
+class Line(nn.Sequential):
+    """A model that compiles in seconds."""
+
+    def no_weight_decay(self) -> set[str]:
+        return set()
 
 
 def batches(count: int):
@@ -90,19 +98,35 @@ def test_a_new_learning_rate_is_no_new_program(optimizer, programs):
     assert counts[-1] == counts[2] > 0, counts
 
 
-def test_many_models_of_one_shape_of_code_are_all_compiled(programs):
-    """Dynamo gives up after eight programs to a code object: a sweep trains more models than that."""
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_is_two_programs_for_every_model_however_many_there_are(optimizer, programs):
+    """Dynamo gives up after eight programs to a code object, as torch sets it; a sweep trains more models."""
+    asked, way = recipe(optimizer=optimizer), How(gradient="default", update=True)
+    counts = [0]
+    with torch._dynamo.config.patch(recompile_limit=8):
+        for _ in range(10):
+            model = Line(nn.Flatten(), nn.Linear(64, 10))
+            step = Step(model, asked, create_optimizers(model, asked, way), way, average=copy.deepcopy(model))
+            for x, y in batches(3):
+                step(x, y, 0.01)
+            counts.append(len(programs))
+    assert [b - a for a, b in itertools.pairwise(counts)] == [2] * 10
+    assert any("norm" in str(node.target) for node in programs[1].graph.nodes), "clipping is in it"
+
+
+def test_functions_made_by_one_line_of_code_are_all_compiled(programs):
     counts = []
-    for i in range(12):
-        weight = torch.eye(i + 1)
+    with torch._dynamo.config.patch(recompile_limit=8):
+        for i in range(12):
+            weight = torch.eye(i + 1)
 
-        def double(x, weight=weight):
-            return 2 * x @ weight
+            def double(x, weight=weight):
+                return 2 * x @ weight
 
-        assert torch.equal(
-            compiled(double, "default")(torch.ones(i + 1, i + 1)), 2 * torch.ones(i + 1, i + 1)
-        )
-        counts.append(len(programs))
+            assert torch.equal(
+                compiled(double, "default")(torch.ones(i + 1, i + 1)), 2 * torch.ones(i + 1, i + 1)
+            )
+            counts.append(len(programs))
     assert counts == list(range(1, 13))
 
 
@@ -234,13 +258,6 @@ def test_a_run_compiled_on_the_cpu_has_the_record_of_an_eager_one(programs):
         assert b.train_loss == pytest.approx(a.train_loss, rel=1e-4)
         assert b.held_out_loss == pytest.approx(a.held_out_loss, rel=1e-4)
     assert fast.test.loss == pytest.approx(eager.test.loss, rel=1e-4)
-
-
-class Line(nn.Sequential):
-    """A model that compiles in seconds."""
-
-    def no_weight_decay(self) -> set[str]:
-        return set()
 
 
 def test_inductor_compiles_a_step():

@@ -15,6 +15,7 @@ set the variable to a folder on a shared disk.
 
 from __future__ import annotations
 
+import inspect
 import math
 import types
 from collections.abc import Callable, Sequence
@@ -37,7 +38,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class How:
-    """What of a step is compiled. It changes the speed, and the result only by rounding.
+    """What of a step is compiled. It changes the speed, and the result only by rounding and by the masks of
+    dropout and drop path, since compiled kernels draw random numbers of their own.
 
     gradient: torch.compile's mode for the loss and its gradients; None is eager. "reduce-overhead" and
         "max-autotune" replay CUDA graphs on CUDA; the latter also times several kernels for each product.
@@ -150,7 +152,8 @@ class Step:
             for group in self._groups():
                 group["lr"] = rate
         # the first update also makes the optimizers' states, which is not worth compiling
-        (self.later_update if self.updated else self.update)()
+        with torch.no_grad():
+            (self.later_update if self.updated else self.update)()
         self.updated = True
         for parameter in self.parameters:
             parameter.grad = None
@@ -167,11 +170,14 @@ class Step:
             follow = get_ema_multi_avg_fn(recipe.ema)
             averaged = [p for p in average.parameters() if p.requires_grad]
 
+        # torch wraps every optimizer's step in graph breaks, for callers whose gradients are on; ours are off
+        moves = [(inspect.unwrap(type(optimizer).step), optimizer) for optimizer in optimizers]
+
         def update() -> None:
             if clip:
                 nn.utils.clip_grad_norm_(parameters, clip)
-            for optimizer in optimizers:
-                optimizer.step()
+            for move, optimizer in moves:
+                move(optimizer)
             if follow is not None:
                 follow(averaged, parameters, None)
 
@@ -228,7 +234,8 @@ def create_optimizers(model: nn.Module, recipe: Recipe, how: How = EAGER) -> lis
         case "sgd":
             return [torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=True, **kernels)]
         case "lamb":  # its own clipping is off: gradient_clip is the one place for that
-            return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None)]
+            foreach = True if how.update and place.type != "cpu" else None
+            return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None, foreach=foreach)]
         case "adamw":
             return [torch.optim.AdamW(groups, lr=rate, **adam)]
         case "muon":  # scaled so that one learning rate suits both, as for AdamW
