@@ -14,10 +14,11 @@ import yaml
 from tqdm import tqdm
 
 from rollpe import sweeps
+from rollpe.datasets import load_dataset
 from rollpe.errors import InputError
 from rollpe.records import read_record, read_records, record_path
 from rollpe.sweeps import claim, clock, load_plan, missing, seconds, sweep, train_missing
-from rollpe.training import load_recipe
+from rollpe.training import TrainingError, checkpoint_path, load_recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 QUICKEST = {"max_steps": 3, "depth": 1, "resolutions": []}
@@ -117,6 +118,59 @@ def test_an_unknown_duration_is_estimated_from_a_few_steps(tmp_path):
     run([planned], tmp_path)
     took = time.monotonic() - begun
     assert 0.2 * took < expected < 8 * took
+
+
+def test_what_the_first_epoch_takes_longer_is_start_up_and_counts_once(tmp_path, monkeypatch):
+    """A compiler's minute before the first step is not the speed of the steps."""
+    rates = iter([(2.0, 62.0), (200.0, 2.6)])  # images per second, seconds with scoring
+    record = read_record(next(Path(ROOT, "data/records/quick/none").glob("*.json")))
+    rows = [
+        record.history[0].model_copy(update={"steps": 2 * i, "images_per_second": rate, "seconds": seconds})
+        for i, (rate, seconds) in enumerate(rates, 1)
+    ]
+    monkeypatch.setattr(sweeps, "train", lambda *_, **__: record.model_copy(update={"history": rows}))
+    recipe = load_recipe("quick", {"epochs": 10, "batch_size": 200, "resolutions": "[]"})
+    planned = sweeps.Planned(recipe, next(sweeps.interleaved(recipe.name, [("none", {})], [0])))
+    expected = sweeps.Estimates(tmp_path, "cpu", "data").seconds(planned) / sweeps.SLACK
+    steps = load_dataset("digits").train.images.shape[0] // 200
+    assert expected == pytest.approx(10 * steps * 1.0 + 10 * 0.6, rel=0.05)  # 1 s a step, 0.6 s of scoring
+    capped = sweeps.Planned(recipe.model_copy(update={"max_steps": 8}), planned.cell)
+    assert sweeps.Estimates(tmp_path, "cpu", "data").seconds(capped) < 12 * sweeps.SLACK
+
+
+def test_memory_that_runs_out_while_estimating_fails_the_cell_and_not_the_sweep(tmp_path, monkeypatch):
+    def seconds(self, planned):
+        if planned.cell.encoding == "none":
+            raise TrainingError("out of memory at batch_size=64.")
+        return 0.0
+
+    monkeypatch.setattr(sweeps.Estimates, "seconds", seconds)
+    report, _ = run(load_plan(plan_file(tmp_path)), tmp_path, budget=600.0)
+    assert {p.cell.encoding for p in report.failed} == {"none"}
+    assert {p.cell.encoding for p in report.trained} == {"roll"}
+
+
+def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, monkeypatch):
+    planned = load_plan(plan_file(tmp_path))[:1]
+    path = checkpoint_path(tmp_path / "checkpoints", planned[0].cell)
+    with monkeypatch.context() as patch:
+        patch.setattr("rollpe.training.source_hash", lambda rooms: "another source")
+        run(planned, tmp_path)
+    record_path(tmp_path / "records", planned[0].cell).unlink()
+    left_over = path.with_name(f".{path.name}.123.tmp")
+    left_over.write_bytes(b"half a checkpoint")
+    report, lines = run(planned, tmp_path)
+    assert report.trained == planned and any("begun again" in line for line in lines)
+    assert not left_over.exists()
+
+
+def test_an_error_of_the_system_that_is_not_the_folders_is_not_called_a_full_disk(tmp_path, monkeypatch):
+    def absent(*_, **__):
+        raise FileNotFoundError(2, "No such file or directory", "libcompiler.so")
+
+    monkeypatch.setattr("rollpe.sweeps.train", absent)
+    with pytest.raises(FileNotFoundError):
+        run(load_plan(plan_file(tmp_path)), tmp_path)
 
 
 def test_a_run_that_diverges_is_recorded_as_failed_and_the_sweep_goes_on(tmp_path):

@@ -70,9 +70,6 @@ def joined(place: torch.device) -> Iterator[tuple[Group, torch.device]]:
     if processes() == 1:
         yield ALONE, place
         return
-    if place.type == "cuda":
-        place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(place)
     own = not dist.is_initialized()
     if own:
         dist.init_process_group("nccl" if place.type == "cuda" else "gloo")

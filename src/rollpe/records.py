@@ -131,7 +131,8 @@ class Record(_Plain):
     parameters: trained numbers in the model.
     resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid.
     shifts: test accuracy by how many pixels the images were moved right and down.
-    throughput: training images per second over the whole run, evaluation left out.
+    throughput: training images per second, evaluation left out; the median over epochs. (Of records made
+    before 2026-11-21 18:00 UTC, the mean over the whole run, compiling included.)
     """
 
     schema_version: Literal[1] = 1

@@ -19,13 +19,17 @@ A plan::
 
 from __future__ import annotations
 
+import errno
+import gc
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,15 +37,34 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rollpe.datasets import load_dataset
 from rollpe.distributed import processes
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
 from rollpe.recipes import Recipe, load_recipe
-from rollpe.records import Cell, Record, read_record, record_path, source_hash, write_atomically
-from rollpe.training import TrainingError, resolve_options, train
+from rollpe.records import (
+    Cell,
+    Record,
+    environment,
+    read_record,
+    read_records,
+    record_path,
+    source_hash,
+    write_atomically,
+)
+from rollpe.training import (
+    ForeignCheckpoint,
+    TrainingError,
+    checkpoint_path,
+    choose_device,
+    resolve_options,
+    train,
+)
 
 PROBE_STEPS = 12
 """Optimizer steps of the short run from which an unknown duration is estimated."""
+
+NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 
 SLACK = 1.15
 """An estimate is what was measured times this: the machine may be slower the next time."""
@@ -202,8 +225,9 @@ def sweep(
 
     The duration of a cell is the longest that was measured for its recipe and encoding in this folder on
     this kind of device, else for its recipe, else extrapolated from a short run of its own. A killed cell
-    goes on from its checkpoint when a later sweep takes it up. A run whose loss is not finite, or that does
-    not fit into memory, leaves a `.failed` file with the reason and the sweep goes on.
+    goes on from its checkpoint when a later sweep takes it up, or begins again if the source has changed
+    since. A run whose loss is not finite, or that does not fit into memory, leaves a `.failed` file with the
+    reason and the sweep goes on.
 
     records: folder of records; several sweeps may share it. say: receives one line for each event.
     Raises InputError when the folder cannot be written to or the disk is full.
@@ -228,14 +252,19 @@ def sweep(
         with _clear_errors(records), claim(records, wanted.cell) as free:
             if not free or wanted not in missing([wanted], records, retry):
                 continue  # another sweep has it, or had it a moment ago
-            if budget is not None:
-                needs = estimates.seconds(wanted)
-                if needs > left():
-                    say(f"{wanted}: needs about {clock(needs)}, {clock(left())} left; not begun")
-                    continue
-            say(f"{place}/{len(planned)} {wanted}" + ("" if budget is None else f", {clock(left())} left"))
+            # an error keeps its frames, and they keep a model and the memory of its activations
+            gc.collect()
+            _forget_unfinished(checkpoint_path(checkpoints, wanted.cell))
             try:
-                record = train(
+                if budget is not None:
+                    needs = estimates.seconds(wanted)
+                    if needs > left():
+                        say(f"{wanted}: needs about {clock(needs)}, {clock(left())} left; not begun")
+                        continue
+                now = "" if budget is None else f", {clock(left())} left"
+                say(f"{place}/{len(planned)} {wanted}{now}")
+                run = partial(
+                    train,
                     wanted.recipe,
                     wanted.cell.encoding,
                     seed=wanted.cell.seed,
@@ -243,10 +272,14 @@ def sweep(
                     device=device,
                     records=records,
                     data_root=data_root,
-                    resume=True,
                     checkpoints=checkpoints,
                     progress=progress,
                 )
+                try:
+                    record = run(resume=True)
+                except ForeignCheckpoint:
+                    say(f"{wanted}: its checkpoint is of another source, recipe or device; begun again")
+                    record = run()
             except TrainingError as error:
                 note = {"reason": str(error), "at": datetime.now(UTC).isoformat(timespec="seconds")}
                 write_atomically(failure_path(records, wanted.cell), json.dumps(note).encode())
@@ -261,12 +294,20 @@ def sweep(
     return report
 
 
+def _forget_unfinished(path: Path) -> None:
+    """Remove what a process killed while it wrote this file has left; the claim keeps others away."""
+    for left_over in path.parent.glob(f".{path.name}.*.tmp"):
+        left_over.unlink(missing_ok=True)
+
+
 @contextmanager
 def _clear_errors(records: str | Path) -> Iterator[None]:
     """A full or read-only disk is one line; what was finished before stays."""
     try:
         yield
     except OSError as error:
+        if error.errno not in NOT_WRITABLE:
+            raise
         reason = error.strerror or error
         raise InputError(f"{records}: {reason}. Free space or choose another folder.") from None
 
@@ -275,9 +316,6 @@ class Estimates:
     """How long a cell will take, from what was measured."""
 
     def __init__(self, records: str | Path, device: str, data_root: str | Path) -> None:
-        from rollpe.records import environment, read_records
-        from rollpe.training import choose_device
-
         self.device, self.data_root = device, data_root
         self.here = environment(str(choose_device(device))).device_name
         self.measured: dict[tuple[str, str], float] = {}
@@ -297,9 +335,21 @@ class Estimates:
         return SLACK * (same or (max(alike) if alike else self._probe(planned)))
 
     def _probe(self, planned: Planned) -> float:
-        """Extrapolate from a run of a few steps; its start-up counts once."""
+        """Extrapolate from two short epochs: what the first took more than the second is start-up."""
         recipe, cell = planned.recipe, planned.cell
-        short = recipe.model_copy(update={"max_steps": PROBE_STEPS, "warmup_epochs": 0.0, "resolutions": []})
+        data = load_dataset(recipe.data, self.data_root, held_out=recipe.held_out)
+        available = recipe.train_images or len(data.train)
+        images = min(PROBE_STEPS * recipe.batch_size, available)
+        short = recipe.model_copy(
+            update={
+                "epochs": 2,
+                "max_steps": None,
+                "train_images": images,
+                "warmup_epochs": 0.0,
+                "resolutions": [],
+                "shifts": [],
+            }
+        )
         begun = time.monotonic()
         record = train(
             short,
@@ -312,15 +362,16 @@ class Estimates:
             progress=False,
         )
         whole = time.monotonic() - begun
-        images = record.history[-1].steps * recipe.batch_size
-        passes = recipe.epochs * _training_images(recipe, self.data_root)
-        return whole + max(0.0, passes - images) / record.throughput
-
-
-def _training_images(recipe: Recipe, data_root: str | Path) -> int:
-    from rollpe.datasets import load_dataset
-
-    return recipe.train_images or len(load_dataset(recipe.data, data_root, held_out=recipe.held_out).train)
+        first, last = record.history
+        batch = min(recipe.batch_size, images)
+        step = batch / last.images_per_second
+        scoring = max(0.0, last.seconds - (last.steps - first.steps) * step)
+        per_epoch = available // min(recipe.batch_size, available)
+        steps = min(recipe.epochs * per_epoch, recipe.max_steps or recipe.epochs * per_epoch)
+        native = data.train.images.shape[-1]
+        passes = len(recipe.shifts) + sum((size / native) ** 2 for size in recipe.resolutions)
+        after = passes * scoring * len(data.test) / max(1, len(data.held_out))
+        return whole + steps * step + math.ceil(steps / per_epoch) * scoring + after
 
 
 def train_missing(

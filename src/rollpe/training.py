@@ -45,7 +45,7 @@ from tqdm import tqdm
 
 from rollpe.augment import Augmentation, Augmenter
 from rollpe.datasets import ImageData, Split, load_dataset
-from rollpe.distributed import ALONE, Group, joined
+from rollpe.distributed import ALONE, Group, joined, processes
 from rollpe.encodings import encoding_options as options_of
 from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how, learning_rate, predictor
 from rollpe.errors import InputError
@@ -99,6 +99,7 @@ OBSERVED = 256  # test images over which attention, spectra and roughness are av
 SAME_MODEL = 100
 """A model scored again may read one image in so many differently: devices round differently. Models of two
 seeds differ on many times as many."""
+CHECKPOINT_SECONDS = 60  # between two checkpoints; the first comes after the first epoch
 LOOK_EVERY = 25  # steps between two looks at the loss: each look waits for the device
 AHEAD = 32  # batches augmented at once, so that many images share each operation ...
 AHEAD_BYTES = 2**27  # ... unless they take more than this
@@ -110,6 +111,10 @@ NO_MEMORY = ("out of memory", "can't allocate memory", "failed to allocate")
 
 class TrainingError(RuntimeError):
     """A run that cannot be finished: one line with where it broke off and what to try."""
+
+
+class ForeignCheckpoint(InputError):
+    """A checkpoint that another source, recipe or device wrote: this run cannot go on from it."""
 
 
 # tqdm's own lock is a semaphore that forked processes share: one that is killed while it holds it would stop
@@ -141,8 +146,9 @@ def train(
     device: "auto" (cuda, then mps, then cpu) or a torch device.
     records: folder to write the record into; None writes none.
     resume: go on from the checkpoint of this very run, if there is one.
-    checkpoints: folder of checkpoints, one written after every epoch; None writes none. After
-        the last epoch only the weights remain in it; `load_model` reads them.
+    checkpoints: folder of checkpoints, written after the first epoch and then after the first epoch that
+        ends a minute or more after the last was written; None writes none. After the last epoch only the
+        weights remain in it; `load_model` reads them.
     progress: show a progress bar, if stderr is a terminal.
 
     Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
@@ -202,7 +208,7 @@ def train(
             },
             started=_now(),
         )
-        checkpoint = None
+        checkpoint, saved = None, -math.inf
         if checkpoints is not None:
             checkpoint = Checkpoint(checkpoint_path(checkpoints, cell), cell, recipe, data, place, group)
             if resume and checkpoint.path.exists():
@@ -247,8 +253,9 @@ def train(
                 )
             )
             run.elapsed = time.perf_counter() - clock
-            if checkpoint and group.first:
+            if checkpoint and group.first and time.perf_counter() - saved > CHECKPOINT_SECONDS:
                 checkpoint.save(run)
+                saved = time.perf_counter()
         bar.close()
 
         test = evaluate(run.judged, data.test)
@@ -393,6 +400,9 @@ def choose_device(name: str) -> torch.device:
         name = next((kind for kind, present in here.items() if present), "cpu")
     try:
         place = torch.device(name)
+        if place.type == "cuda" and processes() > 1:  # before anything is put on the first one
+            place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            torch.cuda.set_device(place)
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError):
         available = ", ".join(["auto", "cpu", *(kind for kind, present in here.items() if present)])
@@ -621,7 +631,7 @@ class Checkpoint:
         state = _read_checkpoint(self.path, self.place)
         for key, here in self.identity.items():
             if state["identity"][key] != here:
-                raise InputError(
+                raise ForeignCheckpoint(
                     f"{self.path}: written by another run (its {key} differs). "
                     "Delete it, or train without resume."
                 )
@@ -647,7 +657,10 @@ def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
 
     Raises InputError if the file is absent or unusable, or the run has not finished.
     """
-    place = choose_device(device)
+    return _read_model(path, choose_device(device))[0]
+
+
+def _read_model(path: str | Path, place: torch.device) -> tuple[VisionTransformer, Recipe, Cell]:
     state = _read_checkpoint(Path(path), place)
     if "judged" not in state:
         raise InputError(f"{path}: this run has not finished. Train it with resume.")
@@ -657,7 +670,7 @@ def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
     with torch.random.fork_rng(devices=[]):
         model = create_model(recipe, cell, json.loads(identity["shape"])).to(place)
     model.load_state_dict(state["judged"])
-    return model.eval()
+    return model.eval(), recipe, cell
 
 
 def observe_again(
@@ -669,11 +682,9 @@ def observe_again(
     model is scored first: its bits on the test images must be the record's, up to one in `SAME_MODEL`.
     Raises InputError if they are not, or if checkpoint or record is absent or damaged.
     """
-    model = load_model(path, device)
     place = choose_device(device)
-    identity = _read_checkpoint(Path(path), place)["identity"]
-    recipe = Recipe.model_validate_json(identity["recipe"])
-    beside = record_path(records, Cell.model_validate_json(identity["cell"]))
+    model, recipe, cell = _read_model(path, place)
+    beside = record_path(records, cell)
     record = read_record(beside)
     data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
     evaluate = Evaluator(recipe, data, place)
@@ -722,10 +733,8 @@ def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _throughput(history: list[EpochMetrics]) -> float:
-    """Training images per second over all epochs."""
-    steps = np.diff([row.steps for row in history], prepend=0)
-    rates = np.array([row.images_per_second for row in history])
-    return float(steps.sum() / (steps / rates).sum())
+    """Training images per second, the median over epochs: the first one may also have compiled."""
+    return float(np.median([row.images_per_second for row in history]))
 
 
 def _now() -> str:
