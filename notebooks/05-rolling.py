@@ -22,7 +22,9 @@
 # the printed matrix do to a vector? And how large must the ring be?
 #
 # To mark a place in a sequence by rotating the coordinates of a vector is an old idea of hyperdimensional computing
-# {cite}`kanerva2009hyperdimensional`. The paper does it to queries and keys.
+# {cite}`kanerva2009hyperdimensional`. The paper does it to queries and keys. And the wave is more than an image: waves of activity
+# travel over the cortex {cite}`muller2018cortical`, shaped by its geometry {cite}`pang2023geometric,horibe2019curved`, and there are networks whose
+# hidden state is made to roll or to travel {cite}`keller2021topographic,keller2023neural`.
 
 # %% tags=["parameters"]
 n: int = 8  # channels on the ring [2..256]

@@ -17,7 +17,8 @@
 # # Several waves at once
 #
 # The best number in the paper's table does not belong to RollPE. It belongs to a variant in which every query
-# and key is a sum of waves that travel at different speeds {cite}`rollpe`. The paper says of it three things:
+# and key is a sum of waves that travel at different speeds {cite}`rollpe`, as the brain has been found to carry several
+# events at a time in one stream of waves {cite}`king2021human`. The paper says of it three things:
 # it does better, it needs more parameters, and it breaks relativity. So perhaps, it goes on, relativity does
 # not matter. Before we believe that, we want to know what exactly breaks, what else changed along with it, and
 # with what a fair experiment would compare.

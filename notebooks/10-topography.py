@@ -18,7 +18,7 @@
 #
 # A token that moves a little should not become another token. From this wish the paper derives a condition on
 # queries and keys, a penalty on neighboring channels, and a bridge to models of visual cortex, where
-# neighboring cells like similar things {cite}`rollpe,margalit2024unifying`. Three statements are on trial: that
+# neighboring cells like similar things {cite}`rollpe,lee2020topographic,margalit2024unifying`. Three statements are on trial: that
 # a high correlation makes a small distance, that the penalty is the Laplacian of a directed cycle, and that it
 # "corresponds directly" to the spatial loss of topographic networks. Then we ask what the wish costs.
 

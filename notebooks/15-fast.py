@@ -163,6 +163,11 @@ lines += [
     for b in benchmarks.values()
     if b.missing
 ]
+lines += [
+    f"\n{b.environment.device_name}: `{name}` failed, {reason}"
+    for b in benchmarks.values()
+    for name, reason in b.failed.items()
+]
 Markdown("\n".join(lines))
 
 # %% [markdown]
@@ -186,7 +191,7 @@ for b in benchmarks.values():
         "| idea | of | instead of | expected | measured | as expected? |",
         "| :-- | :-- | :-- | :-- | --: | :-- |",
     ]
-    same = next((v.gain for v in b.variants if v.name == b.precision), 1.0)
+    same = next((v.gain for v in b.variants if v.name == b.precision and v.gain), 1.0)
     chance = max(same, 1 / same, *(1 / t.ratio for t in b.encodings))
     for v in b.variants:
         expected = verdict = ""
