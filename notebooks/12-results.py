@@ -63,7 +63,7 @@ def signed(points: float, digits: int) -> str:
 
 def p_value(p: float) -> str:
     """Three digits; what they cannot show is small, not zero."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "<\N{NO-BREAK SPACE}0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def by_encoding(runs) -> dict[str, list]:
@@ -83,9 +83,9 @@ def differences(arms: dict[str, list]) -> str:
     bits = {name: np.stack([r.correct_bits() for r in arms[name]]) for name in repeated}
     tests = [welch(accuracy[b], accuracy[a]) for a, b in pairs]
     lines = [
-        "| difference | points | Welch's 95 % interval | p | p after Holm "
-        "| 95 %, images and seeds drawn anew | n |",
-        "| :-- | --: | --: | --: | --: | --: | --: |",
+        "| difference | points | Welch's 95 % | p | p after Holm "
+        "| images and seeds drawn anew, 95 % |",
+        "| :-- | --: | --: | --: | --: | --: |",
     ]
     adjusted = holm([test.p for test in tests])
     for (a, b), test, among_all in zip(pairs, tests, adjusted, strict=True):
@@ -94,8 +94,7 @@ def differences(arms: dict[str, list]) -> str:
             f"| `{b}` − `{a}` | {signed(test.difference, 2)} "
             f"| {signed(test.low, 2)} to {signed(test.high, 2)} "
             f"| {p_value(test.p)} | {p_value(among_all)} "
-            f"| {signed(100 * images.low, 2)} to {signed(100 * images.high, 2)} "
-            f"| {len(arms[b])}+{len(arms[a])} |"
+            f"| {signed(100 * images.low, 2)} to {signed(100 * images.high, 2)} |"
         )
     return "\n".join(lines)
 
