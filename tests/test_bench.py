@@ -268,6 +268,93 @@ def test_a_budget_begins_nothing_that_would_be_ready_too_late(monkeypatch, budge
         assert patience.prepare(wanted, until=1.0) == {}
 
 
+def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def takes(seconds: float):
+        return lambda: now.__setitem__(0, now[0] + seconds)
+
+    patience = bench.Patience(300.0)
+    wanted = {"first": takes(120), "second": takes(20), "third": takes(20), "slow": takes(100)}
+    ready = patience.prepare(wanted, until=0.8, effort={"slow": 6.0})
+    assert list(ready) == ["first", "second", "third"], "the first also starts the compiler"
+    again = dict.fromkeys(["quick", "usual"], takes(70))
+    ready = patience.prepare(again, until=0.8, effort={"quick": 0.2})
+    assert list(ready) == ["quick"], "it took as long as 350 s of what is usual"
+
+
+def test_rounds_end_with_the_budget_but_there_are_two(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def call() -> None:
+        now[0] += 1
+
+    def rounds(until: float) -> int:
+        now[0] = 0.0
+        return len(in_turns({"a": call, "b": call}, 20, CPU, until=until)["a"])
+
+    assert [rounds(until) for until in (0.0, 11.0, 12.0, 1e9)] == [2, 4, 5, 20]
+
+
+def out_of_memory() -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory.\nA second line | a third")
+
+
+def test_what_cannot_be_made_is_named_and_the_rest_is_timed():
+    failed = {}
+    wanted = {"a": lambda: "ready", "b": out_of_memory, "c": lambda: "ready"}
+    assert list(bench.Patience(None).prepare(wanted, 1.0, failed)) == ["a", "c"]
+    assert failed == {"b": "OutOfMemoryError: CUDA out of memory."}
+    with pytest.raises(torch.OutOfMemoryError):
+        bench.Patience(None).prepare(wanted, 1.0)
+
+
+def test_what_breaks_while_it_is_timed_is_named_and_the_rest_keeps_its_rounds():
+    calls, failed = [], {}
+
+    def breaks_later() -> None:
+        calls.append("b")
+        if len(calls) == 3:
+            raise ValueError("one | two")
+
+    times = in_turns({"a": lambda: None, "b": breaks_later, "c": lambda: None}, 5, CPU, failed)
+    assert {name: len(t) for name, t in times.items()} == {"a": 5, "c": 5} and len(calls) == 3
+    assert failed == {"b": "ValueError: one ¦ two"}
+    with pytest.raises(torch.OutOfMemoryError):
+        in_turns({"a": out_of_memory}, 2, CPU)
+
+
+def test_a_report_names_what_broke(monkeypatch, tmp_path):
+    broken = replace(VARIANTS[0], name="broken", change=lambda model: out_of_memory())
+    built_on_it = replace(VARIANTS[0], name="built on it", against="broken")
+    monkeypatch.setattr(bench, "VARIANTS", [VARIANTS[0], broken, built_on_it])
+    monkeypatch.setattr(bench, "_timm_model", lambda *_, **__: out_of_memory())
+    report = benchmark(
+        device="cpu",
+        size="nano",
+        batch=1,
+        encodings=["none"],
+        compiled=False,
+        rounds=2,
+        scaling=False,
+        variants=True,
+    )
+    reason = "OutOfMemoryError: CUDA out of memory."
+    assert report.failed == {"timm none": reason, "plain none": reason}
+    assert [t.name for t in report.encodings] == ["none"] and not report.timm and not report.missing
+    told = {v.name: v.missing for v in report.variants if v.of == "step"}
+    assert told == {
+        "eager": "",
+        "broken": f"failed: {reason}",
+        "built on it": "not compared: broken failed",
+    }
+    assert f"`timm none` failed: {reason}" in report.to_markdown()
+    report.write(tmp_path)
+    assert read_benchmarks(tmp_path) == [report]
+
+
 def test_what_a_budget_leaves_out_is_named(monkeypatch):
     monkeypatch.setattr(bench, "VARIANTS", VARIANTS[:2])
     report = benchmark(

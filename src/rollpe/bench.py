@@ -7,12 +7,16 @@ them alike; medians and quartiles are over rounds. What is learned is not looked
 
 from __future__ import annotations
 
+import gc
+import logging
 import math
 import shlex
 import statistics
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -40,6 +44,8 @@ from rollpe.recipes import Recipe, load_recipe
 from rollpe.records import Environment, Provenance, environment, provenance, write_atomically
 from rollpe.training import ahead, choose_device, resolve
 from rollpe.vit import SIZES, VisionTransformer, create_vit
+
+logger = logging.getLogger(__name__)
 
 TIMM: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("vit_small_patch16_224", {"pos_embed": "none"}),
@@ -117,7 +123,11 @@ class VariantTiming(_Plain):
 
 
 class Benchmark(_Plain):
-    """Everything one run of the benchmark measured, on which machine, at which shape."""
+    """Everything one run of the benchmark measured, on which machine, at which shape.
+
+    rounds: of the encodings' timings; fewer than asked for where a budget cut them short.
+    missing: models there was no time for. failed: those that broke, and the error in one line.
+    """
 
     size: str
     image_size: int
@@ -132,6 +142,7 @@ class Benchmark(_Plain):
     timm: list[Timing]
     plain: list[Timing] = []
     missing: list[str] = []
+    failed: dict[str, str] = {}
     variants: list[VariantTiming] = []
     scaling: list[Scaling]
     environment: Environment
@@ -163,6 +174,8 @@ class Benchmark(_Plain):
             ]
         if self.missing:
             lines += ["", f"Not measured, no time left: {', '.join(f'`{name}`' for name in self.missing)}."]
+        if self.failed:
+            lines += ["", *(f"- `{name}` failed: {reason}" for name, reason in self.failed.items())]
         if self.variants:
             lines += ["", "| variant | of | ms | times as fast as | expected | measured |"]
             lines += ["| :-- | :-- | --: | :-- | --: | --: |"]
@@ -258,23 +271,78 @@ class Trial:
 
 
 class Patience:
-    """A budget of seconds: what would be ready too late, judging by the slowest so far, is not begun."""
+    """A budget of seconds: what would be ready too late, judging by the slowest so far, is not begun.
+
+    The very first also starts the compiler; as soon as there is another, it is no measure any more.
+    """
 
     def __init__(self, budget: float | None) -> None:
         self.budget = math.inf if budget is None else budget
         self.begun = time.perf_counter()
-        self.slowest = 0.0
+        self.took: list[float] = []  # seconds, as of an effort of 1
 
-    def prepare(self, wanted: Mapping[str, Callable[[], Trial]], until: float) -> dict[str, Trial]:
-        """The trials, in order of want, that are ready at that share of the budget; the very first anyway."""
+    def until(self, share: float) -> float:
+        """The time on the clock when that share of the budget is used up."""
+        return self.begun + share * self.budget
+
+    def prepare(
+        self,
+        wanted: Mapping[str, Callable[[], Trial]],
+        until: float,
+        failed: dict[str, str] | None = None,
+        effort: Mapping[str, float] | None = None,
+    ) -> dict[str, Trial]:
+        """The trials, in order of want, that are ready at that share of the budget; the very first anyway.
+
+        failed: gets the error of each that breaks, by name; without it, the error is raised.
+        effort: of getting one ready, where it is not 1: what is seen of others is scaled by it.
+        """
         ready: dict[str, Trial] = {}
         for name, make in tqdm(wanted.items(), desc="preparing", disable=None):
-            before = time.perf_counter()
-            if self.slowest and before + self.slowest > self.begun + until * self.budget:
+            before, times = time.perf_counter(), (effort or {}).get(name, 1.0)
+            likely = times * max(self.took[1:] or self.took, default=0.0)
+            if self.took and before + likely > self.until(until):
                 break
-            ready[name] = make()
-            self.slowest = max(self.slowest, time.perf_counter() - before)
+            try:
+                ready[name] = make()
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed[name] = in_a_line(name, error)
+            if name not in ready:
+                release()  # only now: the error held what the trial had made
+            self.took.append((time.perf_counter() - before) / times)
         return ready
+
+
+def effort(way: How | None) -> float:
+    """How long a step so computed takes to be ready, beside a compiled one: a guess to plan with."""
+    if way is None or way.gradient is None:
+        return 0.2
+    return 8.0 if way.gradient == "max-autotune" else 1.0
+
+
+def in_a_line(name: str, error: Exception) -> str:
+    """An error as a table can hold it; all of it goes to the log."""
+    logger.warning("%s failed", name, exc_info=error)
+    first = next(iter(str(error).strip().splitlines()), "")
+    short = textwrap.shorten(f"{type(error).__name__}: {first}", 160, placeholder=" …")
+    return short.replace("|", "¦")
+
+
+def release() -> None:
+    """Give back the memory of trials that are dropped: each refers to itself."""
+    gc.collect()
+    if torch.cuda.is_initialized():
+        with suppress(RuntimeError):  # a device that broke tells everybody so
+            torch.cuda.empty_cache()
+
+
+def forget(trials: dict[str, Trial]) -> None:
+    """Drop trials with their compiled programs and their graphs, which hold memory."""
+    trials.clear()
+    torch.compiler.reset()
+    release()
 
 
 def plain_step(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[..., None]:
@@ -304,26 +372,46 @@ def synchronize(place: torch.device) -> None:
 
 
 def in_turns(
-    calls: Mapping[str, Callable[[], object]], rounds: int, place: torch.device
+    calls: Mapping[str, Callable[[], object]],
+    rounds: int,
+    place: torch.device,
+    failed: dict[str, str] | None = None,
+    until: float = math.inf,
 ) -> dict[str, list[float]]:
     """Seconds of every call in every round; within a round all take turns, in rotating order.
 
-    A turn is one call. On CUDA it is five and their mean: training, too, runs ahead of the device.
+    A turn is one call. On CUDA it is five and their mean: training, too, runs ahead of the device. One more
+    round comes first and is not counted.
+
+    failed: gets the error of each call that breaks, by name, which is then left out; without it, the error
+        is raised.
+    until: time on the clock after which no round but the first two shall end.
     """
-    repeat = 5 if place.type == "cuda" else 1
     names = list(calls)
+    repeat = 5 if place.type == "cuda" else 1
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for call in calls.values():
-        call()
-    for r in tqdm(range(rounds if names else 0), desc="timing", disable=None):
+    longest = 0.0
+    for r in tqdm(range(rounds + 1 if names else 0), desc="timing", disable=None):
+        before = time.perf_counter()
+        if r > 2 and before + longest > until:
+            break
         for name in names[r % len(names) :] + names[: r % len(names)]:
-            synchronize(place)
-            begun = time.perf_counter()
-            for _ in range(repeat):
-                calls[name]()
-            synchronize(place)
-            seconds[name].append((time.perf_counter() - begun) / repeat)
-    return seconds
+            if name not in seconds:
+                continue
+            try:
+                synchronize(place)
+                begun = time.perf_counter()
+                for _ in range(repeat):
+                    calls[name]()
+                synchronize(place)
+                seconds[name].append((time.perf_counter() - begun) / repeat)
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed[name] = in_a_line(name, error)
+                del seconds[name]
+        longest = max(longest, time.perf_counter() - before)
+    return {name: times[1:] for name, times in seconds.items()}
 
 
 def matmul_peak(place: torch.device, precision: str, side: int | None = None) -> float:
@@ -651,11 +739,14 @@ def _variants(
     rounds: int,
     patience: Patience,
 ) -> list[VariantTiming]:
-    possible = {
-        v.name: partial(_prepared, v, recipe, place, build, size) for v in VARIANTS if not _absent(v, place)
+    possible = {  # what is ready soonest comes first: so a budget times most
+        v.name: partial(_prepared, v, recipe, place, build, size)
+        for v in sorted(VARIANTS, key=lambda v: effort(v.way))
+        if not _absent(v, place)
     }
-    trials = patience.prepare(possible, until=0.8)
-    seconds = in_turns(trials, rounds, place)
+    failed: dict[str, str] = {}
+    trials = patience.prepare(possible, 0.75, failed, {v.name: effort(v.way) for v in VARIANTS})
+    seconds = in_turns(trials, rounds, place, failed, patience.until(0.85))
     kind = "cpu" if place.type == "cpu" else "gpu"
     told = []
     for v in VARIANTS:
@@ -666,9 +757,13 @@ def _variants(
             against=v.against,
             expected=getattr(v, kind),
             batch=_batch(recipe, v),
-            missing=_absent(v, place) or ("" if v.name in trials else "not measured: no time left"),
+            missing=_absent(v, place) or (f"failed: {failed[v.name]}" if v.name in failed else ""),
         )
-        if v.name in trials and v.against in trials:
+        if not line.missing and v.name not in seconds:
+            line = line.model_copy(update={"missing": "not measured: no time left"})
+        elif not line.missing and v.against not in seconds:
+            line = line.model_copy(update={"missing": f"not compared: {v.against} failed"})
+        elif not line.missing:
             mine, theirs = trials[v.name], trials[v.against]
             shares = len(mine.images) / len(theirs.images)
             gains = [shares * b / a for a, b in zip(seconds[v.name], seconds[v.against], strict=True)]
@@ -680,6 +775,7 @@ def _variants(
                 }
             )
         told.append(line)
+    forget(trials)
     return told
 
 
@@ -745,10 +841,14 @@ def benchmark(
     size, batch: default to ViT-S and 512 on an accelerator, nano and 32 on a CPU.
     encodings: default to all; ``none`` is always among them, as the reference.
     scaling: also time a few encodings with 64, 256 and 1,024 patches. variants: also time `VARIANTS`.
-    budget: seconds; most go into compiling. What does not fit is left out, least wanted first, and named.
+    budget: seconds, of which a tenth is kept for what cannot be foreseen; most go into compiling. What does
+        not fit is left out, least wanted first, and named.
+
+    What breaks is left out and named, too, with its error. Only ``none`` has to work.
 
     Raises InputError for an encoding that does not exist.
     """
+    patience = Patience(budget)
     place = choose_device(device)
     for name in encodings or ():
         if name not in ENCODINGS:
@@ -762,6 +862,9 @@ def benchmark(
     began, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     image_size, patch_size = 32, recipe.patch_size
     peak = matmul_peak(place, recipe.precision)
+    few = max(5, rounds // 4)
+    augmentation = _augmentation(recipe, place, few)
+    each = (augmentation[1].milliseconds or 0.0) / 1000
 
     def ours(name: str, pixels: int = image_size) -> VisionTransformer:
         with warnings.catch_warnings():  # a ring too short for a large grid is as fast as any other
@@ -770,7 +873,6 @@ def benchmark(
 
     theirs = partial(_timm_model, size=size, image_size=image_size, patch_size=patch_size)
 
-    patience = Patience(budget)
     wanted: dict[str, Callable[[], Trial]] = {}
     for name in sorted(names, key=lambda n: WANTED.index(n) if n in WANTED else len(WANTED)):
         wanted[name] = partial(Trial, partial(ours, name), recipe, way, place, image_size)
@@ -778,14 +880,18 @@ def benchmark(
             their = partial(theirs, name)
             wanted[f"timm {name}"] = partial(Trial, their, recipe, way, place, image_size)
             wanted[f"plain {name}"] = partial(Trial, their, recipe, None, place, image_size)
-    trials = patience.prepare(wanted, until=0.5 if variants or scaling else 0.8)
-    seconds = in_turns(trials, rounds, place)
-    few = max(5, rounds // 4)
-    augmentation = _augmentation(recipe, place, few)
-    each = (augmentation[1].milliseconds or 0.0) / 1000
+    share = 0.5 if variants or scaling else 0.75
+    failed: dict[str, str] = {}
+    efforts = {name: effort(None if name.startswith("plain ") else way) for name in wanted}
+    first = {"none": wanted.pop("none")}  # if it breaks, nothing can be compared
+    trials = patience.prepare(first, share, effort=efforts)
+    trials |= patience.prepare(wanted, share, failed, efforts)
+    seconds = in_turns(trials, rounds, place, failed, patience.until(share + 0.15))
+    if "none" in failed:
+        raise RuntimeError(f"none, which all others are compared with, failed: {failed['none']}")
 
     def timings(prefix: str, reference: Callable[[str], str], extra: float | None) -> list[Timing]:
-        measured = [n for n in names if prefix + n in trials]
+        measured = [n for n in names if prefix + n in seconds and reference(n) in seconds]
         return [
             _timing(n, trials[prefix + n], seconds[prefix + n], seconds[reference(n)], peak, extra)
             for n in measured
@@ -794,27 +900,29 @@ def benchmark(
     of_ours = timings("", lambda name: "none", each)
     of_timm = timings("timm ", lambda name: name, each)
     of_plain = timings("plain ", lambda name: name, None)
-    missing = [name for name in wanted if name not in trials]
-    trials.clear()
-    torch.compiler.reset()  # graphs hold memory
+    missing = [name for name in wanted if name not in trials and name not in failed]
+    forget(trials)
 
     told = augmentation
     if variants:
         told = [*_variants(recipe, place, ours, image_size, rounds, patience), *augmentation]
-        torch.compiler.reset()
 
     grown: list[Scaling] = []
     for side in (8, 16, 32) if scaling else ():
-        share = max(1, batch * 64 // side**2)
-        fewer = recipe.model_copy(update={"batch_size": share})
+        images = max(1, batch * 64 // side**2)
+        fewer = recipe.model_copy(update={"batch_size": images})
         shapes: dict[str, Callable[[], Trial]] = {
             n: partial(Trial, partial(ours, n, side * patch_size), fewer, way, place, side * patch_size)
             for n in ("none", "axial-rope", "roll", "shaw")
             if n in names
         }
-        for name, times in in_turns(patience.prepare(shapes, until=0.95), few, place).items():
+        broken: dict[str, str] = {}
+        ready = patience.prepare(shapes, 0.85, broken, dict.fromkeys(shapes, effort(way)))
+        for name, times in in_turns(ready, few, place, broken, patience.until(0.9)).items():
             median = 1000 * statistics.median(times)
-            grown.append(Scaling(encoding=name, patches=side**2, batch=share, median=median))
+            grown.append(Scaling(encoding=name, patches=side**2, batch=images, median=median))
+        failed |= {f"{name}, {side**2} patches": reason for name, reason in broken.items()}
+        forget(ready)
 
     return Benchmark(
         size=size,
@@ -823,13 +931,14 @@ def benchmark(
         batch=batch,
         compiled=compiled,
         precision=recipe.precision,
-        rounds=rounds,
+        rounds=len(seconds["none"]),
         peak_gflops=peak,
         augmentation_milliseconds=1000 * each,
         encodings=of_ours,
         timm=of_timm,
         plain=of_plain,
         missing=missing,
+        failed=failed,
         variants=told,
         scaling=grown,
         environment=environment(str(place)),
