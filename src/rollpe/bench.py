@@ -880,13 +880,13 @@ def benchmark(
             their = partial(theirs, name)
             wanted[f"timm {name}"] = partial(Trial, their, recipe, way, place, image_size)
             wanted[f"plain {name}"] = partial(Trial, their, recipe, None, place, image_size)
-    share = 0.5 if variants or scaling else 0.75
+    share = 0.4 if variants else 0.5 if scaling else 0.75
     failed: dict[str, str] = {}
     efforts = {name: effort(None if name.startswith("plain ") else way) for name in wanted}
     first = {"none": wanted.pop("none")}  # if it breaks, nothing can be compared
     trials = patience.prepare(first, share, effort=efforts)
     trials |= patience.prepare(wanted, share, failed, efforts)
-    seconds = in_turns(trials, rounds, place, failed, patience.until(share + 0.15))
+    seconds = in_turns(trials, rounds, place, failed, patience.until(share + 0.1))
     if "none" in failed:
         raise RuntimeError(f"none, which all others are compared with, failed: {failed['none']}")
 
