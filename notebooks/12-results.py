@@ -438,10 +438,11 @@ ax.figure
 # %% [markdown]
 # A roll does not travel to other grids as it is. In the committed runs of this size, images enlarged by half are
 # read at {num}`quick/axial-rope accuracy@12` with RoPE and at {num}`quick/roll accuracy@12` with RollPE, about
-# what a model without positions reads ({num}`quick/none accuracy@12`). One reading: a larger image holds
-# offsets that no training pair had. RoPE's slow waves go on smoothly there, while one more step of a roll lays
-# channels over one another that never met. On photographs RollPE does as well as RoPE at that size, and badly only at
-# twice the size ({numref}`fig-mini-conditions`); {doc}`14-inside` has a reason why: there its channels are smooth.
+# what a model without positions reads ({num}`quick/none accuracy@12`). A larger image holds
+# offsets that no training pair had. RoPE's slow waves go on smoothly there, while one more step of a rough roll lays
+# channels over one another that never met. Smooth rolls and slow ones do travel ({doc}`13-ablations`), and on
+# photographs, where rolls are smooth unasked ({doc}`14-inside`), RollPE does as well as RoPE at that
+# size ({numref}`fig-mini-conditions`).
 #
 # ```{admonition} In short
 # :class: tip
