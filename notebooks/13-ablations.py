@@ -184,7 +184,7 @@ sizes = ["6", "12", "16"]
 
 
 def at(size: str, which: str) -> tuple[list, list[float]]:
-    """Runs on digits that were shown images of that size, and their accuracies in percent."""
+    """Runs on digits that also saw that size, and their accuracies in percent."""
     arm = runs[small + which if which[0] == "@" else f"{small}/{which}"]
     arm = [r for r in arm if size in r.resolutions]
     return arm, [100 * r.resolutions[size] for r in arm]
