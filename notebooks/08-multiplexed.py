@@ -410,7 +410,9 @@ check("the control is RollPE of the sum", scores, plain_scores)
 # %% [markdown]
 # So the ladder has three rungs: RollPE, the control, the multiplexed roll. From the first to the second,
 # parameters and the scale of the logits change, and not one function is added. From the second to the third,
-# parameters and scale stay. If multiplexing is better than the *control*, its speeds have helped.
+# parameters and scale stay. If multiplexing is better than the *control*, its speeds have helped. On handwritten digits
+# they do: the rungs read {num}`quick/roll accuracy`, {num}`quick/multiplexed-roll@speeds=%5B1%2C1%5D accuracy` and
+# {num}`quick/multiplexed-roll accuracy` ({doc}`13-ablations`).
 #
 # Even then relativity would not be the only suspect. Different speeds bring the cross terms, and they also make
 # the relative part as rich as that of $W$ rings. One more rung would separate these two: keep the rings apart,
