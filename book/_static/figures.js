@@ -1,5 +1,6 @@
 // Buttons and notes that need a script: copy a command, open the code of a figure, show where a number comes from.
-// Without this file the links lead to the same things. Nothing is fetched: all of it lies in the page.
+// Without this file the links lead to the same things. Nothing is fetched: all of it lies in the page. And paper is
+// light, whatever the screen is.
 
 const serveFigures = () => {
   // Commands get a button that copies them, after the text that it copies.
@@ -92,6 +93,16 @@ const copy = async (code) => {
     return document.execCommand("copy");
   }
 };
+
+const page = document.documentElement;
+let onScreen;
+addEventListener("beforeprint", () => {
+  onScreen = page.dataset.theme;
+  page.dataset.theme = "light";
+});
+addEventListener("afterprint", () => {
+  page.dataset.theme = onScreen;
+});
 
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", serveFigures);
 else serveFigures();

@@ -80,6 +80,18 @@ def test_each_picture_shows_once_in_the_colors_of_the_page(theme, visit):
     assert all(("-dark.svg" in image.get_attribute("src")) == (theme == "dark") for image in shown)
 
 
+def test_paper_is_light_and_the_screen_is_dark_again_afterwards(visit):
+    page = visit(CHAPTERS[0], theme="dark")
+    theme = "document.documentElement.dataset.theme"
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    pictures = page.locator(".figure-frame img:visible").all()
+    assert page.evaluate(theme) == "light"
+    assert pictures and all("-dark.svg" not in picture.get_attribute("src") for picture in pictures)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(theme) == "dark"
+
+
 def test_a_picture_on_a_narrow_page_moves_in_its_frame_and_not_the_page(visit):
     page = visit(CHAPTERS[0], width=390)
     frame = page.locator("div.cell_output .figure-frame").first
