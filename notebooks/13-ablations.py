@@ -149,7 +149,7 @@ fig
 # What digits say, with the caution that a few seeds on a grid of four by four patches deserve:
 #
 # - **The basis.** The twin reaches {num}`quick/roll-twin accuracy`, RollPE {num}`quick/roll accuracy`. If Adam prefers one
-#   basis, it does so by less than these runs can see.
+#   basis, its accuracy tells by less than these runs can see.
 # - **The frequencies.** With RoPE's geometric frequencies instead of the ring's, the same rotations reach
 #   {num}`quick/axial-rope accuracy`. Part of this may be the small grid: most of RoPE's waves are many times longer
 #   than four patches and hardly turn from one end to the other, while RollPE's longest is as long as its ring.
@@ -252,9 +252,9 @@ Markdown(
 # ## The paper's hypotheses, so far
 #
 # *RoPE works because it behaves like a traveling wave.* RollPE and its twin are a wave and a rotation that express the same
-# functions, and no difference between them is seen here. That agrees with the hypothesis and cannot prove it: whatever one of them
-# does, the other can do too, so no experiment on the two can tell the words apart. What can be tested is which property
-# of the wave matters, and the rows above begin with that.
+# functions, and no difference between their accuracies is seen here. That agrees with the hypothesis and cannot prove it: whatever
+# one of them does, the other can do too, so no accuracy of the two can tell the words apart. What can be tested is which
+# property of the wave matters. Of those above it is its speed: slow waves travel to other grids, and fast ones do not.
 #
 # *Relativity is not needed.* The multiplexed roll breaks it. On digits no loss is seen, and a control that is relative does
 # worse. After ten passes over CIFAR-100 its mean is behind RollPE's, {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, although it has more weights.
@@ -262,7 +262,8 @@ Markdown(
 # wave, because it lacks both ({doc}`08-multiplexed`).
 #
 # *Rolled channels become a topographic map.* On digits they do not. On photographs they do, without being asked, and the
-# channels of other encodings do not: {doc}`14-inside` shows it, and says what it may mean.
+# channels of other encodings do not, and those of RollPE's twin hardly. So the wave does something that its rotation does
+# not, though not to the accuracy: {doc}`14-inside` shows it, and says what it may mean.
 #
 # The verdicts on single claims, by rules that are older than the runs they judge, are in the {doc}`ledger <../claims>`; at the scale of
 # the paper most of them wait for runs.

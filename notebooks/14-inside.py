@@ -33,12 +33,15 @@ records: str = "data/records"  # folder of records
 # %% tags=["hide-input"]
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from IPython.display import Markdown
 
 from rollpe import figures
 from rollpe.observation import ring_roughness
+from rollpe.operators import real_fourier_basis
 from rollpe.records import read_arrays, read_records, record_path
 from rollpe.statistics import summarize
+from rollpe.topography import ring_spectrum
 
 figures.use_theme()
 SCALES = {"digits": small, "CIFAR-100": large}
@@ -173,7 +176,7 @@ for data in SCALES:
         for name, (_, arrays) in arms.items():
             order[data, name, penalty] = [ring_roughness(a) for a in arrays]
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness of trained queries and keys along the ring, divided by that of the same channels in random order; mean over layers, heads and axes. One dot for each run; open dots were asked for order by a penalty. At the line the ring is as good as any other order."}, "image": {"alt": "Two panels with one row for each encoding and a dot for each run. Digits: plain runs lie at or to the right of the line at one, open dots far to the left. CIFAR-100: the rolled encodings lie far to the left of the line, the others on it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness of trained queries and keys along the ring, divided by that of the same channels in random order; mean over layers, heads and axes. One dot for each run; open dots were asked for order by a penalty. At the line the ring is as good as any other order."}, "image": {"alt": "Two panels with one row for each encoding and a dot for each run. Digits: plain runs lie at or to the right of the line at one, open dots far to the left. CIFAR-100: the rolled encodings lie far to the left of the line, RollPE's twin a little, the others on it."}}
 rows = [
     name
     for name in encodings.split(",")
@@ -228,7 +231,7 @@ Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
 # On digits there is no map. Queries and keys of RollPE are as rough as in random order; those of its twin and of the multiplexed
 # roll are rougher in every run, so that neighbors differ *more* than any two channels. **On photographs there is**, in every run, and nobody asked for it: along the ring of RollPE,
 # plain and multiplexed, neighbors respond alike, several times more than channels in random order, while the channels of
-# all models without a ring lie at the line.
+# all models without a ring lie at the line. The twin lies near it, too; we come back to it.
 #
 # ## Is it a map?
 #
@@ -237,7 +240,7 @@ Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
 # any two channels over images and patches, which removes level and gain, and average by their distance around
 # the ring. In random order the distance would not matter.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels of trained queries and keys, over test images and patches, by their distance around the ring; mean over layers, heads, axes and seeds, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances from one to eight channels. Digits: all lines stay near zero or begin below it. CIFAR-100: RollPE and the multiplexed roll start high and fall with distance to about zero; the others stay at zero."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels of trained queries and keys, over test images and patches, by their distance around the ring; mean over layers, heads, axes and seeds, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances from one to eight channels. Digits: all lines stay near zero or begin below it. CIFAR-100: RollPE and the multiplexed roll start high and fall with distance to about zero; RollPE's twin starts just above zero, and the others stay there."}}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
 ends = {data: {} for data in plain}
 for ax, (data, arms) in zip(axes, plain.items(), strict=True):
@@ -315,14 +318,15 @@ def spectra(arms):
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Digits: power of trained queries by mode along the ring, relative to white noise, mean over heads, axes and seeds; one panel for each layer."}, "image": {"alt": "One panel for each layer with a line for each encoding over the mode numbers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin far below one at mode zero and wander above it in the faster half; that of RollPE falls below one again at the last mode."}}
 spectra(plain["digits"])
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: the same for the models of photographs."}, "image": {"alt": "One panel for each of five layers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin at two to six times white noise in the first two modes and fall below it in the faster half, RollPE to a small fraction."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: the same for the models of photographs."}, "image": {"alt": "One panel for each of five layers. Lines of encodings without a ring stay near one. Those of RollPE and the multiplexed roll begin at two to six times white noise in the first two modes and fall below it in the faster half, RollPE to a small fraction; the twin's is far more level."}}
 spectra(plain["CIFAR-100"])
 
 # %% [markdown]
 # The two figures are opposites. On digits ({numref}`fig-inside-spectra`) the rolled encodings keep little power in mode
 # zero, which is the same wherever a token stands, and use the faster waves. On photographs
-# ({numref}`fig-inside-spectra-photos`) they put several times the power of noise into mode zero and the slowest wave, and RollPE
-# hardly any into the faster half. The encodings without a ring know of no modes, and stay near one on both.
+# ({numref}`fig-inside-spectra-photos`) RollPE and the multiplexed roll put several times the power of noise into mode zero and
+# the slowest wave, and RollPE hardly any into the faster half. The encodings without a ring know of no modes, and
+# stay near one on both.
 #
 # Why? The two sets of models differ in much: grid and images, but also in augmentation, two more blocks, and eleven times as many
 # steps. Steps alone are an unlikely reason, since on digits the spectra have left the level line, in the other direction, within
@@ -331,17 +335,31 @@ spectra(plain["CIFAR-100"])
 # One reading is that a model uses the waves that its grid asks for. Among four patches in a row, the slowest wave of a ring of
 # sixteen turns by less than a fifth of a circle and tells little; among eight it turns by nearly half of one. And where
 # one patch resembles the next, as in photographs, slow changes with position may be all that is wanted. By
-# {eq}`eq-smoothness` slow waves *are* smooth channels. So the map is a preference for low frequencies,
-# seen along the ring, and a rotary encoding could have the same preference and no map to show for it. The twin of
-# RollPE is the experiment that separates the two: equal functions, no neighbors. On photographs it has not run yet.
+# {eq}`eq-smoothness` slow waves *are* smooth channels. So the map would be a preference for low frequencies,
+# seen along the ring, and a rotary encoding could have the same preference and no map to show for it.
+#
+# ## What the twin says
+#
+# The twin of RollPE separates the two: equal functions, no neighbors. It reads the photographs as well,
+# {num}`mini/roll-twin accuracy` against {num}`mini/roll accuracy`. But seen on RollPE's ring, in {numref}`fig-inside-roughness` and
+# {numref}`fig-inside-correlation`, its channels are hardly ordered, and its spectra are nearly level. So it is not the
+# photographs alone that ask for slow waves, nor is it the functions, which both models share. What differs is
+# the coordinates that Adam works in.
+#
+# The first step of Adam moves every weight by the same amount, up or down. The twin's weights belong to waves, so each
+# wave is moved as much as any other, whatever the gradient says ({prf:ref}`ex-inside-adam`). On the ring they belong to channels,
+# and where the gradient prefers slow waves, its signs do so, too. Later steps are less simple, but this is
+# their tendency: Adam keeps a preference along the ring, and levels it in the Fourier basis. That explains why the map needs
+# the ring. It does not explain why the gradients of photographs prefer slow waves and those of digits do not, and it is not
+# tested here. Plain gradient descent, under which twins remain twins ({doc}`07-rope`), would be the test.
 #
 # ```{admonition} In short
 # :class: tip
 # The paper's hope is borne out where it had not been looked for. On photographs the channels of RollPE become a topographic map
-# on the ring without being asked. On digits they do not. There a penalty makes them smooth; accuracy falls from
+# on the ring without being asked. Those of its rotary twin, equal in functions and accuracy, hardly do: the map is made by the
+# ring together with the optimizer. On digits there is none. There a penalty makes rolls smooth; accuracy falls from
 # {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`, still far above {num}`quick/none accuracy` without
-# positions, and images of other sizes are read better ({doc}`13-ablations`). Which of the two happens seems to depend on the
-# waves that the data asks for; what it depends on is not shown here.
+# positions, and images of other sizes are read better ({doc}`13-ablations`).
 # ```
 #
 # ## Exercises
@@ -358,3 +376,33 @@ spectra(plain["CIFAR-100"])
 # {eq}`eq-smoothness` the roughness is a mean weighted by the spectrum alone, and a level one has roughness one, like
 # white noise. So the penalty pulls the twin to the line at one, and not below it; the row moves that way.
 # ```
+
+# %% [markdown]
+# ```{exercise}
+# :label: ex-inside-adam
+# The first step of Adam is the sign of the gradient, times the learning rate. How is its power spread over the modes of
+# the ring, for the twin and for RollPE, if the gradient is a slow wave with some noise?
+# ```
+#
+# ```{solution} ex-inside-adam
+# :class: dropdown
+# For the twin each coordinate moves by the same amount, so every wave, which has two of them, gets the same power: the
+# level line, whatever the gradient is. On the ring the signs of a slow wave are a slow square wave. It has some power in
+# modes three, five and so on, but most of it where the gradient has it. The cell below takes gradients with a power
+# of $1/k^2$ in mode $k$.
+# ```
+
+# %% tags=["hide-cell"]
+n = 16
+k = torch.arange(n // 2 + 1).clamp(min=1)
+torch.manual_seed(0)
+waves = torch.randn(2000, len(k), dtype=torch.complex128) / k
+gradient = torch.fft.irfft(waves, n, norm="ortho")  # [draws, channels]
+basis, _ = real_fourier_basis(n)  # from channels to Fourier coordinates and back
+white = ring_spectrum(torch.eye(n, dtype=torch.float64)).mean(0)
+steps = {"RollPE": gradient.sign(), "twin": (gradient @ basis).sign() @ basis.T}
+power = {name: ring_spectrum(x).mean(0) / n / white for name, x in steps.items()}
+for name, relative in power.items():
+    print(f"{name:7}", " ".join(f"{x:.2f}" for x in relative))
+assert torch.allclose(power["twin"], torch.ones_like(white))
+assert power["RollPE"][1] > 2 > 0.5 > power["RollPE"][-2]
