@@ -412,7 +412,8 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 
 SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="9pt"><path style="stroke: #333333; fill: #ffffff"/></svg>'
+    '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="6.1pt">'
+    '<path style="stroke: #333333; fill: #ffffff"/></svg>'
 )
 SHOWN = {"csv": "panel,x\n1,2\n", "thinned": 1, "records": ["quick/roll", "quick/none"]}
 
@@ -496,6 +497,13 @@ def test_a_moving_figure_leads_to_the_numbers_and_the_code_of_its_still(book):
     assert (book.html / file).is_file()
     source = (Path(sphinx_ext.PACKAGE) / "waves.py").read_text().splitlines()
     assert source[int(line) - 1].startswith("def draw_ring")
+
+
+def test_a_drawn_figure_waits_for_its_reader_in_a_place_of_its_size(book):
+    """A browser that knows width and height lets nothing jump when the picture comes."""
+    book.build({"01-page.ipynb": a_notebook(drawn())})
+    pictures = re.findall(r'<img loading="lazy" width="(\d+)" height="(\d+)"', book.markup("01-page"))
+    assert pictures == [("12", "8")] * 2  # 9 and 6.1 points in pixels, of the picture and its twin
 
 
 def test_a_figure_that_an_author_put_in_has_no_command(book):
