@@ -9,6 +9,7 @@ import torch
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.observation import (
     disorder,
+    first_step,
     neighbor_correlation,
     observe,
     queries_and_keys,
@@ -134,6 +135,35 @@ def test_the_twin_of_a_roll_is_seen_on_the_same_ring():
     seen, same = observe(roll, images(4)), observe(twin, images(4))
     for name in ("query_spectrum", "key_roughness", "query_correlation", "attention"):
         np.testing.assert_allclose(same[name], seen[name], rtol=1e-3, atol=1e-5)
+
+
+def test_twins_are_asked_for_the_same_and_adam_follows_channels_or_waves():
+    """Equal gradients on the ring; signs are taken channel by channel there, and wave by wave by the twin."""
+    roll, twin = model("roll"), model("roll-twin")
+    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
+    labels = torch.tensor([0, 1, 4])
+    a, b = (first_step(vit, images(), labels, 0.1) for vit in (roll, twin))
+    for which in ("query", "key"):
+        assert a[f"{which}_gradient"].shape == (2, 3, 2, 9)
+        np.testing.assert_allclose(a[f"{which}_gradient"], b[f"{which}_gradient"], atol=2e-4)
+        level = np.full(9, 2 / 16)
+        level[[0, -1]] = 1 / 16
+        np.testing.assert_allclose(b[f"{which}_step"], np.broadcast_to(level, (2, 3, 2, 9)), atol=1e-6)
+        assert abs(a[f"{which}_step"] - level).max() > 0.02
+        np.testing.assert_allclose(a[f"{which}_step"].sum(-1), 1, rtol=1e-5)
+    assert all(p.grad is None for p in roll.parameters())
+
+
+def test_of_a_multiplexed_roll_the_first_wave_of_every_head_is_seen():
+    vit = model("multiplexed-roll")
+    labels = torch.tensor([0, 1, 4])
+    found = first_step(vit, images(), labels)
+    torch.nn.functional.cross_entropy(vit.eval()(images()), labels).backward()
+    rows = vit.attentions[1].qkv.weight.grad[3 * 64 :][64:96]  # keys, head 1 of 3, the first of two waves
+    power = torch.fft.rfft(rows.T.unflatten(-1, (2, 16)), norm="ortho").abs().square()
+    power[..., 1:-1] *= 2
+    share = power.sum(0) / power.sum((0, 2))[:, None]
+    np.testing.assert_allclose(found["key_gradient"][1, 1], share.numpy(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("channels", "sheet"), [(64, (8, 8)), (32, (4, 8)), (15, (3, 5)), (7, (1, 7))])

@@ -1,7 +1,8 @@
 """What the queries and keys inside a transformer look like, while it trains and afterwards.
 
 Here: reading them off a model, the regularizer that asks them for order, and the arrays that a record keeps
-of a trained model. The measures themselves are in topography.py, their plots in figures.py.
+of a model, trained and before its first step. The measures themselves are in topography.py, their plots in
+figures.py.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe.encodings import grid_positions
+from rollpe.encodings import Encoding, grid_positions
 from rollpe.topography import (
     attention_by_offset,
     correlation_by_distance,
@@ -106,8 +108,9 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
             offsets, by_offset = attention_by_offset(weights, positions)
             found.setdefault("attention", []).append(by_offset.sum(0))
             for name, x in (("query", q), ("key", k)):
-                patches = x[..., -len(positions) :, : encoding.head_dim].float()
-                rings = encoding.on_ring(patches).unflatten(-1, (2, -1))  # [B, heads, N, axis, channels]
+                rings = on_rings(
+                    encoding, x[..., -len(positions) :, :].float()
+                )  # [B, heads, N, axis, channels]
                 power = ring_spectrum(rings)
                 share = power / power.sum(-1, keepdim=True)
                 found.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
@@ -124,6 +127,42 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
         means[f"{name}_correlation"] = correlation_by_distance(*moments)
     means["offsets"] = offsets
     return {key: values.cpu().numpy().astype(np.float32) for key, values in means.items()}
+
+
+def first_step(
+    model: VisionTransformer, images: Tensor, labels: Tensor, label_smoothing: float = 0.0
+) -> dict[str, np.ndarray]:
+    """What the loss asks of an untrained model's queries and keys, and how much of it Adam follows.
+
+    query_gradient, key_gradient [layers, heads, 2, modes]: of the gradient for the weights that make queries
+    or keys, the share of the power by mode number along the ring of each axis, all inputs together.
+    query_step, key_step: the same for its signs; times the learning rate, these are Adam's first step. Rings
+    and waves as in :func:`observe`.
+
+    images normalized [B, channels, H, W], labels int64 [B]. Dropout is off, and no gradient is left behind.
+    float32.
+    """
+    model.eval()
+    F.cross_entropy(model(images), labels, label_smoothing=label_smoothing).backward()
+    found: dict[str, list[Tensor]] = {}
+    for attention in model.attentions:
+        encoding = attention.encoding
+        gradient = attention.qkv.weight.grad
+        assert gradient is not None
+        width = encoding.heads * encoding.streams * encoding.head_dim
+        for name, rows in (("query", gradient[:width]), ("key", gradient[width : 2 * width])):
+            by_input = rows.unflatten(0, (encoding.heads, -1)).transpose(1, 2)  # [heads, inputs, channels]
+            for what, x in (("gradient", by_input), ("step", by_input.sign())):
+                power = ring_spectrum(on_rings(encoding, x.float())).sum(1)
+                share = power / power.sum(-1, keepdim=True).clamp_min(torch.finfo(power.dtype).tiny)
+                found.setdefault(f"{name}_{what}", []).append(share)
+    model.zero_grad(set_to_none=True)
+    return {key: torch.stack(values).cpu().numpy() for key, values in found.items()}
+
+
+def on_rings(encoding: Encoding, x: Tensor) -> Tensor:
+    """Queries or keys [..., streams·head_dim] as rings [..., 2, channels]; of several waves the first."""
+    return encoding.on_ring(x[..., : encoding.head_dim]).unflatten(-1, (2, -1))
 
 
 def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:

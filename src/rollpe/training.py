@@ -49,7 +49,7 @@ from rollpe.distributed import ALONE, Group, joined, processes
 from rollpe.encodings import encoding_options as options_of
 from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how, learning_rate, predictor
 from rollpe.errors import InputError
-from rollpe.observation import disorder, observe, queries_and_keys
+from rollpe.observation import disorder, first_step, observe, queries_and_keys
 from rollpe.recipes import Recipe, load_recipe, recipes
 from rollpe.records import (
     Cell,
@@ -94,7 +94,8 @@ ROOMS = (
 """The source that a checkpoint depends on."""
 
 EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
-OBSERVED = 256  # test images over which attention, spectra and roughness are averaged
+OBSERVED = 256  # test images over which attention, spectra and roughness are averaged; training images of
+# which the first gradient is taken
 
 SAME_MODEL = 100
 """A model scored again may read one image in so many differently: devices round differently. Models of two
@@ -184,12 +185,14 @@ def train(
         data = dataclasses.replace(
             data, held_out=Split(data.held_out.images.to(place), data.held_out.labels.to(place))
         )
-        torch.manual_seed(stream(seed, "weights"))
-        model = create_model(recipe, cell, shape_of(data)).to(place)
+        model = _initial_model(recipe, cell, data).to(place)
         height, width = images.shape[-2:]
         augment = Augmenter(recipe.augmentation, (height, width), data.mean, data.std, len(data.classes))
         evaluate = Evaluator(recipe, data, place, group, way)
         evaluate.rehearse(model)
+        arrays = {}
+        if records is not None and group.first:
+            arrays = _first_step(model, evaluate, Split(images, labels))
         # everything that can be refused has been; from here on something is written
         if records is not None and group.first:
             _ensure_writable(record_path(records, cell).parent)
@@ -263,9 +266,8 @@ def train(
             str(size): evaluate(run.judged, data.test, size).accuracy for size in recipe.resolutions
         }
         shifts = {str(by): evaluate(run.judged, moved(data.test, by)).accuracy for by in recipe.shifts}
-        arrays = {}
         if records is not None and group.first:
-            arrays = observe(run.judged, evaluate.prepare(data.test.images[:OBSERVED]))
+            arrays |= observe(run.judged, evaluate.prepare(data.test.images[:OBSERVED]))
 
     record = Record(
         protocol=PROTOCOL,
@@ -490,6 +492,18 @@ def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Vision
     )
 
 
+def _initial_model(recipe: Recipe, cell: Cell, data: ImageData) -> VisionTransformer:
+    """The model of a run before its first step; leaves the random state where its weights end."""
+    torch.manual_seed(stream(cell.seed, "weights"))
+    return create_model(recipe, cell, shape_of(data))
+
+
+def _first_step(model: VisionTransformer, evaluate: Evaluator, training: Split) -> dict[str, np.ndarray]:
+    """Of an untrained model, the gradient on some training images."""
+    few = evaluate.prepare(training.images[:OBSERVED]), training.labels[:OBSERVED].to(evaluate.place)
+    return first_step(model, *few, evaluate.recipe.label_smoothing)
+
+
 def shape_of(data: ImageData) -> dict[str, Any]:
     """What a model has to know of a data set."""
     _, channels, height, width = data.train.images.shape
@@ -676,10 +690,11 @@ def _read_model(path: str | Path, place: torch.device) -> tuple[VisionTransforme
 def observe_again(
     path: str | Path, records: str | Path, *, device: str = "auto", data_root: str | Path = "data"
 ) -> Path:
-    """Look into the trained model of a finished run once more; returns the .npz beside its record.
+    """Look into the model of a finished run once more; returns the .npz beside its record.
 
-    For runs that are older than an array of `rollpe.observation.observe`. The record stays as it is, and the
-    model is scored first: its bits on the test images must be the record's, up to one in `SAME_MODEL`.
+    For runs that are older than an array of `rollpe.observation`. The record stays as it is, and the model is
+    scored first: its bits on the test images must be the record's, up to one in `SAME_MODEL`. The model
+    before its first step is made again from the seed.
     Raises InputError if they are not, or if checkpoint or record is absent or damaged.
     """
     place = choose_device(device)
@@ -694,7 +709,10 @@ def observe_again(
             f"{path}: not the model of {beside}, {differ:,} of {record.test.images:,} images are read "
             "differently. Give the folder that the run wrote to, with --records."
         )
-    return write_arrays(beside, **observe(model, evaluate.prepare(data.test.images[:OBSERVED])))
+    arrays = observe(model, evaluate.prepare(data.test.images[:OBSERVED]))
+    with torch.random.fork_rng(devices=[]):
+        untrained = _initial_model(recipe, cell, data).to(place)
+    return write_arrays(beside, **_first_step(untrained, evaluate, _used(recipe, data)), **arrays)
 
 
 def _read_checkpoint(path: Path, place: torch.device) -> dict[str, Any]:
