@@ -346,12 +346,47 @@ spectra(plain["CIFAR-100"])
 # photographs alone that ask for slow waves, nor is it the functions, which both models share. What differs is
 # the coordinates that Adam works in.
 #
-# The first step of Adam moves every weight by the same amount, up or down. The twin's weights belong to waves, so each
-# wave is moved as much as any other, whatever the gradient says ({prf:ref}`ex-inside-adam`). On the ring they belong to channels,
-# and where the gradient prefers slow waves, its signs do so, too. Later steps are less simple, but this is
-# their tendency: Adam keeps a preference along the ring, and levels it in the Fourier basis. That explains why the map needs
-# the ring. It does not explain why the gradients of photographs prefer slow waves and those of digits do not, and it is not
-# tested here. Plain gradient descent, under which twins remain twins ({doc}`07-rope`), would be the test.
+# The first step of Adam moves every weight by the same amount, up or down: it follows the signs of the gradient. The
+# twin's weights belong to waves, so each wave is moved as much as any other, whatever the gradient says
+# ({prf:ref}`ex-inside-adam`). On the ring they belong to channels, and where the gradient prefers slow waves, its signs do
+# so, too. Every run has kept both, of its untrained model.
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before the first step: power by mode along the ring, relative to white noise, of the gradient for the weights that make queries and keys, and of its signs, which are Adam's first step, for RollPE and for its twin. Mean over queries and keys, layers, heads, axes and seeds."}, "image": {"alt": "Two panels with three lines over the mode numbers. CIFAR-100: the gradient falls steeply from about seven at mode zero to nearly nothing; RollPE's step falls in the same way, less steeply; the twin's is level at one. Digits: the same with a far weaker and less even fall."}}
+fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.2), sharey=True)
+for ax, (data, arms) in zip(axes, plain.items(), strict=True):
+    for name, what, label, color in (
+        ("roll", "gradient", "gradient", figures.INK),
+        ("roll", "step", "RollPE's first step", figures.color_of("roll")),
+        ("roll-twin", "step", "the twin's first step", figures.color_of("roll-twin")),
+    ):
+        found, arrays = arms.get(name, ([], []))
+        shares = [
+            np.mean(
+                [a[f"{which}_{what}"].mean((0, 1, 2)) for which in ("query", "key")], 0
+            )
+            for a in arrays
+            if f"query_{what}" in a  # not in old runs
+        ]
+        if not shares:
+            continue
+        modes = len(shares[0])
+        noise = np.r_[1, np.full(modes - 2, 2), 1] / (2 * modes - 2)
+        ax.plot(np.mean(shares, 0) / noise, ".-", color=color, label=label)
+        figures.drawn_from(fig, found)
+    ax.axhline(1, color=figures.MUTED, linewidth=0.8)
+    ax.set(title=data, xlabel="mode number")
+axes[0].set_ylabel("power, white noise = 1")
+axes[1].legend(frameon=False)
+plt.close(fig)
+fig
+
+# %% [markdown]
+# Photographs ask for slow waves, far more than digits do. RollPE's step keeps most of what they ask for, and the twin's keeps
+# nothing. So the map takes both: images that ask for slow waves, and coordinates in which Adam grants them. That is a
+# reading of the first step, and a training has thousands: on digits, where the first gradient prefers slow waves a
+# little, the trained models end with less of them than noise has ({numref}`fig-inside-spectra`). Two experiments would test it: plain gradient descent, under
+# which twins remain twins ({doc}`07-rope`), and Muon, whose step no change of basis alters. Under either, the twin should have
+# as much of a map as RollPE, and nothing like it is measured here.
 #
 # ```{admonition} In short
 # :class: tip
