@@ -342,14 +342,14 @@ spectra(plain["CIFAR-100"])
 #
 # The twin of RollPE separates the two: equal functions, no neighbors. It reads the photographs as well,
 # {num}`mini/roll-twin accuracy` against {num}`mini/roll accuracy`. But seen on RollPE's ring, in {numref}`fig-inside-roughness` and
-# {numref}`fig-inside-correlation`, its channels are hardly ordered, and its spectra are nearly level. So it is not the
-# photographs alone that ask for slow waves, nor is it the functions, which both models share. What differs is
-# the coordinates that Adam works in.
+# {numref}`fig-inside-correlation`, its channels are hardly ordered, and its spectra are nearly level. So photographs alone do not
+# make a model use slow waves, and neither do its functions, which both models share. What differs is the coordinates
+# that Adam works in.
 #
 # The first step of Adam moves every weight by the same amount, up or down: it follows the signs of the gradient. The
 # twin's weights belong to waves, so each wave is moved as much as any other, whatever the gradient says
 # ({prf:ref}`ex-inside-adam`). On the ring they belong to channels, and where the gradient prefers slow waves, its signs do
-# so, too. Every run has kept both, of its untrained model.
+# so, too. The records keep both, of the untrained models.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before the first step: power by mode along the ring, relative to white noise, of the gradient for the weights that make queries and keys, and of its signs, which are Adam's first step, for RollPE and for its twin. Mean over queries and keys, layers, heads, axes and seeds."}, "image": {"alt": "Two panels with three lines over the mode numbers. CIFAR-100: the gradient falls steeply from about seven at mode zero to nearly nothing; RollPE's step falls in the same way, less steeply; the twin's is level at one. Digits: the same with a far weaker and less even fall."}}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.2), sharey=True)
@@ -384,9 +384,9 @@ fig
 # Photographs ask for slow waves, far more than digits do. RollPE's step keeps most of what they ask for, and the twin's keeps
 # nothing. So the map takes both: images that ask for slow waves, and coordinates in which Adam grants them. That is a
 # reading of the first step, and a training has thousands: on digits, where the first gradient prefers slow waves a
-# little, the trained models end with less of them than noise has ({numref}`fig-inside-spectra`). Two experiments would test it: plain gradient descent, under
-# which twins remain twins ({doc}`07-rope`), and Muon, whose step no change of basis alters. Under either, the twin should have
-# as much of a map as RollPE, and nothing like it is measured here.
+# little, the trained models end with less of them than noise has ({numref}`fig-inside-spectra`). Two experiments would
+# test it: plain gradient descent, under which twins remain twins ({doc}`07-rope`), and Muon, whose step no change of basis
+# alters. Under either, the twin should have as much of a map as RollPE. Neither has been run.
 #
 # ```{admonition} In short
 # :class: tip
