@@ -13,6 +13,7 @@ rolls). Both wrap around.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -43,6 +44,25 @@ def smoothness_ratio(x: Tensor, sheet: tuple[int, int] | None = None) -> Tensor:
             degree += 2
     norm = grid.square().sum((-2, -1)).clamp_min(torch.finfo(x.dtype).tiny)
     return energy / norm / max(degree, 1)
+
+
+def position_average_gain(n: int, positions: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """What averaging over neighboring positions leaves of the power of each mode of the ring, [n // 2 + 1].
+
+        g_k = |F (1/G) Σ_{p<G} S^{−p} u|²_k / |F u|²_k = (sin(πGk/n) / (G sin(πk/n)))²,  g_0 = 1
+
+    One weight serves all positions, so its gradient adds what they ask for, each rolled back by its own
+    position: what G positions in a row have in common passes a moving average over G channels, which lets
+    the modes below n/G through.
+
+    n: channels of the ring. positions: G, both at least 1 (InputError).
+    """
+    if n < 1 or positions < 1:
+        raise InputError(f"n={n}, positions={positions}: both must be at least 1.")
+    k = torch.arange(1, n // 2 + 1, dtype=dtype)
+    half = math.pi * k / n
+    gain = (torch.sin(positions * half) / (positions * torch.sin(half))).square()
+    return torch.cat((torch.ones(1, dtype=dtype), gain))
 
 
 def shuffled_ratio(level: Any, n: int) -> Any:

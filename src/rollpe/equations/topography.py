@@ -1,4 +1,4 @@
-"""Page 10-topography: smoothness along the ring, and what it says about shifts.
+"""Page 10-topography: smoothness along the ring, what it says about shifts, and who asks for it.
 
 Sources: the paper's Sec. 4.1 (Eqs. 8 and 9), corrected; Margalit et al. 2024 for the spatial loss.
 """
@@ -394,3 +394,34 @@ def eq_spatial_affine(rng):
         error(measures.spatial_correlation_loss(moved, (h, w)), measures.spatial_correlation_loss(x, (h, w))),
         must_fail(change, least=1e-4),
     )
+
+
+@check(
+    "eq-position-average",
+    page=PAGE,
+    source="ours; the gain is that of a moving average (the Dirichlet kernel, squared)",
+    title="A weight's gradient sums over positions, each rolled back: a moving average over channels",
+    tex=(
+        r"\frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = "
+        r"\frac{\partial L}{\partial (S^p W x_p)}, \qquad \Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u "
+        r"\Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2"
+    ),
+    implements=measures.position_average_gain,
+    tolerance=1e-11,
+)
+def eq_position_average(rng):
+    worst = 0.0
+    for n in widths(rng):
+        G, inputs = count(rng, 1, 2 * n), count(rng, 1, 4)
+        W, x, asked = normal(rng, n, inputs), normal(rng, G, inputs), normal(rng, G, n)
+        W.requires_grad_()
+        p = torch.arange(G)
+        rolled = operators.roll(x @ W.T, p)
+        (found,) = torch.autograd.grad(rolled.square().mul(asked).sum(), W)
+        u = 2 * rolled.detach() * asked
+        worst = max(worst, error(found, operators.roll(u, -p).T @ x))
+        common = normal(rng, n)
+        mean = operators.roll(common.expand(G, n), -p).mean(0)
+        gain = measures.position_average_gain(n, G)
+        worst = max(worst, error(measures.ring_spectrum(mean), gain * measures.ring_spectrum(common)))
+    return worst
