@@ -48,6 +48,7 @@ from rollpe.operators import (
     shift_matrix,
 )
 from rollpe.topography import (
+    position_average_gain,
     ring_spectrum,
     shuffled_ratio,
     smoothness_ratio,
@@ -514,6 +515,34 @@ fig
 # In {numref}`fig-smooth-sheets` the ring makes bands, since it knows only left and right. The sheet makes
 # patches. The spatial loss leaves each response grainy; its order shows only over many of them. Starting from
 # noise, to lower any of the three is to lower the others. That is a tendency, not an identity.
+#
+# ## Who asks for slow waves
+#
+# A penalty is not the only one. In a transformer one matrix $W$ makes the queries of all positions, so its gradient is a
+# sum over positions. What position $p$ asks for reaches $W$ rolled back by $p$. And if all $G$ positions of a row ask for
+# the same $u$, their sum is a moving average over $G$ channels, which lets slow waves pass and stops fast ones:
+#
+# $$
+# \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \qquad \Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u \Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2
+# $$ (eq-position-average)
+#
+# A row of $n/2$ positions stops every second wave altogether, and of the others lets hardly more than the first pass. A
+# row of four leaves more. No loss on channels is needed for that, and no property of the images but that their
+# places have something in common.
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave's power that a moving average over G positions leaves on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
+fig, ax = plt.subplots(figsize=(5.6, 3.0))
+for G, shade in ((n // 8, 0.35), (n // 4, 0.65), (n // 2, 1.0)):
+    gain = position_average_gain(n, max(G, 1))
+    label = f"G = {max(G, 1)}"
+    ax.plot(gain, ".-", color=figures.INK, alpha=shade, label=label)
+ax.set(xlabel="mode number", ylabel="power left")
+ax.legend(frameon=False, title=f"{n} channels")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# Whether a model follows such a gradient is the optimizer's matter; {doc}`14-inside` looks at both.
 #
 # ```{admonition} In short
 # :class: tip
