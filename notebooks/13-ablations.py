@@ -261,9 +261,9 @@ Markdown(
 # The control, there, would tell whether speeds or weights are to blame. It cannot tell the missing relativity from the second
 # wave, because it lacks both ({doc}`08-multiplexed`).
 #
-# *Rolled channels become a topographic map.* On digits they do not. On photographs they do, without being asked, and the
-# channels of other encodings do not, and those of RollPE's twin hardly. So the wave does something that its rotation does
-# not, though not to the accuracy: {doc}`14-inside` shows it, and says what it may mean.
+# *Rolled channels become a topographic map.* On a grid of four by four patches they hardly do. On eight by eight they do, without
+# being asked, and the channels of other encodings do not, those of RollPE's twin included, or hardly. So the wave does
+# something that its rotation does not, though not to the accuracy: {doc}`14-inside` shows it, and where it comes from.
 #
 # The verdicts on single claims, by rules that are older than the runs they judge, are in the {doc}`ledger <../claims>`; at the scale of
 # the paper most of them wait for runs.

@@ -37,11 +37,11 @@ import torch
 from IPython.display import Markdown
 
 from rollpe import figures
-from rollpe.observation import ring_roughness
+from rollpe.observation import neighbor_correlation, ring_roughness
 from rollpe.operators import real_fourier_basis
 from rollpe.records import read_arrays, read_records, record_path
 from rollpe.statistics import summarize
-from rollpe.topography import ring_spectrum
+from rollpe.topography import position_average_gain, ring_spectrum
 
 figures.use_theme()
 SCALES = {"digits": small, "CIFAR-100": large}
@@ -328,30 +328,34 @@ spectra(plain["CIFAR-100"])
 # the slowest wave, and RollPE hardly any into the faster half. The encodings without a ring know of no modes, and
 # stay near one on both.
 #
-# Why? The two sets of models differ in much: grid and images, but also in augmentation, two more blocks, and eleven times as many
-# steps. Steps alone are an unlikely reason, since on digits the spectra have left the level line, in the other direction, within
-# the few steps there are. No run here changes one of these at a time.
+# ## Where the map comes from
 #
-# One reading is that a model uses the waves that its grid asks for. Among four patches in a row, the slowest wave of a ring of
-# sixteen turns by less than a fifth of a circle and tells little; among eight it turns by nearly half of one. And where
-# one patch resembles the next, as in photographs, slow changes with position may be all that is wanted. By
-# {eq}`eq-smoothness` slow waves *are* smooth channels. So the map would be a preference for low frequencies,
-# seen along the ring, and a rotary encoding could have the same preference and no map to show for it.
+# By {eq}`eq-smoothness` slow waves *are* smooth channels. So the question is who prefers slow waves: the photographs, the functions
+# that rolls can express, or the training?
 #
-# ## What the twin says
+# **Not the functions.** The twin of RollPE expresses the same ones, in Fourier coordinates, where being neighbors means
+# nothing. It reads the photographs as well, {num}`mini/roll-twin accuracy` against {num}`mini/roll accuracy`. But seen on RollPE's
+# ring, in {numref}`fig-inside-roughness` and {numref}`fig-inside-correlation`, its channels are hardly ordered, and its spectra are
+# nearly level. What differs is the coordinates that Adam works in.
 #
-# The twin of RollPE separates the two: equal functions, no neighbors. It reads the photographs as well,
-# {num}`mini/roll-twin accuracy` against {num}`mini/roll accuracy`. But seen on RollPE's ring, in {numref}`fig-inside-roughness` and
-# {numref}`fig-inside-correlation`, its channels are hardly ordered, and its spectra are nearly level. So photographs alone do not
-# make a model use slow waves, and neither do its functions, which both models share. What differs is the coordinates
-# that Adam works in.
-#
-# The first step of Adam moves every weight by the same amount, up or down: it follows the signs of the gradient. The
-# twin's weights belong to waves, so each wave is moved as much as any other, whatever the gradient says
-# ({prf:ref}`ex-inside-adam`). On the ring they belong to channels, and where the gradient prefers slow waves, its signs do
-# so, too. The records keep both, of the untrained models.
+# **The first step.** The weights of queries and keys serve all patches, so their gradient is an average over positions, and
+# an average over a long row prefers slow waves ({eq}`eq-position-average`). Adam's first step moves every weight by the
+# same amount, up or down: it follows the signs of the gradient. The twin's weights belong to waves, so each wave is moved
+# as much as any other, whatever the gradient says ({prf:ref}`ex-inside-adam`). On the ring they belong to channels, and where
+# the gradient prefers slow waves, its signs do so, too. The records keep both, of the untrained models.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before the first step: power by mode along the ring, relative to white noise, of the gradient for the weights that make queries and keys, and of its signs, which are Adam's first step, for RollPE and for its twin. Mean over queries and keys, layers, heads, axes and seeds."}, "image": {"alt": "Two panels with three lines over the mode numbers. CIFAR-100: the gradient falls steeply from about seven at mode zero to nearly nothing; RollPE's step falls in the same way, less steeply; the twin's is level at one. Digits: the same with a far weaker and less even fall."}}
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before the first step: power by mode along the ring, relative to white noise, of the gradient for the weights that make queries and keys, and of its signs, which are Adam's first step, for RollPE and for its twin; mean over queries and keys, layers, heads, axes and seeds. Dotted: white noise after a moving average over the patches of a row."}, "image": {"alt": "Two panels with lines over the mode numbers. CIFAR-100: the gradient falls steeply from about seven at mode zero to nearly nothing at mode two, and follows the dotted line closely; RollPE's step falls in the same way, less steeply; the twin's is level at one. Digits: the same with a weaker fall that ends later."}}
+def shares(arms, name: str, what: str) -> list[np.ndarray]:
+    """Share of the power by mode before the first step, one array a run."""
+    _, arrays = arms.get(name, ([], []))
+    return [
+        np.mean([a[f"{which}_{what}"].mean((0, 1, 2)) for which in ("query", "key")], 0)
+        for a in arrays
+        if f"query_{what}" in a  # not in old runs
+    ]
+
+
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.2), sharey=True)
 for ax, (data, arms) in zip(axes, plain.items(), strict=True):
     for name, what, label, color in (
@@ -359,42 +363,83 @@ for ax, (data, arms) in zip(axes, plain.items(), strict=True):
         ("roll", "step", "RollPE's first step", figures.color_of("roll")),
         ("roll-twin", "step", "the twin's first step", figures.color_of("roll-twin")),
     ):
-        found, arrays = arms.get(name, ([], []))
-        shares = [
-            np.mean(
-                [a[f"{which}_{what}"].mean((0, 1, 2)) for which in ("query", "key")], 0
-            )
-            for a in arrays
-            if f"query_{what}" in a  # not in old runs
-        ]
-        if not shares:
+        found = shares(arms, name, what)
+        if not found:
             continue
-        modes = len(shares[0])
+        modes = len(found[0])
         noise = np.r_[1, np.full(modes - 2, 2), 1] / (2 * modes - 2)
-        ax.plot(np.mean(shares, 0) / noise, ".-", color=color, label=label)
-        figures.drawn_from(fig, found)
+        ax.plot(np.mean(found, 0) / noise, ".-", color=color, label=label)
+        figures.drawn_from(fig, arms[name][0])
+        if what == "gradient":
+            side = (int(len(arms[name][1][0]["offsets"]) ** 0.5) + 1) // 2  # patches
+            average = position_average_gain(2 * modes - 2, side).numpy()
+            label = f"average over {side} patches"
+            relative = average / (average * noise).sum()
+            ax.plot(relative, ":", color=figures.MUTED, label=label)
     ax.axhline(1, color=figures.MUTED, linewidth=0.8)
     ax.set(title=data, xlabel="mode number")
+    ax.legend(frameon=False)
 axes[0].set_ylabel("power, white noise = 1")
-axes[1].legend(frameon=False)
 plt.close(fig)
 fig
 
 # %% [markdown]
-# Photographs ask for slow waves, far more than digits do. RollPE's step keeps most of what they ask for, and the twin's keeps
-# nothing. So the map takes both: images that ask for slow waves, and coordinates in which Adam grants them. That is a
-# reading of the first step, and a training has thousands: on digits, where the first gradient prefers slow waves a
-# little, the trained models end with less of them than noise has ({numref}`fig-inside-spectra`). Two experiments would
-# test it: plain gradient descent, under which twins remain twins ({doc}`07-rope`), and Muon, whose step no change of basis
-# alters. Under either, the twin should have as much of a map as RollPE. Neither has been run.
+# On photographs the gradient of the untrained models is little else than that average; on digits it is a weak form of it,
+# as their places have less in common. RollPE's step keeps the preference, and the twin's keeps nothing of it.
+#
+# **The grid more than the images.** If this is the reason, then the grid must matter: eight patches on a ring of sixteen
+# let two waves pass, four patches let more of them pass. So digits on a grid of eight by eight should have a map, and
+# photographs on four by four should lose theirs, or most of it. Both runs were made to see whether this holds.
+
+# %% tags=["hide-input"]
+GRIDS = (
+    ("digits", "4×4", small),
+    ("digits", "8×8", f"{small}@patch_size=1"),
+    ("CIFAR-100", "4×4", f"{large}-patch8"),
+    ("CIFAR-100", "8×8", large),
+)
+lines = [
+    "| images | grid | encoding | roughness ÷ random order | neighbors correlate "
+    "| any two | runs | accuracy (%) |",
+    "| :-- | :-- | :-- | --: | --: | --: | --: | --: |",
+]
+for data, grid, recipe in GRIDS:
+    arms = load(recipe)
+    for name in ("roll", "roll-twin"):
+        found, arrays = arms.get(name, ([], []))
+        arrays = [a for a in arrays if "query_correlation" in a]
+        if not arrays:
+            lines.append(f"| {data} | {grid} | `{name}` | not measured | | | 0 | |")
+            continue
+        ratio = np.mean([np.divide(*ring_roughness(a)) for a in arrays])
+        near, any_two = np.mean([neighbor_correlation(a) for a in arrays], axis=0)
+        accuracy = summarize([100 * r.test.accuracy for r in found])
+        spread = "" if accuracy.sd is None else f" ± {accuracy.sd:.1f}"
+        cells = [f"{ratio:.2f}", f"{near:.2f}", f"{any_two:.2f}", str(len(arrays))]
+        cells.append(f"{accuracy.mean:.1f}{spread}")
+        lines.append(f"| {data} | {grid} | `{name}` | {' | '.join(cells)} |")
+Markdown("\n".join(lines).replace("-0.", "−0."))
+
+# %% [markdown]
+# It does. On eight by eight patches the channels of digits have a map as well, weaker, but in every run, and the twin's
+# hardly any. On four by four the map of the photographs is far weaker, in the one run there is, but not gone: their
+# places have more in common than those of digits. So the map takes two things: a row of patches so long, beside the
+# ring, that slow waves are what a weight is asked for, and coordinates in which Adam grants them. The images have a
+# smaller part.
+#
+# What lies between the first step and the last is not shown here. On digits with four patches a side, the first gradient
+# prefers slow waves a little, and the trained models have less of them than noise ({numref}`fig-inside-spectra`). Two experiments
+# would test the part of Adam: plain gradient descent, under which twins remain twins ({doc}`07-rope`), and Muon, whose step
+# no change of basis alters. Under either, the twin should have as much of a map as RollPE. Neither has been run.
 #
 # ```{admonition} In short
 # :class: tip
-# The paper's hope is borne out where it had not been looked for. On photographs the channels of RollPE become a topographic map
-# on the ring without being asked. Those of its rotary twin, equal in functions and accuracy, hardly do: the map is made by the
-# ring together with the optimizer. On digits there is none. There a penalty makes rolls smooth; accuracy falls from
-# {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`, still far above {num}`quick/none accuracy` without
-# positions, and images of other sizes are read better ({doc}`13-ablations`).
+# The paper's hope is borne out where it had not been looked for. With eight patches a side the channels of RollPE become a
+# topographic map on the ring without being asked, on photographs and, less, on digits. Those of its rotary twin, equal in
+# functions and accuracy, hardly do. What makes the map is less the images than the average over positions in every
+# weight's gradient, on a ring, under Adam. With four patches a side digits have none; a penalty makes their rolls smooth,
+# accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`, and images of other
+# sizes are read better ({doc}`13-ablations`).
 # ```
 #
 # ## Exercises

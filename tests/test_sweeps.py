@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import multiprocessing
 import os
 import random
 import signal
 import time
-import traceback
 from pathlib import Path
 
 import pytest
@@ -197,33 +198,45 @@ def test_a_claimed_cell_is_left_to_its_holder(tmp_path):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+FORKS = multiprocessing.get_context("forkserver")
+"""Forks of a process that has imported everything and trained nothing: torch cannot go on in a fork of this
+one once some test has compiled here."""
+FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe.sweeps"])
+
+
+def work(planned, folder, begun) -> None:
+    begun.set()
+    run(planned, folder)
+
+
 def test_two_workers_killed_at_random_moments_lose_nothing_and_do_nothing_twice(tmp_path):
     blocks = [{"encodings": ["none", "roll", "learned"], "seeds": [0, 1, 2]}]
     planned = load_plan(plan_file(tmp_path, blocks=blocks))
     moments = random.Random(7)
 
-    def worker() -> int:
-        child = os.fork()
-        if child == 0:
-            try:
-                run(planned, tmp_path)
-                os._exit(0)
-            except BaseException:
-                traceback.print_exc()  # the parent learns of the exit status alone
-                os._exit(1)
-        return child
+    def workers():
+        begun = [FORKS.Event() for _ in range(2)]
+        started = [FORKS.Process(target=work, args=(planned, tmp_path, event)) for event in begun]
+        for process in started:
+            process.start()
+        for event in begun:
+            event.wait()
+        return started
 
     for _ in range(20):
-        workers = [worker(), worker()]
-        time.sleep(moments.uniform(0.0, 0.4))
-        for child in workers:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+        killed = workers()
+        time.sleep(moments.uniform(0.0, 1.5))
+        for process in killed:
+            process.kill()
+            process.join()
         for path in (tmp_path / "records").rglob("seed-*.json"):
             read_record(path)  # whole at every moment
+    assert list(tmp_path.rglob("seed-*.*")), "they were killed at work"
 
-    workers = [worker(), worker()]
-    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in workers] == [0, 0]
+    last = workers()
+    for process in last:
+        process.join()
+    assert [process.exitcode for process in last] == [0, 0]
     records = read_records(tmp_path / "records")
     assert sorted(r.cell.path for r in records) == sorted(p.cell.path for p in planned)
 
@@ -234,9 +247,8 @@ def test_two_workers_killed_at_random_moments_lose_nothing_and_do_nothing_twice(
     assert a.test == b.test
 
 
-def test_nothing_that_a_killed_worker_held_stops_another(tmp_path):
+def test_nothing_that_a_killed_worker_held_stops_another():
     """A fork that dies inside tqdm leaves tqdm's lock locked, which must be nobody else's."""
-    planned = load_plan(plan_file(tmp_path))[:1]
     lock = tqdm.get_lock()
     child = os.fork()
     if child == 0:
@@ -245,8 +257,8 @@ def test_nothing_that_a_killed_worker_held_stops_another(tmp_path):
     os.waitpid(child, 0)
     child = os.fork()
     if child == 0:
-        signal.alarm(60)  # ends a worker that waits for ever
-        run(planned, tmp_path)
+        signal.alarm(10)  # ends one that waits for ever
+        tqdm(range(2), file=io.StringIO()).update()
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
