@@ -203,10 +203,12 @@ fig
 Markdown(differences(photos))
 
 # %% [markdown]
-# Every encoding stands clear of the model without positions, and the multiplexed roll clear behind RoPE and the learned
-# table; these six differences remain after Holm's correction for having looked at so many pairs {cite}`holm1979simple`. On three
-# pairs the two tests disagree: RoPE and RollPE behind the learned table, and the multiplexed roll behind RollPE. Three
-# runs give too few draws for the last interval, which comes out narrower than it should, so none of the three counts.
+# Every encoding stands clear of the model without positions, and the multiplexed roll clear behind RoPE, RollPE's rotary
+# twin ({doc}`07-rope`) and the learned table. After Holm's correction for having looked at so many pairs {cite}`holm1979simple` all
+# of these remain but RollPE's lead over no positions, because its runs differ most from one another. On the learned table
+# against the relative encodings, and on the multiplexed roll against RollPE, the tests disagree with each other or with
+# the correction. Few runs give too few draws for the last interval, which comes out narrower than it should, so we
+# count none of these.
 #
 # Mind what is compared: another model than the paper's, other augmentation and, if the sister paper's recipe is the
 # paper's, a fortieth of its epochs. In so short a training the paper's large gap between the learned table and the others is
@@ -219,7 +221,7 @@ Markdown(differences(photos))
 # compare pairs across two encodings with pairs within each. If two encodings make no difference to what a model can see, both
 # correlations are the same, and the excess of the first over the second is zero.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-agreement", "caption": "CIFAR-100, recipe mini. Left: correlation of right and wrong over test images, mean over pairs of runs with different seeds; on the diagonal two runs of one encoding. Right: correlation across two encodings minus the mean of those within each, with 95 % intervals from resampling the images; the runs are held fixed."}, "image": {"alt": "Left: a triangular table of correlations, all well above one half, highest on the diagonal. Right: one row for each pair of encodings. RollPE against RoPE lies on the line at zero; all others lie to its left, farthest those with the model without positions."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-agreement", "caption": "CIFAR-100, recipe mini. Left: correlation of right and wrong over test images, mean over pairs of runs with different seeds; on the diagonal two runs of one encoding. Right: correlation across two encodings minus the mean of those within each, with 95 % intervals from resampling the images; the runs are held fixed."}, "image": {"alt": "Left: a triangular table of correlations, all well above one half, highest on the diagonal. Right: one row for each pair of encodings. RollPE against RoPE lies on the line at zero, RollPE's twin close to it; all others lie to its left, farthest those with the model without positions."}}
 repeated = [name for name, arm in photos.items() if len(arm) > 1]
 same = agreement(
     [{r.seed: r.correct_bits() for r in photos[name]} for name in repeated]
@@ -252,7 +254,8 @@ fig
 
 # %% [markdown]
 # A model with RollPE and one with RoPE agree as two runs of either do: by the images they read they cannot be told apart.
-# That is the paper's "comparable", in a stronger sense than equal accuracy. The learned table is at least as accurate, but reads
+# That is the paper's "comparable", in a stronger sense than equal accuracy. RollPE's twin, too, agrees with RoPE in this way,
+# and nearly so with RollPE. The learned table is at least as accurate, but reads
 # other images than both. The multiplexed roll stands near the two relative encodings, and the model without positions far
 # from all.
 #
@@ -273,7 +276,7 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# A shift of four pixels, a whole patch down and across, costs every encoding five to six points, relative or not, and the
+# A shift of four pixels, a whole patch down and across, costs every encoding five to seven points, relative or not, and the
 # model without positions four. Relativity buys nothing here. A likely reason is the edge, where some patches are lost
 # and others repeated: that changes the image, for whichever encoding.
 #
@@ -290,7 +293,7 @@ fig
 # One mean hides a hundred classes. Each dot below is a class: how often its hundred test images are read without
 # positions, and how often with them.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-classes", "caption": "CIFAR-100, recipe mini: test accuracy of each class without positions (across) and with an encoding (up), mean over seeds. Above the line a class gains. The three largest gains and losses are named."}, "image": {"alt": "Four scatter plots of a hundred dots along a diagonal, most of them a little above it; tank, skunk and cup stand out above, lobster, orange and shark below."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-classes", "caption": "CIFAR-100, recipe mini: test accuracy of each class without positions (across) and with an encoding (up), mean over seeds. Above the line a class gains. The three largest gains and losses are named."}, "image": {"alt": "Scatter plots of a hundred dots along a diagonal, one for each encoding, most of them a little above it; tank, skunk and cup stand out above, lobster, orange and shark below."}}
 labels, classes = test_labels("cifar100")
 
 
