@@ -341,7 +341,7 @@ spectra(plain["CIFAR-100"])
 # **The first step.** The weights of queries and keys serve all patches, so their gradient is an average over positions, and
 # an average over a long row prefers slow waves ({eq}`eq-position-average`). Adam's first step moves every weight by the
 # same amount, up or down: it follows the signs of the gradient. The twin's weights belong to waves, so each wave is moved
-# as much as any other, whatever the gradient says ({prf:ref}`ex-inside-adam`). On the ring they belong to channels, and where
+# as much as any other, whatever the gradient says ({ref}`ex-inside-adam`). On the ring they belong to channels, and where
 # the gradient prefers slow waves, its signs do so, too. The records keep both, of the untrained models.
 
 
