@@ -389,7 +389,7 @@ fig
 #
 # **The grid more than the images.** If this is the reason, then the grid must matter: eight patches on a ring of sixteen
 # let two waves pass, four patches let more of them pass. So digits on a grid of eight by eight should have a map, and
-# photographs on four by four should lose theirs, or most of it. Both runs were made to see whether this holds.
+# photographs on four by four should lose theirs, or most of it. Both were run to see whether this holds.
 
 # %% tags=["hide-input"]
 GRIDS = (
@@ -417,8 +417,9 @@ for data, grid, recipe in GRIDS:
         spread = "" if accuracy.sd is None else f" ± {accuracy.sd:.1f}"
         cells = [f"{ratio:.2f}", f"{near:.2f}", f"{any_two:.2f}", str(len(arrays))]
         cells.append(f"{accuracy.mean:.1f}{spread}")
+        data = data.replace("-", "\N{NON-BREAKING HYPHEN}")
         lines.append(f"| {data} | {grid} | `{name}` | {' | '.join(cells)} |")
-Markdown("\n".join(lines).replace("-0.", "−0."))
+Markdown("\n".join(lines).replace("-0.00", "0.00").replace("-0.", "−0."))
 
 # %% [markdown]
 # It does. On eight by eight patches the channels of digits have a map as well, weaker, but in every run, and the twin's

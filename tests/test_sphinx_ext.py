@@ -465,6 +465,15 @@ def test_a_figure_leads_to_its_numbers_its_code_and_the_records_of_its_runs(book
     assert re.search(r'<details.*?id="code-fig-one".*?plot.*?</details>', page, re.DOTALL), "inside the fold"
 
 
+def test_records_of_several_recipes_are_told_apart():
+    def page(cell):
+        return f"numbers.html#{cell}"
+
+    (found,) = figures_ext._record_links(["quick/roll", "mini/roll", "quick@topography=ring/roll"], page)
+    shown = [re.sub("<span.*", "", text) for text in re.findall(r"<a [^>]*>(.*?)</a>", found)]
+    assert shown == ["quick: roll", "mini: roll", "quick: roll (topography=ring)"]
+
+
 def test_thinned_data_say_so(book):
     book.build({"01-page.ipynb": a_notebook(drawn(thinned=3))})
     assert "Data (CSV, one point in 3)" in book.text("01-page")

@@ -166,11 +166,13 @@ def _code_link(app: Sphinx, docname: str, figure: nodes.figure, cell: nodes.Elem
 def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
     """Links to the entries of the runs' records; what has no record in the book gets none."""
     links = []
+    several = len({cell.partition("/")[0].partition("@")[0] for cell in cells}) > 1
     for cell in cells:
         recipe, _, encoding = cell.partition("/")
-        change = recipe.partition("@")[2]
+        name, _, change = recipe.partition("@")
         if uri := record_page(cell):
-            text = f"{encoding} ({change})" if change else encoding
+            text = f"{name}: {encoding}" if several else encoding
+            text += f" ({change})" if change else ""
             links.append(_link(uri, text, f"of recipe {recipe}"))
     return [f"<span>Records: {', '.join(links)}</span>"] if links else []
 
