@@ -14,7 +14,7 @@ import pytest
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe import figures, sphinx_ext
+from rollpe import figures, figures_ext, sphinx_ext
 from rollpe.errors import InputError
 from rollpe.records import (
     Environment,
