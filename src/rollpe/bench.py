@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from rollpe.encodings.roll import Roll
 from rollpe.engine import EAGER, How, Step, create_optimizers, how
 from rollpe.errors import InputError
 from rollpe.recipes import Recipe, load_recipe
-from rollpe.records import Environment, Provenance, environment, provenance, write_atomically
+from rollpe.records import Environment, Provenance, environment, now, provenance, write_atomically
 from rollpe.training import ahead, choose_device, resolve
 from rollpe.vit import SIZES, VisionTransformer, create_vit
 
@@ -495,8 +495,7 @@ class _ShawByLookup(Shaw):
 class _LieByTorch(Lie):
     """Learned rotations by torch's own matrix exponential; here only to be timed."""
 
-    def rotations(self, positions: Tensor) -> Tensor:
-        return torch.matrix_exp(self.generator(positions))
+    exponential = staticmethod(torch.matrix_exp)  # type: ignore[assignment]
 
 
 class _MatrixRoll(Roll):
@@ -859,7 +858,7 @@ def benchmark(
     recipe = resolve(load_recipe("strong", settings), place, held_out=0)
     way = how(recipe, place)
     names = ["none", *(n for n in encodings or ENCODINGS if n not in ("none", "rope"))]  # rope is 1-D
-    began, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    began, clock = now(), time.perf_counter()
     image_size, patch_size = 32, recipe.patch_size
     peak = matmul_peak(place, recipe.precision)
     few = max(5, rounds // 4)
@@ -944,7 +943,7 @@ def benchmark(
         environment=environment(str(place)),
         provenance=provenance(
             _command(device, size, batch, encodings, compiled, rounds, scaling, variants, budget),
-            *(began, _now(), time.perf_counter() - clock),
+            *(began, time.perf_counter() - clock),
         ),
     )
 
@@ -968,10 +967,6 @@ def _command(
     words += ["--variants"] if variants else []
     words += ["--budget", f"{budget:.0f}s"] if budget else []
     return shlex.join(words)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def read_benchmarks(folder: str | Path = "data/benchmarks") -> list[Benchmark]:

@@ -65,16 +65,16 @@ def speaks() -> bool:
 
 
 @contextmanager
-def joined(place: torch.device) -> Iterator[tuple[Group, torch.device]]:
-    """Join the other processes of this run: (group, the device that is this process's own)."""
+def joined(place: torch.device) -> Iterator[Group]:
+    """Join the other processes of this run, over NCCL if they compute on `place` = cuda, else over Gloo."""
     if processes() == 1:
-        yield ALONE, place
+        yield ALONE
         return
     own = not dist.is_initialized()
     if own:
         dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
     try:
-        yield Group(dist.get_rank(), dist.get_world_size()), place
+        yield Group(dist.get_rank(), dist.get_world_size())
     finally:
         if own:
             dist.destroy_process_group()

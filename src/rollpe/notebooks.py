@@ -33,7 +33,6 @@ import time
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -42,7 +41,7 @@ from typing import Any
 import yaml
 
 from rollpe.errors import InputError
-from rollpe.records import source_hash, write_atomically
+from rollpe.records import now, source_hash, write_atomically
 
 Value = int | float | bool | str
 PACKAGE = Path(__file__).resolve().parent
@@ -380,7 +379,7 @@ def run(
         "changed": changed,
         "device": _device(),
         "seconds": round(time.monotonic() - started, 2),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "date": now(),
         "versions": {"python": sys.version.split()[0], **_versions()},
     }
     write_atomically(output, (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())

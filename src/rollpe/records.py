@@ -19,6 +19,7 @@ import platform
 import subprocess
 import zipfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -419,8 +420,13 @@ def _driver() -> str | None:
     return listed.split("\n")[0] if listed else None
 
 
-def provenance(command: str, started: str, finished: str, wall_seconds: float) -> Provenance:
-    """Commit and hash of the source, beside what the caller knows of the run."""
+def now() -> str:
+    """The time in UTC to the second, as records hold it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def provenance(command: str, started: str, wall_seconds: float) -> Provenance:
+    """Of a run that has just finished: commit and hash of the source, beside what the caller knows of it."""
     git = ("git", "-C", str(PACKAGE))
     # A package installed inside somebody else's repository must not borrow its commit.
     tracked = _output(*git, "ls-files", "--error-unmatch", "records.py")
@@ -432,7 +438,7 @@ def provenance(command: str, started: str, finished: str, wall_seconds: float) -
         source_hash=source_hash(),
         command=command,
         started=started,
-        finished=finished,
+        finished=now(),
         wall_seconds=wall_seconds,
     )
 

@@ -28,7 +28,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,6 +45,7 @@ from rollpe.records import (
     Cell,
     Record,
     environment,
+    now,
     read_record,
     read_records,
     record_path,
@@ -261,8 +261,8 @@ def sweep(
                     if needs > left():
                         say(f"{wanted}: needs about {clock(needs)}, {clock(left())} left; not begun")
                         continue
-                now = "" if budget is None else f", {clock(left())} left"
-                say(f"{place}/{len(planned)} {wanted}{now}")
+                rest = "" if budget is None else f", {clock(left())} left"
+                say(f"{place}/{len(planned)} {wanted}{rest}")
                 run = partial(
                     train,
                     wanted.recipe,
@@ -281,7 +281,7 @@ def sweep(
                     say(f"{wanted}: its checkpoint is of another source, recipe or device; begun again")
                     record = run()
             except TrainingError as error:
-                note = {"reason": str(error), "at": datetime.now(UTC).isoformat(timespec="seconds")}
+                note = {"reason": str(error), "at": now()}
                 write_atomically(failure_path(records, wanted.cell), json.dumps(note).encode())
                 report.failed.append(wanted)
                 say(f"{wanted}: failed. {error}")

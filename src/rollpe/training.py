@@ -31,7 +31,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -57,6 +56,7 @@ from rollpe.records import (
     FinalMetrics,
     Record,
     environment,
+    now,
     pack_bits,
     provenance,
     read_record,
@@ -174,7 +174,7 @@ def train(
     total = min(recipe.epochs * steps, recipe.max_steps or recipe.epochs * steps)
 
     with ExitStack() as opened:
-        group, place = opened.enter_context(joined(place))
+        group = opened.enter_context(joined(place))
         part = group.part(batch)
         opened.enter_context(reproducible(place))
         opened.enter_context(enough_memory(recipe))
@@ -209,7 +209,7 @@ def train(
                 "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
                 "noise": _global_generator(place),
             },
-            started=_now(),
+            started=now(),
         )
         checkpoint, saved = None, -math.inf
         if checkpoints is not None:
@@ -280,7 +280,7 @@ def train(
         shifts=shifts,
         throughput=_throughput(run.history),
         environment=environment(str(place)),
-        provenance=provenance(command(cell, group.size), run.started, _now(), time.perf_counter() - clock),
+        provenance=provenance(command(cell, group.size), run.started, time.perf_counter() - clock),
     )
     if records is not None and group.first:
         write_record(records, record, **arrays)
@@ -753,10 +753,6 @@ def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]
 def _throughput(history: list[EpochMetrics]) -> float:
     """Training images per second, the median over epochs: the first one may also have compiled."""
     return float(np.median([row.images_per_second for row in history]))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _ensure_writable(folder: Path) -> None:

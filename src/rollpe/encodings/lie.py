@@ -7,12 +7,51 @@ in given planes (rotary.py) and the generator of the roll (operators.py, roll.py
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from rollpe.encodings.base import Encoding, check_positions, register, table_dtype
 from rollpe.errors import InputError
+
+SQUARINGS = 12
+"""Of a compiled exponential, whose number of products is fixed: room for angles up to 2^12 radians."""
+
+
+def exponential(skew: Tensor) -> Tensor:
+    """exp of skew-symmetric matrices [..., n, n] of one dtype, float32 or float64.
+
+    E_0 = exp(A/2^s) - 1 by Taylor's polynomial of degree 11 in five products, exact to rounding where
+    ‖A/2^s‖ is at most 1 (float64: 1/4); then s times E ← 2E + E², which is exp(2X) - 1 for E = exp(X) - 1.
+    Without the identity small entries keep their digits, so that all matrices can share one s, however small
+    they are themselves. ``torch.matrix_exp`` chooses degree and s on the host, which CUDA graphs do not
+    allow, squares exp(X) itself, which loses digits, and differentiates with matrices twice as wide.
+
+    A compiled graph has room for ``SQUARINGS``; a matrix that needs more becomes NaN, never a wrong rotation.
+    Otherwise the host asks once how many are needed.
+    """
+    angle = torch.linalg.vector_norm(skew.detach(), dim=(-2, -1), keepdim=True) / math.sqrt(2)  # at most
+    extra = 2 if skew.dtype == torch.float64 else 0
+    needed = (angle.log2().ceil() + extra).nan_to_num(0.0).clamp(0, 60)
+    room = SQUARINGS + extra
+    if not torch.compiler.is_compiling():
+        room = max(needed.int().flatten().tolist(), default=0)
+    x = (skew * 2.0**-room).flatten(0, -3)
+    x2 = x @ x
+    x3 = x2 @ x
+    one = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    power = one / math.factorial(9) + x / math.factorial(10) + x2 / math.factorial(11)
+    for rest in (
+        one / math.factorial(6) + x / math.factorial(7) + x2 / math.factorial(8),
+        one / math.factorial(3) + x / math.factorial(4) + x2 / math.factorial(5),
+        x + x2 / 2,
+    ):
+        power = torch.baddbmm(rest, x3, power)  # Σ_k x^k/k!, 0 < k < 12
+    for _ in range(room):
+        power = torch.baddbmm(power, power, power, beta=2)
+    return (power + one).view(skew.shape).masked_fill(needed > room, math.nan)
 
 
 @register("lie")
@@ -42,6 +81,7 @@ class Lie(Encoding):
     acts_on = "scores"
     relative = False
     learned = True
+    exponential = staticmethod(exponential)
 
     def __init__(
         self,
@@ -81,13 +121,26 @@ class Lie(Encoding):
 
     def rotations(self, positions: Tensor) -> Tensor:
         """R(p), shape and dtype as ``generator``."""
-        return exponential(self.generator(positions))
+        return self.exponential(self.generator(positions))
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """R(p) in the dtype of ``like``, for the M tokens that have a position."""
-        check_positions(positions, like.shape[-2], self.axes)
+        return self.tables_of_layers([self], positions, like)[0]
+
+    @classmethod
+    def tables_of_layers(
+        cls,
+        layers: Sequence[Encoding],
+        positions: Tensor,
+        like: Tensor,
+        grid: tuple[int, ...] | None = None,
+    ) -> list[tuple[Tensor, ...]]:
+        """``tables`` of every layer from one exponential: a few large products instead of many small ones."""
+        check_positions(positions, like.shape[-2], layers[0].axes)
+        positions = positions.to(table_dtype(like))
         with torch.autocast(like.device.type, enabled=False):
-            return (self.rotations(positions.to(table_dtype(like))).to(like.dtype),)
+            turns = torch.stack([cast(Lie, layer).generator(positions) for layer in layers])
+            return [(rotations.to(like.dtype),) for rotations in cls.exponential(turns)]
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         (rotations,) = tables
@@ -113,39 +166,3 @@ class Lie(Encoding):
                     for x in (q, k):
                         x[image, head, prefix + token] = turn @ x[image, head, prefix + token]
         return (q @ k.transpose(-2, -1) * self.head_dim**-0.5).to(came)
-
-
-SQUARINGS = 12
-"""Of a compiled exponential, whose number of products is fixed: room for angles up to 2^12 radians."""
-
-
-def exponential(skew: Tensor) -> Tensor:
-    """exp of skew-symmetric matrices [..., n, n] of one dtype, float32 or float64.
-
-    exp(A) = (exp(A/2^s))^(2^s), with Taylor's polynomial of degree 11 in five products, and s so large that
-    ‖A/2^s‖ is at most 1 (float64: 1/4), where the polynomial is exact to rounding. ``torch.matrix_exp`` does
-    the same, but chooses degree and s on the host, which CUDA graphs do not allow, and its gradient takes
-    the exponential of matrices twice as wide. Here each matrix has its s on the device.
-
-    A compiled graph has room for ``SQUARINGS``; a matrix that needs more becomes NaN, never a wrong rotation.
-    Otherwise the host asks once how many are needed.
-    """
-    angle = torch.linalg.vector_norm(skew.detach(), dim=(-2, -1), keepdim=True) / math.sqrt(2)  # at most
-    extra = 2 if skew.dtype == torch.float64 else 0
-    needed = (angle.log2().ceil() + extra).nan_to_num(0.0).clamp(0, 60)
-    room = SQUARINGS + extra
-    if not torch.compiler.is_compiling():
-        room = max(needed.int().flatten().tolist(), default=0)
-    x = skew * torch.exp2(-needed)
-    x2 = x @ x
-    x3 = x2 @ x
-    one = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-    blocks = [
-        one / math.factorial(k) + x / math.factorial(k + 1) + x2 / math.factorial(k + 2) for k in (0, 3, 6, 9)
-    ]
-    power = blocks[3]
-    for block in blocks[2::-1]:  # Σ_k x^k/k!, k < 12
-        power = power @ x3 + block
-    for step in range(room):
-        power = torch.where(step < needed, power @ power, power)
-    return power.masked_fill(needed > room, math.nan)

@@ -194,8 +194,33 @@ class Roll(_WholeRoll):
         return f"{super().extra_repr()}, width={self.width}"
 
 
+class _InFourierBasis:
+    """What encodings share that turn the Fourier coordinates of rings of ``width`` channels."""
+
+    head_dim: int
+    axes: int
+    width: int
+
+    @property
+    def _rings(self) -> int:
+        """How many rings follow one another on the channels of one axis."""
+        return 1
+
+    def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
+        """The orthogonal matrix [d, d] from channels to Fourier coordinates, see ``fourier_basis``."""
+        return constant(
+            fourier_basis,
+            self.head_dim,
+            self.axes,
+            self.width,
+            self._rings,
+            device=device or torch.device("cpu"),
+            dtype=dtype or torch.float32,
+        )
+
+
 @register("continuous-roll")
-class ContinuousRoll(Encoding):
+class ContinuousRoll(_InFourierBasis, Encoding):
     """RollPE on real positions (the paper's Eq. 5 and 7): S(p) = exp(p A / λ), A = log S.
 
     S(p) multiplies the k-th Fourier coefficient of the ring by e^{2πi k p / (λ n)}, with k centered on 0.
@@ -261,18 +286,6 @@ class ContinuousRoll(Encoding):
     @property
     def _rings(self) -> int:
         return 2 if self.nyquist == "paired" else 1
-
-    def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
-        """The orthogonal matrix [d, d] from channels to Fourier coordinates, see ``fourier_basis``."""
-        return constant(
-            fourier_basis,
-            self.head_dim,
-            self.axes,
-            self.width,
-            self._rings,
-            device=device or torch.device("cpu"),
-            dtype=dtype or torch.float32,
-        )
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines per Fourier coordinate, [N, c] or [B, 1, N, c], and the basis [d, d]."""
@@ -494,7 +507,7 @@ class TorusRoll(_WholeRoll):
 
 
 @register("roll-twin")
-class RollTwin(Roll):
+class RollTwin(_InFourierBasis, Roll):
     """RollPE's rotary twin: rotation by ω_k p with ω_k = 2πk/n, directly on Fourier coordinates.
 
     What Eq. 7 of the paper calls equivalent to RoPE, with the Fourier transform absorbed in W_Q and W_K:
@@ -508,18 +521,6 @@ class RollTwin(Roll):
     Args:
         width, direction, on_fraction: see ``Roll``.
     """
-
-    def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
-        """The orthogonal matrix [d, d] from roll's channels to the twin's, see ``fourier_basis``."""
-        return constant(
-            fourier_basis,
-            self.head_dim,
-            self.axes,
-            self.width,
-            1,
-            device=device or torch.device("cpu"),
-            dtype=dtype or torch.float32,
-        )
 
     def absorb(self, projection: Tensor) -> Tensor:
         """Rows of W_Q or W_K (or a bias) trained with ``roll`` as the twin needs them.
