@@ -266,9 +266,10 @@ for b in benchmarks.values():
 # stands before and after them. From 256 tokens on the fused kernel is the faster, so there it stays.
 #
 # **Learned rotations ask the host nothing.** Torch's matrix exponential sorts its matrices by size on the host and takes,
-# for the gradient, the exponential of matrices twice as wide. Here every matrix is halved and squared back as often as
-# its own size asks, on the device, and the gradient is that of the products. What is left is one exponential for each
-# place and head of every layer, however many images share it.
+# for the gradient, the exponential of matrices twice as wide. Here the matrices of all layers are halved equally often,
+# on the device, and go through the same products. What goes through them is $E = e^X - 1$: squaring turns it into
+# $e^{2X} - 1 = 2E + E^2$, in which small entries keep the digits that the one would swallow, so that no matrix needs a
+# number of halvings of its own. One exponential is left for each place and head of every layer, however many images share it.
 #
 # **Augmentation is drawn for many batches at once.** Images that drew the same operation form one group, and a group
 # of hundreds costs hardly more than a group of three.

@@ -837,7 +837,7 @@ def benchmark(
 ) -> Benchmark:
     """Time training steps of every encoding and of timm's models on the same device, taking turns.
 
-    size, batch: default to ViT-S and 512 on an accelerator, nano and 32 on a CPU.
+    size, batch: default to ViT-S and 512 on an accelerator; on a CPU what the recipe mini trains, nano and 128.
     encodings: default to all; ``none`` is always among them, as the reference.
     scaling: also time a few encodings with 64, 256 and 1,024 patches. variants: also time `VARIANTS`.
     budget: seconds, of which a tenth is kept for what cannot be foreseen; most go into compiling. What does
@@ -853,7 +853,7 @@ def benchmark(
         if name not in ENCODINGS:
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
     on_cpu = place.type == "cpu"
-    size, batch = size or ("nano" if on_cpu else "small"), batch or (32 if on_cpu else 512)
+    size, batch = size or ("nano" if on_cpu else "small"), batch or (128 if on_cpu else 512)
     settings = {"compile": compiled, "size": size, "batch_size": batch}
     recipe = resolve(load_recipe("strong", settings), place, held_out=0)
     way = how(recipe, place)
