@@ -412,7 +412,7 @@ def git(folder, *words):
 
 
 def traced():
-    return provenance("rollpe train", "then", "now", 1.0)
+    return provenance("rollpe train", "then", 1.0)
 
 
 def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, monkeypatch):
