@@ -19,6 +19,7 @@ from rollpe.claims import (
     ledger,
     load_claims,
     sources,
+    tally,
     to_markdown,
 )
 from rollpe.encodings import ENCODINGS, encoding_options
@@ -391,6 +392,20 @@ def test_the_counts_cover_every_claim_in_a_fixed_order():
     assert tuple(counts(verdicts)) == VERDICTS
     assert sum(counts(verdicts).values()) == len(verdicts) == len(load_claims())
     assert counts([]) == dict.fromkeys(VERDICTS, 0)
+
+
+def test_a_tally_keeps_formulas_apart_from_experiments():
+    formula = claim(kind="mathematical", checks={"holds": ["eq-roll"]})
+    printed = claim(records={"rule": "better", "recipe": "printed", "a": "roll", "b": "learned"})
+    trained = claim(records={"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"})
+    decided = ledger([result("eq-roll")], [], [formula, printed, trained, trained])
+    assert tally(decided) == [
+        "2 reproduced (1 of them formulas)",
+        "2 not tested, among them all 2 that training decides",
+    ]
+    one = [*ledger([], [], [trained]), Verdict(trained, "refuted", "")]
+    assert tally(one) == ["1 refuted", "1 not tested, among them 1 of the 2 that training decides"]
+    assert tally([]) == []
 
 
 def test_the_page_shows_every_claim_and_what_holds_instead_only_where_it_was_shown():

@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from rollpe import figures, figures_ext, sphinx_ext
+from rollpe.claims import load_claims
 from rollpe.errors import InputError
 from rollpe.records import (
     Environment,
@@ -352,6 +353,22 @@ def test_a_results_table_can_be_kept_to_some_encodings(book):
     assert "shaw" not in book.text("index")
 
 
+def test_a_results_table_without_any_run_gives_way_to_what_is_written_in_it(book):
+    page = "# Page\n\n````{results} strong\nNot run: {gpu-hours}`strong 12`.\n\n"
+    page += "```{results} mini\n:only: roll\n:ours:\n```\n````\n"
+    write_record(book.root / "data/records", a_record(recipe="mini"))
+    assert book.build({"index.md": page}) == ""
+    text = book.text("index")
+    hours = re.search(r"Not run: ([\d.]+) to ([\d.]+) hours on a GPU with a peak of 1000 TFLOP/s", text)
+    assert hours and 0 < float(hours[1]) < float(hours[2])
+    assert "roll 90.00" in text and "72.1" not in text and "not measured" not in text
+
+    write_record(book.root / "data/records", a_record(recipe="strong"))
+    assert book.build({"index.md": page}) == ""
+    text = book.text("index")
+    assert "Not run" not in text and "learned not measured" in text and "roll 90.00 – 1 72.1 ± 0.1" in text
+
+
 def test_the_timings_of_encodings_come_from_the_newest_benchmark_of_each_device(book):
     directive = "```{timings}\n:caption: Time\n:name: tab-time\n```\n"
     assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-time`.\n"}) == ""
@@ -395,6 +412,15 @@ def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(b
     assert text.index("no level is corrected") < text.index("Corrected: 1"), "the summary comes first"
     assert 'href="#equation-eq-permutation-equivariance"' in book.markup("01-order")
     assert "eq-pooled" in text and "not tested" in text
+
+
+def test_the_counts_of_the_ledger_keep_the_paper_apart_from_the_texts_that_teach_it(book):
+    assert book.build({"index.md": "# Page\n\n```{claims}\n:counts:\n```\n"}) == ""
+    paper = sum(claim.source == "paper" for claim in load_claims())
+    first, second = re.findall(r"<p[^>]*>(.*?)</p>", book.markup("index"), flags=re.DOTALL)[:2]
+    assert f"The paper's {paper} claims:" in unescape(first).replace("’", "'")
+    assert "3 reproduced<" in first and "not tested" in first, "without runs only the printed table decides"
+    assert f"{len(load_claims()) - paper} claims" in second and "reproduced" not in second
 
 
 # ------------------------------------------------------------------------------------------------ notebooks

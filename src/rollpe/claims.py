@@ -39,6 +39,7 @@ __all__ = [
     "ledger",
     "load_claims",
     "sources",
+    "tally",
     "to_markdown",
 ]
 
@@ -430,6 +431,12 @@ class Claim(_Strict):
             raise ValueError(f"{self.id}: corrected_by needs instead, the statement that holds")
         return self
 
+    @property
+    def takes_training(self) -> bool:
+        """Whether models that were trained here decide it, not a formula, a count or the printed table."""
+        rule = self.records
+        return rule is not None and not isinstance(rule, Parameters) and rule.recipe != PRINTED
+
     def rule(self) -> str:
         """The decision rule in words; for a claim without one, that no rule is set."""
         if self.checks:
@@ -500,6 +507,25 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """How many claims got each verdict, in the order of VERDICTS."""
     found: Counter[str] = Counter(v.verdict for v in verdicts)
     return {verdict: found[verdict] for verdict in VERDICTS}
+
+
+def tally(verdicts: Sequence[Verdict]) -> list[str]:
+    """The verdicts that occur with their numbers, in words: "24 reproduced (21 of them formulas)".
+
+    So that nobody takes proofs for experiments: what was reproduced says how much of it is mathematical, and
+    what was not tested how many claims are among it that only training decides.
+    """
+    found = counts(verdicts)
+    told = {verdict: f"{number} {verdict}" for verdict, number in found.items() if number}
+    formulas = sum(v.verdict == "reproduced" and v.claim.kind == "mathematical" for v in verdicts)
+    training = [v for v in verdicts if v.claim.takes_training]
+    waiting = sum(v.verdict == "not tested" for v in training)
+    if formulas:
+        told["reproduced"] += f" ({formulas} of them formulas)"
+    if waiting:
+        share = "all" if waiting == len(training) else f"{waiting} of the"
+        told["not tested"] += f", among them {share} {len(training)} that training decides"
+    return list(told.values())
 
 
 def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:

@@ -3,7 +3,8 @@
 - every chapter made by a notebook offers it for download, and buttons where the address on GitHub is known;
 - ``{first-cell}`` shows the cell that a machine without the library needs;
 - ``{speeds}`` lists the committed measurements of speed;
-- ``{costs} strong paper`` computes from sizes what runs of these recipes cost, for the reader's own prices;
+- ``{costs} strong paper`` computes from sizes what runs of these recipes cost, for the reader's own prices,
+  and ``{gpu-hours}`strong 12` `` in a sentence what twelve of them do;
 - ``{errata}`` lists what the ledger's checks corrected or refuted.
 
 Not here: the text of the pages (book/run.md, book/errata.md), running notebooks (notebooks.py).
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from rollpe.figures_ext import is_site
 from rollpe.notebooks import read_stamp
@@ -224,6 +225,20 @@ class CostsDirective(SphinxDirective):
         return made
 
 
+class GpuHoursRole(SphinxRole):
+    """``{gpu-hours}`strong 12` ``: hours of so many runs of a recipe on the device that the table assumes."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        from rollpe.recipes import load_recipe
+
+        name, _, runs = self.text.strip().partition(" ")
+        gflop, images = work(load_recipe(name))
+        teraflop = gflop * images * int(runs) / 1e3
+        low, high = (teraflop / PEAK / share / 3600 for share in (SHARES[-1], SHARES[0]))
+        text = f"{low:.1f} to {high:.1f} hours on a GPU with a peak of {PEAK} TFLOP/s"
+        return [nodes.inline("", text)], []
+
+
 def _form(totals: dict[str, float]) -> str:
     """A form that book/_static/rerun.js fills in; without scripts it stays hidden."""
     options = "".join(f'<option value="{total!r}">{escape(name)}</option>' for name, total in totals.items())
@@ -294,5 +309,6 @@ def setup(app: Sphinx) -> None:
     app.add_directive("speeds", SpeedsDirective)
     app.add_directive("costs", CostsDirective)
     app.add_directive("errata", ErrataDirective)
+    app.add_role("gpu-hours", GpuHoursRole())
     app.connect("doctree-resolved", add_links)
     app.connect("build-finished", copy_notebooks)

@@ -442,10 +442,16 @@ class ResultsDirective(_TableDirective):
     """``{results} recipe``: the results table of one recipe, on the paper's data beside its numbers.
 
     Every measured accuracy links to its runs. ``:only:`` names the encodings to show, where all are too many.
+    ``:ours:`` leaves the paper's column out, where its training was another. What is written inside stands in
+    place of the table as long as there is no run at all.
     """
 
     required_arguments = 1
-    option_spec: ClassVar = _TableDirective.option_spec | {"only": directives.unchanged}
+    has_content = True
+    option_spec: ClassVar = _TableDirective.option_spec | {
+        "only": directives.unchanged,
+        "ours": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         from rollpe.statistics import results_table
@@ -457,9 +463,12 @@ class ResultsDirective(_TableDirective):
             logger.warning("results: %s", error, location=self.get_location(), type="rollpe")
             return []
         chosen = self.options.get("only", "").split()
-        shown = [row for row in results.cells() if not chosen or row[0] in chosen]
+        if self.content and not any(row.measured for row in results.rows):
+            return self.parse_content_to_nodes()
+        kept = slice(-1 if results.beside_paper and "ours" in self.options else None)
+        shown = [row[kept] for row in results.cells() if not chosen or row[0] in chosen]
         rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in shown]
-        return self.finish(results.columns, rows)
+        return self.finish(results.columns[kept], rows)
 
     def _row(self, root: Path, cell: str, texts: tuple[str, ...]) -> list[nodes.Node]:
         name, accuracy, *rest = texts
@@ -529,14 +538,15 @@ class ClaimsDirective(SphinxDirective):
     """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give.
 
     Labels of equations become links, where their page is part of the book. With ``:counts:`` only the
-    number of claims under each verdict, with ``:summary:`` only the table of them and what decides. The
-    documents become sections of the page, so that nothing can follow them.
+    number of claims under each verdict, the paper's apart from those of the other texts, with ``:summary:``
+    only the table of them and what decides. The documents become sections of the page, so that nothing can
+    follow them.
     """
 
     option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        from rollpe.claims import counts, to_markdown
+        from rollpe.claims import tally, to_markdown
 
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
@@ -544,11 +554,15 @@ class ClaimsDirective(SphinxDirective):
         self.env.note_dependency(str(path))
         verdicts = verdicts_of(root, report)
         if "counts" in self.options:
-            terms = [
-                nodes.inline("", f"{n} {verdict}", classes=["verdict"])
-                for verdict, n in counts(verdicts).items()
+            paper = [v for v in verdicts if v.claim.source == "paper"]
+            others = [v for v in verdicts if v.claim.source != "paper"]
+            pills = [nodes.inline("", text, classes=["verdict"]) for text in tally(paper)]
+            head = nodes.Text(f"The paper's {len(paper)} claims:")
+            rest = f"The teaching texts' {len(others)} claims: {'; '.join(tally(others))}."
+            return [
+                nodes.paragraph("", "", head, *pills, classes=["verdict-counts"]),
+                nodes.paragraph("", "", nodes.inline("", rest, classes=["small", "text-muted"])),
             ]
-            return [nodes.paragraph("", "", *terms, classes=["verdict-counts"])]
         pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
 
         def link(match: re.Match[str]) -> str:
