@@ -111,19 +111,19 @@ offset_maps(plain["digits"])
 offset_maps(plain["CIFAR-100"])
 
 # %% [markdown]
-# A number for each map: what share of its attention a patch gives to itself and its eight neighbors, against what
-# uniform attention would give them.
+# Two numbers for each map: what share of its attention a patch gives to itself, and what to its eight neighbors, against
+# what uniform attention would give them.
 
 
 # %% tags=["hide-input"]
-def near_table(data: str, arms) -> str:
-    """Attention to the nine nearest patches, encodings by layers."""
+def near_table(title: str, distance: int, arms) -> str:
+    """Attention at a distance (the longer of two axes), encodings by layers."""
     layers = len(next(iter(arms.values()))[1][0]["attention"])
     heads = " | ".join(f"layer {i + 1}" for i in range(layers))
-    lines = [f"| {data} | {heads} | seeds |", "| :-- |" + " --: |" * (layers + 1)]
+    lines = [f"| {title} | {heads} | seeds |", "| :-- |" + " --: |" * (layers + 1)]
     for name, (_, arrays) in arms.items():
         offsets = arrays[0]["offsets"]
-        near = np.abs(offsets).max(-1) <= 1
+        near = np.abs(offsets).max(-1) == distance
         extent = int(np.abs(offsets).max()) + 1  # patches a side
         pairs = np.prod(extent - np.abs(offsets), axis=-1)  # how many have an offset
         share = [
@@ -141,20 +141,23 @@ def near_table(data: str, arms) -> str:
 
 
 Markdown(
-    "Attention to the nine nearest patches, in units of uniform attention "
-    "(mean ± SD over seeds):\n\n"
-    + "\n\n".join(near_table(data, arms) for data, arms in plain.items() if arms)
+    "Attention in units of uniform attention (mean ± SD over seeds):\n\n"
+    + "\n\n".join(
+        near_table(f"{data}: {what}", distance, arms)
+        for data, arms in plain.items()
+        if arms
+        for distance, what in enumerate(("the patch itself", "its eight neighbors"))
+    )
 )
 
 # %% [markdown]
-# On digits, without an encoding or with learned positions, attention hardly cares about distance: all factors lie a
-# little above one. Models with a rotary or rolled encoding spread more from seed to seed, and most of their factors lie
-# *below* one: a patch looks away from what is near, and above all, as the dark fields at offset zero show, from
-# itself. A likely reason is that it knows already what it holds.
+# On digits, models with a rotary or rolled encoding look away from the patch itself, in most layers to less than half its
+# share. A likely reason is that a patch knows already what it holds. Its neighbors get about their share, more or less by
+# seed. Without an encoding, or with learned positions, attention hardly cares for either.
 #
 # On photographs the first layer looks near, with every encoding and even with none, which can only find a neighbor by
-# its likeness. In the last layer the patch itself gets less than its share in every model,
-# and in most models of digits.
+# its likeness. In the last layer the patch itself gets less than its share in the mean of every model, and in most models
+# of digits.
 #
 # ## Do neighbors on the ring respond alike?
 #
