@@ -20,6 +20,7 @@ from rollpe.claims import (
     load_claims,
     sources,
     tally,
+    tested_by_training,
     to_markdown,
 )
 from rollpe.encodings import ENCODINGS, encoding_options
@@ -399,13 +400,11 @@ def test_a_tally_keeps_formulas_apart_from_experiments():
     printed = claim(records={"rule": "better", "recipe": "printed", "a": "roll", "b": "learned"})
     trained = claim(records={"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"})
     decided = ledger([result("eq-roll")], [], [formula, printed, trained, trained])
-    assert tally(decided) == [
-        "2 reproduced (1 of them formulas)",
-        "2 not tested, among them all 2 that training decides",
-    ]
-    one = [*ledger([], [], [trained]), Verdict(trained, "refuted", "")]
-    assert tally(one) == ["1 refuted", "1 not tested, among them 1 of the 2 that training decides"]
-    assert tally([]) == []
+    assert tally(decided) == ["2 reproduced (1 of them formulas)", "2 not tested"]
+    assert tested_by_training(decided) == "None of the 2 that training decides has been tested."
+    some = [*decided, Verdict(trained, "refuted", ""), Verdict(trained, "undecided", "")]
+    assert tested_by_training(some) == "2 of the 4 that training decides have been tested."
+    assert tally(some[-1:]) == ["1 undecided"] and tally([]) == []
 
 
 def test_the_page_shows_every_claim_and_what_holds_instead_only_where_it_was_shown():

@@ -40,6 +40,7 @@ __all__ = [
     "load_claims",
     "sources",
     "tally",
+    "tested_by_training",
     "to_markdown",
 ]
 
@@ -510,22 +511,23 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
-    """The verdicts that occur with their numbers, in words: "24 reproduced (21 of them formulas)".
+    """The verdicts that occur, with their numbers: "24 reproduced (21 of them formulas)", "18 corrected".
 
-    So that nobody takes proofs for experiments: what was reproduced says how much of it is mathematical, and
-    what was not tested how many claims are among it that only training decides.
+    Formulas are counted apart so that nobody takes proofs for experiments.
     """
-    found = counts(verdicts)
-    told = {verdict: f"{number} {verdict}" for verdict, number in found.items() if number}
+    told = {verdict: f"{number} {verdict}" for verdict, number in counts(verdicts).items() if number}
     formulas = sum(v.verdict == "reproduced" and v.claim.kind == "mathematical" for v in verdicts)
-    training = [v for v in verdicts if v.claim.takes_training]
-    waiting = sum(v.verdict == "not tested" for v in training)
     if formulas:
         told["reproduced"] += f" ({formulas} of them formulas)"
-    if waiting:
-        share = "all" if waiting == len(training) else f"{waiting} of the"
-        told["not tested"] += f", among them {share} {len(training)} that training decides"
     return list(told.values())
+
+
+def tested_by_training(verdicts: Iterable[Verdict]) -> str:
+    """How many of the claims that only training decides have had their runs, in a sentence."""
+    of_training = [v for v in verdicts if v.claim.takes_training]
+    tested = sum(v.verdict != "not tested" for v in of_training)
+    has = "have" if tested > 1 else "has"
+    return f"{tested or 'None'} of the {len(of_training)} that training decides {has} been tested."
 
 
 def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:

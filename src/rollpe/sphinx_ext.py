@@ -546,7 +546,7 @@ class ClaimsDirective(SphinxDirective):
     option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        from rollpe.claims import tally, to_markdown
+        from rollpe.claims import tally, tested_by_training, to_markdown
 
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
@@ -558,10 +558,12 @@ class ClaimsDirective(SphinxDirective):
             others = [v for v in verdicts if v.claim.source != "paper"]
             pills = [nodes.inline("", text, classes=["verdict"]) for text in tally(paper)]
             head = nodes.Text(f"The paper's {len(paper)} claims:")
-            rest = f"The teaching texts' {len(others)} claims: {'; '.join(tally(others))}."
+            rest = (
+                f"{tested_by_training(paper)} The teaching texts' {len(others)}: {', '.join(tally(others))}."
+            )
             return [
                 nodes.paragraph("", "", head, *pills, classes=["verdict-counts"]),
-                nodes.paragraph("", "", nodes.inline("", rest, classes=["small", "text-muted"])),
+                nodes.paragraph("", "", nodes.inline("", rest, classes=["small"])),
             ]
         pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
 
