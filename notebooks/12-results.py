@@ -324,8 +324,9 @@ for name, ax in zip(others, axes.flat, strict=False):
         for c in sorted(named, key=lambda c: away * with_[c]):
             height = max(height + 5, away * with_[c] + 2)  # one line above another
             place = (without[c] - 1.5 * away, away * height)
-            name = classes[c].replace("_", " ")
-            ax.annotate(name, place, ha=ha, va="center", fontsize=8)
+            ax.annotate(
+                classes[c].replace("_", " "), place, ha=ha, va="center", fontsize=8
+            )
     ax.set_title(name)
     figures.drawn_from(fig, photos["none"] + photos[name])
 for ax in axes.flat[len(others) :]:
