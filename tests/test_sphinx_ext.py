@@ -359,7 +359,7 @@ def test_a_results_table_without_any_run_gives_way_to_what_is_written_in_it(book
     write_record(book.root / "data/records", a_record(recipe="mini"))
     assert book.build({"index.md": page}) == ""
     text = book.text("index")
-    hours = re.search(r"Not run: ([\d.]+) to ([\d.]+) hours on a GPU with a peak of 1000 TFLOP/s", text)
+    hours = re.search(r"Not run: ([\d.]+) to ([\d.]+) GPU-hours at a peak of 1000 TFLOP/s", text)
     assert hours and 0 < float(hours[1]) < float(hours[2])
     assert "roll 90.00" in text and "72.1" not in text and "not measured" not in text
 

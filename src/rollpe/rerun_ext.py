@@ -226,7 +226,7 @@ class CostsDirective(SphinxDirective):
 
 
 class GpuHoursRole(SphinxRole):
-    """``{gpu-hours}`strong 12` ``: hours of so many runs of a recipe on the device that the table assumes."""
+    """``{gpu-hours}`strong 12` ``: GPU-hours of so many runs, at the table's shares of a peak."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         from rollpe.recipes import load_recipe
@@ -235,7 +235,7 @@ class GpuHoursRole(SphinxRole):
         gflop, images = work(load_recipe(name))
         teraflop = gflop * images * int(runs) / 1e3
         low, high = (teraflop / PEAK / share / 3600 for share in (SHARES[-1], SHARES[0]))
-        text = f"{low:.1f} to {high:.1f} hours on a GPU with a peak of {PEAK} TFLOP/s"
+        text = f"{low:.1f} to {high:.1f} GPU-hours at a peak of {PEAK} TFLOP/s"
         return [nodes.inline("", text)], []
 
 

@@ -546,7 +546,7 @@ class ClaimsDirective(SphinxDirective):
     option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        from rollpe.claims import tally, tested_by_training, to_markdown
+        from rollpe.claims import counts, tally, tested_by_training, to_markdown
 
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
@@ -558,9 +558,8 @@ class ClaimsDirective(SphinxDirective):
             others = [v for v in verdicts if v.claim.source != "paper"]
             pills = [nodes.inline("", text, classes=["verdict"]) for text in tally(paper)]
             head = nodes.Text(f"The paper's {len(paper)} claims:")
-            rest = (
-                f"{tested_by_training(paper)} The teaching texts' {len(others)}: {', '.join(tally(others))}."
-            )
+            taught = ", ".join(f"{number} {verdict}" for verdict, number in counts(others).items())
+            rest = f"{tested_by_training(paper)} The teaching texts' {len(others)}: {taught}."
             return [
                 nodes.paragraph("", "", head, *pills, classes=["verdict-counts"]),
                 nodes.paragraph("", "", nodes.inline("", rest, classes=["small"])),
