@@ -14,9 +14,15 @@
 # # Attention does not know order
 #
 # A transformer reads all its tokens at once. Suppose somebody shuffles them first. Does it notice? The paper
-# opens with the remark that self-attention is "permutation-invariant" {cite}`rollpe`, and teaching texts
-# prove something close to it {cite}`teaching-equivariance,teaching-order`. We want to know exactly what stays
-# the same, why, what breaks it, and how much a picture loses when nobody can say where its pieces were.
+# opens with the remark that self-attention is "permutation-invariant" {cite}`rollpe`. We want to know exactly
+# what stays the same, why, what breaks it, and how much a picture loses when nobody can say where its pieces
+# were.
+#
+# Besides the paper we read three introductions to the subject closely, since their slips are easy to make and you
+# will meet them elsewhere. The book calls them *order* {cite}`teaching-order`, *circles* {cite}`teaching-circles`
+# and *equivariance* {cite}`teaching-equivariance`. They go with us through the first four chapters. What they claim
+# is in the {doc}`ledger <../claims>`, what does not hold among the {doc}`errata <../errata>`; the chapters stop only
+# where a slip teaches something.
 
 # %% tags=["parameters"]
 patch_size: int = 2  # side of a patch in pixels; the digits are 8×8 {1|2|4}
@@ -62,7 +68,6 @@ def gap(found, expected) -> float:
 # $$ (eq-attention)
 #
 # The line under an equation says how far its check was off, which function computes it and where it comes from.
-# Its documents 001 to 003 are the teaching texts, so numbered in the {doc}`list of references <../references>`.
 #
 # The softmax turns each row of scores into shares that add up to one:
 #
@@ -108,7 +113,8 @@ check("the same results, reordered", gap(reordered, result[order]))
 # statement in it is 1 where the statement is true, and 0 elsewhere:
 #
 # $$
-# (PX)_i = X_{\pi(i)}, \qquad P_{ij} = [\, j = \pi(i) \,], \qquad P^\top P = I
+# \begin{gathered} (PX)_i = X_{\pi(i)}, \qquad P^\top P = I, \\
+# P_{ij} = [\, j = \pi(i) \,] \end{gathered}
 # $$ (eq-permutation)
 #
 # ```{prf:theorem} Attention is permutation equivariant
@@ -138,9 +144,9 @@ check("the same results, reordered", gap(reordered, result[order]))
 # Third, the last factor meets the shuffled values: $P \operatorname{softmax}(A) P^\top P V = P
 # \operatorname{softmax}(A) V$, because $P^\top P = I$. That is all.
 #
-# The theorem asks nothing of the projections. One text gives the symmetry of the dot product as part of the
-# reason {cite}`teaching-equivariance`. It is not needed: $QK^\top$ is not symmetric as soon as $W_Q \ne W_K$,
-# and the check below takes such projections.
+# The theorem asks nothing of the projections. *Equivariance* gives the symmetry of the dot product as part of the
+# reason. It is not needed: $QK^\top$ is not symmetric as soon as $W_Q \ne W_K$, and the check below takes such
+# projections.
 
 # %%
 tokens, width = 7, 12
@@ -398,7 +404,8 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # stands there:
 #
 # $$
-# x_p \mapsto x_p + c_p, \qquad \operatorname{Attn}(PX + C) \neq P \operatorname{Attn}(X + C)
+# \begin{gathered} x_p \mapsto x_p + c_p, \\
+# \operatorname{Attn}(PX + C) \neq P \operatorname{Attn}(X + C) \end{gathered}
 # $$ (eq-added)
 #
 # Through the second door, the score of a pair is told which pair it is. In the simplest form a matrix
@@ -410,19 +417,18 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # ```
 #
 # $$
-# \begin{gathered}
-# \operatorname{softmax}(PAP^\top + \beta) = P \operatorname{softmax}(A + \beta) P^\top
-# \ \text{ for all } A, P \\
-# \Longleftrightarrow \quad \beta = aI + u\mathbf{1}^\top \end{gathered}
+# \begin{aligned} & \operatorname{softmax}(PAP^\top + \beta) \\
+# & \quad = P \operatorname{softmax}(A + \beta) P^\top \ \text{ for all } A, P \\
+# & \Longleftrightarrow \quad \beta = aI + u\mathbf{1}^\top \end{aligned}
 # $$ (eq-blind-bias)
 #
 # Here $a$ is a bonus for a token's score with itself, and $u_i$ is one number for all of row $i$, which the
 # softmax cancels.
 #
 # ```{prf:proof}
-# By {eq}`eq-softmax-permuted` the right-hand side of the upper line is $\operatorname{softmax}(PAP^\top +
+# By {eq}`eq-softmax-permuted` the right-hand side of the first equation is $\operatorname{softmax}(PAP^\top +
 # P\beta P^\top)$, and two rows of scores have the same softmax only if they differ by a constant. So the
-# upper line says that $\gamma = \beta - P\beta P^\top$ is constant along each row, for every $P$. Let $P$
+# first equation says that $\gamma = \beta - P\beta P^\top$ is constant along each row, for every $P$. Let $P$
 # exchange $j$ and $k$, both different from $i$: then $\gamma_{ij} = \beta_{ij} - \beta_{ik}$ and $\gamma_{ik}
 # = \beta_{ik} - \beta_{ij}$ are equal, hence zero. Off the diagonal each row is constant. Let $P$ exchange
 # $i$ and $k$: then $\gamma_{ii} = \gamma_{ij}$ reads $\beta_{ii} - \beta_{ij} = \beta_{kk} - \beta_{kj}$. The
@@ -430,8 +436,8 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # ```
 #
 # A mask is a bias too, with $-\infty$ for the pairs that may not look at each other. Language models use a
-# causal mask, which lets a token see only those before it. So the sentence that transformers "cannot model
-# order" without positions {cite}`teaching-order` is too strong: behind a causal mask they can, and do
+# causal mask, which lets a token see only those before it. So the sentence of *order* that transformers "cannot
+# model order" without positions is too strong: behind a causal mask they can, and do
 # {cite}`haviv2022transformer`. Patches of an image have no before and after, hence no mask. They need to be
 # told.
 

@@ -39,7 +39,7 @@ def eq_attention(rng):
 @check(
     "eq-softmax",
     page=PAGE,
-    source="documents 001 and 003, softmax row by row",
+    source="order and equivariance, softmax row by row",
     title="Softmax of each row",
     tex=r"\operatorname{softmax}(A)_{ij} = \frac{e^{A_{ij}}}{\sum_{l} e^{A_{il}}}",
     implements=attention.softmax,
@@ -56,7 +56,7 @@ def eq_softmax(rng):
 @check(
     "eq-self-attention",
     page=PAGE,
-    source="paper Sec. 2; documents 001 and 003",
+    source="paper Sec. 2; order and equivariance",
     title="Queries, keys and values from the tokens",
     tex=r"Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V",
     implements=attention.self_attention,
@@ -71,9 +71,12 @@ def eq_self_attention(rng):
 @check(
     "eq-permutation",
     page=PAGE,
-    source="document 003, permutation equivariance",
+    source="equivariance, permutation equivariance",
     title="A permutation of the tokens as a matrix",
-    tex=r"(PX)_i = X_{\pi(i)}, \qquad P_{ij} = [\, j = \pi(i) \,], \qquad P^\top P = I",
+    tex=(
+        r"\begin{gathered} (PX)_i = X_{\pi(i)}, \qquad P^\top P = I, \\ "
+        r"P_{ij} = [\, j = \pi(i) \,] \end{gathered}"
+    ),
     implements=attention.permutation_matrix,
     tolerance=0.0,
 )
@@ -87,7 +90,7 @@ def eq_permutation(rng):
 @check(
     "eq-scores-permuted",
     page=PAGE,
-    source="document 003, permutation equivariance",
+    source="equivariance, permutation equivariance",
     title="Permuted tokens permute rows and columns of the scores",
     tex=r"(PQ)(PK)^\top = P \, QK^\top P^\top",
     implements=attention.permutation_matrix,
@@ -104,7 +107,7 @@ def eq_scores_permuted(rng):
 @check(
     "eq-softmax-permuted",
     page=PAGE,
-    source="document 003, permutation equivariance",
+    source="equivariance, permutation equivariance",
     title="Softmax commutes with permuting rows and columns",
     tex=r"\operatorname{softmax}(P A P^\top) = P \operatorname{softmax}(A) P^\top",
     implements=(attention.softmax, attention.permutation_matrix),
@@ -120,7 +123,7 @@ def eq_softmax_permuted(rng):
 @check(
     "eq-permutation-equivariance",
     page=PAGE,
-    source="document 003, permutation equivariance",
+    source="equivariance, permutation equivariance",
     title="Attention is permutation equivariant",
     tex=r"\operatorname{Attn}(PX) = P \operatorname{Attn}(X)",
     implements=(attention.self_attention, attention.permutation_matrix),
@@ -157,9 +160,12 @@ def eq_pooled(rng):
 @check(
     "eq-added",
     page=PAGE,
-    source="documents 001 and 003, absolute encodings",
+    source="order and equivariance, absolute encodings",
     title="A code that is added to the tokens breaks the symmetry",
-    tex=r"x_p \mapsto x_p + c_p, \qquad \operatorname{Attn}(PX + C) \neq P \operatorname{Attn}(X + C)",
+    tex=(
+        r"\begin{gathered} x_p \mapsto x_p + c_p, \\ "
+        r"\operatorname{Attn}(PX + C) \neq P \operatorname{Attn}(X + C) \end{gathered}"
+    ),
     implements=attention.self_attention,
     tolerance=0.0,
 )
@@ -175,10 +181,11 @@ def eq_added(rng):
     page=PAGE,
     source="consequence of permutation equivariance",
     title="The only added biases that stay blind to the order",
-    tex=r"""\begin{gathered}
-\operatorname{softmax}(PAP^\top + \beta) = P \operatorname{softmax}(A + \beta) P^\top
-\ \text{ for all } A, P \\
-\Longleftrightarrow \quad \beta = aI + u\mathbf{1}^\top \end{gathered}""",
+    tex=(
+        r"\begin{aligned} & \operatorname{softmax}(PAP^\top + \beta) \\ "
+        r"& \quad = P \operatorname{softmax}(A + \beta) P^\top \ \text{ for all } A, P \\ "
+        r"& \Longleftrightarrow \quad \beta = aI + u\mathbf{1}^\top \end{aligned}"
+    ),
     implements=(attention.softmax, attention.permutation_matrix),
     tolerance=1e-12,
 )
