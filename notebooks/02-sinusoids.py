@@ -15,9 +15,9 @@
 #
 # A position is a number, and a token is a vector. To add the one to the other, the number must become a
 # vector. Counting, flagging and binary digits come to mind first; transformers use waves
-# {cite}`vaswani2017attention`. Why waves, and why of those frequencies? We follow a teaching text that tells
-# this story as a climb from bumpy codes to a smooth one {cite}`teaching-circles`, measure each step of it,
-# and mend a few signs and exponents on the way.
+# {cite}`vaswani2017attention`. Why waves, and why of those frequencies? We follow *circles*
+# {cite}`teaching-circles`, one of the three introductions that {doc}`01-order` presents. It tells this story as a
+# climb from bumpy codes to a smooth one, and we measure each step of it.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of the sinusoidal code, an even number [2..256]
@@ -98,18 +98,19 @@ def gap(found, expected) -> float:
 # slow as the one before:
 #
 # $$
-# b_i\bigl(p + 2^{i+1}\bigr) = b_i(p), \qquad b_i\bigl(p + 2^{i}\bigr) = 1 - b_i(p)
+# \begin{aligned} b_i\bigl(p + 2^{i+1}\bigr) &= b_i(p), \\
+# b_i\bigl(p + 2^{i}\bigr) &= 1 - b_i(p) \end{aligned}
 # $$ (eq-bit-period)
 #
 # What spoils them is the carry. One step can be small or large:
 #
 # $$
-# \|b(p+1) - b(p)\|^2 = 1 + \#\{\text{ones at the end of } p\}
+# \begin{aligned} & \|b(p+1) - b(p)\|^2 \\
+# & \quad = 1 + \#\{\text{ones at the end of } p\} \end{aligned}
 # $$ (eq-bit-flips)
 #
-# Written with three digits, 3 is 011 and 4 is 100. The text on trial takes this step as its example and says
-# that *all* bits flip {cite}`teaching-circles`. For a counter of three bits that is so. The same text then
-# goes on with eight, where 3 is 00000011, 4 is 00000100, and the other five stay. All bits of a counter flip
+# Written with three digits, 3 is 011 and 4 is 100, and *all* bits flip. This is the example of *circles*, and the
+# worst case: with eight digits 3 is 00000011, 4 is 00000100, and the other five stay. All bits of a counter flip
 # at once only halfway, and when it overflows.
 
 # %%
@@ -139,7 +140,8 @@ assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 # The frequencies $\omega_i$, in radians per position, fall in geometric progression:
 #
 # $$
-# \omega_i = 10000^{-2i/d}, \qquad 1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1}
+# \begin{gathered} \omega_i = 10000^{-2i/d}, \\
+# 1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1} \end{gathered}
 # $$ (eq-sinusoid-frequency)
 #
 # A full turn of pair $i$ takes $2\pi/\omega_i$ positions, its wavelength. The longest belongs to the last
@@ -149,11 +151,10 @@ assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 # \frac{2\pi}{\omega_{d/2-1}} = 2\pi \cdot 10000^{(d-2)/d}
 # $$ (eq-longest-wavelength)
 #
-# Three slips are common at this point. One text calls $10000^{2i/d}$ the frequency {cite}`teaching-circles`;
-# it is the reciprocal. Another says that low dimensions change slowly and high ones oscillate faster
-# {cite}`teaching-order`; it is the other way round, since $\omega_0 = 1$ is the fastest. And the wavelengths
-# are often said to reach $10000 \cdot 2\pi$, even in the original {cite}`vaswani2017attention`. The last pair
-# has $i = d/2 - 1$ and stops short of that: for eight channels, at a tenth.
+# Mind the direction: the first pair is the fastest. (*Order* has it the other way round in words, *circles* in its
+# formula; {ref}`exercise-sinusoids-literal` shows what that would look like.) The wavelengths are often said to
+# reach $10000 \cdot 2\pi$, even in the original {cite}`vaswani2017attention`. The last pair has $i = d/2 - 1$ and
+# stops short of that: for eight channels, at a tenth.
 #
 # Eight channels make a pretty case. Every pair is then ten times slower than the one before: an odometer
 # whose digits are hands on dials.
@@ -212,19 +213,20 @@ fig
 # it was. The addition theorems of sine and cosine say so in matrix form:
 #
 # $$
-# \begin{bmatrix} \sin \omega_i (p + \Delta) \\ \cos \omega_i (p + \Delta) \end{bmatrix} =
-# \begin{bmatrix} \cos \omega_i \Delta & \sin \omega_i \Delta \\ -\sin \omega_i \Delta & \cos \omega_i \Delta \end{bmatrix}
-# \begin{bmatrix} \sin \omega_i p \\ \cos \omega_i p \end{bmatrix}
+# \begin{aligned} & \begin{bmatrix} \sin \omega_i (p + \Delta) \\ \cos \omega_i (p + \Delta) \end{bmatrix} \\
+# & \quad = \begin{bmatrix} \cos \omega_i \Delta & \sin \omega_i \Delta \\ -\sin \omega_i \Delta & \cos \omega_i \Delta \end{bmatrix}
+# \begin{bmatrix} \sin \omega_i p \\ \cos \omega_i p \end{bmatrix} \end{aligned}
 # $$ (eq-sinusoid-pair)
 #
 # Put the blocks of all pairs along a diagonal, and one rotation moves the whole code:
 #
 # $$
-# \mathrm{PE}(p + \Delta) = R(\Delta) \, \mathrm{PE}(p), \qquad R(\Delta)^\top R(\Delta) = I
+# \begin{gathered} \mathrm{PE}(p + \Delta) = R(\Delta) \, \mathrm{PE}(p), \\
+# R(\Delta)^\top R(\Delta) = I \end{gathered}
 # $$ (eq-sinusoid-shift)
 #
-# The minus sign stands in the lower left corner, because a pair that lists its sine first runs *clockwise*.
-# The text on trial prints the other rotation {cite}`teaching-circles`. That one goes backward:
+# The minus sign stands in the lower left corner, because a pair that lists its sine first runs *clockwise*. With
+# the minus in the other corner, as *circles* prints it, the code goes backward:
 #
 # $$
 # \begin{bmatrix} \cos k\omega & -\sin k\omega \\ \sin k\omega & \cos k\omega \end{bmatrix}
@@ -233,7 +235,8 @@ fig
 #
 # A quarter turn settles it by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. A quarter turn on, it
 # must be $(\sin 90°, \cos 90°) = (1, 0)$. The first matrix is then
-# $\bigl[\begin{smallmatrix} 0 & 1 \\ -1 & 0 \end{smallmatrix}\bigr]$ and gives $(1, 0)$; the printed one gives $(-1, 0)$.
+# $\bigl[\begin{smallmatrix} 0 & 1 \\ -1 & 0 \end{smallmatrix}\bigr]$ and gives $(1, 0)$; the printed one gives
+# $(-1, 0)$. It is right for pairs that list the cosine first.
 
 # %%
 quarter = math.pi / 2
@@ -251,9 +254,6 @@ check(f"R({shift}) moves on", gap(code @ R.T, forward))
 check("its transpose, as printed, moves back", gap(code @ R, backward))
 
 # %% [markdown]
-# The printed matrix is right for pairs that list the cosine first. Nothing deep hangs on it, except an
-# afternoon of looking for a bug.
-#
 # What matters is that *one* linear map takes every position to the next. How special is that? For each code
 # we look for the best such map by least squares.
 
@@ -299,9 +299,9 @@ assert miss["number"] > 0.1 and miss["binary"] > 0.1
 # \|\mathrm{PE}(p) - \mathrm{PE}(q)\|^2 = 4 \sum_{i=0}^{d/2-1} \sin^2\!\bigl(\tfrac12 \omega_i (p - q)\bigr)
 # $$ (eq-sinusoid-distance)
 #
-# Does the similarity fall as two positions move apart? The cosines "average out", one reads
-# {cite}`teaching-equivariance`. At first they do. But the fall is not monotone, and it does not last: a sum
-# of cosines comes back as close to its starting value as you like, if you wait long enough.
+# Does the similarity fall as two positions move apart? The cosines "average out", says *equivariance*
+# {cite}`teaching-equivariance`. At first they do. But the fall is not monotone, and it does not last: in
+# {doc}`04-rotary` the same sum of cosines comes back to its start.
 
 # %%
 p, q = torch.arange(length)[:, None], torch.arange(length)
@@ -311,14 +311,10 @@ squared = (code[:, None] - code).square().sum(dim=-1)
 check("dot products of codes", gap(code @ code.T, d / 2 * kernel), 1e-10)
 check("squared distances of codes", gap(squared, d * (1 - kernel)), 1e-10)
 
-away = torch.arange(0, 200_001)
-curve = similarity_kernel(away, frequencies)
+curve = similarity_kernel(torch.arange(1000), frequencies)
 turn = int((curve.diff() > 1e-9).nonzero()[0])
 print("the similarity rises for the first time")
 print(f"    from {curve[turn]:.3f} at Δ = {turn} to {curve[turn + 1]:.3f}")
-back = int(curve[100:].argmax()) + 100
-print(f"its closest return to 1 with 100 ≤ Δ ≤ {len(away) - 1:,} is")
-print(f"    {curve[back]:.6f} at Δ = {back:,}")
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-progressions", "caption": "Similarity of two codes against their distance, for frequencies in geometric progression (top) and in arithmetic progression (bottom), with the same number of waves."}, "image": {"alt": "Two line plots against distance from 0 to 60. Top: the geometric curves start at one, fall unevenly and wiggle without ever settling; the one with more waves is smoother. Bottom: the arithmetic curve is a row of equal spikes of height one, one period apart, and flat and slightly negative in between; with more waves the spikes are farther apart."}}
 reach = min(length, 64)
@@ -370,11 +366,11 @@ fig
 # {numref}`fig-progressions` compares two families; its dots are whole positions. In a geometric progression
 # (top) every wave is slower than the last by the same *factor*. In an arithmetic progression (bottom) it is
 # faster than the last by the same *amount*, $\omega_k = 2\pi k/n$, and all waves meet again after $n$
-# positions, one more than twice the number of waves. The geometric curve has a slope: near positions look alike. The arithmetic one is a spike: each
-# position is like itself and unlike all others, equally.
+# positions, one more than twice the number of waves. The geometric curve has a slope: near positions look alike.
+# The arithmetic one is a spike: each position is like itself and unlike all others, equally.
 #
-# The text on trial prefers the geometric family because the arithmetic one is "too slow" to cover a wide
-# range {cite}`teaching-circles`. For long texts that is right. Let the fastest wave stay about as fast as the
+# *Circles* prefers the geometric family because the arithmetic one is "too slow" to cover a wide range. For long
+# texts that is right. Let the fastest wave stay about as fast as the
 # tokens, so that neighbors look different. In an arithmetic progression it is only as many times faster than the
 # slowest as there are waves. In a geometric one of a fixed factor, say two, every further wave doubles that ratio.
 # So to reach across $G$ positions takes about $G$ channels in the one and about $\log G$ in the other. (A ring that
@@ -404,11 +400,12 @@ for reach in (15, 1000, 100_000):
 # & + \langle W_Q c_p, W_K x_q \rangle + \langle W_Q c_p, W_K c_q \rangle \end{aligned}
 # $$ (eq-four-terms)
 #
-# One text prints dots between the terms, where plus signs belong, and adds that all but the last depend on
-# absolute positions {cite}`teaching-equivariance`. The last one does so too. Move both tokens by $s$:
+# *Equivariance* takes the last of them, position · position, to be relative. It depends on absolute positions like
+# the others. Move both tokens by $s$:
 #
 # $$
-# \langle W_Q c_{p+s}, W_K c_{q+s} \rangle \neq \langle W_Q c_p, W_K c_q \rangle \ \text{ for generic } W_Q, W_K
+# \begin{gathered} \langle W_Q c_{p+s}, W_K c_{q+s} \rangle \neq \langle W_Q c_p, W_K c_q \rangle \\
+# \text{for generic } W_Q, W_K \end{gathered}
 # $$ (eq-four-terms-absolute)
 #
 # The exceptions can be listed.
@@ -571,8 +568,8 @@ check("it is orthogonal", gap(Q.T @ Q, torch.eye(n)))
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-sinusoids-literal
-# Take the slip at its word and use $10000^{2i/d}$ as the *frequency*. For $d = 8$ the waves then advance by
-# 1, 10, 100 and 1000 radians a step. What do they look like on whole positions?
+# *Circles* calls $10000^{2i/d}$, the reciprocal, the *frequency*. Take that at its word. For $d = 8$ the waves then
+# advance by 1, 10, 100 and 1000 radians a step. What do they look like on whole positions?
 # ```
 #
 # ```{solution} exercise-sinusoids-literal

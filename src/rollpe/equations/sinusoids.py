@@ -1,6 +1,7 @@
 """Page 02-sinusoids: plain codes, the sinusoidal code, its shift by rotation, what adding it does to a score.
 
-Sources: documents 001–003 (after Vaswani et al. 2017), corrected where they slip.
+Sources: the introductions order, circles and equivariance (after Vaswani et al. 2017), corrected where
+they slip.
 """
 
 import math
@@ -18,7 +19,7 @@ PAGE = "02-sinusoids"
 no_check(
     "eq-integer-code",
     page=PAGE,
-    source="document 002, integer encoding",
+    source="circles, integer encoding",
     title="The position itself as a code",
     tex=r"c_p = p",
     reason="a definition with nothing to compute: the code is the position",
@@ -28,7 +29,7 @@ no_check(
 @check(
     "eq-one-hot",
     page=PAGE,
-    source="document 002, one-hot encoding",
+    source="circles, one-hot encoding",
     title="One-hot code",
     tex=r"(\mathbf{1}_p)_i = [\, i = p \,]",
     implements=attention.one_hot_code,
@@ -43,7 +44,7 @@ def eq_one_hot(rng):
 @check(
     "eq-one-hot-distance",
     page=PAGE,
-    source="document 002, one-hot encoding",
+    source="circles, one-hot encoding",
     title="One-hot codes are all equally far apart",
     tex=r"\|\mathbf{1}_p - \mathbf{1}_q\| = \sqrt{2} \quad (p \neq q)",
     implements=attention.one_hot_code,
@@ -59,7 +60,7 @@ def eq_one_hot_distance(rng):
 @check(
     "eq-binary",
     page=PAGE,
-    source="document 002, binary encoding",
+    source="circles, binary encoding",
     title="Binary code",
     tex=r"b_i(p) = \lfloor p / 2^i \rfloor \bmod 2, \qquad i = 0, 1, 2, \dots",
     implements=attention.binary_code,
@@ -75,9 +76,12 @@ def eq_binary(rng):
 @check(
     "eq-bit-period",
     page=PAGE,
-    source="document 002, binary encoding",
+    source="circles, binary encoding",
     title="Bit i has the period 2^{i+1}: low bits alternate fast",
-    tex=r"b_i\bigl(p + 2^{i+1}\bigr) = b_i(p), \qquad b_i\bigl(p + 2^{i}\bigr) = 1 - b_i(p)",
+    tex=(
+        r"\begin{aligned} b_i\bigl(p + 2^{i+1}\bigr) &= b_i(p), \\ "
+        r"b_i\bigl(p + 2^{i}\bigr) &= 1 - b_i(p) \end{aligned}"
+    ),
     implements=attention.binary_code,
     tolerance=0.0,
 )
@@ -90,9 +94,12 @@ def eq_bit_period(rng):
 @check(
     "eq-bit-flips",
     page=PAGE,
-    source="document 002, binary encoding",
+    source="circles, binary encoding",
     title="One step flips as many bits as the carry reaches",
-    tex=r"\|b(p+1) - b(p)\|^2 = 1 + \#\{\text{ones at the end of } p\}",
+    tex=(
+        r"\begin{aligned} & \|b(p+1) - b(p)\|^2 \\ "
+        r"& \quad = 1 + \#\{\text{ones at the end of } p\} \end{aligned}"
+    ),
     implements=(attention.bit_flips, attention.binary_code),
     tolerance=0.0,
 )
@@ -107,7 +114,7 @@ def eq_bit_flips(rng):
 @check(
     "eq-sinusoid",
     page=PAGE,
-    source="documents 001–003, sinusoidal encoding",
+    source="all three introductions, sinusoidal encoding",
     title="The sinusoidal code",
     tex=r"\mathrm{PE}_{p,\,2i} = \sin(\omega_i p), \qquad \mathrm{PE}_{p,\,2i+1} = \cos(\omega_i p)",
     implements=attention.sinusoids,
@@ -130,9 +137,12 @@ def eq_sinusoid(rng):
 @check(
     "eq-sinusoid-frequency",
     page=PAGE,
-    source="documents 001–003; 001 and 002 have the order or the reciprocal wrong",
+    source="all three introductions; order has the direction wrong, circles the reciprocal",
     title="Frequencies in geometric progression, the first the fastest",
-    tex=r"\omega_i = 10000^{-2i/d}, \qquad 1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1}",
+    tex=(
+        r"\begin{gathered} \omega_i = 10000^{-2i/d}, \\ "
+        r"1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1} \end{gathered}"
+    ),
     implements=attention.rope_frequencies,
     tolerance=1e-12,
 )
@@ -152,7 +162,7 @@ def eq_sinusoid_frequency(rng):
 @check(
     "eq-longest-wavelength",
     page=PAGE,
-    source="document 002, corrected (it prints 10000 · 2π)",
+    source="circles, corrected (it prints 10000 · 2π)",
     title="The longest wavelength",
     tex=r"\frac{2\pi}{\omega_{d/2-1}} = 2\pi \cdot 10000^{(d-2)/d}",
     implements=(attention.longest_wavelength, attention.rope_frequencies),
@@ -184,7 +194,7 @@ def eq_sinusoid_norm(rng):
 @check(
     "eq-sinusoid-dot",
     page=PAGE,
-    source="document 003, dot product of two codes",
+    source="equivariance, dot product of two codes",
     title="The dot product of two codes depends on the offset alone",
     tex=(
         r"\langle \mathrm{PE}(p), \mathrm{PE}(q) \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - "
@@ -223,12 +233,15 @@ def eq_sinusoid_distance(rng):
 @check(
     "eq-sinusoid-pair",
     page=PAGE,
-    source="document 003, angle addition",
+    source="equivariance, angle addition",
     title="A shift rotates each pair",
-    tex=r"""\begin{bmatrix} \sin \omega_i (p + \Delta) \\ \cos \omega_i (p + \Delta) \end{bmatrix} =
-\begin{bmatrix} \cos \omega_i \Delta & \sin \omega_i \Delta \\ -\sin \omega_i \Delta & \cos \omega_i
-\Delta \end{bmatrix}
-\begin{bmatrix} \sin \omega_i p \\ \cos \omega_i p \end{bmatrix}""",
+    tex=(
+        r"\begin{aligned} & \begin{bmatrix} \sin \omega_i (p + \Delta) \\ \cos \omega_i (p + \Delta) "
+        r"\end{bmatrix} \\ "
+        r"& \quad = \begin{bmatrix} \cos \omega_i \Delta & \sin \omega_i \Delta \\ -\sin \omega_i "
+        r"\Delta & \cos \omega_i \Delta \end{bmatrix} "
+        r"\begin{bmatrix} \sin \omega_i p \\ \cos \omega_i p \end{bmatrix} \end{aligned}"
+    ),
     implements=(attention.sinusoid_shift, attention.rotation_matrix),
     tolerance=1e-10,
 )
@@ -243,9 +256,12 @@ def eq_sinusoid_pair(rng):
 @check(
     "eq-sinusoid-shift",
     page=PAGE,
-    source="document 003; document 002 with the sign of its matrix corrected",
+    source="equivariance; circles with the sign of its matrix corrected",
     title="A shift of position is one block-diagonal rotation of the whole code",
-    tex=r"\mathrm{PE}(p + \Delta) = R(\Delta) \, \mathrm{PE}(p), \qquad R(\Delta)^\top R(\Delta) = I",
+    tex=(
+        r"\begin{gathered} \mathrm{PE}(p + \Delta) = R(\Delta) \, \mathrm{PE}(p), \\ "
+        r"R(\Delta)^\top R(\Delta) = I \end{gathered}"
+    ),
     implements=(attention.sinusoid_shift, attention.sinusoids, attention.rotation_matrix),
     tolerance=1e-10,
 )
@@ -269,8 +285,8 @@ def eq_sinusoid_shift(rng):
 @check(
     "eq-sinusoid-shift-printed",
     page=PAGE,
-    source="document 002, as printed: it claims PE(p+k)",
-    title="The matrix printed in document 002 shifts the other way",
+    source="circles, as printed: it claims PE(p+k)",
+    title="The matrix as printed shifts the other way",
     tex=r"""\begin{bmatrix} \cos k\omega & -\sin k\omega \\ \sin k\omega & \cos k\omega \end{bmatrix}
 \mathrm{PE}_{p} = \mathrm{PE}_{p-k} \neq \mathrm{PE}_{p+k}""",
     implements=attention.rotation_matrix,
@@ -289,7 +305,7 @@ def eq_sinusoid_shift_printed(rng):
 @check(
     "eq-four-terms",
     page=PAGE,
-    source="document 003, corrected (it prints products where sums belong)",
+    source="equivariance, corrected (it prints products where sums belong)",
     title="Adding the code makes four terms of one score",
     tex=r"""\begin{aligned} \langle q_p, k_q \rangle = {} & \langle W_Q x_p, W_K x_q \rangle + \langle
 W_Q x_p, W_K c_q \rangle \\
@@ -315,11 +331,12 @@ def eq_four_terms(rng):
 @check(
     "eq-four-terms-absolute",
     page=PAGE,
-    source="document 003, corrected: it calls the last term relative",
+    source="equivariance, corrected: it calls the last term relative",
     title="Even the last term is absolute once weights stand in between",
     tex=(
-        r"\langle W_Q c_{p+s}, W_K c_{q+s} \rangle \neq \langle W_Q c_p, W_K c_q \rangle \ \text{ for "
-        r"generic } W_Q, W_K"
+        r"\begin{gathered} \langle W_Q c_{p+s}, W_K c_{q+s} \rangle \neq \langle W_Q c_p, W_K c_q "
+        r"\rangle \\ "
+        r"\text{for generic } W_Q, W_K \end{gathered}"
     ),
     implements=(attention.four_terms, attention.sinusoids),
     tolerance=1e-10,
