@@ -15,9 +15,9 @@
 #
 # Codes that are added to tokens lose the distance between them ({doc}`02-sinusoids`). So put the distance
 # straight into the score, where nothing can mix with it. What does attention gain, what can it no longer say,
-# and what does it cost? Two teaching texts warn of the cost: relative encodings are said to need a vector for
-# every *pair* of tokens {cite}`teaching-order`, and to be unsuitable for a key–value cache
-# {cite}`teaching-equivariance`. Both warnings are on trial here.
+# and what does it cost? Two of the introductions that {doc}`01-order` presents warn of the cost: relative encodings
+# are said to need a vector for every *pair* of tokens (*order*, {cite}`teaching-order`), and to be unsuitable for a
+# key–value cache (*equivariance*, {cite}`teaching-equivariance`). Both warnings are on trial here.
 
 # %% tags=["parameters"]
 tokens: int = 12  # tokens of the sequence, N [8..64]
@@ -95,9 +95,9 @@ print(relative_lookup(b, 3))
 # below $c$, and the other $c$ share out the rest, with everything from $D$ on in the last:
 #
 # $$
-# \begin{aligned} \operatorname{bucket}(\Delta) &= 2c \, [\Delta > 0] + \min\bigl( 2c - 1,\, f(|\Delta|) \bigr), \\
-# f(a) &= \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c \end{cases}
-# \end{aligned}
+# \begin{aligned} & \operatorname{bucket}(\Delta) = 2c \, [\Delta > 0] \\
+# & \quad + \min\bigl( 2c - 1,\, f(|\Delta|) \bigr), \\
+# & f(a) = \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c \end{cases} \end{aligned}
 # $$ (eq-t5-bucket)
 #
 # It is friendlier than it looks. T5 has 32 buckets, so $c = 8$, and $D = 128$. Up to distance 7 the bucket *is*
@@ -116,8 +116,8 @@ assert left.tolist() == list(by_hand.values())
 assert (right - left)[1:].eq(16).all()
 
 # %% [markdown]
-# One text says that T5's bias depends on $|m - n|$ {cite}`teaching-circles`. It depends on the sign as well:
-# three to the left and three to the right are two buckets. Knowing distances alone, "dog bites man" would be
+# T5's bias depends on the sign, too: three to the left and three to the right are two buckets. Knowing distances
+# alone, as *circles* has it {cite}`teaching-circles`, "dog bites man" would be
 # "man bites dog" with its results in reverse.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rulers", "caption": "Two rulers for one distance. Every change of shade is a mark: offsets under one shade are the same to the encoding. Numbers stand at the ends of the finest part."}, "image": {"alt": "Two horizontal rulers on a common axis of offsets from minus 150 to 150. The upper one, clipping at 16, has 31 narrow marks in the middle and one long uniform stretch on either side. The lower one, T5's buckets, has narrow marks in the middle that grow wider outward until about 90, and uniform ends."}}
@@ -182,9 +182,9 @@ fig
 # $$ (eq-shaw)
 #
 # The second term asks how much *this* query cares for tokens that far away. Nothing in it prefers near ones.
-# One text has the score fall with distance "in monotonic fashion" {cite}`teaching-equivariance`. A table may
-# learn to do so; the formula does not know near from far, and a table that grows with distance, such as the
-# one in {numref}`hand-cache` below, is as good as any other.
+# *Equivariance* has the score fall with distance "in monotonic fashion". A table may learn to do so; the formula does
+# not know near from far, and a table that grows with distance, such as the one in {numref}`hand-cache` below, is as
+# good as any other.
 #
 # The table has $2K + 1$ rows, for the offsets $-K \dots K$. Beyond its ends, the last row is used again:
 #
@@ -195,7 +195,8 @@ fig
 # A second table may join what is read out, so that the result also tells how far away it was found:
 #
 # $$
-# y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \qquad \alpha = \operatorname{softmax}(e)
+# \begin{gathered} y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \\
+# \alpha = \operatorname{softmax}(e) \end{gathered}
 # $$ (eq-shaw-values)
 
 # %%
@@ -221,9 +222,8 @@ check("score, pair by pair", gap(shaw_scores(q, k, T_K), one_by_one))
 # e_{i+\delta,\, j+\delta} = e_{ij} \quad \text{if } q_{i+\delta} = q_i,\ k_{j+\delta} = k_j
 # $$ (eq-shaw-shift)
 #
-# The condition is half of the statement, and the text on trial leaves it out {cite}`teaching-equivariance`.
-# The *same tokens* must stand in the new places. Inside one sequence, one step down the diagonal leads to two
-# other tokens, with another score.
+# The condition is half of the statement, and *equivariance* leaves it out. The *same tokens* must stand in the new
+# places. Inside one sequence, one step down the diagonal leads to two other tokens, with another score.
 
 # %%
 before = torch.randn(4, d)
@@ -279,13 +279,13 @@ fig
 # block as a whole.
 #
 # This is also the limit of the idea. A score that depends on the offset alone cannot ask for "the first
-# token". One text names that as a drawback {cite}`teaching-order`, and rightly so; in pictures one may hope
+# token". *Order* names that as a drawback, and rightly so; in pictures one may hope
 # that it is a virtue, since a cat is a cat wherever it sits.
 #
 # ## What clipping loses
 #
-# A text says that beyond the window the relative position is "undefined" {cite}`teaching-equivariance`. With
-# {eq}`eq-shaw-clip` every offset has a row, and a table that was trained on short sequences runs on any
+# Beyond the window the relative position is "undefined", says *equivariance*. With {eq}`eq-shaw-clip` every offset
+# has a row, and a table that was trained on short sequences runs on any
 # length. But what does it see there?
 #
 # ```{prf:proposition} Far tokens are a bag
@@ -326,8 +326,8 @@ assert change > 1e-3
 # %% [markdown]
 # ## A vector for every pair?
 #
-# One text writes Shaw's term with a tensor $A^K \in \mathbb{R}^{L \times L \times d}$, a vector for each pair
-# of tokens, and finds that this is heavy on memory {cite}`teaching-order`. So it would be. But the tensor
+# *Order* writes Shaw's term with a tensor $A^K \in \mathbb{R}^{L \times L \times d}$, a vector for each pair of
+# tokens, and finds that this is heavy on memory. So it would be. But the tensor
 # holds only $2K + 1$ different vectors. Multiply the query with each of them once, and look the products up:
 #
 # $$
@@ -378,8 +378,8 @@ check("the library's shaw-kv", gap(result, formula))
 # the key a one at its own, and the bias is part of an ordinary score:
 #
 # $$
-# \begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr], \qquad
-# \hat k_j = \bigl[\, k_j,\; \bigl( [c = p_j^a] \bigr)_{a,c} \,\bigr] \\
+# \begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr], \\
+# \hat k_j &= \bigl[\, k_j,\; \bigl( [c = p_j^a] \bigr)_{a,c} \,\bigr], \\
 # \hat q_i^\top \hat k_j &= q_i^\top \Bigl( k_j + \sum_a R^a_{p_j^a - p_i^a} \Bigr) \end{aligned}
 # $$ (eq-shaw-grid)
 #
@@ -408,11 +408,12 @@ check(
 # so they are kept:
 #
 # $$
-# y_t = \sum_{j \le t} \alpha_{tj} v_j, \qquad \alpha_{t\cdot} = \operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j \le t}
+# \begin{gathered} y_t = \sum_{j \le t} \alpha_{tj} v_j, \\
+# \alpha_{t\cdot} = \operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j \le t} \end{gathered}
 # $$ (eq-cache)
 #
-# Now to the objection. Since $t$ grows at every step, so the argument runs, all offsets $j - t$ change at
-# every step, which makes "caching impossible" {cite}`teaching-equivariance`. The first half is true. But look
+# Now to the objection of *equivariance*. Since $t$ grows at every step, so the argument runs, all offsets $j - t$
+# change at every step, which makes "caching impossible". The first half is true. But look
 # at what is in the cache:
 #
 # $$
@@ -496,8 +497,7 @@ print(f"and {position:,} with the table: {share:.2f} % more")
 # %% [markdown]
 # There is a true core in the objection. What cannot be kept is the *sum* $k_j + R_{j-t}$: whoever stores it,
 # as the notation $Q(K + A^K)^\top$ suggests, has to rebuild it at every step. Keep the two apart, and the
-# difficulty is gone. (The same text lets its sums end at $t - 1$, so that no token attends to itself. We let
-# it.)
+# difficulty is gone.
 #
 # ```{admonition} In short
 # :class: tip

@@ -1,6 +1,7 @@
 """Page 03-relative: scores that see the offset j − i, and decoding with a cache.
 
-Sources: documents 001 and 003 (after Shaw et al. 2018 and Raffel et al. 2020), corrected where they slip.
+Sources: the introductions order and equivariance (after Shaw et al. 2018 and Raffel et al. 2020), corrected
+where they slip.
 """
 
 import math
@@ -32,7 +33,7 @@ def _offset(i: int, j: int, K: int) -> int:
 @check(
     "eq-toeplitz",
     page=PAGE,
-    source="document 003, relative position",
+    source="equivariance, relative position",
     title="A relative quantity is constant along diagonals",
     tex=r"B_{ij} = b_{j-i}, \qquad B_{i+\delta,\, j+\delta} = B_{ij}",
     implements=attention.relative_lookup,
@@ -49,7 +50,7 @@ def eq_toeplitz(rng):
 @check(
     "eq-shaw",
     page=PAGE,
-    source="document 003, relative positional encoding (Shaw)",
+    source="equivariance, relative positional encoding (Shaw)",
     title="Shaw: a vector for each offset joins the key",
     tex=r"e_{ij} = \frac{1}{\sqrt{d}} \left( q_i^\top k_j + q_i^\top R^K_{j-i} \right)",
     implements=attention.shaw_scores,
@@ -69,7 +70,7 @@ def eq_shaw(rng):
 @check(
     "eq-shaw-clip",
     page=PAGE,
-    source="document 003, bounded window",
+    source="equivariance, bounded window",
     title="Offsets beyond the table use its ends",
     tex=r"R_{j-i} = T_{\max(-K,\, \min(K,\, j-i))}",
     implements=attention.relative_lookup,
@@ -85,7 +86,7 @@ def eq_shaw_clip(rng):
 @check(
     "eq-shaw-shift",
     page=PAGE,
-    source="document 003, shift invariance",
+    source="equivariance, shift invariance",
     title="A joint shift leaves relative scores unchanged",
     tex=r"e_{i+\delta,\, j+\delta} = e_{ij} \quad \text{if } q_{i+\delta} = q_i,\ k_{j+\delta} = k_j",
     implements=attention.shaw_scores,
@@ -122,9 +123,13 @@ def eq_shaw_gather(rng):
     page=PAGE,
     source="ours; the sum over axes as the decomposed relative positions of MViTv2 (Li et al. 2022)",
     title="On a grid Shaw's bias is a product of a few more channels",
-    tex=r"""\begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr],
-\qquad \hat k_j = \bigl[\, k_j,\; \bigl( [c = p_j^a] \bigr)_{a,c} \,\bigr] \\
-\hat q_i^\top \hat k_j &= q_i^\top \Bigl( k_j + \sum_a R^a_{p_j^a - p_i^a} \Bigr) \end{aligned}""",
+    tex=(
+        r"\begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} "
+        r"\,\bigr], \\ "
+        r"\hat k_j &= \bigl[\, k_j,\; \bigl( [c = p_j^a] \bigr)_{a,c} \,\bigr], \\ "
+        r"\hat q_i^\top \hat k_j &= q_i^\top \Bigl( k_j + \sum_a R^a_{p_j^a - p_i^a} \Bigr) "
+        r"\end{aligned}"
+    ),
     implements=Shaw,
     tolerance=1e-12,
 )
@@ -148,9 +153,12 @@ def eq_shaw_grid(rng):
 @check(
     "eq-shaw-values",
     page=PAGE,
-    source="document 001, keys and values",
+    source="order, keys and values",
     title="Shaw with values: the offset also joins what is read out",
-    tex=r"y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \qquad \alpha = \operatorname{softmax}(e)",
+    tex=(
+        r"\begin{gathered} y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \\ "
+        r"\alpha = \operatorname{softmax}(e) \end{gathered}"
+    ),
     implements=attention.shaw_attention,
     tolerance=1e-12,
 )
@@ -169,7 +177,7 @@ def eq_shaw_values(rng):
 @check(
     "eq-t5",
     page=PAGE,
-    source="documents 002 and 003, after Raffel et al. 2020",
+    source="circles and equivariance, after Raffel et al. 2020",
     title="T5: one learned number per bucket of offsets",
     tex=r"e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} + b_{\operatorname{bucket}(j-i)}",
     implements=attention.t5_scores,
@@ -205,10 +213,12 @@ def _bucket(delta: int, buckets: int, reach: int) -> int:
     page=PAGE,
     source="Raffel et al. 2020, as their code computes it",
     title="Buckets: exact when near, logarithmic when far",
-    tex=r"""\begin{aligned} \operatorname{bucket}(\Delta) &= 2c \, [\Delta > 0] +
-\min\bigl( 2c - 1,\, f(|\Delta|) \bigr), \\
-f(a) &= \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c \end{cases}
-\end{aligned}""",
+    tex=(
+        r"\begin{aligned} & \operatorname{bucket}(\Delta) = 2c \, [\Delta > 0] \\ "
+        r"& \quad + \min\bigl( 2c - 1,\, f(|\Delta|) \bigr), \\ "
+        r"& f(a) = \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c "
+        r"\end{cases} \end{aligned}"
+    ),
     implements=attention.t5_bucket,
     tolerance=0.0,
 )
@@ -232,11 +242,12 @@ def eq_t5_bucket(rng):
 @check(
     "eq-cache",
     page=PAGE,
-    source="document 003, key–value cache",
+    source="equivariance, key–value cache",
     title="Decoding with cached keys and values",
     tex=(
-        r"y_t = \sum_{j \le t} \alpha_{tj} v_j, \qquad \alpha_{t\cdot} = "
-        r"\operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j \le t}"
+        r"\begin{gathered} y_t = \sum_{j \le t} \alpha_{tj} v_j, \\ "
+        r"\alpha_{t\cdot} = \operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j "
+        r"\le t} \end{gathered}"
     ),
     implements=attention.decode,
     tolerance=1e-12,
@@ -249,7 +260,7 @@ def eq_cache(rng):
 @check(
     "eq-cache-shaw",
     page=PAGE,
-    source="document 003, corrected: it says that relative encodings cannot use a cache",
+    source="equivariance, corrected: it says that relative encodings cannot use a cache",
     title="A relative bias is added at each step; cached keys and values stay as they are",
     tex=r"e_{tj} = \frac{1}{\sqrt{d}} \left( q_t^\top k_j + q_t^\top R_{j-t} \right), \qquad j \le t",
     implements=(attention.decode, attention.shaw_scores),
