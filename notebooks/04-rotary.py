@@ -15,11 +15,11 @@
 #
 # A table of distances ({doc}`03-relative`) must be learned, and it ends. RoPE {cite}`su2024roformer` needs no
 # table. It turns every query and key by an angle that grows with its own position, and the dot product sees
-# the difference. Why does that work, and how much of what is said about it is true? On trial are four
-# statements of the teaching texts: that a short program computes the printed formula {cite}`teaching-order`;
-# that the score is the plain score times a cosine, and that the rotation may go inside the feature map of
-# linear attention {cite}`teaching-equivariance`; and that scores shrink with distance
-# {cite}`teaching-circles,teaching-equivariance`.
+# the difference. Why does that work, and how much of what is said about it is true? On trial are four statements
+# of the introductions that {doc}`01-order` presents: that a short program computes the printed formula (*order*,
+# {cite}`teaching-order`); that the score is the plain score times a cosine, and that the rotation may go inside the
+# feature map of linear attention (*equivariance*, {cite}`teaching-equivariance`); and that scores shrink with
+# distance (*equivariance* and *circles*, {cite}`teaching-circles`).
 
 # %% tags=["parameters"]
 d: int = 8  # channels of a query, an even number [4..128]
@@ -123,9 +123,14 @@ for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
 # sign $\bigoplus$ lines blocks up along the diagonal, as $\operatorname{diag}$ does:
 #
 # $$
-# R_p = \operatorname{diag}\bigl( R(p\,\theta_0), \dots, R(p\,\theta_{d/2-1}) \bigr) =
-# \exp\!\left( p \bigoplus_i \begin{bmatrix} 0 & -\theta_i \\ \theta_i & 0 \end{bmatrix} \right)
+# \begin{aligned} R_p &= \operatorname{diag}\bigl( R(p\,\theta_0), \dots, R(p\,\theta_{d/2-1}) \bigr) \\
+# &= \exp\!\left( p \bigoplus_i \begin{bmatrix} 0 & -\theta_i \\ \theta_i & 0 \end{bmatrix} \right) \end{aligned}
 # $$ (eq-rope-block)
+#
+# The base 10000 was made for texts. The row of an image has far fewer places than a text, so that most pairs would
+# hardly turn from one end to the other, and RoPE for images was published with the base 100 {cite}`heo2024rotary`.
+# Every trained `axial-rope` of this book has that base, unless another one is named. What this page says holds for
+# any.
 #
 # Keep the last form in mind. {doc}`06-continuous` will write the roll in the same way, with another matrix in
 # the exponent.
@@ -190,19 +195,20 @@ check("all positions moved by 1000.5", gap(moved, scores), 1e-10)
 check("lengths", gap(rope(q, p, theta).norm(dim=1), q.norm(dim=1)))
 
 # %% [markdown]
-# Two of the texts say that RoPE carries absolute *and* relative positions
-# {cite}`teaching-order,teaching-circles`. The turned vectors do differ from place to place. But attention
-# looks at nothing but their scores, and the theorem says what these contain. The values are not turned at all.
+# *Order* and *circles* say that RoPE carries absolute *and* relative positions. The turned vectors do differ from
+# place to place. But attention looks at nothing but their scores, and the theorem says what these contain. The values
+# are not turned at all.
 #
 # ## Which channels make a pair?
 #
-# One text pairs neighbors, $(0, 1), (2, 3), \dots$, in its formula, and splits the channels into halves, $(0,
-# d/2), (1, d/2 + 1), \dots$, in its program {cite}`teaching-order`. Both are in use in public models. They
+# *Order* pairs neighbors, $(0, 1), (2, 3), \dots$, in its formula, and splits the channels into halves, $(0,
+# d/2), (1, d/2 + 1), \dots$, in its program. Both are in use in public models. They
 # give different vectors, but only in the sense in which two filing systems do. Put the channels with even
 # numbers first and those with odd numbers after them, and one becomes the other:
 #
 # $$
-# R^{\text{half}}_p = \Pi R^{\text{interleaved}}_p \Pi^\top, \qquad \Pi x = (x_0, x_2, \dots,\; x_1, x_3, \dots)
+# \begin{gathered} R^{\text{half}}_p = \Pi R^{\text{interleaved}}_p \Pi^\top, \\
+# \Pi x = (x_0, x_2, \dots,\; x_1, x_3, \dots) \end{gathered}
 # $$ (eq-rope-layouts)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-layouts", "caption": "The two layouts of eight channels. An arc joins the two channels that turn together; the color is the speed, from the fast pair 0 to the slow pair 3."}, "image": {"alt": "Two rows of eight numbered dots. In the upper row, interleaved, short arcs join dots 0 and 1, 2 and 3, 4 and 5, 6 and 7. In the lower row, split halves, long overlapping arcs join 0 and 4, 1 and 5, 2 and 6, 3 and 7. Arcs of equal color belong to equal speeds."}}
@@ -298,17 +304,18 @@ check("the library's rope", gap(exact, interleaved))
 # Write the score of one query and one key as a function of the offset. Each pair adds a cosine *and* a sine:
 #
 # $$
-# \begin{aligned} (R_m q)^\top (R_n k) &= \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i}
-# \theta_i \Delta} = \sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \\
-# \Delta &= n - m, \qquad a_i + \mathrm{i} b_i = \bar q_i k_i \end{aligned}
+# \begin{aligned} & (R_m q)^\top (R_n k) = \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i} \theta_i \Delta} \\
+# & \quad = \sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \\
+# & \Delta = n - m, \qquad a_i + \mathrm{i} b_i = \bar q_i k_i \end{aligned}
 # $$ (eq-rope-score)
 #
 # Here $q_i$ and $k_i$ are the complex numbers of pair $i$. Their $a_i$ is the dot product of the two pairs,
-# and $b_i$ the area that they span. The text on trial drops the sine and prints $\langle q, k \rangle
-# \cos((m-n)\theta)$ {cite}`teaching-equivariance`. What is missing?
+# and $b_i$ the area that they span. *Equivariance* drops the sine and prints $\langle q, k \rangle
+# \cos((m-n)\theta)$. What is missing?
 #
 # $$
-# (R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta = -(q_0 k_1 - q_1 k_0) \sin \theta \Delta \quad (d = 2)
+# \begin{aligned} & (R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta \\
+# & \quad = -(q_0 k_1 - q_1 k_0) \sin \theta \Delta \quad (d = 2) \end{aligned}
 # $$ (eq-rope-score-printed)
 #
 # In the example by hand, $q^\top k \cos 90° = 0$, but the score is $-5$. The missing term is $-(2 \cdot 3 - 1
@@ -335,15 +342,17 @@ assert gap(printed, literal) > 0.1 and gap(literal, literal.flip(0)) > 0.1
 # remains is the mean of the cosines:
 #
 # $$
-# g(\Delta) = \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} = \frac{2}{d} \sum_i \cos \theta_i \Delta \quad \text{if } |q_0| = |q_1| = \dots
+# \begin{aligned} g(\Delta) &= \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} \\
+# &= \frac{2}{d} \sum_i \cos \theta_i \Delta \quad \text{if } |q_0| = |q_1| = \dots \end{aligned}
 # $$ (eq-rope-kernel)
 #
-# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near. Hence the statement that scores "naturally
-# shrink as distance increases" {cite}`teaching-circles`. But the kernel belongs to one special key. A key may
+# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near. Hence the statement of *circles* that
+# scores "naturally shrink as distance increases". But the kernel belongs to one special key. A key may
 # just as well be a turned copy of the query:
 #
 # $$
-# k = R_{-r}\, q \;\Longrightarrow\; (R_m q)^\top (R_n k) = \sum_i |q_i|^2 \cos \theta_i (\Delta - r) \le \|q\|^2
+# \begin{aligned} & k = R_{-r}\, q \quad \Longrightarrow \quad (R_m q)^\top (R_n k) \\
+# & \quad = \sum_i |q_i|^2 \cos \theta_i (\Delta - r) \le \|q\|^2 \end{aligned}
 # $$ (eq-any-peak)
 #
 # It is {eq}`eq-rope-relative` once more: $q^\top R_\Delta R_{-r}\, q = q^\top R_{\Delta - r}\, q$. The cosines are
@@ -400,11 +409,13 @@ fig
 # In {numref}`fig-peaks` compare where the curves are highest. RoPE supplies the shape of the curve; the key
 # decides where it stands.
 #
-# And the proof? Two of the texts refer to one in the original paper. It bounds the score from above, by
-# summation by parts, with $h_i = \bar q_i k_i$:
+# And the proof? Both texts that say so refer to one in the original paper {cite}`su2024roformer`. It bounds the score
+# from above, by summation by parts, with $h_i = \bar q_i k_i$:
 #
 # $$
-# \Bigl| \sum_{i} h_i e^{\mathrm{i} \theta_i \Delta} \Bigr| \le \max_i |h_{i+1} - h_i| \sum_{j} \Bigl| \sum_{i \le j} e^{\mathrm{i} \theta_i \Delta} \Bigr|, \qquad h_{d/2} = 0
+# \begin{aligned} & \Bigl| \sum_{i} h_i e^{\mathrm{i} \theta_i \Delta} \Bigr| \\
+# & \quad \le \max_i |h_{i+1} - h_i| \sum_{j} \Bigl| \sum_{i \le j} e^{\mathrm{i} \theta_i \Delta} \Bigr|, \\
+# & h_{d/2} = 0 \end{aligned}
 # $$ (eq-decay-bound)
 #
 # A small bound would force a small score; a falling bound does not force a falling score. And this one does not
@@ -425,8 +436,8 @@ print(f"random key: the bound is at least {ratio:.0f} times the score")
 assert rising.any()
 
 # %% [markdown]
-# The last refuge is infinity. As the distance grows without limit, one text says, the sum of cosines goes to
-# $0$ {cite}`teaching-equivariance`, because waves of different frequency are orthogonal. But orthogonality is a
+# The last refuge is infinity. As the distance grows without limit, says *equivariance*, the sum of cosines goes to
+# $0$, because waves of different frequency are orthogonal. But orthogonality is a
 # statement about means, and the *mean* over all distances does go to $0$. The sum itself has no limit. It is
 # almost periodic: it comes back as near to its greatest value as you like.
 #
@@ -437,7 +448,8 @@ assert rising.any()
 # ```
 #
 # $$
-# \limsup_{\Delta \to \infty} g(\Delta) = 1, \qquad \max_{1 \le \Delta \le M^{d/2}} \; \min_i \cos \theta_i \Delta \;\ge\; \cos \tfrac{2\pi}{M}
+# \begin{gathered} \limsup_{\Delta \to \infty} g(\Delta) = 1, \\
+# \max_{1 \le \Delta \le M^{d/2}} \; \min_i \cos \theta_i \Delta \;\ge\; \cos \tfrac{2\pi}{M} \end{gathered}
 # $$ (eq-almost-periodic)
 #
 # ```{prf:proof}
@@ -522,11 +534,12 @@ fig
 # is $x + 1$ for positive $x$, and $e^x$ otherwise.
 #
 # $$
-# y_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j) v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}, \qquad \phi(x) = \operatorname{elu}(x) + 1
+# \begin{gathered} y_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j) v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}, \\
+# \phi(x) = \operatorname{elu}(x) + 1 \end{gathered}
 # $$ (eq-linear-attention)
 #
-# Where does the rotation go? It acts on each token by itself, so it fits in; on that the texts are right. One
-# of them puts it inside, $\phi(R_m q)$ {cite}`teaching-equivariance`. Then the score is not relative any more,
+# Where does the rotation go? It acts on each token by itself, so it fits in; on that *circles* and
+# *equivariance* are right. *Equivariance* puts it inside, $\phi(R_m q)$. Then the score is not relative any more,
 # because $\phi$ treats the axes of the plane differently from all other directions:
 #
 # $$
@@ -599,7 +612,7 @@ print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
 # y_t = \sum_{j \le t} \operatorname{softmax}_j\!\left( \frac{(R_t q_t)^\top (R_j k_j)}{\sqrt{d}} \right) v_j
 # $$ (eq-cache-rope)
 #
-# Here the texts are right. But it is no advantage over Shaw's encoding, which needs no more
+# Here *equivariance* is right. But it is no advantage over Shaw's encoding, which needs no more
 # ({doc}`03-relative`): there the key is stored bare and the offset is looked up, here the key is stored turned
 # and nothing is looked up.
 

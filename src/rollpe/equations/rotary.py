@@ -1,6 +1,6 @@
 """Page 04-rotary: rotation instead of addition, its two layouts, and what it does not do.
 
-Sources: documents 001–003 (after Su et al. 2021), corrected where they slip.
+Sources: the introductions order, circles and equivariance (after Su et al. 2021), corrected where they slip.
 """
 
 import math
@@ -36,7 +36,7 @@ def _as_complex(x: Tensor) -> Tensor:
 @check(
     "eq-rope-pair",
     page=PAGE,
-    source="documents 001–003, rotary pairs",
+    source="all three introductions, rotary pairs",
     title="RoPE turns each pair of channels by an angle that grows with position",
     tex=r"""\begin{bmatrix} x'_{2i} \\ x'_{2i+1} \end{bmatrix} =
 \begin{bmatrix} \cos p\,\theta_i & -\sin p\,\theta_i \\ \sin p\,\theta_i & \cos p\,\theta_i \end{bmatrix}
@@ -59,7 +59,7 @@ def eq_rope_pair(rng):
 @check(
     "eq-rope-frequencies",
     page=PAGE,
-    source="documents 001–003",
+    source="all three introductions",
     title="RoPE's frequencies are those of the sinusoidal code",
     tex=r"\theta_i = 10000^{-2i/d}, \qquad i = 0, \dots, \tfrac{d}{2} - 1",
     implements=attention.rope_frequencies,
@@ -74,7 +74,7 @@ def eq_rope_frequencies(rng):
 @check(
     "eq-rope-complex",
     page=PAGE,
-    source="document 003, complex form",
+    source="equivariance, complex form",
     title="The same as a product of complex numbers",
     tex=r"z_i = x_{2i} + \mathrm{i}\, x_{2i+1}, \qquad z_i \mapsto z_i \, e^{\mathrm{i} p \theta_i}",
     implements=attention.rope,
@@ -89,12 +89,13 @@ def eq_rope_complex(rng):
 @check(
     "eq-rope-block",
     page=PAGE,
-    source="document 003, block-diagonal form",
+    source="equivariance, block-diagonal form",
     title="All pairs at once: a block-diagonal rotation",
     tex=(
-        r"R_p = \operatorname{diag}\bigl( R(p\,\theta_0), \dots, R(p\,\theta_{d/2-1}) \bigr) = "
-        r"\exp\!\left( p \bigoplus_i \begin{bmatrix} 0 & -\theta_i \\ \theta_i & 0 \end{bmatrix} "
-        r"\right)"
+        r"\begin{aligned} R_p &= \operatorname{diag}\bigl( R(p\,\theta_0), \dots, R(p\,\theta_{d/2-1}) "
+        r"\bigr) \\ "
+        r"&= \exp\!\left( p \bigoplus_i \begin{bmatrix} 0 & -\theta_i \\ \theta_i & 0 \end{bmatrix} "
+        r"\right) \end{aligned}"
     ),
     implements=(attention.rotation_matrix, attention.rope),
     tolerance=1e-11,
@@ -110,11 +111,11 @@ def eq_rope_block(rng):
 @check(
     "eq-rope-layouts",
     page=PAGE,
-    source="document 001: its text interleaves pairs, its code splits halves",
+    source="order: its text interleaves pairs, its code splits halves",
     title="Both layouts are the same rotation, up to one permutation of the channels",
     tex=(
-        r"R^{\text{half}}_p = \Pi R^{\text{interleaved}}_p \Pi^\top, \qquad \Pi x = (x_0, x_2, "
-        r"\dots,\; x_1, x_3, \dots)"
+        r"\begin{gathered} R^{\text{half}}_p = \Pi R^{\text{interleaved}}_p \Pi^\top, \\ "
+        r"\Pi x = (x_0, x_2, \dots,\; x_1, x_3, \dots) \end{gathered}"
     ),
     implements=(attention.layout_order, attention.rope),
     tolerance=1e-12,
@@ -131,7 +132,7 @@ def eq_rope_layouts(rng):
 @check(
     "eq-rope-group",
     page=PAGE,
-    source="documents 002 and 003, properties of rotations",
+    source="circles and equivariance, properties of rotations",
     title="Rotations add up, and the transpose turns back",
     tex=r"R_m R_n = R_{m+n}, \qquad R_m^\top = R_{-m}",
     implements=attention.rotation_matrix,
@@ -147,7 +148,7 @@ def eq_rope_group(rng):
 @check(
     "eq-rope-relative",
     page=PAGE,
-    source="documents 001–003, relative property",
+    source="all three introductions, relative property",
     title="The score of rotated vectors depends on the offset alone",
     tex=r"(R_m q)^\top (R_n k) = q^\top R_{n-m} \, k",
     implements=(attention.rope, attention.rotation_matrix),
@@ -167,7 +168,7 @@ def eq_rope_relative(rng):
 @check(
     "eq-rope-norm",
     page=PAGE,
-    source="documents 002 and 003, norm preservation",
+    source="circles and equivariance, norm preservation",
     title="Rotation keeps lengths",
     tex=r"\|R_p x\| = \|x\|",
     implements=attention.rope,
@@ -182,11 +183,14 @@ def eq_rope_norm(rng):
 @check(
     "eq-rope-score",
     page=PAGE,
-    source="document 003, corrected: it drops the sine",
+    source="equivariance, corrected: it drops the sine",
     title="The score as waves of the offset: a cosine and a sine for each pair",
-    tex=r"""\begin{aligned} (R_m q)^\top (R_n k) &= \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i}
-\theta_i \Delta} = \sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \\
-\Delta &= n - m, \qquad a_i + \mathrm{i} b_i = \bar q_i k_i \end{aligned}""",
+    tex=(
+        r"\begin{aligned} & (R_m q)^\top (R_n k) = \operatorname{Re} \sum_i \bar q_i k_i \, "
+        r"e^{\mathrm{i} \theta_i \Delta} \\ "
+        r"& \quad = \sum_i \left( a_i \cos \theta_i \Delta - b_i \sin \theta_i \Delta \right), \\ "
+        r"& \Delta = n - m, \qquad a_i + \mathrm{i} b_i = \bar q_i k_i \end{aligned}"
+    ),
     implements=attention.rope_score,
     tolerance=1e-11,
 )
@@ -201,11 +205,11 @@ def eq_rope_score(rng):
 @check(
     "eq-rope-score-printed",
     page=PAGE,
-    source="document 003, as printed: Re[⟨q, k⟩ e^{iφ}] = ⟨q, k⟩ cos φ",
+    source="equivariance, as printed: Re[⟨q, k⟩ e^{iφ}] = ⟨q, k⟩ cos φ",
     title="Without the sine the score is wrong, and blind to direction",
     tex=(
-        r"(R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta = -(q_0 k_1 - q_1 k_0) \sin \theta "
-        r"\Delta \quad (d = 2)"
+        r"\begin{aligned} & (R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta \\ "
+        r"& \quad = -(q_0 k_1 - q_1 k_0) \sin \theta \Delta \quad (d = 2) \end{aligned}"
     ),
     implements=attention.rope,
     tolerance=1e-11,
@@ -225,11 +229,12 @@ def eq_rope_score_printed(rng):
 @check(
     "eq-rope-kernel",
     page=PAGE,
-    source="document 003, sum of cosines",
+    source="equivariance, sum of cosines",
     title="A query looking for itself: the kernel of RoPE",
     tex=(
-        r"g(\Delta) = \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} = \frac{2}{d} \sum_i \cos "
-        r"\theta_i \Delta \quad \text{if } |q_0| = |q_1| = \dots"
+        r"\begin{aligned} g(\Delta) &= \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} \\ "
+        r"&= \frac{2}{d} \sum_i \cos \theta_i \Delta \quad \text{if } |q_0| = |q_1| = \dots "
+        r"\end{aligned}"
     ),
     implements=attention.similarity_kernel,
     tolerance=1e-11,
@@ -246,11 +251,12 @@ def eq_rope_kernel(rng):
 @check(
     "eq-almost-periodic",
     page=PAGE,
-    source="document 003, corrected: it says that the sum goes to 0",
+    source="equivariance, corrected: it says that the sum goes to 0",
     title="The kernel never dies out: it is almost periodic",
     tex=(
-        r"\limsup_{\Delta \to \infty} g(\Delta) = 1, \qquad \max_{1 \le \Delta \le M^{d/2}} \; \min_i "
-        r"\cos \theta_i \Delta \;\ge\; \cos \tfrac{2\pi}{M}"
+        r"\begin{gathered} \limsup_{\Delta \to \infty} g(\Delta) = 1, \\ "
+        r"\max_{1 \le \Delta \le M^{d/2}} \; \min_i \cos \theta_i \Delta \;\ge\; \cos \tfrac{2\pi}{M} "
+        r"\end{gathered}"
     ),
     implements=attention.similarity_kernel,
     tolerance=0.0,
@@ -269,11 +275,11 @@ def eq_almost_periodic(rng):
 @check(
     "eq-any-peak",
     page=PAGE,
-    source="document 002, corrected: attention does not shrink with distance by itself",
+    source="circles, corrected: attention does not shrink with distance by itself",
     title="A key can ask to be read from any distance",
     tex=(
-        r"k = R_{-r}\, q \;\Longrightarrow\; (R_m q)^\top (R_n k) = \sum_i |q_i|^2 \cos \theta_i "
-        r"(\Delta - r) \le \|q\|^2"
+        r"\begin{aligned} & k = R_{-r}\, q \quad \Longrightarrow \quad (R_m q)^\top (R_n k) \\ "
+        r"& \quad = \sum_i |q_i|^2 \cos \theta_i (\Delta - r) \le \|q\|^2 \end{aligned}"
     ),
     implements=attention.rope,
     tolerance=1e-10,
@@ -292,11 +298,13 @@ def eq_any_peak(rng):
 @check(
     "eq-decay-bound",
     page=PAGE,
-    source="RoFormer (Su et al. 2021), Sec. 3.4.3, cited in documents 002 and 003",
+    source="RoFormer (Su et al. 2021), Sec. 3.4.3, cited in circles and equivariance",
     title="What was proved is an upper bound, and it is not monotone",
     tex=(
-        r"\Bigl| \sum_{i} h_i e^{\mathrm{i} \theta_i \Delta} \Bigr| \le \max_i |h_{i+1} - h_i| "
-        r"\sum_{j} \Bigl| \sum_{i \le j} e^{\mathrm{i} \theta_i \Delta} \Bigr|, \qquad h_{d/2} = 0"
+        r"\begin{aligned} & \Bigl| \sum_{i} h_i e^{\mathrm{i} \theta_i \Delta} \Bigr| \\ "
+        r"& \quad \le \max_i |h_{i+1} - h_i| \sum_{j} \Bigl| \sum_{i \le j} e^{\mathrm{i} \theta_i "
+        r"\Delta} \Bigr|, \\ "
+        r"& h_{d/2} = 0 \end{aligned}"
     ),
     implements=attention.decay_bound,
     tolerance=1e-10,
@@ -327,11 +335,12 @@ def eq_decay_bound(rng):
 @check(
     "eq-linear-attention",
     page=PAGE,
-    source="document 003, linear attention",
+    source="equivariance, linear attention",
     title="Linear attention: keys and values are summed once",
     tex=(
-        r"y_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j) v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}, "
-        r"\qquad \phi(x) = \operatorname{elu}(x) + 1"
+        r"\begin{gathered} y_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j) v_j^\top}{\phi(q_i)^\top \sum_j "
+        r"\phi(k_j)}, \\ "
+        r"\phi(x) = \operatorname{elu}(x) + 1 \end{gathered}"
     ),
     implements=(attention.linear_attention, attention.elu_feature),
     tolerance=1e-11,
@@ -349,7 +358,7 @@ def eq_linear_attention(rng):
 @check(
     "eq-linear-rope",
     page=PAGE,
-    source="document 003, corrected; RoFormer Eq. 19",
+    source="equivariance, corrected; RoFormer Eq. 19",
     title="Linear attention stays relative if the rotation comes after the feature map",
     tex=r"\bigl( R_m \phi(q) \bigr)^\top R_n \phi(k) = \phi(q)^\top R_{n-m} \, \phi(k)",
     implements=attention.rotary_linear_attention,
@@ -371,7 +380,7 @@ def eq_linear_rope(rng):
 @check(
     "eq-linear-rope-printed",
     page=PAGE,
-    source="document 003, as printed: φ(q, m) = φ(R_m q)",
+    source="equivariance, as printed: φ(q, m) = φ(R_m q)",
     title="With the rotation inside the feature map the score is no longer relative",
     tex=r"\phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \neq \phi(R_m q)^\top \phi(R_n k)",
     implements=(attention.elu_feature, attention.rope),
@@ -390,7 +399,7 @@ def eq_linear_rope_printed(rng):
 @check(
     "eq-cache-rope",
     page=PAGE,
-    source="documents 002 and 003, key–value cache with RoPE",
+    source="circles and equivariance, key–value cache with RoPE",
     title="Cached keys keep the rotation of their own position",
     tex=(
         r"y_t = \sum_{j \le t} \operatorname{softmax}_j\!\left( \frac{(R_t q_t)^\top (R_j "
