@@ -18,13 +18,14 @@
 #
 # Attention does not know where a token stands. The paper's proposal is almost too simple to believe
 # {cite}`rollpe`: before the dot product, roll the query and the key around a ring, by as many channels as the
-# token's position. Does the score then depend on the displacement of two tokens alone? What exactly does
-# the printed matrix do to a vector? And how large must the ring be?
+# token's position. Does the score then depend on the offset of the two tokens alone, the position of the key minus
+# that of the query? What exactly does the printed matrix do to a vector? And how large must the ring be?
 #
 # To mark a place in a sequence by rotating the coordinates of a vector is an old idea of hyperdimensional computing
-# {cite}`kanerva2009hyperdimensional`. The paper does it to queries and keys. And the wave is more than an image: waves of activity
-# travel over the cortex {cite}`muller2018cortical`, shaped by its geometry {cite}`pang2023geometric,horibe2019curved`, and there are networks whose
-# hidden state is made to roll or to travel {cite}`keller2021topographic,keller2023neural`.
+# {cite}`kanerva2009hyperdimensional`. The paper does it to queries and keys. And the wave is more than an image:
+# waves of activity travel over the cortex {cite}`muller2018cortical`, shaped by its geometry
+# {cite}`pang2023geometric,horibe2019curved`, and there are networks whose hidden state is made to roll or to travel
+# {cite}`keller2021topographic,keller2023neural`.
 
 # %% tags=["parameters"]
 n: int = 8  # channels on the ring [2..256]
@@ -58,8 +59,9 @@ def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
 # with ones above the diagonal and a single one in the lower left corner:
 #
 # $$
-# S = \begin{bmatrix} 0 & 1 & 0 & \cdots & 0 \\ 0 & 0 & 1 & \cdots & 0 \\ \vdots & & & \ddots & \vdots \\
-# 0 & \cdots & 0 & 0 & 1 \\ 1 & 0 & \cdots & 0 & 0 \end{bmatrix}, \qquad \mathrm{Roll}_p(x) = S^p x
+# \begin{gathered} S = \begin{bmatrix} 0 & 1 & 0 & \cdots & 0 \\ 0 & 0 & 1 & \cdots & 0 \\ \vdots & & & \ddots & \vdots \\
+# 0 & \cdots & 0 & 0 & 1 \\ 1 & 0 & \cdots & 0 & 0 \end{bmatrix}, \\
+# \mathrm{Roll}_p(x) = S^p x \end{gathered}
 # $$ (eq-shift-matrix)
 #
 # A case to do by hand: four channels, one step.
@@ -92,7 +94,8 @@ check(
 # $i + p$, and that is the roll the other way:
 #
 # $$
-# y_{(i+p) \bmod n} = x_i \ \text{ for all } i \quad \Longleftrightarrow \quad y = S^{-p} x
+# \begin{gathered} y_{(i+p) \bmod n} = x_i \ \text{ for all } i \\
+# \Longleftrightarrow \quad y = S^{-p} x \end{gathered}
 # $$ (eq-roll-printed)
 #
 # Little hangs on it, because the two readings are mirror images of each other. With $J$ for the reversal of
@@ -127,7 +130,9 @@ figure
 #
 # ```{wave} ring
 # :name: wave-ring
-# A query on a ring of channels, moved by $p$, and its Fourier modes as hands on dials. One step turns the ring by one channel, and hand $k$ by $2\pi k/n$: hand 0 stays, hand 1 keeps company with the ring, hand $k$ goes $k$ times as fast. The thick part of a hand shows how much of its mode the query holds.
+# A query on a ring of channels, moved by $p$, and its Fourier modes as hands on dials. One step turns the ring by one
+# channel, and hand $k$ by $2\pi k/n$: hand 0 stays, hand 1 keeps company with the ring, hand $k$ goes $k$ times as
+# fast. The thick part of a hand shows how much of its mode the query holds.
 # ```
 #
 # ## Steps add up, lengths stay
@@ -180,7 +185,8 @@ check("once around", roll(x, n), x)
 # Said as an invariance: walk with both tokens as far as you like, and their score does not notice.
 #
 # $$
-# (S^{p_q + s} q)^\top S^{p_k + s} k = (S^{p_q} q)^\top S^{p_k} k \qquad \text{for all } s \in \mathbb{Z}
+# \begin{gathered} (S^{p_q + s} q)^\top S^{p_k + s} k = (S^{p_q} q)^\top S^{p_k} k \\
+# \text{for all } s \in \mathbb{Z} \end{gathered}
 # $$ (eq-joint-shift)
 
 # %%
@@ -201,17 +207,19 @@ for s in (1, n, 1000):
 # %% [markdown]
 # ## What a score can say
 #
-# For one query and one key, the score as a function of the displacement $\Delta = p_k - p_q$ is an old
-# acquaintance, the circular cross-correlation. The Fourier transform $F$, {eq}`eq-dft`, turns it into a product,
-# where $\odot$ multiplies entry by entry:
+# For one query and one key, the score as a function of the offset $\Delta = p_k - p_q$ is an old
+# acquaintance, the circular cross-correlation. The Fourier transform $F$ writes a vector on the ring as a sum of
+# waves (the next chapter has the formula, {eq}`eq-dft`). It turns the correlation into a product, where $\odot$
+# multiplies entry by entry:
 #
 # $$
-# c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}, \qquad \hat c = \sqrt{n}\; \overline{\hat q} \odot \hat k, \quad \hat x = F x
+# \begin{gathered} c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}, \\
+# \hat c = \sqrt{n}\; \overline{\hat q} \odot \hat k, \qquad \hat x = F x \end{gathered}
 # $$ (eq-correlation)
 
 # %%
-displacements = torch.arange(n)
-c = roll(k, displacements) @ q
+offsets = torch.arange(n)
+c = roll(k, offsets) @ q
 F = fourier_matrix(n)
 check(
     "correlation, by way of Fourier",
@@ -220,28 +228,29 @@ check(
 )
 
 # %% [markdown]
-# Which functions of the displacement can a pair of query and key choose from? All of them. Let the query
+# Which functions of the offset can a pair of query and key choose from? All of them. Let the query
 # be one at channel 0 and zero elsewhere, and write the wish $f$ into the key:
 #
 # $$
-# q = e_0,\ k = f \quad \Longrightarrow \quad (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n}
+# \begin{gathered} q = e_0,\ k = f \quad \Longrightarrow \\
+# (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n} \end{gathered}
 # $$ (eq-complete)
 #
-# A table with one number for each displacement, taken as the whole score, is thus a special case of RollPE on one
+# A table with one number for each offset, taken as the whole score, is thus a special case of RollPE on one
 # ring. Added to a content score, as in {eq}`eq-t5`, it is not. Whatever part of one ring's score does not see
-# $\Delta$ is its mean over all displacements, and that is a product of two sums, $\tfrac1n \bigl( \sum_i q_i \bigr)
+# $\Delta$ is its mean over all offsets, and that is a product of two sums, $\tfrac1n \bigl( \sum_i q_i \bigr)
 # \bigl( \sum_i k_i \bigr)$. The content needs channels of its own.
 
 # %%
 wish = torch.randn(n, dtype=torch.float64)
 e0 = torch.eye(n, dtype=torch.float64)[0]
-check("any function on the ring", roll(wish, displacements) @ e0, wish)
+check("any function on the ring", roll(wish, offsets) @ e0, wish)
 check("the part that does not see Δ", c.mean(), q.sum() * k.sum() / n)
 
 # %% [markdown]
 # ## How long must the ring be?
 #
-# The ring counts displacements modulo $n$. Among $G$ tokens in a row the displacement runs from
+# The ring counts offsets modulo $n$. Among $G$ tokens in a row the offset runs from
 # $-(G-1)$ to $G-1$, and the roll tells so many of them apart:
 #
 # $$
@@ -270,7 +279,8 @@ for G in (8, 14, 16):
 # are split among them. It must come after. With $H$ heads of $n$ channels,
 #
 # $$
-# (I_H \otimes S_n^{\,p}) \, x \neq S_{Hn}^{\,p} \, x \qquad (0 < p < Hn,\ H > 1)
+# \begin{gathered} (I_H \otimes S_n^{\,p}) \, x \neq S_{Hn}^{\,p} \, x \\
+# (0 < p < Hn,\ H > 1) \end{gathered}
 # $$ (eq-heads)
 #
 # for almost every $x$. On the left $I_H \otimes S_n^{\,p}$ rolls each head by itself; the right-hand side carries
@@ -285,8 +295,8 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 # ```{admonition} In short
 # :class: tip
 # Rolling reorders channels. It costs no parameter and no multiplication, and it is exact in any number
-# format. The score depends on the displacement of two tokens alone, {eq}`eq-roll-score`. It can be any function
-# of the displacement, {eq}`eq-complete`, but counts it modulo $n$: a row of $G$ tokens needs a ring of $2G-1$ channels.
+# format. The score depends on the offset of two tokens alone, {eq}`eq-roll-score`. It can be any function
+# of the offset, {eq}`eq-complete`, but counts it modulo $n$: a row of $G$ tokens needs a ring of $2G-1$ channels.
 # ```
 #
 # ## Exercises
@@ -299,7 +309,7 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 # ```{solution} exercise-rolling-mirror
 # :class: dropdown
 # The wave of {numref}`fig-rolling-wave` travels to the right, and the score becomes
-# $q^\top S^{p_q - p_k} k$. It still depends on the displacement alone: the sign is a convention.
+# $q^\top S^{p_q - p_k} k$. It still depends on the offset alone: the sign is a convention.
 # ```
 
 # %% tags=["hide-cell"]
@@ -309,7 +319,7 @@ check("the mirror image", mirrored, q @ roll(k, query_position - key_position))
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-rolling-distance
-# Find a query and a key whose score is largest at displacement 2, and another pair whose score depends on
+# Find a query and a key whose score is largest at offset 2, and another pair whose score depends on
 # $|\Delta|$ alone.
 # ```
 #
@@ -320,12 +330,12 @@ check("the mirror image", mirrored, q @ roll(k, query_position - key_position))
 # ```
 
 # %% tags=["hide-cell"]
-assert (roll(torch.eye(n)[2 % n], displacements) @ torch.eye(n)[0]).argmax() == 2 % n
+assert (roll(torch.eye(n)[2 % n], offsets) @ torch.eye(n)[0]).argmax() == 2 % n
 even = torch.cos(2 * torch.pi * ring / n)
 check(
     "a score of the distance",
-    roll(even, displacements) @ e0,
-    roll(even, -displacements) @ e0,
+    roll(even, offsets) @ e0,
+    roll(even, -offsets) @ e0,
 )
 
 # %% [markdown]

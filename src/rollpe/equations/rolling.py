@@ -25,9 +25,12 @@ def _ring(rng: Generator, n: int, N: int = 5):
     page=PAGE,
     source="paper Eq. 2",
     title="The shift matrix",
-    tex=r"""S = \begin{bmatrix} 0 & 1 & 0 & \cdots & 0 \\ 0 & 0 & 1 & \cdots & 0 \\ \vdots & & & \ddots
-& \vdots \\
-0 & \cdots & 0 & 0 & 1 \\ 1 & 0 & \cdots & 0 & 0 \end{bmatrix}, \qquad \mathrm{Roll}_p(x) = S^p x""",
+    tex=(
+        r"\begin{gathered} S = \begin{bmatrix} 0 & 1 & 0 & \cdots & 0 \\ 0 & 0 & 1 & \cdots & 0 \\ "
+        r"\vdots & & & \ddots & \vdots \\ "
+        r"0 & \cdots & 0 & 0 & 1 \\ 1 & 0 & \cdots & 0 & 0 \end{bmatrix}, \\ "
+        r"\mathrm{Roll}_p(x) = S^p x \end{gathered}"
+    ),
     implements=(operators.shift_matrix, operators.roll),
     tolerance=0.0,
 )
@@ -71,7 +74,10 @@ def eq_roll(rng):
     page=PAGE,
     source="paper Eq. 2, its sentence: q_i ↦ q_{i'}, i' = i + p",
     title="Moving entry i to place i+p is the roll the other way",
-    tex=r"y_{(i+p) \bmod n} = x_i \ \text{ for all } i \quad \Longleftrightarrow \quad y = S^{-p} x",
+    tex=(
+        r"\begin{gathered} y_{(i+p) \bmod n} = x_i \ \text{ for all } i \\ "
+        r"\Longleftrightarrow \quad y = S^{-p} x \end{gathered}"
+    ),
     implements=operators.roll,
     tolerance=0.0,
 )
@@ -191,7 +197,7 @@ def eq_roll_attention(rng):
     "eq-roll-score",
     page=PAGE,
     source="paper App. B",
-    title="The score depends on the displacement alone",
+    title="The score depends on the offset alone",
     tex=r"(S^{p_q} q)^\top S^{p_k} k = q^\top S^{\,p_k - p_q} \, k",
     implements=(operators.roll, operators.shift_matrix),
     tolerance=1e-12,
@@ -216,8 +222,8 @@ def eq_roll_score(rng):
     source="paper App. B, as an invariance",
     title="Moving query and key together changes nothing",
     tex=(
-        r"(S^{p_q + s} q)^\top S^{p_k + s} k = (S^{p_q} q)^\top S^{p_k} k \qquad \text{for all } s "
-        r"\in \mathbb{Z}"
+        r"\begin{gathered} (S^{p_q + s} q)^\top S^{p_k + s} k = (S^{p_q} q)^\top S^{p_k} k \\ "
+        r"\text{for all } s \in \mathbb{Z} \end{gathered}"
     ),
     implements=operators.roll,
     tolerance=1e-12,
@@ -237,11 +243,11 @@ def eq_joint_shift(rng):
 @check(
     "eq-correlation",
     page=PAGE,
-    source="ours; the score as a function of the displacement",
+    source="ours; the score as a function of the offset",
     title="The score is the circular cross-correlation of query and key",
     tex=(
-        r"c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}, \qquad \hat c = "
-        r"\sqrt{n}\; \overline{\hat q} \odot \hat k, \quad \hat x = F x"
+        r"\begin{gathered} c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}, \\ "
+        r"\hat c = \sqrt{n}\; \overline{\hat q} \odot \hat k, \qquad \hat x = F x \end{gathered}"
     ),
     implements=(operators.roll, operators.fourier_matrix),
     tolerance=1e-11,
@@ -286,8 +292,11 @@ def eq_distinct_offsets(rng):
     "eq-complete",
     page=PAGE,
     source="ours",
-    title="RollPE realizes every function of the displacement on the ring",
-    tex=r"q = e_0,\ k = f \quad \Longrightarrow \quad (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n}",
+    title="RollPE realizes every function of the offset on the ring",
+    tex=(
+        r"\begin{gathered} q = e_0,\ k = f \quad \Longrightarrow \\ "
+        r"(S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n} \end{gathered}"
+    ),
     implements=operators.roll,
     tolerance=0.0,
 )
@@ -307,7 +316,10 @@ def eq_complete(rng):
     page=PAGE,
     source="ours; the paper does not say where heads are split",
     title="Roll inside each head: a roll of the full width leaks across heads",
-    tex=r"(I_H \otimes S_n^{\,p}) \, x \neq S_{Hn}^{\,p} \, x \qquad (0 < p < Hn,\ H > 1)",
+    tex=(
+        r"\begin{gathered} (I_H \otimes S_n^{\,p}) \, x \neq S_{Hn}^{\,p} \, x \\ "
+        r"(0 < p < Hn,\ H > 1) \end{gathered}"
+    ),
     implements=operators.roll,
     tolerance=0.0,
 )
