@@ -123,7 +123,8 @@ check("two halves are a step", half @ half, shift_matrix(3))
 # $$ (eq-determinant)
 #
 # $$
-# \det e^{B} = e^{\operatorname{tr} B} > 0 \ \text{ for every real } B, \qquad \det S = -1 \ \text{ for even } n
+# \begin{aligned} \det e^{B} = e^{\operatorname{tr} B} &> 0 \ \text{ for every real } B, \\
+# \det S = -1 &< 0 \ \text{ for even } n \end{aligned}
 # $$ (eq-no-real-log)
 
 # %%
@@ -174,8 +175,12 @@ print((A * 3 * 3**0.5 / (2 * math.pi)).round().int().numpy())
 # \mathrm{Roll}_p(q) = \exp\!\left( \frac{p}{\lambda} \mathcal{A} \right) q
 # $$ (eq-continuous-roll)
 #
+# ($\lambda$ is a stretch, and not the wavelength of any one wave: the longest wave on the ring is $\lambda n$ positions
+# long.) What a small change of the position or of $\lambda$ does to the query follows:
+#
 # $$
-# \frac{\partial}{\partial p} \mathrm{Roll}_p(q) = \frac{1}{\lambda} \, \mathcal{A} \, \mathrm{Roll}_p(q), \qquad \frac{\partial}{\partial \lambda} \mathrm{Roll}_p(q) = -\frac{p}{\lambda^2} \, \mathcal{A} \, \mathrm{Roll}_p(q)
+# \begin{aligned} \frac{\partial}{\partial p} \mathrm{Roll}_p(q) &= \frac{1}{\lambda} \, \mathcal{A} \, \mathrm{Roll}_p(q), \\
+# \frac{\partial}{\partial \lambda} \mathrm{Roll}_p(q) &= -\frac{p}{\lambda^2} \, \mathcal{A} \, \mathrm{Roll}_p(q) \end{aligned}
 # $$ (eq-transport)
 #
 # The derivative by $\lambda$ is there because one can train the wavelength. A vector that turns keeps its length, so
@@ -205,7 +210,8 @@ check("skew-symmetric", A.T, -A)
 # rolls back. So nothing changes in the proof that made the score relative:
 #
 # $$
-# S(p)\, S(p') = S(p + p'), \qquad S(p)^\top = S(-p) = S(p)^{-1}
+# \begin{gathered} S(p)\, S(p') = S(p + p'), \\
+# S(p)^\top = S(-p) = S(p)^{-1} \end{gathered}
 # $$ (eq-group)
 #
 # $$
@@ -248,9 +254,9 @@ check("there and back", back, torch.eye(odd))
 # too. But it is complex:
 #
 # $$
-# \begin{gathered} F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i} k}{n} \right)_{k=0}^{n-1} F =
-# \mathcal{A} + 2\pi \mathrm{i}\, \Pi_{-} + \mathrm{i}\pi\, \Pi_{n/2} \;\notin\; \mathbb{R}^{n \times n}, \\
-# \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F \end{gathered}
+# \begin{aligned} & F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i} k}{n} \right)_{k=0}^{n-1} F \\
+# & \quad = \mathcal{A} + 2\pi \mathrm{i}\, \Pi_{-} + \mathrm{i}\pi\, \Pi_{n/2} \;\notin\; \mathbb{R}^{n \times n}, \\
+# & \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F \end{aligned}
 # $$ (eq-generator-printed)
 #
 # Here $\mathcal{A}$ is the real generator, still to come, and the $\Pi$ pick out modes. The two extra terms are
@@ -261,7 +267,8 @@ check("there and back", back, torch.eye(odd))
 # fault. At half a step the two halves of every wave cancel in the real part, and only the mean survives:
 #
 # $$
-# \operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, p k / (\lambda n)} \bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \quad \text{at } p = \tfrac{\lambda}{2}, \qquad \bar q = \tfrac1n \textstyle\sum_i q_i
+# \begin{gathered} \operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, p k / (\lambda n)} \bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \\
+# \text{at } p = \tfrac{\lambda}{2}, \qquad \bar q = \tfrac1n \textstyle\sum_i q_i \end{gathered}
 # $$ (eq-spectral-printed)
 
 # %%
@@ -361,7 +368,8 @@ fig
 #
 # $$
 # \begin{gathered} \mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, m}{n} \right) F, \\
-# m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor \quad (\text{and } 0 \text{ in place of } \tfrac{n}{2}) \end{gathered}
+# m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor \\
+# (\text{and } 0 \text{ in place of } \tfrac{n}{2}) \end{gathered}
 # $$ (eq-generator)
 #
 # $$
@@ -401,7 +409,8 @@ check("a wave travels", rolled, moved)
 # Summing the waves of {eq}`eq-generator` gives the entries directly. The generator reads
 #
 # $$
-# \mathcal{A}_{jl} = \frac{\pi}{n} (-1)^{j-l} \times \begin{cases} 1 / \sin \frac{\pi (j-l)}{n} & n \text{ odd} \\[2pt] \cot \frac{\pi (j-l)}{n} & n \text{ even} \end{cases} \qquad (j \neq l)
+# \begin{gathered} \mathcal{A}_{jl} = \frac{\pi}{n} (-1)^{j-l} \times \begin{cases} 1 / \sin \frac{\pi (j-l)}{n} & n \text{ odd} \\[2pt] \cot \frac{\pi (j-l)}{n} & n \text{ even} \end{cases} \\
+# (j \neq l) \end{gathered}
 # $$ (eq-generator-closed)
 #
 # which is the differentiation matrix of spectral methods {cite}`trefethen2000spectral,weideman2000matlab`. For odd
@@ -420,7 +429,8 @@ check("a wave travels", rolled, moved)
 # the generator is the slope of this curve:
 #
 # $$
-# (\mathcal{A} x)_i = \dot x(i) \qquad \text{if } x_i = x(i),\ x(s) = \sum_{|m| < n/2} c_m \, e^{2\pi \mathrm{i} m s/n}
+# \begin{gathered} (\mathcal{A} x)_i = \dot x(i) \quad \text{if } x_i = x(i), \\
+# x(s) = \sum_{|m| < n/2} c_m \, e^{2\pi \mathrm{i} m s/n} \end{gathered}
 # $$ (eq-derivative)
 
 # %%
@@ -521,22 +531,27 @@ fig
 # is not the roll:
 #
 # $$
-# S(\lambda p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \qquad \nu_i = \tfrac{(-1)^i}{\sqrt n}, \quad p \in \mathbb{Z},\ n \text{ even}
+# \begin{gathered} S(\lambda p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \\
+# \nu_i = \tfrac{(-1)^i}{\sqrt n}, \quad p \in \mathbb{Z},\ n \text{ even} \end{gathered}
 # $$ (eq-nyquist-fixed)
 #
 # $$
-# S(p)_{jl} = \frac{1}{n} \left( \sin \pi t \, \cot \frac{\pi t}{n} - \cos \pi t + (-1)^{j-l} \right), \qquad t = \frac{p}{\lambda} + j - l
+# \begin{aligned} S(p)_{jl} = \frac{1}{n} \Bigl( & \sin \pi t \, \cot \frac{\pi t}{n} \\
+# & - \cos \pi t + (-1)^{j-l} \Bigr), \\
+# t = \frac{p}{\lambda} & + j - l \end{aligned}
 # $$ (eq-kernel-even)
 #
 # The second is to multiply it by $\cos(\pi p/\lambda)$, which is $\pm 1$ just when it should be. The roll is exact
 # at whole steps. In between the mode shrinks, to nothing at half a step, and two halves no longer make a whole:
 #
 # $$
-# S_{\cos}(p) = S(p) - \bigl( 1 - \cos \tfrac{\pi p}{\lambda} \bigr) \, \nu \nu^\top, \qquad S_{\cos}(\lambda) = S, \qquad S_{\cos}(\tfrac{\lambda}{2})^2 \neq S
+# \begin{gathered} S_{\cos}(p) = S(p) - \bigl( 1 - \cos \tfrac{\pi p}{\lambda} \bigr) \, \nu \nu^\top, \\
+# S_{\cos}(\lambda) = S, \qquad S_{\cos}(\tfrac{\lambda}{2})^2 \neq S \end{gathered}
 # $$ (eq-nyquist-cosine)
 #
 # $$
-# S_{\cos}(p)_{jl} = \frac{1}{n} \sin \pi t \, \cot \frac{\pi t}{n}, \qquad t = \frac{p}{\lambda} + j - l
+# \begin{gathered} S_{\cos}(p)_{jl} = \frac{1}{n} \sin \pi t \, \cot \frac{\pi t}{n}, \\
+# t = \frac{p}{\lambda} + j - l \end{gathered}
 # $$ (eq-kernel-cosine)
 #
 # The third lends it the missing dimension. Two rings have two Nyquist modes, and these can turn into each
@@ -622,7 +637,8 @@ for walk in (1.0, 0.25):
 # positions:
 #
 # $$
-# S(p + \lambda n) = S(p), \qquad S(p) \neq I \ \text{ for } 0 < p < \lambda n \quad (n \ge 3)
+# \begin{gathered} S(p + \lambda n) = S(p), \\
+# S(p) \neq I \ \text{ for } 0 < p < \lambda n \quad (n \ge 3) \end{gathered}
 # $$ (eq-period)
 #
 # So a long sequence fits on a short ring. There is a price that is easy to overlook. Unless $1/\lambda$ is a whole
@@ -643,7 +659,8 @@ print("patches 0 to 5 stand at the steps", places)
 # text shows none, but we may guess which one is meant, the central difference:
 #
 # $$
-# D = \tfrac12 (S - S^\top), \qquad (D x)_i = \tfrac12 (x_{i+1} - x_{i-1})
+# \begin{gathered} D = \tfrac12 (S - S^\top), \\
+# (D x)_i = \tfrac12 (x_{i+1} - x_{i-1}) \end{gathered}
 # $$ (eq-stencil)
 #
 # It is sparse, and real and skew-symmetric for every $n$, so it generates a group of rotations. Is it the roll? It
@@ -824,23 +841,23 @@ assert gap(far, torch.eye(odd)) > gap(roll_matrix(odd, 0.5), torch.eye(odd))
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-continuous-wavelength
-# A row has 64 patches and the ring 31 channels. Choose $\lambda$ such that no two displacements, with
+# A row has 64 patches and the ring 31 channels. Choose $\lambda$ such that no two offsets, with
 # their signs, look alike.
 # ```
 #
 # ```{solution} exercise-continuous-wavelength
 # :class: dropdown
-# Displacements run from $-63$ to $63$, that is 127 of them. They are told apart if the period $\lambda n$ is at least
+# Offsets run from $-63$ to $63$, that is 127 of them. They are told apart if the period $\lambda n$ is at least
 # 127, so $\lambda \ge 127/31$. With $\lambda = 1$ the ring would take 31 positions for a full turn.
 # ```
 
 # %% tags=["hide-cell"]
-displacements = torch.arange(-63.0, 64.0)
+offsets = torch.arange(-63.0, 64.0)
 
 
 def closest(stretch: float) -> float:
-    """The smallest distance of the rolls by any two displacements."""
-    rolls = roll_matrix(31, displacements, stretch).flatten(1)
+    """The smallest distance of the rolls by any two offsets."""
+    rolls = roll_matrix(31, offsets, stretch).flatten(1)
     apart = torch.cdist(rolls, rolls)
     return apart.fill_diagonal_(torch.inf).min().item()
 

@@ -97,8 +97,8 @@ def eq_determinant(rng):
     source="ours; refutes 'log S ∈ so(n)' after the paper's Eq. 4 for even n",
     title="Even n: S has no real logarithm",
     tex=(
-        r"\det e^{B} = e^{\operatorname{tr} B} > 0 \ \text{ for every real } B, \qquad \det S = -1 \ "
-        r"\text{ for even } n"
+        r"\begin{aligned} \det e^{B} = e^{\operatorname{tr} B} &> 0 \ \text{ for every real } B, \\ "
+        r"\det S = -1 &< 0 \ \text{ for even } n \end{aligned}"
     ),
     implements=operators.shift_matrix,
     tolerance=1e-10,
@@ -133,9 +133,12 @@ def eq_log(rng):
     page=PAGE,
     source="paper Eq. 14, corrected: mode numbers centered on 0",
     title="The generator: 2πi times the centered mode number",
-    tex=r"""\begin{gathered} \mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, m}{n}
-\right) F, \\ m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor \quad (\text{and }
-0 \text{ in place of } \tfrac{n}{2}) \end{gathered}""",
+    tex=(
+        r"\begin{gathered} \mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, "
+        r"m}{n} \right) F, \\ "
+        r"m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor \\ "
+        r"(\text{and } 0 \text{ in place of } \tfrac{n}{2}) \end{gathered}"
+    ),
     implements=(operators.generator, operators.mode_numbers),
     tolerance=1e-12,
 )
@@ -156,9 +159,13 @@ def eq_generator(rng):
     page=PAGE,
     source="paper Eq. 14, as printed: k = 0 … n−1",
     title="The printed generator is a logarithm, but complex and not skew-symmetric",
-    tex=r"""\begin{gathered} F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i} k}{n}
-\right)_{k=0}^{n-1} F = \mathcal{A} + 2\pi \mathrm{i}\, \Pi_{-} + \mathrm{i}\pi\, \Pi_{n/2} \;\notin\;
-\mathbb{R}^{n \times n}, \\ \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F \end{gathered}""",
+    tex=(
+        r"\begin{aligned} & F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i} k}{n} "
+        r"\right)_{k=0}^{n-1} F \\ "
+        r"& \quad = \mathcal{A} + 2\pi \mathrm{i}\, \Pi_{-} + \mathrm{i}\pi\, \Pi_{n/2} \;\notin\; "
+        r"\mathbb{R}^{n \times n}, \\ "
+        r"& \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F \end{aligned}"
+    ),
     implements=operators.paper_generator,
     tolerance=1e-11,
 )
@@ -297,9 +304,10 @@ def eq_spectral(rng):
     source="paper Eq. 7, as printed: k = 0 … n−1",
     title="Half a step with the printed operator makes everything imaginary but the mean",
     tex=(
-        r"\operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, p k / (\lambda n)} "
-        r"\bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \quad \text{at } p = \tfrac{\lambda}{2}, "
-        r"\qquad \bar q = \tfrac1n \textstyle\sum_i q_i"
+        r"\begin{gathered} \operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, "
+        r"p k / (\lambda n)} \bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \\ "
+        r"\text{at } p = \tfrac{\lambda}{2}, \qquad \bar q = \tfrac1n \textstyle\sum_i q_i "
+        r"\end{gathered}"
     ),
     implements=operators.paper_roll_matrix,
     tolerance=1e-11,
@@ -325,7 +333,10 @@ def eq_spectral_printed(rng):
     page=PAGE,
     source="consequence of Eq. 5",
     title="Rolls add up, and the transpose rolls back",
-    tex=r"S(p)\, S(p') = S(p + p'), \qquad S(p)^\top = S(-p) = S(p)^{-1}",
+    tex=(
+        r"\begin{gathered} S(p)\, S(p') = S(p + p'), \\ "
+        r"S(p)^\top = S(-p) = S(p)^{-1} \end{gathered}"
+    ),
     implements=operators.roll_matrix,
     tolerance=1e-11,
 )
@@ -347,7 +358,7 @@ def eq_group(rng):
     "eq-continuous-score",
     page=PAGE,
     source="paper App. B at real positions",
-    title="At real positions, too, the score depends on the displacement alone",
+    title="At real positions, too, the score depends on the offset alone",
     tex=r"\mathrm{Roll}_{p_q}(q)^\top \, \mathrm{Roll}_{p_k}(k) = q^\top S(p_k - p_q) \, k",
     implements=(operators.continuous_roll, operators.roll_matrix),
     tolerance=1e-10,
@@ -369,7 +380,10 @@ def eq_continuous_score(rng):
     page=PAGE,
     source="paper Sec. 2.1; the period is λn",
     title="The wavelength stretches the period",
-    tex=r"S(p + \lambda n) = S(p), \qquad S(p) \neq I \ \text{ for } 0 < p < \lambda n \quad (n \ge 3)",
+    tex=(
+        r"\begin{gathered} S(p + \lambda n) = S(p), \\ "
+        r"S(p) \neq I \ \text{ for } 0 < p < \lambda n \quad (n \ge 3) \end{gathered}"
+    ),
     implements=operators.roll_matrix,
     tolerance=1e-10,
 )
@@ -407,8 +421,9 @@ def eq_kernel_odd(rng):
     source="Trefethen 2000, the periodic sinc, with a Nyquist mode that stands still",
     title="Even n with the Nyquist mode standing still",
     tex=(
-        r"S(p)_{jl} = \frac{1}{n} \left( \sin \pi t \, \cot \frac{\pi t}{n} - \cos \pi t + (-1)^{j-l} "
-        r"\right), \qquad t = \frac{p}{\lambda} + j - l"
+        r"\begin{aligned} S(p)_{jl} = \frac{1}{n} \Bigl( & \sin \pi t \, \cot \frac{\pi t}{n} \\ "
+        r"& - \cos \pi t + (-1)^{j-l} \Bigr), \\ "
+        r"t = \frac{p}{\lambda} & + j - l \end{aligned}"
     ),
     implements=(operators.roll_kernel, operators.circulant),
     tolerance=1e-11,
@@ -427,8 +442,8 @@ def eq_kernel_even(rng):
     source="Trefethen 2000: trigonometric interpolation, the periodic sinc",
     title="Even n with cos(πp/λ) on the Nyquist mode",
     tex=(
-        r"S_{\cos}(p)_{jl} = \frac{1}{n} \sin \pi t \, \cot \frac{\pi t}{n}, \qquad t = "
-        r"\frac{p}{\lambda} + j - l"
+        r"\begin{gathered} S_{\cos}(p)_{jl} = \frac{1}{n} \sin \pi t \, \cot \frac{\pi t}{n}, \\ "
+        r"t = \frac{p}{\lambda} + j - l \end{gathered}"
     ),
     implements=operators.roll_kernel,
     tolerance=1e-11,
@@ -454,9 +469,10 @@ def _half_spectrum(n: int, p: float) -> Tensor:
     source="Trefethen 2000 and Weideman and Reddy 2000: the Fourier differentiation matrix",
     title="The generator without a transform",
     tex=(
-        r"\mathcal{A}_{jl} = \frac{\pi}{n} (-1)^{j-l} \times \begin{cases} 1 / \sin \frac{\pi "
-        r"(j-l)}{n} & n \text{ odd} \\[2pt] \cot \frac{\pi (j-l)}{n} & n \text{ even} \end{cases} "
-        r"\qquad (j \neq l)"
+        r"\begin{gathered} \mathcal{A}_{jl} = \frac{\pi}{n} (-1)^{j-l} \times \begin{cases} 1 / \sin "
+        r"\frac{\pi (j-l)}{n} & n \text{ odd} \\[2pt] \cot \frac{\pi (j-l)}{n} & n \text{ even} "
+        r"\end{cases} \\ "
+        r"(j \neq l) \end{gathered}"
     ),
     implements=(operators.generator_closed_form, operators.circulant),
     tolerance=1e-11,
@@ -474,8 +490,8 @@ def eq_generator_closed(rng):
     source="ours; nyquist='fixed'",
     title="Treatment 1: the Nyquist mode stands still",
     tex=(
-        r"S(\lambda p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \qquad \nu_i = "
-        r"\tfrac{(-1)^i}{\sqrt n}, \quad p \in \mathbb{Z},\ n \text{ even}"
+        r"\begin{gathered} S(\lambda p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \\ "
+        r"\nu_i = \tfrac{(-1)^i}{\sqrt n}, \quad p \in \mathbb{Z},\ n \text{ even} \end{gathered}"
     ),
     implements=(operators.roll_matrix, operators.continuous_roll),
     tolerance=1e-11,
@@ -496,8 +512,9 @@ def eq_nyquist_fixed(rng):
     source="ours; nyquist='cosine'",
     title="Treatment 2: exact at whole steps, but no group",
     tex=(
-        r"S_{\cos}(p) = S(p) - \bigl( 1 - \cos \tfrac{\pi p}{\lambda} \bigr) \, \nu \nu^\top, \qquad "
-        r"S_{\cos}(\lambda) = S, \qquad S_{\cos}(\tfrac{\lambda}{2})^2 \neq S"
+        r"\begin{gathered} S_{\cos}(p) = S(p) - \bigl( 1 - \cos \tfrac{\pi p}{\lambda} \bigr) \, \nu "
+        r"\nu^\top, \\ "
+        r"S_{\cos}(\lambda) = S, \qquad S_{\cos}(\tfrac{\lambda}{2})^2 \neq S \end{gathered}"
     ),
     implements=(operators.roll_matrix, operators.continuous_roll),
     tolerance=1e-11,
@@ -599,9 +616,10 @@ def eq_traveling_wave(rng):
     source="derivative of Eq. 5",
     title="The roll solves a transport equation on the ring",
     tex=(
-        r"\frac{\partial}{\partial p} \mathrm{Roll}_p(q) = \frac{1}{\lambda} \, \mathcal{A} \, "
-        r"\mathrm{Roll}_p(q), \qquad \frac{\partial}{\partial \lambda} \mathrm{Roll}_p(q) = "
-        r"-\frac{p}{\lambda^2} \, \mathcal{A} \, \mathrm{Roll}_p(q)"
+        r"\begin{aligned} \frac{\partial}{\partial p} \mathrm{Roll}_p(q) &= \frac{1}{\lambda} \, "
+        r"\mathcal{A} \, \mathrm{Roll}_p(q), \\ "
+        r"\frac{\partial}{\partial \lambda} \mathrm{Roll}_p(q) &= -\frac{p}{\lambda^2} \, \mathcal{A} "
+        r"\, \mathrm{Roll}_p(q) \end{aligned}"
     ),
     implements=operators.continuous_roll,
     tolerance=1e-9,
@@ -625,8 +643,8 @@ def eq_transport(rng):
     source="paper App. E: a discrete Fourier differentiation operator",
     title="The generator differentiates band-limited signals exactly",
     tex=(
-        r"(\mathcal{A} x)_i = \dot x(i) \qquad \text{if } x_i = x(i),\ x(s) = \sum_{|m| < n/2} c_m \, "
-        r"e^{2\pi \mathrm{i} m s/n}"
+        r"\begin{gathered} (\mathcal{A} x)_i = \dot x(i) \quad \text{if } x_i = x(i), \\ "
+        r"x(s) = \sum_{|m| < n/2} c_m \, e^{2\pi \mathrm{i} m s/n} \end{gathered}"
     ),
     implements=(operators.generator, operators.generator_closed_form),
     tolerance=1e-10,
@@ -648,7 +666,10 @@ def eq_derivative(rng):
     page=PAGE,
     source="paper App. E: the tridiagonal matrix that the main text does not show",
     title="The local stencil",
-    tex=r"D = \tfrac12 (S - S^\top), \qquad (D x)_i = \tfrac12 (x_{i+1} - x_{i-1})",
+    tex=(
+        r"\begin{gathered} D = \tfrac12 (S - S^\top), \\ "
+        r"(D x)_i = \tfrac12 (x_{i+1} - x_{i-1}) \end{gathered}"
+    ),
     implements=operators.stencil,
     tolerance=1e-12,
 )
