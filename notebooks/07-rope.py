@@ -20,7 +20,8 @@
 # (Sec. 3, Theorem 1), because the Fourier transform makes rotations of rolls {cite}`rollpe`. How can reordering
 # channels be a rotation of pairs? Is the sentence true for the widths that people use? And if two encodings can
 # express the same functions, does it matter which of them one trains? The answers are: by looking at waves;
-# nearly; and, with today's optimizers, yes.
+# nearly; and, with today's optimizers, yes for the model that one gets. For its accuracy no difference has been seen
+# so far ({doc}`13-ablations`).
 
 # %% tags=["parameters"]
 n: int = 16  # channels on the ring [7..32]
@@ -34,7 +35,6 @@ import itertools
 import json
 import math
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -60,7 +60,7 @@ from rollpe.operators import (
     rotation_form,
     shift_matrix,
 )
-from rollpe.records import environment, provenance, write_atomically
+from rollpe.records import environment, now, provenance, write_atomically
 
 figures.use_theme()
 torch.set_default_dtype(torch.float64)
@@ -128,15 +128,16 @@ assert rows == [
 # alternating pattern:
 #
 # $$
-# \begin{gathered} Q = \Bigl[ \sqrt{\tfrac 2n} \cos \tfrac{2\pi k i}{n},\; -\sqrt{\tfrac 2n} \sin \tfrac{2\pi k i}{n} \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor}
-# \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ \tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, \\ Q^\top Q = I \end{gathered}
+# \begin{gathered} Q = \sqrt{\tfrac 2n} \Bigl[ \cos \tfrac{2\pi k i}{n},\; -\sin \tfrac{2\pi k i}{n} \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \\
+# \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ \tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, \qquad Q^\top Q = I \end{gathered}
 # $$ (eq-real-basis)
 #
 # In this basis the roll falls apart into plane rotations, with one or two channels left over. From here to
 # {prf:ref}`thm-rope` let $\lambda = 1$, and let positions be whole:
 #
 # $$
-# Q^\top S^p Q = \bigoplus_{k=1}^{\lfloor (n-1)/2 \rfloor} \begin{bmatrix} \cos \omega_k p & -\sin \omega_k p \\ \sin \omega_k p & \cos \omega_k p \end{bmatrix} \oplus 1 \;\bigl( \oplus\, (-1)^p \text{ for even } n \bigr)
+# \begin{aligned} Q^\top S^p Q = {} & \bigoplus_{k=1}^{\lfloor (n-1)/2 \rfloor} \begin{bmatrix} \cos \omega_k p & -\sin \omega_k p \\ \sin \omega_k p & \cos \omega_k p \end{bmatrix} \\
+# & \oplus 1 \;\bigl( \oplus\, (-1)^p \text{ for even } n \bigr) \end{aligned}
 # $$ (eq-rotary-form)
 
 # %%
@@ -190,12 +191,13 @@ fig
 # On the right of {numref}`fig-two-bases` you see RoPE's matrix, except for its last corner. That corner is what
 # the rest of the argument is about.
 #
-# The score, too, is a sum of waves, each a wave of the displacement. Query and key choose how
-# strong each wave is and where its crest lies, the ring fixes how fast it goes. A hat is the Fourier transform,
-# as in {eq}`eq-correlation`:
+# The score, too, is a sum of waves, each a wave of the offset. Query and key choose how strong each wave is and where
+# its crest lies, the ring fixes how fast it goes. A hat is the Fourier transform, as in {eq}`eq-correlation`, and the
+# wave has the number $m$ here, since $k$ is the key:
 #
 # $$
-# q^\top S^\Delta k = \sum_{k=0}^{\lfloor n/2 \rfloor} w_k \operatorname{Re}\!\left( \overline{\hat q_k} \, \hat k_k \, e^{\mathrm{i} \omega_k \Delta} \right), \qquad w_k = \begin{cases} 1 & k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}
+# \begin{gathered} q^\top S^\Delta k = \sum_{m=0}^{\lfloor n/2 \rfloor} w_m \operatorname{Re}\!\left( \overline{\hat q_m} \, \hat k_m \, e^{\mathrm{i} \omega_m \Delta} \right), \\
+# w_m = \begin{cases} 1 & m \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases} \end{gathered}
 # $$ (eq-score-waves)
 
 # %%
@@ -219,7 +221,8 @@ check("score as waves", score, roll(k, delta) @ q)
 # number gives it away:
 #
 # $$
-# \det \bigoplus_i R(\theta_i p) = 1 \neq -1 = \det S^p \qquad (n \text{ even},\ p \text{ odd})
+# \begin{gathered} \det \bigoplus_i R(\theta_i p) = 1 \neq -1 = \det S^p \\
+# (n \text{ even},\ p \text{ odd}) \end{gathered}
 # $$ (eq-not-rope)
 #
 # What does hold needs a little more room. Give the constant a second channel, which stays empty, and do the
@@ -227,31 +230,33 @@ check("score as waves", score, roll(k, delta) @ q)
 # $\pi$ a step, so that it only ever points forward or backward.
 #
 # $$
-# \begin{gathered} E : \mathbb{R}^n \to \mathbb{R}^{2 (\lfloor n/2 \rfloor + 1)}, \qquad
-# (E x)_k = \sqrt{w_k} \left( \operatorname{Re} \hat x_k, \operatorname{Im} \hat x_k \right), \\
-# w_k = \begin{cases} 1 & k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}, \qquad \|E x\| = \|x\| \end{gathered}
+# \begin{gathered} E : \mathbb{R}^n \to \mathbb{R}^{2 (\lfloor n/2 \rfloor + 1)}, \qquad \|E x\| = \|x\|, \\
+# (E x)_m = \sqrt{w_m} \left( \operatorname{Re} \hat x_m, \operatorname{Im} \hat x_m \right), \\
+# w_m = \begin{cases} 1 & m \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases} \end{gathered}
 # $$ (eq-embedding)
 #
 # ```{prf:theorem} RollPE embeds in RoPE
 # :label: thm-rope
 # Let all positions be whole. The RollPE score of $q$ and $k$ is the RoPE score of $Eq$ and
-# $Ek$ in $n + 1$ dimensions for odd $n$, and in $n + 2$ for even $n$, with the frequencies $\omega_k = 2\pi k/n$. For
+# $Ek$ in $n + 1$ dimensions for odd $n$, and in $n + 2$ for even $n$, with the frequencies $\omega_m = 2\pi m/n$. For
 # odd $n$ this is true of all real positions and of any wavelength. For even $n$ no linear map into $n$ dimensions
 # does the same.
 # ```
 #
 # $$
-# \begin{gathered} \mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = \bigl( R_{p_q} E q \bigr)^\top R_{p_k} E k, \\
-# R_p = \bigoplus_{k=0}^{\lfloor n/2 \rfloor} R(\omega_k p), \qquad p \in \mathbb{Z} \ (p \in \mathbb{R} \text{ for odd } n) \end{gathered}
+# \begin{aligned} & \mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = \bigl( R_{p_q} E q \bigr)^\top R_{p_k} E k, \\
+# & R_p = \bigoplus_{m=0}^{\lfloor n/2 \rfloor} R(\omega_m p), \\
+# & p \in \mathbb{Z} \ (p \in \mathbb{R} \text{ for odd } n) \end{aligned}
 # $$ (eq-theorem)
 #
 # ```{prf:proof}
-# The Fourier coefficients of a real vector come in conjugate pairs, so half of them suffice. The weights $w_k$ count
-# the missing half: $E$ keeps inner products. A roll by $p$ multiplies coefficient $k$ by
-# $e^{\mathrm{i} \omega_k p}$, and that rotates its real and imaginary part by $\omega_k p$. Where a second channel must stay empty it does, because the factor is real there: 1 for $k = 0$, and $(-1)^p$ for
-# $k = n/2$ at whole $p$. Hence $E\, \mathrm{Roll}_p(x) = R_p E x$, which proves the formula. Now let $n$ be even and $E$ any
-# $n \times n$ matrix for which the formula holds. With both positions 0 it says $E^\top E = I$. With $p_q = 0$ and $p_k = 1$
-# it then says $S = E^\top R_1 E$, so $S$ and $R_1$ have the same determinant, against {eq}`eq-not-rope`.
+# The Fourier coefficients of a real vector come in conjugate pairs, so half of them suffice. The weights $w_m$ count
+# the missing half: $E$ keeps inner products. A roll by $p$ multiplies coefficient $m$ by $e^{\mathrm{i} \omega_m p}$,
+# and that rotates its real and imaginary part by $\omega_m p$. Where a second channel must stay empty it does,
+# because the factor is real there: 1 for $m = 0$, and $(-1)^p$ for $m = n/2$ at whole $p$. Hence $E\,
+# \mathrm{Roll}_p(x) = R_p E x$, which proves the formula. Now let $n$ be even and $E$ any $n \times n$ matrix for
+# which the formula holds. With both positions 0 it says $E^\top E = I$. With $p_q = 0$ and $p_k = 1$ it then says $S
+# = E^\top R_1 E$, so $S$ and $R_1$ have the same determinant, against {eq}`eq-not-rope`.
 # ```
 
 
@@ -282,7 +287,11 @@ check(f"real positions, n = {odd}", found, rolled_q @ rolled_k.T)
 #
 # ```{wave} score
 # :name: wave-score
-# Scores of one query and one key, over $\sqrt n$, against the offset $\Delta$ of the key; 16 channels. Roll and its RoPE repeat after 16 offsets (dotted lines), RoPE with its own frequencies does not. When the query moves with $p$ and $\Delta$ stays, one curve alone changes: the multiplexed one of {doc}`08-multiplexed`, which is not relative. The last curve is the sinusoidal code against itself, without query and key.
+# Scores of one query and one key, over $\sqrt n$, against the offset $\Delta$ of the key; 16 channels. Roll and the
+# RoPE of the theorem, with the ring's frequencies in arithmetic progression, repeat after 16 offsets (dotted lines).
+# RoPE with its own frequencies, in geometric progression, does not. When the query moves with $p$ and $\Delta$ stays,
+# one curve alone changes: the multiplexed one of {doc}`08-multiplexed`, which is not relative. The last curve is the
+# sinusoidal code against itself, without query and key.
 # ```
 #
 # The paper argues along another road: the roll is the exponential of a skew-symmetric matrix, LieRE
@@ -290,14 +299,14 @@ check(f"real positions, n = {odd}", found, rolled_q @ rolled_k.T)
 # {cite}`vandegeijn2025circular`. The last step is right:
 #
 # $$
-# \begin{gathered} \mathcal{A}^\top = -\mathcal{A} \;\Longrightarrow\;
+# \begin{gathered} \mathcal{A}^\top = -\mathcal{A} \quad \Longrightarrow \\
 # e^{p \mathcal{A}} = V \Bigl( \bigoplus_i R(\omega_i p) \; (\oplus\, 1) \Bigr) V^\top, \\
 # V^\top V = I, \qquad \pm \mathrm{i} \omega_i \in \operatorname{spec} \mathcal{A} \end{gathered}
 # $$ (eq-lie-form)
 #
 # The first step fails for even $n$, as {doc}`06-continuous` shows. But the road can be mended. Take the real
-# generator that lets the Nyquist mode stand still, the library's `continuous-roll`. It *is* RoPE, on $n$ channels, with a
-# plane of frequency 0 made of the two left-over channels. It pays by not quite being the roll.
+# generator that lets the Nyquist mode stand still, the library's `continuous-roll`. It *is* RoPE, on $n$ channels,
+# with a plane of frequency 0 made of the two left-over channels. It pays by not quite being the roll.
 #
 # The theorem speaks of one axis. With two axes, each has its own ring and its own rotations. And it says nothing
 # of the multiplexed roll ({doc}`08-multiplexed`), whose scores are not relative and hence no RoPE.
@@ -318,12 +327,13 @@ print("frequencies × n/2π:", (turning * n / (2 * math.pi)).numpy() + 0.0)
 # \omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \qquad \frac{\theta_{k+1}}{\theta_k} = 10000^{-2/d}
 # $$ (eq-spectra)
 #
-# One of our teaching texts rejects the first kind as too slow {cite}`teaching-circles`. RollPE puts
+# The introduction *circles* rejects the first kind as too slow {cite}`teaching-circles`. RollPE puts
 # this to the test. The paper remarks that both formulas can be made to look alike by a
 # certain wavelength:
 #
 # $$
-# \lambda = -\frac{\pi}{\ln 10000} \quad \Longrightarrow \quad \frac{2\pi k}{\lambda n} = \ln\!\left( 10000^{-2k/n} \right)
+# \begin{gathered} \lambda = -\frac{\pi}{\ln 10000} \quad \Longrightarrow \\
+# \frac{2\pi k}{\lambda n} = \ln\!\left( 10000^{-2k/n} \right) \end{gathered}
 # $$ (eq-lambda)
 #
 # The algebra is right. What agrees is the exponent, not the frequency: one code turns at the logarithm of the other
@@ -332,7 +342,8 @@ print("frequencies × n/2π:", (turning * n / (2 * math.pi)).numpy() + 0.0)
 # one, as with the wagon wheel:
 #
 # $$
-# \begin{gathered} |\omega_k| = \frac{2k}{n} \ln 10000 > \pi \quad \Longleftrightarrow \quad k > \frac{\pi n}{2 \ln 10000}, \\
+# \begin{gathered} |\omega_k| = \frac{2k}{n} \ln 10000 > \pi \\
+# \Longleftrightarrow \quad k > \frac{\pi n}{2 \ln 10000}, \\
 # n = 32:\ k = 6, \dots, 15 \end{gathered}
 # $$ (eq-lambda-aliased)
 
@@ -350,13 +361,14 @@ whole = torch.arange(-50, 51)[:, None]
 seen, same = (torch.exp(1j * whole * w) for w in (stretched, slow))
 check("what whole positions see", seen, same)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of three codes with 32 channels, without the constant wave of RollPE, k = 0. In the shaded range a wave turns by more than half a circle from one whole position to the next; open dots there are aliased."}, "image": {"alt": "Three rows of dots along a logarithmic frequency axis. RollPE crowds its dots at the high end, from about 0.2 up to pi. RoPE spreads its dots evenly from 0.0002 to 1. RollPE with the short wavelength has its dots between about 0.6 and 9, and most of them are open dots in the shaded range above pi."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of RoPE with two bases and of RollPE with two wavelengths, all on 32 channels and without the constant wave of RollPE, k = 0. The trained axial-rope of this book has the base 100. In the shaded range a wave turns by more than half a circle from one whole position to the next; open dots there are aliased."}, "image": {"alt": "Four rows of dots along a logarithmic frequency axis. RoPE with base 10000 spreads its dots evenly from 0.0002 to 1, with base 100 from a little above one hundredth to 1. RollPE crowds its dots at the high end, from about 0.2 up to pi. RollPE with the short wavelength has its dots between about 0.6 and 9, and most of them are open dots in the shaded range above pi."}}
 rows = (
-    ("RoPE", theta, figures.BLUE),
+    ("RoPE, base 10000", theta, figures.BLUE),
+    ("RoPE, base 100", rope_frequencies(d, 100), figures.SKY),
     ("RollPE, λ = 1", ring_frequencies(d)[1:], figures.VERMILION),
     ("RollPE,\nλ = −π/ln 10000", stretched[1:].abs(), figures.ORANGE),
 )
-fig, ax = plt.subplots(figsize=(7.0, 2.7))
+fig, ax = plt.subplots(figsize=(7.0, 3.2))
 ax.axvspan(math.pi * 1.06, 20, color=figures.MUTED, alpha=0.18, linewidth=0)
 for row, (name, frequencies, color) in enumerate(rows):
     fast = frequencies > math.pi + 1e-9
@@ -381,10 +393,10 @@ ax.text(8, -0.2, "aliased", ha="center", color=figures.INK, fontsize=9)
 ax.set(
     xscale="log",
     xlim=(1e-4, 20),
-    ylim=(2.6, -0.6),
+    ylim=(3.6, -0.6),
     xlabel="frequency (radians per position)",
 )
-ax.set_yticks(range(3), [row[0] for row in rows])
+ax.set_yticks(range(len(rows)), [row[0] for row in rows])
 ax.tick_params(axis="y", length=0)
 top = ax.secondary_xaxis(
     "top",
@@ -399,13 +411,16 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Read {numref}`fig-spectra` by the upper axis. RoPE has a few waves for neighbors and many that barely move
-# across any image. All of RollPE's waves fit on the ring, the longest goes around exactly once. With the wavelength
-# of {eq}`eq-lambda` it is still a different code, and one that aliases.
+# Read {numref}`fig-spectra` by the upper axis. RoPE has a few waves for neighbors and many that barely move across
+# any image. With base 100 they are fewer, which is why RoPE for images has it ({doc}`04-rotary`); the slowest is
+# still hundreds of positions long. All of RollPE's waves fit on the ring, the longest goes around exactly once. With
+# the wavelength of {eq}`eq-lambda` it is still a different code, and one that aliases.
 #
 # ```{wave} frequencies
 # :name: wave-frequencies
-# Above: the frequencies of RoPE and of RollPE with wavelength $\lambda$. Those in the shaded range, beyond $\pi$, look at whole positions like the slower ones that their lines lead to. Below: one of them as a wave (thin), and the slow wave that goes through the same points (dashed).
+# Above: the frequencies of RoPE and of RollPE with wavelength $\lambda$. Those in the shaded range, beyond $\pi$,
+# look at whole positions like the slower ones that their lines lead to. Below: one of them as a wave (thin), and the
+# slow wave that goes through the same points (dashed).
 # ```
 #
 # ## The rotary twin
@@ -414,13 +429,15 @@ fig
 # orthogonal matrix can be multiplied into those beforehand:
 #
 # $$
-# \mathrm{Roll}_{p}(W_Q x)^\top \mathrm{Roll}_{p'}(W_K y) = \bigl( R_p\, W_Q' x \bigr)^\top R_{p'}\, W_K' y, \qquad W' = Q^\top W
+# \begin{aligned} & \mathrm{Roll}_{p}(W_Q x)^\top \mathrm{Roll}_{p'}(W_K y) \\
+# & \quad = \bigl( R_p\, W_Q' x \bigr)^\top R_{p'}\, W_K' y, \\
+# & W' = Q^\top W \end{aligned}
 # $$ (eq-twin)
 #
-# Here $R_p$ is the rotary form {eq}`eq-rotary-form`, left-over channels included. Biases of queries and keys go along,
-# $b' = Q^\top b$. The library calls this encoding `roll-twin`, and `twin_state_dict` carries trained weights and biases
-# from one to the other. To see both at work, take a very small transformer: patches of $2 \times 2$ pixels, one
-# block, one head, a ring of $n$ channels for each axis.
+# Here $R_p$ is the rotary form {eq}`eq-rotary-form`, left-over channels included. Biases of queries and keys go
+# along, $b' = Q^\top b$. This encoding is the *rotary twin* of RollPE, in the library `roll-twin`, and
+# `twin_state_dict` carries trained weights and biases from one to the other. To see both at work, take a very small
+# transformer: patches of $2 \times 2$ pixels, one block, one head, a ring of $n$ channels for each axis.
 
 
 # %%
@@ -494,7 +511,8 @@ check("logits of the twins", logits["roll"], logits["roll-twin"])
 # ```
 #
 # $$
-# \nabla_{W'} L = Q^\top \nabla_W L \quad \Longrightarrow \quad Q^\top \bigl( W - \eta \nabla_W L \bigr) = W' - \eta \nabla_{W'} L
+# \begin{gathered} \nabla_{W'} L = Q^\top \nabla_W L \quad \Longrightarrow \\
+# Q^\top \bigl( W - \eta \nabla_W L \bigr) = W' - \eta \nabla_{W'} L \end{gathered}
 # $$ (eq-sgd)
 #
 # The same goes for momentum, which is a sum of gradients, for weight decay, and for clipping by the norm. It does
@@ -614,12 +632,12 @@ def train_twins(optimizer: str, seed: int) -> tuple[dict, torch.Tensor]:
 
 
 # %% [markdown]
-# How much is a large distance? As a yardstick, take two models that have nothing in common but the recipe:
-# the same encoding, the same optimizer, different seeds. All that is measured goes into a record with the machine and the
+# How much is a large distance? As a yardstick, take two models that have nothing in common but the recipe: the same
+# encoding, the same optimizer, different seeds. All that is measured goes into a record with the machine and the
 # source that made it.
 
 # %% tags=["hide-input"]
-clock, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
+clock, started = time.perf_counter(), now()
 runs, strangers = [], []
 for optimizer in OPTIMIZERS:
     measured, logits = zip(
@@ -650,10 +668,7 @@ record = {
     "different_seeds": strangers,
     "environment": environment("cpu").model_dump(),
     "provenance": provenance(
-        command,
-        started,
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        time.perf_counter() - clock,
+        command, started, time.perf_counter() - clock
     ).model_dump(),
 }
 path = Path(records, "experiments", "sgd-adam.json")
@@ -767,15 +782,15 @@ fig
 
 # %% [markdown]
 # {numref}`fig-sgd-adam` is the answer to the question of this page. Three optimizers keep the twins together to the
-# rounding of the arithmetic, although all of them move their weights and learn. Adam separates them. It does not wait for
-# rounding errors to grow: the gap is there after a single step, and it grows to the order of the distance
-# between two seeds. The control shows what does it. With one scale for each matrix Adam still learns, and cannot tell channels
-# from waves. (The lower lines rise a little, too. Training amplifies the smallest differences, here those of
+# rounding of the arithmetic, although all of them move their weights and learn. Adam separates them. It does not wait
+# for rounding errors to grow: the gap is there after a single step, and it grows to the order of the distance between
+# two seeds. The control shows what does it. With one scale for each matrix Adam still learns, and cannot tell
+# channels from waves. (The lower lines rise a little, too. Training amplifies the smallest differences, here those of
 # rounding; try `-p steps 150`.)
 #
 # So "RollPE is RoPE" is true of the functions, in the sense of {prf:ref}`thm-rope`, and not of the models that Adam
 # makes of them. Whether it is better to train on channels or on waves is another question, and this toy is no
-# place to answer it. It takes full recipes and many seeds, with `roll` and `roll-twin` as two rows of one table
+# place to answer it. It takes full recipes and many seeds, with RollPE and its rotary twin as two rows of one table
 # ({doc}`12-results`).
 #
 # ```{admonition} In short
@@ -813,8 +828,8 @@ check(
 # ```{exercise}
 # :label: exercise-rope-rules
 # An update rule $f$ is blind to the basis if $f(Q^\top G) = Q^\top f(G)$ for every gradient $G$ and every orthogonal
-# $Q$. Which of these are: the sign of each entry; clipping to norm 1; clipping each entry; the nearest orthogonal matrix
-# $UV^\top$, with $G = U \Sigma V^\top$?
+# $Q$. Which of these are: the sign of each entry; clipping to norm 1; clipping each entry; the nearest orthogonal
+# matrix $UV^\top$, with $G = U \Sigma V^\top$?
 # ```
 #
 # ```{solution} exercise-rope-rules
@@ -845,16 +860,17 @@ assert list(blind.values()) == [False, True, False, True]
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-rope-wavelength
-# Choose $\lambda$ such that RollPE's fastest wave is as fast as RoPE's. How long is its slowest wave at 32 channels, against
-# RoPE's?
+# Choose $\lambda$ such that RollPE's fastest wave is as fast as RoPE's. How long is its slowest wave at 32 channels,
+# against RoPE's?
 # ```
 #
 # ```{solution} exercise-rope-wavelength
 # :class: dropdown
 # The Nyquist mode does not count, since it stands still unless it is treated otherwise ({doc}`06-continuous`). The
-# fastest wave that turns at fractions of a step is the one below it, $\omega_{n/2-1} = 2\pi(\tfrac n2 - 1)/(\lambda n)$.
-# RoPE's has frequency 1, so at 32 channels $\lambda = \tfrac{15}{16}\pi$. The slowest wave then has a period of
-# $\lambda n = 30\pi$, a little over ninety positions. RoPE's has one of $2\pi \cdot 10000^{30/32}$, tens of thousands.
+# fastest wave that turns at fractions of a step is the one below it, $\omega_{n/2-1} = 2\pi(\tfrac n2 - 1)/(\lambda
+# n)$. RoPE's has frequency 1, so at 32 channels $\lambda = \tfrac{15}{16}\pi$. The slowest wave then has a period of
+# $\lambda n = 30\pi$, a little over ninety positions. RoPE's has one of $2\pi \cdot 10000^{30/32}$, tens of
+# thousands.
 # ```
 
 # %% tags=["hide-cell"]

@@ -56,9 +56,12 @@ def _layer(rng: Generator, n: int):
     page=PAGE,
     source="ours; the real form of the paper's F",
     title="The real Fourier basis",
-    tex=r"""\begin{gathered} Q = \Bigl[ \sqrt{\tfrac 2n} \cos \tfrac{2\pi k i}{n},\; -\sqrt{\tfrac 2n} \sin
-\tfrac{2\pi k i}{n} \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[
-\tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, \\ Q^\top Q = I \end{gathered}""",
+    tex=(
+        r"\begin{gathered} Q = \sqrt{\tfrac 2n} \Bigl[ \cos \tfrac{2\pi k i}{n},\; -\sin \tfrac{2\pi k "
+        r"i}{n} \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \\ "
+        r"\Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ \tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, "
+        r"\qquad Q^\top Q = I \end{gathered}"
+    ),
     implements=operators.real_fourier_basis,
     tolerance=1e-12,
 )
@@ -85,9 +88,10 @@ def eq_real_basis(rng):
     source="paper Eq. 7: 'is equivalent to a RoPE matrix', made exact",
     title="In the real Fourier basis the roll is rotary, up to one or two channels",
     tex=(
-        r"Q^\top S^p Q = \bigoplus_{k=1}^{\lfloor (n-1)/2 \rfloor} \begin{bmatrix} \cos \omega_k p & "
-        r"-\sin \omega_k p \\ \sin \omega_k p & \cos \omega_k p \end{bmatrix} \oplus 1 \;\bigl( "
-        r"\oplus\, (-1)^p \text{ for even } n \bigr)"
+        r"\begin{aligned} Q^\top S^p Q = {} & \bigoplus_{k=1}^{\lfloor (n-1)/2 \rfloor} "
+        r"\begin{bmatrix} \cos \omega_k p & -\sin \omega_k p \\ \sin \omega_k p & \cos \omega_k p "
+        r"\end{bmatrix} \\ "
+        r"& \oplus 1 \;\bigl( \oplus\, (-1)^p \text{ for even } n \bigr) \end{aligned}"
     ),
     implements=(operators.real_fourier_basis, operators.shift_matrix),
     tolerance=1e-11,
@@ -134,9 +138,14 @@ def eq_ring_frequencies(rng):
     page=PAGE,
     source="ours",
     title="The rotary form needs n+1 channels (odd n) or n+2 (even n)",
-    tex=r"""\begin{gathered} E : \mathbb{R}^n \to \mathbb{R}^{2 (\lfloor n/2 \rfloor + 1)}, \qquad (E x)_k =
-\sqrt{w_k} \left( \operatorname{Re} \hat x_k, \operatorname{Im} \hat x_k \right), \\ w_k = \begin{cases} 1 &
-k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}, \qquad \|E x\| = \|x\| \end{gathered}""",
+    tex=(
+        r"\begin{gathered} E : \mathbb{R}^n \to \mathbb{R}^{2 (\lfloor n/2 \rfloor + 1)}, \qquad \|E "
+        r"x\| = \|x\|, \\ "
+        r"(E x)_m = \sqrt{w_m} \left( \operatorname{Re} \hat x_m, \operatorname{Im} \hat x_m \right), "
+        r"\\ "
+        r"w_m = \begin{cases} 1 & m \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases} "
+        r"\end{gathered}"
+    ),
     implements=operators.embed_in_rope,
     tolerance=1e-11,
 )
@@ -158,9 +167,12 @@ def eq_embedding(rng):
     page=PAGE,
     source="paper Theorem 1, corrected",
     title="RollPE embeds in RoPE: the scores agree",
-    tex=r"""\begin{gathered} \mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = \bigl( R_{p_q} E q
-\bigr)^\top R_{p_k} E k, \\ R_p = \bigoplus_{k=0}^{\lfloor n/2 \rfloor} R(\omega_k p), \qquad p \in
-\mathbb{Z} \ (p \in \mathbb{R} \text{ for odd } n) \end{gathered}""",
+    tex=(
+        r"\begin{aligned} & \mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = \bigl( R_{p_q} E q "
+        r"\bigr)^\top R_{p_k} E k, \\ "
+        r"& R_p = \bigoplus_{m=0}^{\lfloor n/2 \rfloor} R(\omega_m p), \\ "
+        r"& p \in \mathbb{Z} \ (p \in \mathbb{R} \text{ for odd } n) \end{aligned}"
+    ),
     implements=(operators.embed_in_rope, operators.ring_frequencies),
     tolerance=1e-10,
 )
@@ -188,7 +200,10 @@ def eq_theorem(rng):
     page=PAGE,
     source="ours; refutes Theorem 1 as printed for even n",
     title="On n channels an even ring is no RoPE",
-    tex=r"\det \bigoplus_i R(\theta_i p) = 1 \neq -1 = \det S^p \qquad (n \text{ even},\ p \text{ odd})",
+    tex=(
+        r"\begin{gathered} \det \bigoplus_i R(\theta_i p) = 1 \neq -1 = \det S^p \\ "
+        r"(n \text{ even},\ p \text{ odd}) \end{gathered}"
+    ),
     implements=(operators.shift_matrix, attention.rotation_matrix),
     tolerance=1e-11,
 )
@@ -205,9 +220,12 @@ def eq_not_rope(rng):
     page=PAGE,
     source="paper App. F, after van de Geijn et al. 2025",
     title="Every one-parameter rotation is RoPE in some basis",
-    tex=r"""\begin{gathered} \mathcal{A}^\top = -\mathcal{A} \;\Longrightarrow\; e^{p \mathcal{A}} = V
-\Bigl( \bigoplus_i R(\omega_i p) \; (\oplus\, 1) \Bigr) V^\top, \\ V^\top V = I, \qquad \pm \mathrm{i}
-\omega_i \in \operatorname{spec} \mathcal{A} \end{gathered}""",
+    tex=(
+        r"\begin{gathered} \mathcal{A}^\top = -\mathcal{A} \quad \Longrightarrow \\ "
+        r"e^{p \mathcal{A}} = V \Bigl( \bigoplus_i R(\omega_i p) \; (\oplus\, 1) \Bigr) V^\top, \\ "
+        r"V^\top V = I, \qquad \pm \mathrm{i} \omega_i \in \operatorname{spec} \mathcal{A} "
+        r"\end{gathered}"
+    ),
     implements=operators.rotation_form,
     tolerance=1e-9,
 )
@@ -243,8 +261,9 @@ def eq_lie_form(rng):
     source="ours",
     title="The rotary twin: the Fourier basis disappears in the weights",
     tex=(
-        r"\mathrm{Roll}_{p}(W_Q x)^\top \mathrm{Roll}_{p'}(W_K y) = \bigl( R_p\, W_Q' x \bigr)^\top "
-        r"R_{p'}\, W_K' y, \qquad W' = Q^\top W"
+        r"\begin{aligned} & \mathrm{Roll}_{p}(W_Q x)^\top \mathrm{Roll}_{p'}(W_K y) \\ "
+        r"& \quad = \bigl( R_p\, W_Q' x \bigr)^\top R_{p'}\, W_K' y, \\ "
+        r"& W' = Q^\top W \end{aligned}"
     ),
     implements=operators.real_fourier_basis,
     tolerance=1e-10,
@@ -277,8 +296,8 @@ def _gradients(rng: Generator, n: int) -> tuple[Tensor, Tensor, Tensor]:
     source="ours",
     title="Plain gradient descent cannot tell the twins apart",
     tex=(
-        r"\nabla_{W'} L = Q^\top \nabla_W L \quad \Longrightarrow \quad Q^\top \bigl( W - \eta "
-        r"\nabla_W L \bigr) = W' - \eta \nabla_{W'} L"
+        r"\begin{gathered} \nabla_{W'} L = Q^\top \nabla_W L \quad \Longrightarrow \\ "
+        r"Q^\top \bigl( W - \eta \nabla_W L \bigr) = W' - \eta \nabla_{W'} L \end{gathered}"
     ),
     implements=operators.real_fourier_basis,
     tolerance=1e-9,
@@ -317,8 +336,8 @@ def eq_adam(rng):
     source="paper, after Theorem 1: λ = −π / ln 10000",
     title="A wavelength that makes the exponents of both codes agree",
     tex=(
-        r"\lambda = -\frac{\pi}{\ln 10000} \quad \Longrightarrow \quad \frac{2\pi k}{\lambda n} = "
-        r"\ln\!\left( 10000^{-2k/n} \right)"
+        r"\begin{gathered} \lambda = -\frac{\pi}{\ln 10000} \quad \Longrightarrow \\ "
+        r"\frac{2\pi k}{\lambda n} = \ln\!\left( 10000^{-2k/n} \right) \end{gathered}"
     ),
     implements=(operators.ring_frequencies, attention.rope_frequencies),
     tolerance=1e-10,
@@ -334,8 +353,11 @@ def eq_lambda(rng):
     page=PAGE,
     source="ours; on the same sentence",
     title="With that wavelength most frequencies are aliased at whole positions",
-    tex=r"""\begin{gathered} |\omega_k| = \frac{2k}{n} \ln 10000 > \pi \quad \Longleftrightarrow \quad k >
-\frac{\pi n}{2 \ln 10000}, \\ n = 32:\ k = 6, \dots, 15 \end{gathered}""",
+    tex=(
+        r"\begin{gathered} |\omega_k| = \frac{2k}{n} \ln 10000 > \pi \\ "
+        r"\Longleftrightarrow \quad k > \frac{\pi n}{2 \ln 10000}, \\ "
+        r"n = 32:\ k = 6, \dots, 15 \end{gathered}"
+    ),
     implements=operators.ring_frequencies,
     tolerance=1e-9,
 )
@@ -355,7 +377,7 @@ def eq_lambda_aliased(rng):
 @check(
     "eq-spectra",
     page=PAGE,
-    source="paper, after Theorem 1; document 002 on progressions",
+    source="paper, after Theorem 1; circles on progressions",
     title="RollPE's frequencies are an arithmetic, RoPE's a geometric progression",
     tex=(
         r"\omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \qquad \frac{\theta_{k+1}}{\theta_k} = "
@@ -379,11 +401,13 @@ def eq_spectra(rng):
     "eq-score-waves",
     page=PAGE,
     source="ours; the correlation theorem for Eq. 3",
-    title="The score is a sum of waves of the displacement",
+    title="The score is a sum of waves of the offset",
     tex=(
-        r"q^\top S^\Delta k = \sum_{k=0}^{\lfloor n/2 \rfloor} w_k \operatorname{Re}\!\left( "
-        r"\overline{\hat q_k} \, \hat k_k \, e^{\mathrm{i} \omega_k \Delta} \right), \qquad w_k = "
-        r"\begin{cases} 1 & k \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases}"
+        r"\begin{gathered} q^\top S^\Delta k = \sum_{m=0}^{\lfloor n/2 \rfloor} w_m "
+        r"\operatorname{Re}\!\left( \overline{\hat q_m} \, \hat k_m \, e^{\mathrm{i} \omega_m \Delta} "
+        r"\right), \\ "
+        r"w_m = \begin{cases} 1 & m \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases} "
+        r"\end{gathered}"
     ),
     implements=(operators.roll, operators.ring_frequencies),
     tolerance=1e-11,
