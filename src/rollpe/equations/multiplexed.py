@@ -85,8 +85,9 @@ def eq_multiplexed(rng):
     source="ours; the square of Eq. 12",
     title="The score has cross terms between waves",
     tex=(
-        r"\mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) = \sum_{w, w'} \bigl( q^{(w)} "
-        r"\bigr)^\top S^{\,w' p_k - w p_q} \, k^{(w')}"
+        r"\begin{aligned} & \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) \\ "
+        r"& \quad = \sum_{w, w'} \bigl( q^{(w)} \bigr)^\top S^{\,w' p_k - w p_q} \, k^{(w')} "
+        r"\end{aligned}"
     ),
     implements=operators.multiplexed_roll,
     tolerance=1e-11,
@@ -137,7 +138,10 @@ def eq_multiplexed_split(rng):
     page=PAGE,
     source="paper Sec. 2: 'breaks equivariance', made exact",
     title="A joint shift turns the cross terms: the score is no longer relative",
-    tex=r"p \mapsto p + s: \qquad S^{\,w' p_k - w p_q} \mapsto S^{\,w' p_k - w p_q} \, S^{\,(w' - w) s}",
+    tex=(
+        r"\begin{gathered} p \mapsto p + s: \\ "
+        r"S^{\,w' p_k - w p_q} \mapsto S^{\,w' p_k - w p_q} \, S^{\,(w' - w) s} \end{gathered}"
+    ),
     implements=operators.multiplexed_roll,
     tolerance=1e-11,
     cases=4,
@@ -186,7 +190,10 @@ def eq_wave_period(rng):
     page=PAGE,
     source="ours",
     title="Alone, a wave whose speed shares no factor with n is the plain roll with its channels reordered",
-    tex=(r"S^{w} = P^\top S \, P, \qquad (P x)_i = x_{w i \bmod n}, \qquad \gcd(w, n) = 1"),
+    tex=(
+        r"\begin{gathered} S^{w} = P^\top S \, P, \qquad (P x)_i = x_{w i \bmod n}, \\ "
+        r"\gcd(w, n) = 1 \end{gathered}"
+    ),
     implements=operators.roll,
     tolerance=0.0,
 )
