@@ -18,7 +18,7 @@
 #
 # A ring has one direction, an image has two. The paper settles the matter in one sentence: each coordinate
 # rolls its own part of the query, as in axial RoPE {cite}`rollpe,heo2024rotary`. What can such a split say
-# about a displacement, and what can it never say? How wide must the parts be? And would a wave that travels in
+# about an offset, and what can it never say? How wide must the parts be? And would a wave that travels in
 # two dimensions do better than two waves that travel in one?
 
 # %% tags=["parameters"]
@@ -72,10 +72,12 @@ print("at (0, 0):", q[0].tolist())
 print("at (1, 2):", axial_roll(q, torch.tensor([[1, 2]]))[0].tolist())
 
 # %% [markdown]
-# Each half keeps its own displacement, and the score is a sum:
+# Each half keeps its own offset, and the score is a sum:
 #
 # $$
-# \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + q^{(x)\top} S^{\,\Delta_x} k^{(x)} + q^{\text{rest}\top} k^{\text{rest}}
+# \begin{aligned} & \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) \\
+# & \quad = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + q^{(x)\top} S^{\,\Delta_x} k^{(x)} \\
+# & \quad + q^{\text{rest}\top} k^{\text{rest}} \end{aligned}
 # $$ (eq-axial-score)
 
 # %%
@@ -92,7 +94,8 @@ check("one token at the origin", axial_roll(k, positions) @ q[0], score[0])
 # token in the upper left corner:
 #
 # $$
-# q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = \mathrm{Roll}_{0}(q_{\text{cls}})^\top \, \mathrm{Roll}_{p}(k), \ \text{ so its score sees the absolute } p
+# \begin{gathered} q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = \mathrm{Roll}_{0}(q_{\text{cls}})^\top \, \mathrm{Roll}_{p}(k), \\
+# \text{so its score sees the absolute } p \end{gathered}
 # $$ (eq-class-token)
 #
 # Whoever pools by the class token keeps one window onto absolute position, in every encoding on this page.
@@ -116,11 +119,12 @@ assert torch.equal(inside, owner) and (whole != owner).sum() == heads * row
 # %% [markdown]
 # ## What a sum cannot say
 #
-# For one query and one key, the score over all displacements is a function of the row plus a function of the
+# For one query and one key, the score over all offsets is a function of the row plus a function of the
 # column. Such functions have no say over the corners of a rectangle:
 #
 # $$
-# c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \ \Longrightarrow \ c(a, b) + c(a', b') = c(a', b) + c(a, b')
+# \begin{gathered} c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \\
+# c(a, b) + c(a', b') = c(a', b) + c(a, b') \end{gathered}
 # $$ (eq-axial-additive)
 #
 # This is the exclusive or, in disguise. "Up and left, or down and right, but not the other two" is beyond a
@@ -188,10 +192,11 @@ print("at (1, 2):", moved.view(3, 4).tolist())
 # \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes S_w^{\,\Delta_x} \bigr) k
 # $$ (eq-torus-score)
 #
-# And it is complete. A one in the corner of the query's sheet reads the key's sheet at the displacement:
+# And it is complete. A one in the corner of the query's sheet reads the key's sheet at the offset:
 #
 # $$
-# q = e_{(0,0)},\ k = f \quad \Longrightarrow \quad \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)}
+# \begin{gathered} q = e_{(0,0)},\ k = f \quad \Longrightarrow \\
+# \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)} \end{gathered}
 # $$ (eq-torus-complete)
 
 # %%
@@ -225,10 +230,11 @@ fig
 #
 # ## How many channels?
 #
-# Rings and sheets count displacements modulo their length. A grid has more displacements than one would think:
+# Rings and sheets count offsets modulo their length. A grid has more offsets than one would think:
 #
 # $$
-# \#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \qquad n_a \ge 2 G_a - 1
+# \begin{gathered} \#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \\
+# n_a \ge 2 G_a - 1 \end{gathered}
 # $$ (eq-grid-offsets)
 #
 # The bound holds for each axis $a$. Two rings need the sum of both bounds, a torus their product. We count for
@@ -265,9 +271,9 @@ assert rings[1] == 900 < side**2, "rings of 30 fail at 16 patches a side"
 #
 # ```{wave} axes
 # :name: wave-axes
-# The same 64 channels as two rings and as one sheet, moved by the displacement of two patches. All hold one
-# bump, which travels against the token; gray is the bump before it. Right: the score of the two, for all
-# displacements on a grid of $8 \times 8$. Two scores that are added make a cross. The torus sees a spot, and
+# The same 64 channels as two rings and as one sheet, moved by the offset of two patches. All hold one
+# bump, which travels against the token; gray is the bump before it. Right, or below on a narrow page: the score of the
+# two, for all offsets on a grid of $8 \times 8$. Two scores that are added make a cross. The torus sees a spot, and
 # sees it again eight patches on.
 # ```
 
@@ -286,7 +292,8 @@ assert len(caught) == 1
 # the other half with the column.
 #
 # $$
-# \varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, \qquad i = 0, \dots, m-1
+# \begin{gathered} \varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, \\
+# i = 0, \dots, m-1 \end{gathered}
 # $$ (eq-axial-rope)
 #
 # It is additive, like every encoding that cuts. **Mixed** RoPE {cite}`heo2024rotary` learns for each pair a
@@ -296,26 +303,29 @@ assert len(caught) == 1
 # \varphi_i(p) = \langle \omega_i, p \rangle, \qquad R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)}
 # $$ (eq-mixed-rope)
 #
-# Oblique waves make it relative and not additive. In this it is the sister of the torus: there too every
+# Oblique waves make it relative and not additive. In this it resembles the torus: there too every
 # Fourier mode is a plane wave, only with directions that are fixed.
 #
 # **LieRE** {cite}`ostmeier2024liere` replaces pairs by larger blocks and angles by learned skew-symmetric
 # matrices:
 #
 # $$
-# R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \qquad \mathcal{A}_a^\top = -\mathcal{A}_a, \qquad R(p)^\top R(p) = I
+# \begin{gathered} R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \\
+# \mathcal{A}_a^\top = -\mathcal{A}_a, \qquad R(p)^\top R(p) = I \end{gathered}
 # $$ (eq-lie)
 #
 # On one axis this is relative. On two it is if the generators commute, and only then
 # {cite}`liu2025rethinking`. Nothing in training makes them:
 #
 # $$
-# [\mathcal{A}_y, \mathcal{A}_x] = 0 \;\Longleftrightarrow\; R(p)^\top R(p') = R(p' - p) \ \text{ for all } p, p' \in \mathbb{R}^2
+# \begin{gathered} {} [\mathcal{A}_y, \mathcal{A}_x] = 0 \quad \Longleftrightarrow \\
+# R(p)^\top R(p') = R(p' - p) \\
+# \text{for all } p, p' \in \mathbb{R}^2 \end{gathered}
 # $$ (eq-lie-relative)
 #
-# From left to right, exponents that commute may be added. Conversely, let $R$ be relative. The positions $(-s, 0)$ and
-# $(0, t)$ then say that $e^{s\mathcal{A}_y} e^{t\mathcal{A}_x} = R(s, t)$, and $(0, -t)$ and $(s, 0)$ that
-# $e^{t\mathcal{A}_x} e^{s\mathcal{A}_y} = R(s, t)$. Differentiate both by $s$ and by $t$ at zero, and
+# Exponents that commute may be added; that is the one direction. For the other let $R$ be relative. The positions
+# $(-s, 0)$ and $(0, t)$ then say that $e^{s\mathcal{A}_y} e^{t\mathcal{A}_x} = R(s, t)$, and $(0, -t)$ and $(s, 0)$
+# that $e^{t\mathcal{A}_x} e^{s\mathcal{A}_y} = R(s, t)$. Differentiate both by $s$ and by $t$ at zero, and
 # $\mathcal{A}_y \mathcal{A}_x = \mathcal{A}_x \mathcal{A}_y$ is left.
 
 # %%
@@ -342,10 +352,12 @@ print(f"LieRE, random generators: R(p)ᵀR(p') is off R(p' - p) by {miss:.2f}")
 assert miss > 1e-3
 
 # %% [markdown]
-# Two more come from a companion paper that asks how much of all this is needed {cite}`vandegeijn2025circular`.
+# Two more come from a sister paper, by nearly the same authors, that asks how much of all this is needed
+# {cite}`vandegeijn2025circular`.
+#
 # **Uniform** RoPE is axial and has a single frequency, one turn across the image. We read this as $G$ tokens to
-# a turn. (The text puts the patches evenly from $-\pi$ to $\pi$, which would give the first and the last one
-# the same angle.) Even so, a displacement and its complement are the same:
+# a turn. (The sister paper puts the patches evenly from $-\pi$ to $\pi$, which would give the first and the last one
+# the same angle.) Even so, an offset and its complement are the same:
 #
 # $$
 # \varphi(p) = \frac{2 \pi}{G} \, p \quad \Longrightarrow \quad R_{\varphi(\Delta)} = R_{\varphi(\Delta - G)}
@@ -357,18 +369,20 @@ assert miss > 1e-3
 # **Spherical** RoPE turns triplets of channels about two axes, first by the row, then by the column:
 #
 # $$
-# z_j \mapsto Y(\omega_j^x \, p_x) \, T(\omega_j^y \, p_y) \, z_j, \qquad z_j \in \mathbb{R}^3, \qquad Y T \neq T \, Y
+# \begin{gathered} z_j \mapsto Y(\omega_j^x \, p_x) \, T(\omega_j^y \, p_y) \, z_j, \\
+# z_j \in \mathbb{R}^3, \qquad Y T \neq T \, Y \end{gathered}
 # $$ (eq-spherical-rope)
 #
-# Here $T$ turns the last two channels of a triplet, and $Y$ the first two. (The paper calls $T$ a roll and writes $R$;
-# both names are taken.) Triplet $j$ of $m$ has the speeds $\omega_j^a = 10000^{-j/m} \cdot 2\pi / G_a$, so that triplet
-# 0 turns once around across either axis.
+# Here $T$ turns the last two channels of a triplet, and $Y$ the first two. (The sister paper calls $T$ a roll and
+# writes $R$; both names are taken.) Triplet $j$ of $m$ has the speeds $\omega_j^a = 10000^{-j/m} \cdot 2\pi / G_a$,
+# so that triplet 0 turns once around across either axis.
 #
-# The two turns do not commute, on purpose: the paper wants an encoding that is not relative. How far is it from
+# The two turns do not commute, on purpose: the sister paper wants an encoding that is not relative. How far is it from
 # relative? Put a common shift $s$ into the formula, and it separates:
 #
 # $$
-# Y(\omega_j^x (p_x + s_x)) \, T(\omega_j^y (p_y + s_y)) = Y(\omega_j^x s_x) \; Y(\omega_j^x p_x) \, T(\omega_j^y p_y) \; T(\omega_j^y s_y)
+# \begin{aligned} & Y(\omega_j^x (p_x + s_x)) \, T(\omega_j^y (p_y + s_y)) \\
+# & \quad = Y(\omega_j^x s_x) \; Y(\omega_j^x p_x) \, T(\omega_j^y p_y) \; T(\omega_j^y s_y) \end{aligned}
 # $$ (eq-spherical-shift)
 #
 # The factor on the left is the same for all queries and keys, and cancels in every score. So spherical RoPE is
@@ -402,7 +416,7 @@ for name, encoding in turns.items():
 # ## What each of them sees
 #
 # We ask every encoding the same question. Let the query be random, and let the key be what answers it best at
-# one displacement, marked by a ring in {numref}`fig-axes-maps`. Where else does the key answer? With $E(p)$ for
+# one offset, marked by a ring in {numref}`fig-axes-maps`. Where else does the key answer? With $E(p)$ for
 # the matrix that encodes position $p$, the mean over random queries is a scalar product of two such matrices,
 # and exact.
 
@@ -498,7 +512,7 @@ fig
 # ## Another resolution
 #
 # A model meets images larger than it was trained on. Rolls can go on counting: more patches, more
-# displacements, until the ring is full. Displacements beyond the training grid are new to the model, and once
+# offsets, until the ring is full. Offsets beyond the training grid are new to the model, and once
 # $2G' - 1$ exceeds $n$, some are taken for old ones. The alternative is to let every patch keep its place in
 # the picture:
 #
@@ -549,45 +563,45 @@ check("the same two places, the same scores", fine, coarse)
 # :class: tip
 # Cutting a head into one ring for each axis is relative and cheap, but its scores are sums, and a sum cannot
 # see a line that is not along an axis. A torus of channels can see anything, at the price of one channel for
-# each displacement of the grid. Count displacements before choosing widths: $2G-1$ an axis. Mixed RoPE is
+# each offset of the grid. Count offsets before choosing widths: $2G-1$ an axis. Mixed RoPE is
 # relative and sees oblique waves. Spherical RoPE is less absolute than it looks, and uniform RoPE knows a
-# displacement only up to the size of the image.
+# offset only up to the size of the image.
 # ```
 #
 # ## Exercises
 #
 # ```{exercise}
 # :label: exercise-axes-raster
-# Why not number the patches in reading order and use one ring? Count the displacements that remain distinct
+# Why not number the patches in reading order and use one ring? Count the offsets that remain distinct
 # however long the ring is, and name two that collide.
 # ```
 #
 # ```{solution} exercise-axes-raster
 # :class: dropdown
-# The number of a patch is $C y + x$ for $C$ columns, so that a displacement becomes $C \Delta_y + \Delta_x$.
+# The number of a patch is $C y + x$ for $C$ columns, so that an offset becomes $C \Delta_y + \Delta_x$.
 # One row down and one column left is then the same as $C - 1$ columns right: the end of a row touches the start
-# of the next. Of $(2R-1)(2C-1)$ displacements $2RC - 1$ are left.
+# of the next. Of $(2R-1)(2C-1)$ offsets $2RC - 1$ are left.
 # ```
 
 # %% tags=["hide-cell"]
 reading_order = columns * offsets[:, 0] + offsets[:, 1]
 distinct = len(reading_order.unique())
-print(f"{len(offsets)} displacements, {distinct} in reading order")
+print(f"{len(offsets)} offsets, {distinct} in reading order")
 assert distinct == 2 * rows * columns - 1
 assert columns * 1 + -1 == columns * 0 + (columns - 1)
 
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-axes-corner
-# Two rings can single out *one* oblique displacement, if the scores are large. Write down a query and a key,
+# Two rings can single out *one* oblique offset, if the scores are large. Write down a query and a key,
 # and find how large they must be for nine tenths of the attention. Then test {prf:ref}`prop-axial-half` with
 # two opposite corners.
 # ```
 #
 # ```{solution} exercise-axes-corner
 # :class: dropdown
-# Let $f$ and $g$ be $t$ at the wanted row and column and zero elsewhere. The wanted displacement has the score
-# $2t$, its row and column $t$, all others zero. With $R$ and $C$ displacements on the axes its share is
+# Let $f$ and $g$ be $t$ at the wanted row and column and zero elsewhere. The wanted offset has the score
+# $2t$, its row and column $t$, all others zero. With $R$ and $C$ offsets on the axes its share is
 # $e^{2t} / ((e^t + R - 1)(e^t + C - 1))$. Give $f$ and $g$ two peaks each, and four corners share the
 # attention.
 # ```
@@ -600,7 +614,7 @@ enough = t[share > 0.9][0].item()
 wanted_row, wanted_column = (down == 1).double(), (right == -1).double()
 score = enough * (wanted_row[:, None] + wanted_column)
 weights = score.flatten().softmax(0).view(R, C)
-print(f"t = {enough:.2f} gives {weights.max():.1%} to one oblique displacement")
+print(f"t = {enough:.2f} gives {weights.max():.1%} to one oblique offset")
 assert weights[down == 1, right == -1] == weights.max() > 0.899
 
 peaks = (down.abs() == 1).double(), (right.abs() == 1).double()

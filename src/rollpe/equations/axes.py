@@ -79,10 +79,11 @@ def eq_axial_roll(rng):
     "eq-axial-score",
     page=PAGE,
     source="ours; App. B on two axes",
-    title="The axial score sees both displacements",
+    title="The axial score sees both offsets",
     tex=(
-        r"\mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + "
-        r"q^{(x)\top} S^{\,\Delta_x} k^{(x)} + q^{\text{rest}\top} k^{\text{rest}}"
+        r"\begin{aligned} & \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) \\ "
+        r"& \quad = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + q^{(x)\top} S^{\,\Delta_x} k^{(x)} \\ "
+        r"& \quad + q^{\text{rest}\top} k^{\text{rest}} \end{aligned}"
     ),
     implements=operators.axial_roll,
     tolerance=1e-11,
@@ -109,8 +110,8 @@ def eq_axial_score(rng):
     source="ours",
     title="Axial scores are sums: opposite corners of a rectangle of offsets add up to the same",
     tex=(
-        r"c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \ \Longrightarrow \ c(a, b) + c(a', b') "
-        r"= c(a', b) + c(a, b')"
+        r"\begin{gathered} c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \\ "
+        r"c(a, b) + c(a', b') = c(a', b) + c(a, b') \end{gathered}"
     ),
     implements=operators.axial_roll,
     tolerance=1e-11,
@@ -129,7 +130,10 @@ def eq_axial_additive(rng):
     page=PAGE,
     source="ours; App. D on a grid",
     title="A grid of G_y × G_x tokens has (2G_y − 1)(2G_x − 1) signed offsets",
-    tex=(r"\#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \qquad n_a \ge 2 G_a - 1"),
+    tex=(
+        r"\begin{gathered} \#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \\ "
+        r"n_a \ge 2 G_a - 1 \end{gathered}"
+    ),
     implements=operators.torus_roll,
     tolerance=0.0,
 )
@@ -183,8 +187,9 @@ def eq_resolution(rng):
     source="ours; the sister paper gives the class token no position",
     title="A token without position is a token at position 0",
     tex=(
-        r"q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = \mathrm{Roll}_{0}(q_{\text{cls}})^\top \, "
-        r"\mathrm{Roll}_{p}(k), \ \text{ so its score sees the absolute } p"
+        r"\begin{gathered} q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = "
+        r"\mathrm{Roll}_{0}(q_{\text{cls}})^\top \, \mathrm{Roll}_{p}(k), \\ "
+        r"\text{so its score sees the absolute } p \end{gathered}"
     ),
     implements=operators.axial_roll,
     tolerance=0.0,
@@ -205,8 +210,9 @@ def eq_class_token(rng):
     source="Heo et al. 2024, axial RoPE",
     title="Axial RoPE: half of the pairs turn with the row, half with the column",
     tex=(
-        r"\varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, \qquad i = 0, "
-        r"\dots, m-1"
+        r"\begin{gathered} \varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, "
+        r"\\ "
+        r"i = 0, \dots, m-1 \end{gathered}"
     ),
     implements=(attention.mixed_angles, operators.rotate_pairs),
     tolerance=1e-11,
@@ -249,8 +255,8 @@ def eq_mixed_rope(rng):
     source="Ostmeier et al. 2024 (LieRE), cited for the paper's Theorem 1",
     title="LieRE: the exponential of a learned skew-symmetric matrix",
     tex=(
-        r"R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \qquad \mathcal{A}_a^\top = "
-        r"-\mathcal{A}_a, \qquad R(p)^\top R(p) = I"
+        r"\begin{gathered} R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \\ "
+        r"\mathcal{A}_a^\top = -\mathcal{A}_a, \qquad R(p)^\top R(p) = I \end{gathered}"
     ),
     implements=attention.lie_rotation,
     tolerance=1e-10,
@@ -273,8 +279,9 @@ def eq_lie(rng):
     source="Liu et al. 2025; van de Geijn et al. 2025 for the question",
     title="On several axes LieRE is relative if and only if its generators commute",
     tex=(
-        r"[\mathcal{A}_y, \mathcal{A}_x] = 0 \;\Longleftrightarrow\; R(p)^\top R(p') = R(p' - p) \ \text{ "
-        r"for all } p, p' \in \mathbb{R}^2"
+        r"\begin{gathered} {} [\mathcal{A}_y, \mathcal{A}_x] = 0 \quad \Longleftrightarrow \\ "
+        r"R(p)^\top R(p') = R(p' - p) \\ "
+        r"\text{for all } p, p' \in \mathbb{R}^2 \end{gathered}"
     ),
     implements=attention.lie_rotation,
     tolerance=1e-10,
@@ -358,8 +365,8 @@ def _yaw(angle: Tensor) -> Tensor:
     source="van de Geijn et al. 2025, spherical RoPE",
     title="Spherical RoPE: triplets of channels turn about two axes, which do not commute",
     tex=(
-        r"z_j \mapsto Y(\omega_j^x \, p_x) \, T(\omega_j^y \, p_y) \, z_j, \qquad z_j \in \mathbb{R}^3, "
-        r"\qquad Y T \neq T \, Y"
+        r"\begin{gathered} z_j \mapsto Y(\omega_j^x \, p_x) \, T(\omega_j^y \, p_y) \, z_j, \\ "
+        r"z_j \in \mathbb{R}^3, \qquad Y T \neq T \, Y \end{gathered}"
     ),
     implements=SphericalRope,
     tolerance=1e-11,
@@ -380,8 +387,9 @@ def eq_spherical_rope(rng):
     source="ours; van de Geijn et al. 2025 for the question",
     title="A common shift: along x it cancels, along y it is one rotation of all queries and keys",
     tex=(
-        r"Y(\omega_j^x (p_x + s_x)) \, T(\omega_j^y (p_y + s_y)) = Y(\omega_j^x s_x) \; Y(\omega_j^x p_x) "
-        r"\, T(\omega_j^y p_y) \; T(\omega_j^y s_y)"
+        r"\begin{aligned} & Y(\omega_j^x (p_x + s_x)) \, T(\omega_j^y (p_y + s_y)) \\ "
+        r"& \quad = Y(\omega_j^x s_x) \; Y(\omega_j^x p_x) \, T(\omega_j^y p_y) \; T(\omega_j^y s_y) "
+        r"\end{aligned}"
     ),
     implements=SphericalRope,
     tolerance=1e-11,
@@ -458,10 +466,11 @@ def eq_torus_score(rng):
     "eq-torus-complete",
     page=PAGE,
     source="ours",
-    title="The torus realizes every function of the displacement, oblique ones too",
+    title="The torus realizes every function of the offset, oblique ones too",
     tex=(
-        r"q = e_{(0,0)},\ k = f \quad \Longrightarrow \quad \mathrm{Roll}_{p}(q)^\top "
-        r"\mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)}"
+        r"\begin{gathered} q = e_{(0,0)},\ k = f \quad \Longrightarrow \\ "
+        r"\mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)} "
+        r"\end{gathered}"
     ),
     implements=operators.torus_roll,
     tolerance=0.0,
