@@ -15,10 +15,9 @@
 # %% [markdown]
 # # How it got fast
 #
-# Seeds decide what a comparison can say, and speed decides how many seeds there are. So the trainer of this book was
-# measured like everything else in it: most ideas were written down with the gain expected of them, then timed beside what they
-# should improve on, in the same run and in turns, so that whatever else the machine did fell on both. Ideas that
-# failed are in the table with the others.
+# What does an encoding cost? And what makes training fast? Seeds decide what a comparison can say, and speed decides how
+# many seeds there are, so the trainer of this book was measured like everything else in it: beside its rivals, in the
+# same run and in turns, so that whatever else the machine did fell on all of them alike.
 
 # %% tags=["parameters"]
 folder: str = "data/benchmarks"  # folder of benchmarks
@@ -56,6 +55,60 @@ for kind in kinds.split(","):
 Markdown("\n".join(lines))
 
 # %% [markdown]
+# ## What an encoding costs, in short
+#
+# How much longer does a training step take with positions than without? No encoding can really be faster than
+# none, which does strictly less: where one came out so, that was chance, and the largest such gain is how far chance
+# alone took a row. What lies no farther from zero is marked.
+
+
+# %% tags=["hide-input"]
+def chance_of(b) -> float:
+    """The factor by which chance alone moved a step: the largest gain of what has none.
+
+    That is an encoding, beside none; and the precision that is in use, beside itself.
+    """
+    same = next((v.gain for v in b.variants if v.name == b.precision and v.gain), 1.0)
+    return max(same, 1 / same, *(1 / t.ratio for t in b.encodings))
+
+
+asked = {
+    "learned": "a trained vector for each place",
+    "axial-rope": "RoPE",
+    "roll": "RollPE: channels fetched from elsewhere",
+    "roll-twin": "the functions of RollPE, as rotations of pairs",
+    "multiplexed-roll": "queries and keys projected more than once",
+    "lie": "learned rotations of whole blocks",
+}
+names = [b.environment.device_name for b in benchmarks.values()]
+lines = [
+    "| encoding | what it is | "
+    + " | ".join(f"{name}: longer by" for name in names)
+    + " |",
+    "| :-- | :-- |" + " --: |" * len(names),
+]
+for name, what in asked.items():
+    cells = []
+    for b in benchmarks.values():
+        ratio = next((t.ratio for t in b.encodings if t.name == name), None)
+        if ratio is None:
+            cells.append("not measured")
+            continue
+        within = 1 / chance_of(b) <= ratio <= chance_of(b)
+        percent = f"{100 * (ratio - 1):+.0f}".replace("-", "−").replace("+0", "0")
+        cells.append(f"{percent} %{', within chance' if within else ''}")
+    lines.append(f"| `{name}` | {what} | {' | '.join(cells)} |")
+lines += [
+    f"\n{b.environment.device_name}, batches of {b.batch}, {b.rounds} rounds: "
+    f"chance alone moved a row by up to {100 * (chance_of(b) - 1):.0f} %."
+    for b in benchmarks.values()
+]
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# RollPE's rotary twin has the functions of RollPE and does the work of RoPE. It is the cheaper way to them where nothing but
+# the functions matters; {doc}`07-rope` shows that the two need not train alike.
+#
 # ## The bill
 #
 # A training step is almost all matrix products, so the honest yardstick is the fastest matrix product that the same
@@ -81,7 +134,7 @@ for b in benchmarks.values():
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# ## What an encoding costs
+# ## What every encoding costs
 #
 # Every encoding acts inside the same step of the same model. The dot is the median over rounds of its time divided by
 # that of a model without positions in the same round. The line beside it is the same quotient of counted operations,
@@ -89,13 +142,21 @@ Markdown("\n".join(lines))
 # once; most of their cost is those operations.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round (dot), and the quotient of operations (line). One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at the quotient of operations, most of them close to one; the Lie rotations lie far to the right."}}
+order = list(
+    dict.fromkeys(
+        t.name
+        for b in benchmarks.values()
+        for t in sorted(b.encodings, key=lambda t: t.ratio)
+    )
+)
 fig, axes = plt.subplots(
     1, len(benchmarks), figsize=(6.4, 4.6), sharey=True, squeeze=False
 )
 for ax, b in zip(axes[0], benchmarks.values(), strict=True):
-    timings = sorted(b.encodings, key=lambda t: t.ratio)
-    alone = next(t.gflop for t in timings if t.name == "none")
-    for y, t in enumerate(timings):
+    alone = next(t.gflop for t in b.encodings if t.name == "none")
+    ax.axvline(1, color=figures.MUTED, linewidth=0.8)
+    for t in b.encodings:
+        y = order.index(t.name)
         ax.plot(
             t.gflop / alone,
             y,
@@ -105,29 +166,19 @@ for ax, b in zip(axes[0], benchmarks.values(), strict=True):
             label=f"{t.name}, operations",
         )
         ax.plot(t.ratio, y, "o", color=figures.color_of(t.name), label=t.name)
-        right = t.ratio < (timings[0].ratio * timings[-1].ratio) ** 0.5
-        ax.annotate(
-            t.name,
-            (t.ratio, y),
-            xytext=(7 if right else -7, 0),
-            textcoords="offset points",
-            ha="left" if right else "right",
-            va="center",
-            fontsize=9,
-        )
-    ax.axvline(1, color=figures.MUTED, linewidth=0.8)
     ax.set(
         xscale="log",
-        yticks=[],
         xlabel="step time ÷ without positions",
         title=b.environment.device_name,
     )
-    low, high = timings[0].ratio, timings[-1].ratio
+    ax.set_yticks(range(len(order)), order)
+    low, high = (edge(t.ratio for t in b.encodings) for edge in (min, max))
     ticks = [
         x for x in (1, 1.1, 1.25, 1.5, 2, 3, 5, 8) if low * 0.95 <= x <= high * 1.05
     ]
     ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
     ax.minorticks_off()
+    ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
 plt.close(fig)
 fig
@@ -174,43 +225,50 @@ Markdown("\n".join(lines))
 # ## What was tried
 #
 # Each row is one idea, the gain that was expected before it was timed, and the gain that was found: how many times as fast
-# as the row it builds on, image by image. Below one it made things slower. Nothing stands under "expected" where the
-# first timing came before anybody had written a guess. On a processor most of what speeds up an accelerator does
-# nothing or harm, because there are no launches to save; it is shown all the same. How far does chance alone take a
-# row? One changes nothing at all, the one whose precision is already in use; and no encoding can really be faster than
-# `none`, which does strictly less. The last column allows for whichever of the two strays farther from one.
+# as the row it builds on, image by image. Below one it made things slower. Surprises come first. Nothing stands under
+# "expected" where the first timing came before anybody had written a guess, and a wide range there says that nobody
+# knew. On a processor most of what speeds up an accelerator does nothing or harm, because there are no launches to
+# save; it is shown all the same. A gain that misses the guess by no more than chance alone can do is marked as such: the
+# measure of it is that of the first table, or the row that changes nothing at all, the one whose precision is already
+# in use, whichever strayed farther.
 
 # %% tags=["hide-input"]
+ranks = ["more", "less", "yes, within chance", "yes", "no guess", ""]
+
+
+def verdict(v, chance: float) -> str:
+    """How the gain of a variant compares with the guess; chance is a factor."""
+    if v.gain is None:
+        return ""
+    if not v.expected:
+        return "no guess"
+    low, high = v.expected
+    if v.gain * chance < low:
+        return "less"
+    if v.gain / chance > high:
+        return "more"
+    return "yes" if low <= v.gain <= high else "yes, within chance"
+
+
 for b in benchmarks.values():
     if not b.variants:
         display(Markdown(f"{b.environment.device_name}: not measured"))
         continue
+    chance = chance_of(b)
     lines = [
-        f"**{b.environment.device_name}**, batch {b.batch}, {b.precision}",
+        f"**{b.environment.device_name}**, batch {b.batch}, {b.precision}. "
+        f"Chance alone moved a row by up to {chance - 1:.2f}.",
         "",
         "| idea | of | instead of | expected | measured | as expected? |",
         "| :-- | :-- | :-- | :-- | --: | :-- |",
     ]
-    same = next((v.gain for v in b.variants if v.name == b.precision and v.gain), 1.0)
-    chance = max(same, 1 / same, *(1 / t.ratio for t in b.encodings))
-    for v in b.variants:
-        expected = verdict = ""
-        if v.expected:
-            low, high = v.expected
-            expected = f"{low:g} to {high:g}"
-        if v.expected and v.gain is not None:
-            verdict = (
-                "less"
-                if v.gain * chance < low
-                else "more"
-                if v.gain / chance > high
-                else "yes"
-            )
-        if v.name != v.against:
-            lines.append(
-                f"| {v.name}: {v.description} | {v.of} | {v.against} | {expected} "
-                f"| {v.missing or f'{v.gain:.2f}'} | {verdict} |"
-            )
+    tried = [v for v in b.variants if v.name != v.against]
+    for v in sorted(tried, key=lambda v: ranks.index(verdict(v, chance))):
+        expected = "{:g} to {:g}".format(*v.expected) if v.expected else ""
+        lines.append(
+            f"| {v.name}: {v.description} | {v.of} | {v.against} | {expected} "
+            f"| {v.missing or f'{v.gain:.2f}'} | {verdict(v, chance)} |"
+        )
     display(Markdown("\n".join(lines)))
 
 # %% [markdown]
@@ -276,8 +334,8 @@ for b in benchmarks.values():
 #
 # ```{admonition} In short
 # :class: tip
-# Timings here are of whole steps, beside their rivals, in turns, with what was expected where anybody had written it down
-# first. Rotary and rolled encodings cost little on top of a model without positions. What costs is more channels in
+# Timings here are of whole steps, beside their rivals, in turns, with what chance alone does printed beside them, and with
+# what was expected where anybody had written it down first. Rotary and rolled encodings cost little on top of a model without positions. What costs is more channels in
 # attention (`shaw`, `shaw-kv`), projecting queries and keys twice (`multiplexed-roll`) or a matrix exponential in every
 # layer (`lie`).
 # ```
