@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rollpe.encodings.roll import twin_state_dict
 from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how
 from rollpe.recipes import Recipe, load_recipe
 from rollpe.training import LOOK_EVERY, TrainingError, enough_memory, train
@@ -178,6 +179,30 @@ def test_the_average_follows_with_its_decay():
         expected = [0.75 * e + 0.25 * p.detach() for e, p in zip(expected, model.parameters(), strict=True)]
     for e, a in zip(expected, average.parameters(), strict=True):
         torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "low", "high"), [("sgd", 0, 1e-4), ("muon", 0, 0.1), ("adamw", 0.5, 2), ("lamb", 0.5, 2)]
+)
+def test_which_optimizers_keep_rollpe_and_its_twin_one_model(optimizer, low, high):
+    """How far weights come apart, in units of how far they move. Muon rounds its steps to bfloat16."""
+    wanted = recipe(optimizer=optimizer, momentum=0.9, weight_decay=0.1)
+    shape = {"image_size": 8, "channels": 1, "classes": 10, "size": "nano", "patch_size": 2, "depth": 1}
+    torch.manual_seed(0)
+    roll, twin = (create_vit(name, qkv_bias=False, **shape) for name in ("roll", "roll-twin"))
+    encoding = twin.attentions[0].encoding
+    start = twin_state_dict(roll.state_dict(), encoding)
+    twin.load_state_dict(start)
+    for model in (roll, twin):
+        step = Step(model, wanted, create_optimizers(model, wanted), EAGER)
+        for x, y in batches(3):
+            step(x, y, 0.02)
+    name, rows = "blocks.0.attn.qkv.weight", slice(0, 2 * 96)  # of queries and keys
+    before, roll, twin = (
+        state[name][rows]
+        for state in (start, twin_state_dict(roll.state_dict(), encoding), twin.state_dict())
+    )
+    assert low <= (roll - twin).norm() / (roll - before).norm() < high
 
 
 def test_the_gradient_is_clipped_before_the_update():

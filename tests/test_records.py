@@ -358,6 +358,14 @@ def test_keys_that_leave_the_result_alone_do_not_forbid_comparison():
         assert comparable(make(), make(config=config | {key: value})) == []
 
 
+def test_a_key_that_recipes_had_not_yet_is_what_all_runs_did_then():
+    later = make(config=make().config | {"qkv_bias": True}, seed=1)
+    assert comparable(make(), later) == comparable(later, make()) == []
+    assert comparable(make(), make(config=make().config | {"qkv_bias": False}, seed=1)) == [
+        "qkv_bias: True and False"
+    ]
+
+
 @pytest.mark.parametrize(
     "change, reason",
     [

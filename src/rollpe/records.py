@@ -35,6 +35,9 @@ PACKAGE = Path(__file__).parent
 NOT_COMPARED = frozenset({"name", "compile", "resolutions", "shifts"})
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
+ADDED: dict[str, Any] = {"qkv_bias": True}
+"""Keys that recipes have had for some time only, and what every run before that did."""
+
 
 RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
 """Names a recipe and a folder: no slash, no space, no leading dot."""
@@ -343,7 +346,7 @@ def comparable(a: Record, b: Record) -> list[str]:
     reasons = []
     if a.protocol != b.protocol:
         reasons.append(f"protocol: {a.protocol} and {b.protocol}")
-    left, right = flatten(a.config), flatten(b.config)
+    left, right = ADDED | flatten(a.config), ADDED | flatten(b.config)
     for key in sorted(left.keys() | right.keys()):
         if key in NOT_COMPARED:
             continue

@@ -486,6 +486,7 @@ def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Vision
         heads=recipe.heads,
         pool=recipe.pool,
         layer_scale=recipe.layer_scale,
+        qkv_bias=recipe.qkv_bias,
         dropout=recipe.dropout,
         drop_path=recipe.drop_path,
         encoding_options=cell.encoding_options,

@@ -248,6 +248,7 @@ def create_vit(
     dropout: float = 0.0,
     drop_path: float = 0.0,
     layer_scale: float | None = None,
+    qkv_bias: bool = True,
     patch_dropout: float = 0.0,
     encoding_options: dict[str, Any] | None = None,
 ) -> VisionTransformer:
@@ -265,6 +266,7 @@ def create_vit(
         dropout: after the embedding, each attention and both layers of each MLP.
         drop_path: stochastic depth of the last block, growing linearly from 0 at the first.
         layer_scale: initial value of LayerScale, or None for none.
+        qkv_bias: biases on queries, keys and values.
         patch_dropout: share of patches left out in training, with their positions.
 
     Raises:
@@ -300,5 +302,6 @@ def create_vit(
         pos_drop_rate=dropout,
         drop_path_rate=drop_path,
         init_values=layer_scale,
+        qkv_bias=qkv_bias,
         patch_drop_rate=patch_dropout,
     )

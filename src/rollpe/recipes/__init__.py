@@ -51,6 +51,7 @@ class Recipe(BaseModel):
     layer_scale: float | None = Field(
         None, gt=0, description="null (none) or a number > 0: its initial value"
     )
+    qkv_bias: bool = Field(True, description="true or false: biases on queries, keys and values")
     dropout: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
     drop_path: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
 
