@@ -837,7 +837,7 @@ def benchmark(
 ) -> Benchmark:
     """Time training steps of every encoding and of timm's models on the same device, taking turns.
 
-    size, batch: default to ViT-S and 512 on an accelerator; on a CPU what the recipe mini trains, nano and 128.
+    size, batch: default to ViT-S and 512 on an accelerator; on a CPU nano and 128, as mini trains.
     encodings: default to all; ``none`` is always among them, as the reference.
     scaling: also time a few encodings with 64, 256 and 1,024 patches. variants: also time `VARIANTS`.
     budget: seconds, of which a tenth is kept for what cannot be foreseen; most go into compiling. What does
