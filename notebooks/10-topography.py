@@ -16,11 +16,11 @@
 # %% [markdown]
 # # Smoothness and topography
 #
-# A token that moves a little should not become another token. From this wish the paper derives a condition on
-# queries and keys, a penalty on neighboring channels, and a bridge to models of visual cortex, where
-# neighboring cells like similar things {cite}`rollpe,lee2020topographic,margalit2024unifying`. Three statements are on trial: that
-# a high correlation makes a small distance, that the penalty is the Laplacian of a directed cycle, and that it
-# "corresponds directly" to the spatial loss of topographic networks. Then we ask what the wish costs.
+# A token that moves a little should not become another token. From this wish the paper derives a condition on queries
+# and keys, a penalty on neighboring channels, and a bridge to models of visual cortex, where neighboring cells like
+# similar things {cite}`rollpe,lee2020topographic,margalit2024unifying`. Three statements are on trial: that a high
+# correlation makes a small distance, that the penalty is the Laplacian of a directed cycle, and that it "corresponds
+# directly" to the spatial loss of topographic networks. Then we ask what the wish costs.
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [8..128]
@@ -76,7 +76,8 @@ def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
 # roll is orthogonal, it does not matter where the token stands (Eq. 8 of the paper):
 #
 # $$
-# \frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} = \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon
+# \begin{aligned} & \frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} \\
+# & \quad = \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \end{aligned}
 # $$ (eq-smooth)
 #
 # Then, says Eq. 9, the two are close in space: $\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon$. Try it by hand, on
@@ -104,20 +105,23 @@ for scale in (1, 10):
 # equivalent to it, is
 #
 # $$
-# \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad \Longleftrightarrow \quad \|q - \mathrm{Roll}_\Delta(q)\| \le \sqrt{2 \epsilon} \, \|q\|
+# \begin{gathered} \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad \Longleftrightarrow \\
+# \|q - \mathrm{Roll}_\Delta(q)\| \le \sqrt{2 \epsilon} \, \|q\| \end{gathered}
 # $$ (eq-close)
 #
 # At equality the true distance exceeds the printed bound by a factor that grows as $\epsilon$ shrinks, just
 # where the claim was meant to be used:
 #
 # $$
-# \frac{\|q - \mathrm{Roll}_\Delta(q)\|}{\epsilon \, \|q\|} = \sqrt{\frac{2}{\epsilon}} > 1 \qquad \text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ \epsilon < 2
+# \begin{gathered} \frac{\|q - \mathrm{Roll}_\Delta(q)\|}{\epsilon \, \|q\|} = \sqrt{\frac{2}{\epsilon}} > 1 \\
+# \text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ \epsilon < 2 \end{gathered}
 # $$ (eq-close-printed)
 #
 # Whoever wants the printed distance must ask for more correlation, of second order:
 #
 # $$
-# \|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad \Longleftrightarrow \quad \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} > 1 - \frac{\epsilon^2}{2}
+# \begin{gathered} \|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad \Longleftrightarrow \\
+# \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} > 1 - \frac{\epsilon^2}{2} \end{gathered}
 # $$ (eq-close-needed)
 #
 # Nothing that the paper does later depends on the slip. The direction is right, only the rate is not.
@@ -190,7 +194,8 @@ fig
 # token at a bounded speed:
 #
 # $$
-# \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - p'|}{\lambda} \|\mathcal{A} q\| \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} \Bigr\rfloor \|q\|
+# \begin{aligned} & \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - p'|}{\lambda} \|\mathcal{A} q\| \\
+# & \quad \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} \Bigr\rfloor \|q\| \end{aligned}
 # $$ (eq-lipschitz)
 #
 # A unit vector moves by less than $\pi$ per step, whatever it is. How much less is its own business: the speed
@@ -212,7 +217,8 @@ print(f"lengths per step: white noise {speed[:40].mean():.2f}, "
 # So penalize differences between neighboring channels. In matrix form the penalty is a graph Laplacian:
 #
 # $$
-# \sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \qquad L = 2 I - S - S^\top
+# \begin{gathered} \sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \\
+# L = 2 I - S - S^\top \end{gathered}
 # $$ (eq-laplacian)
 #
 # The paper calls the graph a *directed* cycle. A quadratic form cannot see a direction, because $q^\top S q$
@@ -242,10 +248,12 @@ cost = 4 * torch.sin(math.pi * ring / n) ** 2
 check("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 
 # %% [markdown]
-# Divide by the squared length and by the mean of the spectrum, and the penalty becomes a measure without units:
+# Divide by the squared length and by the mean of the spectrum, and the penalty becomes a measure without units, the
+# *roughness* of a vector:
 #
 # $$
-# \rho(x) = \frac{x^\top L x}{2 \|x\|^2} = \frac{\sum_k 2 \sin^2 (\pi k / n) \, |\hat x_k|^2}{\sum_k |\hat x_k|^2} = 1 - \frac{x \cdot S x}{\|x\|^2}
+# \begin{aligned} \rho(x) = \frac{x^\top L x}{2 \|x\|^2} &= \frac{\sum_k 2 \sin^2 (\pi k / n) \, |\hat x_k|^2}{\sum_k |\hat x_k|^2} \\
+# &= 1 - \frac{x \cdot S x}{\|x\|^2} \end{aligned}
 # $$ (eq-smoothness)
 #
 # Zero is constant, one is white noise, two alternates from channel to channel. Look at the last form: $\rho$ is
@@ -316,8 +324,8 @@ fig
 # follows the squared speed of the roll in {eq}`eq-lipschitz`, and it is milder on fast ones. Roughness is half
 # the mean of the blue curve, weighted by a spectrum on the right.
 #
-# One more number is needed before anything trained is looked at. Channels with a common offset are smooth in *any* order, so a
-# roughness below one does not yet speak of neighbors. Compare it with that of the same channels in random order:
+# One more number is needed before anything trained is looked at. Channels that share a level are smooth in *any* order,
+# so a roughness below one does not yet speak of neighbors. Compare it with that of the same channels in random order:
 #
 # $$
 # \frac{1}{n!} \sum_{\pi} \rho(x_\pi) = \frac{n}{n - 1} \left( 1 - \frac{|\hat x_0|^2}{\|x\|^2} \right)
@@ -394,7 +402,8 @@ for width in (0.5, 1.0, 2.0, 3.0):
 # directions add up:
 #
 # $$
-# L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \qquad \operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\}
+# \begin{gathered} L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \\
+# \operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\} \end{gathered}
 # $$ (eq-sheet-laplacian)
 #
 # It belongs to the torus of {doc}`09-axes` as the ring's Laplacian belongs to the roll.
@@ -404,7 +413,8 @@ for width in (0.5, 1.0, 2.0, 3.0):
 # two units on the sheet,
 #
 # $$
-# \mathcal{L} = 1 - \operatorname{corr}_{i < j}\!\left( r_{ij}, \; \frac{1}{d_{ij} + 1} \right), \qquad r_{ij} = \operatorname{corr}(x_i, x_j)
+# \begin{gathered} \mathcal{L} = 1 - \operatorname{corr}_{i < j}\!\left( r_{ij}, \; \frac{1}{d_{ij} + 1} \right), \\
+# r_{ij} = \operatorname{corr}(x_i, x_j) \end{gathered}
 # $$ (eq-spatial-loss)
 #
 # Does the smoothness penalty "correspond directly" to it? It differs in kind. The penalty compares the *values*
@@ -412,7 +422,8 @@ for width in (0.5, 1.0, 2.0, 3.0):
 # its own resting level:
 #
 # $$
-# \mathcal{L}(a \odot x + b) = \mathcal{L}(x), \qquad \rho(a \odot x + b) \neq \rho(x) \qquad (a_i > 0)
+# \begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x), \\
+# \rho(a \odot x + b) \neq \rho(x) \qquad (a_i > 0) \end{gathered}
 # $$ (eq-spatial-affine)
 #
 # The spatial loss does not notice, and the penalty does. So neither implies the other. We measure six kinds of
@@ -518,19 +529,21 @@ fig
 #
 # ## Who asks for slow waves
 #
-# A penalty is not the only one. In a transformer one matrix $W$ makes the queries of all positions, so its gradient is a
-# sum over positions. What position $p$ asks for reaches $W$ rolled back by $p$. And if all $G$ positions of a row ask for
-# the same $u$, their sum is a moving average over $G$ channels, which lets slow waves pass and stops fast ones:
+# A penalty asks for slow waves, but it is not the only one to ask. One matrix $W$ serves all positions. The query at
+# position $p$ is rolled by $p$ after $W$, so what it asks of $W$ must be rolled back by $p$. Suppose that all $G$
+# positions of a row want the same change $u$. Then $W$ gets $u$ shifted by $0, 1, \dots, G - 1$ and averaged, which is
+# a blur. A blur keeps slow waves and loses fast ones. What it leaves of the power of wave $k$ stands in the second line:
 #
 # $$
-# \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \qquad \Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u \Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2
+# \begin{gathered} \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \\
+# \Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u \Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2 \end{gathered}
 # $$ (eq-position-average)
 #
-# A row of $n/2$ positions stops every second wave altogether, and of the others lets hardly more than the first pass. A
-# row of four leaves more. No loss on channels is needed for that, and no property of the images but that their
-# places have something in common.
+# Here $L$ is the loss and $x_p$ the token at $p$. A row of $n/2$ positions stops every second wave altogether, and of
+# the others lets hardly more than the first pass. A row of four leaves more. No loss on channels is needed for that,
+# and no property of the images but that their places have something in common.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave's power that a moving average over G positions leaves on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave's power that the average over G positions leaves on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
 fig, ax = plt.subplots(figsize=(5.6, 3.0))
 for G, shade in ((n // 8, 0.35), (n // 4, 0.65), (n // 2, 1.0)):
     gain = position_average_gain(n, max(G, 1))

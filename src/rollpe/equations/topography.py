@@ -18,7 +18,7 @@ PAGE = "10-topography"
 
 
 def _cosine(rng: Generator, n: int):
-    """q [n], a displacement, Roll_Δ q and the cosine between them."""
+    """q [n], an offset, Roll_Δ q and the cosine between them."""
     q, delta = normal(rng, n), number(rng, 0.05, 0.6)
     rolled = torch.matrix_exp(delta * operators.generator(n)) @ q
     return q, delta, rolled, float(q @ rolled / q.dot(q))
@@ -30,8 +30,8 @@ def _cosine(rng: Generator, n: int):
     source="paper Eq. 8",
     title="A small shift keeps a token correlated with itself, wherever it stands",
     tex=(
-        r"\frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} = \frac{q \cdot "
-        r"\mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon"
+        r"\begin{aligned} & \frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} \\ "
+        r"& \quad = \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \end{aligned}"
     ),
     implements=operators.continuous_roll,
     tolerance=1e-11,
@@ -73,8 +73,9 @@ def eq_distance(rng):
     source="paper Eq. 9, corrected",
     title="What follows from Eq. 8",
     tex=(
-        r"\frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad \Longleftrightarrow "
-        r"\quad \|q - \mathrm{Roll}_\Delta(q)\| \le \sqrt{2 \epsilon} \, \|q\|"
+        r"\begin{gathered} \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad "
+        r"\Longleftrightarrow \\ "
+        r"\|q - \mathrm{Roll}_\Delta(q)\| \le \sqrt{2 \epsilon} \, \|q\| \end{gathered}"
     ),
     implements=operators.continuous_roll,
     tolerance=0.0,
@@ -95,9 +96,10 @@ def eq_close(rng):
     source="paper Eq. 9, as printed: Eq. 8 would give a distance below ε",
     title="As printed, Eq. 9 does not follow: at equality in Eq. 8 the distance is far above ε",
     tex=(
-        r"\frac{\|q - \mathrm{Roll}_\Delta(q)\|}{\epsilon \, \|q\|} = \sqrt{\frac{2}{\epsilon}} > 1 "
-        r"\qquad \text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ "
-        r"\epsilon < 2"
+        r"\begin{gathered} \frac{\|q - \mathrm{Roll}_\Delta(q)\|}{\epsilon \, \|q\|} = "
+        r"\sqrt{\frac{2}{\epsilon}} > 1 \\ "
+        r"\text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ \epsilon < 2 "
+        r"\end{gathered}"
     ),
     implements=operators.continuous_roll,
     tolerance=1e-9,
@@ -119,8 +121,9 @@ def eq_close_printed(rng):
     source="ours; what Eq. 9 would take",
     title="A distance below ε needs a cosine above 1 − ε²/2",
     tex=(
-        r"\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad \Longleftrightarrow \quad \frac{q "
-        r"\cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} > 1 - \frac{\epsilon^2}{2}"
+        r"\begin{gathered} \|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad "
+        r"\Longleftrightarrow \\ "
+        r"\frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} > 1 - \frac{\epsilon^2}{2} \end{gathered}"
     ),
     implements=operators.continuous_roll,
     tolerance=0.0,
@@ -141,9 +144,10 @@ def eq_close_needed(rng):
     source="paper Sec. 4.1: Lipschitz continuous with respect to position",
     title="The roll is Lipschitz in position, and its constant is the roughness of q",
     tex=(
-        r"\|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - p'|}{\lambda} \|\mathcal{A} "
-        r"q\| \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} \Bigr\rfloor "
-        r"\|q\|"
+        r"\begin{aligned} & \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - "
+        r"p'|}{\lambda} \|\mathcal{A} q\| \\ "
+        r"& \quad \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} "
+        r"\Bigr\rfloor \|q\| \end{aligned}"
     ),
     implements=(operators.continuous_roll, operators.generator),
     tolerance=1e-10,
@@ -171,7 +175,10 @@ def eq_lipschitz(rng):
     page=PAGE,
     source="paper Sec. 4.1, corrected: its 'directed cyclic graph'",
     title="Neighbor differences are the Laplacian of the undirected cycle",
-    tex=r"\sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \qquad L = 2 I - S - S^\top",
+    tex=(
+        r"\begin{gathered} \sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \\ "
+        r"L = 2 I - S - S^\top \end{gathered}"
+    ),
     implements=operators.ring_laplacian,
     tolerance=1e-11,
 )
@@ -229,8 +236,9 @@ def eq_laplacian_spectrum(rng):
     source="ours; the 'more complicated mesh' of the paper's Sec. 4.1",
     title="On a sheet of channels both directions add up",
     tex=(
-        r"L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \qquad \operatorname{spec} = \left\{ 4 "
-        r"\sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\}"
+        r"\begin{gathered} L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \\ "
+        r"\operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\} "
+        r"\end{gathered}"
     ),
     implements=operators.sheet_laplacian,
     tolerance=1e-11,
@@ -253,8 +261,9 @@ def eq_sheet_laplacian(rng):
     source="ours; the regularizer of the paper's Sec. 4.1, made free of scale",
     title="Roughness of a signal on the ring: 1 is white noise",
     tex=(
-        r"\rho(x) = \frac{x^\top L x}{2 \|x\|^2} = \frac{\sum_k 2 \sin^2 (\pi k / n) \, |\hat "
-        r"x_k|^2}{\sum_k |\hat x_k|^2} = 1 - \frac{x \cdot S x}{\|x\|^2}"
+        r"\begin{aligned} \rho(x) = \frac{x^\top L x}{2 \|x\|^2} &= \frac{\sum_k 2 \sin^2 (\pi k / n) "
+        r"\, |\hat x_k|^2}{\sum_k |\hat x_k|^2} \\ "
+        r"&= 1 - \frac{x \cdot S x}{\|x\|^2} \end{aligned}"
     ),
     implements=measures.smoothness_ratio,
     tolerance=1e-11,
@@ -353,8 +362,9 @@ def eq_ring_power(rng):
     source="Margalit et al. 2024 (TDANN), cited in the paper's Sec. 4.1",
     title="The spatial loss of a topographic network",
     tex=(
-        r"\mathcal{L} = 1 - \operatorname{corr}_{i < j}\!\left( r_{ij}, \; \frac{1}{d_{ij} + 1} "
-        r"\right), \qquad r_{ij} = \operatorname{corr}(x_i, x_j)"
+        r"\begin{gathered} \mathcal{L} = 1 - \operatorname{corr}_{i < j}\!\left( r_{ij}, \; "
+        r"\frac{1}{d_{ij} + 1} \right), \\ "
+        r"r_{ij} = \operatorname{corr}(x_i, x_j) \end{gathered}"
     ),
     implements=measures.spatial_correlation_loss,
     tolerance=1e-10,
@@ -379,8 +389,8 @@ def eq_spatial_loss(rng):
     source="ours; on 'corresponds directly' in the paper's Sec. 4.1",
     title="The spatial loss does not see the scale or the mean of a unit; the ring's penalty does",
     tex=(
-        r"\mathcal{L}(a \odot x + b) = \mathcal{L}(x), \qquad \rho(a \odot x + b) \neq \rho(x) \qquad "
-        r"(a_i > 0)"
+        r"\begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x), \\ "
+        r"\rho(a \odot x + b) \neq \rho(x) \qquad (a_i > 0) \end{gathered}"
     ),
     implements=(measures.spatial_correlation_loss, measures.smoothness_ratio),
     tolerance=1e-10,
@@ -402,9 +412,10 @@ def eq_spatial_affine(rng):
     source="ours; the gain is that of a moving average (the Dirichlet kernel, squared)",
     title="A weight's gradient sums over positions, each rolled back: a moving average over channels",
     tex=(
-        r"\frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = "
-        r"\frac{\partial L}{\partial (S^p W x_p)}, \qquad \Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u "
-        r"\Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2"
+        r"\begin{gathered} \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, "
+        r"\quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \\ "
+        r"\Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u \Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / "
+        r"n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2 \end{gathered}"
     ),
     implements=measures.position_average_gain,
     tolerance=1e-11,
