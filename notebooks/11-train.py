@@ -56,7 +56,7 @@ figures.use_theme()
 # ## Four recipes, four questions
 #
 # A recipe is a short YAML file: everything a run is made of, but for the encoding, the seed and the machine.
-# The book has four. Parameters are counted without an encoding.
+# The book has four; weights are counted without an encoding.
 
 # %% tags=["hide-input"]
 questions = {
@@ -70,8 +70,8 @@ shapes = {
     "cifar100": {"image_size": [32, 32], "channels": 3, "classes": 100},
 }
 lines = [
-    "| recipe | data | model | patches | epochs | optimizer | what it asks |",
-    "| :-- | :-- | :-- | :-- | --: | :-- | :-- |",
+    "| recipe | what it asks | data | model | patches | epochs | optimizer |",
+    "| :-- | :-- | :-- | :-- | :-- | --: | :-- |",
 ]
 for name, question in questions.items():
     r = load_recipe(name)
@@ -83,11 +83,10 @@ for name, question in questions.items():
     weights = sum(p.numel() for p in bare.parameters()) / 1e6
     side = shapes[r.data]["image_size"][0] // r.patch_size
     lines.append(
-        f"| `{name}` | {r.data} "
-        f"| ViT {r.size}, {len(bare.blocks)} blocks, {weights:.1f} million parameters "
+        f"| `{name}` | {question} | {r.data} "
+        f"| ViT {r.size}: {len(bare.blocks)} blocks, {weights:.1f} M weights "
         f"| {side}×{side} of {r.patch_size}×{r.patch_size} px | {r.epochs} "
-        f"| {r.optimizer}, rate {r.learning_rate:g}, batch {r.batch_size} "
-        f"| {question} |"
+        f"| {r.optimizer}, rate {r.learning_rate:g}, batch {r.batch_size} |"
     )
 Markdown("\n".join(lines))
 

@@ -106,8 +106,8 @@ lines += [
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# RollPE's rotary twin has the functions of RollPE and does the work of RoPE. It is the cheaper way to them where nothing but
-# the functions matters; {doc}`07-rope` shows that the two need not train alike.
+# RollPE's rotary twin has the functions of RollPE and costs what RoPE costs, since it does the same work. But equal
+# functions need not train alike, {doc}`07-rope` shows.
 #
 # ## The bill
 #
