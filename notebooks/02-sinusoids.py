@@ -85,7 +85,7 @@ def gap(found, expected) -> float:
 # two positions are equally distant:
 #
 # $$
-# \|\mathbf{1}_p - \mathbf{1}_q\| = \sqrt{2} \quad (p \neq q)
+# \|\mathbf{1}_p - \mathbf{1}_{p'}\| = \sqrt{2} \quad (p \neq p')
 # $$ (eq-one-hot-distance)
 #
 # Between the two lie the binary digits of $p$. They are bounded, and $n$ channels serve $2^n$ positions:
@@ -134,7 +134,8 @@ assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 # written as a sine and a cosine:
 #
 # $$
-# \mathrm{PE}_{p,\,2i} = \sin(\omega_i p), \qquad \mathrm{PE}_{p,\,2i+1} = \cos(\omega_i p)
+# \begin{aligned} \mathrm{PE}_{p,\,2i} &= \sin(\omega_i p), \\
+# \mathrm{PE}_{p,\,2i+1} &= \cos(\omega_i p) \end{aligned}
 # $$ (eq-sinusoid)
 #
 # The frequencies $\omega_i$, in radians per position, fall in geometric progression:
@@ -229,8 +230,9 @@ fig
 # the minus in the other corner, as *circles* prints it, the code goes backward:
 #
 # $$
-# \begin{bmatrix} \cos k\omega & -\sin k\omega \\ \sin k\omega & \cos k\omega \end{bmatrix}
-# \mathrm{PE}_{p} = \mathrm{PE}_{p-k} \neq \mathrm{PE}_{p+k}
+# \begin{gathered} \begin{bmatrix} \cos k\omega & -\sin k\omega \\ \sin k\omega & \cos k\omega \end{bmatrix}
+# \mathrm{PE}_{p} = \mathrm{PE}_{p-k} \\
+# \neq \mathrm{PE}_{p+k} \end{gathered}
 # $$ (eq-sinusoid-shift-printed)
 #
 # A quarter turn settles it by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. A quarter turn on, it
@@ -289,14 +291,15 @@ assert miss["number"] > 0.1 and miss["binary"] > 0.1
 # positions themselves drop out:
 #
 # $$
-# \langle \mathrm{PE}(p), \mathrm{PE}(q) \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - q)\bigr)
+# \langle \mathrm{PE}(p), \mathrm{PE}(p') \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - p')\bigr)
 # $$ (eq-sinusoid-dot)
 #
 # Since all codes are equally long, the distance between two of them is the same information. For one step it
 # explains the flat strip in {numref}`fig-codes`:
 #
 # $$
-# \|\mathrm{PE}(p) - \mathrm{PE}(q)\|^2 = 4 \sum_{i=0}^{d/2-1} \sin^2\!\bigl(\tfrac12 \omega_i (p - q)\bigr)
+# \begin{aligned} & \|\mathrm{PE}(p) - \mathrm{PE}(p')\|^2 \\
+# & \quad = 4 \sum_{i=0}^{d/2-1} \sin^2\!\bigl(\tfrac12 \omega_i (p - p')\bigr) \end{aligned}
 # $$ (eq-sinusoid-distance)
 #
 # Does the similarity fall as two positions move apart? The cosines "average out", says *equivariance*
@@ -304,9 +307,9 @@ assert miss["number"] > 0.1 and miss["binary"] > 0.1
 # {doc}`04-rotary` the same sum of cosines comes back to its start.
 
 # %%
-p, q = torch.arange(length)[:, None], torch.arange(length)
+p = torch.arange(length)
 frequencies = rope_frequencies(d, base)
-kernel = similarity_kernel(p - q, frequencies)
+kernel = similarity_kernel(p[:, None] - p, frequencies)
 squared = (code[:, None] - code).square().sum(dim=-1)
 check("dot products of codes", gap(code @ code.T, d / 2 * kernel), 1e-10)
 check("squared distances of codes", gap(squared, d * (1 - kernel)), 1e-10)
@@ -393,18 +396,20 @@ for reach in (15, 1000, 100_000):
 #
 # The dot product {eq}`eq-sinusoid-dot` looks like a relative encoding already. Between codes, it is one.
 # Attention, however, multiplies *projections* of *sums*. With $c_p$ short for $\mathrm{PE}(p)$, the query is
-# $W_Q(x_p + c_p)$, the key is $W_K(x_q + c_q)$, and their product has four terms:
+# $W_Q(x_p + c_p)$, the key is $W_K(x_{p'} + c_{p'})$, and their product has four terms:
 #
 # $$
-# \begin{aligned} \langle q_p, k_q \rangle = {} & \langle W_Q x_p, W_K x_q \rangle + \langle W_Q x_p, W_K c_q \rangle \\
-# & + \langle W_Q c_p, W_K x_q \rangle + \langle W_Q c_p, W_K c_q \rangle \end{aligned}
+# \begin{aligned} \langle q_p, k_{p'} \rangle = {} & \langle W_Q x_p, W_K x_{p'} \rangle \\
+# & + \langle W_Q x_p, W_K c_{p'} \rangle \\
+# & + \langle W_Q c_p, W_K x_{p'} \rangle \\
+# & + \langle W_Q c_p, W_K c_{p'} \rangle \end{aligned}
 # $$ (eq-four-terms)
 #
 # *Equivariance* takes the last of them, position · position, to be relative. It depends on absolute positions like
 # the others. Move both tokens by $s$:
 #
 # $$
-# \begin{gathered} \langle W_Q c_{p+s}, W_K c_{q+s} \rangle \neq \langle W_Q c_p, W_K c_q \rangle \\
+# \begin{gathered} \langle W_Q c_{p+s}, W_K c_{p'+s} \rangle \neq \langle W_Q c_p, W_K c_{p'} \rangle \\
 # \text{for generic } W_Q, W_K \end{gathered}
 # $$ (eq-four-terms-absolute)
 #
@@ -412,22 +417,22 @@ for reach in (15, 1000, 100_000):
 #
 # ```{prf:proposition}
 # :label: prop-last-term
-# Let the frequencies be distinct and between $0$ and $\pi$. The term position · position depends on $p - q$
+# Let the frequencies be distinct and between $0$ and $\pi$. The term position · position depends on $p - p'$
 # alone if and only if $\Gamma = W_Q^\top W_K$ commutes with every $R(\Delta)$. Such a $\Gamma$ has one $2
 # \times 2$ block for each pair, $\bigl[\begin{smallmatrix} a_i & b_i \\ -b_i & a_i \end{smallmatrix}\bigr]$, and
 # zeros elsewhere.
 # ```
 #
 # ```{prf:proof}
-# The term is $c_p^\top \Gamma c_q$. Moving both tokens by $s$ turns it into $c_p^\top R(s)^\top \Gamma R(s)
-# c_q$, by {eq}`eq-sinusoid-shift`. The codes of $d$ successive positions span $\mathbb R^d$, so the two agree
-# for all $p$ and $q$ only if $R(s)^\top \Gamma R(s) = \Gamma$. Since $R(1)$ has $d$ distinct eigenvalues,
+# The term is $c_p^\top \Gamma c_{p'}$. Moving both tokens by $s$ turns it into $c_p^\top R(s)^\top \Gamma R(s)
+# c_{p'}$, by {eq}`eq-sinusoid-shift`. The codes of $d$ successive positions span $\mathbb R^d$, so the two agree
+# for all $p$ and $p'$ only if $R(s)^\top \Gamma R(s) = \Gamma$. Since $R(1)$ has $d$ distinct eigenvalues,
 # what commutes with it is a polynomial in it, and has the blocks stated.
 # ```
 #
 # Of the $d^2$ entries of $\Gamma$, $d$ are free. Random projections do not fall on such a set, and trained
 # ones have no reason to. We measure how relative a matrix of scores is by the share of its variance that its
-# diagonals explain: 1 if the score depends on $p - q$ alone.
+# diagonals explain: 1 if the score depends on $p - p'$ alone.
 
 # %%
 tokens = min(length, 24)
@@ -527,12 +532,12 @@ assert (gray[:-1] @ best - gray[1:]).norm(dim=1).max() > 0.1
 # :label: exercise-sinusoids-ring
 # Take an odd $n$ and the arithmetic frequencies $2\pi k/n$, $k = 1, \dots, (n-1)/2$. Scale the sinusoids by
 # $\sqrt{2/n}$ and append one constant channel $1/\sqrt n$. Show that the dot product of two such codes is 1
-# if $p \equiv q$ modulo $n$, and 0 otherwise. Which code have you found?
+# if $p \equiv p'$ modulo $n$, and 0 otherwise. Which code have you found?
 # ```
 #
 # ```{solution} exercise-sinusoids-ring
 # :class: dropdown
-# The dot product is $\frac1n \sum_{k} e^{2\pi i k (p-q)/n}$ over all $n$ modes $k$: a sum of $n$ numbers
+# The dot product is $\frac1n \sum_{k} e^{2\pi i k (p-p')/n}$ over all $n$ modes $k$: a sum of $n$ numbers
 # spread evenly around the unit circle, unless all are 1. So it is the one-hot code on a ring, seen in another
 # orthonormal basis, the Fourier basis. The most naive code and the waves are the same thing.
 # ```

@@ -46,7 +46,7 @@ def eq_one_hot(rng):
     page=PAGE,
     source="circles, one-hot encoding",
     title="One-hot codes are all equally far apart",
-    tex=r"\|\mathbf{1}_p - \mathbf{1}_q\| = \sqrt{2} \quad (p \neq q)",
+    tex=r"\|\mathbf{1}_p - \mathbf{1}_{p'}\| = \sqrt{2} \quad (p \neq p')",
     implements=attention.one_hot_code,
     tolerance=1e-12,
 )
@@ -116,7 +116,10 @@ def eq_bit_flips(rng):
     page=PAGE,
     source="all three introductions, sinusoidal encoding",
     title="The sinusoidal code",
-    tex=r"\mathrm{PE}_{p,\,2i} = \sin(\omega_i p), \qquad \mathrm{PE}_{p,\,2i+1} = \cos(\omega_i p)",
+    tex=(
+        r"\begin{aligned} \mathrm{PE}_{p,\,2i} &= \sin(\omega_i p), \\ "
+        r"\mathrm{PE}_{p,\,2i+1} &= \cos(\omega_i p) \end{aligned}"
+    ),
     implements=attention.sinusoids,
     tolerance=1e-10,
 )
@@ -197,8 +200,8 @@ def eq_sinusoid_norm(rng):
     source="equivariance, dot product of two codes",
     title="The dot product of two codes depends on the offset alone",
     tex=(
-        r"\langle \mathrm{PE}(p), \mathrm{PE}(q) \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - "
-        r"q)\bigr)"
+        r"\langle \mathrm{PE}(p), \mathrm{PE}(p') \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - "
+        r"p')\bigr)"
     ),
     implements=(attention.similarity_kernel, attention.sinusoids),
     tolerance=1e-10,
@@ -217,8 +220,8 @@ def eq_sinusoid_dot(rng):
     source="consequence of the dot product",
     title="Near positions have near codes",
     tex=(
-        r"\|\mathrm{PE}(p) - \mathrm{PE}(q)\|^2 = 4 \sum_{i=0}^{d/2-1} \sin^2\!\bigl(\tfrac12 "
-        r"\omega_i (p - q)\bigr)"
+        r"\begin{aligned} & \|\mathrm{PE}(p) - \mathrm{PE}(p')\|^2 \\ "
+        r"& \quad = 4 \sum_{i=0}^{d/2-1} \sin^2\!\bigl(\tfrac12 \omega_i (p - p')\bigr) \end{aligned}"
     ),
     implements=attention.sinusoids,
     tolerance=1e-10,
@@ -287,8 +290,12 @@ def eq_sinusoid_shift(rng):
     page=PAGE,
     source="circles, as printed: it claims PE(p+k)",
     title="The matrix as printed shifts the other way",
-    tex=r"""\begin{bmatrix} \cos k\omega & -\sin k\omega \\ \sin k\omega & \cos k\omega \end{bmatrix}
-\mathrm{PE}_{p} = \mathrm{PE}_{p-k} \neq \mathrm{PE}_{p+k}""",
+    tex=(
+        r"\begin{gathered} \begin{bmatrix} \cos k\omega & -\sin k\omega \\ \sin k\omega & \cos k\omega "
+        r"\end{bmatrix} "
+        r"\mathrm{PE}_{p} = \mathrm{PE}_{p-k} \\ "
+        r"\neq \mathrm{PE}_{p+k} \end{gathered}"
+    ),
     implements=attention.rotation_matrix,
     tolerance=1e-10,
 )
@@ -307,9 +314,12 @@ def eq_sinusoid_shift_printed(rng):
     page=PAGE,
     source="equivariance, corrected (it prints products where sums belong)",
     title="Adding the code makes four terms of one score",
-    tex=r"""\begin{aligned} \langle q_p, k_q \rangle = {} & \langle W_Q x_p, W_K x_q \rangle + \langle
-W_Q x_p, W_K c_q \rangle \\
-& + \langle W_Q c_p, W_K x_q \rangle + \langle W_Q c_p, W_K c_q \rangle \end{aligned}""",
+    tex=(
+        r"\begin{aligned} \langle q_p, k_{p'} \rangle = {} & \langle W_Q x_p, W_K x_{p'} \rangle \\ "
+        r"& + \langle W_Q x_p, W_K c_{p'} \rangle \\ "
+        r"& + \langle W_Q c_p, W_K x_{p'} \rangle \\ "
+        r"& + \langle W_Q c_p, W_K c_{p'} \rangle \end{aligned}"
+    ),
     implements=attention.four_terms,
     tolerance=1e-10,
 )
@@ -334,7 +344,7 @@ def eq_four_terms(rng):
     source="equivariance, corrected: it calls the last term relative",
     title="Even the last term is absolute once weights stand in between",
     tex=(
-        r"\begin{gathered} \langle W_Q c_{p+s}, W_K c_{q+s} \rangle \neq \langle W_Q c_p, W_K c_q "
+        r"\begin{gathered} \langle W_Q c_{p+s}, W_K c_{p'+s} \rangle \neq \langle W_Q c_p, W_K c_{p'} "
         r"\rangle \\ "
         r"\text{for generic } W_Q, W_K \end{gathered}"
     ),
