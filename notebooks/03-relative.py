@@ -372,10 +372,11 @@ formula = shaw_attention(q, k, v, T_K, T_V)
 check("the library's shaw-kv", gap(result, formula))
 
 # %% [markdown]
-# Patches of an image form a grid, and a grid allows more. There are few rows and few columns, and which of them
-# a key stands in has nothing to do with the query. Let axis $a$ have its own table $R^a$, and let $p_i^a$ be the
-# row or the column of token $i$. Give the query its product with the vector to *every* row and column $c$, give
-# the key a one at its own, and the bias is part of an ordinary score:
+# Patches of an image form a grid, and a grid allows more, because it has few rows and few columns. Let axis $a$
+# have its own table $R^a$, and let $p_i^a$ be the row or the column of token $i$. Give queries and keys one more
+# channel for each row and each column $c$. There the key puts a one at its own row and column, and zeros elsewhere.
+# The query puts its product with the vector of the offset from its own place to $c$. The dot product picks the right
+# ones, and the bias has become part of an ordinary score:
 #
 # $$
 # \begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr], \\
