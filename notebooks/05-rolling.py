@@ -236,10 +236,11 @@ check(
 # (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n} \end{gathered}
 # $$ (eq-complete)
 #
-# A table with one number for each offset, taken as the whole score, is thus a special case of RollPE on one
-# ring. Added to a content score, as in {eq}`eq-t5`, it is not. Whatever part of one ring's score does not see
-# $\Delta$ is its mean over all offsets, and that is a product of two sums, $\tfrac1n \bigl( \sum_i q_i \bigr)
-# \bigl( \sum_i k_i \bigr)$. The content needs channels of its own.
+# A table with one number for each offset, taken as the whole score, is thus a special case of RollPE on one ring. A
+# table that is added to a content score, as in {eq}`eq-t5`, is not. The content score would have to be the part that
+# does not see $\Delta$, which is the mean over all offsets. On one ring this mean is a product of two sums, $\tfrac1n
+# \bigl( \sum_i q_i \bigr) \bigl( \sum_i k_i \bigr)$, a single number of the query times a single number of the key.
+# Content needs channels of its own.
 
 # %%
 wish = torch.randn(n, dtype=torch.float64)
@@ -254,7 +255,8 @@ check("the part that does not see Δ", c.mean(), q.sum() * k.sum() / n)
 # $-(G-1)$ to $G-1$, and the roll tells so many of them apart:
 #
 # $$
-# \#\{ S^\Delta : -G < \Delta < G \} = \min(n,\, 2G - 1)
+# \begin{aligned} & \#\{ S^\Delta : -G < \Delta < G \} \\
+# & \quad = \min(n,\, 2G - 1) \end{aligned}
 # $$ (eq-distinct-offsets)
 #
 # So the period "is not a problem" for images of 16 patches a side, as the paper has it, only if

@@ -269,7 +269,10 @@ def eq_correlation(rng):
     page=PAGE,
     source="paper Sec. 2.1, corrected: period n is no problem only if n ≥ 2G − 1",
     title="G tokens have 2G−1 signed offsets: the ring must be that long",
-    tex=r"\#\{ S^\Delta : -G < \Delta < G \} = \min(n,\, 2G - 1)",
+    tex=(
+        r"\begin{aligned} & \#\{ S^\Delta : -G < \Delta < G \} \\ "
+        r"& \quad = \min(n,\, 2G - 1) \end{aligned}"
+    ),
     implements=operators.roll,
     tolerance=0.0,
 )
