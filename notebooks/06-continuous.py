@@ -259,12 +259,14 @@ check("there and back", back, torch.eye(odd))
 # & \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F \end{aligned}
 # $$ (eq-generator-printed)
 #
-# Here $\mathcal{A}$ is the real generator, still to come, and the $\Pi$ pick out modes. The two extra terms are
-# whole turns of the modes that should run backward, and half a turn of the Nyquist mode for even $n$. At whole
-# positions nobody sees the whole turns. The half turn is seen at odd positions. There it changes the sign of the
-# Nyquist mode, as the roll does, and as a real generator cannot do to one mode alone. In between, a real wave needs
-# its two halves, $k$ and $n-k$, to turn in opposite directions, and here they do not. The paper's Eq. 7 has the same
-# fault. At half a step the two halves of every wave cancel in the real part, and only the mean survives:
+# Here $\mathcal{A}$ is the real generator, still to come, and the $\Pi$ pick out modes. There are two extra terms.
+# The first adds a whole turn to each mode that should run backward. At whole positions nobody sees a whole turn. The
+# second, for even $n$, adds half a turn to the Nyquist mode. It is seen at odd positions, where it changes the sign
+# of this mode, as the roll does, and as a real generator cannot do to one mode alone.
+#
+# Between the steps both are seen. A real wave has two halves, $k$ and $n-k$, which must turn in opposite directions.
+# Here both turn forward. The paper's Eq. 7 has the same fault: at half a step the two halves of every wave cancel in
+# the real part, and only the mean survives.
 #
 # $$
 # \begin{gathered} \operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, p k / (\lambda n)} \bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \\
@@ -683,7 +685,8 @@ print("patches 0 to 5 stand at the steps", places)
 # series that defines the Bessel functions, $e^{\frac p2 (z - 1/z)} = \sum_m J_m(p)\, z^m$, and read:
 #
 # $$
-# \exp(p D) = \sum_{m \in \mathbb{Z}} J_m(p) \, S^m, \qquad \exp(D) \neq S
+# \begin{gathered} \exp(p D) = \sum_{m \in \mathbb{Z}} J_m(p) \, S^m, \\
+# \exp(D) \neq S \end{gathered}
 # $$ (eq-stencil-bessel)
 
 # %%

@@ -726,7 +726,10 @@ def eq_stencil_limit(rng):
     page=PAGE,
     source="ours; paper App. E calls the stencil an approximation",
     title="The exponential of the stencil is a dispersive wave, far from the shift",
-    tex=r"\exp(p D) = \sum_{m \in \mathbb{Z}} J_m(p) \, S^m, \qquad \exp(D) \neq S",
+    tex=(
+        r"\begin{gathered} \exp(p D) = \sum_{m \in \mathbb{Z}} J_m(p) \, S^m, \\ "
+        r"\exp(D) \neq S \end{gathered}"
+    ),
     implements=operators.stencil_roll,
     tolerance=1e-11,
 )
