@@ -106,7 +106,7 @@ check("the same results, reordered", gap(reordered, result[order]))
 # Let tokens attend to one another: queries, keys and values all come from the same rows of $X$.
 #
 # $$
-# Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V
+# Q = X W_Q, \quad K = X W_K, \quad V = X W_V
 # $$ (eq-self-attention)
 #
 # A new order $\pi$ is a permutation matrix, with a single one in every row and column. A square bracket with a

@@ -543,7 +543,8 @@ fig
 # because $\phi$ treats the axes of the plane differently from all other directions:
 #
 # $$
-# \phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \neq \phi(R_m q)^\top \phi(R_n k)
+# \begin{aligned} & \phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \\
+# & \quad \neq \phi(R_m q)^\top \phi(R_n k) \end{aligned}
 # $$ (eq-linear-rope-printed)
 #
 # By hand, again with $q = (2, 1)$, $k = (1, 3)$ and quarter turns, both at position $0$: $\phi(q) = (3, 2)$ and

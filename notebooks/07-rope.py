@@ -324,7 +324,8 @@ print("frequencies × n/2π:", (turning * n / (2 * math.pi)).numpy() + 0.0)
 # So RollPE is a RoPE with unusual frequencies. They grow in equal steps, those of RoPE by equal factors:
 #
 # $$
-# \omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \qquad \frac{\theta_{k+1}}{\theta_k} = 10000^{-2/d}
+# \begin{gathered} \omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \\
+# \frac{\theta_{k+1}}{\theta_k} = 10000^{-2/d} \end{gathered}
 # $$ (eq-spectra)
 #
 # The introduction *circles* rejects the first kind as too slow {cite}`teaching-circles`. RollPE puts

@@ -385,7 +385,8 @@ for W in (2, 3, 4):
 # There is a control that turns one knob only. Keep all $W$ projections and let them travel at the *same* speed:
 #
 # $$
-# \sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) = \mathrm{Roll}_{p}\Bigl( \bigl( \textstyle\sum_{w} W_Q^{(w)} \bigr) x \Bigr)
+# \begin{aligned} & \sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) \\
+# & \quad = \mathrm{Roll}_{p}\Bigl( \bigl( \textstyle\sum_{w} W_Q^{(w)} \bigr) x \Bigr) \end{aligned}
 # $$ (eq-multiplexed-control)
 #
 # It has as many parameters, its logits start out equally large, and it computes as many projections. But it is strictly

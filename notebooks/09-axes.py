@@ -300,7 +300,8 @@ assert len(caught) == 1
 # vector $\omega_i$. The pair is a plane wave that runs in that direction:
 #
 # $$
-# \varphi_i(p) = \langle \omega_i, p \rangle, \qquad R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)}
+# \begin{gathered} \varphi_i(p) = \langle \omega_i, p \rangle, \\
+# R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)} \end{gathered}
 # $$ (eq-mixed-rope)
 #
 # Oblique waves make it relative and not additive. In this it resembles the torus: there too every

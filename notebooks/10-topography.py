@@ -98,7 +98,8 @@ for scale in (1, 10):
 # square to see it:
 #
 # $$
-# \|q - \mathrm{Roll}_\Delta(q)\|^2 = 2 \|q\|^2 \left( 1 - \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \right)
+# \begin{aligned} & \|q - \mathrm{Roll}_\Delta(q)\|^2 \\
+# & \quad = 2 \|q\|^2 \left( 1 - \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \right) \end{aligned}
 # $$ (eq-distance)
 #
 # Correlation and distance say the same thing, but in different units. What follows from Eq. 8, and is
@@ -263,7 +264,8 @@ check("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 # Rolling a token changes neither its roughness nor its spectrum. Where the wave is, is in the phases:
 #
 # $$
-# \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \qquad \text{for all } k \text{ and all real } p
+# \begin{gathered} \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \\
+# \text{for all } k \text{ and all real } p \end{gathered}
 # $$ (eq-ring-power)
 
 # %%

@@ -234,8 +234,8 @@ def eq_axial_rope(rng):
     source="Heo et al. 2024, mixed RoPE",
     title="Mixed RoPE: every pair has a direction, and the score stays relative",
     tex=(
-        r"\varphi_i(p) = \langle \omega_i, p \rangle, \qquad R_{\varphi(p)}^\top R_{\varphi(p')} = "
-        r"R_{\varphi(p' - p)}"
+        r"\begin{gathered} \varphi_i(p) = \langle \omega_i, p \rangle, \\ "
+        r"R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)} \end{gathered}"
     ),
     implements=(attention.mixed_angles, attention.rotation_matrix),
     tolerance=1e-11,

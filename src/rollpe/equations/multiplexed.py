@@ -256,8 +256,9 @@ def eq_multiplexed_parameters(rng):
     source="ours; a control with as many parameters and the same logits",
     title="Waves of one speed are plain RollPE with the sum of their projections",
     tex=(
-        r"\sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) = \mathrm{Roll}_{p}\Bigl( "
-        r"\bigl( \textstyle\sum_{w} W_Q^{(w)} \bigr) x \Bigr)"
+        r"\begin{aligned} & \sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) \\ "
+        r"& \quad = \mathrm{Roll}_{p}\Bigl( \bigl( \textstyle\sum_{w} W_Q^{(w)} \bigr) x \Bigr) "
+        r"\end{aligned}"
     ),
     implements=MultiplexedRoll,
     tolerance=1e-11,

@@ -58,7 +58,7 @@ def eq_softmax(rng):
     page=PAGE,
     source="paper Sec. 2; order and equivariance",
     title="Queries, keys and values from the tokens",
-    tex=r"Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V",
+    tex=r"Q = X W_Q, \quad K = X W_K, \quad V = X W_V",
     implements=attention.self_attention,
     tolerance=1e-12,
 )

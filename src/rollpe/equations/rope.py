@@ -380,8 +380,8 @@ def eq_lambda_aliased(rng):
     source="paper, after Theorem 1; circles on progressions",
     title="RollPE's frequencies are an arithmetic, RoPE's a geometric progression",
     tex=(
-        r"\omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \qquad \frac{\theta_{k+1}}{\theta_k} = "
-        r"10000^{-2/d}"
+        r"\begin{gathered} \omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \\ "
+        r"\frac{\theta_{k+1}}{\theta_k} = 10000^{-2/d} \end{gathered}"
     ),
     implements=(operators.ring_frequencies, attention.rope_frequencies),
     tolerance=1e-11,

@@ -382,7 +382,10 @@ def eq_linear_rope(rng):
     page=PAGE,
     source="equivariance, as printed: φ(q, m) = φ(R_m q)",
     title="With the rotation inside the feature map the score is no longer relative",
-    tex=r"\phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \neq \phi(R_m q)^\top \phi(R_n k)",
+    tex=(
+        r"\begin{aligned} & \phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \\ "
+        r"& \quad \neq \phi(R_m q)^\top \phi(R_n k) \end{aligned}"
+    ),
     implements=(attention.elu_feature, attention.rope),
     tolerance=0.0,
 )

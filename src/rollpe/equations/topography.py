@@ -52,8 +52,9 @@ def eq_smooth(rng):
     source="ours; the polarization identity for an orthogonal roll",
     title="Correlation and distance say the same",
     tex=(
-        r"\|q - \mathrm{Roll}_\Delta(q)\|^2 = 2 \|q\|^2 \left( 1 - \frac{q \cdot "
-        r"\mathrm{Roll}_\Delta(q)}{\|q\|^2} \right)"
+        r"\begin{aligned} & \|q - \mathrm{Roll}_\Delta(q)\|^2 \\ "
+        r"& \quad = 2 \|q\|^2 \left( 1 - \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \right) "
+        r"\end{aligned}"
     ),
     implements=operators.continuous_roll,
     tolerance=1e-11,
@@ -338,8 +339,8 @@ def eq_smooth_blur(rng):
     source="ours",
     title="A traveling wave keeps the power of every mode",
     tex=(
-        r"\bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \qquad \text{for all } k \text{ "
-        r"and all real } p"
+        r"\begin{gathered} \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \\ "
+        r"\text{for all } k \text{ and all real } p \end{gathered}"
     ),
     implements=(operators.continuous_roll, measures.ring_spectrum),
     tolerance=1e-10,
