@@ -4,7 +4,7 @@ Every function takes plain arrays or records, draws on an Axes that it is given 
 Axes: no file is written and no number is computed here that a table would not also have. An encoding keeps
 its color on every page. Each color has a twin for dark pages (:func:`to_dark`); in both sets words have
 enough contrast to be read, and the colors remain distinct for color-blind readers. What a figure shows as
-plain numbers is read off it in rollpe.plotted.
+plain numbers is read off it in rollpe.plotted; how it is set for a telephone stands in rollpe.narrow.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
+from matplotlib.colors import to_hex
 from scipy.optimize import isotonic_regression
 
+from rollpe.narrow import EDGE, narrow
 from rollpe.plotted import to_csv
 from rollpe.statistics import summarize
 
@@ -114,15 +116,53 @@ def use_theme() -> None:
 
 
 def show(figure: Figure) -> tuple[str, dict[str, Any]]:
-    """What a notebook keeps of a figure: SVG, and as its metadata ``csv``, ``thinned`` and ``records``.
+    """What a notebook keeps of a figure: SVG, and ``csv``, ``thinned``, ``records``, ``narrow`` as metadata.
 
     ``csv`` and ``thinned`` come from :func:`rollpe.plotted.to_csv`; ``records`` names the runs given to
-    :func:`drawn_from` as recipe/encoding.
+    :func:`drawn_from` as recipe/encoding; ``narrow`` is the SVG of its twin for a telephone
+    (:mod:`rollpe.narrow`).
     """
-    file = io.StringIO()
-    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    keep_words_on_maps(figure)
+    svg = _to_svg(figure)
     csv, thinned = to_csv(figure)
-    return file.getvalue(), {"csv": csv, "thinned": thinned, "records": getattr(figure, "rollpe_records", [])}
+    about = {"csv": csv, "thinned": thinned, "records": getattr(figure, "rollpe_records", [])}
+    return svg, about | {"narrow": _to_svg(narrow(figure), pad_inches=EDGE)}
+
+
+def _to_svg(figure: Figure, **options: Any) -> str:
+    file = io.StringIO()
+    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None}, **options)
+    return file.getvalue()
+
+
+def keep_words_on_maps(figure: Figure) -> None:
+    """Give words that stand on a color of a map a color that :func:`to_dark` leaves, as it leaves the map's.
+
+    It is the same color to the eye: one step in 255 away from that of the theme.
+    """
+    for ax in figure.axes:
+        patches = [p for p in ax.patches if p.get_fill() and to_hex(p.get_facecolor()) not in DARK]
+        for words in ax.texts:
+            color = to_hex(words.get_color())
+            at = words.get_transform().transform(words.get_position())
+            on_patch = any(patch.get_window_extent().contains(*at) for patch in patches)
+            if color in DARK and (on_patch or any(_covers(image, at) for image in ax.images)):
+                step = -1 if color == "#ffffff" else 1
+                words.set_color(f"#{int(color[1:], 16) + step:06x}")
+
+
+def _covers(image: Any, at: np.ndarray) -> bool:
+    """Whether an image has a color at a place of the screen; it has none where its value is nan."""
+    if not image.get_window_extent().contains(*at):
+        return False
+    x, y = image.axes.transData.inverted().transform(at)
+    left, right, bottom, top = image.get_extent()
+    values = np.ma.masked_invalid(image.get_array())
+    rows, columns = values.shape[:2]
+    down = (y - bottom) / (top - bottom) if image.origin == "lower" else (top - y) / (top - bottom)
+    row, column = int(down * rows), int((x - left) / (right - left) * columns)
+    cell = values[min(row, rows - 1), min(column, columns - 1)]
+    return not np.ma.getmaskarray(cell).any()
 
 
 def drawn_from(figure: Any, records: Sequence[Record]) -> None:
