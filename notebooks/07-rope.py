@@ -419,9 +419,9 @@ fig
 #
 # ```{wave} frequencies
 # :name: wave-frequencies
-# Above: the frequencies of RoPE and of RollPE with wavelength $\lambda$. Those in the shaded range, beyond $\pi$,
-# look at whole positions like the slower ones that their lines lead to. Below: one of them as a wave (thin), and the
-# slow wave that goes through the same points (dashed).
+# Above: the frequencies of RoPE with base 10000 and of RollPE with wavelength $\lambda$. Those in the shaded range,
+# beyond $\pi$, look at whole positions like the slower ones that their lines lead to. Below: one of them as a wave
+# (thin), and the slow wave that goes through the same points (dashed).
 # ```
 #
 # ## The rotary twin
