@@ -650,7 +650,7 @@ const drawWaves = () => {
     const pair = (state) => (state.content === "bump" ? [lump, lump] : [q, k]);
     const curves = {
       roll: ["roll", "q", false],
-      twin: ["rope, arithmetic speeds", "k", true],
+      twin: ["rotary twin", "k", true],
       multiplexed: ["multiplexed roll, W = 2, halved", "third", false],
       rope: ["rope, geometric speeds", "fourth", true],
       sinusoidal: ["sinusoidal code with itself", "fifth", true],

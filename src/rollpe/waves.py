@@ -159,7 +159,7 @@ def draw_score(figure: Figure, start: dict[str, Any]) -> None:
     embedded = embed_in_rope(q[0]), embed_in_rope(k[0])
     curves = {
         "roll": (whole, roll(k[0], whole) @ q[0], figures.BLUE),
-        "rope, arithmetic speeds": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
+        "rotary twin": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
         "multiplexed, W = 2, halved": (
             whole,
             multiplexed_roll(k, p + whole) @ multiplexed_roll(q, p) / 2,

@@ -141,7 +141,7 @@ class Roll(_WholeRoll):
     On the share of axis a the ring becomes S^{p_a} x. The result is the input's own numbers in another
     order, hence exact in every dtype.
 
-    No parameters; integer positions; norm preserving; relative, displacements counting modulo n. Cost: one
+    No parameters; integer positions; norm preserving; relative, offsets counting modulo n. Cost: one
     gather for q and one for k, forward and backward (``rollpe bench`` measures it).
 
     Args:
@@ -449,7 +449,7 @@ class TorusRoll(_WholeRoll):
     x[r, s] ↦ x[(r + p_0) mod h, (s + p_1) mod w]. Where ``roll`` gives each axis its own channels, here
     every channel sees all axes. Three axes roll a box, one axis is ``roll``.
 
-    No parameters; integer positions; exact in every dtype; norm preserving; relative, displacements counting
+    No parameters; integer positions; exact in every dtype; norm preserving; relative, offsets counting
     modulo (h, w). Cost: as ``roll``.
 
     Args:
