@@ -16,11 +16,11 @@ from rollpe.claims import (
     Claim,
     Verdict,
     counts,
+    decided_by_training,
     ledger,
     load_claims,
     sources,
     tally,
-    tested_by_training,
     to_markdown,
 )
 from rollpe.encodings import ENCODINGS, encoding_options
@@ -401,9 +401,9 @@ def test_a_tally_keeps_formulas_apart_from_experiments():
     trained = claim(records={"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"})
     decided = ledger([result("eq-roll")], [], [formula, printed, trained, trained])
     assert tally(decided) == ["2 reproduced (1 of them formulas)", "2 not tested"]
-    assert tested_by_training(decided) == "None of the 2 that training decides has been tested."
+    assert decided_by_training(decided) == "None of the 2 that training decides has been tested."
     some = [*decided, Verdict(trained, "refuted", ""), Verdict(trained, "undecided", "")]
-    assert tested_by_training(some) == "2 of the 4 that training decides have been tested."
+    assert decided_by_training(some) == "2 of the 4 that training decides have been tested."
     assert tally(some[-1:]) == ["1 undecided"] and tally([]) == []
 
 
@@ -415,6 +415,16 @@ def test_the_page_shows_every_claim_and_what_holds_instead_only_where_it_was_sho
         if v.claim.instead:
             assert (v.claim.instead in page) == (v.verdict in ("corrected", "refuted")), v.claim.id
     assert "Checks failed" not in page and "Holds instead" not in to_markdown(ledger([], []))
+
+
+def test_what_was_refuted_or_corrected_does_not_wait_to_be_refuted():
+    verdicts = ledger(all_passed(), [])
+    for v in verdicts:
+        fell = v.verdict in ("corrected", "refuted")
+        lines = to_markdown([v]).splitlines()
+        (by,) = (line for line in lines if v.claim.refuted_by.split(".")[0] in line and line.startswith(": "))
+        assert by.startswith(": Refuted by: " if fell else ": Would be refuted by: ")
+    assert {v.verdict for v in verdicts} > {"corrected", "reproduced"}
 
 
 def test_links_to_equations_are_written_for_the_book_alone():

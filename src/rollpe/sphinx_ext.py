@@ -377,6 +377,7 @@ def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         for inline in list(doctree.findall(nodes.inline)):
             if "rollpe_cell" in inline:
                 _link_number(app, docname, inline, notes)
+    fold_claims(app, doctree)
     stamp = read_stamp(app.env.doc2path(docname))
     finish_figures(app, doctree, docname, stamp, lambda cell: _record_page(app, docname, cell))
     finish_waves(app, doctree, docname, lambda name: _source_uri(app, docname, f"waves.draw_{name}"))
@@ -546,7 +547,7 @@ class ClaimsDirective(SphinxDirective):
     option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        from rollpe.claims import counts, tally, tested_by_training, to_markdown
+        from rollpe.claims import DETAILS, counts, decided_by_training, tally, to_markdown
 
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
@@ -559,7 +560,7 @@ class ClaimsDirective(SphinxDirective):
             pills = [nodes.inline("", text, classes=["verdict"]) for text in tally(paper)]
             head = nodes.Text(f"The paper's {len(paper)} claims:")
             taught = ", ".join(f"{number} {verdict}" for verdict, number in counts(others).items())
-            rest = f"{tested_by_training(paper)} The teaching texts' {len(others)}: {taught}."
+            rest = f"{decided_by_training(paper)} The teaching texts' {len(others)}: {taught}."
             return [
                 nodes.paragraph("", "", head, *pills, classes=["verdict-counts"]),
                 nodes.paragraph("", "", nodes.inline("", rest, classes=["small"])),
@@ -578,7 +579,25 @@ class ClaimsDirective(SphinxDirective):
         else:
             sections = StringList(f"## {documents}".splitlines(), "claims")
             self.state.nested_parse(sections, 0, holder, match_titles=True)
+            for line in holder.findall(nodes.definition):
+                if line.astext().startswith(DETAILS):
+                    line["classes"].append("claim-detail")
         return holder.children
+
+
+def fold_claims(app: Sphinx, doctree: nodes.document) -> None:
+    """On a site, fold what decides a claim, and how near a check came, under the claim and its verdict."""
+    for claim in list(doctree.findall(nodes.definition_list_item)) if is_site(app) else []:
+        lines = [line for line in claim if "claim-detail" in line.get("classes", [])]
+        if not lines:
+            continue
+        for line in lines:
+            claim.remove(line)
+        told = [paragraph for line in lines for paragraph in line.children]
+        head = '<details class="claim-details"><summary>How it is decided</summary>'
+        claim += nodes.definition(
+            "", nodes.raw("", head, format="html"), *told, nodes.raw("", "</details>", format="html")
+        )
 
 
 def check_results(report: Iterable[dict[str, Any]]) -> list[Any]:
