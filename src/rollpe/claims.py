@@ -36,11 +36,11 @@ __all__ = [
     "Claim",
     "Verdict",
     "counts",
+    "decided_by_training",
     "ledger",
     "load_claims",
     "sources",
     "tally",
-    "tested_by_training",
     "to_markdown",
 ]
 
@@ -522,7 +522,7 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
     return list(told.values())
 
 
-def tested_by_training(verdicts: Iterable[Verdict]) -> str:
+def decided_by_training(verdicts: Iterable[Verdict]) -> str:
     """How many of the claims that only training decides have had their runs, in a sentence."""
     of_training = [v for v in verdicts if v.claim.takes_training]
     tested = sum(v.verdict != "not tested" for v in of_training)
@@ -568,16 +568,25 @@ def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
     return re.sub(r"\beq-[a-z0-9]+(?:-[a-z0-9]+)*", lambda label: f"{{eq}}`{label[0]}`", page)
 
 
+DETAILS = ("Checks: ", "Refuted by: ", "Would be refuted by: ", "Rule: ")
+"""How the lines under a claim begin that say how its verdict came about; the book folds them."""
+
+
 def _entry(v: Verdict) -> list[str]:
-    c = v.claim
+    c, fell = v.claim, v.verdict in ("corrected", "refuted")
+    verdict = f": **{v.verdict.capitalize()}** ({c.kind})."
     lines = [
         f"{c.claim} *({'; '.join((c.place, *c.also))})*",
-        f": **{v.verdict.capitalize()}** ({c.kind}). {_sentence(v.grounds)}",
+        verdict if c.checks else f"{verdict} {_sentence(v.grounds)}",
     ]
-    if c.instead and v.verdict in ("corrected", "refuted"):
+    if c.instead and fell:
         lines.append(f": Holds instead: {_sentence(c.instead)}")
-    lines.append(f": Would be refuted by: {_sentence(c.refuted_by)}")
-    return [*lines, f": Rule: {_sentence(c.rule())}"] if c.records else lines
+    details = {
+        "Checks": v.grounds if c.checks else "",
+        "Refuted by" if fell else "Would be refuted by": c.refuted_by,
+        "Rule": c.rule() if c.records else "",
+    }
+    return lines + [f": {name}: {_sentence(text)}" for name, text in details.items() if text]
 
 
 def _sentence(text: str) -> str:
