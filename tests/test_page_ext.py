@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from docutils import nodes
+from docutils.utils import new_document
 from pybtex.database import parse_file, parse_string
 
 from rollpe import notebooks
-from rollpe.page_ext import finish_html, first_sentences, to_bibtex
+from rollpe.page_ext import finish_html, first_sentences, mark_numbers, to_bibtex
 
 ROOT = Path(__file__).resolve().parents[1]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf8"))
@@ -51,6 +54,32 @@ def test_the_versions_that_are_cited_and_installed_agree():
 def test_a_description_is_the_plain_beginning_of_the_first_paragraph(body, says):
     assert first_sentences(body) == says
     assert len(says) <= 200
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("1.31 ± 0.01", True),
+        ("+4.68 to +6.14", True),
+        ("−0.0 to +2.0", True),
+        ("< 0.001", True),
+        ("12,345", True),
+        ("97.2 %", True),
+        ("not measured", False),
+        ("2 rings", False),
+        ("–", False),
+    ],
+)
+def test_a_cell_with_a_number_stays_in_one_line(text, whole):
+    cell = nodes.entry("", nodes.paragraph("", text), classes=["text-right"])
+    tree = new_document("page")
+    tree += cell
+    mark_numbers(SimpleNamespace(builder=SimpleNamespace(name="html")), tree, "page")
+    assert ("number" in cell["classes"]) == whole
+    other = nodes.entry("", nodes.paragraph("", text))
+    tree += other
+    mark_numbers(SimpleNamespace(builder=SimpleNamespace(name="epub")), tree, "page")
+    assert other["classes"] == [], "paper and readers of books keep theirs"
 
 
 def test_only_the_search_page_loads_the_index():

@@ -106,7 +106,7 @@ class Book:
             "extensions": ["myst_nb", "rollpe.sphinx_ext"],
             "root_doc": next(iter(pages)).partition(".")[0],
             "html_theme": "basic",
-            "myst_enable_extensions": ["dollarmath", "amsmath"],
+            "myst_enable_extensions": ["dollarmath", "amsmath", "deflist"],
             "nb_execution_mode": "off",
             "numfig": True,
         }
@@ -412,6 +412,23 @@ def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(b
     assert text.index("no level is corrected") < text.index("Corrected: 1"), "the summary comes first"
     assert 'href="#equation-eq-permutation-equivariance"' in book.markup("01-order")
     assert "eq-pooled" in text and "not tested" in text
+
+
+@pytest.mark.parametrize("builder", ["html", "singlehtml"])
+def test_what_decides_a_claim_is_folded_on_a_site_and_stands_open_elsewhere(book, builder):
+    assert book.build({"index.md": "# Page\n\n```{claims}\n```\n"}, builder=builder) == ""
+    page = re.sub(r"\s+", " ", book.markup("index"))
+    folds = re.findall(r'<details class="claim-details">(.*?)</details>', page)
+    rules = page.count("Would be refuted by: ")
+    assert rules > 10
+    if builder != "html":
+        assert folds == []
+        return
+    assert len(folds) == len(load_claims())
+    assert all(fold.startswith("<summary>") for fold in folds)
+    assert "".join(folds).count("Would be refuted by: ") == rules
+    outside = re.sub(r'<details class="claim-details">.*?</details>', "", page)
+    assert "Rule: " not in outside and "tolerance" not in outside and "<strong>" in outside
 
 
 def test_the_counts_of_the_ledger_keep_the_paper_apart_from_the_texts_that_teach_it(book):

@@ -33,26 +33,37 @@ const serveFigures = () => {
     });
   }
 
-  // A picture wider than the page can be moved sideways by keyboard.
-  const frames = [...document.querySelectorAll(".figure-frame")];
+  // On a narrow page a picture, a table or a formula that is wider can be moved sideways, also by keyboard.
+  const kinds = { "figure-frame": "Figure", "pst-scrollable-table-container": "Table", math: "Formula" };
+  const frames = [...document.querySelectorAll(".figure-frame, .pst-scrollable-table-container, div.math")];
+  const narrow = matchMedia("(max-width: 600px)");
+  const fade = (frame) => {
+    frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 2);
+  };
   const reach = () => {
+    const wide = narrow.matches ? frames.filter((frame) => frame.scrollWidth > frame.clientWidth + 1) : [];
     for (const frame of frames) {
-      const wide = frame.scrollWidth > frame.clientWidth + 1;
-      frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 2);
-      const label = frame.closest("figure")?.querySelector(".caption-number")?.textContent.trim();
-      if (wide) {
-        frame.tabIndex = 0;
-        frame.setAttribute("role", "group");
-        frame.setAttribute("aria-label", `${label || "Figure"}, scrolls sideways`);
-      } else {
-        for (const name of ["tabindex", "role", "aria-label"]) frame.removeAttribute(name);
-      }
+      if (wide.includes(frame)) continue;
+      frame.classList.remove("more");
+      if (frame.dataset.moves) for (const name of ["tabindex", "role", "aria-label", "data-moves"]) frame.removeAttribute(name);
+    }
+    for (const frame of wide) {
+      fade(frame);
+      if (frame.dataset.moves) continue;
+      const kind = kinds[Object.keys(kinds).find((name) => frame.classList.contains(name))];
+      const number = frame.closest("figure, table")?.querySelector(".caption-number") ?? frame.querySelector(".eqno, .caption-number");
+      const label = number?.textContent.replace("#", "").trim();
+      frame.dataset.moves = "sideways";
+      frame.tabIndex = 0;
+      frame.setAttribute("role", "group");
+      frame.setAttribute("aria-label", `${label ? `${kind === "Formula" ? "Formula " : ""}${label}` : kind}, scrolls sideways`);
     }
   };
   reach();
-  for (const frame of frames) frame.addEventListener("scroll", reach, { passive: true });
+  for (const frame of frames) frame.addEventListener("scroll", () => narrow.matches && fade(frame), { passive: true });
   addEventListener("load", reach);
   addEventListener("resize", reach);
+  addEventListener("formulas-drawn", reach);
 
   // A recorded number opens its note; browsers without popovers follow the link.
   if (!HTMLElement.prototype.hasOwnProperty("popover")) return;
@@ -96,12 +107,16 @@ const copy = async (code) => {
 
 const page = document.documentElement;
 let onScreen;
+let folded = [];
 addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll(".claim-details:not([open])")];
+  for (const details of folded) details.open = true;
   onScreen = page.dataset.theme;
   page.dataset.theme = "light";
 });
 addEventListener("afterprint", () => {
   page.dataset.theme = onScreen;
+  for (const details of folded) details.open = false;
 });
 
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", serveFigures);

@@ -33,9 +33,11 @@
     const rest = formulas.filter((formula) => !first.includes(formula));
     await MathJax.typesetPromise(first);
     performance.mark("formulas in view drawn");
+    window.dispatchEvent(new Event("formulas-drawn"));
     await loaded();
     while (rest.length > 0) {
       await MathJax.typesetPromise(rest.splice(0, AT_A_TIME));
+      window.dispatchEvent(new Event("formulas-drawn"));
       await new Promise((resolve) => setTimeout(resolve));
     }
   }

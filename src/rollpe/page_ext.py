@@ -145,6 +145,22 @@ def add_head(
         context["metatags"] = f"{context.get('metatags', '')}\n    {head_tags(app, pagename, context)}"
 
 
+# ------------------------------------------------------------------------------------------------ tables
+
+NUMBER = re.compile(r"(< |about )?[-−+±]?\d[\d.,]*( ?(±|to|of|–) ?[-−+]?\d[\d.,]*)?( ?%)?")
+
+
+def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Give a table's cells that hold one number, with its ± or its interval, the class "number".
+
+    The style sheet keeps them in one line where a telephone would break "1.31 ± 0.01" into three.
+    """
+    if app.builder.name in ("html", "dirhtml"):
+        for cell in doctree.findall(nodes.entry):
+            if NUMBER.fullmatch(" ".join(cell.astext().split())):
+                cell["classes"].append("number")
+
+
 # ---------------------------------------------------------------------------------------- the last pass
 
 REPAIRS: tuple[tuple[str, str], ...] = (
@@ -229,5 +245,6 @@ def slim_icons(static: Path, pages: str) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("how-to-cite", HowToCiteDirective)
     app.connect("html-page-context", add_head)
+    app.connect("doctree-resolved", mark_numbers)
     app.connect("build-finished", finish_pages)
     return {"version": "0.1", "parallel_read_safe": True, "parallel_write_safe": True}

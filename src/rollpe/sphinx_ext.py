@@ -547,7 +547,7 @@ class ClaimsDirective(SphinxDirective):
     option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        from rollpe.claims import DETAILS, counts, decided_by_training, tally, to_markdown
+        from rollpe.claims import counts, decided_by_training, tally, to_markdown
 
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
@@ -579,16 +579,15 @@ class ClaimsDirective(SphinxDirective):
         else:
             sections = StringList(f"## {documents}".splitlines(), "claims")
             self.state.nested_parse(sections, 0, holder, match_titles=True)
-            for line in holder.findall(nodes.definition):
-                if line.astext().startswith(DETAILS):
-                    line["classes"].append("claim-detail")
         return holder.children
 
 
 def fold_claims(app: Sphinx, doctree: nodes.document) -> None:
     """On a site, fold what decides a claim, and how near a check came, under the claim and its verdict."""
+    from rollpe.claims import DETAILS
+
     for claim in list(doctree.findall(nodes.definition_list_item)) if is_site(app) else []:
-        lines = [line for line in claim if "claim-detail" in line.get("classes", [])]
+        lines = [line for line in claim if line.astext().startswith(DETAILS)]
         if not lines:
             continue
         for line in lines:
