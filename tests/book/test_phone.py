@@ -1,0 +1,141 @@
+"""The built book on a telephone of 390 px: nothing that a reader came for is cut off or out of sight.
+
+Run by ``make check-book`` after ``make book``; not part of ``make test``. Accessibility and the width of
+pages are in test_pages.py, for this width as for others.
+"""
+
+from __future__ import annotations
+
+import pytest
+from built_book import HTML, PAGES, open_context
+
+CHAPTERS = [name for name in PAGES if name.startswith("executed/")]
+WAVES = [name for name in PAGES if 'class="wave-stage"' in (HTML / name).read_text(encoding="utf8")]
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def visit(browser):
+    contexts = []
+
+    def open_page(name: str, theme: str = "light", width: int = 390):
+        context = open_context(browser, width=width, theme=theme, reduced_motion="reduce")
+        contexts.append(context)
+        page = context.new_page()
+        page.goto((HTML / name).as_uri(), wait_until="load")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+SHOWN = """() => Promise.all([...document.querySelectorAll(".cell_output .figure-frame img")]
+    .filter((image) => image.checkVisibility())
+    .map(async (image) => {
+        image.loading = "eager";
+        await image.decode();
+        const frame = image.closest(".figure-frame");
+        return [image.currentSrc, frame.scrollWidth - frame.clientWidth];
+    }))"""
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_figure_shows_its_narrow_twin_whole(name, theme, visit):
+    page = visit(name, theme)
+    frames = page.locator(".cell_output .figure-frame").count()
+    shown = page.evaluate(SHOWN)
+    assert len(shown) == frames
+    for source, hidden in shown:
+        assert "-narrow" in source and ("-dark" in source) == (theme == "dark"), source
+        assert hidden <= 0, source
+
+
+def test_a_desk_shows_the_wide_figures(visit):
+    assert all("-narrow" not in source for source, _ in visit(CHAPTERS[-1], width=1280).evaluate(SHOWN))
+
+
+FORMULAS = """() => [...document.querySelectorAll("div.math")]
+    .filter((box) => box.checkVisibility())
+    .map((box) => {
+        const formula = box.querySelector("mjx-container").getBoundingClientRect();
+        const number = box.querySelector(".eqno")?.getBoundingClientRect();
+        return {
+            id: box.id,
+            below: !number || number.top >= formula.bottom - 1,
+            whole: formula.width >= box.clientWidth - 1,
+            wide: box.scrollWidth > box.clientWidth + 1,
+            told: box.classList.contains("more") && box.tabIndex === 0 && !!box.getAttribute("aria-label"),
+        };
+    })"""
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_formulas_have_the_whole_width_and_what_is_wider_says_so(name, visit):
+    page = visit(name)
+    page.evaluate("async () => { await window.MathJax?.startup?.promise }")
+    for formula in page.evaluate(FORMULAS):
+        assert formula["below"] and formula["whole"], formula
+        assert formula["told"] == formula["wide"], formula
+
+
+def test_a_formula_that_is_too_wide_is_moved_by_keyboard(visit):
+    name = next(page for page in CHAPTERS if 'class="math' in (HTML / page).read_text(encoding="utf8"))
+    page = visit(name)
+    page.evaluate("async () => { await window.MathJax.startup.promise }")
+    box = page.locator("div.math").first
+    box.evaluate("b => { b.style.fontSize = '3rem'; dispatchEvent(new Event('resize')); }")
+    assert box.evaluate("b => b.classList.contains('more')")
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("b => b.scrollLeft > 0", arg=box.element_handle())
+
+
+CUT_OFF = """() => {
+    const cut = [...document.querySelectorAll(".cell_output pre")]
+        .filter((pre) => pre.checkVisibility() && pre.scrollWidth > pre.clientWidth + 1);
+    const broken = [...document.querySelectorAll("article td.number")].filter((cell) => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map((line) => Math.round(line.top / 8))).size > 2;
+    });
+    const silent = [...document.querySelectorAll(".pst-scrollable-table-container")]
+        .filter((box) => box.scrollWidth > box.clientWidth + 1)
+        .filter((box) => !box.classList.contains("more") || box.tabIndex !== 0);
+    return [...cut, ...broken, ...silent].map((element) => element.textContent);
+}"""
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_no_output_is_cut_and_no_number_of_a_table_is_broken(name, visit):
+    page = visit(name)
+    assert page.evaluate(CUT_OFF) == []
+    assert not page.locator("#pst-back-to-top").is_visible()
+
+
+@pytest.mark.parametrize("name", WAVES)
+def test_the_controls_of_a_moving_figure_stay_in_view_over_its_drawing(name, visit):
+    page = visit(name)
+    for stage in page.locator(".wave-stage").all():
+        controls, drawing = stage.locator(".wave-controls"), stage.locator(".wave-panels")
+        assert controls.bounding_box()["y"] < drawing.bounding_box()["y"]
+        drawing.evaluate("d => scrollTo(0, scrollY + d.getBoundingClientRect().bottom - innerHeight / 2)")
+        page.wait_for_timeout(100)
+        slider = stage.locator("input[type=range]").first.bounding_box()
+        bar = page.locator(".bd-header-article").bounding_box()
+        assert bar["y"] + bar["height"] <= slider["y"] < 400, (slider, bar)
+
+
+def test_the_ledger_folds_what_decides_its_claims(visit):
+    page = visit("claims.html")
+    folds = page.locator(".claim-details")
+    assert folds.count() > 100 and page.locator(".claim-details[open]").count() == 0
+    rule = folds.first.locator("p").first
+    assert not rule.is_visible()
+    folds.first.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert rule.is_visible()
+    page.emulate_media(media="print")
+    assert folds.nth(1).locator("p").first.is_visible(), "paper has nothing to unfold"
