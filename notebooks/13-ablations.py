@@ -278,8 +278,9 @@ Markdown(
 # wave, because it lacks both ({doc}`08-multiplexed`).
 #
 # *Rolled channels become a topographic map.* On a grid of four by four patches they hardly do. On eight by eight they do, without
-# being asked, and the channels of other encodings do not, those of RollPE's twin included, or hardly. So the wave does
-# something that its rotation does not, though not to the accuracy: {doc}`14-inside` shows it, and where it comes from.
+# being asked. Those of RollPE's twin hardly do under Adam, and do as much under Muon, whose steps do not depend on the
+# basis. So the map is nothing that only a wave can have: it comes with training on a long grid, and Adam in Fourier
+# coordinates takes it away. {doc}`14-inside` shows it, and how it was tested.
 #
 # The verdicts on single claims, by rules that are older than the runs they judge, are in the {doc}`ledger <../claims>`; at the scale of
 # the paper most of them wait for runs.
