@@ -22,9 +22,9 @@
 # has none yet is named under the table.
 
 # %% tags=["parameters"]
-small: str = "quick"  # recipe of the runs on digits {recipes}
-short: str = "mini"  # recipe of the short runs on CIFAR-100 {recipes}
-large: str = "strong"  # recipe of the runs on CIFAR-100 {recipes}
+small: str = "quick"  # recipe of the runs on digits {quick|smoke}
+short: str = "mini"  # recipe of the short runs on CIFAR-100 {mini|strong|paper}
+large: str = "strong"  # recipe of the long runs on CIFAR-100 {mini|strong|paper}
 records: str = "data/records"  # folder of records
 
 # %% tags=["hide-input"]

@@ -25,12 +25,14 @@
 # The others have seen the photographs of CIFAR-100 ten times, on eight by eight patches. They give different answers.
 
 # %% tags=["parameters"]
-small: str = "quick"  # recipe of the runs on digits {recipes}
-large: str = "mini"  # recipe of the runs on CIFAR-100 {recipes}
+small: str = "quick"  # recipe of the runs on digits {quick|smoke}
+large: str = "mini"  # recipe of the runs on CIFAR-100 {mini|strong|paper}
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
 records: str = "data/records"  # folder of records
 
 # %% tags=["hide-input"]
+from collections.abc import Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -44,13 +46,16 @@ from rollpe.statistics import summarize
 from rollpe.topography import position_average_gain, ring_spectrum
 
 figures.use_theme()
+names = [name.strip() for name in encodings.split(",")]
 SCALES = {"digits": small, "CIFAR-100": large}
 
 
-def load(recipe: str) -> dict[str, tuple[list, list[dict[str, np.ndarray]]]]:
+def load(
+    recipe: str, names: Sequence[str] = names
+) -> dict[str, tuple[list, list[dict[str, np.ndarray]]]]:
     """By encoding, the runs of a recipe and the arrays that lie beside them."""
     arms = {}
-    for name in encodings.split(","):
+    for name in names:
         found = read_records(records, recipe=recipe, encoding=name)
         if found:
             arms[name] = found, [read_arrays(record_path(records, r)) for r in found]
@@ -60,7 +65,7 @@ def load(recipe: str) -> dict[str, tuple[list, list[dict[str, np.ndarray]]]]:
 plain = {data: load(recipe) for data, recipe in SCALES.items()}
 asked = {data: load(f"{recipe}@topography=ring") for data, recipe in SCALES.items()}
 for data, arms in plain.items():
-    missing = [name for name in encodings.split(",") if name not in arms]
+    missing = [name for name in names if name not in arms]
     print(
         f"{data}:", ", ".join(f"{name} {len(runs)}" for name, (runs, _) in arms.items())
     )
@@ -180,11 +185,7 @@ for data in SCALES:
             order[data, name, penalty] = [ring_roughness(a) for a in arrays]
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness of trained queries and keys along the ring, divided by that of the same channels in random order; mean over layers, heads and axes. One dot for each run; open dots were asked for order by a penalty. At the line the ring is as good as any other order."}, "image": {"alt": "Two panels with one row for each encoding and a dot for each run. Digits: plain runs lie at or to the right of the line at one, open dots far to the left. CIFAR-100: the rolled encodings lie far to the left of the line, RollPE's twin a little, the others on it."}}
-rows = [
-    name
-    for name in encodings.split(",")
-    if any(name in arms for arms in plain.values())
-]
+rows = [name for name in names if any(name in arms for arms in plain.values())]
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 0.45 * len(rows) + 1.3), sharex=True)
 for ax, data in zip(axes, SCALES, strict=True):
     for y, name in enumerate(rows):
@@ -402,7 +403,7 @@ COLUMNS += "| accuracy (%) |"
 
 def map_cells(recipe: str, name: str) -> str:
     """How much of a map the channels of those runs are, averaged over runs."""
-    found, arrays = load(recipe).get(name, ([], []))
+    found, arrays = load(recipe, [name]).get(name, ([], []))
     runs = [
         (r, a)
         for r, a in zip(found, arrays, strict=True)
