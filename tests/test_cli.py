@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -140,3 +142,17 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
     status, out, _ = run(capsys, "equations", "eq-roll")
     assert status == 1
     assert "1 failed" in out
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "way_on"),
+    [
+        ("rollpe.training.train", ["train", "--recipe", "smoke"], "--resume"),
+        ("rollpe.sweeps.sweep", ["sweep", str(ROOT / "plans/quick.yaml")], "the same command goes on"),
+    ],
+)
+def test_an_interruption_is_one_line_that_says_how_to_go_on(module, arguments, way_on, capsys, monkeypatch):
+    monkeypatch.setattr(module, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    status, _, err = run(capsys, *arguments)
+    assert status == 130
+    assert err.strip().count("\n") == 0 and "interrupted" in err and way_on in err

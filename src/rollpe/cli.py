@@ -20,6 +20,11 @@ from rollpe.errors import InputError
 
 DATASETS = click.Choice(["digits", "cifar100"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
+GO_ON = {
+    "train": "; the same command with --resume goes on after the last checkpoint",
+    "sweep": "; the same command goes on",
+}
+"""How an interrupted verb is taken up again."""
 
 # Options that several verbs share.
 _device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
@@ -581,14 +586,15 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(error.format_message())
     except click.ClickException as error:
         _stop(error.format_message())
+    except click.Abort:  # before RuntimeError, which it is
+        verb = next(iter(sys.argv[1:] if arguments is None else arguments), "")
+        click.echo(f"rollpe: interrupted{GO_ON.get(verb, '')}", err=True)
+        sys.exit(130)
     except RuntimeError as error:
         if type(error).__name__ != "TrainingError":  # by name: importing it would import torch
             raise
         click.echo(f"rollpe: {error}", err=True)
         sys.exit(1)
-    except click.Abort:
-        click.echo("rollpe: interrupted", err=True)
-        sys.exit(130)
 
 
 def _stop(line: str) -> None:
