@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from rollpe.encodings.base import (
     Encoding,
-    are_integers,
     check_positions,
     register,
     table_dtype,
@@ -83,8 +82,9 @@ class Learned(Encoding):
 
     Adds prod(grid)*heads*d parameters, drawn from a normal of standard deviation 0.02 cut at two; tokens
     without a position get none. Positions count the places of the grid it was built for; between places the
-    vectors are interpolated linearly, beyond the edge the edge's vector counts. A whole grid of other
-    sizes gets the table resized to it (bicubic, smoothed when it shrinks). Resizing happens in float32.
+    vectors are interpolated linearly, beyond the edge the edge's vector counts. Told of a whole ``grid`` of
+    other sizes, as ``create_vit`` tells it for every image, it resizes the table to it (bicubic, smoothed
+    when it shrinks), in float32.
     """
 
     acts_on = "tokens"
@@ -104,12 +104,10 @@ class Learned(Encoding):
     def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         """Tokens [B, N, heads*d] plus the vector of their place, see the class.
 
-        Without ``grid``, a [M, axes] of positions that fills a grid from 0 row by row is taken for it,
-        except in a compiled graph, which cannot look at values.
+        Only ``grid`` has the table resized: positions alone are looked up, so that a shorter sequence gets
+        the vectors that begin the longer one.
         """
         check_positions(positions, tokens.shape[1], self.axes)
-        if grid is None:
-            grid = whole_grid(positions)
         vectors = self._looked_up(positions) if grid is None else self._resized(tuple(grid))
         prefix = tokens.shape[1] - vectors.shape[-2]
         return tokens + F.pad(vectors, (0, 0, prefix, 0)).to(tokens.dtype)
@@ -140,14 +138,3 @@ class Learned(Encoding):
                 place = place * size + (low.long() + far).clamp(max=size - 1)
             vectors = vectors + weight[..., None] * self.table[place]
         return vectors
-
-
-def whole_grid(positions: Tensor) -> tuple[int, ...] | None:
-    """The sizes of the grid that positions [M, axes] fill from 0 row by row, or None."""
-    if torch.compiler.is_compiling() or positions.dim() != 2 or not are_integers(positions):
-        return None
-    sizes = tuple(int(size) + 1 for size in positions.amax(0))
-    if min(sizes) < 1 or math.prod(sizes) != len(positions):
-        return None
-    grid = torch.cartesian_prod(*(torch.arange(size, device=positions.device) for size in sizes))
-    return sizes if torch.equal(positions, grid.reshape(positions.shape).to(positions.dtype)) else None
