@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from tqdm import tqdm
 
@@ -61,6 +62,9 @@ def test_a_cell_wanted_twice_is_planned_once_at_its_first_place(tmp_path):
         ({"blocks": [{"encodings": ["roll"], "seeds": [-1]}]}, ["seeds"]),
         ({"blocks": []}, ["blocks"]),
         ({"set": {"epochz": 3}}, ["epochz", "epochs"]),
+        ({"blocks": [{"encodings": [{"roll": {"width": 99}}], "seeds": [0]}]}, ['{"roll": {"width": 99}}']),
+        ({"blocks": [{"encodings": [{"roll": {}, "torus-roll": {}}], "seeds": [0]}]}, ["torus-roll", "one"]),
+        ({"blocks": [{"encodings": [{}], "seeds": [0]}]}, ["{}", "one encoding"]),
     ],
 )
 def test_a_typo_in_a_plan_is_one_line(tmp_path, changes, named):
@@ -68,6 +72,14 @@ def test_a_typo_in_a_plan_is_one_line(tmp_path, changes, named):
         load_plan(plan_file(tmp_path, **changes))
     assert "\n" not in str(error.value)
     assert all(word in str(error.value) for word in named), error.value
+
+
+def test_a_plan_reads_numbers_as_set_does_and_building_its_encodings_draws_nothing(tmp_path):
+    blocks = [{"encodings": [{"axial-rope": {"base": "1e2"}}, "mixed-rope", "lie"], "seeds": [0]}]
+    before = torch.get_rng_state()
+    planned = load_plan(plan_file(tmp_path, blocks=[*blocks, {"encodings": ["roll"], "seeds": [0]}]))
+    assert planned[0].cell.encoding_options in ({"base": 100.0}, {})
+    assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "plans").glob("*.yaml")), ids=lambda p: p.stem)
@@ -185,6 +197,28 @@ def test_a_run_that_diverges_is_recorded_as_failed_and_the_sweep_goes_on(tmp_pat
     assert any("failed" in line and "the loss" in line for line in lines)
     assert missing(planned, tmp_path / "records") == []
     assert missing(planned, tmp_path / "records", retry=True) == planned[:1]
+
+
+def test_a_cell_that_is_refused_is_recorded_as_failed_and_the_sweep_goes_on(tmp_path):
+    blocks = [
+        {"encodings": ["roll"], "seeds": [0], "set": {"train_images": 10**6}},
+        {"encodings": ["none"], "seeds": [0]},
+    ]
+    planned = load_plan(plan_file(tmp_path, blocks=blocks))
+    report, lines = run(planned, tmp_path)
+    assert report.failed == planned[:1] and report.trained == planned[1:]
+    assert any("train_images=1000000" in line for line in lines)
+
+
+def test_absent_data_and_a_closed_folder_stop_a_sweep_and_fail_no_cell(tmp_path):
+    planned = load_plan(plan_file(tmp_path))
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write"):
+        run(planned, tmp_path, checkpoints=tmp_path / "file")
+    planned = load_plan(plan_file(tmp_path, set={"data": "cifar100", "patch_size": 4, "resolutions": []}))
+    with pytest.raises(InputError, match="cifar"):
+        run(planned, tmp_path, data_root=tmp_path)
+    assert not list(tmp_path.rglob("*.failed"))
 
 
 def test_a_claimed_cell_is_left_to_its_holder(tmp_path):

@@ -25,6 +25,7 @@ import json
 import math
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,15 +33,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rollpe.datasets import load_dataset
 from rollpe.distributed import processes
-from rollpe.encodings import ENCODINGS, encoding_options
+from rollpe.encodings import ENCODINGS, create_encoding, encoding_options
 from rollpe.errors import InputError
-from rollpe.recipes import Recipe, load_recipe
+from rollpe.recipes import Recipe, _numbers, load_recipe
 from rollpe.records import (
     Cell,
     Record,
@@ -57,12 +59,17 @@ from rollpe.training import (
     TrainingError,
     checkpoint_path,
     choose_device,
+    ensure_writable,
     resolve_options,
     train,
 )
+from rollpe.vit import SIZES
 
 PROBE_STEPS = 12
 """Optimizer steps of the short run from which an unknown duration is estimated."""
+
+SIDE = {"digits": 8, "cifar100": 32}
+"""Pixels along an image's side, known before a data set is on the disk."""
 
 NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 
@@ -107,7 +114,8 @@ class Planned:
 def load_plan(path: str | Path) -> list[Planned]:
     """The cells of a plan, most wanted first, each once.
 
-    Raises InputError for a missing file, a typo in a key, an unknown encoding, option or recipe.
+    Raises InputError for a missing file, a typo in a key, an unknown encoding, option or recipe, and for an
+    encoding that cannot be built.
     """
     path = Path(path)
     try:
@@ -126,13 +134,21 @@ def load_plan(path: str | Path) -> list[Planned]:
     planned: dict[Path, Planned] = {}
     for block in plan.blocks:
         recipe = load_recipe(plan.recipe, plan.set | block.set)
-        for cell in interleaved(recipe.name, [_named(entry, path) for entry in block.encodings], block.seeds):
+        encodings = [_named(entry, path) for entry in block.encodings]
+        for name, options in encodings:
+            try:
+                _build(recipe, name, options)
+            except InputError as error:
+                raise InputError(f"{path}: entry {json.dumps({name: options})}: {error}") from None
+        for cell in interleaved(recipe.name, encodings, block.seeds):
             planned.setdefault(cell.path, Planned(recipe, cell))
     return list(planned.values())
 
 
 def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dict[str, Any]]:
-    name, options = (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
+    if isinstance(entry, dict) and len(entry) != 1:
+        raise InputError(f"{path}: entry {json.dumps(entry)} must name one encoding, not {len(entry)}.")
+    name, options = (entry, {}) if isinstance(entry, str) else next(iter(_numbers(entry).items()))
     for part in name.split("+"):
         if part not in ENCODINGS:
             raise InputError(f"{path}: encoding {part!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
@@ -141,6 +157,16 @@ def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dic
             allowed = ", ".join(encoding_options(name)) or "none"
             raise InputError(f"{path}: {name} has no option {option!r}. Allowed: {allowed}.")
     return name, options
+
+
+def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
+    """Build an encoding as a run of this recipe would, without memory and without a warning."""
+    size, patches = SIZES[recipe.size], SIDE[recipe.data] // recipe.patch_size
+    heads = recipe.heads or size.heads
+    head_dim = (recipe.width or size.width) // heads
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        create_encoding(name, head_dim=head_dim, heads=heads, grid=(patches, patches), **options)
 
 
 def interleaved(
@@ -226,11 +252,11 @@ def sweep(
     The duration of a cell is the longest that was measured for its recipe and encoding in this folder on
     this kind of device, else for its recipe, else extrapolated from a short run of its own. A killed cell
     goes on from its checkpoint when a later sweep takes it up, or begins again if the source has changed
-    since. A run whose loss is not finite, or that does not fit into memory, leaves a `.failed` file with the
-    reason and the sweep goes on.
+    since. A run whose loss is not finite, that does not fit into memory, or whose recipe is refused leaves a
+    `.failed` file with the reason and the sweep goes on.
 
     records: folder of records; several sweeps may share it. say: receives one line for each event.
-    Raises InputError when the folder cannot be written to or the disk is full.
+    Raises InputError when data are absent, a folder cannot be written to or the disk is full.
     """
     if processes() > 1:
         raise InputError(
@@ -280,7 +306,10 @@ def sweep(
                 except ForeignCheckpoint:
                     say(f"{wanted}: its checkpoint is of another source, recipe or device; begun again")
                     record = run()
-            except TrainingError as error:
+            except (TrainingError, InputError) as error:
+                if isinstance(error, InputError):  # what no other cell could do without either, is raised
+                    load_dataset(wanted.recipe.data, data_root)
+                    ensure_writable(checkpoint_path(checkpoints, wanted.cell).parent)
                 note = {"reason": str(error), "at": now()}
                 write_atomically(failure_path(records, wanted.cell), json.dumps(note).encode())
                 report.failed.append(wanted)

@@ -195,9 +195,9 @@ def train(
             arrays = _first_step(model, evaluate, Split(images, labels))
         # everything that can be refused has been; from here on something is written
         if records is not None and group.first:
-            _ensure_writable(record_path(records, cell).parent)
+            ensure_writable(record_path(records, cell).parent)
         if checkpoints is not None and group.first:
-            _ensure_writable(checkpoint_path(checkpoints, cell).parent)
+            ensure_writable(checkpoint_path(checkpoints, cell).parent)
         # from here on: dropout and drop path, which no two processes may share
         torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))
         run = Run(
@@ -756,7 +756,7 @@ def _throughput(history: list[EpochMetrics]) -> float:
     return float(np.median([row.images_per_second for row in history]))
 
 
-def _ensure_writable(folder: Path) -> None:
+def ensure_writable(folder: Path) -> None:
     """Make the folder now: what forbids it must not be found after the last epoch."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
