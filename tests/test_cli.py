@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -156,3 +157,9 @@ def test_an_interruption_is_one_line_that_says_how_to_go_on(module, arguments, w
     status, _, err = run(capsys, *arguments)
     assert status == 130
     assert err.strip().count("\n") == 0 and "interrupted" in err and way_on in err
+
+
+def test_the_report_on_equations_names_the_seed_of_its_cases(capsys, tmp_path):
+    status, _, _ = run(capsys, "equations", "eq-roll", "--seed", "7", "--json", str(tmp_path / "report.json"))
+    assert status == 0
+    assert json.loads((tmp_path / "report.json").read_text())["seed"] == 7

@@ -480,7 +480,7 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     failed = [r.label for r in results if not r.passed]
     click.echo(f"{len(results)} equations, {len(failed)} failed")
     if report:
-        write_report(report, results)
+        write_report(report, results, seed)
     if failed:
         sys.exit(1)
 
