@@ -14,6 +14,7 @@ from rollpe.encodings.adapters import (
     elu_feature,
     linear_attention,
 )
+from rollpe.encodings.properties import measure
 from rollpe.errors import InputError
 from rollpe.vit import create_vit
 
@@ -175,7 +176,7 @@ def test_a_mask_and_causality_join(name: str) -> None:
 def linear_by_pairs(encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, causal: bool) -> Tensor:
     q, k = elu_feature(q), elu_feature(k)
     weights = encoding.scores(q, k, positions) * encoding.head_dim**0.5
-    norms = q @ k.transpose(-2, -1)
+    norms = encoding.scores(q, k, 0 * positions) * encoding.head_dim**0.5
     if causal:
         weights, norms = weights.tril(), norms.tril()
     return weights @ v / norms.sum(-1, keepdim=True)
@@ -190,6 +191,8 @@ def test_linear_attention_equals_its_definition_pair_by_pair(name: str, causal: 
     v, positions = torch.randn(3, 2, 13, 8, dtype=torch.double), grid_positions(3, 4)
     got = linear_attention(encoding, q, k, v, positions, is_causal=causal)
     assert worst(got, linear_by_pairs(encoding, q, k, v, positions, causal)) < 1e-12
+    once = linear_attention(encoding, q, k, torch.ones_like(v), 0 * positions, is_causal=causal)
+    assert worst(once, torch.ones_like(v)) < 1e-12, "at one place weights add up to one"
 
 
 @pytest.mark.parametrize("name", ["roll", "axial-rope"])
@@ -213,8 +216,10 @@ def test_encoding_features_is_relative_and_features_of_encoded_only_for_a_roll(n
         assert weights(here, False).min() > 0
 
 
-def test_linear_attention_refuses_a_bias_on_scores() -> None:
-    encoding = create_encoding("t5-bias", head_dim=8, heads=2)
+@pytest.mark.parametrize("name", ["t5-bias", "learned+shaw"])
+def test_linear_attention_refuses_a_bias_on_scores(name: str) -> None:
+    encoding = create_encoding(name, head_dim=8, heads=2, grid=(2, 3))
     x = torch.randn(1, 2, 6, 8)
-    with pytest.raises(InputError, match="t5-bias"):
+    with pytest.raises(InputError, match=name.split("+")[-1]):
         linear_attention(encoding, x, x, x, grid_positions(2, 3))
+    assert not measure(name).linear

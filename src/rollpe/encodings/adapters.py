@@ -288,8 +288,9 @@ def linear_attention(
 
     out_i = Σ_j (R_i φ(q_i))·(R_j φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j). What is encoded are the features:
     φ(R_i q_i) would not be relative for a rotation. (For a roll the two are the same, since a roll only
-    reorders channels; its weights also stay positive.) Cost linear in N; causal attention keeps a d×d state
-    for each token.
+    reorders channels; its weights also stay positive.) The denominator is the numerator's sum of weights with
+    all tokens at one place, so that there the weights add up to one; several streams are summed in it as
+    in the scores. Cost linear in N; causal attention keeps a d×d state for each token.
 
     Args:
         encoding: any that does not add a bias to scores.
@@ -300,12 +301,15 @@ def linear_attention(
     Returns:
         [B, heads, N, d].
     """
-    if isinstance(encoding, ScoreBias):
+    on_scores = getattr(encoding, "on_scores", encoding)
+    if isinstance(on_scores, ScoreBias):
         raise InputError(
-            f"encoding {encoding.name!r} needs the scores themselves: linear attention has none."
+            f"encoding {on_scores.name!r} needs the scores themselves: linear attention has none."
         )
     q, k = feature(q), feature(k)
     rolled_q, rolled_k = encoding(q, k, positions)
+    if encoding.streams > 1:
+        q, k = encoding(q, k, torch.zeros_like(positions))
     if is_causal:
         states = (rolled_k[..., :, None] * v[..., None, :]).cumsum(-3)  # [B, heads, N, d, d]
         out = torch.einsum("bhnd,bhnde->bhne", rolled_q, states)
