@@ -20,7 +20,7 @@
 # climb from bumpy codes to a smooth one, and we measure each step of it.
 
 # %% tags=["parameters"]
-d: int = 8  # channels of the sinusoidal code, an even number [2..256]
+d: int = 8  # channels of the sinusoidal code, an even number [2..256 step 2]
 bits: int = 8  # digits of the binary code [3..16]
 length: int = 120  # positions to look at [8..1000]
 base: float = 10000.0  # sets how far the frequencies spread [1.5..1000000]

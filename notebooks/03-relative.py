@@ -21,7 +21,7 @@
 
 # %% tags=["parameters"]
 tokens: int = 12  # tokens of the sequence, N [8..64]
-d: int = 16  # channels of a query [1..256]
+d: int = 16  # channels of a query [2..256]
 K: int = 3  # the largest distance that has a vector of its own [2..6]
 seed: int = 0  # seed of the random tokens and tables [0..]
 

@@ -22,7 +22,7 @@
 # distance (*equivariance* and *circles*, {cite}`teaching-circles`).
 
 # %% tags=["parameters"]
-d: int = 8  # channels of a query, an even number [4..128]
+d: int = 8  # channels of a query, an even number [4..128 step 2]
 tokens: int = 10  # tokens of the sequence, N [4..64]
 r: int = 12  # the distance at which a key asks to be read [0..40]
 base: float = 10000.0  # sets how far the frequencies spread [1.5..1000000]

@@ -24,7 +24,7 @@
 # %% tags=["parameters"]
 rows: int = 6  # patches from top to bottom [2..14]
 columns: int = 8  # patches from left to right [2..14]
-head_dim: int = 64  # channels of one head, a multiple of 8 [16..128]
+head_dim: int = 64  # channels of one head, a multiple of 8 [16..128 step 8]
 seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]

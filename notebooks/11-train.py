@@ -32,9 +32,9 @@ recipe: str = "quick"  # what to train and how {recipes}
 epochs: int = 0  # passes over the training images; 0 keeps the recipe's [0..]
 learning_rate: float = 0.0  # peak of the schedule; 0 keeps the recipe's [0..1]
 batch_size: int = 0  # images a step; 0 keeps the recipe's [0..]
-options: str = ""  # options of the encoding with their values, separated by commas
-overrides: str = ""  # further keys of the recipe with their values, separated by commas
-device: str = "auto"  # auto | cpu | cuda | mps
+options: str = ""  # key=value, separated by commas {options of encoding}
+overrides: str = ""  # key=value, separated by commas {overrides of recipe}
+device: str = "auto"  # where to train {device}
 records: str = "_build/records"  # folder that the record is written to
 
 # %% tags=["hide-input"]
@@ -109,11 +109,8 @@ Markdown("\n".join(lines))
 
 # %%
 def pairs(text: str) -> dict:
-    """ "a=1,b=x" → {"a": 1, "b": "x"}."""
-    return {
-        k.strip(): yaml.safe_load(v)
-        for k, _, v in (item.partition("=") for item in text.split(",") if item)
-    }
+    """ "a=1,b=[x,y]" → {"a": 1, "b": ["x", "y"]}."""
+    return yaml.safe_load("{" + text.replace("=", ": ") + "}")
 
 
 changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}

@@ -21,11 +21,11 @@
 # smallest is trained while this page is built, so that you can watch it being made.
 
 # %% tags=["parameters"]
-encodings: str = "none,learned,axial-rope,roll,multiplexed-roll"  # trained live
+encodings: str = "none,learned,axial-rope,roll,multiplexed-roll"  # live {encodings,...}
 seeds: int = 3  # live runs of each encoding [2..50]
 recipe: str = "quick"  # recipe of the live runs {recipes}
 large: str = "strong"  # recipe of the committed runs {recipes}
-device: str = "auto"  # auto | cpu | cuda | mps
+device: str = "auto"  # where to train {device}
 records: str = "_build/records"  # folder of the live records
 
 # %% tags=["hide-input"]

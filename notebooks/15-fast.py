@@ -21,7 +21,7 @@
 
 # %% tags=["parameters"]
 folder: str = "data/benchmarks"  # folder of benchmarks
-kinds: str = "cuda,cpu"  # devices, in this order
+kinds: str = "cuda,cpu"  # devices, in this order {cuda|cpu,...}
 
 # %% tags=["hide-input"]
 import matplotlib.pyplot as plt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import jupytext
 import pytest
+import yaml
 
 from rollpe import notebooks
 from rollpe.errors import InputError
 
+CHAPTERS = Path(__file__).resolve().parents[1] / "notebooks"
 SOURCE = """\
 # ---
 # jupyter:
@@ -133,14 +136,69 @@ def test_a_wrong_parameter_is_one_line_and_nothing_is_written(project, given, sa
         ("{encodings}", "learned+axial-rope", "spiral"),
         ("{recipes}", "quick", "slow"),
         ("{nyquist}", "odd", "even"),
+        ("{device}", "cpu", "meta"),
+        ("{encodings,...}", "roll,learned+axial-rope", "roll,spiral"),
+        ("{cuda|cpu,...}", "cpu,cuda", "cpu,tpu"),
+        ("{cuda|cpu,...}", "cpu", "cpu,cpu"),
     ],
 )
 def test_names_that_the_library_knows_are_asked_of_the_library(project, help, good, bad):
     path = project / "notebooks/02-names.py"
     path.write_text(f'# %% tags=["parameters"]\nname: str = "x"  # which one {help}\n')
     assert notebooks.check_parameters(path, {"name": good}) == {"name": good}
-    with pytest.raises(InputError, match=bad):
+    with pytest.raises(InputError, match=bad.rpartition(",")[2]):
         notebooks.check_parameters(path, {"name": bad})
+
+
+def test_spaces_in_a_list_of_names_are_dropped():
+    given = {"encodings": " none, learned+roll "}
+    values = notebooks.check_parameters(CHAPTERS / "12-results.py", given)
+    assert values == {"encodings": "none,learned+roll"}
+
+
+@pytest.mark.parametrize(
+    ("chapter", "name", "value", "says"),
+    [
+        ("02-sinusoids", "d", "7", "from 2 in steps of 2"),
+        ("03-relative", "d", "1", "between 2 and 256"),
+        ("04-rotary", "d", "5", "from 4 in steps of 2"),
+        ("09-axes", "head_dim", "20", "from 16 in steps of 8"),
+        ("11-train", "device", "foo", "not one of auto, cpu, cuda, cuda:N, mps"),
+        ("11-train", "options", "width=999", "width=999 does not fit"),
+        ("11-train", "options", "speeds=[1", "expected key=value"),
+        ("11-train", "overrides", "epochz=3", "did you mean 'epochs'"),
+        ("11-train", "overrides", "warmup_epochs=99", "longer than epochs"),
+        ("11-train", "overrides", "patch_size=3,resolutions=[]", "both sides must divide"),
+        ("12-results", "encodings", "roll,foo", "unknown encoding 'foo'"),
+        ("15-fast", "kinds", "tpu", "not one of cuda, cpu"),
+    ],
+)
+def test_a_chapter_refuses_before_it_runs_what_a_cell_would_refuse(chapter, name, value, says):
+    with pytest.raises(InputError) as error:
+        notebooks.check_parameters(CHAPTERS / f"{chapter}.py", {name: value})
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_options_may_hold_lists_and_are_read_as_the_chapter_reads_them():
+    given = {
+        "encoding": "multiplexed-roll",
+        "options": "speeds=[1,1], width=8",
+        "overrides": "betas=[0.8,0.9]",
+    }
+    path = CHAPTERS / "11-train.py"
+    assert notebooks.check_parameters(path, given) == given
+    (cell,) = (c.source for c in jupytext.read(path).cells if "def pairs" in c.source)
+    names: dict = {"yaml": yaml}
+    exec(re.search(r"def pairs.*?(?=\n\n)", cell, re.DOTALL)[0], names)
+    for text in ("", *(given[key] for key in ("options", "overrides")), "augmentation.mixup=0.2,name=a"):
+        assert names["pairs"](text) == notebooks._pairs("options", text)
+    assert names["pairs"](given["options"]) == {"speeds": [1, 1], "width": 8}
+
+
+def test_the_defaults_of_every_chapter_are_allowed():
+    for path in sorted(CHAPTERS.glob("*.py")):
+        defaults = {p.name: p.default for p in notebooks.parameters(path)}
+        assert notebooks.check_parameters(path, defaults) == defaults
 
 
 @pytest.mark.parametrize("line", ["n = 3", "n: list = [1]", "n: int = 2.5", "n: int = f(3)", "print(n)"])

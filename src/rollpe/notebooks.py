@@ -57,8 +57,11 @@ class NotebookFailed(InputError):
 class Parameter:
     """One line ``name: type = value  # help [allowed]`` of the cell tagged ``parameters``.
 
-    ``allowed`` is the bracket that may end the help: ``[1..1000]`` (a bound may be left out), ``{a|b|c}``,
-    or one of the lists the library knows: ``{encodings}``, ``{recipes}``, ``{nyquist}``.
+    ``allowed`` is the bracket that may end the help: ``[1..1000]`` (a bound may be left out),
+    ``[2..256 step 2]`` (counted from the lower bound), ``{a|b|c}``, or what the library knows:
+    ``{encodings}``, ``{recipes}``, ``{nyquist}``, ``{device}``. With ``,...`` at its end, as in ``{a|b,...}``
+    or ``{encodings,...}``, the value is a list of such names separated by commas. ``{options of encoding}``
+    and ``{overrides of recipe}`` are pairs ``key=value`` for what the named parameter chooses.
     """
 
     name: str
@@ -158,6 +161,8 @@ def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str,
             takes = f"It takes: {', '.join(known)}." if known else "It takes none."
             raise InputError(f"{path} has no parameter {name!r}. {hint}{takes}")
         values[name] = _check_allowed(known[name], _convert(known[name], text))
+    if values.keys() & _tried_out(known):
+        _try_out({p.name: values.get(p.name, p.default) for p in known.values()}, known)
     return values
 
 
@@ -182,27 +187,103 @@ def _convert(parameter: Parameter, value: object) -> Value:
 def _check_allowed(parameter: Parameter, value: Value) -> Value:
     allowed = parameter.allowed[1:-1]
     if parameter.allowed.startswith("["):
-        low, _, high = (bound.strip() for bound in allowed.partition(".."))
-        if (low and not value >= float(low)) or (high and not value <= float(high)):  # type: ignore[operator]
-            raise InputError(
-                f"{parameter.name}={value!r} is not allowed: {parameter.help} must lie between "
-                f"{low or 'minus infinity'} and {high or 'infinity'}."
-            )
-    elif allowed == "encodings":
+        _check_range(parameter, float(value))
+    elif allowed.endswith(",..."):
+        names = [name.strip() for name in str(value).split(",")]
+        for name in names:
+            _check_name(parameter.name, allowed.removesuffix(",..."), name)
+        if len(set(names)) < len(names):
+            raise InputError(f"{parameter.name}={value!r} names something twice.")
+        return ",".join(names)
+    elif allowed and " of " not in allowed:
+        _check_name(parameter.name, allowed, str(value))
+    return value
+
+
+def _check_range(parameter: Parameter, value: float) -> None:
+    bounds, _, step = parameter.allowed[1:-1].partition(" step ")
+    low, _, high = (bound.strip() for bound in bounds.partition(".."))
+    if (low and not value >= float(low)) or (high and not value <= float(high)):
+        raise InputError(
+            f"{parameter.name}={value:g} is not allowed: {parameter.help} must lie between "
+            f"{low or 'minus infinity'} and {high or 'infinity'}."
+        )
+    if step and (value - float(low or 0)) % float(step):
+        raise InputError(
+            f"{parameter.name}={value:g} is not allowed: it goes from {low or 0} in steps of {step} "
+            f"({parameter.help})."
+        )
+
+
+def _check_name(parameter: str, allowed: str, name: str) -> None:
+    """Whether a name is one of ``a|b|c``, or one that the library knows under ``allowed``."""
+    if allowed == "encodings":
         from rollpe.encodings import create_encoding
 
-        create_encoding(str(value), head_dim=32, heads=1, axes=2, grid=(2, 2))
+        create_encoding(name, head_dim=32, heads=1, axes=2, grid=(2, 2))
+    elif allowed == "device":
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
+            raise InputError(f"{parameter}={name!r} is not one of auto, cpu, cuda, cuda:N, mps.")
+        if name not in ("auto", "cpu"):
+            from rollpe.training import choose_device
+
+            choose_device(name)
     elif allowed == "recipes":
-        names = sorted(p.stem for p in (PACKAGE / "recipes").glob("*.yaml"))
-        if value not in names and not (str(value).endswith(".yaml") and Path(str(value)).is_file()):
+        known = sorted(p.stem for p in (PACKAGE / "recipes").glob("*.yaml"))
+        if name not in known and not (name.endswith(".yaml") and Path(name).is_file()):
             raise InputError(
-                f"{parameter.name}={value!r} is not a recipe: use one of {', '.join(names)} or a YAML file."
+                f"{parameter}={name!r} is not a recipe: use one of {', '.join(known)} or a YAML file."
             )
-    elif allowed:
+    else:
         choices = _nyquist_treatments() if allowed == "nyquist" else tuple(allowed.split("|"))
-        if str(value) not in (choice.strip() for choice in choices):
-            raise InputError(f"{parameter.name}={value!r} is not one of {', '.join(choices)}.")
-    return value
+        if name not in (choice.strip() for choice in choices):
+            raise InputError(f"{parameter}={name!r} is not one of {', '.join(choices)}.")
+
+
+def _tried_out(known: Mapping[str, Parameter]) -> set[str]:
+    """Names of the parameters that decide what model is built; none where nothing is overridden."""
+    asked = {name: p.allowed[1:-1].partition(" of ")[2] for name, p in known.items()}
+    found = {part for pair in asked.items() if pair[1] for part in pair}
+    if not found:
+        return set()
+    from rollpe.recipes import Recipe
+
+    return found | (known.keys() & Recipe.model_fields.keys())
+
+
+def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> None:
+    """Build, without data or training, what options and overrides ask for; raises InputError if it cannot be.
+
+    Other parameters that bear the name of a recipe's key replace that key, unless they are 0.
+    """
+    asked = {}
+    for name, parameter in known.items():
+        what, _, of = parameter.allowed[1:-1].partition(" of ")
+        if of:
+            asked[what] = str(values[of]), _pairs(name, str(values[name]))
+    from rollpe.recipes import Recipe, load_recipe
+    from rollpe.records import Cell
+    from rollpe.training import create_model
+
+    recipe, changes = asked.get("overrides", ("quick", {}))
+    keys = {key: value for key, value in values.items() if key in Recipe.model_fields and value}
+    settings = load_recipe(recipe, keys | changes)
+    encoding, options = asked.get("options", ("none", {}))
+    side, channels, classes = {"digits": (8, 1, 10), "cifar100": (32, 3, 100)}[settings.data]
+    shape = {"image_size": (side, side), "channels": channels, "classes": classes}
+    cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=options, seed=0)
+    create_model(settings, cell, shape)
+
+
+def _pairs(name: str, text: str) -> dict[str, Any]:
+    """ "a=1,b=[x,y]" → {"a": 1, "b": ["x", "y"]}."""
+    try:
+        found = yaml.safe_load("{" + text.replace("=", ": ") + "}")
+        if all(isinstance(key, str) and value is not None for key, value in found.items()):
+            return found
+    except yaml.YAMLError:
+        pass
+    raise InputError(f"{name}={text!r}: expected key=value, and commas between several.")
 
 
 def _nyquist_treatments() -> tuple[str, ...]:
