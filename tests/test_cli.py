@@ -103,6 +103,10 @@ def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsy
         (["train", "--device", "toaster"], ["toaster", "cpu"]),
         (["train", "--option", "width=3.5"], ["width"]),
         (["table", "--format", "pdf"], ["pdf", "md", "csv", "latex"]),
+        (["table", "--recipe", "foo"], ["foo", "quick"]),
+        (["table", "--records", "/nonexistent"], ["/nonexistent"]),
+        (["claims", "--records", "/nonexistent"], ["/nonexistent"]),
+        (["compare", "quick/roll", "quick/none", "--records", "/nonexistent"], ["/nonexistent"]),
         (["compare", "a.json", "b.json"], ["a.json"]),
         (["equations", "eq-nonsense"], ["eq-nonsense"]),
         (["notebook", "notebooks/99-none.py"], ["99-none"]),
@@ -163,3 +167,15 @@ def test_the_report_on_equations_names_the_seed_of_its_cases(capsys, tmp_path):
     status, _, _ = run(capsys, "equations", "eq-roll", "--seed", "7", "--json", str(tmp_path / "report.json"))
     assert status == 0
     assert json.loads((tmp_path / "report.json").read_text())["seed"] == 7
+
+
+def test_records_are_those_of_the_project_around_and_none_at_all_is_one_line(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT / "notebooks")
+    status, out, _ = run(capsys, "table", "--format", "csv")
+    assert status == 0 and re.search(r"^roll,\d", out, re.MULTILINE), "measured"
+    monkeypatch.chdir(tmp_path)
+    for verb in ("table", "claims"):
+        status, out, err = run(capsys, verb)
+        assert (status, out) == (2, "") and "--records" in err
+    (tmp_path / "_build/records").mkdir(parents=True)
+    assert "not measured" in run(capsys, "table")[1]

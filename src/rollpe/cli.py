@@ -78,12 +78,25 @@ def _say_how_to_open(page: Path) -> None:
     click.echo(f"open it   {shlex.quote(sys.executable)} -m webbrowser -t {page.resolve().as_uri()}")
 
 
-def _records(folders: tuple[Path, ...]) -> list[Any]:
+def _record_folders(folders: tuple[Path, ...]) -> list[Path]:
+    """The folders given, or the usual ones, here or else in the project around this folder."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"--records {folder}: no such folder.")
+    if folders:
+        return list(folders)
+    around = (Path(), *(up for up in Path.cwd().parents if (up / "pyproject.toml").is_file()))
+    for root in around:
+        if here := [root / folder for folder in RECORD_FOLDERS if (root / folder).is_dir()]:
+            return here
+    usual = " and no ".join(f"{folder}/" for folder in RECORD_FOLDERS)
+    raise InputError(f"no {usual} here: go to the project's folder, or name one with --records.")
+
+
+def _records(folders: list[Path]) -> list[Any]:
     from rollpe.records import read_records
 
-    return [
-        record for folder in folders or RECORD_FOLDERS if folder.is_dir() for record in read_records(folder)
-    ]
+    return [record for folder in folders for record in read_records(folder)]
 
 
 # ------------------------------------------------------------------------------------------ notebooks
@@ -399,15 +412,20 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     """Print the results of one recipe, beside the paper's.
 
     Mean, standard deviation and 95 % interval over seeds for every encoding that was trained; the paper's
-    Table 1 stands beside recipes on CIFAR-100. What has no record reads "not measured".
+    Table 1 stands beside recipes on CIFAR-100. What has no record reads "not measured"; a name that is no
+    recipe and has no record is refused.
 
     \b
     Example: rollpe table --recipe quick
     Example: rollpe table --recipe strong --format latex
     """
+    from rollpe.recipes import recipes
     from rollpe.statistics import results_table
 
-    results = results_table(_records(records), recipe)
+    found = _records(_record_folders(records))
+    if recipe not in (known := sorted({*recipes(), *(record.recipe for record in found)})):
+        raise InputError(f"recipe {recipe!r} is unknown and has no records. Known: {', '.join(known)}.")
+    results = results_table(found, recipe)
     click.echo({"md": results.to_markdown, "csv": results.to_csv, "latex": results.to_latex}[style]())
 
 
@@ -435,7 +453,8 @@ def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> Non
     from rollpe import comparison
     from rollpe.records import write_atomically
 
-    groups = [comparison.find_runs(name, records or RECORD_FOLDERS) for name in (a, b)]
+    folders = [] if all(name.endswith(".json") for name in (a, b)) else _record_folders(records)
+    groups = [comparison.find_runs(name, folders) for name in (a, b)]
     result = comparison.compare(*groups)
     name = "--".join(group.name.replace("/", "-") for group in groups)
     page = html or Path("_build/comparisons", f"{name}.html")
@@ -487,7 +506,13 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
 
 @cli.command()
 @click.option("--full", is_flag=True, help="Print every claim, not only the counts.")
-def claims(full: bool) -> None:
+@click.option(
+    "--records",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folders to read (repeatable).  [default: data/records, then _build/records]",
+)
+def claims(full: bool, records: tuple[Path, ...]) -> None:
     """Print the verdicts on the paper's claims.
 
     They are computed from the checks of the equations and from the records. Exit status 1 if a check fails
@@ -499,8 +524,8 @@ def claims(full: bool) -> None:
     from rollpe.equations import run_checks
     from rollpe.records import find_arrays
 
-    arrays = partial(find_arrays, folders=RECORD_FOLDERS)
-    verdicts = ledger(run_checks(), _records(()), arrays=arrays)
+    folders = _record_folders(records)
+    verdicts = ledger(run_checks(), _records(folders), arrays=partial(find_arrays, folders=folders))
     if full:
         click.echo(to_markdown(verdicts))
     for verdict, number in counts(verdicts).items():
