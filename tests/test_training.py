@@ -558,12 +558,18 @@ def test_a_recipe_of_ones_own_is_a_yaml_file(tmp_path):
 
 @pytest.mark.parametrize(
     "changes, options",
-    [({}, {}), ({"epochs": 5, "betas": "[0.9, 0.95]"}, {"direction": -1}), ({"augmentation.flip": 0.5}, {})],
+    [
+        ({}, {}),
+        ({"epochs": 5, "betas": "[0.9, 0.95]"}, {"direction": -1}),
+        ({"augmentation.flip": 0.5}, {}),
+        ({"name": "mine", "max_steps": 2, "resolutions": "[]", "learning_rate": "1e-5"}, {}),
+        ({"name": "quick@of=mine", "layer_scale": "0.1"}, {}),
+    ],
 )
 def test_the_recorded_command_rebuilds_recipe_and_cell(changes, options):
     recipe = load_recipe("quick", changes)
     cell = Cell(recipe=recipe.name, encoding="roll", encoding_options=options, seed=4)
-    words = shlex.split(training.command(cell))
+    words = shlex.split(training.command(recipe, cell))
     assert words[:2] == ["rollpe", "train"]
     pairs = list(zip(words[2::2], words[3::2], strict=True))
     settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
@@ -571,3 +577,14 @@ def test_the_recorded_command_rebuilds_recipe_and_cell(changes, options):
     chosen = dict(value.split("=", 1) for option, value in pairs if option == "--option")
     assert {key: json.loads(value) for key, value in chosen.items()} == options
     assert (dict(pairs)["--encoding"], dict(pairs)["--seed"]) == ("roll", "4")
+
+
+def test_the_recorded_command_repeats_a_recipe_from_a_file_without_the_file(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: digits\nsize: nano\npatch_size: 2\nepochs: 3\nbatch_size: 64\n"
+                    "optimizer: sgd\nlearning_rate: 1e-1\n")  # fmt: skip
+    recipe = load_recipe(file)
+    words = shlex.split(training.command(recipe, Cell(recipe="mine", encoding="roll", seed=0)))
+    pairs = list(zip(words[2::2], words[3::2], strict=True))
+    settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
+    assert load_recipe(dict(pairs)["--recipe"], settings) == recipe

@@ -56,11 +56,13 @@ from rollpe.records import (
     FinalMetrics,
     Record,
     environment,
+    flatten,
     now,
     pack_bits,
     provenance,
     read_record,
     record_path,
+    slug,
     source_hash,
     write_arrays,
     write_atomically,
@@ -156,7 +158,7 @@ def train(
     memory runs out. The global random state is left as it was.
     """
     clock = time.perf_counter()
-    place = choose_device(device)
+    asked, place = recipe, choose_device(device)
     if seed < 0:
         raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
 
@@ -280,7 +282,7 @@ def train(
         shifts=shifts,
         throughput=_throughput(run.history),
         environment=environment(str(place)),
-        provenance=provenance(command(cell, group.size), run.started, time.perf_counter() - clock),
+        provenance=provenance(command(asked, cell, group.size), run.started, time.perf_counter() - clock),
     )
     if records is not None and group.first:
         write_record(records, record, **arrays)
@@ -730,19 +732,32 @@ def _read_checkpoint(path: Path, place: torch.device) -> dict[str, Any]:
 # What the record says of the run
 
 
-def command(cell: Cell, processes: int = 1) -> str:
-    """The command line that repeats a run, from the folder that `rollpe` is used in."""
-    base, _, settings = cell.recipe.partition("@")
-    recipe = base if base in recipes() else f"{base}.yaml"
+def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
+    """The command line that repeats a run: a recipe of the package, and every key that differs from it.
+
+    So a recipe with a name or a file of its own is repeated without that file.
+    """
+    named = recipe.name.partition("@")[0]
+    changes = {base: _changes(base, recipe) for base in ([named] if named in recipes() else recipes())}
+    base = min(changes, key=lambda base: len(changes[base]))
     words = ["rollpe", "train"]
     if processes > 1:
         words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
-    words += ["--encoding", cell.encoding, "--recipe", recipe]
+    words += ["--encoding", cell.encoding, "--recipe", base]
     words += ["--seed", str(cell.seed)]
+    settings = slug(base, changes[base]).partition("@")[2]
     for option, text in (("--set", settings), ("--option", cell.slug.partition("@")[2])):
         for setting in filter(None, text.split(",")):
             words += [option, unquote(setting)]
     return shlex.join(words)
+
+
+def _changes(base: str, recipe: Recipe) -> dict[str, Any]:
+    """What to set in a recipe of the package to get this one; its name only if it would be another."""
+    original = flatten(load_recipe(base).model_dump())
+    settings = {key: value for key, value in flatten(recipe.model_dump()).items() if original[key] != value}
+    name = settings.pop("name", base)
+    return settings if slug(base, settings) == name else settings | {"name": name}
 
 
 def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]:
