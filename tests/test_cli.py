@@ -179,3 +179,11 @@ def test_records_are_those_of_the_project_around_and_none_at_all_is_one_line(cap
         assert (status, out) == (2, "") and "--records" in err
     (tmp_path / "_build/records").mkdir(parents=True)
     assert "not measured" in run(capsys, "table")[1]
+
+
+def test_an_equation_without_a_check_is_listed_with_its_reason(capsys):
+    unchecked = next(equation for equation in EQUATIONS.values() if equation.reason is not None)
+    status, out, _ = run(capsys, "equations", unchecked.label, "eq-roll")
+    assert status == 0 and f"not checked: {unchecked.reason}" in out
+    assert "1 checked, 0 failed, 1 not checked" in out
+    assert run(capsys, "equations", unchecked.label)[0] == 0

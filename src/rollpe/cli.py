@@ -486,18 +486,21 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     Example: rollpe equations
     Example: rollpe equations eq-roll eq-roll-score
     """
-    from rollpe.equations import run_checks, write_report
+    from rollpe.equations import EQUATIONS, run_checks, write_report
 
     results = run_checks(labels or None, seed=seed)
-    width = max(len(result.label) for result in results)
+    unchecked = [e for name, e in EQUATIONS.items() if e.reason is not None and name in (labels or EQUATIONS)]
+    width = max(len(shown.label) for shown in (*results, *unchecked))
     click.echo(f"{'equation':{width}}  {'page':14} {'error':>9} {'tolerance':>9}  verdict  implemented by")
     for r in results:
-        numbers = f"{r.error:9.1e} {r.tolerance:9.1e}" if r.error is not None else f"{'-':>9} {'-':>9}"
-        verdict = "not run" if r.error is None else "ok" if r.passed else "FAILED"
-        implements = r.implements if isinstance(r.implements, str) else ", ".join(r.implements)
-        click.echo(f"{r.label:{width}}  {r.page:14} {numbers}  {verdict:7}  {implements}")
+        verdict = "ok" if r.passed else "FAILED"
+        numbers = f"{r.error:9.1e} {r.tolerance:9.1e}"
+        click.echo(f"{r.label:{width}}  {r.page:14} {numbers}  {verdict:7}  {', '.join(r.implements)}")
+    for equation in unchecked:
+        click.echo(f"{equation.label:{width}}  {equation.page:14} not checked: {equation.reason}")
     failed = [r.label for r in results if not r.passed]
-    click.echo(f"{len(results)} equations, {len(failed)} failed")
+    rest = f", {len(unchecked)} not checked" if unchecked else ""
+    click.echo(f"{len(results)} checked, {len(failed)} failed{rest}")
     if report:
         write_report(report, results, seed)
     if failed:
