@@ -128,6 +128,24 @@ def test_a_joint_shift_leaves_scores_alone_exactly_if_the_encoding_is_relative(
     assert encoding.relative or worst(before, after) > 1e-3
 
 
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_heads_of_another_width_are_refused(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    *_, v, positions = inputs(encoding)
+    x = v.repeat(1, 1, 1, 2 * encoding.streams)
+    tables = encoding.tables_on_grid(GRIDS[axes], v[..., 1:, :])
+    for refuses in (
+        lambda: encoding(x, x, positions),
+        lambda: encoding.attend(x, x, v, positions),
+        lambda: encoding.attend(x, x, v, grid_positions(*GRIDS[axes]), tables=tables),
+        lambda: encoding.weights(x, x, positions),
+        lambda: encoding.encode_query(x, positions),
+        lambda: encoding.encode_key(x, positions),
+    ):
+        with pytest.raises(InputError, match=f"{x.shape[-1]} channels: .*head_dim={HEAD_DIM}"):
+            refuses()
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("name", "axes"), CASES)
 def test_the_fast_path_equals_softmax_of_the_reference_scores(name: str, axes: int, seed: int) -> None:

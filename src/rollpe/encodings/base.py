@@ -143,10 +143,12 @@ class Encoding(nn.Module):
 
     def encode_query(self, q: Tensor, positions: Tensor) -> Tensor:
         """Encode queries alone, as a decoder does for its newest token. See ``forward``."""
+        self.check_width(q)
         return self.encode(q, self.tables(positions, q))
 
     def encode_key(self, k: Tensor, positions: Tensor) -> Tensor:
         """Encode keys alone, once, before they enter a cache. See ``forward``."""
+        self.check_width(k)
         return self.encode(k, self.tables(positions, k))
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,6 +161,7 @@ class Encoding(nn.Module):
         Returns:
             q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them.
         """
+        self.check_width(q, k)
         tables = self.tables(positions, q)
         return self.encode(q, tables), self.encode(k, tables)
 
@@ -187,7 +190,31 @@ class Encoding(nn.Module):
         Returns:
             [B, heads, N, d].
         """
+        self.check_width(q, k)
         tables = self.tables(positions, q) if tables is None else tables
+        return self._attend(q, k, v, tables, attn_mask, dropout_p, is_causal)
+
+    def check_width(self, *queries_or_keys: Tensor) -> None:
+        """Refuse queries or keys [..., c] whose c is not streams*d."""
+        for x in queries_or_keys:
+            if x.shape[-1] != self.streams * self.head_dim:
+                streams = f"streams={self.streams} of " if self.streams > 1 else ""
+                raise InputError(
+                    f"queries or keys have {x.shape[-1]} channels: encoding {self.name!r} was built for"
+                    f" {streams}head_dim={self.head_dim}."
+                )
+
+    def _attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        tables: tuple[Tensor, ...],
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """``attend`` with tables at hand; q and k may have got more channels."""
         q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
         if attn_mask is not None and is_causal:
             attn_mask, is_causal = causal(as_bias(attn_mask, q), q.shape[-2], k.shape[-2]), False
@@ -211,6 +238,7 @@ class Encoding(nn.Module):
         is_causal: bool = False,
     ) -> Tensor:
         """softmax(scores), [B, heads, N, N], of the same fast path as ``attend``, in float32 or wider."""
+        self.check_width(q, k)
         tables = self.tables(positions, q)
         q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
         scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5

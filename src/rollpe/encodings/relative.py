@@ -107,6 +107,7 @@ class ScoreBias(Encoding):
 
         q [B, heads, Q, d] the last Q of the N tokens in k → [B or 1, heads, Q, N].
         """
+        self.check_width(q, k)
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
         check_positions(positions, keys, self.axes)
         if not are_integers(positions):
@@ -204,8 +205,9 @@ class Shaw(ScoreBias):
         masking = Masking(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
         if not tables:
             return super().attend(q, k, v, positions, **masking)
+        self.check_width(q, k)
         columns, *keys = tables
-        return Encoding.attend(self, with_products(q, keys), with_ones(k, columns), v, positions, **masking)
+        return self._attend(with_products(q, keys), with_ones(k, columns), v, (), **masking)
 
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         rows = self.rows(offsets(query_positions, key_positions))  # [(B,) Q, K, axes]
@@ -264,10 +266,11 @@ class ShawKV(Shaw):
         is_causal: bool = False,
     ) -> Tensor:
         if tables:
+            self.check_width(q, k)
             columns, matrices, values = tables[0], tables[1 : 1 + self.axes], tables[1 + self.axes :]
             masking = Masking(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
             q, k, v = with_products(q, matrices), with_ones(k, columns), with_ones(v, columns)
-            out = Encoding.attend(self, q, k, v, positions, **masking)
+            out = self._attend(q, k, v, (), **masking)
             out, *sums = out.split([self.head_dim, *(matrix.shape[2] for matrix in values)], -1)
             return out + sum(at_each_place(weights, values, axis) for axis, weights in enumerate(sums))
         weights = self.weights(q, k, positions, attn_mask=attn_mask, is_causal=is_causal)
