@@ -187,3 +187,14 @@ def test_an_equation_without_a_check_is_listed_with_its_reason(capsys):
     assert status == 0 and f"not checked: {unchecked.reason}" in out
     assert "1 checked, 0 failed, 1 not checked" in out
     assert run(capsys, "equations", unchecked.label)[0] == 0
+
+
+def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("rollpe.training.train", lambda *_, **__: pytest.fail("it was trained"))
+    there = ("train", "--recipe", "quick", "--encoding", "roll", "--records", str(ROOT / "data/records"))
+    status, out, err = run(capsys, *there)
+    assert (status, out, err.count("\n")) == (2, "", 1) and "seed-0.json" in err and "--force" in err
+    with pytest.raises(pytest.fail.Exception, match="it was trained"):
+        main([*there, "--force"])
+    with pytest.raises(pytest.fail.Exception, match="it was trained"):
+        main([*there[:-1], str(tmp_path)])

@@ -257,6 +257,7 @@ def data_verify(name: str, root: Path) -> None:
 )
 @_data_root
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint of the same run.")
+@click.option("--force", is_flag=True, help="Replace the record if this run has one.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
 def train(
     encoding: str,
@@ -268,6 +269,7 @@ def train(
     records: Path,
     data_root: Path,
     resume: bool,
+    force: bool,
     no_progress: bool,
 ) -> None:
     """Train one model and write its record.
@@ -282,12 +284,17 @@ def train(
     import yaml
 
     from rollpe.distributed import speaks
-    from rollpe.records import record_path
-    from rollpe.training import load_recipe, train
+    from rollpe.records import Cell, record_path
+    from rollpe.training import load_recipe, resolve_options, train
 
     encoding_options = {key: yaml.safe_load(value) for key, value in _pairs(options, "--option").items()}
+    chosen = load_recipe(recipe, _pairs(overrides, "--set"))
+    told = resolve_options(encoding, encoding_options)
+    cell = Cell(recipe=chosen.name, encoding=encoding, encoding_options=told, seed=seed)
+    if not force and (path := record_path(records, cell)).exists():
+        raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
     record = train(
-        load_recipe(recipe, _pairs(overrides, "--set")),
+        chosen,
         encoding,
         seed=seed,
         encoding_options=encoding_options,
