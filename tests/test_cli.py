@@ -102,6 +102,7 @@ def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsy
         (["train", "--seed", "-1"], ["--seed"]),
         (["train", "--device", "toaster"], ["toaster", "cpu"]),
         (["train", "--option", "width=3.5"], ["width"]),
+        (["train", "--option", "width=[1"], ["width", "not YAML"]),
         (["table", "--format", "pdf"], ["pdf", "md", "csv", "latex"]),
         (["table", "--recipe", "foo"], ["foo", "quick"]),
         (["table", "--records", "/nonexistent"], ["/nonexistent"]),
@@ -198,3 +199,11 @@ def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp
         main([*there, "--force"])
     with pytest.raises(pytest.fail.Exception, match="it was trained"):
         main([*there[:-1], str(tmp_path)])
+
+
+def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkeypatch, tmp_path):
+    seen = {}
+    monkeypatch.setattr("rollpe.training.train", lambda *_, **settings: seen.update(settings))
+    monkeypatch.setattr("rollpe.distributed.speaks", lambda: False)
+    run(capsys, "train", "--encoding", "axial-rope", "--option", "base=1e2", "--records", str(tmp_path))
+    assert seen["encoding_options"] == {"base": 100.0}

@@ -281,13 +281,12 @@ def train(
     Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
     Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
     """
-    import yaml
-
     from rollpe.distributed import speaks
+    from rollpe.recipes import _yaml
     from rollpe.records import Cell, record_path
     from rollpe.training import load_recipe, resolve_options, train
 
-    encoding_options = {key: yaml.safe_load(value) for key, value in _pairs(options, "--option").items()}
+    encoding_options = {key: _yaml(value, key) for key, value in _pairs(options, "--option").items()}
     chosen = load_recipe(recipe, _pairs(overrides, "--set"))
     told = resolve_options(encoding, encoding_options)
     cell = Cell(recipe=chosen.name, encoding=encoding, encoding_options=told, seed=seed)
