@@ -378,3 +378,8 @@ def test_an_unknown_encoding_is_one_line():
     with pytest.raises(InputError, match="'rol' is unknown") as error:
         benchmark(device="cpu", encodings=["rol"])
     assert "\n" not in str(error.value)
+
+
+def test_an_encoding_of_one_axis_is_refused_and_not_left_out():
+    with pytest.raises(InputError, match=r"'rope' has one axis.*'axial-rope'"):
+        benchmark(device="cpu", encodings=["rope"])

@@ -852,6 +852,8 @@ def benchmark(
     for name in encodings or ():
         if name not in ENCODINGS:
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
+        if name == "rope":
+            raise InputError("encoding 'rope' has one axis and images have two: time 'axial-rope'.")
     on_cpu = place.type == "cpu"
     size, batch = size or ("nano" if on_cpu else "small"), batch or (128 if on_cpu else 512)
     settings = {"compile": compiled, "size": size, "batch_size": batch}
