@@ -45,7 +45,7 @@ from tqdm import tqdm
 from rollpe.augment import Augmentation, Augmenter
 from rollpe.datasets import ImageData, Split, load_dataset
 from rollpe.distributed import ALONE, Group, joined, processes
-from rollpe.encodings import encoding_options as options_of
+from rollpe.encodings import told_options
 from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how, learning_rate, predictor
 from rollpe.errors import InputError
 from rollpe.observation import disorder, first_step, observe, queries_and_keys
@@ -762,8 +762,7 @@ def _changes(base: str, recipe: Recipe) -> dict[str, Any]:
 
 def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Only the options that differ from the default, so that a cell has one name."""
-    defaults = options_of(encoding)
-    return {key: value for key, value in options.items() if key not in defaults or defaults[key] != value}
+    return told_options(encoding, options)
 
 
 def _throughput(history: list[EpochMetrics]) -> float:

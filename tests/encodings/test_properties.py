@@ -17,7 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe.encodings import ENCODINGS, Encoding, create_encoding, encoding_options, grid_positions
+from rollpe.encodings import (
+    ENCODINGS,
+    Encoding,
+    create_encoding,
+    encoding_options,
+    grid_positions,
+    told_options,
+)
 from rollpe.encodings.base import SHORT, attention
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
@@ -392,3 +399,54 @@ def test_grid_positions_count_row_by_row(sizes: tuple[int, ...]) -> None:
     positions = grid_positions(*sizes)
     assert positions.dtype == torch.float32
     assert positions.tolist() == [list(map(float, place)) for place in product(*map(range, sizes))]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("axial-rope", "base", "1e2"),
+        ("learned+axial-rope", "base", True),
+        ("axial-rope", "base", float("inf")),
+        ("rope", "scale", float("nan")),
+        ("uniform-rope", "frequency", float("nan")),
+        ("continuous-roll", "wavelength", "two"),
+        ("lie", "block", "abc"),
+        ("shaw", "clip", 2.5),
+        ("t5-bias", "buckets", 8.0),
+        ("t5-bias", "bidirectional", "maybe"),
+        ("torus-roll", "sheet", 4),
+        ("multiplexed-roll", "speeds", 2),
+        ("multiplexed-roll", "speeds", [1, "x"]),
+        ("multiplexed-roll", "speeds", (1.0, 2.0)),
+        ("multiplexed-roll", "scale", 2),
+        ("roll", "width", True),
+    ],
+)
+def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str, value: object) -> None:
+    axes = 1 if name == "rope" else 2
+    for meets in (
+        lambda: create_encoding(name, head_dim=24, heads=2, axes=axes, grid=(3, 4)[:axes], **{option: value}),
+        lambda: told_options(name, {option: value}),
+    ):
+        with pytest.raises(InputError, match=f"{option}=.* must be a|{option}=.* must be true") as caught:
+            meets()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "told"),
+    [
+        ("axial-rope", {"base": 1000}, {"base": 1000.0}),
+        ("axial-rope", {"base": 100}, {}),
+        ("axial-rope", {"base": 10000.0}, {"base": 10000.0}),
+        ("roll", {"width": 7}, {"width": 7}),
+        ("roll", {"width": None, "direction": 1}, {}),
+        ("learned+roll", {"width": 12}, {"width": 12}),
+        ("multiplexed-roll", {"speeds": (1, 2)}, {}),
+        ("multiplexed-roll", {"speeds": [1, 1]}, {"speeds": [1, 1]}),
+        ("multiplexed-roll", {"speeds": [1, 2, 3], "waves": 3}, {"waves": 3}),
+    ],
+)
+def test_options_have_one_spelling_and_defaults_none(name: str, options: dict, told: dict) -> None:
+    assert told_options(name, options) == told
+    assert [repr(v) for v in told_options(name, options).values()] == [repr(v) for v in told.values()]

@@ -13,6 +13,7 @@ from rollpe.encodings.base import (
     scale_positions,
     split_name,
     split_options,
+    told_options,
 )
 from rollpe.encodings import absolute, relative, rotary, lie, roll
 # isort: on
@@ -31,4 +32,5 @@ __all__ = [
     "scale_positions",
     "split_name",
     "split_options",
+    "told_options",
 ]

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, get_args, get_type_hints
 
 import torch
 import torch.nn.functional as F
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -409,13 +411,64 @@ def split_name(name: str) -> tuple[str, str]:
     return kinds["tokens"], kinds["scores"]
 
 
-def split_options(name: str, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options for the token encoding and for the score encoding of a name; unknown ones are refused."""
+def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options in the types that the encoding's ``__init__`` names: base=100 becomes 100.0, a list a tuple.
+
+    Raises InputError for an unknown option and for a value of another type, NaN and infinity among them.
+    """
     allowed = encoding_options(name)
-    for option in options:
+    types = {k: t for part in split_name(name) for k, t in get_type_hints(ENCODINGS[part].__init__).items()}
+    checked = {}
+    for option, value in options.items():
         if option not in allowed:
             known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
             raise InputError(f"encoding {name!r} has no option {option!r}: {known}.")
+        adapter: TypeAdapter = TypeAdapter(types[option], config=_STRICT)
+        try:
+            checked[option] = adapter.validate_python(tuple(value) if isinstance(value, list) else value)
+        except ValidationError:
+            kinds = get_args(types[option]) if type(None) in get_args(types[option]) else (types[option],)
+            wanted = " or ".join(_KINDS[kind] for kind in kinds)
+            raise InputError(f"encoding {name!r}: {option}={value!r} must be {wanted}.") from None
+    return checked
+
+
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "a word",
+    tuple[int, ...]: "a list of whole numbers",
+    type(None): "null",
+}
+
+
+def told_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Only the options that change the encoding, in one spelling, so that an encoding has one name.
+
+    Left out is what equals the default or, where the default is None, what the encoding makes of None for
+    heads of every width: speeds=[1, 2] of two waves.
+    """
+    defaults = encoding_options(name)
+    told = {k: v for k, v in checked_options(name, options).items() if v != defaults[k]}
+    for option in [k for k in told if defaults[k] is None]:
+        rest = {k: v for k, v in told.items() if k != option}
+        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+            try:
+                built = [
+                    create_encoding(name, head_dim=d, heads=2, axes=2, grid=(2, 2), **rest) for d in (24, 48)
+                ]
+            except InputError:
+                continue  # refused where it is built
+        if all(getattr(getattr(e, "on_scores", e), option) == told[option] for e in built):
+            del told[option]
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in told.items()}
+
+
+def split_options(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options for the token encoding and for the score encoding of a name, checked (``checked_options``)."""
+    options = checked_options(name, options)
     on_tokens, on_scores = (
         {key: value for key, value in options.items() if key in encoding_options(part)}
         for part in split_name(name)
