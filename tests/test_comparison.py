@@ -59,6 +59,12 @@ def test_a_name_means_all_its_seeds_and_a_file_one_run(folder):
     assert find_runs(str(file), []).runs == {1: read_record(file)}
 
 
+@pytest.mark.parametrize("name", ["multiplexed-roll@speeds=[1,1]", "multiplexed-roll@speeds=%5B1%2C1%5D"])
+def test_options_are_named_as_tables_show_them_or_as_their_folder(name, tmp_path):
+    write_record(tmp_path, make_record("multiplexed-roll", options={"speeds": [1, 1]}))
+    assert find_runs(f"strong/{name}", [tmp_path]).name == "strong/multiplexed-roll@speeds=[1,1]"
+
+
 def test_of_two_records_of_one_seed_the_first_folder_counts(folder, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     make("roll", 0, 20, other)

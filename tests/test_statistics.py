@@ -382,3 +382,9 @@ def test_the_papers_numbers_stand_only_beside_results_on_its_data_set():
     digits = results_table([], "quick")
     assert not digits.beside_paper
     assert len(digits.columns) == 4 and "paper" not in digits.to_markdown() + digits.to_latex()
+
+
+def test_a_table_names_options_as_one_writes_them():
+    table = results_table([make_record("multiplexed-roll", options={"speeds": [1, 1]})], "strong")
+    for text in (table.to_markdown(), table.to_csv(), table.to_latex()):
+        assert "multiplexed-roll@speeds=[1,1]" in text and "%5B" not in text

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 from scipy import stats
@@ -65,16 +66,18 @@ class Group:
 def find_runs(name: str, folders: Sequence[Path]) -> Group:
     """The runs that a name means: a record's file, or ``recipe/encoding[@options]`` with all its seeds.
 
-    Folders are searched in order; of two records of the same seed the first is taken. A name that means
-    nothing is an InputError that names the nearest groups there are.
+    Options are written as tables show them or as folders are called. Folders are searched in order; of two
+    records of the same seed the first is taken. A name that means nothing is an InputError that names the
+    nearest groups there are.
     """
     if Path(name).suffix == ".json":
         record = read_record(name)
         return Group(Path(name).with_suffix("").as_posix(), {record.seed: record})
     groups: dict[str, dict[int, Record]] = {}
     for record in chain.from_iterable(read_records(folder) for folder in folders):
-        key = record.cell.path.parent.as_posix()
+        key = unquote(record.cell.path.parent.as_posix())
         groups.setdefault(key, {}).setdefault(record.seed, record)
+    name = unquote(name)
     if name not in groups:
         near = difflib.get_close_matches(name, groups, 3, 0.5) or sorted(groups)[:8]
         there = f"there are {', '.join(near)}" if near else f"{', '.join(map(str, folders))} hold no record"

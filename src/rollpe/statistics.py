@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -436,6 +437,11 @@ class Row:
     measured: Summary | None
     printed: Printed | None
 
+    @property
+    def name(self) -> str:
+        """The slug as one writes it: speeds=[1,1] for the folder's speeds=%5B1%2C1%5D."""
+        return unquote(self.slug)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -460,7 +466,7 @@ class Table:
         rows: list[tuple[str, ...]] = []
         for r in self.rows:
             printed = f"{r.printed.mean} ± {r.printed.sd}" if r.printed else "–"
-            ours = (r.slug, *_measured_cells(r.measured))
+            ours = (r.name, *_measured_cells(r.measured))
             rows.append((*ours, printed) if self.beside_paper else ours)
         return rows
 
@@ -479,7 +485,7 @@ class Table:
             m, p = r.measured, r.printed
             numbers = [m.mean, m.sd, m.low, m.high] if m else [None] * 4
             writer.writerow(
-                [r.slug]
+                [r.name]
                 + ["" if x is None else f"{x:.4f}" for x in numbers]
                 + [m.n if m else 0]
                 + ([p.mean, p.sd] if p else ["", ""])
