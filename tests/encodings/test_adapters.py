@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from timm.models.vision_transformer import VisionTransformer
@@ -38,6 +40,8 @@ def test_timms_transformer_with_our_layer_is_our_transformer(name: str) -> None:
     ours.load_state_dict(theirs.state_dict())
     images = torch.randn(3, 3, 8, 12, dtype=torch.double)
     assert worst(theirs(images), ours(images)) < 1e-12
+    again = pickle.loads(pickle.dumps(theirs))
+    assert torch.equal(again(images), theirs(images))
 
 
 def test_without_an_encoding_the_layer_is_timms_attention() -> None:

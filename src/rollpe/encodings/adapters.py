@@ -104,33 +104,53 @@ def drop_in_attention(
     if on_tokens != "none":
         raise InputError(f"encoding {encoding!r} acts on tokens, where timm's model has its own pos_embed.")
 
-    class DropInAttention(Attention):
-        def __init__(self, dim: int, num_heads: int = 8, **settings: Any) -> None:
-            super().__init__(dim, num_heads=num_heads, **settings)
-            self.install(
-                create_encoding(
-                    on_scores,
-                    head_dim=self.head_dim,
-                    heads=num_heads,
-                    axes=len(grid),
-                    grid=grid,
-                    **options,
-                )
+    setup: dict[str, Any] = {
+        "encoding": on_scores,
+        "grid": tuple(grid),
+        "prefix": prefix,
+        "options": options,
+    }
+
+    class Layer(DropInAttention):  # timm asks for a class; what it makes can be pickled, having a name
+        def __new__(cls, dim: int, num_heads: int = 8, **settings: Any) -> DropInAttention:  # type: ignore[misc]
+            return DropInAttention(dim, num_heads, **setup, **settings)
+
+    return Layer
+
+
+class DropInAttention(Attention):
+    """The layer that ``drop_in_attention`` sets up for timm."""
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int = 8,
+        *,
+        encoding: str,
+        grid: tuple[int, ...],
+        prefix: int,
+        options: dict[str, Any],
+        **settings: Any,
+    ) -> None:
+        super().__init__(dim, num_heads=num_heads, **settings)
+        self.grid, self.prefix = grid, prefix
+        self.install(
+            create_encoding(
+                encoding, head_dim=self.head_dim, heads=num_heads, axes=len(grid), grid=grid, **options
             )
+        )
 
-        def forward(  # type: ignore[override]
-            self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
-        ) -> Tensor:
-            positions = constant(grid_positions, *grid, device=x.device, dtype=torch.float32)
-            if x.shape[1] != prefix + len(positions):
-                raise InputError(
-                    f"{x.shape[1]} tokens where grid={grid} and prefix={prefix} make"
-                    f" {prefix + len(positions)}: for other sizes use rollpe.vit."
-                )
-            tables = self.encoding.tables_on_grid(grid, x)
-            return super().forward(x, positions, is_causal, tables=tables, attn_mask=attn_mask)
-
-    return DropInAttention
+    def forward(  # type: ignore[override]
+        self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        positions = constant(grid_positions, *self.grid, device=x.device, dtype=torch.float32)
+        if x.shape[1] != self.prefix + len(positions):
+            raise InputError(
+                f"{x.shape[1]} tokens where grid={self.grid} and prefix={self.prefix} make"
+                f" {self.prefix + len(positions)}: for other sizes use rollpe.vit."
+            )
+        tables = self.encoding.tables_on_grid(self.grid, x)
+        return super().forward(x, positions, is_causal, tables=tables, attn_mask=attn_mask)
 
 
 class MultiheadAttention(nn.MultiheadAttention):
