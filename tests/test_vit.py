@@ -347,6 +347,10 @@ def test_intermediate_tokens_are_those_between_the_blocks() -> None:
     assert torch.equal(torch.cat((prefix, patches), 1), first)
     with pytest.raises(InputError, match="output_fmt"):
         model.forward_intermediates(images, output_fmt="NHWC")
+    with pytest.raises(InputError, match="attn_mask"):
+        model.forward_intermediates(images, attn_mask=torch.ones(14, 14))
+    [last] = model.get_intermediate_layers(images, norm=True)  # timm's own
+    assert torch.equal(last, final[:, 2:])
 
 
 @pytest.mark.parametrize("encoding", IMAGE_NAMES)

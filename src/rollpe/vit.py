@@ -200,6 +200,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
         stop_early: bool = False,
         output_fmt: str = "NCHW",
         intermediates_only: bool = False,
+        attn_mask: Tensor | None = None,
         positions: Tensor | None = None,
     ) -> list | tuple[Tensor, list]:
         """Tokens after chosen blocks, as timm's method of this name returns them.
@@ -212,8 +213,11 @@ class VisionTransformer(timm_vit.VisionTransformer):
             stop_early: run no block after the last one wanted.
             output_fmt: "NCHW" or "NLC".
             intermediates_only: leave out the final tokens.
+            attn_mask: timm's; None, since every token looks at every other.
             positions: see ``embed``.
         """
+        if attn_mask is not None:
+            raise InputError("attn_mask must be None: in this model every token looks at every other.")
         if output_fmt not in ("NCHW", "NLC"):
             raise InputError(f"output_fmt={output_fmt!r} must be 'NCHW' or 'NLC'.")
         wanted, last = feature_take_indices(len(self.blocks), indices)
