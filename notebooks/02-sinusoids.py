@@ -170,7 +170,7 @@ for i, frequency in enumerate(rope_frequencies(d, base).tolist()):
 error = abs(longest_wavelength(d, base) / wavelength - 1)
 check("the longest wavelength, relative", error)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is black and white stripes, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down between one and almost three. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is black and white stripes, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
 positions = torch.arange(length)
 fig, axes = plt.subplots(
     4, 1, figsize=(7.0, 5.2), sharex=True, height_ratios=[2, 1, 2, 1]

@@ -26,7 +26,7 @@
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [3..256]
 nyquist: str = "fixed"  # for the mode that cannot be halved {nyquist}
-position: float = 0.5  # steps to roll by, whole or not [-100..100]
+position: float = 0.5  # steps to roll by, a fraction of one [0.1..0.9]
 wavelength: float = 2.5  # positions to one step, λ [0.5..100]
 seed: int = 0  # seed of the random vectors [0..]
 
@@ -616,6 +616,8 @@ for treatment, errors in found.items():
 channels = len(roll_matrix(n, 0.0, nyquist=nyquist))
 q, k = torch.randn(2, channels)
 relative = n % 2 == 1 or nyquist != "cosine"
+if n % 2:
+    print(f"A ring of {n} has no Nyquist mode: nyquist = {nyquist} changes nothing.")
 
 
 def score(walk: float):

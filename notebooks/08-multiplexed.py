@@ -24,7 +24,7 @@
 # with what a fair experiment would compare.
 
 # %% tags=["parameters"]
-n: int = 32  # channels on the ring [3..128]
+n: int = 32  # channels on the ring [4..128]
 waves: int = 2  # waves in each query and key [2..4]
 tokens: int = 24  # tokens in a row [4..64]
 seed: int = 0  # seed of the random vectors [0..]
@@ -148,7 +148,8 @@ fig
 
 # %%
 q, k = torch.randn(2, tokens, waves, n)
-p, s = torch.arange(tokens), 3
+p = torch.arange(tokens)
+s = next(s for s in range(3, n) if math.gcd(s, n) == 1)  # moves every cross term
 
 
 def rolled(x, p):

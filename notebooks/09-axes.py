@@ -446,7 +446,7 @@ for name, encoding in asked.items():
     print(f"{name:16} {as_good:3} {answer.mean():8.3f}")
     assert abs(answer[at_target] - 1) < TOLERANCE
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-maps", "caption": "Score of a key that fits best at the offset marked by a ring, against all other offsets; mean over random queries at the cross. Dark red is one, white zero, blue negative."}, "image": {"alt": "Eight maps of the score over offsets. Axial RoPE shows a broad red cross through the target. Mixed RoPE shows a red spot at the target with weaker oblique ripples. Uniform RoPE shows a coarse checkered pattern that repeats, equally red, at several places. Spherical RoPE shows a broad red area. LieRE shows a small spot. The roll with two rings shows two thin crossing lines. The torus with a small sheet shows two isolated red points, the one that fits the grid exactly one."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-maps", "caption": "Score of a key that fits best at the offset marked by a ring, against all other offsets; mean over random queries at the cross. Dark red is one, white zero, blue negative."}, "image": {"alt": "Eight maps of the score over offsets. Axial RoPE shows a broad red cross through the target. Mixed RoPE shows a red spot at the target with weaker oblique ripples. Uniform RoPE shows a coarse checkered pattern that repeats, equally red, at several places. Spherical RoPE shows a broad red area. LieRE shows a small spot. The roll with two rings shows two thin crossing lines. The torus with a small sheet shows isolated red points, the target and its repeats; the one that fits the grid shows the target alone."}}
 titles = {
     "axial-rope": "axial RoPE",
     "mixed-rope": "mixed RoPE",

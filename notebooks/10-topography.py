@@ -24,9 +24,9 @@
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [8..128]
-side: int = 8  # rows and columns of the sheet [4..12]
+side: int = 8  # rows and columns of the sheet [8..12]
 epsilon: float = 0.01  # correlation that a small shift may lose [0.0001..0.5]
-steps: int = 60  # steps of gradient descent [1..300]
+steps: int = 60  # steps of gradient descent [40..300]
 seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]

@@ -174,6 +174,7 @@ def _run_box(stamp: dict[str, Any], root: Path) -> str:
     lines = ['<section class="run" aria-labelledby="this-run"><h2 id="this-run">This run</h2>']
     if changed:
         lines.append(table(columns, rows(changed), "Parameters that were changed"))
+        lines.append("<p>Text and captions were written for the defaults.</p>")
     else:
         lines.append("<p>All parameters have their default values.</p>")
     if same := [name for name in values if name not in changed]:
