@@ -13,7 +13,7 @@ import jupytext
 import pytest
 import yaml
 
-from rollpe import notebooks
+from rollpe import notebooks, pages
 from rollpe.errors import InputError
 
 CHAPTERS = Path(__file__).resolve().parents[1] / "notebooks"
@@ -162,6 +162,12 @@ def test_spaces_in_a_list_of_names_are_dropped():
         ("02-sinusoids", "d", "7", "from 2 in steps of 2"),
         ("03-relative", "d", "1", "between 2 and 256"),
         ("04-rotary", "d", "5", "from 4 in steps of 2"),
+        ("06-continuous", "position", "2", "between 0.1 and 0.9"),
+        ("07-rope", "images", "64", "between 256 and 1257"),
+        ("07-rope", "steps", "10", "between 40 and 150"),
+        ("08-multiplexed", "n", "3", "between 4 and 128"),
+        ("10-topography", "side", "4", "between 8 and 12"),
+        ("10-topography", "steps", "1", "between 40 and 300"),
         ("09-axes", "head_dim", "20", "from 16 in steps of 8"),
         ("11-train", "device", "foo", "not one of auto, cpu, cuda, cuda:N, mps"),
         ("11-train", "options", "width=999", "width=999 does not fit"),
@@ -173,7 +179,7 @@ def test_spaces_in_a_list_of_names_are_dropped():
         ("15-fast", "kinds", "tpu", "not one of cuda, cpu"),
     ],
 )
-def test_a_chapter_refuses_before_it_runs_what_a_cell_would_refuse(chapter, name, value, says):
+def test_a_chapter_refuses_before_it_runs_what_would_fail_or_show_something_else(chapter, name, value, says):
     with pytest.raises(InputError) as error:
         notebooks.check_parameters(CHAPTERS / f"{chapter}.py", {name: value})
     assert says in str(error.value) and "\n" not in str(error.value)
@@ -239,6 +245,29 @@ def test_other_parameters_go_elsewhere_and_change_the_result(project):
     assert not (project / "book/executed").exists()
 
 
+def test_a_rerun_with_other_parameters_writes_records_of_its_own(project):
+    source = project / "notebooks/02-writes.py"
+    source.write_text(
+        '# %% tags=["parameters"]\nn: int = 1  # how many\nrecords: str = "_build/records"  # folder\n\n'
+        "# %%\nfrom pathlib import Path\n\nfolder = Path(records)\n"
+        "print(sorted(p.name for p in folder.iterdir()))\n(folder / f'{n}.json').touch()\n"
+    )
+    shared = project / "_build/records"
+    shared.mkdir(parents=True)
+    (shared / "0.json").touch()
+    for _ in range(2):
+        path = notebooks.run(source, {"n": 2})
+        assert printed(path) == "['0.json']\n", "what is there is read, what an earlier rerun wrote is not"
+        assert [p.name for p in shared.iterdir()] == ["0.json"]
+        assert sorted(p.name for p in (path.parent / "records").iterdir()) == ["0.json", "2.json"]
+        assert (
+            notebooks.read_stamp(path)["records"] == path.parent.relative_to(project).as_posix() + "/records"
+        )
+    notebooks.run(source, {"n": 3, "records": "_build/records"})
+    notebooks.run(source)
+    assert sorted(p.name for p in shared.iterdir()) == ["0.json", "1.json", "3.json"]
+
+
 def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(project):
     with pytest.raises(notebooks.NotebookFailed) as error:
         notebooks.run(project / "notebooks/01-small.py", {"n": 7})
@@ -255,6 +284,14 @@ def test_a_dead_kernel_is_one_line(project):
     path.write_text("# %%\nimport os\nos._exit(1)\n")
     with pytest.raises(notebooks.NotebookFailed, match=r"02-dies.py: .*died"):
         notebooks.run(path)
+
+
+def test_the_page_of_a_rerun_says_that_its_text_was_written_for_the_defaults(project):
+    shown = {"source": "0", "package": "0", "lock": "0", "versions": {}, "date": "2026-01-02T03:04"}
+    shown |= {"notebook": "notebooks/01-small.py", "parameters": {"n": 4}, "seconds": 1.0, "device": "none"}
+    words = "Text and captions were written for the defaults."
+    assert words in pages._run_box(shown | {"changed": {"n": 4}}, project)
+    assert words not in pages._run_box(shown | {"changed": {}}, project)
 
 
 def test_the_pair_runs_under_plain_papermill(project):

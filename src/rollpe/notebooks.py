@@ -27,6 +27,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -435,9 +436,10 @@ def run(
     """Run a notebook from a clean copy of its source and return the executed one.
 
     With the default parameters it goes to ``book/executed/NN-name.ipynb``; with other values to
-    ``_build/runs/NN-name-<hash>/``, so that the book stays as it is. The kernel starts in the project's
-    root, so that a notebook finds ``data/``. A cell that fails raises NotebookFailed and leaves the
-    previous output alone.
+    ``_build/runs/NN-name-<hash>/``, so that the book stays as it is. For the same reason a notebook that
+    writes ``records`` below ``_build/`` then works on a copy of them in that folder, unless told where. The
+    kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails raises
+    NotebookFailed and leaves the previous output alone.
     """
     source = find_source(path).resolve()
     root = find_root(source)
@@ -451,13 +453,15 @@ def run(
 
     before = fingerprint(source, root)  # of what is run, even if somebody edits it meanwhile
     started = time.monotonic()
-    notebook = _execute(source, root / "_build/failed" / f"{name}.ipynb", root, changed, progress)
+    own = _own_records(root, folder, every, given) if changed else {}
+    notebook = _execute(source, root / "_build/failed" / f"{name}.ipynb", root, changed | own, progress)
     notebook.metadata["rollpe"] = {
         "notebook": source.relative_to(root).as_posix(),
         **before,
         "package": source_hash(),
         "parameters": every | given,
         "changed": changed,
+        **({"records": own["records"]} if own else {}),
         "device": _device(),
         "seconds": round(time.monotonic() - started, 2),
         "date": now(),
@@ -465,6 +469,20 @@ def run(
     }
     write_atomically(output, (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())
     return output
+
+
+def _own_records(
+    root: Path, folder: Path, every: Mapping[str, Value], given: Mapping[str, Value]
+) -> dict[str, Value]:
+    """``records`` for a rerun: a fresh copy, in its own folder, of those that the book's tables read."""
+    shared = str(every.get("records", ""))
+    if not shared.startswith("_build/") or "records" in given:
+        return {}
+    own = folder / "records"
+    shutil.rmtree(own, ignore_errors=True)
+    if (root / shared).is_dir():
+        shutil.copytree(root / shared, own)
+    return {"records": own.relative_to(root).as_posix()}
 
 
 def _execute(
