@@ -394,7 +394,18 @@ def test_dropout_and_stochastic_depth_act_in_training_only() -> None:
         ({"image_size": (32, 30)}, "(32, 30)"),
         ({"image_size": 30, "patch_size": 4}, "(30, 30)"),
         ({"patch_size": 0}, "patch_size=0"),
+        ({"patch_size": (4, 4)}, "patch_size=(4, 4)"),
+        ({"image_size": (32, 32, 3)}, "image_size=(32, 32, 3)"),
         ({"width": 100, "heads": 3}, "width=100"),
+        ({"width": 0}, "width=0"),
+        ({"depth": 0}, "depth=0"),
+        ({"heads": 0}, "heads=0"),
+        ({"classes": -1}, "classes=-1"),
+        ({"registers": -1}, "registers=-1"),
+        ({"layer_scale": -1}, "layer_scale=-1"),
+        ({"drop_path": 1.5}, "drop_path=1.5"),
+        ({"dropout": -0.1}, "dropout=-0.1"),
+        ({"patch_dropout": 1.0}, "patch_dropout=1.0"),
     ],
 )
 def test_what_cannot_be_built_is_refused_in_one_line(settings: dict, says: str) -> None:

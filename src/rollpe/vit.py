@@ -6,6 +6,7 @@ training (training.py). Patch embedding, initialization, MLP, norms, stochastic 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, cast
 
 import timm.models.vision_transformer as timm_vit
@@ -262,7 +263,7 @@ def create_vit(
         encoding: see ``rollpe.encodings.create_encoding``; ``encoding_options`` are its options.
         image_size: pixels, one number or (height, width); other sizes still run.
         patch_size: pixels along each side of a patch; must divide both sides of the image.
-        classes: length of the output.
+        classes: length of the output; 0 for a model without its last layer.
         size: one of ``SIZES``; ``width``, ``depth`` and ``heads`` replace its numbers.
         channels: of the images.
         pool: "token" reads the class token; "avg" has no class token and averages the patches.
@@ -280,14 +281,31 @@ def create_vit(
         raise InputError(f"size={size!r} must be one of {', '.join(SIZES)}.")
     if pool not in ("token", "avg"):
         raise InputError(f"pool={pool!r} must be 'token' or 'avg'.")
-    height, wide = (image_size, image_size) if isinstance(image_size, int) else image_size
-    if patch_size < 1 or height % patch_size or wide % patch_size or min(height, wide) < 1:
+    base = SIZES[size]
+    width = base.width if width is None else width
+    depth = base.depth if depth is None else depth
+    heads = base.heads if heads is None else heads
+    for least, whole in (
+        (1, {"patch_size": patch_size, "channels": channels, "width": width, "depth": depth, "heads": heads}),
+        (0, {"classes": classes, "registers": registers}),
+    ):
+        for label, value in whole.items():
+            if not isinstance(value, int) or value < least:
+                raise InputError(f"{label}={value!r} must be a whole number of at least {least}.")
+    for label, share in (("dropout", dropout), ("drop_path", drop_path), ("patch_dropout", patch_dropout)):
+        if not 0 <= share < 1:
+            raise InputError(f"{label}={share!r} must be a number from 0 to below 1.")
+    if layer_scale is not None and not 0 < layer_scale < math.inf:
+        raise InputError(f"layer_scale={layer_scale!r} must be above 0, or None for no LayerScale.")
+    sides = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
+    if len(sides) != 2 or not all(isinstance(side, int) for side in sides):
+        raise InputError(f"image_size={image_size!r} must be one number or (height, width), in pixels.")
+    height, wide = sides
+    if height % patch_size or wide % patch_size or min(height, wide) < 1:
         raise InputError(
             f"image_size=({height}, {wide}) cannot be cut into patches of patch_size={patch_size}:"
             " both sides must divide."
         )
-    base = SIZES[size]
-    width, depth, heads = width or base.width, depth or base.depth, heads or base.heads
     if width % heads:
         raise InputError(f"width={width} does not divide into heads={heads} of equal size.")
     return VisionTransformer(
