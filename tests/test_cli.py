@@ -114,6 +114,8 @@ def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsy
         (["notebook"], ["notebooks/11-train.py"]),
         (["notebook", "notebooks/11-train.py", "-p", "encodng", "roll"], ["encodng", "encoding"]),
         (["notebook", "notebooks/11-train.py", "-p", "epochs", "banana"], ["epochs", "banana"]),
+        (["notebook", "11-train", "-p", "epochs=banana"], ["epochs", "banana"]),
+        (["notebook", "11-trian"], ["notebooks/11-train.py"]),
         (["notebook", "notebooks/11-train.py", "-p", "epochs", "-1"], ["epochs", "-1"]),
         (["notebook", "notebooks/11-train.py", "-p", "encoding", "foo"], ["foo", "axial-rope"]),
         (["data", "fetch", "imagenet"], ["imagenet", "cifar100"]),
@@ -207,3 +209,11 @@ def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkey
     monkeypatch.setattr("rollpe.distributed.speaks", lambda: False)
     run(capsys, "train", "--encoding", "axial-rope", "--option", "base=1e2", "--records", str(tmp_path))
     assert seen["encoding_options"] == {"base": 100.0}
+
+
+@pytest.mark.parametrize(
+    "words", [["-p", "n=30", "-p", "nyquist", "cosine"], ["-p", "n", "30", "-p", "nyquist=cosine"]]
+)
+def test_a_parameter_is_written_in_two_words_or_with_an_equals_sign(words):
+    values = cli.commands["notebook"].make_context("notebook", ["06-continuous", *words]).params
+    assert values["parameters"] == (("n", "30"), ("nyquist", "cosine"))

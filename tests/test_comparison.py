@@ -84,6 +84,11 @@ def test_differences_over_seeds_and_paired_by_seed_are_those_of_scipy():
     assert (paired.low, paired.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
+def test_what_no_test_over_seeds_can_tell_is_said_of_the_groups():
+    assert over_seeds({0: 70.0}, {0: 69.0, 1: 69.5}).note == "a test needs at least 2 seeds in both groups"
+    assert over_seeds({0: 70.0, 1: 70.0}, {0: 69.0, 1: 69.0}).note == "in both groups all runs are equal"
+
+
 def test_exchanging_the_groups_turns_every_difference_around(folder):
     one = both(folder)
     other = compare(one.b, one.a)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 import sys
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,16 @@ def _records(folders: list[Path]) -> list[Any]:
 # ------------------------------------------------------------------------------------------ notebooks
 
 
-@cli.command()
+class NameValue(click.Command):
+    """A command whose -p takes NAME=VALUE, too, as --set and --option do."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        pairs = zip(["", *args], args, strict=False)
+        words = [word.split("=", 1) if before == "-p" else [word] for before, word in pairs]
+        return super().parse_args(context, list(chain.from_iterable(words)))
+
+
+@cli.command(cls=NameValue)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option(
     "-p", "parameters", multiple=True, nargs=2, metavar="NAME VALUE", help="Set a parameter (repeatable)."
@@ -123,8 +133,9 @@ def notebook(
 ) -> None:
     """Run a chapter with other values and write a page of it.
 
-    FILE is one of notebooks/*.py. The page is one file that opens in any browser. The book stays as it is: a
-    run with other values goes to a folder of its own in _build/runs. Values are checked before anything runs.
+    FILE is one of notebooks/*.py, or its name alone. The page is one file that opens in any browser. The
+    book stays as it is: a run with other values goes to a folder of its own in _build/runs. Values are
+    checked before anything runs.
 
     \b
     Example: rollpe notebook notebooks/06-continuous.py --list
@@ -139,6 +150,8 @@ def notebook(
         sys.exit(1 if check and differing else 0)
     if file is None:
         raise InputError("no notebook named: give its path, for example notebooks/11-train.py.")
+    if file.parent == Path() and not file.with_suffix(".py").is_file():
+        file = _short(notebooks.find_root() / "notebooks" / file)
     if show:
         for p in notebooks.parameters(file):
             click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help} {p.allowed}".rstrip())
@@ -496,7 +509,7 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
 
     results = run_checks(labels or None, seed=seed)
     unchecked = [e for name, e in EQUATIONS.items() if e.reason is not None and name in (labels or EQUATIONS)]
-    width = max(len(shown.label) for shown in (*results, *unchecked))
+    width = max(map(len, [r.label for r in results] + [e.label for e in unchecked]))
     click.echo(f"{'equation':{width}}  {'page':14} {'error':>9} {'tolerance':>9}  verdict  implemented by")
     for r in results:
         verdict = "ok" if r.passed else "FAILED"

@@ -119,8 +119,10 @@ def over_seeds(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     way = "over seeds (Welch)"
     try:
         test = welch(list(a.values()), list(b.values()))
-    except InputError as error:
-        return Difference(way, value, None, None, None, str(error))
+    except InputError:
+        few = min(len(a), len(b)) < 2
+        note = "a test needs at least 2 seeds in both groups" if few else "in both groups all runs are equal"
+        return Difference(way, value, None, None, None, note)
     note = "about other training runs: the seeds are independent samples"
     return Difference(way, value, test.low, test.high, test.p, note)
 
