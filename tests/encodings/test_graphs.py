@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rollpe.encodings import ENCODINGS, Encoding, create_encoding, grid_positions
+from rollpe.encodings.base import SHORT
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
@@ -84,3 +85,17 @@ def test_the_exported_program_gives_the_same_values_for_other_positions_too(name
     program = torch.export.export(layer, inputs).module()
     for positions in (inputs[-1], inputs[-1].flip(0)):
         assert worst(program(*inputs[:-1], positions), layer(*inputs[:-1], positions)) < 1e-12
+
+
+def test_one_exported_program_takes_few_and_many_keys_by_the_fused_kernel() -> None:
+    layer = Layer(create_encoding("axial-rope", head_dim=HEAD_DIM, heads=HEADS))
+
+    def inputs(tokens: int) -> tuple[Tensor, ...]:
+        q, k = torch.randn(2, 1, HEADS, tokens, HEAD_DIM)
+        return torch.randn(1, tokens, HEADS * HEAD_DIM), q, k, torch.rand(tokens, 2)
+
+    n = torch.export.Dim("n", min=2, max=4 * SHORT)
+    program = torch.export.export(layer, inputs(8), dynamic_shapes=({1: n}, {2: n}, {2: n}, {0: n}))
+    assert any("scaled_dot_product" in str(node.target) for node in program.graph.nodes)
+    for tokens in (SHORT, 2 * SHORT):
+        assert worst(program.module()(*(x := inputs(tokens))), layer(*x)) < 1e-5

@@ -567,11 +567,12 @@ def attention(
     Compiled training steps on a CPU take plain products where keys are few: the compiler joins the softmax
     to its neighbors, and the fused kernel takes longer to go back (`rollpe bench --variants`). There the
     weights are divided by their sum after they met the values, d numbers a query in place of N; torch's
-    compiler would turn a softmax between two products into the fused kernel again.
+    compiler would turn a softmax between two products into the fused kernel again. An exported program
+    keeps the fused kernel, for any number of keys.
     """
-    few = k.shape[-2] <= SHORT and q.device.type == "cpu" and q.dtype.itemsize > 2
-    training = torch.compiler.is_compiling() and torch.is_grad_enabled()
-    if few and training and attn_mask is None and not is_causal:
+    training = torch.compiler.is_compiling() and not torch.compiler.is_exporting() and torch.is_grad_enabled()
+    wide = q.device.type == "cpu" and q.dtype.itemsize > 2
+    if training and wide and attn_mask is None and not is_causal and k.shape[-2] <= SHORT:
         scores = q @ k.mT * scale
         weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
         return F.dropout(weights, dropout_p) @ v / weights.sum(-1, keepdim=True)
