@@ -23,7 +23,7 @@ def test_trials_find_what_the_class_claims(name):
     assert found.cached
 
 
-@pytest.mark.parametrize("name", [name for name in ENCODINGS if name != "rope"])
+@pytest.mark.parametrize("name", [*(name for name in ENCODINGS if name != "rope"), "learned+roll"])
 def test_counted_parameters_are_those_of_a_whole_model(name):
     def count(encoding: str) -> int:
         return sum(p.numel() for p in create_vit(encoding, image_size=32, size="small").parameters())

@@ -190,6 +190,7 @@ def _parameters(name: str) -> int:
     axes = _axes(name)
     built = create_encoding(name, head_dim=64, heads=6, axes=axes, grid=(8, 8)[:axes])
     own = sum(p.numel() for p in built.parameters())
-    layers = 1 if built.acts_on == "tokens" else 12
+    marks = built if built.acts_on == "tokens" else getattr(built, "on_tokens", None)
+    once = 0 if marks is None else sum(p.numel() for p in marks.parameters())  # tokens are marked once
     projections = 2 * (built.streams - 1) * (384 * 384 + 384)  # further projections of q and k, with biases
-    return layers * (own + projections)
+    return once + 12 * (own - once + projections)
