@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 from rollpe import training
 from rollpe.datasets import load_dataset
-from rollpe.encodings import ENCODINGS
+from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
 from rollpe.records import (
     Cell,
@@ -393,7 +393,7 @@ def test_a_run_ends_after_max_steps():
 
 
 def test_an_option_at_its_default_leaves_no_trace_in_the_name(monkeypatch):
-    default = training.options_of("roll")["direction"]
+    default = encoding_options("roll")["direction"]
     record = run(tiny(max_steps=1), encoding_options={"direction": default})
     assert record.cell.slug == "roll"
     record = run(tiny(max_steps=1), encoding_options={"direction": -default})
