@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.encodings.adapters import (
+    Attention,
     MultiheadAttention,
     drop_in_attention,
     elu_feature,
@@ -58,6 +59,14 @@ def test_a_drop_in_layer_refuses_what_it_cannot_do() -> None:
     layer = drop_in_attention("roll", grid=(2, 2), prefix=1)(16, num_heads=2)
     with pytest.raises(InputError, match="7 tokens"):
         layer(torch.randn(1, 7, 16))
+
+
+def test_another_encoding_can_be_installed_after_one_of_several_streams() -> None:
+    layer = Attention(16, num_heads=2)
+    for name, rows in (("multiplexed-roll", 80), ("roll", 48)):
+        layer.install(create_encoding(name, head_dim=8, heads=2))
+        assert layer.qkv.out_features == rows
+        assert layer(torch.randn(2, 6, 16), grid_positions(2, 3)).shape == (2, 6, 16)
 
 
 def sequence(*shape: int) -> Tensor:

@@ -38,13 +38,13 @@ class Attention(timm.layers.Attention):
     encoding: Encoding
 
     def install(self, encoding: Encoding) -> None:
-        """Use this encoding, widening ``qkv`` if it asks for more than one stream."""
+        """Use this encoding, with a new ``qkv`` where it asks for another number of streams."""
         self.encoding = encoding
-        if encoding.streams > 1:
-            old = self.qkv
+        old, rows = self.qkv, (2 * encoding.streams + 1) * self.attn_dim
+        if old.out_features != rows:
             self.qkv = nn.Linear(
                 old.in_features,
-                (2 * encoding.streams + 1) * self.attn_dim,
+                rows,
                 bias=old.bias is not None,
                 device=old.weight.device,
                 dtype=old.weight.dtype,
