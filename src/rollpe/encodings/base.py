@@ -38,7 +38,8 @@ class Encoding(nn.Module):
     Class attributes say what the encoding promises, and the tests hold every class to them:
 
     - ``acts_on``: ``"tokens"`` (``add`` changes the tokens before the first layer), ``"scores"``
-      (``forward``, ``attend`` and ``scores`` depend on positions) or ``"nothing"``;
+      (``forward``, ``attend`` and ``scores`` depend on positions), ``"both"`` (two joined by "+") or
+      ``"nothing"``;
     - ``relative``: adding one vector to all positions leaves the scores between tokens that have a
       position unchanged. (A score between a token with and one without position can still change.)
     - ``real_positions``: positions may be any real numbers; otherwise fractions are refused;
@@ -46,8 +47,8 @@ class Encoding(nn.Module):
     - ``preserves_norm``: encoded queries and keys keep their Euclidean norm.
 
     Subclasses that transform queries and keys override ``tables`` and ``encode``; those that add a
-    bias to the scores override ``attend``; those that change tokens override ``add``. All override
-    ``scores``, the slow reference that shares no shortcut with the fast path.
+    bias to the scores override ``attend``; both override ``scores``, the slow reference that shares no
+    shortcut with the fast path. Those that change tokens override ``add``.
 
     Args:
         head_dim: channels of one head, d.
@@ -95,8 +96,9 @@ class Encoding(nn.Module):
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Everything ``encode`` needs that depends on positions only.
 
-        Computed in float64 if ``like`` [B, heads, N, ...] is float64 and in float32 otherwise, outside
-        autocast; already extended by entries that do nothing for the N - M leading tokens.
+        Angles are computed in float64 if ``like`` [B, heads, N, ...] is float64 and in float32 otherwise,
+        outside autocast; a roll's tables are int64. They are extended by entries that do nothing for the
+        N - M leading tokens, but for those of ``lie``, whose ``encode`` leaves these tokens out.
         """
         return ()
 
