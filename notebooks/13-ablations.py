@@ -107,16 +107,16 @@ def interval(test, bold: bool) -> str:
 
 def table(data: str, found: list) -> str:
     lines = [
-        f"| {data}: what changes | variant − reference | points, 95 % "
-        "| p after Holm | runs |",
-        "| :-- | :-- | --: | --: | --: |",
+        f"| {data}: what changes | points, 95 % | p after Holm | runs "
+        "| variant − reference |",
+        "| :-- | --: | --: | --: | :-- |",
     ]
     for (asked, *pair), test, arms, p in found:
         cells = [
-            f"`{pair[0]}` − `{pair[1]}`",
             interval(test, p < 0.05),
             "<\N{NO-BREAK SPACE}0.001" if p < 0.001 else f"{p:.3f}",
             f"{len(arms[0])}, {len(arms[1])}",
+            f"`{pair[0]}` − `{pair[1]}`",
         ]
         lines.append(f"| {asked} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -65,6 +65,8 @@ def test_a_description_is_the_plain_beginning_of_the_first_paragraph(body, says)
         ("< 0.001", True),
         ("12,345", True),
         ("97.2 %", True),
+        ("−2.3 [−4.0, −0.5]", True),
+        ("5, 5", True),
         ("not measured", False),
         ("2 rings", False),
         ("–", False),

@@ -147,7 +147,8 @@ def add_head(
 
 # ------------------------------------------------------------------------------------------------ tables
 
-NUMBER = re.compile(r"(< |about )?[-−+±]?\d[\d.,]*( ?(±|to|of|–) ?[-−+]?\d[\d.,]*)?( ?%)?")
+_ONE = r"[-−+±]?\d[\d.,]*"
+NUMBER = re.compile(rf"(< |about )?{_ONE}( ?(±|to|of|–|,) ?{_ONE})?( ?%)?( \[{_ONE}, {_ONE}\])?")
 
 
 def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
