@@ -161,7 +161,13 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
 )
 def test_an_interruption_is_one_line_that_says_how_to_go_on(module, arguments, way_on, capsys, monkeypatch):
     monkeypatch.setattr(module, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
-    status, _, err = run(capsys, *arguments)
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored by what runs in the background
+    try:
+        status, _, err = run(capsys, *arguments)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert status == 130
     assert err.strip().count("\n") == 0 and "interrupted" in err and way_on in err
 
