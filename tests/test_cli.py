@@ -163,7 +163,7 @@ def test_an_interruption_is_one_line_that_says_how_to_go_on(module, arguments, w
     monkeypatch.setattr(module, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
-    )  # ignored by what runs in the background
+    )  # may be ignored
     try:
         status, _, err = run(capsys, *arguments)
     finally:
