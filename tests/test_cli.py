@@ -161,9 +161,7 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
 )
 def test_an_interruption_is_one_line_that_says_how_to_go_on(module, arguments, way_on, capsys, monkeypatch):
     monkeypatch.setattr(module, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # may be ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # may be ignored
     try:
         status, _, err = run(capsys, *arguments)
     finally:
