@@ -397,8 +397,6 @@ fig
 
 # %% tags=["hide-input"]
 CHOOSING = 9  # the seed whose runs chose learning rates
-COLUMNS = "| roughness ÷ random order | neighbors correlate | any two | runs "
-COLUMNS += "| accuracy (%) |"
 
 
 def map_cells(recipe: str, name: str) -> str:
@@ -420,20 +418,27 @@ def map_cells(recipe: str, name: str) -> str:
     return f"{numbers} | {told}".replace("-", "−")
 
 
+def map_table(asked: str, rows: Sequence[tuple[str, str, str]]) -> Markdown:
+    """RollPE beside its twin for each (what, what, recipe)."""
+    lines = [
+        f"| {asked} | encoding | roughness ÷ random order | neighbors correlate "
+        "| any two | runs | accuracy (%) |",
+        "| :-- | :-- | :-- |" + " --: |" * 5,
+    ]
+    for first, second, recipe in rows:
+        for name in ("roll", "roll-twin"):
+            cells = map_cells(recipe, name)
+            lines.append(f"| {first} | {second} | `{name}` | {cells}")
+    return Markdown("\n".join(lines))
+
+
 GRIDS = (
     ("digits", "4×4", small),
     ("digits", "8×8", f"{small}@patch_size=1"),
     ("CIFAR\N{NON-BREAKING HYPHEN}100", "4×4", f"{large}-patch8"),
     ("CIFAR\N{NON-BREAKING HYPHEN}100", "8×8", large),
 )
-lines = [f"| images | grid | encoding {COLUMNS}"]
-lines.append("| :-- | :-- | :-- |" + " --: |" * 5)
-lines += [
-    f"| {data} | {grid} | `{name}` | {map_cells(recipe, name)}"
-    for data, grid, recipe in GRIDS
-    for name in ("roll", "roll-twin")
-]
-Markdown("\n".join(lines))
+map_table("images | grid", GRIDS)
 
 # %% [markdown]
 # It does. On eight by eight patches the channels of digits have a map as well, weaker, but in every run, and the twin's
@@ -455,14 +460,7 @@ OPTIMIZERS = (
     ("Muon", "yes", f"{small}@{muon},patch_size=1"),
     ("Muon", "no", f"{small}@{muon},patch_size=1,qkv_bias=false"),
 )
-lines = [f"| optimizer | biases | encoding {COLUMNS}"]
-lines.append("| :-- | :-- | :-- |" + " --: |" * 5)
-lines += [
-    f"| {optimizer} | {biases} | `{name}` | {map_cells(recipe, name)}"
-    for optimizer, biases, recipe in OPTIMIZERS
-    for name in ("roll", "roll-twin")
-]
-Markdown("Digits on 8×8 patches:\n\n" + "\n".join(lines))
+map_table("optimizer, 8×8 digits | biases", OPTIMIZERS)
 
 # %% [markdown]
 # Under Muon and without biases both have the map. That they have it alike is no surprise: the two are one model in two

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urldefrag
 
 import pytest
-from built_book import HTML, PAGES, open_context
+from built_book import HTML, PAGES
 
 
 def pages_with(mark: str) -> list[str]:
@@ -22,22 +22,6 @@ FIGURES, NUMBERS = pages_with('class="figure-tools"'), pages_with("data-note=")
 CHAPTERS = [name for name in FIGURES if "executed" in name]
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def visit(browser):
-    contexts = []
-
-    def open_page(name: str, width: int = 1280, theme: str = "light", **options):
-        context = open_context(browser, width=width, theme=theme, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.goto((HTML / name).as_uri(), wait_until="load")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
 
 
 def test_there_are_figures_and_numbers_to_look_at():

@@ -7,7 +7,7 @@ pages are in test_pages.py, for this width as for others.
 from __future__ import annotations
 
 import pytest
-from built_book import HTML, PAGES, open_context
+from built_book import HTML, PAGES
 
 CHAPTERS = [name for name in PAGES if name.startswith("executed/")]
 WAVES = [name for name in PAGES if 'class="wave-stage"' in (HTML / name).read_text(encoding="utf8")]
@@ -16,19 +16,9 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def visit(browser):
-    contexts = []
-
-    def open_page(name: str, theme: str = "light", width: int = 390):
-        context = open_context(browser, width=width, theme=theme, reduced_motion="reduce")
-        contexts.append(context)
-        page = context.new_page()
-        page.goto((HTML / name).as_uri(), wait_until="load")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
+def visit(visit):
+    """On a telephone, without motion."""
+    return lambda name, theme="light", width=390: visit(name, width, theme, reduced_motion="reduce")
 
 
 SHOWN = """() => Promise.all([...document.querySelectorAll(".cell_output .figure-frame img")]

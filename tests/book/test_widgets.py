@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from built_book import HTML, open_context
+from built_book import HTML
 
 from rollpe.attention import rope_frequencies, rope_score, similarity_kernel
 from rollpe.operators import (
@@ -113,21 +113,14 @@ NUMBERS = {
 
 
 @pytest.fixture
-def visit(browser):
+def visit(visit):
     """Open a page: visit(name, theme=…, width=…, motion=…, scripts=…)."""
-    contexts = []
 
     def open_page(name, *, theme="light", width=1280, motion="reduce", scripts=True):
         asked = {"color_scheme": theme, "reduced_motion": motion, "java_script_enabled": scripts}
-        context = open_context(browser, width=width, theme=theme, **asked)
-        contexts.append(context)
-        page = context.new_page()
-        page.goto((HTML / name).as_uri(), wait_until="load")
-        return page
+        return visit(name, width, theme, **asked)
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 def settle(page) -> None:
