@@ -449,8 +449,8 @@ map_table("images | grid", GRIDS)
 # map, then under an optimizer whose step no change of basis alters it must have as much of one as RollPE. Plain gradient
 # descent is one ({doc}`07-rope`), but at none of four learning rates did it teach these models anything in so few steps.
 # Muon is another {cite}`jordan2024muon`; its learning rate was chosen on held-out digits, with RollPE. But it moves matrices only
-# and leaves vectors to Adam, and queries and keys have a vector, their bias. So models without these biases were
-# trained as well, under both optimizers: the prediction is about them.
+# and leaves vectors to Adam, and queries and keys have a vector, their bias. So models without these biases, and without
+# that of the values, were trained as well, under both optimizers: the prediction is about them.
 
 # %% tags=["hide-input"]
 fine, muon = f"{small}@patch_size=1", "learning_rate=0.02,optimizer=muon"
