@@ -324,7 +324,7 @@ for b in benchmarks.values():
 # stands before and after them. From 256 tokens on the fused kernel is the faster, so there it stays.
 #
 # **Learned rotations ask the host nothing.** Torch's matrix exponential sorts its matrices by size on the host and takes,
-# for the gradient, the exponential of matrices twice as wide. Here the matrices of all layers are halved equally often,
+# for the gradient, the exponential of matrices twice as wide. Here the matrices of a layer are halved equally often,
 # on the device, and go through the same products. What goes through them is $E = e^X - 1$: squaring turns it into
 # $e^{2X} - 1 = 2E + E^2$, in which small entries keep the digits that the one would swallow, so that no matrix needs a
 # number of halvings of its own. One exponential is left for each place and head of every layer, however many images share it.

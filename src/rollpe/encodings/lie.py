@@ -7,8 +7,6 @@ in given planes (rotary.py) and the generator of the roll (operators.py, roll.py
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -125,22 +123,9 @@ class Lie(Encoding):
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """R(p) in the dtype of ``like``, for the M tokens that have a position."""
-        return self.tables_of_layers([self], positions, like)[0]
-
-    @classmethod
-    def tables_of_layers(
-        cls,
-        layers: Sequence[Encoding],
-        positions: Tensor,
-        like: Tensor,
-        grid: tuple[int, ...] | None = None,
-    ) -> list[tuple[Tensor, ...]]:
-        """``tables`` of every layer from one exponential: a few large products instead of many small ones."""
-        check_positions(positions, like.shape[-2], layers[0].axes)
-        positions = positions.to(table_dtype(like))
+        check_positions(positions, like.shape[-2], self.axes)
         with torch.autocast(like.device.type, enabled=False):
-            turns = torch.stack([cast(Lie, layer).generator(positions) for layer in layers])
-            return [(rotations.to(like.dtype),) for rotations in cls.exponential(turns)]
+            return (self.rotations(positions.to(table_dtype(like))).to(like.dtype),)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         (rotations,) = tables
