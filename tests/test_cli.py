@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,23 @@ import yaml
 
 from rollpe import comparison, notebooks
 from rollpe.cli import cli, main
-from rollpe.encodings import create_encoding
+from rollpe.encodings import ENCODINGS, create_encoding
 from rollpe.equations import EQUATIONS
 from rollpe.recipes import load_recipe, recipes
+from rollpe.records import read_records, source_hash
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@contextmanager
+def temporary_encodings():
+    """What is registered meanwhile is forgotten."""
+    known = dict(ENCODINGS)
+    try:
+        yield
+    finally:
+        ENCODINGS.clear()
+        ENCODINGS.update(known)
 
 
 def leaves(group, prefix=()):
@@ -77,6 +90,57 @@ def test_every_example_is_understood_and_names_what_exists(example):
     assert set(values.get("labels", ())) <= EQUATIONS.keys()
     if command.name in ("table", "train"):
         assert values["recipe"] in recipes()
+
+
+OWN = '''
+from rollpe.encodings.base import Encoding, register
+
+@register("own")
+class Own(Encoding):
+    """Nothing, under another name."""
+
+    acts_on = "scores"
+
+    def __init__(self, *, factor: float = 1.0, **sizes):
+        super().__init__(**sizes)
+'''
+
+
+def test_an_encoding_of_ones_own_is_trained_and_its_file_is_part_of_the_record(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    command = "train --import own.py --encoding own --option factor=2 --recipe smoke --no-progress".split()
+    with temporary_encodings():
+        status, _, err = run(capsys, *command)
+        assert status == 0, err
+        (record,) = read_records("_build/records")
+        assert record.cell.slug == "own@factor=2.0"
+        assert "--import own.py" in record.provenance.command
+        run(capsys, *record.provenance.command.split()[1:], "--force", "--no-progress")
+        (again,) = read_records("_build/records")
+        assert again.test == record.test and again.provenance.command == record.provenance.command
+        assert record.provenance.source_hash == source_hash(also=[file]) != source_hash()
+        file.write_text(OWN + "# changed")
+        assert record.provenance.source_hash != source_hash(also=[file])
+        status, _, err = run(capsys, *command, "--force", "--resume")
+        assert status == 2 and "its source differs" in err
+
+
+def test_a_file_of_encodings_is_refused_in_one_line(capsys, tmp_path):
+    taken = tmp_path / "taken.py"
+    taken.write_text(OWN.replace('"own"', '"roll"'))
+    idle = tmp_path / "idle.py"
+    idle.write_text(OWN.replace("acts_on", "relative"))
+    with temporary_encodings():
+        for file, says in (
+            (taken, "'roll' belongs to rollpe.encodings.roll.Roll"),
+            (idle, "'own' would do nothing"),
+            ("none.py", "none.py"),
+        ):
+            status, _, err = run(capsys, "train", "--import", str(file), "--recipe", "smoke")
+            assert status == 2 and says in err and len(err.splitlines()) == 1
+    assert ENCODINGS["roll"].__module__ == "rollpe.encodings.roll"
 
 
 def test_help_of_a_recipe_names_them_all(capsys):

@@ -38,6 +38,25 @@ _data_root = click.option(
 )
 
 
+def _import(context: click.Context, option: click.Parameter, files: tuple[Path, ...]) -> None:
+    if files:
+        from rollpe.encodings import import_encodings
+
+        for file in files:
+            import_encodings(file)
+
+
+_imports = click.option(
+    "--import",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    callback=_import,
+    expose_value=False,
+    help="A Python file of your own that registers encodings (repeatable).",
+)
+
+
 class InOrder(click.Group):
     """Lists its verbs in the order of this file: the order in which a newcomer needs them."""
 
@@ -260,6 +279,7 @@ def data_verify(name: str, root: Path) -> None:
 @click.option(
     "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding (repeatable)."
 )
+@_imports
 @_device
 @click.option(
     "--records",
@@ -295,11 +315,11 @@ def train(
     Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
     """
     from rollpe.distributed import speaks
-    from rollpe.recipes import _yaml
+    from rollpe.recipes import read_yaml
     from rollpe.records import Cell, record_path
     from rollpe.training import load_recipe, resolve_options, train
 
-    encoding_options = {key: _yaml(value, key) for key, value in _pairs(options, "--option").items()}
+    encoding_options = {key: read_yaml(value, key) for key, value in _pairs(options, "--option").items()}
     chosen = load_recipe(recipe, _pairs(overrides, "--set"))
     told = resolve_options(encoding, encoding_options)
     cell = Cell(recipe=chosen.name, encoding=encoding, encoding_options=told, seed=seed)
@@ -355,6 +375,7 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
     show_default=True,
     help="Folder of the records: read to see what is missing, written to.",
 )
+@_imports
 @_device
 @_data_root
 @click.option(

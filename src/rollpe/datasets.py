@@ -28,6 +28,8 @@ from rollpe.errors import InputError
 
 DATASETS = ("digits", "cifar100")
 HELD_OUT = {"digits": 180, "cifar100": 5000}
+IMAGE_SIZE = {"digits": 8, "cifar100": 32}
+"""Pixels along an image's side, known before a data set is on the disk."""
 DIGITS_TEST = 360
 SPLIT_SEED = b"rollpe held-out split"
 """Key of the hash that orders the images. Another key gives another split."""

@@ -373,19 +373,22 @@ def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 # Machine and source
 
 
-def source_hash(only: Sequence[str] = ("",)) -> str:
+def source_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
     """sha256 over names and contents of the package's .py and .yaml files, sorted by name.
 
     only: beginnings of the relative names to include; the default includes everything.
+    also: files outside of the package that belong to it, such as that of an encoding.
     """
+    inside = {
+        path.relative_to(PACKAGE).as_posix(): path
+        for path in PACKAGE.rglob("*")
+        if path.suffix in (".py", ".yaml")
+    }
+    files = [(name, path) for name, path in sorted(inside.items()) if name.startswith(tuple(only))]
     digest = hashlib.sha256()
-    names = sorted(
-        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*") if path.suffix in (".py", ".yaml")
-    )
-    for name in names:
-        if name.startswith(tuple(only)):
-            content = (PACKAGE / name).read_bytes()
-            digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    for name, path in [*files, *((path.name, path) for path in also)]:
+        content = path.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
 
 
@@ -428,8 +431,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def provenance(command: str, started: str, wall_seconds: float) -> Provenance:
-    """Of a run that has just finished: commit and hash of the source, beside what the caller knows of it."""
+def provenance(command: str, started: str, wall_seconds: float, outside: Sequence[Path] = ()) -> Provenance:
+    """Of a run that has just finished: commit and hash of the source, beside what the caller knows of it.
+
+    outside: the files outside of the package that define its encoding; the commit says nothing of them, the
+    hash does.
+    """
     git = ("git", "-C", str(PACKAGE))
     # A package installed inside somebody else's repository must not borrow its commit.
     tracked = _output(*git, "ls-files", "--error-unmatch", "records.py")
@@ -438,7 +445,7 @@ def provenance(command: str, started: str, wall_seconds: float) -> Provenance:
     return Provenance(
         commit=commit or "unknown",
         dirty=None if changes is None else bool(changes),
-        source_hash=source_hash(),
+        source_hash=source_hash(also=outside),
         command=command,
         started=started,
         finished=now(),

@@ -32,17 +32,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 import torch
-import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rollpe.datasets import load_dataset
+from rollpe.datasets import IMAGE_SIZE, load_dataset
 from rollpe.distributed import processes
-from rollpe.encodings import ENCODINGS, create_encoding, encoding_options
+from rollpe.encodings import ENCODINGS, create_encoding, encoding_options, outside_files
 from rollpe.errors import InputError
-from rollpe.recipes import Recipe, _numbers, load_recipe
+from rollpe.recipes import Recipe, load_recipe, read_yaml
 from rollpe.records import (
     Cell,
     Record,
@@ -67,9 +67,6 @@ from rollpe.vit import SIZES
 
 PROBE_STEPS = 12
 """Optimizer steps of the short run from which an unknown duration is estimated."""
-
-SIDE = {"digits": 8, "cifar100": 32}
-"""Pixels along an image's side, known before a data set is on the disk."""
 
 NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 
@@ -108,7 +105,7 @@ class Planned:
     cell: Cell
 
     def __str__(self) -> str:
-        return f"{self.cell.recipe} {self.cell.slug} seed {self.cell.seed}"
+        return unquote(f"{self.cell.recipe} {self.cell.slug} seed {self.cell.seed}")
 
 
 def load_plan(path: str | Path) -> list[Planned]:
@@ -119,12 +116,10 @@ def load_plan(path: str | Path) -> list[Planned]:
     """
     path = Path(path)
     try:
-        plan = Plan.model_validate(yaml.safe_load(path.read_text()))
+        plan = Plan.model_validate(read_yaml(path.read_text(), str(path)))
     except OSError:
         known = ", ".join(sorted(str(p) for p in Path("plans").glob("*.yaml"))) or "none here"
         raise InputError(f"{path}: no such plan. Plans: {known}.") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not YAML ({' '.join(str(error).split())}).") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
@@ -148,7 +143,7 @@ def load_plan(path: str | Path) -> list[Planned]:
 def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dict[str, Any]]:
     if isinstance(entry, dict) and len(entry) != 1:
         raise InputError(f"{path}: entry {json.dumps(entry)} must name one encoding, not {len(entry)}.")
-    name, options = (entry, {}) if isinstance(entry, str) else next(iter(_numbers(entry).items()))
+    name, options = (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
     for part in name.split("+"):
         if part not in ENCODINGS:
             raise InputError(f"{path}: encoding {part!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
@@ -161,7 +156,7 @@ def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dic
 
 def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
     """Build an encoding as a run of this recipe would, without memory and without a warning."""
-    size, patches = SIZES[recipe.size], SIDE[recipe.data] // recipe.patch_size
+    size, patches = SIZES[recipe.size], IMAGE_SIZE[recipe.data] // recipe.patch_size
     heads = recipe.heads or size.heads
     head_dim = (recipe.width or size.width) // heads
     with warnings.catch_warnings(), torch.device("meta"):
@@ -198,7 +193,7 @@ def missing(planned: Sequence[Planned], records: str | Path, retry: bool = False
 
 def only(planned: Sequence[Planned], name: str) -> list[Planned]:
     """The one cell of that name, recipe/encoding/seed-n. Raises InputError if the plan has none."""
-    found = [p for p in planned if p.cell.path.as_posix() == name]
+    found = [p for p in planned if unquote(p.cell.path.as_posix()) == unquote(name)]
     if not found:
         raise InputError(
             f"cell {name!r} is not in the plan. Its first cell: {planned[0].cell.path.as_posix()}."
@@ -411,9 +406,9 @@ def train_missing(
     Unlike a sweep, this takes a record only if the library's source has not changed since, so that the
     numbers on a page always belong to the code beside it. ``settings`` go to :func:`rollpe.training.train`.
     """
-    here = source_hash()
     for cell in interleaved(recipe.name, [(name, {}) for name in encodings], range(seeds)):
         path = record_path(records, cell)
+        here = source_hash(also=outside_files(cell.encoding))
         record = read_record(path) if path.exists() else None
         if record is not None and record.provenance.source_hash == here:
             yield record, False

@@ -45,7 +45,7 @@ from tqdm import tqdm
 from rollpe.augment import Augmentation, Augmenter
 from rollpe.datasets import ImageData, Split, load_dataset
 from rollpe.distributed import ALONE, Group, joined, processes
-from rollpe.encodings import told_options
+from rollpe.encodings import outside_files, told_options
 from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how, learning_rate, predictor
 from rollpe.errors import InputError
 from rollpe.observation import disorder, first_step, observe, queries_and_keys
@@ -282,7 +282,12 @@ def train(
         shifts=shifts,
         throughput=_throughput(run.history),
         environment=environment(str(place)),
-        provenance=provenance(command(asked, cell, group.size), run.started, time.perf_counter() - clock),
+        provenance=provenance(
+            command(asked, cell, group.size),
+            run.started,
+            time.perf_counter() - clock,
+            outside_files(encoding),
+        ),
     )
     if records is not None and group.first:
         write_record(records, record, **arrays)
@@ -619,7 +624,7 @@ class Checkpoint:
             "recipe": recipe.model_dump_json(),
             "shape": json.dumps(shape_of(data)),
             "device": place.type,
-            "source": source_hash(ROOMS),
+            "source": source_hash(ROOMS, outside_files(cell.encoding)),
         }
 
     def save(self, run: Run, finished: bool = False) -> None:
@@ -745,6 +750,8 @@ def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
         words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
     words += ["--encoding", cell.encoding, "--recipe", base]
     words += ["--seed", str(cell.seed)]
+    for file in outside_files(cell.encoding):
+        words += ["--import", os.path.relpath(file)]
     settings = slug(base, changes[base]).partition("@")[2]
     for option, text in (("--set", settings), ("--option", cell.slug.partition("@")[2])):
         for setting in filter(None, text.split(",")):

@@ -16,7 +16,7 @@ from timm.models._features import feature_take_indices
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from rollpe.encodings import create_encoding, grid_positions, split_name, split_options
+from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
 from rollpe.encodings.adapters import Attention
 from rollpe.encodings.base import constant
 from rollpe.errors import InputError
@@ -101,12 +101,8 @@ class VisionTransformer(timm_vit.VisionTransformer):
 
     def no_weight_decay(self) -> set[str]:
         """Full names of all parameters that weight decay must leave alone, beside biases and norms."""
-        names = {"cls_token", "reg_token"} & {name for name, _ in self.named_parameters()}
-        names |= {f"token_encoding.{name}" for name in self.token_encoding.no_weight_decay()}
-        for i, attention in enumerate(self.attentions):
-            own = attention.encoding.no_weight_decay()
-            names |= {f"blocks.{i}.attn.encoding.{name}" for name in own}
-        return names
+        tokens = {"cls_token", "reg_token"} & {name for name, _ in self.named_parameters()}
+        return tokens | no_weight_decay(self)
 
     @property
     def attentions(self) -> list[Attention]:

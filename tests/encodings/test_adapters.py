@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 
 import pytest
+import timm
+import timm.optim
 import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from rollpe.encodings import create_encoding, grid_positions
+from rollpe.encodings import create_encoding, grid_positions, no_weight_decay
 from rollpe.encodings.adapters import (
     Attention,
     MultiheadAttention,
@@ -43,6 +45,20 @@ def test_timms_transformer_with_our_layer_is_our_transformer(name: str) -> None:
     assert worst(theirs(images), ours(images)) < 1e-12
     again = pickle.loads(pickle.dumps(theirs))
     assert torch.equal(again(images), theirs(images))
+
+
+def test_timms_optimizer_spares_an_encoding_that_is_named_to_it() -> None:
+    theirs = VisionTransformer(**SIZES, attn_layer=drop_in_attention("mixed-rope", grid=(2, 3)))
+    own = {f"blocks.{i}.attn.encoding.frequencies" for i in range(2)}
+    assert no_weight_decay(theirs) == own
+    assert no_weight_decay(theirs.blocks[0].attn.encoding) == {"frequencies"}
+    decayed = {True: set(), False: set()}
+    for named in decayed:
+        spared = no_weight_decay(theirs) if named else ()
+        for group in timm.optim.param_groups_weight_decay(theirs, 0.05, no_weight_decay_list=spared):
+            if group["weight_decay"]:
+                decayed[named] |= {id(parameter) for parameter in group["params"]}
+    assert decayed[False] - decayed[True] == {id(theirs.get_parameter(name)) for name in own}
 
 
 def test_without_an_encoding_the_layer_is_timms_attention() -> None:
@@ -184,6 +200,21 @@ def test_a_mask_and_causality_join(name: str) -> None:
     assert worst(joined, encoding.attend(q, k, v, positions, attn_mask=both)) < 1e-12
     added = torch.zeros(6, 6, dtype=torch.double).masked_fill(~keep, -torch.inf)
     assert worst(joined, encoding.attend(q, k, v, positions, attn_mask=added, is_causal=True)) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["none", "axial-rope", "shaw", "shaw-kv"])
+def test_a_query_that_may_see_nothing_gets_zeros(name: str) -> None:
+    torch.manual_seed(0)
+    encoding = create_encoding(name, head_dim=8, heads=2).double()
+    q, k, v = (sequence(2, 2, 6, 8) for _ in range(3))
+    keep = torch.ones(6, 6, dtype=torch.bool)
+    keep[2] = False
+    out = encoding.attend(q, k, v, grid_positions(2, 3), attn_mask=keep)
+    seen = encoding.weights(q, k, grid_positions(2, 3), attn_mask=keep)
+    assert out[..., 2, :].eq(0).all() and seen[..., 2, :].eq(0).all()
+    others = [0, 1, 3, 4, 5]
+    assert worst(seen[..., others, :].sum(-1), torch.ones(2, 2, 5)) < 1e-12
+    assert worst(out[..., others, :], encoding.attend(q, k, v, grid_positions(2, 3))[..., others, :]) < 1e-12
 
 
 def linear_by_pairs(encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, causal: bool) -> Tensor:

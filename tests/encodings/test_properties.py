@@ -321,6 +321,10 @@ def test_positions_of_another_shape_are_refused(name: str, axes: int) -> None:
         attend(encoding, q, k, v, F.pad(positions, (0, 1)))
     with pytest.raises(InputError, match="tokens"):
         attend(encoding, q, k, v, positions.repeat(2, 1))
+    with pytest.raises(InputError, match="3 images for tokens of 2"):
+        attend(encoding, q, k, v, positions.expand(3, -1, -1))
+    once = positions.expand(1, -1, -1)
+    assert (attend(encoding, q, k, v, once) - attend(encoding, q, k, v, positions)).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)

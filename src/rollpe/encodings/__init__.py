@@ -10,11 +10,13 @@ from rollpe.encodings.base import (
     create_encoding,
     encoding_options,
     grid_positions,
+    no_weight_decay,
     scale_positions,
     split_name,
     split_options,
     told_options,
 )
+from rollpe.encodings.outside import import_encodings, outside_files
 from rollpe.encodings import absolute, relative, rotary, lie, roll
 # isort: on
 
@@ -25,7 +27,10 @@ __all__ = [
     "create_encoding",
     "encoding_options",
     "grid_positions",
+    "import_encodings",
     "lie",
+    "no_weight_decay",
+    "outside_files",
     "relative",
     "roll",
     "rotary",

@@ -65,7 +65,7 @@ class Sinusoidal(Encoding):
 
     def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         """Tokens [B, N, heads*d] plus their waves; the N - M leading tokens are left alone."""
-        check_positions(positions, tokens.shape[1], self.axes)
+        check_positions(positions, tokens, self.axes)
         pairs = tokens.shape[-1] // self.axes // 2
         p = positions.to(table_dtype(tokens))
         i = torch.arange(pairs, dtype=p.dtype, device=p.device)
@@ -107,7 +107,7 @@ class Learned(Encoding):
         Only ``grid`` has the table resized: positions alone are looked up, so that a shorter sequence gets
         the vectors that begin the longer one.
         """
-        check_positions(positions, tokens.shape[1], self.axes)
+        check_positions(positions, tokens, self.axes)
         vectors = self._looked_up(positions) if grid is None else self._resized(tuple(grid))
         prefix = tokens.shape[1] - vectors.shape[-2]
         return tokens + F.pad(vectors, (0, 0, prefix, 0)).to(tokens.dtype)

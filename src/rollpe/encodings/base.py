@@ -241,7 +241,10 @@ class Encoding(nn.Module):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """softmax(scores), [B, heads, N, N], of the same fast path as ``attend``, in float32 or wider."""
+        """softmax(scores), [B, heads, N, N], of the same fast path as ``attend``, in float32 or wider.
+
+        A query that a mask lets see nothing has weights 0, as in ``scaled_dot_product_attention``.
+        """
         self.check_width(q, k)
         tables = self.tables(positions, q)
         q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
@@ -250,7 +253,10 @@ class Encoding(nn.Module):
             scores = scores + as_bias(attn_mask, scores)
         if is_causal:
             scores = causal(scores, q.shape[-2], k.shape[-2])
-        return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        if attn_mask is None:
+            return weights
+        return weights.masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
 
     def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
         """Causal attention of the newest tokens over everything so far, with encoded keys at hand.
@@ -279,6 +285,21 @@ class Encoding(nn.Module):
 
     def extra_repr(self) -> str:
         return f"head_dim={self.head_dim}, heads={self.heads}, axes={self.axes}"
+
+
+def no_weight_decay(model: nn.Module) -> set[str]:
+    """Full names of the parameters of all encodings in a model, which weight decay must leave alone.
+
+    For timm's factory, whose own rule spares vectors only, and an encoding's parameters are matrices::
+
+        timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay(model))
+    """
+    return {
+        f"{place}.{name}".lstrip(".")
+        for place, module in model.named_modules()
+        if isinstance(module, Encoding)
+        for name in module.no_weight_decay()
+    }
 
 
 class Combined(Encoding):
@@ -364,9 +385,18 @@ class Combined(Encoding):
 
 
 def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
-    """Class decorator: make an encoding available under its public name."""
+    """Class decorator: make an encoding available under its public name.
+
+    A name belongs to one class; only a later version of that class may have it. Otherwise, and for a class
+    that does not say what it acts on, InputError.
+    """
 
     def enter(encoding: type[Encoding]) -> type[Encoding]:
+        if encoding.acts_on == "nothing" and name != "none":
+            raise InputError(f'encoding {name!r} would do nothing: write acts_on = "tokens" or "scores".')
+        taken = ENCODINGS.get(name, encoding)
+        if (taken.__module__, taken.__qualname__) != (encoding.__module__, encoding.__qualname__):
+            raise InputError(f"encoding name {name!r} belongs to {taken.__module__}.{taken.__qualname__}.")
         encoding.name = name
         ENCODINGS[name] = encoding
         return encoding
@@ -382,7 +412,7 @@ def encoding_options(name: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for part in split_name(name):
         for option, parameter in inspect.signature(ENCODINGS[part].__init__).parameters.items():
-            if option not in _COMMON:
+            if option not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD:
                 options[option] = parameter.default
     return options
 
@@ -587,8 +617,9 @@ def attention(
     return out[..., :width]
 
 
-def check_positions(positions: Tensor, tokens: int, axes: int) -> None:
-    """Refuse positions of the wrong shape, [M, axes] or [B, M, axes] with M <= tokens."""
+def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
+    """Refuse positions other than [M, axes] or [B, M, axes] for ``like`` [B, ..., N, c] with M <= N."""
+    batch, tokens = like.shape[0], like.shape[-2]
     if positions.dim() not in (2, 3) or positions.shape[-1] != axes:
         raise InputError(
             f"positions have shape {tuple(positions.shape)}: this encoding needs"
@@ -597,6 +628,11 @@ def check_positions(positions: Tensor, tokens: int, axes: int) -> None:
     if positions.shape[-2] > tokens:
         raise InputError(
             f"{positions.shape[-2]} positions for {tokens} tokens: give at most one to each token."
+        )
+    if positions.dim() == 3 and len(positions) not in (1, batch):
+        raise InputError(
+            f"positions of {len(positions)} images for tokens of {batch}: give one set to each image,"
+            f" or one [tokens, {axes}] to all."
         )
 
 

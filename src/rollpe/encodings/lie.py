@@ -123,7 +123,7 @@ class Lie(Encoding):
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """R(p) in the dtype of ``like``, for the M tokens that have a position."""
-        check_positions(positions, like.shape[-2], self.axes)
+        check_positions(positions, like, self.axes)
         with torch.autocast(like.device.type, enabled=False):
             return (self.rotations(positions.to(table_dtype(like))).to(like.dtype),)
 

@@ -109,7 +109,7 @@ class ScoreBias(Encoding):
         """
         self.check_width(q, k)
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
-        check_positions(positions, keys, self.axes)
+        check_positions(positions, k, self.axes)
         if not are_integers(positions):
             raise InputError(
                 f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll'."

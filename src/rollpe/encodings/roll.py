@@ -89,16 +89,16 @@ class _WholeRoll(Encoding):
         self.direction = checked_direction(direction)
         self.on_fraction = on_fraction
 
-    def whole_positions(self, positions: Tensor, tokens: int) -> Tensor:
-        """Positions as integers [N, axes] or [B, 1, N, axes], 0 for the tokens without one."""
-        check_positions(positions, tokens, self.axes)
+    def whole_positions(self, positions: Tensor, like: Tensor) -> Tensor:
+        """Positions as integers [N, axes] or [B, 1, N, axes], 0 for the tokens of ``like`` without one."""
+        check_positions(positions, like, self.axes)
         if self.on_fraction == "error" and not are_integers(positions):
             raise InputError(
                 f"encoding {self.name!r} needs whole positions: use 'continuous-roll',"
                 " or on_fraction='round'."
             )
         whole = positions.round() if positions.is_floating_point() else positions
-        whole = F.pad(whole.long(), (0, 0, tokens - whole.shape[-2], 0))
+        whole = F.pad(whole.long(), (0, 0, like.shape[-2] - whole.shape[-2], 0))
         return whole if whole.dim() == 2 else whole.unsqueeze(-3)
 
     def source_channels(self, shifts: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class _WholeRoll(Encoding):
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Where each token's channels come from and where they go to, each [N, d] or [B, 1, N, d]."""
-        shifts = self.direction * self.whole_positions(positions, like.shape[-2])
+        shifts = self.direction * self.whole_positions(positions, like)
         return self.source_channels(shifts), self.source_channels(-shifts)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
@@ -119,7 +119,7 @@ class _WholeRoll(Encoding):
 
     def roll_tokens(self, x: Tensor, positions: Tensor, speed: int = 1) -> Tensor:
         """All tokens [B, heads, N, d] rolled one after another: the reference for ``scores``."""
-        whole = self.whole_positions(positions, x.shape[-2])
+        whole = self.whole_positions(positions, x)
         whole = (whole if whole.dim() == 2 else whole[:, 0]).expand(x.shape[0], -1, -1)
         shifts = (self.direction * speed * whole).tolist()
         images = [
@@ -290,7 +290,7 @@ class ContinuousRoll(_InFourierBasis, Encoding):
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines per Fourier coordinate, [N, c] or [B, 1, N, c], and the basis [d, d]."""
         tokens = like.shape[-2]
-        check_positions(positions, tokens, self.axes)
+        check_positions(positions, like, self.axes)
         with torch.autocast(like.device.type, enabled=False):
             p = F.pad(positions.to(table_dtype(like)), (0, 0, tokens - positions.shape[-2], 0))
             period = self.wavelength * self.width
@@ -537,7 +537,7 @@ class RollTwin(_InFourierBasis, Roll):
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines per channel, [N, c] or [B, 1, N, c]."""
-        whole = self.direction * self.whole_positions(positions, like.shape[-2])
+        whole = self.direction * self.whole_positions(positions, like)
         dtype = table_dtype(like)
         k = constant(ring_modes, self.width, 1, device=whole.device, dtype=torch.int64)
         turns = (whole[..., None] * k) % self.width

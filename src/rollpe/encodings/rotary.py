@@ -74,7 +74,7 @@ class Rotary(Encoding):
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines [(B,) h, N, 2*pairs], one entry per channel."""
         tokens = like.shape[-2]
-        check_positions(positions, tokens, self.axes)
+        check_positions(positions, like, self.axes)
         with torch.autocast(like.device.type, enabled=False):
             angles = self.angles(positions.to(table_dtype(like)))
             return turns(angles, tokens)
@@ -254,7 +254,7 @@ class MixedRope(Rotary):
         grid: tuple[int, ...] | None = None,
     ) -> list[tuple[Tensor, ...]]:
         """All layers' cosines and sines in one go, from their stacked frequencies."""
-        check_positions(positions, like.shape[-2], 2)
+        check_positions(positions, like, 2)
         with torch.autocast(like.device.type, enabled=False):
             frequencies = torch.stack([cast(MixedRope, layer).frequencies for layer in layers])
             places = positions.to(table_dtype(like))
@@ -371,7 +371,7 @@ class SphericalRope(Encoding):
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines of roll and yaw, [(B,) 1, N, 2, triplets]."""
         tokens = like.shape[-2]
-        check_positions(positions, tokens, self.axes)
+        check_positions(positions, like, self.axes)
         with torch.autocast(like.device.type, enabled=False):
             angles = self.angles(positions.to(table_dtype(like)))
             angles = F.pad(angles, (0, 0, 0, 0, tokens - angles.shape[-3], 0))

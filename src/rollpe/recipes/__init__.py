@@ -141,7 +141,7 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
             f"recipe {str(name_or_path)!r} is unknown{_did_you_mean(str(name_or_path), recipes())}. "
             f"Allowed: {', '.join(recipes())}, or the path of a .yaml file."
         )
-    values = _yaml(path.read_text(), str(path))
+    values = read_yaml(path.read_text(), str(path))
     if not isinstance(values, dict):
         raise InputError(f"{path}: a recipe is a mapping of keys to values. Write key: value lines.")
     values.setdefault("name", path.stem)
@@ -153,7 +153,7 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
             level = level.setdefault(part, {})
             if not isinstance(level, dict):
                 raise InputError(f"{key}: {part} holds a single value. Set {part} itself.")
-        level[last] = _yaml(value, key) if isinstance(value, str) else value
+        level[last] = read_yaml(value, key) if isinstance(value, str) else value
     changed = _recipe(values)
     before, after = flatten(original.model_dump()), flatten(changed.model_dump())
     settings = {key: value for key, value in after.items() if before.get(key) != value}
@@ -162,7 +162,8 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
     return changed
 
 
-def _yaml(text: str, place: str) -> Any:
+def read_yaml(text: str, place: str) -> Any:
+    """YAML text, found at ``place``, as Python values; 1e-3 is a number. Raises InputError for other text."""
     try:
         return _numbers(yaml.safe_load(text))
     except yaml.YAMLError as error:

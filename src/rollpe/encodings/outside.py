@@ -1,0 +1,46 @@
+"""Encodings that are defined outside of this package, and the files that they come from.
+
+Here: how ``--import`` finds a class, and which files a record has to name by their contents. Not here: how
+to write an encoding (base.py, CONTRIBUTING.md).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+
+from rollpe.encodings.base import ENCODINGS, split_name
+from rollpe.errors import InputError
+
+
+def import_encodings(path: str | Path) -> None:
+    """Run a Python file, whose classes under ``@register`` are encodings from then on.
+
+    Raises InputError if there is no such file or it registers a name that the library has; what else the
+    file raises passes through.
+    """
+    path = Path(path)
+    if path.suffix != ".py" or not path.is_file():
+        raise InputError(f"{path}: no such Python file to import encodings from.")
+    name = f"encodings_of_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None and spec.loader is not None  # a .py file has both
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def outside_files(encoding: str) -> list[Path]:
+    """The files outside of this package that define an encoding, sorted; ``encoding`` may join two.
+
+    A class that was typed into an interpreter has none.
+    """
+    files = set()
+    for part in split_name(encoding):
+        if ENCODINGS[part].__module__.partition(".")[0] != "rollpe":
+            try:
+                files.add(Path(inspect.getfile(ENCODINGS[part])))
+            except (TypeError, OSError):
+                continue
+    return sorted(files)
