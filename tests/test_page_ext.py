@@ -29,7 +29,8 @@ def test_the_bibtex_of_this_work_says_what_the_citation_file_says():
     assert work.fields["title"].strip("{}") == CITATION["title"]
     assert (work.fields["version"], work.fields["year"]) == (str(CITATION["version"]), "2030")
     assert [str(p).strip("{}") for p in work.persons["author"]] == [a["name"] for a in CITATION["authors"]]
-    assert entries["rollpe"] == paper
+    assert dict(entries["rollpe"].fields) == dict(paper.fields) | {"year": "2025"}
+    assert entries["rollpe"].persons == paper.persons
 
 
 def test_the_versions_that_are_cited_and_installed_agree():

@@ -58,6 +58,9 @@ TIMM: dict[str, tuple[str, dict[str, Any]]] = {
 WANTED = ("none", "axial-rope", "roll", "learned", "multiplexed-roll", "mixed-rope", "roll-twin")
 """Encodings to time first when time is short."""
 
+SCALED = ("none", "axial-rope", "roll", "shaw")
+"""Encodings to time with more and more patches."""
+
 
 class _Plain(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -820,6 +823,32 @@ def _augmentation(recipe: Recipe, place: torch.device, rounds: int) -> list[Vari
     ]
 
 
+def _scaling(
+    names: Sequence[str],
+    recipe: Recipe,
+    way: How,
+    place: torch.device,
+    build: Callable[[str, int], VisionTransformer],
+    rounds: int,
+    patience: Patience,
+) -> tuple[list[Scaling], dict[str, str]]:
+    """Steps with 64, 256 and 1,024 patches, with fewer images where patches are more, and what failed."""
+    grown: list[Scaling] = []
+    failed: dict[str, str] = {}
+    for side in (8, 16, 32):
+        images, pixels = max(1, recipe.batch_size * 64 // side**2), side * recipe.patch_size
+        fewer = recipe.model_copy(update={"batch_size": images})
+        shapes = {n: partial(Trial, partial(build, n, pixels), fewer, way, place, pixels) for n in names}
+        broken: dict[str, str] = {}
+        ready = patience.prepare(shapes, 0.85, broken, dict.fromkeys(shapes, effort(way)))
+        for name, times in in_turns(ready, rounds, place, broken, patience.until(0.9)).items():
+            median = 1000 * statistics.median(times)
+            grown.append(Scaling(encoding=name, patches=side**2, batch=images, median=median))
+        failed |= {f"{name}, {side**2} patches": reason for name, reason in broken.items()}
+        forget(ready)
+    return grown, failed
+
+
 # The whole
 
 
@@ -909,21 +938,10 @@ def benchmark(
         told = [*_variants(recipe, place, ours, image_size, rounds, patience), *augmentation]
 
     grown: list[Scaling] = []
-    for side in (8, 16, 32) if scaling else ():
-        images = max(1, batch * 64 // side**2)
-        fewer = recipe.model_copy(update={"batch_size": images})
-        shapes: dict[str, Callable[[], Trial]] = {
-            n: partial(Trial, partial(ours, n, side * patch_size), fewer, way, place, side * patch_size)
-            for n in ("none", "axial-rope", "roll", "shaw")
-            if n in names
-        }
-        broken: dict[str, str] = {}
-        ready = patience.prepare(shapes, 0.85, broken, dict.fromkeys(shapes, effort(way)))
-        for name, times in in_turns(ready, few, place, broken, patience.until(0.9)).items():
-            median = 1000 * statistics.median(times)
-            grown.append(Scaling(encoding=name, patches=side**2, batch=images, median=median))
-        failed |= {f"{name}, {side**2} patches": reason for name, reason in broken.items()}
-        forget(ready)
+    if scaling:
+        some = [name for name in SCALED if name in names]
+        grown, broken = _scaling(some, recipe, way, place, ours, few, patience)
+        failed |= broken
 
     return Benchmark(
         size=size,

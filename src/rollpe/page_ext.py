@@ -48,7 +48,7 @@ def author_names(citation: dict[str, Any]) -> list[str]:
 
 
 def to_bibtex(citation: dict[str, Any], paper: Entry, year: str) -> str:
-    """Two entries: this work, from CITATION.cff, and the paper that it examines."""
+    """Two entries: this work, from CITATION.cff, and the paper, its year without the letter of this book."""
     fields = {"title": f"{{{citation['title']}}}", "year": year, "version": str(citation["version"])}
     if "repository-code" in citation:
         fields["url"] = citation["repository-code"]
@@ -58,7 +58,9 @@ def to_bibtex(citation: dict[str, Any], paper: Entry, year: str) -> str:
         for a in citation["authors"]
     )
     work.persons["author"] = [Person(name) for name in named]
-    return BibliographyData({f"{paper.key}-living": work, paper.key: paper}).to_string("bibtex").strip()
+    plain = Entry(paper.type, fields=[*paper.fields.items()], persons=paper.persons)
+    plain.fields["year"] = paper.fields["year"].rstrip("abc")
+    return BibliographyData({f"{paper.key}-living": work, paper.key: plain}).to_string("bibtex").strip()
 
 
 class HowToCiteDirective(SphinxDirective):

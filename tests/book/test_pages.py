@@ -90,6 +90,7 @@ def the_page_is_whole(page) -> None:
     assert drawn >= formulas, f"{formulas - drawn} formulas are not drawn"
     assert page.locator("mjx-merror, [data-mjx-error]").count() == 0, "MathJax could not read a formula"
 
+    assert page.evaluate(RAW_MARKUP) == [], "markup that was not understood"
     assert page.evaluate(BROKEN_PICTURES) == []
     unnamed = page.evaluate(
         "[...document.querySelectorAll('article img')].filter(i => !i.alt.trim()).map(i => i.src)"
@@ -102,6 +103,17 @@ def the_page_is_whole(page) -> None:
         room = page.evaluate(ROOM_FOR_CODE, COLUMNS)
         assert all(pixels >= 0 for pixels in room), f"{COLUMNS} characters of code lack {-min(room)} px"
 
+
+RAW_MARKUP = r"""() => {
+  const found = [];
+  const texts = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode.textContent, parent = texts.currentNode.parentElement;
+    if (/\\[a-z]+|\{[a-z-]+\}`|\*\*|\]\(/.test(text)
+        && !parent.closest('pre, code, .math, mjx-container, script, style')) found.push(text);
+  }
+  return found;
+}"""
 
 BROKEN_PICTURES = """async () => {
   const pictures = [...document.images];
