@@ -22,10 +22,12 @@
 # that of the query? What exactly does the printed matrix do to a vector? And how large must the ring be?
 #
 # To mark a place in a sequence by rotating the coordinates of a vector is an old idea of hyperdimensional computing
-# {cite}`kanerva2009hyperdimensional`. The paper does it to queries and keys. And the wave is more than an image:
-# waves of activity travel over the cortex {cite}`muller2018cortical`, shaped by its geometry
-# {cite}`pang2023geometric,horibe2019curved`, and there are networks whose hidden state is made to roll or to travel
-# {cite}`keller2021topographic,keller2023neural`.
+# {cite}`kanerva2009hyperdimensional`. Nor is it new to attention: PermuteFormer {cite}`chen2021permuteformer` moves
+# the channels of queries and keys by the powers of a random permutation, in linear attention, and algebraic encodings
+# {cite}`kogkalidis2024algebraic` let positions act on them by orthogonal matrices. RollPE is the permutation that is
+# a single ring. And the wave is more than an image: waves of activity travel over the cortex
+# {cite}`muller2018cortical`, shaped by its geometry {cite}`pang2023geometric,horibe2019curved`, and there are networks
+# whose hidden state is made to roll or to travel {cite}`keller2021topographic,keller2023neural`.
 
 # %% tags=["parameters"]
 n: int = 8  # channels on the ring [2..256]
@@ -90,8 +92,9 @@ check(
 )
 
 # %% [markdown]
-# Here the paper contradicts itself. Its sentence before the matrix sends the entry at $i$ *to* the place
-# $i + p$, and that is the roll the other way:
+# The paper's sentence before the matrix, $q_i \mapsto q_{i'}$ with $i' = i + p$, can be read in two ways. If entry $i$
+# *becomes* $q_{i+p}$, it is the matrix. If it *goes to* the place $i + p$, as in `torch.roll`, it is the roll the
+# other way:
 #
 # $$
 # \begin{gathered} y_{(i+p) \bmod n} = x_i \ \text{ for all } i \\
@@ -237,16 +240,32 @@ check(
 # $$ (eq-complete)
 #
 # A table with one number for each offset, taken as the whole score, is thus a special case of RollPE on one ring. A
-# table that is added to a content score, as in {eq}`eq-t5`, is not. The content score would have to be the part that
-# does not see $\Delta$, which is the mean over all offsets. On one ring this mean is a product of two sums, $\tfrac1n
-# \bigl( \sum_i q_i \bigr) \bigl( \sum_i k_i \bigr)$, a single number of the query times a single number of the key.
-# Content needs channels of its own.
+# table that is added to a content score, as in {eq}`eq-t5`, is not, if every offset on the ring occurs. The content
+# score would have to be the part that does not see $\Delta$, which is the mean over all offsets. On one ring this mean
+# is a product of two sums, $\tfrac1n \bigl( \sum_i q_i \bigr) \bigl( \sum_i k_i \bigr)$, a single number of the query
+# times a single number of the key. Content needs channels of its own: other rings, or a ring so much longer than the
+# row that each number of the content gets a stretch as long as there are offsets.
 
 # %%
 wish = torch.randn(n, dtype=torch.float64)
 e0 = torch.eye(n, dtype=torch.float64)[0]
 check("any function on the ring", roll(wish, offsets) @ e0, wish)
 check("the part that does not see Δ", c.mean(), q.sum() * k.sum() / n)
+
+# %% tags=["hide-cell"]
+G, D = 4, 3  # tokens in a row, numbers of content
+content_q, content_k = torch.randn(2, G, D, dtype=torch.float64)
+table = torch.randn(2 * G - 1, dtype=torch.float64)
+long_q, long_k = torch.zeros(2, G, D + 1, 2 * G - 1, dtype=torch.float64)  # stretches
+long_q[:, :D, G - 1] = content_q  # in the middle of its stretch
+long_k[:, :D] = content_k[..., None]  # all over it
+long_q[:, D, G - 1], long_k[:, D] = 1, table
+row = torch.arange(G)
+check(
+    "content and a table on one long ring",
+    roll(long_q.flatten(1), row) @ roll(long_k.flatten(1), row).T,
+    content_q @ content_k.T + table[row - row[:, None] + G - 1],
+)
 
 # %% [markdown]
 # ## How long must the ring be?
@@ -311,12 +330,20 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 # ```{solution} exercise-rolling-mirror
 # :class: dropdown
 # The wave of {numref}`fig-rolling-wave` travels to the right, and the score becomes
-# $q^\top S^{p_q - p_k} k$. It still depends on the offset alone: the sign is a convention.
+# $q^\top S^{p_q - p_k} k$. In {eq}`eq-roll`, {eq}`eq-correlation` and {eq}`eq-complete` the sign in the index turns,
+# and in {eq}`eq-correlation` the bar moves from query to key. What {eq}`eq-roll-printed` calls the roll the other way
+# becomes the roll. The score still depends on the offset alone: the sign is a convention.
 # ```
 
 # %% tags=["hide-cell"]
 mirrored = roll(q, -query_position) @ roll(k, -key_position)
 check("the mirror image", mirrored, q @ roll(k, query_position - key_position))
+check("the sign turns", roll(wish, -offsets) @ e0, wish[-offsets % n])
+check(
+    "the bar moves",
+    F @ (roll(k, -offsets) @ q + 0j),
+    n**0.5 * (F @ (q + 0j)) * (F @ (k + 0j)).conj(),
+)
 
 # %% [markdown]
 # ```{exercise}
