@@ -146,8 +146,10 @@ for width in (2, 3, 4, 31, 32):
 # Which part of the ring is to blame? A single pattern, the one that alternates: $+1, -1, +1, -1, \dots$ One step
 # turns it into its own negative. It is the only pattern to which this happens, so $-1$ is a simple eigenvalue of
 # $S$. To get from $+1$ to $-1$ without changing its length, a number has to leave the real line, and there is
-# no second pattern of that kind that could lend it a dimension. This is the *Nyquist mode*, and we shall have to
-# decide what to do with it. First, though, the odd rings, where nothing is in the way.
+# no second pattern of that kind that could lend it a dimension. (The general condition is known: an invertible real
+# matrix has a real logarithm if each Jordan block of a negative eigenvalue occurs an even number of times, and only
+# then {cite}`culver1966existence`.) The pattern is called the *Nyquist mode*, and we shall have to decide what to do
+# with it. First, though, the odd rings, where nothing is in the way.
 #
 # ## The velocity of the roll
 #
@@ -364,9 +366,10 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# {numref}`fig-eigenvalues` shows what must be kept. A matrix is real if the lower half of its circle mirrors the
-# upper one. The roll itself has this symmetry, and half a step as printed has lost it. So count the modes
-# from the middle and let each wheel turn the shorter way:
+# {numref}`fig-eigenvalues` shows what must be kept. A matrix that multiplies modes by factors is real if partners, $k$
+# and $n-k$, have conjugate factors, and only then; mode 0 and the Nyquist mode are their own partners. The roll itself
+# has this symmetry, and half a step as printed has lost it. So count the modes from the middle and let each wheel turn
+# the shorter way:
 #
 # $$
 # \begin{gathered} \mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, m}{n} \right) F, \\
@@ -422,9 +425,9 @@ check("a wave travels", rolled, moved)
 # S(p)_{jl} = \frac{\sin \pi t}{n \sin(\pi t / n)}, \qquad t = \frac{p}{\lambda} + j - l
 # $$ (eq-kernel-odd)
 #
-# At whole steps its numerator is zero everywhere but at one place, and the permutation is back. Between
-# them every channel hears every other one, with weights that alternate in sign and fall off like one over the
-# distance.
+# At whole steps its numerator is zero everywhere. At one place in each row the denominator is zero, too, and the
+# quotient tends to 1: the permutation is back. Between the steps every channel hears every other one, with weights that
+# alternate in sign and fall off like one over the distance.
 #
 # There is a picture for this. Draw the smoothest curve through the channels, the one without any wave shorter
 # than two channels. To roll by $p$ is to slide the curve, and to read it at the channels again. And
@@ -543,8 +546,9 @@ fig
 # t = \frac{p}{\lambda} & + j - l \end{aligned}
 # $$ (eq-kernel-even)
 #
-# The second is to multiply it by $\cos(\pi p/\lambda)$, which is $\pm 1$ just when it should be. The roll is exact
-# at whole steps. In between the mode shrinks, to nothing at half a step, and two halves no longer make a whole:
+# The second, that of trigonometric interpolation {cite}`trefethen2000spectral`, is to multiply it by
+# $\cos(\pi p/\lambda)$, which is $\pm 1$ just when it should be. The roll is exact at whole steps. In between the mode
+# shrinks, to nothing at half a step, and two halves no longer make a whole:
 #
 # $$
 # \begin{gathered} S_{\cos}(p) = S(p) - \bigl( 1 - \cos \tfrac{\pi p}{\lambda} \bigr) \, \nu \nu^\top, \\
@@ -679,11 +683,11 @@ print("patches 0 to 5 stand at the steps", places)
 #
 # $$
 # \begin{gathered} \frac{\|(\mathcal{A} - D)\, x\|}{\|x\|} = \omega_m - \sin \omega_m \le \frac{\omega_m^3}{6} \\
-# \text{for a wave of mode } m,\ \omega_m = \tfrac{2\pi m}{n} \end{gathered}
+# \text{for a wave of mode } m,\ 0 \le m < \tfrac n2,\ \omega_m = \tfrac{2\pi m}{n} \end{gathered}
 # $$ (eq-stencil-limit)
 #
-# Short waves lag behind, and the shortest stands still. A pattern made of many waves falls apart as it
-# travels. Physicists call that dispersion. The exponential has a closed form. Put $z = S$ into the
+# Short waves lag behind, and on an even ring the shortest stands still. A pattern made of many waves falls apart as
+# it travels. Physicists call that dispersion. The exponential has a closed form. Put $z = S$ into the
 # series that defines the Bessel functions, $e^{\frac p2 (z - 1/z)} = \sum_m J_m(p)\, z^m$, and read:
 #
 # $$
