@@ -237,10 +237,10 @@ check("score as waves", score, roll(k, delta) @ q)
 #
 # ```{prf:theorem} RollPE embeds in RoPE
 # :label: thm-rope
-# Let all positions be whole. The RollPE score of $q$ and $k$ is the RoPE score of $Eq$ and
-# $Ek$ in $n + 1$ dimensions for odd $n$, and in $n + 2$ for even $n$, with the frequencies $\omega_m = 2\pi m/n$. For
-# odd $n$ this is true of all real positions and of any wavelength. For even $n$ no linear map into $n$ dimensions
-# does the same.
+# Let all positions be whole. The RollPE score of $q$ and $k$ (before the division by $\sqrt d$, which must remain that
+# of the ring) is the RoPE score of $Eq$ and $Ek$ in $n + 1$ dimensions for odd $n$, and in $n + 2$ for even $n$, with
+# the frequencies $\omega_m = 2\pi m/n$. For odd $n$ this is true of all real positions and of any wavelength. For even
+# $n$ no linear map into $n$ dimensions does the same.
 # ```
 #
 # $$
@@ -345,7 +345,7 @@ print("frequencies × n/2π:", (turning * n / (2 * math.pi)).numpy() + 0.0)
 # $$
 # \begin{gathered} |\omega_k| = \frac{2k}{n} \ln 10000 > \pi \\
 # \Longleftrightarrow \quad k > \frac{\pi n}{2 \ln 10000}, \\
-# n = 32:\ k = 6, \dots, 15 \end{gathered}
+# n = 32,\ k < \tfrac n2:\ k = 6, \dots, 15 \end{gathered}
 # $$ (eq-lambda-aliased)
 
 # %%
@@ -362,7 +362,7 @@ whole = torch.arange(-50, 51)[:, None]
 seen, same = (torch.exp(1j * whole * w) for w in (stretched, slow))
 check("what whole positions see", seen, same)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of RoPE with two bases and of RollPE with two wavelengths, all on 32 channels and without the constant wave of RollPE, k = 0. The trained axial-rope of this book has the base 100. In the shaded range a wave turns by more than half a circle from one whole position to the next; open dots there are aliased."}, "image": {"alt": "Four rows of dots along a logarithmic frequency axis. RoPE with base 10000 spreads its dots evenly from 0.0002 to 1, with base 100 from a little above one hundredth to 1. RollPE crowds its dots at the high end, from about 0.2 up to pi. RollPE with the short wavelength has its dots between about 0.6 and 9, and most of them are open dots in the shaded range above pi."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of RoPE with two bases and of RollPE with two wavelengths, all on 32 channels, without the constant wave of RollPE, k = 0, and, for the short wavelength, without its Nyquist mode. The trained axial-rope of this book has the base 100. In the shaded range a wave turns by more than half a circle from one whole position to the next; open dots there are aliased."}, "image": {"alt": "Four rows of dots along a logarithmic frequency axis. RoPE with base 10000 spreads its dots evenly from 0.0002 to 1, with base 100 from a little above one hundredth to 1. RollPE crowds its dots at the high end, from about 0.2 up to pi. RollPE with the short wavelength has its dots between about 0.6 and 9, and most of them are open dots in the shaded range above pi."}}
 rows = (
     ("RoPE, base 10000", theta, figures.BLUE),
     ("RoPE, base 100", rope_frequencies(d, 100), figures.SKY),

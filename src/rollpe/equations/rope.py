@@ -356,7 +356,7 @@ def eq_lambda(rng):
     tex=(
         r"\begin{gathered} |\omega_k| = \frac{2k}{n} \ln 10000 > \pi \\ "
         r"\Longleftrightarrow \quad k > \frac{\pi n}{2 \ln 10000}, \\ "
-        r"n = 32:\ k = 6, \dots, 15 \end{gathered}"
+        r"n = 32,\ k < \tfrac n2:\ k = 6, \dots, 15 \end{gathered}"
     ),
     implements=operators.ring_frequencies,
     tolerance=1e-9,
