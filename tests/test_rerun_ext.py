@@ -173,20 +173,23 @@ def test_counted_operations_are_those_of_the_formula():
 
 
 def claim(number: int, source: str = "paper", **changes) -> Claim:
-    return Claim(
-        id=f"claim-{number}",
-        source=source,
-        place=f"Eq. {number}",
-        kind="mathematical",
-        claim=f"A statement with number {number}.",
-        refuted_by="A case in which it fails.",
-        checks={"fails": ["eq-a"], "corrected_by": ["eq-b", "eq-a"]},
-        instead="Another one\nholds.",
-        **changes,
-    )
+    fields = {
+        "id": f"claim-{number}",
+        "source": source,
+        "place": f"Eq. {number}",
+        "kind": "mathematical",
+        "claim": f"A statement with number {number}.",
+        "refuted_by": "A case in which it fails.",
+        "checks": {"fails": ["eq-a"], "corrected_by": ["eq-b", "eq-a"]},
+        "instead": "Another one\nholds.",
+    }
+    return Claim.model_validate(fields | changes)
 
 
-def test_errata_are_the_corrected_and_refuted_claims_of_one_document():
+TRAINED = {"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"}
+
+
+def test_errata_are_what_one_document_has_wrong_as_written_whatever_models_reached():
     other = next(name for name in sources() if name != "paper")
     verdicts = [
         Verdict(claim(1), "corrected", "eq-a"),
@@ -194,9 +197,10 @@ def test_errata_are_the_corrected_and_refuted_claims_of_one_document():
         Verdict(claim(3), "not tested", "eq-a was not run"),
         Verdict(claim(4), "refuted", "eq-a"),
         Verdict(claim(5, other), "corrected", "eq-a"),
+        Verdict(claim(6, checks=None, records=TRAINED), "refuted", "−9 points"),
     ]
     text = "\n".join(errata(verdicts, "paper", {"eq-a"}))
-    assert [n for n in "12345" if f"Eq. {n}" in text] == ["1", "4"]
+    assert [n for n in "123456" if f"Eq. {n}" in text] == ["1", "4"]
     assert "**Corrected.** Another one holds. *Checked by {eq}`eq-a`, eq-b.*" in text
     assert "**Refuted.**" in text
     assert "Nothing" in "\n".join(errata(verdicts[1:3], "paper", set()))

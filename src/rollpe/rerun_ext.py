@@ -289,8 +289,15 @@ class ErrataDirective(SphinxDirective):
 
 
 def errata(verdicts: Sequence[Verdict], source: str, shown: set[str]) -> Iterator[str]:
-    """MyST lines: every corrected or refuted claim of a document. Labels in ``shown`` become links."""
-    wrong = [v for v in verdicts if v.claim.source == source and v.verdict in ("corrected", "refuted")]
+    """MyST lines: every sentence of a document that is wrong as written. Labels in ``shown`` become links.
+
+    Claims that training decides are not among them: other runs than the authors' make no sentence wrong.
+    """
+    wrong = [
+        v
+        for v in verdicts
+        if v.claim.source == source and v.verdict in ("corrected", "refuted") and not v.claim.takes_training
+    ]
     if not wrong:
         yield "Nothing that was decided so far is wrong."
     for v in wrong:
