@@ -429,9 +429,10 @@ check("the control is RollPE of the sum", scores, plain_scores)
 # ({doc}`12-results`). The control has not been run there.
 #
 # Had the speeds helped, relativity would still not be the only suspect. Different speeds bring the cross terms, and
-# they also make the relative part as rich as that of $W$ rings. One more rung would separate these two: keep the
-# rings apart, that is, concatenate the waves instead of adding them. This is relative and has no cross terms. It
-# needs heads whose queries and keys are wider than their values, which this library does not have.
+# they also make the relative part as rich as that of $W$ rings, if no speed shares a factor with $n$ (wave 2 of an
+# even ring repeats after $n/2$). One more rung would separate these two: keep the rings apart, that is, concatenate
+# the waves instead of adding them. This is relative and has no cross terms. It needs heads whose queries and keys are
+# wider than their values, which this library does not have.
 #
 # ```{admonition} In short
 # :class: tip
