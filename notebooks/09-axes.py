@@ -304,8 +304,8 @@ assert len(caught) == 1
 # R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)} \end{gathered}
 # $$ (eq-mixed-rope)
 #
-# Oblique waves make it relative and not additive. In this it resembles the torus: there too every
-# Fourier mode is a plane wave, only with directions that are fixed.
+# Its angles are linear in the position, so it is relative; oblique waves make it not additive. In this it resembles
+# the torus: there too every Fourier mode is a plane wave, only with directions that are fixed.
 #
 # **LieRE** {cite}`ostmeier2024liere` replaces pairs by larger blocks and angles by learned skew-symmetric
 # matrices:
@@ -388,8 +388,8 @@ assert miss > 1e-3
 #
 # The factor on the left is the same for all queries and keys, and cancels in every score. So spherical RoPE is
 # exactly relative along $x$. The factor on the right is the same for all as well, but it acts on the contents
-# first: a shift along $y$ is one fixed rotation of queries and keys, which the projections could absorb. Where
-# the image begins does not matter to what can be learned.
+# first: a shift along $y$ is one fixed rotation of queries and keys, which the projections could absorb. Among
+# patches it does not matter to what can be learned where the image begins. A class token still sees it.
 
 # %%
 names = ["axial-rope", "mixed-rope", "uniform-rope", "spherical-rope", "lie"]
@@ -472,8 +472,8 @@ fig
 # target into its neighbors, the rolls do not at all. A torus that fits the grid answers at one point, and only
 # there. Mixed RoPE and LieRE are learned; here they stand as they begin, with random frequencies and generators.
 #
-# The mean over queries hides what is not relative. For a single query and key, spherical RoPE gives a map that
-# depends on where the pair stands.
+# For spherical RoPE the mean over queries hides that it is not relative. (For LieRE it does not: its panel holds for a
+# query at the origin.) For a single query and key, spherical RoPE gives a map that depends on where the pair stands.
 
 # %%
 q, k = torch.randn(2, head_dim)
@@ -513,9 +513,9 @@ fig
 # ## Another resolution
 #
 # A model meets images larger than it was trained on. Rolls can go on counting: more patches, more
-# offsets, until the ring is full. Offsets beyond the training grid are new to the model, and once
-# $2G' - 1$ exceeds $n$, some are taken for old ones. The alternative is to let every patch keep its place in
-# the picture:
+# offsets, until the ring is full. Let a side have $G$ patches in training and $G'$ afterwards. Offsets beyond the
+# training grid are new to the model, and once $2G' - 1$ exceeds $n$, some are taken for one another, and once
+# $G + G' - 2$ reaches $n$, for old ones. The alternative is to let every patch keep its place in the picture:
 #
 # $$
 # p \mapsto \bigl( p + \tfrac12 \bigr) \, \frac{G}{G'} - \tfrac12
@@ -602,26 +602,28 @@ assert columns * 1 + -1 == columns * 0 + (columns - 1)
 # ```{solution} exercise-axes-corner
 # :class: dropdown
 # Let $f$ and $g$ be $t$ at the wanted row and column and zero elsewhere. The wanted offset has the score
-# $2t$, its row and column $t$, all others zero. With $R$ and $C$ offsets on the axes its share is
-# $e^{2t} / ((e^t + R - 1)(e^t + C - 1))$. Give $f$ and $g$ two peaks each, and four corners share the
-# attention.
+# $2t$, its row and column $t$, all others zero. With $R$ rows and $C$ columns of patches its share is
+# $e^{2t} / ((e^t + R - 1)(e^t + C - 1))$, for any query that has a patch at the wanted offset. Give $f$ and $g$ two
+# peaks each, and four corners share the attention.
 # ```
 
 # %% tags=["hide-cell"]
-R, C = len(down), len(right)
+R, C = rows, columns
 t = torch.linspace(0, 12, 1201)
 share = torch.exp(2 * t) / ((torch.exp(t) + R - 1) * (torch.exp(t) + C - 1))
 enough = t[share > 0.9][0].item()
-wanted_row, wanted_column = (down == 1).double(), (right == -1).double()
-score = enough * (wanted_row[:, None] + wanted_column)
+seen_down = torch.arange(R) - R // 2  # what a query in the middle sees
+seen_right = torch.arange(C) - C // 2
+far_up, far_left = (seen_down == seen_down[0]), (seen_right == seen_right[0])
+score = enough * (far_up.double()[:, None] + far_left.double())
 weights = score.flatten().softmax(0).view(R, C)
-print(f"t = {enough:.2f} gives {weights.max():.1%} to one oblique offset")
-assert weights[down == 1, right == -1] == weights.max() > 0.899
+wanted = f"({seen_down[0]}, {seen_right[0]})"
+print(f"t = {enough:.2f} gives {weights.max():.1%} to the oblique offset {wanted}")
+assert weights[far_up, far_left] == weights.max() > 0.899
 
-peaks = (down.abs() == 1).double(), (right.abs() == 1).double()
-corners = 12 * (peaks[0][:, None] + peaks[1])
-weights = corners.flatten().softmax(0).view(R, C)
-pair = weights[down == 1, right == -1] + weights[down == -1, right == 1]
+f, g = (far_up | far_up.flip(0)).double(), (far_left | far_left.flip(0)).double()
+weights = (12 * (f[:, None] + g)).flatten().softmax(0).view(R, C)
+pair = weights[0, 0] + weights[-1, -1]
 print(f"two opposite corners get {pair.item():.1%}")
 assert pair.item() <= 0.5
 
