@@ -201,7 +201,7 @@ fig
 #
 # A unit vector moves by less than $\pi$ per step, whatever it is. How much less is its own business: the speed
 # $\|\mathcal{A}q\|$ is small for a token made of slow modes. Smoothness in position is smoothness along the
-# channels.
+# channels, but for the Nyquist mode of an even ring, which stands still ({eq}`eq-nyquist-fixed`).
 
 # %%
 A = generator(n)
@@ -259,9 +259,10 @@ check("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 #
 # Zero is constant, one is white noise, two alternates from channel to channel. Look at the last form: $\rho$ is
 # the correlation that the token loses in one step. The regularizer *is* the $\epsilon$ of Eq. 8 at
-# $\Delta = 1$. Here the paper's thread holds, and more tightly than it says.
+# $\Delta = 1$, for the roll $S$ by a whole step. Here the paper's thread holds, and more tightly than it says.
 #
-# Rolling a token changes neither its roughness nor its spectrum. Where the wave is, is in the phases:
+# Rolling a token changes neither its roughness nor its spectrum, if between whole steps the Nyquist mode of an even
+# ring stands still. (The cosine of {eq}`eq-nyquist-cosine` shrinks it.) Where the wave is, is in the phases:
 #
 # $$
 # \begin{gathered} \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \\
@@ -279,8 +280,9 @@ of_noise = smoothness_ratio(noise).mean().item()
 print(f"white noise has roughness {of_noise:.3f} on average")
 assert abs(of_noise - 1) < 0.02
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: what a unit of power costs in each mode. Right: where the power of three kinds of tokens is, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost ten. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: what a unit of power costs in each mode. Right: where the power of three kinds of tokens is, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost nine and ends one mode earlier. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
+slow = modes[: (n + 1) // 2]  # without the Nyquist mode, which has no speed
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0))
 left.plot(
     modes,
@@ -289,8 +291,8 @@ left.plot(
     label="neighbors",
 )
 left.plot(
-    modes,
-    (2 * math.pi * modes / n) ** 2,
+    slow,
+    (2 * math.pi * slow / n) ** 2,
     color=figures.MUTED,
     linestyle="--",
     label="speed",
@@ -323,8 +325,9 @@ fig
 
 # %% [markdown]
 # {numref}`fig-smooth-spectrum` shows on the left that the penalty is a low-pass filter. On slow modes it
-# follows the squared speed of the roll in {eq}`eq-lipschitz`, and it is milder on fast ones. Roughness is half
-# the mean of the blue curve, weighted by a spectrum on the right.
+# follows the squared speed of the roll in {eq}`eq-lipschitz`, and it is milder on fast ones. The Nyquist mode of an
+# even ring costs most, although the continuous roll does not move it. Roughness is half the mean of the blue curve,
+# weighted by a spectrum on the right.
 #
 # One more number is needed before anything trained is looked at. Channels that share a level are smooth in *any* order,
 # so a roughness below one does not yet speak of neighbors. Compare it with that of the same channels in random order:
@@ -394,10 +397,26 @@ for width in (0.5, 1.0, 2.0, 3.0):
     assert halved > bound
 
 # %% [markdown]
-# So the wish of this chapter and the strength of RollPE pull in opposite directions. Completeness as in
-# {eq}`eq-complete` needs queries like $e_0$, which are as rough as noise. A smooth query blurs every key that
-# it meets. Whether images want sharp or smooth ones is not for mathematics to say.
-#
+# So the wish of this chapter and the strength of RollPE pull in opposite directions. By {eq}`eq-correlation` a query
+# can read any function of the offset if none of its waves is missing, but where a wave is weak in the query it must be
+# strong in the key. With $e_0$, as rough as noise, the key is the function itself. A smooth query blurs every key that
+# it meets, and a key that undoes the blur must be rough and long. Whether images want sharp or smooth queries is not
+# for mathematics to say.
+
+# %%
+wish = one[1].to(F.dtype)  # a score of one at the next patch, zero elsewhere
+reads = []
+print("width of the bump   roughness   of the key   length of the key, for |q| = 1")
+for width in (0.5, 1.0):
+    q = bump(0.0, width)
+    q = q / q.norm()
+    k = (F.mH @ ((F @ wish) / (n**0.5 * (F @ q.to(F.dtype)).conj()))).real
+    reads.append(torch.stack([q @ roll(k, d) for d in range(n)]))
+    rough, of_key = smoothness_ratio(q), smoothness_ratio(k)
+    print(f"{width:17.1f} {rough:11.3f} {of_key:12.3f} {k.norm():19.1f}")
+check("both queries read the wish", torch.stack(reads), one[1].expand(2, n))
+
+# %% [markdown]
 # ## A ring or a sheet
 #
 # Cortex is a sheet. Lay the channels out in $h$ rows of $w$, and let every channel have four neighbors. Both
@@ -424,8 +443,9 @@ for width in (0.5, 1.0, 2.0, 3.0):
 # its own resting level:
 #
 # $$
-# \begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x), \\
-# \rho(a \odot x + b) \neq \rho(x) \qquad (a_i > 0) \end{gathered}
+# \begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x) \qquad (a_i > 0), \\
+# \rho(a \odot x + b) \neq \rho(x) \\
+# \text{for almost all } a, b \end{gathered}
 # $$ (eq-spatial-affine)
 #
 # The spatial loss does not notice, and the penalty does. So neither implies the other. We measure six kinds of
@@ -454,7 +474,9 @@ responses = {
     "bumps on the sheet": on_sheet,
     "the same, channels shuffled": on_sheet[:, torch.randperm(units)],
     "the same, with gains": gains * on_sheet,
-    "one bump, more or less of it": torch.rand(images, 1) * on_sheet[0],
+    "one bump, more or less of it": torch.rand(images, 1)
+    * on_sheet[0]
+    * (1 + 0.1 * torch.randn(images, units)),  # without it all r_ij are 1
 }
 
 
@@ -479,8 +501,8 @@ assert single[1] < 0.6 < single[2], "smooth, but without topography"
 
 # %% [markdown]
 # The last two rows are the counterexamples. Bumps with gains have nearly perfect topography and are rough. One bump
-# that only changes in strength is smooth, and has no topography at all: all units have one and the same
-# profile, near or far.
+# that only changes in strength, but for a little noise, is smooth, and has no topography: all units share one profile,
+# near or far. (Without the noise all $r_{ij}$ are 1, and the loss is not defined.)
 #
 # They are relatives nevertheless. We start from white noise and go down each of the three losses for a while.
 
@@ -533,8 +555,10 @@ fig
 #
 # A penalty asks for slow waves, but it is not the only one to ask. One matrix $W$ serves all positions. The query at
 # position $p$ is rolled by $p$ after $W$, so what it asks of $W$ must be rolled back by $p$. Suppose that all $G$
-# positions of a row want the same change $u$. Then $W$ gets $u$ shifted by $0, 1, \dots, G - 1$ and averaged, which is
-# a blur. A blur keeps slow waves and loses fast ones. What it leaves of the power of wave $k$ stands in the second line:
+# positions of a row hold the same token $x$ and want the same change $u$. Then $W$ gets the sum of $u$ shifted by
+# $0, 1, \dots, G - 1$, times $x^\top$: $G$ times an average, which is a blur. The more the tokens differ, the less they
+# share this average; the bias, whose input is 1 everywhere, has it always. A blur keeps slow waves and loses fast ones.
+# What it leaves of the power of wave $k$ stands in the second line:
 #
 # $$
 # \begin{gathered} \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \\
@@ -543,7 +567,8 @@ fig
 #
 # Here $L$ is the loss and $x_p$ the token at $p$. A row of $n/2$ positions stops every second wave altogether, and of
 # the others lets hardly more than the first pass. A row of four leaves more. No loss on channels is needed for that,
-# and no property of the images but that their places have something in common.
+# and no property of the images but that their places have something in common, in what they hold and in what they ask
+# for.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave's power that the average over G positions leaves on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
 fig, ax = plt.subplots(figsize=(5.6, 3.0))
@@ -623,8 +648,9 @@ check("constants stay", flat @ torch.linalg.matrix_exp(-t * L), flat)
 #
 # ```{solution} exercise-smooth-twin
 # :class: dropdown
-# A weight decay that grows with the frequency: each pair is penalized by $4 \sin^2(\pi k/n)$ times its squared
-# length. Any rotary encoding can be given such a penalty. It needs no ring, and no picture of cortex.
+# A penalty on the size of queries and keys that grows with the frequency: each pair is penalized by
+# $4 \sin^2(\pi k/n)$ times its squared length. Any rotary encoding can be given such a penalty. It needs no ring, and
+# no picture of cortex.
 # ```
 
 # %% tags=["hide-cell"]

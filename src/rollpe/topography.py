@@ -89,7 +89,8 @@ def spatial_correlation_loss(responses: Tensor, sheet: tuple[int, int], wrap: bo
         loss = 1 − Pearson over pairs i<j of ( r_ij , 1/(d_ij + 1) )
 
     r_ij is the Pearson correlation of units i and j over the samples, d_ij their distance in
-    channels on the sheet. 0 is perfect order, 1 none, 2 the opposite.
+    channels on the sheet. 0 is perfect order, 1 none, 2 the opposite. Where all r_ij agree the
+    correlation is not defined; do not read the result.
     Source: Margalit et al. 2024 (TDANN), relative spatial loss. Theirs samples neighborhoods of a
     sheet that does not wrap, in millimeters; here all pairs of one map are used, one channel is
     one unit of length, and `wrap=True` measures along the torus that RollPE rolls on.

@@ -143,7 +143,7 @@ def eq_close_needed(rng):
     "eq-lipschitz",
     page=PAGE,
     source="paper Sec. 4.1: Lipschitz continuous with respect to position",
-    title="The roll is Lipschitz in position, and its constant is the roughness of q",
+    title="The roll is Lipschitz in position, and its constant is the speed of q",
     tex=(
         r"\begin{aligned} & \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - "
         r"p'|}{\lambda} \|\mathcal{A} q\| \\ "
@@ -390,8 +390,9 @@ def eq_spatial_loss(rng):
     source="ours; on 'corresponds directly' in the paper's Sec. 4.1",
     title="The spatial loss does not see the scale or the mean of a unit; the ring's penalty does",
     tex=(
-        r"\begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x), \\ "
-        r"\rho(a \odot x + b) \neq \rho(x) \qquad (a_i > 0) \end{gathered}"
+        r"\begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x) \qquad (a_i > 0), \\ "
+        r"\rho(a \odot x + b) \neq \rho(x) \\ "
+        r"\text{for almost all } a, b \end{gathered}"
     ),
     implements=(measures.spatial_correlation_loss, measures.smoothness_ratio),
     tolerance=1e-10,
