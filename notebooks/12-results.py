@@ -16,9 +16,10 @@
 # # Results
 #
 # Does rolling queries and keys make a good positional encoding? The paper answers with one table: four
-# encodings, one data set, three seeds {cite}`rollpe`. This page holds that table next to what has been measured
-# here, at three scales ({doc}`11-train` has their recipes). The two of CIFAR-100 are read from committed records. The
-# smallest is trained while this page is built, so that you can watch it being made.
+# encodings and one data set {cite}`rollpe`. It does not say of how many runs; we take it to be three. This page holds
+# that table next to what has been measured here, at three scales ({doc}`11-train` has their recipes). The two of CIFAR-100
+# are read from committed records. The smallest is trained while this page is built, so that you can watch it being
+# made.
 
 # %% tags=["parameters"]
 encodings: str = "none,learned,axial-rope,roll,multiplexed-roll"  # live {encodings,...}

@@ -270,7 +270,8 @@ Markdown(
 # *RoPE works because it behaves like a traveling wave.* RollPE and its twin are a wave and a rotation that express the same
 # functions, and no difference between their accuracies is seen here. That agrees with the hypothesis and cannot prove it: whatever
 # one of them does, the other can do too, so no accuracy of the two can tell the words apart. What can be tested is which
-# property of the wave matters. Of those above it is its speed: slow waves travel to other grids, and fast ones do not.
+# property of the wave matters. Of those above it is its speed, for reading digits at other sizes: slow waves travel to
+# other grids, and fast ones do not.
 #
 # *Relativity is not needed.* The multiplexed roll breaks it. On digits no loss is seen. After ten passes over CIFAR-100 its
 # mean is behind RollPE's, {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, although it has more weights.
