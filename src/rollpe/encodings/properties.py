@@ -7,6 +7,7 @@ Numbers are largest errors in float64 over several seeds, relative to the larges
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,7 @@ from rollpe.encodings.adapters import linear_attention
 from rollpe.encodings.base import ENCODINGS, Encoding, create_encoding, grid_positions
 from rollpe.errors import InputError
 
-GRID = (3, 4)
+GRID = (3, 4, 2)
 HEAD_DIM, HEADS = 24, 2  # 24 channels divide by 2 and by 3 axes, into pairs and triplets
 EXACT = 1e-9
 SEEDS = range(3)
@@ -82,12 +83,12 @@ def measure_all() -> list[Properties]:
 
 
 def _axes(name: str) -> int:
-    """Two axes, or one for an encoding that refuses two."""
-    try:
-        create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=2, grid=GRID)
-    except InputError:
-        return 1
-    return 2
+    """Two axes; for an encoding that refuses two, one or three."""
+    for axes in (2, 1):
+        with suppress(InputError):
+            create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRID[:axes])
+            return axes
+    return 3
 
 
 def _draw(encoding: Encoding, tokens: int, seed: int) -> list[Tensor]:
@@ -188,7 +189,7 @@ def _linear(encoding: Encoding, grid: tuple[int, ...]) -> bool:
 
 def _parameters(name: str) -> int:
     axes = _axes(name)
-    built = create_encoding(name, head_dim=64, heads=6, axes=axes, grid=(8, 8)[:axes])
+    built = create_encoding(name, head_dim=64, heads=6, axes=axes, grid=(8,) * axes)
     own = sum(p.numel() for p in built.parameters())
     marks = built if built.acts_on == "tokens" else getattr(built, "on_tokens", None)
     once = 0 if marks is None else sum(p.numel() for p in marks.parameters())  # tokens are marked once
