@@ -447,6 +447,12 @@ def test_the_page_shows_every_claim_and_what_holds_instead_only_where_it_was_sho
     assert "Checks failed" not in page and "Holds instead" not in to_markdown(ledger([], []))
 
 
+def test_numbers_on_the_page_have_minus_signs_and_names_keep_their_hyphens():
+    rule = {"rule": "equivalent", "recipe": "printed", "a": "roll", "b": "axial-rope", "margin": 1.0}
+    page = to_markdown(ledger([], [], [claim(records=rule)]))
+    assert "−0.30 points [−0.95, +0.35]" in page and "axial-rope" in page
+
+
 def test_what_was_refuted_or_corrected_does_not_wait_to_be_refuted():
     verdicts = ledger(all_passed(), [])
     for v in verdicts:

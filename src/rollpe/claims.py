@@ -601,7 +601,7 @@ def _entry(v: Verdict) -> list[str]:
     verdict = f": **{v.verdict.capitalize()}** ({c.kind})."
     lines = [
         f"{c.claim} *({'; '.join((c.place, *c.also))})*",
-        verdict if c.checks else f"{verdict} {_sentence(re.sub(r'(?<=[ [])-(?=[0-9])', '−', v.grounds))}",
+        verdict if c.checks else f"{verdict} {_sentence(re.sub(r'(?<![^ [])-(?=[0-9])', '−', v.grounds))}",
     ]
     if c.instead and fell:
         lines.append(f": Holds instead: {_sentence(c.instead)}")
