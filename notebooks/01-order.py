@@ -145,8 +145,8 @@ check("the same results, reordered", gap(reordered, result[order]))
 # \operatorname{softmax}(A) V$, because $P^\top P = I$. That is all.
 #
 # The theorem asks nothing of the projections. *Equivariance* gives the symmetry of the dot product as part of the
-# reason. It is not needed: $QK^\top$ is not symmetric as soon as $W_Q \ne W_K$, and the check below takes such
-# projections.
+# reason. It is not needed: $QK^\top$ is symmetric for special projections only, such as $W_Q = W_K$, and the check
+# below takes others.
 
 # %%
 tokens, width = 7, 12
@@ -312,7 +312,7 @@ for name, model in models.items():
         print(f"{name:>7} places, patches {kind}: {result}")
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-bag-of-patches", "caption": "Five test images and the same images with their patches shuffled, with the answers of the models without and with places below. To the model without places the two rows are the same five inputs."}, "image": {"alt": "Two rows of five small grey digits. The upper row shows digits one can read. The lower row shows the same patches in random places, which nobody can read. Below each, the answers of the two models: the model without places answers the same in both rows, the model with places mostly changes its answer."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-bag-of-patches", "caption": "Five test images and the same images with their patches shuffled, with the answers of the models without and with places below. To the model without places the two rows are the same five inputs."}, "image": {"alt": "Two rows of five small gray digits. The upper row shows digits one can read. The lower row shows the same patches in random places, which nobody can read. Below each, the answers of the two models: the model without places answers the same in both rows, the model with places mostly changes its answer."}}
 def glue(patches):
     """The inverse of cut, for a picture."""
     return nn.functional.fold(
@@ -401,7 +401,7 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 #
 # Order must reach attention somehow, and there are two doors: the tokens and the scores. Through the first,
 # each token carries its place. A code $c_p$ that depends on the position $p$ is added to the token that
-# stands there:
+# stands there. In general, that ends the symmetry:
 #
 # $$
 # \begin{gathered} x_p \mapsto x_p + c_p, \\
@@ -435,11 +435,10 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # diagonal exceeds its row by the same $a$ everywhere. The converse is a substitution.
 # ```
 #
-# A mask is a bias too, with $-\infty$ for the pairs that may not look at each other. Language models use a
-# causal mask, which lets a token see only those before it. So the sentence of *order* that transformers "cannot
-# model order" without positions is too strong: behind a causal mask they can, and do
-# {cite}`haviv2022transformer`. Patches of an image have no before and after, hence no mask. They need to be
-# told.
+# A mask is a bias too, with $-\infty$ for the pairs that may not look at each other. Language models that write use
+# a causal mask, which lets a token see only itself and those before it. So the sentence of *order* that
+# transformers "cannot model order" without positions is too strong: behind a causal mask they can, and do
+# {cite}`haviv2022transformer`. Patches of an image have no before and after, hence no mask. They need to be told.
 
 
 # %%
