@@ -131,7 +131,7 @@ assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 # ## Waves
 #
 # Keep the slow and fast digits, and make them round. Each digit becomes a point that runs around a circle,
-# written as a sine and a cosine:
+# written as a sine and a cosine. The number of channels $d$ is even, and $i$ counts the $d/2$ pairs:
 #
 # $$
 # \begin{aligned} \mathrm{PE}_{p,\,2i} &= \sin(\omega_i p), \\
@@ -170,7 +170,7 @@ for i, frequency in enumerate(rope_frequencies(d, base).tolist()):
 error = abs(longest_wavelength(d, base) / wavelength - 1)
 check("the longest wavelength, relative", error)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is black and white stripes, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is dark and bright stripes with sharp edges, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
 positions = torch.arange(length)
 fig, axes = plt.subplots(
     4, 1, figsize=(7.0, 5.2), sharex=True, height_ratios=[2, 1, 2, 1]
@@ -227,7 +227,8 @@ fig
 # $$ (eq-sinusoid-shift)
 #
 # The minus sign stands in the lower left corner, because a pair that lists its sine first runs *clockwise*. With
-# the minus in the other corner, as *circles* prints it, the code goes backward:
+# the minus in the other corner, as *circles* prints it, the code goes backward, which is another place unless
+# $k\omega$ is a multiple of half a turn:
 #
 # $$
 # \begin{gathered} \begin{bmatrix} \cos k\omega & -\sin k\omega \\ \sin k\omega & \cos k\omega \end{bmatrix}
@@ -279,11 +280,19 @@ for name, c in codes.items():
 assert miss["one-hot"] < 1e-9 and miss["sinusoids"] < 1e-6
 assert miss["number"] > 0.1 and miss["binary"] > 0.1
 
+for name in ("number", "binary"):
+    c = torch.cat((codes[name], torch.ones(length, 1)), dim=1)
+    best = torch.linalg.lstsq(c[:-1], c[1:], driver="gelsd").solution
+    with_one = (c[:-1] @ best - c[1:]).norm(dim=1).max().item()
+    print(f"{name} and a channel of ones: misses by up to {with_one:.1e}")
+    assert (with_one < 1e-6) == (name == "number")
+
 # %% [markdown]
-# The last column is the largest miss, in units of a step. Two codes have an exact map. For sinusoids it is
-# the rotation. For one-hot codes it is the matrix that moves every channel to the next. Bend those channels
-# into a ring and this is the roll of {doc}`05-rolling`: the paper's encoding begins here, with the code that
-# looked most naive.
+# The last column is the largest miss, in units of a step. Two codes have an exact map. For sinusoids
+# it is the rotation. For one-hot codes it is the matrix that moves every channel to the next. (Counting would need
+# no more than a second channel that is always 1, since a linear map leaves 0 where it is. The binary digits miss
+# even with it.) Bend those channels into a ring and this is the roll of {doc}`05-rolling`: the paper's encoding
+# begins here, with the code that looked most naive.
 #
 # ## What the dot product sees
 #
@@ -304,7 +313,7 @@ assert miss["number"] > 0.1 and miss["binary"] > 0.1
 #
 # Does the similarity fall as two positions move apart? The cosines "average out", says *equivariance*
 # {cite}`teaching-equivariance`. At first they do. But the fall is not monotone, and it does not last: in
-# {doc}`04-rotary` the same sum of cosines comes back to its start.
+# {doc}`04-rotary` the same sum of cosines comes back as near to its start as one likes.
 
 # %%
 p = torch.arange(length)
@@ -319,7 +328,7 @@ turn = int((curve.diff() > 1e-9).nonzero()[0])
 print("the similarity rises for the first time")
 print(f"    from {curve[turn]:.3f} at Δ = {turn} to {curve[turn + 1]:.3f}")
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-progressions", "caption": "Similarity of two codes against their distance, for frequencies in geometric progression (top) and in arithmetic progression (bottom), with the same number of waves."}, "image": {"alt": "Two line plots against distance from 0 to 60. Top: the geometric curves start at one, fall unevenly and wiggle without ever settling; the one with more waves is smoother. Bottom: the arithmetic curve is a row of equal spikes of height one, one period apart, and flat and slightly negative in between; with more waves the spikes are farther apart."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-progressions", "caption": "Similarity of two codes against their distance, for frequencies in geometric progression (top) and in arithmetic progression (bottom), with the same number of waves."}, "image": {"alt": "Two plots against distance from 0 to 64, with dots on whole positions and thin lines through them. Top: the geometric curves start at one, fall unevenly and wiggle without ever settling; the one with more waves is smoother. Bottom: the arithmetic curves are rows of equal spikes of height one, one period apart. All dots in between lie at one level, slightly below zero, and the lines ripple around it; with more waves the spikes are farther apart."}}
 reach = min(length, 64)
 fine = torch.linspace(0, reach, 20 * reach + 1)
 whole = torch.arange(reach + 1)
@@ -406,7 +415,7 @@ for reach in (15, 1000, 100_000):
 # $$ (eq-four-terms)
 #
 # *Equivariance* takes the last of them, position · position, to be relative. It depends on absolute positions like
-# the others. Move both tokens by $s$:
+# the two before it. Move both tokens by $s$:
 #
 # $$
 # \begin{gathered} \langle W_Q c_{p+s}, W_K c_{p'+s} \rangle \neq \langle W_Q c_p, W_K c_{p'} \rangle \\
@@ -531,15 +540,15 @@ assert (gray[:-1] @ best - gray[1:]).norm(dim=1).max() > 0.1
 # ```{exercise}
 # :label: exercise-sinusoids-ring
 # Take an odd $n$ and the arithmetic frequencies $2\pi k/n$, $k = 1, \dots, (n-1)/2$. Scale the sinusoids by
-# $\sqrt{2/n}$ and append one constant channel $1/\sqrt n$. Show that the dot product of two such codes is 1
-# if $p \equiv p'$ modulo $n$, and 0 otherwise. Which code have you found?
+# $\sqrt{2/n}$ and append one constant channel $1/\sqrt n$. Show that on whole positions the dot product of two such
+# codes is 1 if $p \equiv p'$ modulo $n$, and 0 otherwise. Which code have you found?
 # ```
 #
 # ```{solution} exercise-sinusoids-ring
 # :class: dropdown
 # The dot product is $\frac1n \sum_{k} e^{2\pi i k (p-p')/n}$ over all $n$ modes $k$: a sum of $n$ numbers
 # spread evenly around the unit circle, unless all are 1. So it is the one-hot code on a ring, seen in another
-# orthonormal basis, the Fourier basis. The most naive code and the waves are the same thing.
+# orthonormal basis, the Fourier basis. The most naive code and the waves are, on whole positions, the same thing.
 # ```
 
 # %% tags=["hide-cell"]

@@ -249,11 +249,16 @@ def eq_sinusoid_distance(rng):
     tolerance=1e-10,
 )
 def eq_sinusoid_pair(rng):
-    p, delta = number(rng, -20, 20), number(rng, -20, 20)
-    found = attention.sinusoid_shift(delta, 2) @ torch.tensor([math.sin(p), math.cos(p)], dtype=torch.float64)
-    return error(attention.sinusoid_shift(delta, 2).det(), 1.0) + error(
-        found, torch.tensor([math.sin(p + delta), math.cos(p + delta)], dtype=torch.float64)
-    )
+    d, p, delta = 2 * count(rng, 2, 8), number(rng, -20, 20), number(rng, -20, 20)
+    R, errors = attention.sinusoid_shift(delta, d), []
+    for i in range(d // 2):
+        omega, block = 10000 ** (-2 * i / d), R[2 * i : 2 * i + 2, 2 * i : 2 * i + 2]
+        here, there = (
+            torch.tensor([math.sin(omega * a), math.cos(omega * a)], dtype=torch.float64)
+            for a in (p, p + delta)
+        )
+        errors.append(max(error(block @ here, there), error(block.det(), 1.0)))
+    return max(errors)
 
 
 @check(
