@@ -81,7 +81,7 @@ print(relative_lookup(b, 3))
 
 # %% [markdown]
 # So $N$ tokens need $2N - 1$ numbers, not $N^2$. T5 {cite}`raffel2020exploring` learns such numbers, one set
-# for each head, and adds them to the scores. Neighboring offsets share one number; the function
+# for each head, and adds them to the scores. Neighboring offsets may share a number; the function
 # $\operatorname{bucket}$ says which:
 #
 # $$
@@ -100,6 +100,9 @@ print(relative_lookup(b, 3))
 # & f(a) = \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c \end{cases} \end{aligned}
 # $$ (eq-t5-bucket)
 #
+# (Distance 0 is on the left. So on the right $c - 1$ buckets are enough, and the bucket $2c$ stays empty. T5's
+# decoder, which never looks to the right, gives all its buckets to the left.)
+#
 # It is friendlier than it looks. T5 has 32 buckets, so $c = 8$, and $D = 128$. Up to distance 7 the bucket *is*
 # the distance. From 8 on, the logarithm to base 16 is a quarter of the one to base 2, so that every doubling of
 # the distance costs two buckets: 8 falls into bucket 8, 16 into 10, 32 into 12, 64 into 14. Bucket 15 is the
@@ -115,12 +118,16 @@ print("to the right", *(f"{x:5}" for x in right.tolist()))
 assert left.tolist() == list(by_hand.values())
 assert (right - left)[1:].eq(16).all()
 
+used = t5_bucket(torch.arange(-200, 201)).unique().tolist()
+print("empty:", *sorted(set(range(32)) - set(used)))
+assert set(range(32)) - set(used) == {16}
+
 # %% [markdown]
 # T5's bias depends on the sign, too: three to the left and three to the right are two buckets. Knowing distances
 # alone, as *circles* has it {cite}`teaching-circles`, "dog bites man" would be
 # "man bites dog" with its results in reverse.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rulers", "caption": "Two rulers for one distance. Every change of shade is a mark: offsets under one shade are the same to the encoding. Numbers stand at the ends of the finest part."}, "image": {"alt": "Two horizontal rulers on a common axis of offsets from minus 150 to 150. The upper one, clipping at 16, has 31 narrow marks in the middle and one long uniform stretch on either side. The lower one, T5's buckets, has narrow marks in the middle that grow wider outward until about 90, and uniform ends."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rulers", "caption": "Two rulers for one distance. Two shades take turns, and every change is a mark: offsets between two marks are the same to the encoding. Numbers stand at the ends of the finest part."}, "image": {"alt": "Two horizontal rulers on a common axis of offsets from minus 150 to 150. The upper one, clipping at 16, has 31 narrow marks in the middle and one long uniform stretch on either side. The lower one, T5's buckets, has narrow marks in the middle that grow wider outward until about 90, and uniform ends."}}
 offset = torch.arange(-150, 151)
 clip = 16
 rulers = {
@@ -334,8 +341,8 @@ assert change > 1e-3
 # q_i^\top R_{j-i} = \bigl( Q T^\top \bigr)_{i,\; j-i+K}
 # $$ (eq-shaw-gather)
 #
-# where $j - i$ is clipped as before. Two lines of code, and the largest thing in memory is as large as the
-# scores themselves:
+# where $j - i$ is clipped as before. Two lines of code, and when the sequence is longer than the table, no tensor has
+# more entries than the scores themselves:
 
 # %%
 i = torch.arange(tokens)
@@ -376,7 +383,8 @@ check("the library's shaw-kv", gap(result, formula))
 # have its own table $R^a$, and let $p_i^a$ be the row or the column of token $i$. Give queries and keys one more
 # channel for each row and each column $c$. There the key puts a one at its own row and column, and zeros elsewhere.
 # The query puts its product with the vector of the offset from its own place to $c$. The dot product picks the right
-# ones, and the bias has become part of an ordinary score:
+# ones, and the bias has become part of an ordinary score. (One vector for the rows plus one for the columns is how
+# MViTv2 has it, too.)
 #
 # $$
 # \begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr], \\
@@ -486,7 +494,8 @@ for name in ("shaw", "shaw-kv", "t5-bias"):
     check(f"the encoding {name}", gap(cached, full[0, 0]))
 
 # %% [markdown]
-# The extra work of a step is one product of the query with the table, however long the sequence has become:
+# The extra work of a step is one product of the query with the table, however long the sequence has become, and one
+# addition for each cached key:
 
 # %%
 N, rows = 8192, 17  # a causal query looks at offsets −16 … 0
