@@ -309,9 +309,10 @@ check("the library's rope", gap(exact, interleaved))
 # & \Delta = n - m, \qquad a_i + \mathrm{i} b_i = \bar q_i k_i \end{aligned}
 # $$ (eq-rope-score)
 #
-# Here $q_i$ and $k_i$ are the complex numbers of pair $i$. Their $a_i$ is the dot product of the two pairs,
-# and $b_i$ the area that they span. *Equivariance* drops the sine and prints $\langle q, k \rangle
-# \cos((m-n)\theta)$. What is missing?
+# Here $q_i$ and $k_i$ are the complex numbers of pair $i$. Their $a_i$ is the dot product of the two pairs, and
+# $b_i$ the area that they span, negative if the key lies clockwise of the query. *Equivariance* drops the sine and
+# prints $\langle q, k \rangle \cos((m-n)\theta)$. What is missing? For a single pair, with its two channels
+# $q_0, q_1$ and $k_0, k_1$:
 #
 # $$
 # \begin{aligned} & (R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta \\
@@ -460,6 +461,8 @@ assert rising.any()
 # offset serve them all, the return is exact, and its multiples do.
 # ```
 #
+# The argument is Dirichlet's, who approximated several numbers at once by fractions with one denominator.
+#
 # With eight channels the four dials make an odometer, each hand ten times slower than the one before. When the
 # slowest has gone around a whole number of times, so have the others, and it only remains that the offset be
 # a whole number as well. One need not wait long:
@@ -538,9 +541,9 @@ fig
 # \phi(x) = \operatorname{elu}(x) + 1 \end{gathered}
 # $$ (eq-linear-attention)
 #
-# Where does the rotation go? It acts on each token by itself, so it fits in; on that *circles* and
-# *equivariance* are right. *Equivariance* puts it inside, $\phi(R_m q)$. Then the score is not relative any more,
-# because $\phi$ treats the axes of the plane differently from all other directions:
+# Where does the rotation go? It acts on each token by itself, so it fits in; on that *circles* and *equivariance*
+# are right. *Equivariance* puts it inside, $\phi(R_m q)$. Then, with this $\phi$, the score is not relative any
+# more, because it treats the axes of the plane differently from all other directions:
 #
 # $$
 # \begin{aligned} & \phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \\
@@ -551,6 +554,10 @@ fig
 # $\phi(k) = (2, 4)$, with the product $14$. Move both to position $2$, half a turn: $\phi(-2, -1) = (e^{-2},
 # e^{-1})$ and $\phi(-1, -3) = (e^{-1}, e^{-3})$. Now the product is less than a tenth, $e^{-3} + e^{-4}$. The
 # offset is $0$ in both cases.
+#
+# Other features are more patient. Performer, which *circles* and *equivariance* name, has random ones,
+# $e^{w^\top x - \|x\|^2/2}$ with a normal $w$ for each, whose product is $e^{q^\top k}$ on average. Inside those a
+# turn is harmless, as far as the average is reached.
 #
 # The paper of RoPE turns *after* $\phi$ {cite}`su2024roformer`, and everything is as before, with $\phi(q)$ in
 # the place of $q$:
@@ -564,6 +571,16 @@ pair = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
 for place in (0, 2):
     fq, fk = elu_feature(rope(pair, torch.full((2,), place), quarter))
     print(f"φ(Rq)·φ(Rk), both at position {place}: {fq @ fk:.4f}")
+
+normal = torch.randn(200_000, 2, generator=torch.Generator().manual_seed(seed))
+short = pair / 4  # long vectors would need many more features
+for place in (0, 2):
+    x = rope(short, torch.full((2,), place), quarter)
+    fq, fk = torch.exp(x @ normal.T - x.square().sum(dim=1, keepdim=True) / 2)
+    mean = (fq * fk).mean().item()
+    wanted = math.exp(short[0] @ short[1])
+    print(f"Performer's, both at position {place}: {mean:.2f} of {wanted:.2f}")
+    assert abs(mean / wanted - 1) < 0.03
 
 
 def inside(s):
@@ -629,7 +646,7 @@ check("step by step against all at once", gap(cached, alpha @ v))
 # RoPE turns pairs of channels by angles proportional to position. Rotations add up, so scores are relative,
 # {eq}`eq-rope-relative`, at any real position and without a table. Each pair contributes a cosine and a sine of
 # the offset, and the sine carries the direction. Nothing makes the score fade: the key decides where it peaks,
-# and the kernel always comes back. In linear attention turn after the feature map. The two layouts are one
+# and the kernel always comes back. In linear attention with the usual feature, turn after it. The two layouts are one
 # encoding with its channels in another order.
 # ```
 #
@@ -644,7 +661,7 @@ check("step by step against all at once", gap(cached, alpha @ v))
 # :class: dropdown
 # When all $b_i$ are zero: in every pair, query and key must lie on one line through the origin, or one of them is
 # zero. Then each pair has its own factor in front of its cosine, and the score depends on $|\Delta|$. (If the
-# frequencies are distinct and below $\pi$, there is no other case: the waves are linearly independent.)
+# frequencies are distinct and between $0$ and $\pi$, there is no other case: the waves are linearly independent.)
 # ```
 
 # %% tags=["hide-cell"]

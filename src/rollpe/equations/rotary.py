@@ -381,7 +381,7 @@ def eq_linear_rope(rng):
     "eq-linear-rope-printed",
     page=PAGE,
     source="equivariance, as printed: φ(q, m) = φ(R_m q)",
-    title="With the rotation inside the feature map the score is no longer relative",
+    title="With the rotation inside elu(x) + 1 the score is no longer relative",
     tex=(
         r"\begin{aligned} & \phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \\ "
         r"& \quad \neq \phi(R_m q)^\top \phi(R_n k) \end{aligned}"
