@@ -7,7 +7,7 @@ parameters (`rollpe.encodings`), and the roll itself (`rollpe.operators`).
 
 Shapes: q, k [..., N, d], v [..., N, m], tokens X [..., N, D]; positions are tensors [N] or numbers.
 Row i of a score matrix belongs to the query, column j to the key, and Δ = j − i. Codes and frequencies
-come in float64; everything else keeps the dtype of its input.
+come in float64, kernels and permutation matrices too; everything else keeps the dtype of its input.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _even(d: int) -> int:
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """e^{A_ij} / Σ_j e^{A_ij}: each row of A [..., N, N] becomes weights that add up to one."""
+    """e^{A_ij} / Σ_l e^{A_il}: each row of A [..., N, N] becomes weights that add up to one."""
     weights = torch.exp(scores - scores.amax(dim=-1, keepdim=True))  # the shift cancels; it avoids overflow
     return weights / weights.sum(dim=-1, keepdim=True)
 
@@ -97,7 +97,8 @@ def sinusoid_shift(delta: float, d: int, base: float = 10000.0) -> Tensor:
 def similarity_kernel(delta: Tensor, frequencies: Tensor) -> Tensor:
     """(1/m) Σ_i cos(ω_i Δ) for m frequencies: 1 at Δ = 0. float64, as delta.
 
-    ⟨PE(p), PE(q)⟩ / (d/2) at Δ = p − q, and the score of two equal flat vectors under RoPE.
+    ⟨PE(p), PE(q)⟩ / (d/2) at Δ = p − q, and under RoPE the score of a q with itself over ‖q‖², if all pairs
+    of q are equally long.
     """
     return torch.cos(delta.to(torch.float64)[..., None] * frequencies).mean(dim=-1)
 
@@ -139,7 +140,7 @@ def t5_bucket(delta: Tensor, buckets: int = 32, max_distance: int = 128) -> Tens
 
     Keys to the right (Δ > 0) use the upper half of the buckets. In each half of h = buckets/2, distances
     below e = h/2 have their own bucket, and e + ⌊(h−e) ln(|Δ|/e)/ln(max_distance/e)⌋, at most h−1, holds
-    the rest. Source: Raffel et al. 2020.
+    the rest. Distance 0 is not to the right: bucket h stays empty. Source: Raffel et al. 2020, the encoder.
     """
     half = buckets // 2
     exact = half // 2
