@@ -232,8 +232,8 @@ print(f"{len(wrong)} of {record.test.images} test images are wrong")
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# A recipe, an encoding and a seed determine a run; on a CPU they determine it bit for bit. The run ends in a
-# record, and records are all that the tables and figures of trained models read.
+# A recipe, an encoding and a seed determine a run: on one CPU bit for bit, with the same versions and as many
+# threads. The run ends in a record, and records are all that the tables and figures of trained models read.
 # ```
 
 # %% [markdown]

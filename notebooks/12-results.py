@@ -105,9 +105,9 @@ def differences(arms: dict[str, list]) -> str:
 #
 # The paper trains ViT-S on CIFAR-100 and does not state the recipe. Its number for the learned encoding stands
 # in a sister paper of the same laboratory, too {cite}`vandegeijn2025circular`, whose recipe of 400 epochs is our `paper`. The
-# table below is of our recipe `strong`: the same model, a quarter of the epochs and other augmentation, under which a
-# smaller ViT with learned positions was reported at a higher accuracy than any in the paper's table {cite}`lee2021vision`. `paper`
-# asks whether the paper's numbers can be repeated; `strong`, whether the gap between encodings survives a training
+# table below is of our recipe `strong`: the same model, a quarter of the epochs and other augmentation. It follows a
+# training, though not in all of its augmentation, under which a smaller ViT with learned positions was reported at a
+# higher accuracy than any in the paper's table {cite}`lee2021vision`. `paper` asks whether the paper's numbers can be repeated; `strong`, whether the gap between encodings survives a training
 # that suits all of them. A row without a record says so.
 #
 # RoPE here, as in all runs of this book, is axial with a base of 100, as published for images {cite}`heo2024rotary`.
@@ -144,7 +144,7 @@ for difference in (0.3, 0.5, 1.0):
 
 # %% [markdown]
 # So the table's large message, that the learned absolute encoding is far behind, is beyond doubt within that
-# recipe. The order of the other three is not. Of the three intervals between them one leaves zero out, by a tenth
+# recipe, if the runs were three and ± is what we take it to be. The order of the other three is not. Of the three intervals between them one leaves zero out, by a tenth
 # of a point, and nothing corrects for looking at six.
 #
 # ## CIFAR-100 without a GPU
@@ -157,7 +157,7 @@ for difference in (0.3, 0.5, 1.0):
 mini = read_records("data/records", recipe="mini")
 Markdown(results_table(mini, "mini").to_markdown())
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-curves", "caption": "CIFAR-100, recipe mini. Left: accuracy on 5,000 held-out training images after every epoch, one line for each run. Right: its mean over seeds minus that of the model without positions, with Welch's 95 % interval where there are three runs."}, "image": {"alt": "Left: held-out accuracy against epoch, one line for each run, colored by encoding; all rise together, the one without positions ends below the others. Right: differences from the model without positions; they stay within two points of zero for the first three epochs and then grow, to about two points for the multiplexed roll and four to five for the others."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-curves", "caption": "CIFAR-100, recipe mini. Left: accuracy on 5,000 held-out training images after every epoch, one line for each run. Right: its mean over seeds minus that of the model without positions, with Welch's 95 % interval where there are three runs."}, "image": {"alt": "Left: held-out accuracy against epoch, one line for each run, colored by encoding; all rise together, the one without positions ends below the others. Right: differences from the model without positions; they grow over the first half of the training and end at about two points for the multiplexed roll and four to five for the others."}}
 photos = by_encoding(mini)
 
 
@@ -222,7 +222,7 @@ Markdown(differences(photos))
 # compare pairs across two encodings with pairs within each. If two encodings make no difference to what a model can see, both
 # correlations are the same, and the excess of the first over the second is zero.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-agreement", "caption": "CIFAR-100, recipe mini. Left: correlation of right and wrong over test images, mean over pairs of runs with different seeds; on the diagonal two runs of one encoding. Right: correlation across two encodings minus the mean of those within each, with 95 % intervals from resampling the images; the runs are held fixed."}, "image": {"alt": "Left: a triangular table of correlations, all well above one half, highest on the diagonal. Right: one row for each pair of encodings. RollPE against RoPE lies on the line at zero, RollPE's twin close to it; all others lie to its left, farthest those with the model without positions."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-agreement", "caption": "CIFAR-100, recipe mini. Left: correlation of right and wrong over test images, mean over pairs of runs with different seeds; on the diagonal two runs of one encoding. Right: correlation across two encodings minus the mean of those within each, with 95 % intervals from resampling the images; the runs are held fixed."}, "image": {"alt": "Left: a triangular table of correlations, all well above one half, highest on the diagonal. Right: one row for each pair of encodings. RollPE against RoPE and RollPE's twin against RoPE lie on the line at zero, RollPE's twin against RollPE close to it; all others lie to its left, farthest those with the model without positions."}}
 repeated = [name for name, arm in photos.items() if len(arm) > 1]
 same = agreement(
     [{r.seed: r.correct_bits() for r in photos[name]} for name in repeated]
@@ -279,17 +279,17 @@ fig
 
 # %% [markdown]
 # A shift of four pixels, a whole patch down and across, costs every encoding five to seven points, relative or not, and the
-# model without positions four. Relativity buys nothing here. A likely reason is the edge, where some patches are lost
+# model without positions four. No gain from relativity is seen here. A likely reason is the edge, where some patches are lost
 # and others repeated: that changes the image, for whichever encoding.
 #
 # On images half as large again, {num}`mini/roll accuracy@48` with RollPE, {num}`mini/axial-rope accuracy@48` with RoPE and
-# {num}`mini/none accuracy@48` without positions, nothing is left of the lead that positions gave, except with the learned table,
+# {num}`mini/none accuracy@48` without positions, nothing is seen any more of the lead that positions gave, except with the learned table,
 # whose entries are interpolated and therefore meet no unknown place ({num}`mini/learned accuracy@48`). Its mean is ahead at
 # every size, smaller ones included. At twice the size it keeps {num}`mini/learned accuracy@64`, RoPE falls to the model
 # without positions, {num}`mini/axial-rope accuracy@64` and {num}`mini/none accuracy@64`, and RollPE below that,
 # {num}`mini/roll accuracy@64`; whether below RoPE, too, three runs cannot say. One suspect for this last step: on a ring of
 # sixteen channels an offset of fifteen is an offset of minus one ({doc}`05-rolling`), so far patches pose as near ones. But
-# the ring is ambiguous from ten patches a side on, and at ten and at twelve that does no visible harm.
+# such an offset poses as a trained one from ten patches a side on, and at ten and at twelve that does no visible harm.
 #
 # ### Which classes need positions?
 #
@@ -342,6 +342,7 @@ fig
 # compute the gains of all classes twice, from runs that share no seed and from images that share none, and
 # correlate. Half the images make each gain noisier, which a formula of Spearman and Brown takes back
 # (`rollpe.statistics.repeatability`). Zero would mean that the scatter is noise; one, that it is all about the classes.
+# It speaks of gains between single runs; the dots are means over seeds and repeat better.
 
 # %% tags=["hide-input"]
 lines = ["| gain over `none` of | mean (points) | SD over classes | repeatability |"]
@@ -365,7 +366,8 @@ Markdown("\n".join(lines))
 #
 # A vision transformer of a few hundred thousand parameters learns scikit-learn's handwritten digits: real
 # images of 8×8 pixels, cut into a 4×4 grid of patches. It is a toy, and its purpose is to be repeatable by
-# anybody in minutes, not to stand in for CIFAR-100. A run that the same source has made before is read from its
+# anybody in minutes, not to stand in for CIFAR-100. Its recipe was chosen on held-out images, by the accuracy of RoPE: if
+# that favors an encoding, then RoPE. A run that the same source has made before is read from its
 # record instead of being made again.
 
 # %%
@@ -427,9 +429,9 @@ fig
 Markdown(differences(arms))
 
 # %% [markdown]
-# Three live seeds find large differences only. The committed runs of the same recipe have five of each, and there RollPE is
+# Three live seeds find large differences only. The committed runs of the same recipe are more, and there RollPE is
 # ahead of RoPE, {num}`quick/roll accuracy` against {num}`quick/axial-rope accuracy`. On photographs it is not, and digits on
-# four by four patches, where most of RoPE's waves are longer than the image ({doc}`13-ablations`), are no ground to
+# four by four patches, where all of RoPE's waves are longer than the image ({doc}`13-ablations`), are no ground to
 # generalize from.
 #
 # ## Larger and smaller images
@@ -445,20 +447,20 @@ plt.close(ax.figure)
 ax.figure
 
 # %% [markdown]
-# A roll does not travel to other grids as it is. In the committed runs of this size, images enlarged by half are
+# On digits a roll does not travel to larger grids as it is. In the committed runs of this size, images enlarged by half are
 # read at {num}`quick/axial-rope accuracy@12` with RoPE and at {num}`quick/roll accuracy@12` with RollPE, about
 # what a model without positions reads ({num}`quick/none accuracy@12`). A larger image holds
 # offsets that no training pair had. RoPE's slow waves go on smoothly there, while one more step of a rough roll lays
-# channels over one another that never met. Smooth rolls and slow ones do travel ({doc}`13-ablations`), and on
-# photographs, where rolls are smooth unasked ({doc}`14-inside`), RollPE does as well as RoPE at that
-# size ({numref}`fig-mini-conditions`).
+# channels over one another that never met. Smooth rolls and slow ones do travel that far ({doc}`13-ablations`). On
+# photographs, where rolls are smooth unasked ({doc}`14-inside`), no difference from RoPE is seen at that size, but
+# neither is a lead of either over no positions ({numref}`fig-mini-conditions`).
 #
 # ```{admonition} In short
 # :class: tip
 # The paper's printed table supports one conclusion firmly: rotary and rolled encodings beat its learned absolute
 # one. It hardly ranks them among themselves, because three seeds at that spread find only differences of more than a
 # point. After ten passes over CIFAR-100 a small model with the learned table is not behind, and one with the multiplexed
-# roll is; image by image, RollPE and RoPE agree as two runs of one encoding do, as far as three runs tell. On digits, a toy,
+# roll is behind those with the table and with RoPE; image by image, RollPE and RoPE agree as two runs of one encoding do, as far as three runs tell. On digits, a toy,
 # RollPE is ahead of RoPE. Full training is not measured yet.
 # ```
 
