@@ -109,7 +109,7 @@ def offset_maps(arms):
     return fig
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets", "caption": "Digits: mean attention by signed offset in every layer of the trained models, as doublings of uniform attention. Rows are encodings, columns layers."}, "image": {"alt": "A grid of small square maps, one row for each encoding and one column for each layer, colored red where attention exceeds uniform attention and blue where it falls short; the model without positions has nearly even maps."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets", "caption": "Digits: mean attention by signed offset in every layer of the trained models, as doublings of uniform attention. Rows are encodings, columns layers."}, "image": {"alt": "A grid of small square maps, one row for each encoding and one column for each layer, colored red where attention exceeds uniform attention and blue where it falls short; the maps of the models without positions and with learned ones are nearly even but for their edges."}}
 offset_maps(plain["digits"])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets-photos", "caption": "CIFAR-100: the same maps for the models of photographs, with eight by eight patches."}, "image": {"alt": "A grid of small square maps, one row for each encoding and one column for each of five layers. Red around the middle in the first layers, blue in the middle of the later ones; models with relative encodings also show stripes and patches of red away from the middle."}}
@@ -156,9 +156,10 @@ Markdown(
 )
 
 # %% [markdown]
-# On digits, models with a rotary or rolled encoding look away from the patch itself, in most layers to less than half its
-# share. A likely reason is that a patch knows already what it holds. Its neighbors get about their share, more or less by
-# seed. Without an encoding, or with learned positions, attention hardly cares for either.
+# On digits, models with a rotary or rolled encoding look away from the patch itself, in the mean of most layers to less than
+# half its share. A likely reason is that a patch knows already what it holds. Its neighbors get about their share, more or
+# less by seed. Without an encoding, or with learned positions, the means for the patch itself are nearer to its share, with
+# single runs on both sides.
 #
 # On photographs the first layer looks near, with every encoding and even with none, which can only find a neighbor by
 # its likeness. In the last layer the patch itself gets less than its share in the mean of every model, and in most models
@@ -184,7 +185,7 @@ for data in SCALES:
         for name, (_, arrays) in arms.items():
             order[data, name, penalty] = [ring_roughness(a) for a in arrays]
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness of trained queries and keys along the ring, divided by that of the same channels in random order; mean over layers, heads and axes. One dot for each run; open dots were asked for order by a penalty. At the line the ring is as good as any other order."}, "image": {"alt": "Two panels with one row for each encoding and a dot for each run. Digits: plain runs lie at or to the right of the line at one, open dots far to the left. CIFAR-100: the rolled encodings lie far to the left of the line, RollPE's twin a little, the others on it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness of trained queries and keys along the ring, divided by that of the same channels in random order; mean over layers, heads and axes. One dot for each run; open dots were asked for order by a penalty. At the line the ring is as good as any other order."}, "image": {"alt": "Two panels with one row for each encoding and a dot for each run. Digits: plain runs lie around the line at one or to its right; open dots of RollPE and RoPE lie far to its left, those of RollPE's twin to its right. CIFAR-100: the rolled encodings lie far to the left of the line, RollPE's twin a little, the others on it."}}
 rows = [name for name in names if any(name in arms for arms in plain.values())]
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 0.45 * len(rows) + 1.3), sharex=True)
 for ax, data in zip(axes, SCALES, strict=True):
@@ -232,10 +233,10 @@ for (data, name, penalty), runs in order.items():
 Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
 
 # %% [markdown]
-# On digits there is no map. Queries and keys of RollPE are as rough as in random order; those of its twin and of the multiplexed
+# On digits there is no map. Queries and keys of RollPE are about as rough as in random order; those of its twin and of the multiplexed
 # roll are rougher in every run, so that neighbors differ *more* than any two channels. **On photographs there is**, in every run, and nobody asked for it: along the ring of RollPE,
-# plain and multiplexed, neighbors respond alike, several times more than channels in random order, while the channels of
-# all models without a ring lie at the line. The twin lies near it, too; we come back to it.
+# plain and multiplexed, neighbors respond alike, and queries and keys are far less rough than in random order, while those of
+# all models without a ring lie about the line. The twin lies near it, too; we come back to it.
 #
 # ## Is it a map?
 #
@@ -244,7 +245,7 @@ Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
 # any two channels over images and patches, which removes level and gain, and average by their distance around
 # the ring. In random order the distance would not matter.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels of trained queries and keys, over test images and patches, by their distance around the ring; mean over layers, heads, axes and seeds, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances from one to eight channels. Digits: all lines stay near zero or begin below it. CIFAR-100: RollPE and the multiplexed roll start high and fall with distance to about zero; RollPE's twin starts just above zero, and the others stay there."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels of trained queries and keys, over test images and patches, by their distance around the ring; mean over layers, heads, axes and seeds, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances from one to eight channels. Digits: the lines of models without a ring stay near zero, those of the multiplexed roll and of RollPE's twin begin below it, and that of RollPE swings above zero at distance three and farther below it at four. CIFAR-100: RollPE and the multiplexed roll start high and fall with distance to about zero; RollPE's twin starts just above zero, and the others stay there."}}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
 ends = {data: {} for data in plain}
 for ax, (data, arms) in zip(axes, plain.items(), strict=True):
@@ -277,8 +278,9 @@ fig
 # %% [markdown]
 # It is. On photographs two neighbors on RollPE's ring rise and fall together, and the likeness fades with their distance.
 # This is what topographic networks are trained for with a loss of its own {cite}`margalit2024unifying`; here it comes with the
-# encoding. On digits there is nothing of it, and without a ring nothing on photographs either: the order of channels means
-# nothing to those encodings, and training leaves it as it is.
+# encoding. On digits there is nothing of it, though the order of RollPE's channels is not random there: in every run those
+# three apart are alike a little, and those four apart are opposed. Without a ring there is nothing on photographs either: the
+# order of channels means nothing to those encodings, and training leaves it as it is.
 #
 # ## Power by mode
 #
@@ -322,7 +324,7 @@ def spectra(arms):
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Digits: power of trained queries by mode along the ring, relative to white noise, mean over heads, axes and seeds; one panel for each layer."}, "image": {"alt": "One panel for each layer with a line for each encoding over the mode numbers. Lines of encodings without a ring stay near one. Those of the rolled encodings begin far below one at mode zero and wander above it in the faster half; that of RollPE falls below one again at the last mode."}}
 spectra(plain["digits"])
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: the same for the models of photographs."}, "image": {"alt": "One panel for each of five layers. Lines of encodings without a ring stay near one. Those of RollPE and the multiplexed roll begin at two to six times white noise in the first two modes and fall below it in the faster half, RollPE to a small fraction; the twin's is far more level."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: the same for the models of photographs."}, "image": {"alt": "One panel for each of five layers. Lines of encodings without a ring stay near one. Those of RollPE and the multiplexed roll begin at two to five times white noise in the first two modes and fall below it in the faster half, RollPE to a small fraction; the twin's is far more level."}}
 spectra(plain["CIFAR-100"])
 
 # %% [markdown]
@@ -340,7 +342,7 @@ spectra(plain["CIFAR-100"])
 # **Not the functions.** The twin of RollPE expresses the same ones, in Fourier coordinates, where being neighbors means
 # nothing. It reads the photographs as well, {num}`mini/roll-twin accuracy` against {num}`mini/roll accuracy`. But seen on RollPE's
 # ring, in {numref}`fig-inside-roughness` and {numref}`fig-inside-correlation`, its channels are hardly ordered, and its spectra are
-# nearly level. What differs is the coordinates that Adam works in.
+# far more level. What differs is the coordinates that Adam works in.
 #
 # **The first step.** The weights of queries and keys serve all patches, so their gradient is an average over positions, and
 # an average over a long row prefers slow waves ({eq}`eq-position-average`). Adam's first step moves every weight by the
@@ -349,7 +351,7 @@ spectra(plain["CIFAR-100"])
 # the gradient prefers slow waves, its signs do so, too. The records keep both, of the untrained models.
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before the first step: power by mode along the ring, relative to white noise, of the gradient for the weights that make queries and keys, and of its signs, which are Adam's first step, for RollPE and for its twin; mean over queries and keys, layers, heads, axes and seeds. Dotted: white noise after a moving average over the patches of a row."}, "image": {"alt": "Two panels with lines over the mode numbers. CIFAR-100: the gradient falls steeply from about seven at mode zero to nearly nothing at mode two, and follows the dotted line closely; RollPE's step falls in the same way, less steeply; the twin's is level at one. Digits: the same with a weaker fall that ends later."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before the first step: power by mode along the ring, relative to white noise, of the gradient for the weights that make queries and keys, and of its signs, which are Adam's first step, for RollPE and for its twin; mean over queries and keys, layers, heads, axes and seeds. Dotted: white noise after a moving average over the patches of a row."}, "image": {"alt": "Two panels with lines over the mode numbers. CIFAR-100: the gradient falls steeply from about seven at mode zero to one half at mode two and less beyond, much as the dotted line does; RollPE's step falls in the same way, less steeply; the twin's is level at one. Digits: the same with a weaker fall that ends later."}}
 def shares(arms, name: str, what: str) -> list[np.ndarray]:
     """Share of the power by mode before the first step, one array a run."""
     _, arrays = arms.get(name, ([], []))
@@ -393,7 +395,8 @@ fig
 #
 # **The grid more than the images.** If this is the reason, then the grid must matter: eight patches on a ring of sixteen
 # let two waves pass, four patches let more of them pass. So digits on a grid of eight by eight should have a map, and
-# photographs on four by four should lose theirs, or most of it. Both were run to see whether this holds.
+# photographs on four by four should lose theirs, or most of it. Both were run to see whether this holds. The images stay
+# as large, so that with the grid the size of a patch changes, too.
 
 # %% tags=["hide-input"]
 CHOOSING = 9  # the seed whose runs chose learning rates
@@ -442,13 +445,14 @@ map_table("images | grid", GRIDS)
 
 # %% [markdown]
 # It does. On eight by eight patches the channels of digits have a map as well, weaker, but in every run, and the twin's
-# hardly any. On four by four the map of the photographs is far weaker, but not gone: their places have more in common
-# than those of digits.
+# hardly any. On four by four the map of the photographs is far weaker, but not gone, perhaps because their places have more
+# in common than those of digits.
 #
 # **The optimizer.** Nor has this to stay a suspicion. If the coordinates that Adam works in keep the twin from having a
 # map, then under an optimizer whose step no change of basis alters it must have as much of one as RollPE. Plain gradient
 # descent is one ({doc}`07-rope`), but at none of four learning rates did it teach these models anything in so few steps.
-# Muon is another {cite}`jordan2024muon`; its learning rate was chosen on held-out digits, with RollPE. But it moves matrices only
+# Muon is another {cite}`jordan2024muon`; its learning rate was chosen on held-out digits, by one run of RollPE at each of four
+# rates. But it moves matrices only
 # and leaves vectors to Adam, and queries and keys have a vector, their bias. So models without these biases, and without
 # that of the values, were trained as well, under both optimizers: the prediction is about them.
 
@@ -480,11 +484,11 @@ map_table("optimizer, 8×8 digits | biases", OPTIMIZERS)
 # :class: tip
 # The paper's hope is borne out where it had not been looked for. With eight patches a side the channels of RollPE become a
 # topographic map on the ring without being asked, on photographs and, less, on digits. Those of its rotary twin, equal in
-# functions, hardly do under Adam, and do under Muon, whose steps do not depend on the basis. What makes the map is less
-# the images than the average over positions in every weight's gradient, on a grid long beside the ring, and an
-# optimizer that follows it. With four patches a side digits have none; a penalty makes their rolls smooth,
-# accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`, and images of other
-# sizes are read better ({doc}`13-ablations`).
+# functions, hardly do under Adam, and do under Muon, whose steps do not depend on the basis. The grid and the optimizer
+# decide more than the images do. The average over positions in every weight's gradient, on a grid long beside the ring, would
+# explain both. With four patches a side digits have no map; a penalty makes their rolls smooth,
+# accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`, and images half as large again
+# are read better ({doc}`13-ablations`).
 # ```
 #
 # ## Exercises
