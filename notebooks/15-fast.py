@@ -58,13 +58,13 @@ Markdown("\n".join(lines))
 # ## What an encoding costs, in short
 #
 # How much longer does a training step take with positions than without? No encoding can really be faster than
-# none, which does strictly less: where one came out so, that was chance, and the largest such gain is how far chance
-# alone took a row. What lies no farther from zero is marked.
+# none, which does strictly less: where one came out so, that was chance, and the largest such gain is the least that chance
+# alone took a row. What lies no farther from zero is marked; what lies a little farther may be chance as well.
 
 
 # %% tags=["hide-input"]
 def chance_of(b) -> float:
-    """The factor by which chance alone moved a step: the largest gain of what has none.
+    """The least factor by which chance moved a step: the largest gain of what has none.
 
     That is an encoding, beside none; and the precision that is in use, beside itself.
     """
@@ -100,7 +100,7 @@ for name, what in asked.items():
     lines.append(f"| `{name}` | {what} | {' | '.join(cells)} |")
 lines += [
     f"\n{b.environment.device_name}, batches of {b.batch}, {b.rounds} rounds: "
-    f"chance alone moved a row by up to {100 * (chance_of(b) - 1):.0f} %."
+    f"chance alone moved a row by at least {100 * (chance_of(b) - 1):.0f} %."
     for b in benchmarks.values()
 ]
 Markdown("\n".join(lines))
@@ -227,7 +227,7 @@ Markdown("\n".join(lines))
 # Each row is one idea, the gain that was expected before it was timed, and the gain that was found: how many times as fast
 # as the row it builds on, image by image. Below one it made things slower. Surprises come first. Nothing stands under
 # "expected" where the first timing came before anybody had written a guess, and a wide range there says that nobody
-# knew. On a processor most of what speeds up an accelerator does nothing or harm, because there are no launches to
+# knew. On a processor most of what speeds up an accelerator does little or harm, for one because there are no launches to
 # save; it is shown all the same. A gain that misses the guess by no more than chance alone can do is marked as such: the
 # measure of it is that of the first table, or the row that changes nothing at all, the one whose precision is already
 # in use, whichever strayed farther.
@@ -257,7 +257,7 @@ for b in benchmarks.values():
     chance = chance_of(b)
     lines = [
         f"**{b.environment.device_name}**, batch {b.batch}, {b.precision}. "
-        f"Chance alone moved a row by up to {chance - 1:.2f}.",
+        f"Chance alone moved a row by at least {chance - 1:.2f}.",
         "",
         "| idea | of | instead of | expected | measured | as expected? |",
         "| :-- | :-- | :-- | :-- | --: | :-- |",
@@ -275,7 +275,7 @@ for b in benchmarks.values():
 # ## More tokens
 #
 # Attention grows with the square of the number of tokens, everything else in proportion. At 64 patches attention is a
-# few percent of the work; the table shows where that ends. Rotations and rolls cost the same per token at any length.
+# tenth of the operations in the smallest model and less in larger ones; the table shows where that ends. Rotations and rolls cost the same per token at any length.
 # Shaw's vectors on a grid cost a token as many channels as the grid has rows and columns, {eq}`eq-shaw-grid`.
 
 # %% tags=["hide-input"]
@@ -329,13 +329,14 @@ for b in benchmarks.values():
 # $e^{2X} - 1 = 2E + E^2$, in which small entries keep the digits that the one would swallow, so that no matrix needs a
 # number of halvings of its own. One exponential is left for each place and head of every layer, however many images share it.
 #
-# **Augmentation is drawn for many batches at once.** Images that drew the same operation form one group, and a group
-# of hundreds costs hardly more than a group of three.
+# **Augmentation is drawn for many batches at once.** Images that drew the same operation form one group, and in a large
+# group an image costs a fraction of what it costs in a group of three.
 #
 # ```{admonition} In short
 # :class: tip
 # Timings here are of whole steps, beside their rivals, in turns, with what chance alone does printed beside them, and with
-# what was expected where anybody had written it down first. Rotary and rolled encodings cost little on top of a model without positions. What costs is more channels in
+# what was expected where anybody had written it down first. On the devices of the first table, rotary encodings and a plain roll
+# cost little on top of a model without positions. What costs is more channels in
 # attention (`shaw`, `shaw-kv`), projecting queries and keys twice (`multiplexed-roll`) or a matrix exponential in every
 # layer (`lie`).
 # ```
