@@ -399,9 +399,9 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 #
 # ## What breaks the symmetry
 #
-# Order must reach attention somehow, and there are two doors: the tokens and the scores. Through the first,
-# each token carries its place. A code $c_p$ that depends on the position $p$ is added to the token that
-# stands there. In general, that ends the symmetry:
+# Order must reach attention somehow, and there are two main doors: the tokens and the scores. (A third leads to the
+# values alone, {doc}`03-relative`.) Through the first, each token carries its place. A code $c_p$ that depends on
+# the position $p$ is added to the token that stands there. In general, that ends the symmetry:
 #
 # $$
 # \begin{gathered} x_p \mapsto x_p + c_p, \\
@@ -474,9 +474,9 @@ for what, change in (
 # %% [markdown]
 # ## Every encoding of this book, on the same test
 #
-# The encodings of the later chapters come through one of the two doors. For each we measure twice how far the
-# scores of shuffled tokens are from the shuffled scores, relative to their size: once when the tokens move
-# and the positions stay, and once when each token takes its position along.
+# The encodings of the later chapters come through one of the two doors, `shaw-kv` through the third as well. For
+# each we measure twice how far the scores of shuffled tokens are from the shuffled scores, relative to their size:
+# once when the tokens move and the positions stay, and once when each token takes its position along.
 
 # %% tags=["hide-input"]
 heads, head_dim = 2, 64

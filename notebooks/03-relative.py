@@ -92,7 +92,7 @@ print(relative_lookup(b, 3))
 #
 # Near offsets are kept apart and far ones are thrown together, more and more of them the farther away. Let
 # there be $4c$ buckets, half of them for keys to the right. On either side $c$ buckets serve the distances
-# below $c$, and the other $c$ share out the rest, with everything from $D$ on in the last:
+# below $c$, and the other $c$ share out the rest, with everything from $D > c$ on in the last:
 #
 # $$
 # \begin{aligned} & \operatorname{bucket}(\Delta) = 2c \, [\Delta > 0] \\
@@ -362,6 +362,7 @@ print("tokens   a vector for each pair   product and lookup")
 for N in (65, 1024, 8192):
     pairs, lookup = 4 * N * N * 64, 4 * (N * N + N * 33)
     print(f"{N:6} {pairs / 1e6:24,.2f} {lookup / 1e6:20,.2f}")
+print("(the whole numbers of `columns`, which all heads share, come on top)")
 
 # %% [markdown]
 # Values work the other way round: add up each query's weights by offset, then multiply with the table once.
