@@ -289,7 +289,7 @@ fig
 # without positions, {num}`mini/axial-rope accuracy@64` and {num}`mini/none accuracy@64`, and RollPE below that,
 # {num}`mini/roll accuracy@64`; whether below RoPE, too, three runs cannot say. One suspect for this last step: on a ring of
 # sixteen channels an offset of fifteen is an offset of minus one ({doc}`05-rolling`), so far patches pose as near ones. But
-# such an offset poses as a trained one from ten patches a side on, and at ten and at twelve that does no visible harm.
+# some new offsets pose as trained ones from ten patches a side on, and at ten and at twelve that does no visible harm.
 #
 # ### Which classes need positions?
 #

@@ -484,9 +484,9 @@ map_table("optimizer, 8×8 digits | biases", OPTIMIZERS)
 # :class: tip
 # The paper's hope is borne out where it had not been looked for. With eight patches a side the channels of RollPE become a
 # topographic map on the ring without being asked, on photographs and, less, on digits. Those of its rotary twin, equal in
-# functions, hardly do under Adam, and do under Muon, whose steps do not depend on the basis. The grid and the optimizer
-# decide more than the images do. The average over positions in every weight's gradient, on a grid long beside the ring, would
-# explain both. With four patches a side digits have no map; a penalty makes their rolls smooth,
+# functions, hardly do under Adam, and do under Muon, whose steps do not depend on the basis, in models without biases. The grid and
+# the optimizer decide more than the images do. The average over positions in every weight's gradient, on a grid long beside
+# the ring, would explain the map where an optimizer follows it. With four patches a side digits have no map; a penalty makes their rolls smooth,
 # accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`, and images half as large again
 # are read better ({doc}`13-ablations`).
 # ```
