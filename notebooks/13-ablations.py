@@ -277,7 +277,8 @@ Markdown(
 # ## The paper's hypotheses, so far
 #
 # *RoPE works because it behaves like a traveling wave.* RollPE and its twin are a wave and a rotation that express the same
-# functions, and no difference between their accuracies is seen here. That agrees with the hypothesis and cannot prove it: whatever
+# functions, and no difference between their accuracies is seen here (on digits in finer patches the twin reads more under
+# AdamW, {doc}`14-inside`). That agrees with the hypothesis and cannot prove it: whatever
 # one of them does, the other can do too, so no accuracy of the two can tell the words apart. What can be tested is which
 # property of the wave matters. Of those above it is the speed of a roll, for reading digits half as large again: slow
 # rolls travel that far, and fast ones do not.
