@@ -385,7 +385,7 @@ check("the library's shaw-kv", gap(result, formula))
 # channel for each row and each column $c$. There the key puts a one at its own row and column, and zeros elsewhere.
 # The query puts its product with the vector of the offset from its own place to $c$. The dot product picks the right
 # ones, and the bias has become part of an ordinary score. (One vector for the rows plus one for the columns is how
-# MViTv2 has it, too.)
+# MViTv2 has it, too {cite}`li2022mvitv2`.)
 #
 # $$
 # \begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr], \\

@@ -555,9 +555,9 @@ fig
 # e^{-1})$ and $\phi(-1, -3) = (e^{-1}, e^{-3})$. Now the product is less than a tenth, $e^{-3} + e^{-4}$. The
 # offset is $0$ in both cases.
 #
-# Other features are more patient. Performer, which *circles* and *equivariance* name, has random ones,
-# $e^{w^\top x - \|x\|^2/2}$ with a normal $w$ for each, whose product is $e^{q^\top k}$ on average. Inside those a
-# turn is harmless, as far as the average is reached.
+# Other features are more patient. Performer {cite}`choromanski2021performer`, which *circles* and *equivariance*
+# name, has random ones, $e^{w^\top x - \|x\|^2/2}$ with a normal $w$ for each, whose product is $e^{q^\top k}$ on
+# average. Inside those a turn is harmless, as far as the average is reached.
 #
 # The paper of RoPE turns *after* $\phi$ {cite}`su2024roformer`, and everything is as before, with $\phi(q)$ in
 # the place of $q$:
@@ -685,7 +685,8 @@ check("a score of the distance", gap(score, score.flip(0)))
 # :class: dropdown
 # No: moving everything by $s$ turns the result by $R_s$. Turn it back by the query's own position,
 # $y_i = R_{-i} \sum_j \alpha_{ij} R_j v_j = \sum_j \alpha_{ij} R_{j-i} v_j$. Now the values, too, say how far away they
-# were found. It is the second table of {eq}`eq-shaw-values`, with a turn instead of a sum.
+# were found. It is the second table of {eq}`eq-shaw-values`, with a turn instead of a sum, and known from views of one
+# scene {cite}`miyato2024gta`.
 # ```
 
 # %% tags=["hide-cell"]

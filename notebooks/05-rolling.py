@@ -23,7 +23,7 @@
 #
 # To mark a place in a sequence by rotating the coordinates of a vector is an old idea of hyperdimensional computing
 # {cite}`kanerva2009hyperdimensional`. Nor is it new to attention: PermuteFormer {cite}`chen2021permuteformer` moves
-# the channels of queries and keys by the powers of a random permutation, in linear attention, and algebraic encodings
+# the features of queries and keys by the powers of a random permutation, in linear attention, and algebraic encodings
 # {cite}`kogkalidis2024algebraic` let positions act on them by orthogonal matrices. RollPE is the permutation that is
 # a single ring. And the wave is more than an image: waves of activity travel over the cortex
 # {cite}`muller2018cortical`, shaped by its geometry {cite}`pang2023geometric,horibe2019curved`, and there are networks
