@@ -483,7 +483,7 @@ map_table("optimizer, 8×8 digits | biases", OPTIMIZERS)
 
 # %% tags=["hide-input"]
 def lead_table(rows: Sequence[tuple[str, str, str]]) -> Markdown:
-    """The twin's accuracy minus RollPE's in each row: Welch's test, Holm over the rows."""
+    """The twin's accuracy minus RollPE's in each row; Holm over the rows."""
     tests = {}
     for first, second, recipe in rows:
         arms = [

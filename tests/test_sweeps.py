@@ -167,7 +167,7 @@ def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, mon
     planned = load_plan(plan_file(tmp_path))[:1]
     path = checkpoint_path(tmp_path / "checkpoints", planned[0].cell)
     with monkeypatch.context() as patch:
-        patch.setattr("rollpe.training.source_hash", lambda rooms: "another source")
+        patch.setattr("rollpe.training.source_hash", lambda *_: "another source")
         run(planned, tmp_path)
     record_path(tmp_path / "records", planned[0].cell).unlink()
     left_over = path.with_name(f".{path.name}.123.tmp")
@@ -330,7 +330,7 @@ def test_live_records_are_taken_only_from_the_present_source(tmp_path, monkeypat
 
     assert fresh() == [True, True]
     assert fresh() == [False, False]
-    monkeypatch.setattr(sweeps, "source_hash", lambda: "another source")
+    monkeypatch.setattr(sweeps, "source_hash", lambda **_: "another source")
     assert fresh() == [True, True]
 
 
