@@ -123,8 +123,8 @@ class _Runs(_Strict):
 
     recipe: a recipe by name, or "printed" for Table 1 as printed.
     measure: "accuracy" in percent; "kept", what is left at `resolution` pixels of the accuracy above that of
-    guessing, `chance`, in percent of it; "speed", 100·ln(images per second), whose differences are percent, on
-    one device. (A loss in points would say less: who reads little has little to lose.)
+    guessing, `chance`, in percent of it; "speed", 100·ln(images per second), whose differences are percent,
+    on one device. (A loss in points would say less: who reads little has little to lose.)
     seeds: the least number of seeds in each arm. p: the level of the tests.
     example: one case of a claim that something is possible: it can show the claim, and never refute it.
     """
