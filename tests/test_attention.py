@@ -43,6 +43,22 @@ def test_bfloat16_stays_bfloat16_with_angles_in_full_precision():
         assert (found.double() - exact).abs().max() < 0.05
 
 
+def test_a_rotary_score_keeps_the_dtype_of_its_query():
+    q, k = torch.randn(2, 5, 8, dtype=torch.float64)
+    theta = attention.rope_frequencies(8)
+    for dtype in (torch.bfloat16, torch.float32, torch.float64):
+        found = attention.rope_score(q.to(dtype), k.to(dtype), 1000.0, theta)
+        assert found.dtype == dtype
+        assert torch.allclose(
+            found.double(), attention.rope_score(q, k, 1000.0, theta), atol=30 * torch.finfo(dtype).eps
+        )
+
+
+def test_bits_are_counted_beyond_the_integers_that_floats_hold():
+    for p in (0, 7, 2**31 - 1, 2**53 - 1, 2**62 - 1, 2**62):
+        assert attention.bit_flips(torch.tensor(p)).item() == (p ^ (p + 1)).bit_count()
+
+
 def test_scores_of_a_thousand_do_not_overflow():
     q = torch.full((3, 4), 60.0)
     assert torch.isfinite(attention.attention(q, q, torch.randn(3, 2))).all()

@@ -154,6 +154,16 @@ def test_twins_are_asked_for_the_same_and_adam_follows_channels_or_waves():
     assert all(p.grad is None for p in roll.parameters())
 
 
+@pytest.mark.filterwarnings("ignore:aliased offsets")
+@pytest.mark.parametrize("encoding", ["roll", "roll-twin", "none"])
+def test_a_channel_that_belongs_to_no_axis_is_on_no_ring(encoding):
+    vit = model(encoding, width=21, heads=3)
+    found = observe(vit, images(2)) | first_step(vit, images(2), torch.tensor([0, 1]))
+    for name in ("query_spectrum", "key_gradient"):
+        assert found[name].shape == (2, 3, 2, 3 // 2 + 1)
+        np.testing.assert_allclose(found[name].sum(-1), 1, rtol=1e-5)
+
+
 def test_of_a_multiplexed_roll_the_first_wave_of_every_head_is_seen():
     vit = model("multiplexed-roll")
     labels = torch.tensor([0, 1, 4])

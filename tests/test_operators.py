@@ -11,6 +11,7 @@ import torch
 from scipy.linalg import expm
 
 from rollpe import operators
+from rollpe.attention import rotation_matrix
 from rollpe.errors import InputError
 from rollpe.operators import NYQUIST, continuous_roll, roll, roll_matrix
 
@@ -133,6 +134,21 @@ def test_only_skew_symmetric_matrices_have_a_rotation_form(A):
     with pytest.raises(InputError) as caught:
         operators.rotation_form(A)
     assert "skew-symmetric" in one_line(caught)
+
+
+@pytest.mark.parametrize("n", [3, 4, 31])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_the_rotation_form_keeps_the_dtype_and_what_stands_still(n, dtype):
+    """In single precision a still channel must not pass for a slow turn."""
+    for seed in range(5):
+        B = torch.randn(n, n, generator=torch.Generator().manual_seed(seed)).to(dtype)
+        A = (B - B.T) / 2
+        V, frequencies = operators.rotation_form(A)
+        assert V.dtype == frequencies.dtype == torch.promote_types(dtype, torch.float32)
+        assert V.shape == (n, n) and frequencies.shape == (n // 2,)
+        R = torch.block_diag(rotation_matrix(frequencies.double()), torch.eye(n % 2).double())
+        tolerance = 1e-12 if dtype == torch.float64 else 1e-4
+        assert torch.allclose(V.double() @ R @ V.double().T, torch.matrix_exp(A.double()), atol=tolerance)
 
 
 def test_a_matrix_of_zeros_turns_nothing():
@@ -279,6 +295,12 @@ def test_the_continuous_roll_is_one_graph_without_complex_numbers():
 
 
 # Slices of a head.
+
+
+def test_positions_of_each_sample_broadcast_over_axes_too():
+    x, p = torch.randn(5, 8), torch.randint(-9, 9, (3, 5, 2))
+    moved = operators.axial_roll(x, p)
+    assert torch.equal(moved, torch.stack([operators.axial_roll(x, each) for each in p]))
 
 
 def test_axes_share_a_head_and_what_is_left_carries_no_position():

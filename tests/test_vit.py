@@ -396,6 +396,7 @@ def test_dropout_and_stochastic_depth_act_in_training_only() -> None:
         ({"patch_size": 0}, "patch_size=0"),
         ({"patch_size": (4, 4)}, "patch_size=(4, 4)"),
         ({"image_size": (32, 32, 3)}, "image_size=(32, 32, 3)"),
+        ({"image_size": 32.0}, "image_size=32.0"),
         ({"width": 100, "heads": 3}, "width=100"),
         ({"width": 0}, "width=0"),
         ({"depth": 0}, "depth=0"),

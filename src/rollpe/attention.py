@@ -7,7 +7,8 @@ parameters (`rollpe.encodings`), and the roll itself (`rollpe.operators`).
 
 Shapes: q, k [..., N, d], v [..., N, m], tokens X [..., N, D]; positions are tensors [N] or numbers.
 Row i of a score matrix belongs to the query, column j to the key, and Δ = j − i. Codes and frequencies
-come in float64, kernels and permutation matrices too; everything else keeps the dtype of its input.
+come in float64 on the CPU, kernels and permutation matrices in float64; everything else keeps the dtype of
+its input.
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ def binary_code(positions: Tensor, bits: int) -> Tensor:
 
 
 def bit_flips(p: Tensor) -> Tensor:
-    """How many bits change from p to p+1: one more than the number of ones that p ends in; int64, as p."""
-    carry = p ^ (p + 1)  # the trailing ones of p and the zero before them, all set: 2^flips − 1
-    return torch.frexp(carry.to(torch.float64)).exponent.long()
+    """How many bits change from p to p+1: one more than the number of ones that p ≥ 0 ends in; int64."""
+    lowest_zero = ~p & (p + 1)  # the zero before the ones that p ends in, alone: 2^(flips − 1)
+    return torch.frexp(lowest_zero.to(torch.float64)).exponent.long()
 
 
 def rope_frequencies(d: int, base: float = 10000.0) -> Tensor:
@@ -194,7 +195,8 @@ def rope_score(q: Tensor, k: Tensor, delta: float, frequencies: Tensor) -> Tenso
     """
     q_even, q_odd, k_even, k_odd = q[..., 0::2], q[..., 1::2], k[..., 0::2], k[..., 1::2]
     a, b = q_even * k_even + q_odd * k_odd, q_even * k_odd - q_odd * k_even
-    return (a * torch.cos(frequencies * delta) - b * torch.sin(frequencies * delta)).sum(dim=-1)
+    cos, sin = torch.cos(frequencies * delta).to(q.dtype), torch.sin(frequencies * delta).to(q.dtype)
+    return (a * cos - b * sin).sum(dim=-1)
 
 
 def decay_bound(delta: Tensor, frequencies: Tensor) -> Tensor:

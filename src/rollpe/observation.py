@@ -161,8 +161,12 @@ def first_step(
 
 
 def on_rings(encoding: Encoding, x: Tensor) -> Tensor:
-    """Queries or keys [..., streams·head_dim] as rings [..., 2, channels]; of several waves the first."""
-    return encoding.on_ring(x[..., : encoding.head_dim]).unflatten(-1, (2, -1))
+    """Queries or keys [..., streams·head_dim] as rings [..., 2, channels]; of several waves the first.
+
+    A ring holds all channels of its axis, those too that a narrower ``width`` leaves still.
+    """
+    x = encoding.on_ring(x[..., : encoding.head_dim])
+    return x[..., : 2 * encoding.part].unflatten(-1, (2, -1))
 
 
 def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:

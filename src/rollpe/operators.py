@@ -23,7 +23,7 @@ have no such mode, and all treatments but "paired" (which takes two rings) coinc
     "odd"     the last channel carries no position; the first n−1 are an odd ring
 
 Shapes: x [..., n]; p is a number or a tensor that broadcasts over the leading dimensions of x. Matrices
-are built in float64 unless told otherwise; what acts on x returns the dtype of x.
+are built in float64 unless told otherwise, on the CPU; what acts on x returns the dtype of x.
 """
 
 from __future__ import annotations
@@ -363,19 +363,21 @@ def rotation_form(A: Tensor) -> tuple[Tensor, Tensor]:
     """Any real skew-symmetric A as rotations (App. F): exp(pA) = V R(p) Vᵀ.
 
     A [n, n]. Returns V [n, n], orthogonal, and frequencies [⌊n/2⌋] ≥ 0, descending: columns 2i and 2i+1 of
-    V span a plane that turns by frequencies[i]·p; for odd n the last column stands still.
+    V span a plane that turns by frequencies[i]·p; for odd n the last column stands still. Both have A's
+    dtype, or float32 if that is less.
     """
-    n = len(A)
+    n, dtype = len(A), torch.promote_types(A.dtype, torch.float32)
     if A.shape != (n, n) or not torch.allclose(A, -A.T, atol=1e-10):
         raise InputError(f"A of shape {tuple(A.shape)} is not skew-symmetric: give Aᵀ = −A, e.g. (B − Bᵀ)/2.")
+    A = A.double()  # in single precision rounding could pass for a slow turn
     # iA is Hermitian; an eigenvector a + ib with eigenvalue ω means Aa = ωb and Ab = −ωa.
     values, vectors = torch.linalg.eigh(1j * A)
     turning = values > 1e-9 * torch.linalg.matrix_norm(A)
     frequencies, upper = values[turning].flipud(), vectors[:, turning].fliplr()
     planes = torch.stack((upper.real, upper.imag), dim=-1).flatten(1) * math.sqrt(2)
     still = torch.linalg.svd(planes, full_matrices=True)[0][:, planes.shape[1] :]
-    zeros = torch.zeros(n // 2 - len(frequencies), dtype=A.dtype)
-    return torch.cat((planes, still), dim=1), torch.cat((frequencies, zeros))
+    zeros = A.new_zeros(n // 2 - len(frequencies))
+    return torch.cat((planes, still), dim=1).to(dtype), torch.cat((frequencies, zeros)).to(dtype)
 
 
 # Several waves, several axes.
@@ -406,7 +408,7 @@ def axis_slices(head_dim: int, axes: int, width: int | None = None) -> list[slic
 
 def axial_roll(x: Tensor, positions: Tensor, width: int | None = None) -> Tensor:
     """One ring to an axis: sub-vector a of x [..., N, head_dim] rolls by whole positions [..., N, axes]."""
-    out = x.clone()
+    out = torch.broadcast_tensors(x, positions[..., :1])[0].clone()
     for a, part in enumerate(axis_slices(x.shape[-1], positions.shape[-1], width)):
         out[..., part] = roll(x[..., part], positions[..., a])
     return out

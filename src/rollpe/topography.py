@@ -163,7 +163,8 @@ def correlation_by_distance(moments: Tensor, means: Tensor) -> Tensor:
 
     r is the Pearson correlation of two channels over the samples, so neither a channel's level nor its gain
     counts. In a topographic map C falls with d; in random order it is the same for all d ≥ 1 on average.
-    C(0) is 1. A channel that never changes has correlation 0 with all.
+    C(0) is 1. A channel whose variance is 0 has correlation 0 with all; rounding of M may leave a variance to
+    one that never changes.
 
     moments [..., n, n]: M_ij, the mean over samples of x_i x_j. means [..., n]: m_i. → [..., n // 2 + 1].
     Half precision is computed in float32.

@@ -163,7 +163,10 @@ class VisionTransformer(timm_vit.VisionTransformer):
     def forward_features(  # type: ignore[override]
         self, images: Tensor, positions: Tensor | None = None
     ) -> Tensor:
-        """Images [B, channels, H, W] to normalized tokens [B, N, dim]. See ``embed`` for positions."""
+        """Images [B, channels, H, W] to tokens [B, N, dim]. See ``embed`` for positions.
+
+        They are normalized, but for ``pool="avg"``: there ``forward_head`` normalizes the mean, as in timm.
+        """
         return self._features(images, positions)
 
     def _features(self, images: Tensor, positions: Tensor | None, read: int | None = None) -> Tensor:
@@ -206,7 +209,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
             x: images [B, channels, H, W].
             indices: the last n blocks if a number, the listed ones if a list, all if None.
             return_prefix_tokens: pair each result with its class and register tokens.
-            norm: apply the final norm to each result.
+            norm: apply the final norm to each result; nothing with ``pool="avg"``, see ``forward_features``.
             stop_early: run no block after the last one wanted.
             output_fmt: "NCHW" or "NLC".
             intermediates_only: leave out the final tokens.
@@ -293,7 +296,7 @@ def create_vit(
             raise InputError(f"{label}={share!r} must be a number from 0 to below 1.")
     if layer_scale is not None and not 0 < layer_scale < math.inf:
         raise InputError(f"layer_scale={layer_scale!r} must be above 0, or None for no LayerScale.")
-    sides = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
+    sides = image_size if isinstance(image_size, tuple | list) else (image_size, image_size)
     if len(sides) != 2 or not all(isinstance(side, int) for side in sides):
         raise InputError(f"image_size={image_size!r} must be one number or (height, width), in pixels.")
     height, wide = sides

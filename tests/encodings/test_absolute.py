@@ -25,7 +25,7 @@ def worst(a: Tensor, b: Tensor) -> float:
 
 def learned(grid: tuple[int, ...], seed: int = 0):
     torch.manual_seed(seed)
-    return create_encoding("learned", head_dim=3, heads=2, axes=len(grid), grid=grid).double()
+    return create_encoding("learned", head_dim=6, heads=1, axes=len(grid), grid=grid).double()
 
 
 def test_none_gives_tokens_queries_and_keys_back_as_they_are() -> None:
@@ -118,7 +118,30 @@ def test_a_grid_of_other_sizes_gets_the_table_resized_as_timm_does(shown: tuple[
     assert worst(added[:, 1:], wanted) < 1e-6
 
 
-@pytest.mark.parametrize(("built", "shown"), [((4,), (7,)), ((4,), (2,)), ((2, 2, 2), (3, 2, 4))])
+def test_a_table_of_three_axes_is_resized_as_torch_does() -> None:
+    encoding = learned((2, 3, 4))
+    added = encoding.add(zeros(60, 6), grid_positions(5, 3, 4), (5, 3, 4))
+    volume = encoding.table.T.unflatten(1, (2, 3, 4))[None]
+    wanted = F.interpolate(volume, (5, 3, 4), mode="trilinear")[0].flatten(1).T
+    assert worst(added[0], wanted) < 1e-12
+
+
+def test_a_resized_table_has_the_gradient_of_finite_differences() -> None:
+    encoding = learned((2, 2))
+    tokens, positions = zeros(6, 6), grid_positions(2, 3)
+    assert torch.autograd.gradcheck(lambda _: encoding.add(tokens, positions, (2, 3)), encoding.table)
+
+
+@pytest.mark.parametrize("grid", [(3, 4), (1, 2), (6,), (2, 3, 1)])
+def test_a_grid_that_is_not_that_of_the_positions_is_refused(grid: tuple[int, ...]) -> None:
+    encoding = learned((3, 4))
+    with pytest.raises(InputError, match="not the grid of 6 positions on axes=2"):
+        encoding.add(zeros(8, 6), grid_positions(2, 3), grid)
+
+
+@pytest.mark.parametrize(
+    ("built", "shown"), [((4,), (7,)), ((4,), (2,)), ((2, 2, 2), (3, 2, 4)), ((2, 1, 2, 1), (3, 2, 1, 2))]
+)
 def test_a_constant_table_stays_constant_when_resized_on_any_number_of_axes(built, shown) -> None:
     encoding = learned(built)
     with torch.no_grad():

@@ -69,6 +69,13 @@ def test_without_an_encoding_the_layer_is_timms_attention() -> None:
     assert worst(plain(images), drop_in(images)) < 1e-12
 
 
+def test_layers_take_an_empty_batch_as_those_they_stand_for_do() -> None:
+    timms = VisionTransformer(**SIZES, attn_layer=drop_in_attention("roll", grid=(2, 3)))
+    assert timms(torch.randn(0, 3, 8, 12)).shape == VisionTransformer(**SIZES)(torch.randn(0, 3, 8, 12)).shape
+    x = torch.randn(0, 5, 16)
+    assert MultiheadAttention(16, 2, "rope", batch_first=True)(x, x, x)[0].shape == x.shape
+
+
 def test_a_drop_in_layer_refuses_what_it_cannot_do() -> None:
     with pytest.raises(InputError, match="pos_embed"):
         drop_in_attention("learned+roll", grid=(2, 3))
@@ -206,12 +213,14 @@ def test_a_mask_and_causality_join(name: str) -> None:
 def test_a_query_that_may_see_nothing_gets_zeros(name: str) -> None:
     torch.manual_seed(0)
     encoding = create_encoding(name, head_dim=8, heads=2).double()
-    q, k, v = (sequence(2, 2, 6, 8) for _ in range(3))
+    q, k, v = (sequence(2, 2, 6, 8).requires_grad_() for _ in range(3))
     keep = torch.ones(6, 6, dtype=torch.bool)
     keep[2] = False
     out = encoding.attend(q, k, v, grid_positions(2, 3), attn_mask=keep)
     seen = encoding.weights(q, k, grid_positions(2, 3), attn_mask=keep)
     assert out[..., 2, :].eq(0).all() and seen[..., 2, :].eq(0).all()
+    for result in (out, seen):
+        assert torch.autograd.grad(result.square().sum(), q)[0].isfinite().all()
     others = [0, 1, 3, 4, 5]
     assert worst(seen[..., others, :].sum(-1), torch.ones(2, 2, 5)) < 1e-12
     assert worst(out[..., others, :], encoding.attend(q, k, v, grid_positions(2, 3))[..., others, :]) < 1e-12

@@ -11,6 +11,7 @@ import io
 import warnings
 from collections.abc import Callable
 from itertools import product
+from typing import Literal
 
 import pytest
 import torch
@@ -177,6 +178,44 @@ def test_encoded_queries_and_keys_have_the_reference_scores_together_and_apart(n
     else:
         product_ = together[0] @ together[1].transpose(-2, -1) * HEAD_DIM**-0.5
         assert worst(product_, encoding.scores(q, k, positions)) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_the_reference_has_the_gradients_of_the_fast_path(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, _, positions = inputs(encoding)
+    leaves = [x.requires_grad_() for x in (q, k, *encoding.parameters())]
+    pull = torch.randn(2, HEADS, q.shape[2], k.shape[2], dtype=torch.double)
+    slow, fast = (
+        torch.autograd.grad((weights * pull).sum(), leaves, allow_unused=True, materialize_grads=True)
+        for weights in (encoding.scores(q, k, positions).softmax(-1), encoding.weights(q, k, positions))
+    )
+    assert max(map(worst, slow, fast)) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_no_images_and_one_token_are_as_good_as_many(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    assert attend(encoding, q[:0], k[:0], v[:0], positions).shape == v[:0].shape
+    assert scores(encoding, q[:0], k[:0], positions).shape == (0, HEADS, v.shape[2], v.shape[2])
+    one = (x[:, :, -1:] for x in (q, k, v))
+    assert attend(encoding, *one, positions[-1:]).shape == v[:, :, :1].shape
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_an_encoding_without_numbers_knows_shapes_and_gets_its_numbers_from_a_state_dict(
+    name: str, axes: int
+) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    with torch.device("meta"):
+        empty = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRIDS[axes]).double()
+    out = attend(empty, *(x.to("meta") for x in (q, k, v, positions)))
+    assert out.is_meta and out.shape == v.shape
+    filled = empty.to_empty(device="cpu")
+    filled.load_state_dict(encoding.state_dict())
+    assert torch.equal(attend(filled, q, k, v, positions), attend(encoding, q, k, v, positions))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -446,6 +485,9 @@ def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str
         ("roll", {"width": 7}, {"width": 7}),
         ("roll", {"width": None, "direction": 1}, {}),
         ("learned+roll", {"width": 12}, {"width": 12}),
+        ("sinusoidal+axial-rope", {"base": 100.0}, {"base": 100.0}),  # not the default of both
+        ("sinusoidal+axial-rope", {"base": 10000.0}, {"base": 10000.0}),
+        ("sinusoidal+spherical-rope", {"base": 10000}, {}),
         ("multiplexed-roll", {"speeds": (1, 2)}, {}),
         ("multiplexed-roll", {"speeds": [1, 1]}, {"speeds": [1, 1]}),
         ("multiplexed-roll", {"speeds": [1, 2, 3], "waves": 3}, {"waves": 3}),
@@ -454,3 +496,43 @@ def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str
 def test_options_have_one_spelling_and_defaults_none(name: str, options: dict, told: dict) -> None:
     assert told_options(name, options) == told
     assert [repr(v) for v in told_options(name, options).values()] == [repr(v) for v in told.values()]
+
+
+@pytest.mark.parametrize("name", ["roll-twin", "shaw-kv", "multiplexed-roll", "continuous-roll"])
+def test_two_encodings_joined_are_on_scores_what_the_second_is(name: str) -> None:
+    """Whatever the interface has or will have, but for what adds to tokens or names parameters."""
+    joined = build(f"learned+{name}", 2)
+    shared = {"check_width", "tables_of_layers", "no_weight_decay", "extra_repr", "add"}
+    methods = {key for key, value in vars(Encoding).items() if callable(value) and key[0] != "_"} - shared
+    assert methods <= vars(type(joined)).keys()
+    q, k, v, positions = inputs(joined)
+    alone = joined.on_scores
+    for function in (
+        lambda e: e.on_ring(q[..., :HEAD_DIM]),
+        lambda e: e.encode_for_score(q, e.tables(positions, q)),
+        lambda e: e.encode_query(q, positions),
+        lambda e: e(q, k, positions)[1],
+        lambda e: e.attend(q, k, v, positions, is_causal=True),
+        lambda e: e.weights(q, k, positions),
+        lambda e: e.scores(q, k, positions),
+    ):
+        assert torch.equal(function(joined), function(alone))
+    with pytest.raises(InputError, match=f"encoding '{name}' was built for"):
+        joined.encode_key(q[..., 1:], positions)
+
+
+def test_options_without_annotation_are_taken_and_unusual_ones_are_named_as_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Own(Encoding):
+        acts_on = "scores"
+
+        def __init__(self, *, kind: Literal["a", "b"] = "a", free=1, **sizes) -> None:
+            super().__init__(**sizes)
+            self.kind, self.free = kind, free
+
+    monkeypatch.setitem(ENCODINGS, "own", Own)
+    own = create_encoding("own", head_dim=4, heads=1, kind="b", free="all")
+    assert (own.kind, own.free) == ("b", "all")
+    with pytest.raises(InputError, match=r"kind='c' must be .*Literal\['a', 'b'\]"):
+        create_encoding("own", head_dim=4, heads=1, kind="c")

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.encodings.base import Encoding
-from rollpe.encodings.relative import distance_bucket
+from rollpe.encodings.relative import distance_bucket, offsets
 from rollpe.errors import InputError
 
 NAMES = ["shaw", "shaw-kv", "t5-bias"]
@@ -260,6 +260,17 @@ def test_the_look_up_table_of_t5_covers_offsets_beyond_the_largest_distance() ->
     q, k, _ = qkv(4, seed=0)
     expected = encoding.scores(q, k, positions) - q @ k.mT / math.sqrt(DIM)
     torch.testing.assert_close(encoding.mask(q, k, positions).expand_as(expected), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8, torch.int32])
+def test_offsets_are_exact_even_where_the_type_of_the_positions_has_no_room(
+    dtype: torch.dtype,
+) -> None:
+    whole = torch.tensor([[[0], [3], [200]], [[255], [201], [7]]])
+    signed = whole if dtype == torch.uint8 else whole * torch.tensor([1, -1])[:, None, None]
+    positions = signed.to(dtype)
+    assert torch.equal(positions.long(), signed)
+    assert torch.equal(offsets(positions[0], positions[1]), signed[1] - signed[0][:, None])
 
 
 @pytest.mark.parametrize("name", NAMES)

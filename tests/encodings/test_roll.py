@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import combinations_with_replacement
 
 import pytest
 import torch
 from torch import Tensor
 
 from rollpe.encodings import create_encoding, grid_positions, scale_positions
-from rollpe.encodings.roll import fourier_basis, twin_state_dict
+from rollpe.encodings.roll import even_division, fourier_basis, twin_state_dict
 from rollpe.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
@@ -255,7 +256,7 @@ def test_logits_of_independent_streams_vary_w_squared_times_as_much_unless_scale
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_a_torus_rolls_the_sheet_along_all_axes_at_once(axes: int) -> None:
     encoding = create_encoding("torus-roll", head_dim=30, heads=1, axes=axes)
-    sheet = {1: (30,), 2: (5, 6), 3: (3, 2, 5)}[axes]
+    sheet = {1: (30,), 2: (5, 6), 3: (2, 3, 5)}[axes]
     assert encoding.sheet == sheet
     x, positions = (
         draw(1, 1, 8, 30),
@@ -265,6 +266,14 @@ def test_a_torus_rolls_the_sheet_along_all_axes_at_once(axes: int) -> None:
     for token, p in enumerate(positions.int().tolist()):
         rolled = x[0, 0, token].view(sheet).roll([-s for s in p], dims=list(range(axes)))
         assert torch.equal(got[0, 0, token], rolled.flatten())
+
+
+@pytest.mark.parametrize("channels", [1, 7, 12, 60, 64, 68, 145])
+@pytest.mark.parametrize("axes", [1, 2, 3, 4])
+def test_a_sheet_is_as_even_as_its_divisors_allow(channels: int, axes: int) -> None:
+    divisors = [size for size in range(1, channels + 1) if channels % size == 0]
+    sizes = combinations_with_replacement(divisors, axes)  # in order, the later the more even
+    assert even_division(channels, axes) == [s for s in sizes if math.prod(s) == channels][-1]
 
 
 def test_a_smaller_sheet_leaves_the_other_channels_alone() -> None:

@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from rollpe.encodings.base import (
     Encoding,
     check_positions,
+    grid_positions,
     register,
+    scale_positions,
     table_dtype,
 )
 from rollpe.errors import InputError
@@ -30,7 +32,7 @@ class NoEncoding(Encoding):
 class Sinusoidal(Encoding):
     """Fixed sine and cosine waves added to the tokens (Vaswani et al., 2017, section 3.5).
 
-    The heads*d channels are cut into ``axes`` equal parts of c channels. Channels 2i and 2i+1 of the
+    The heads*d channels are cut into ``axes`` equal parts of c channels, c even. Channels 2i and 2i+1 of the
     part of axis a receive sin(ω_i p_a) and cos(ω_i p_a) with ω_i = base^(-2i/c); channels left over by
     the cut receive nothing.
 
@@ -84,7 +86,7 @@ class Learned(Encoding):
     without a position get none. Positions count the places of the grid it was built for; between places the
     vectors are interpolated linearly, beyond the edge the edge's vector counts. Told of a whole ``grid`` of
     other sizes, as ``create_vit`` tells it for every image, it resizes the table to it (bicubic, smoothed
-    when it shrinks), in float32.
+    when it shrinks; linear for more than two axes), in float32 or wider.
     """
 
     acts_on = "tokens"
@@ -108,6 +110,11 @@ class Learned(Encoding):
         the vectors that begin the longer one.
         """
         check_positions(positions, tokens, self.axes)
+        if grid is not None and (len(grid) != self.axes or math.prod(grid) != positions.shape[-2]):
+            raise InputError(
+                f"grid={tuple(grid)} is not the grid of {positions.shape[-2]} positions on axes={self.axes}:"
+                " give its sizes, or leave it out."
+            )
         vectors = self._looked_up(positions) if grid is None else self._resized(tuple(grid))
         prefix = tokens.shape[1] - vectors.shape[-2]
         return tokens + F.pad(vectors, (0, 0, prefix, 0)).to(tokens.dtype)
@@ -115,13 +122,13 @@ class Learned(Encoding):
     def _resized(self, grid: tuple[int, ...]) -> Tensor:
         if grid == self.built:
             return self.table
+        if self.axes > 2:
+            places = grid_positions(*grid, device=self.table.device, dtype=table_dtype(self.table))
+            return self._looked_up(scale_positions(places, grid, self.built))
         table = self.table.T.unflatten(1, self.built)[None]  # [1, heads*d, *built grid]
         if self.axes == 1:
             table, grid = table[:, :, None], (1, *grid)
-        if len(grid) == 2:
-            table = F.interpolate(table.float(), grid, mode="bicubic", antialias=True)
-        else:
-            table = F.interpolate(table.float(), grid, mode="trilinear")
+        table = F.interpolate(table.to(table_dtype(table)), grid, mode="bicubic", antialias=True)
         return table[0].flatten(1).T.to(self.table.dtype)
 
     def _looked_up(self, positions: Tensor) -> Tensor:

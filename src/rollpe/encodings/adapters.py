@@ -66,10 +66,9 @@ class Attention(timm.layers.Attention):
         ``attn_mask``: see ``Encoding.attend``.
         ``read``: only so many of the first tokens are wanted.
         """
-        batch, tokens, _ = x.shape
         wide = self.encoding.streams * self.attn_dim
         q, k, v = (
-            part.view(batch, tokens, self.num_heads, -1).transpose(1, 2)  # [B, heads, N, ·]
+            part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, heads, N, ·]
             for part in self.qkv(x).split((wide, wide, self.attn_dim), dim=-1)
         )
         x = self.encoding.attend(
@@ -254,7 +253,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         weights = self.in_proj_weight.split((wide, wide, dim))
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split((wide, wide, dim))
         q, k, v = (
-            F.linear(x, w, b).view(batch, tokens, self.num_heads, -1).transpose(1, 2)
+            F.linear(x, w, b).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for x, w, b in zip((query, key, value), weights, biases, strict=True)
         )
         if positions is None:

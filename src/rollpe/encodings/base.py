@@ -7,7 +7,8 @@ Letters of the shapes: B images, N tokens, M <= N tokens that have a position, d
 Tokens without a position (class token, registers) come first: there are N - M of them.
 
 To add an encoding, write a subclass of ``Encoding`` under ``@register("its-name")``. Its options are
-the keyword-only arguments of its ``__init__`` beyond ``head_dim, heads, axes, grid``.
+the keyword-only arguments of its ``__init__`` beyond ``head_dim, heads, axes, grid``; what they may be is
+read off their annotations.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, ClassVar, get_args, get_type_hints
 
 import torch
@@ -253,10 +255,11 @@ class Encoding(nn.Module):
             scores = scores + as_bias(attn_mask, scores)
         if is_causal:
             scores = causal(scores, q.shape[-2], k.shape[-2])
-        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        dtype = torch.promote_types(scores.dtype, torch.float32)
         if attn_mask is None:
-            return weights
-        return weights.masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
+            return scores.softmax(-1, dtype=dtype)
+        blind = scores.isneginf().all(-1, keepdim=True)  # filled twice: a softmax of -∞ has no gradient
+        return scores.masked_fill(blind, 0).softmax(-1, dtype=dtype).masked_fill(blind, 0)
 
     def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
         """Causal attention of the newest tokens over everything so far, with encoded keys at hand.
@@ -290,9 +293,9 @@ class Encoding(nn.Module):
 def no_weight_decay(model: nn.Module) -> set[str]:
     """Full names of the parameters of all encodings in a model, which weight decay must leave alone.
 
-    For timm's factory, whose own rule spares vectors only, and an encoding's parameters are matrices::
+    For timm's factory, whose own rule spares vectors only, and an encoding's parameters are none::
 
-        timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay(model))
+        timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay_list=no_weight_decay(model))
     """
     return {
         f"{place}.{name}".lstrip(".")
@@ -325,63 +328,25 @@ class Combined(Encoding):
     def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         return self.on_tokens.add(tokens, positions, grid)
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        return self.on_scores.tables(positions, like)
-
-    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
-        return self.on_scores.tables_on_grid(grid, like)
-
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return self.on_scores.encode(x, tables)
-
-    def encode_query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return self.on_scores.encode_query(q, positions)
-
-    def encode_key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return self.on_scores.encode_key(k, positions)
-
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         return self.on_scores(q, k, positions)
 
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        positions: Tensor,
-        *,
-        tables: tuple[Tensor, ...] | None = None,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-    ) -> Tensor:
-        return self.on_scores.attend(
-            q,
-            k,
-            v,
-            positions,
-            tables=tables,
-            attn_mask=attn_mask,
-            dropout_p=dropout_p,
-            is_causal=is_causal,
-        )
 
-    def weights(
-        self,
-        q: Tensor,
-        k: Tensor,
-        positions: Tensor,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        return self.on_scores.weights(q, k, positions, attn_mask=attn_mask, is_causal=is_causal)
+def _of_scores(name: str) -> Callable[..., Any]:
+    """The method ``name`` of ``Combined``: that of its encoding of the scores."""
 
-    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
-        return self.on_scores.decode(q, keys, values, positions)
+    @wraps(getattr(Encoding, name))
+    def method(combined: Combined, *args: Any, **kwargs: Any) -> Any:
+        return getattr(combined.on_scores, name)(*args, **kwargs)
 
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        return self.on_scores.scores(q, k, positions)
+    return method
+
+
+for _name in (
+    *("tables", "tables_on_grid", "encode", "encode_for_score", "encode_query", "encode_key"),
+    *("attend", "weights", "decode", "scores", "on_ring", "check_width"),
+):
+    setattr(Combined, _name, _of_scores(_name))
 
 
 def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
@@ -407,7 +372,8 @@ def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
 def encoding_options(name: str) -> dict[str, Any]:
     """The options an encoding takes, with their defaults: ``encoding_options("roll")``.
 
-    For ``"a+b"``, the options of both; one that both have is given to both.
+    For ``"a+b"``, the options of both. One that both have is given to both; its default here is that of the
+    score encoding, and each keeps its own where nothing is given.
     """
     options: dict[str, Any] = {}
     for part in split_name(name):
@@ -455,12 +421,12 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if option not in allowed:
             known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
             raise InputError(f"encoding {name!r} has no option {option!r}: {known}.")
-        adapter: TypeAdapter = TypeAdapter(types[option], config=_STRICT)
+        adapter: TypeAdapter = TypeAdapter(types.get(option, Any), config=_STRICT)
         try:
             checked[option] = adapter.validate_python(tuple(value) if isinstance(value, list) else value)
         except ValidationError:
             kinds = get_args(types[option]) if type(None) in get_args(types[option]) else (types[option],)
-            wanted = " or ".join(_KINDS[kind] for kind in kinds)
+            wanted = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
             raise InputError(f"encoding {name!r}: {option}={value!r} must be {wanted}.") from None
     return checked
 
@@ -479,11 +445,16 @@ _KINDS = {
 def told_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Only the options that change the encoding, in one spelling, so that an encoding has one name.
 
-    Left out is what equals the default or, where the default is None, what the encoding makes of None for
-    heads of every width: speeds=[1, 2] of two waves.
+    Left out is what equals the default (of both encodings in "a+b", if both have the option) or, where the
+    default is None, what the encoding makes of None for heads of every width: speeds=[1, 2] of two waves.
     """
     defaults = encoding_options(name)
-    told = {k: v for k, v in checked_options(name, options).items() if v != defaults[k]}
+    own = [encoding_options(part) for part in split_name(name)]
+    told = {
+        k: v
+        for k, v in checked_options(name, options).items()
+        if any(k in part and v != part[k] for part in own)
+    }
     for option in [k for k in told if defaults[k] is None]:
         rest = {k: v for k, v in told.items() if k != option}
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
@@ -564,6 +535,11 @@ def scale_positions(positions: Tensor, shown: tuple[int, ...], built: tuple[int,
 def table_dtype(like: Tensor) -> torch.dtype:
     """The dtype in which angles are computed: float64 for float64 tensors, float32 for all others."""
     return torch.float64 if like.dtype == torch.float64 else torch.float32
+
+
+def without_autocast(like: Tensor) -> torch.autocast:
+    """Autocast switched off on the device of ``like``; the meta device has none to switch off."""
+    return torch.autocast("cpu" if like.is_meta else like.device.type, enabled=False)
 
 
 def as_bias(attn_mask: Tensor, like: Tensor) -> Tensor:
@@ -665,10 +641,11 @@ def are_integers(positions: Tensor) -> bool:
     """Whether every position is a whole number.
 
     On an accelerator the answer costs a synchronization, so it is remembered for as long as the tensor
-    lives unchanged: the layers of a model, and its later batches, ask again for nothing. While a graph
-    is being traced or captured the values are not known, and the answer is True.
+    lives unchanged: the layers of a model, and its later batches, ask again for nothing. (Changes of an
+    inference tensor go unseen.) On the meta device, and while a graph is being traced or captured, the values
+    are not known, and the answer is True.
     """
-    if not positions.is_floating_point() or torch.compiler.is_compiling():
+    if not positions.is_floating_point() or torch.compiler.is_compiling() or positions.is_meta:
         return True
     if positions.device.type == "cpu":
         return torch.equal(positions, positions.round())

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from rollpe.encodings.base import Encoding, check_positions, register, table_dtype
+from rollpe.encodings.base import Encoding, check_positions, register, table_dtype, without_autocast
 from rollpe.errors import InputError
 
 SQUARINGS = 12
@@ -34,9 +34,9 @@ def exponential(skew: Tensor) -> Tensor:
     extra = 2 if skew.dtype == torch.float64 else 0
     needed = (angle.log2().ceil() + extra).nan_to_num(0.0).clamp(0, 60)
     room = SQUARINGS + extra
-    if not torch.compiler.is_compiling():
+    if not (torch.compiler.is_compiling() or skew.is_meta):
         room = max(needed.int().flatten().tolist(), default=0)
-    x = (skew * 2.0**-room).flatten(0, -3)
+    x = (skew * 2.0**-room).reshape(-1, *skew.shape[-2:])
     x2 = x @ x
     x3 = x2 @ x
     one = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
@@ -124,7 +124,7 @@ class Lie(Encoding):
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """R(p) in the dtype of ``like``, for the M tokens that have a position."""
         check_positions(positions, like, self.axes)
-        with torch.autocast(like.device.type, enabled=False):
+        with without_autocast(like):
             return (self.rotations(positions.to(table_dtype(like))).to(like.dtype),)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
@@ -141,13 +141,14 @@ class Lie(Encoding):
         skew = self.skew(dtype)
         p = positions.to(dtype).expand(len(q), -1, -1) / torch.tensor(self.grid or 1).to(positions)
         prefix = q.shape[-2] - p.shape[-2]
-        q, k = q.to(dtype, copy=True), k.to(dtype, copy=True)
+        q, k = q.to(dtype), k.to(dtype)
+        turned_q, turned_k = q.clone(), k.clone()
         for head in range(self.heads):
             full = [torch.block_diag(*skew[head, axis]) for axis in range(self.axes)]
             for image in range(len(q)):
                 for token in range(p.shape[-2]):
                     turn = sum(p[image, token, axis] * full[axis] for axis in range(self.axes))
                     turn = torch.matrix_exp(turn)
-                    for x in (q, k):
-                        x[image, head, prefix + token] = turn @ x[image, head, prefix + token]
-        return (q @ k.transpose(-2, -1) * self.head_dim**-0.5).to(came)
+                    for x, turned in ((q, turned_q), (k, turned_k)):
+                        turned[image, head, prefix + token] = turn @ x[image, head, prefix + token]
+        return (turned_q @ turned_k.transpose(-2, -1) * self.head_dim**-0.5).to(came)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 from rollpe.encodings.base import ENCODINGS, split_name
@@ -18,14 +19,15 @@ from rollpe.errors import InputError
 def import_encodings(path: str | Path) -> None:
     """Run a Python file, whose classes under ``@register`` are encodings from then on.
 
-    Raises InputError if there is no such file or it registers a name that the library has; what else the
-    file raises passes through.
+    Raises InputError if there is no such file or it registers a name that the library or another file has;
+    what else the file raises passes through.
     """
     path = Path(path)
     if path.suffix != ".py" or not path.is_file():
         raise InputError(f"{path}: no such Python file to import encodings from.")
-    name = f"encodings_of_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    path = path.resolve()  # by which modules of two files with one name differ
+    name = f"encodings_of_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None  # a .py file has both
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -11,7 +11,7 @@ token without a position has no bias, neither as query nor as key.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 import torch
@@ -331,9 +331,21 @@ class T5Bias(ScoreBias):
             )
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
         self.table = nn.Parameter(torch.randn(axes, heads, buckets) * (heads * head_dim) ** -0.5)
-        # Looked up, not computed on the device: there the logarithm may fall on the other side of an edge.
-        reach = torch.arange(-max_distance, max_distance + 1)
-        self.register_buffer("bucket_of", self.bucket(reach), persistent=False)
+        self.register_buffer("bucket_of", self._buckets().to(self.table.device), persistent=False)
+
+    def _buckets(self) -> Tensor:
+        """The bucket of each offset within reach, on the CPU.
+
+        On another device the logarithm may fall on the other side of an edge.
+        """
+        return self.bucket(torch.arange(-self.max_distance, self.max_distance + 1, device="cpu"))
+
+    def _apply(self, fn: Callable[..., Tensor], recurse: bool = True) -> T5Bias:
+        """Fill the look-up table anew, which is in no state dict and which ``to_empty`` leaves to chance."""
+        super()._apply(fn, recurse)
+        if not self.bucket_of.is_meta:
+            self.bucket_of.copy_(self._buckets())
+        return self
 
     def bucket(self, delta: Tensor) -> Tensor:
         """``distance_bucket`` with this encoding's options."""
@@ -370,7 +382,10 @@ def distance_bucket(delta: Tensor, buckets: int, max_distance: int, bidirectiona
 
 def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:
     """Δ = key - query of every pair, int64: [(B,) Q, axes] and [(B,) K, axes] to [(B,) Q, K, axes]."""
-    return (key_positions[..., None, :, :] - query_positions[..., :, None, :]).round().long()
+    keys, queries = (
+        (p.round() if p.is_floating_point() else p).long() for p in (key_positions, query_positions)
+    )
+    return keys[..., None, :, :] - queries[..., :, None, :]
 
 
 def spread_over_heads(rows: Tensor, like: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from rollpe.encodings.base import (
     constant,
     register,
     table_dtype,
+    without_autocast,
 )
 from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
@@ -121,12 +122,11 @@ class _WholeRoll(Encoding):
         """All tokens [B, heads, N, d] rolled one after another: the reference for ``scores``."""
         whole = self.whole_positions(positions, x)
         whole = (whole if whole.dim() == 2 else whole[:, 0]).expand(x.shape[0], -1, -1)
-        shifts = (self.direction * speed * whole).tolist()
-        images = [
-            torch.stack([self.roll_token(x[b, :, t], shifts[b][t]) for t in range(x.shape[2])], 1)
-            for b in range(x.shape[0])
-        ]
-        return torch.stack(images)
+        rolled = x.clone()
+        for image, tokens in enumerate((self.direction * speed * whole).tolist()):
+            for token, shifts in enumerate(tokens):
+                rolled[image, :, token] = self.roll_token(x[image, :, token], shifts)
+        return rolled
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Roll each token by itself, then take all dot products: [B, heads, N, N]."""
@@ -291,7 +291,7 @@ class ContinuousRoll(_InFourierBasis, Encoding):
         """Cosines and sines per Fourier coordinate, [N, c] or [B, 1, N, c], and the basis [d, d]."""
         tokens = like.shape[-2]
         check_positions(positions, like, self.axes)
-        with torch.autocast(like.device.type, enabled=False):
+        with without_autocast(like):
             p = F.pad(positions.to(table_dtype(like)), (0, 0, tokens - positions.shape[-2], 0))
             period = self.wavelength * self.width
             k = constant(ring_modes, self.width, self._rings, device=p.device, dtype=p.dtype)
@@ -366,8 +366,8 @@ class MultiplexedRoll(Roll):
     positions; the wave of speed s has period n / gcd(s, n).
 
     No parameters here, but W·d more query and key channels: 2(W - 1)·dim² more weights in a layer. Integer
-    positions; not norm preserving; not relative for W > 1, unless all speeds are equal: then it is ``roll``
-    of the sum of the streams. Cost: one gather of W·d channels and a sum, for q and for k.
+    positions; not norm preserving; not relative for W > 1, unless all speeds are equal: then it rolls the sum
+    of the streams. Cost: one gather of W·d channels and a sum, for q and for k.
 
     Args:
         waves: W.
@@ -626,13 +626,11 @@ def with_lone_modes(cos: Tensor, sin: Tensor, factor: Tensor) -> tuple[Tensor, T
 
 
 def even_division(channels: int, axes: int) -> tuple[int, ...]:
-    """Sizes whose product is ``channels``, as equal as divisors allow, the smallest first."""
-    sizes = []
-    for left in range(axes, 1, -1):
-        limit = round(channels ** (1 / left), 9)
-        sizes.append(max(s for s in range(1, int(limit) + 1) if channels % s == 0))
-        channels //= sizes[-1]
-    return (*sizes, channels)
+    """Sizes whose product is ``channels``, in order, the smallest as large as can be, then the next."""
+    if axes == 1:
+        return (channels,)
+    divisors = [size for size in range(1, channels + 1) if channels % size == 0]
+    return max(tuple(sorted((size, *even_division(channels // size, axes - 1)))) for size in divisors)
 
 
 def checked_width(width: int | None, part: int) -> int:

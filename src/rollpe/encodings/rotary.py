@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe.encodings.base import Encoding, check_positions, register, table_dtype
+from rollpe.encodings.base import Encoding, check_positions, register, table_dtype, without_autocast
 from rollpe.errors import InputError
 
 
@@ -75,7 +75,7 @@ class Rotary(Encoding):
         """Cosines and sines [(B,) h, N, 2*pairs], one entry per channel."""
         tokens = like.shape[-2]
         check_positions(positions, like, self.axes)
-        with torch.autocast(like.device.type, enabled=False):
+        with without_autocast(like):
             angles = self.angles(positions.to(table_dtype(like)))
             return turns(angles, tokens)
 
@@ -106,7 +106,7 @@ class Rope(Rotary):
     only: a raster index would make the end of one row and the start of the next neighbors, so images are
     refused (``axial-rope`` is for them).
 
-    No parameters; any real position; norm preserving; relative. Cost: 3 multiplications and 1 addition per
+    No parameters; any real position; norm preserving; relative. Cost: 2 multiplications and 1 addition per
     channel of q and k, one more copy of each with the half layout.
 
     Args:
@@ -169,7 +169,7 @@ class AxialRope(Rotary):
     ω_i = base^(-2i/c); channels left over carry no position. With two axes this equals timm's
     ``RotaryEmbeddingCat(in_pixels=False, temperature=base)``.
 
-    No parameters; any real position; norm preserving; relative. Cost: 3 multiplications and 1 addition per
+    No parameters; any real position; norm preserving; relative. Cost: 2 multiplications and 1 addition per
     channel of q and k.
 
     Args:
@@ -255,7 +255,7 @@ class MixedRope(Rotary):
     ) -> list[tuple[Tensor, ...]]:
         """All layers' cosines and sines in one go, from their stacked frequencies."""
         check_positions(positions, like, 2)
-        with torch.autocast(like.device.type, enabled=False):
+        with without_autocast(like):
             frequencies = torch.stack([cast(MixedRope, layer).frequencies for layer in layers])
             places = positions.to(table_dtype(like))
             if places.dim() == 3:
@@ -372,7 +372,7 @@ class SphericalRope(Encoding):
         """Cosines and sines of roll and yaw, [(B,) 1, N, 2, triplets]."""
         tokens = like.shape[-2]
         check_positions(positions, like, self.axes)
-        with torch.autocast(like.device.type, enabled=False):
+        with without_autocast(like):
             angles = self.angles(positions.to(table_dtype(like)))
             angles = F.pad(angles, (0, 0, 0, 0, tokens - angles.shape[-3], 0))
             return angles.cos(), angles.sin()

@@ -1,0 +1,51 @@
+"""Encodings from files of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rollpe.encodings import ENCODINGS, create_encoding, import_encodings, outside_files
+from rollpe.errors import InputError
+
+OWN = """
+from rollpe.encodings.base import Encoding, register
+
+@register("{name}")
+class Own(Encoding):
+    acts_on = "scores"
+    made_in = "{name}"
+"""
+
+
+@pytest.fixture(autouse=True)
+def known_encodings_are_put_back():
+    known = dict(ENCODINGS)
+    yield
+    ENCODINGS.clear()
+    ENCODINGS.update(known)
+
+
+def write(folder: Path, name: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "own.py").write_text(OWN.format(name=name))
+    return folder / "own.py"
+
+
+def test_two_files_of_one_name_keep_apart(tmp_path: Path) -> None:
+    files = {name: write(tmp_path / name, name) for name in ("one", "two")}
+    for file in files.values():
+        import_encodings(file)
+    for name, file in files.items():
+        assert outside_files(name) == [file.resolve()]
+        assert create_encoding(name, head_dim=4, heads=1).made_in == name
+
+
+def test_a_file_may_come_again_and_another_may_not_take_its_name(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a", "one"), write(tmp_path / "b", "one")
+    import_encodings(first)
+    import_encodings(tmp_path / "b" / ".." / "a" / "own.py")
+    with pytest.raises(InputError, match="'one' belongs to encodings_of_own_"):
+        import_encodings(second)
+    assert outside_files("one") == [first.resolve()]
