@@ -236,13 +236,26 @@ def test_boxes_of_a_crop_have_the_law_of_torchvisions(size: tuple[int, int], see
 def test_erased_boxes_have_the_law_of_torchvisions(seed: int):
     count = 2000
     args = (augment.ERASE_AREA, augment.ERASE_ASPECT)
-    boxes, found = augment.draw_boxes(seeded(seed), count, (32, 32), *args)
+    boxes, found = augment.draw_boxes(seeded(seed), count, (32, 32), *args, whole_sides=False)
     assert found.all()
     torch.manual_seed(seed)
     get = one_image.RandomErasing.get_params
     theirs = torch.tensor([get(torch.zeros(1, 32, 32), *args, [0.0])[:4] for _ in range(count)])
     for ours, other in zip(boxes.T, theirs.T, strict=True):
         assert stats.ks_2samp(ours, other).pvalue > UNLIKELY
+
+
+@pytest.mark.parametrize("size", [(32, 32), (8, 8)])
+def test_no_erased_box_spans_a_side_as_in_torchvision(size: tuple[int, int]):
+    settings = Augmentation(erasing=1.0)
+    drawn = raw(settings, size).draw(40, 500, size, seeded(0))
+    assert drawn.erases.all()
+    assert (drawn.erased[:, 2] < size[0]).all() and (drawn.erased[:, 3] < size[1]).all()
+    get, picture = one_image.RandomErasing.get_params, torch.zeros(1, *size)
+    theirs = torch.tensor(
+        [get(picture, augment.ERASE_AREA, augment.ERASE_ASPECT, [0.0])[:4] for _ in range(4000)]
+    )
+    assert drawn.erased[:, 2:].amax() == theirs[:, 2:].amax() == size[0] - 1
 
 
 @pytest.mark.parametrize("size", [(8, 8), (24, 40), (40, 8)])

@@ -234,6 +234,32 @@ def test_an_interruption_is_one_line_that_says_how_to_go_on(module, arguments, w
     assert err.strip().count("\n") == 0 and "interrupted" in err and way_on in err
 
 
+def test_a_full_disk_is_one_line_that_names_the_file_and_says_how_to_go_on(capsys, monkeypatch, tmp_path):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    status, _, err = run(capsys, *"train --recipe smoke --set max_steps=1 --no-progress".split())
+    assert status == 2 and err.count("\n") == 1
+    assert (
+        "checkpoints/smoke@max_steps=1/roll/seed-0.pt: No space left on device" in err and "--resume" in err
+    )
+
+
+def test_a_benchmark_whose_folder_is_closed_is_not_begun(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("rollpe.bench.benchmark", lambda **_: pytest.fail("it was begun"))
+    (tmp_path / "file").touch()
+    status, _, err = run(capsys, "bench", "--records", str(tmp_path / "file" / "deeper"))
+    assert status == 2 and err.count("\n") == 1 and "cannot write there" in err
+
+
+@pytest.mark.parametrize("verb", [["sweep", str(ROOT / "plans/quick.yaml")], ["bench"]], ids=lambda v: v[0])
+def test_an_empty_budget_is_not_an_unlimited_one(verb, capsys):
+    status, _, err = run(capsys, *verb, "--budget", "")
+    assert status == 2 and "budget ''" in err
+
+
 def test_the_report_on_equations_names_the_seed_of_its_cases(capsys, tmp_path):
     status, _, _ = run(capsys, "equations", "eq-roll", "--seed", "7", "--json", str(tmp_path / "report.json"))
     assert status == 0

@@ -89,6 +89,15 @@ def test_what_no_test_over_seeds_can_tell_is_said_of_the_groups():
     assert over_seeds({0: 70.0, 1: 70.0}, {0: 69.0, 1: 69.0}).note == "in both groups all runs are equal"
 
 
+def test_seeds_that_all_differ_by_the_same_images_have_no_interval():
+    right = {0: 4512, 1: 4600, 2: 4703}
+    a, b = ({s: 100 * ((n - less) / 10_000) for s, n in right.items()} for less in (0, 13))
+    assert len({a[s] - b[s] for s in right}) > 1, "they differ in the last bits"
+    paired = paired_by_seed(a, b)
+    assert paired.value == pytest.approx(0.13) and paired.low is paired.p is None
+    assert paired.note == "all seeds differ by the same"
+
+
 def test_exchanging_the_groups_turns_every_difference_around(folder):
     one = both(folder)
     other = compare(one.b, one.a)
@@ -103,6 +112,13 @@ def test_what_cannot_be_said_is_not_said(folder):
     assert images.low is not None and "these trained models alone" in images.note
     assert "for these trained models alone" in one.sentence
     assert "two seeds" in paired.note
+    alike = [
+        comparison.Group(name, {s: make(name, s, right, folder) for s in (0, 1)})
+        for name, right in (("none", 150), ("shaw", 120))
+    ]
+    several = compare(*alike)
+    assert several.differences[0].low is None
+    assert "over test images and seeds:" in several.sentence and "alone" not in several.sentence
     even = paired_by_seed({0: 1.0, 1: 2.0}, {0: 3.0, 1: 4.0})
     assert even.value == -2 and even.low is None and "the same" in even.note
     apart = paired_by_seed({0: 1.0}, {1: 2.0})

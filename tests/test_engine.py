@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import itertools
 import math
 
 import pytest
+import timm.optim
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rollpe import engine
 from rollpe.encodings.roll import twin_state_dict
-from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how
+from rollpe.engine import EAGER, How, Step, compiled, compiles, create_optimizers, how
 from rollpe.recipes import Recipe, load_recipe
-from rollpe.training import LOOK_EVERY, TrainingError, enough_memory, train
+from rollpe.training import LOOK_EVERY, TrainingError, enough_memory, resolve, train
 from rollpe.vit import create_vit
 
 CPU = torch.device("cpu")
@@ -82,10 +85,51 @@ def test_a_compiled_step_is_the_eager_one_up_to_rounding(optimizer, programs):
     assert programs, "something was compiled"
     assert fast == pytest.approx(eager, rel=1e-5)
     for ours, theirs in ((model, plain), (average, slow)):
-        for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
-            if name.endswith("qkv.bias"):  # no key bias changes a softmax: Adam follows what rounding leaves
-                a, b = (torch.cat((x.chunk(3)[0], x.chunk(3)[2])) for x in (a, b))
-            torch.testing.assert_close(a, b, rtol=1e-5, atol=2e-6)
+        assert_weights_agree(ours, theirs)
+
+
+def assert_weights_agree(ours: nn.Module, theirs: nn.Module) -> None:
+    for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        if name.endswith("qkv.bias"):  # no key bias changes a softmax: Adam follows what rounding leaves
+            a, b = (torch.cat((x.chunk(3)[0], x.chunk(3)[2])) for x in (a, b))
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=2e-6)
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """A CPU whose update is made as that of an accelerator: on all parameters, with counters of its own."""
+    monkeypatch.setattr(engine, "_takes_many", lambda place: True)
+    adam = importlib.import_module("torch.optim.adam")
+    monkeypatch.setattr(adam, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_update_of_an_accelerator_is_one_program_and_the_eager_one(optimizer, programs, accelerator):
+    asked, way = recipe(optimizer=optimizer), How(gradient="default", update=True)
+    eager, plain, slow = run(asked, EAGER)
+    fast, model, average = run(asked, way, steps=6)
+    assert len(programs) == 2
+    assert fast == pytest.approx(eager, rel=1e-5)
+    for ours, theirs in ((model, plain), (average, slow)):
+        assert_weights_agree(ours, theirs)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_lamb_of_an_older_timm_has_a_loop_for_all(older, monkeypatch, accelerator):
+    given = {}
+
+    class Newer(timm.optim.Lamb):
+        def __init__(self, groups, lr, betas, max_grad_norm, foreach=None):
+            given["foreach"] = foreach
+            super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
+
+    class Older(timm.optim.Lamb):
+        def __init__(self, groups, lr, betas, max_grad_norm):
+            super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
+
+    monkeypatch.setattr(engine, "Lamb", Older if older else Newer)
+    create_optimizers(vit(), recipe(optimizer="lamb"), How(gradient="default", update=True))
+    assert given == ({} if older else {"foreach": True})
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -240,6 +284,23 @@ def test_what_is_compiled_depends_on_recipe_device_and_processes():
     assert how(recipe(compile=True), CPU) == How(gradient="default")
     assert how(auto, cuda, processes=2) == How(gradient="default", update=True)
     assert not how(recipe(optimizer="muon"), cuda).update
+
+
+def test_where_the_compiler_does_not_work_auto_is_eager_and_says_why(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("Cannot find a working triton installation.\nmore")
+
+    place = torch.device("cuda")
+    compiles.cache_clear()
+    monkeypatch.setattr(torch, "compile", broken)
+    with pytest.warns(UserWarning, match="nothing is compiled, .* a working triton installation") as told:
+        resolved = [resolve(recipe(compile=c), place, 0).compile for c in ("auto", "auto", True, False)]
+    assert resolved == [False, False, True, False] and len(told) == 1
+    compiles.cache_clear()
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: torch.ones_like)
+    monkeypatch.setattr(torch, "ones", lambda *_, **__: torch.zeros(8))
+    assert resolve(recipe(compile="auto"), place, 0).compile is True
+    compiles.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -103,3 +103,26 @@ def test_without_a_network_the_installation_stops_with_one_line(tmp_path):
     assert result.stderr.count("\n") == 1
     assert "check the network" in result.stderr
     assert not (tmp_path / ".venv/.installed").exists()
+
+
+def test_a_python_without_venv_is_told_what_to_install_and_can_try_again(tmp_path):
+    """Debian leaves half an environment and a hint in the middle of its words."""
+    (tmp_path / "workflow").mkdir()
+    script = tmp_path / "workflow/install.py"
+    script.write_text((ROOT / "workflow/install.py").read_text())
+    python = tmp_path / "python3"
+    python.write_text(
+        "#!/bin/sh\nmkdir -p .venv/bin\n"
+        "echo 'The virtual environment was not created successfully because ensurepip is not available.'\n"
+        "echo 'Failing command: /usr/bin/python3 -m ensurepip'\nexit 1\n"
+    )
+    python.chmod(0o755)
+    pretend = f"import runpy, sys; sys.executable = {str(python)!r}; "
+    for _ in range(2):
+        result = subprocess.run(
+            [sys.executable, "-c", pretend + f"runpy.run_path({str(script)!r}, run_name='__main__')"],
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 2
+        assert result.stderr.count("\n") == 1 and "python3-venv" in result.stderr

@@ -333,8 +333,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as error:
         write_record(tmp_path, make(draw=2))
+    assert error.value.filename == str(path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 

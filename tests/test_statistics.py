@@ -95,6 +95,15 @@ def test_one_seed_has_neither_spread_nor_interval():
     assert one.sd is None and one.low is None and one.high is None
 
 
+@pytest.mark.parametrize("seeds", [2, 3, 7])
+def test_equal_runs_have_no_spread_whatever_their_sum_rounds_to(seeds):
+    for right in range(300, 360):
+        equal = summarize([100 * right / 360] * seeds)
+        assert equal.sd == 0 and equal.low == equal.mean == equal.high == 100 * right / 360
+        with pytest.raises(InputError, match="no spread"):
+            welch([100 * right / 360] * seeds, [100 * (right - 5) / 360] * seeds)
+
+
 @pytest.mark.parametrize("bad", [[], [[1.0, 2.0]], [float("nan"), 1.0]])
 def test_what_is_no_sample_is_refused(bad):
     with pytest.raises(InputError, match="flat list"):

@@ -15,10 +15,10 @@ import torch
 import yaml
 from tqdm import tqdm
 
-from rollpe import sweeps
+from rollpe import sweeps, training
 from rollpe.datasets import load_dataset
 from rollpe.errors import InputError
-from rollpe.records import read_record, read_records, record_path
+from rollpe.records import Cell, environment, read_record, read_records, record_path, write_record
 from rollpe.sweeps import claim, clock, load_plan, missing, seconds, sweep, train_missing
 from rollpe.training import TrainingError, checkpoint_path, load_recipe
 
@@ -151,6 +151,112 @@ def test_what_the_first_epoch_takes_longer_is_start_up_and_counts_once(tmp_path,
     assert sweeps.Estimates(tmp_path, "cpu", "data").seconds(capped) < 12 * sweeps.SLACK
 
 
+def took(planned, seconds: float):
+    """The record of a cell that took so long, on this machine."""
+    record = read_record(next(Path(ROOT, "data/records/quick/none").glob("*.json")))
+    here = environment("cpu")
+    return record.model_copy(
+        update=planned.cell.model_dump()
+        | {
+            "environment": here,
+            "provenance": record.provenance.model_copy(update={"wall_seconds": seconds}),
+        }
+    )
+
+
+def test_what_this_sweep_took_counts_more_than_records_of_a_busier_machine(tmp_path, monkeypatch):
+    blocks = [{"encodings": ["none", "roll", "learned", "shaw"], "seeds": [0]}]
+    none, roll, learned, shaw = load_plan(plan_file(tmp_path, blocks=blocks))
+    for planned, duration in ((none, 100.0), (roll, 300.0)):
+        write_record(tmp_path, took(planned, duration))
+    probes = []
+    monkeypatch.setattr(sweeps.Estimates, "_probe", lambda self, planned: probes.append(planned) or 7.0)
+
+    old = sweeps.Estimates(tmp_path, "cpu", "data")
+    expected = [old.seconds(p) / sweeps.SLACK for p in (none, roll, learned)]
+    assert expected == pytest.approx([100, 300, 300]) and "--measure" in old.grounds(learned)
+    old.learn(took(none, 10.0))  # it is quiet now
+    expected = [old.seconds(p) / sweeps.SLACK for p in (none, roll, learned)]
+    assert expected == pytest.approx([10, 30, 10]) and "pace of this sweep" in old.grounds(roll)
+    assert not probes
+
+    new = sweeps.Estimates(tmp_path, "cpu", "data", measure=True)
+    expected = [new.seconds(p) / sweeps.SLACK for p in (roll, learned, shaw)]
+    assert expected == pytest.approx([7, 7, 7]) and probes == [roll], "one recipe is probed once"
+    assert new.grounds(roll) == "by a short run"
+    new.learn(took(roll, 20.0))
+    assert new.seconds(shaw) / sweeps.SLACK == pytest.approx(20)
+
+
+def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):
+    planned = load_plan(plan_file(tmp_path))
+    write_record(tmp_path / "records", took(planned[0], 1000.0))
+    report, lines = run(planned[1:3], tmp_path, budget=600.0)
+    assert report.trained == [] and all("by the slowest record on this device" in line for line in lines)
+    report, _ = run(planned[1:3], tmp_path, budget=600.0, measure=True)
+    assert report.trained == planned[1:3]
+
+
+def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
+    recipe = load_recipe("smoke", {"depth": 1, "epochs": 5, "resolutions": "[]"})
+    planned = sweeps.Planned(recipe, next(sweeps.interleaved(recipe.name, [("none", {})], [0])))
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    save = training.Checkpoint.save
+
+    def stop_after_four(self, state, finished=False):
+        save(self, state, finished)
+        if len(state.history) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweeps.Estimates, "seconds", lambda self, p: 1000.0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training.Checkpoint, "save", stop_after_four)
+        run([planned], tmp_path)
+    _, lines = run([planned], tmp_path, budget=390.0)
+    assert "needs about 7 min" in lines[0], "two of its five epochs, one of which stands for start and end"
+    with monkeypatch.context() as patch:
+        patch.setattr("rollpe.training.loaded_hash", lambda *_: "another source")
+        _, lines = run([planned], tmp_path, budget=600.0)
+        assert "needs about 17 min" in lines[0], "it would begin anew"
+    report, _ = run([planned], tmp_path, budget=600.0)
+    assert report.trained == [planned]
+
+
+def test_a_cell_that_breaks_the_compiler_is_recorded_as_failed_and_two_in_a_row_are_raised(
+    tmp_path, monkeypatch
+):
+    blocks = [{"encodings": ["roll", "none", "shaw", "lie", "learned"], "seeds": [0]}]
+    planned = load_plan(plan_file(tmp_path, blocks=blocks))
+    trained = sweeps.train
+
+    def breaking(recipe, encoding, **settings):
+        if encoding in ("roll", "shaw", "lie"):
+            raise RuntimeError(f"no kernel for {encoding}\nmore")
+        return trained(recipe, encoding, **settings)
+
+    monkeypatch.setattr(sweeps, "train", breaking)
+    lines = []
+    settings = {"device": "cpu", "checkpoints": tmp_path / "checkpoints", "progress": False}
+    with pytest.raises(RuntimeError, match="no kernel for lie"):
+        sweep(planned, tmp_path / "records", say=lines.append, **settings)
+    failed = [line for line in lines if "failed" in line]
+    assert [line.rpartition(". ")[2] for line in failed] == [
+        f"RuntimeError: no kernel for {name}" for name in ("roll", "shaw")
+    ]
+    assert missing(planned, tmp_path / "records") == planned[3:], "lie was not judged"
+
+
+def test_a_device_that_broke_fails_no_cell(tmp_path, monkeypatch):
+    def breaking(*_, **__):
+        monkeypatch.setattr(sweeps, "_works", lambda device: False)
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(sweeps, "train", breaking)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        run(load_plan(plan_file(tmp_path)), tmp_path)
+    assert not list(tmp_path.rglob("*.failed"))
+
+
 def test_memory_that_runs_out_while_estimating_fails_the_cell_and_not_the_sweep(tmp_path, monkeypatch):
     def seconds(self, planned):
         if planned.cell.encoding == "none":
@@ -167,7 +273,7 @@ def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, mon
     planned = load_plan(plan_file(tmp_path))[:1]
     path = checkpoint_path(tmp_path / "checkpoints", planned[0].cell)
     with monkeypatch.context() as patch:
-        patch.setattr("rollpe.training.source_hash", lambda *_: "another source")
+        patch.setattr("rollpe.training.loaded_hash", lambda *_: "another source")
         run(planned, tmp_path)
     record_path(tmp_path / "records", planned[0].cell).unlink()
     left_over = path.with_name(f".{path.name}.123.tmp")
@@ -230,6 +336,15 @@ def test_a_claimed_cell_is_left_to_its_holder(tmp_path):
             with claim(tmp_path / "records", planned[0].cell) as second:
                 os._exit(int(second))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_cell_may_be_claimed_whatever_the_length_of_its_names(tmp_path):
+    cell = Cell(recipe="a" * 200, encoding="b" * 200, seed=0)
+    with claim(tmp_path, cell) as free:
+        assert free
+    one, other = Cell(recipe="a~b", encoding="c", seed=0), Cell(recipe="a", encoding="b~c", seed=0)
+    with claim(tmp_path, one) as first, claim(tmp_path, other) as second:
+        assert first and second
 
 
 FORKS = multiprocessing.get_context("forkserver")

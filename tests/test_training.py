@@ -3,6 +3,7 @@ gets the same data; nothing unusable is accepted, nothing broken is recorded."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -24,10 +25,12 @@ from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
 from rollpe.records import (
     Cell,
+    loaded_hash,
     pack_bits,
     read_arrays,
     read_record,
     record_path,
+    source_hash,
     write_arrays,
     write_record,
 )
@@ -200,7 +203,7 @@ def test_a_checkpoint_of_another_recipe_or_source_is_refused(finished, monkeypat
     _, path, folder = finished
     with pytest.raises(InputError, match=rf"{path}: .* \(its recipe differs\)"):
         run(tiny(max_steps=1, weight_decay=0.1), checkpoints=folder, resume=True)
-    monkeypatch.setattr(training, "source_hash", lambda *_: "another")
+    monkeypatch.setattr(training, "loaded_hash", lambda *_: "another")
     with pytest.raises(InputError, match=rf"{path}: .* \(its source differs\)"):
         run(tiny(max_steps=1), checkpoints=folder, resume=True)
 
@@ -443,6 +446,21 @@ def test_bad_input_is_one_line(settings, says):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is here")
+@pytest.mark.parametrize("device", ["meta", "hpu"])
+def test_a_device_that_computes_nothing_here_is_refused_in_one_line(device):
+    with pytest.raises(InputError, match=f"device='{device}' is not available here. Allowed: auto, cpu"):
+        run(device=device)
+
+
+def test_a_record_names_the_source_that_ran_and_not_what_was_edited_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr("rollpe.records._first_commit", lambda package: ("loaded", False))
+    monkeypatch.setattr("rollpe.records._commit", lambda package: ("edited", True))
+    monkeypatch.setattr("rollpe.records._package_digest", lambda *_: hashlib.sha256(b"edited"))
+    record = run(tiny(max_steps=1), records=tmp_path)
+    assert (record.provenance.commit, record.provenance.dirty) == ("loaded", False)
+    assert record.provenance.source_hash == loaded_hash() != source_hash()
+
+
 def test_an_absent_device_is_named():
     with pytest.raises(InputError, match="device='cuda' is not available"):
         run(device="cuda")
@@ -454,7 +472,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
     monkeypatch.setattr(training, "_epoch", None)
     with pytest.raises(InputError, match="cannot write there"):
         run(**{folder: tmp_path / "file" / "deeper"})
-    with pytest.raises(InputError, match="cannot write there"):  # too long a name for a folder
+    with pytest.raises(InputError, match=r"cannot write there .* Name the recipe with --set name=mine"):
         run(tiny(name="n" * 300), **{folder: tmp_path})
 
 

@@ -212,7 +212,9 @@ class Augmenter:
             draws.factors = 1 + settings.color_jitter * (2 * _uniform(generator, (total, 3)) - 1)
             draws.order = _uniform(generator, (total, 3)).argsort(dim=1)
         if settings.erasing:
-            draws.erased, found = draw_boxes(generator, total, self.size, ERASE_AREA, ERASE_ASPECT)
+            draws.erased, found = draw_boxes(
+                generator, total, self.size, ERASE_AREA, ERASE_ASPECT, whole_sides=False
+            )
             draws.erases = found & (_uniform(generator, (total,)) < settings.erasing)
         if settings.mixes:
             within = _uniform(generator, (count, size)).argsort(dim=1)
@@ -368,6 +370,7 @@ def draw_boxes(
     size: tuple[int, int],
     area: tuple[float, float],
     aspect: tuple[float, float],
+    whole_sides: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """Random boxes inside images of `size`: (boxes int64 [count, 4], found bool [count]).
 
@@ -375,6 +378,9 @@ def draw_boxes(
     of height/width uniform in log `aspect`; the first of DRAWS tries that fits is taken, and its
     place is uniform. Where none fits, found is False and the box is the largest centered one of
     allowed aspect, torchvision's answer for crops.
+
+    whole_sides: whether a box as high or as wide as the image fits; to torchvision one that is cut out
+    does, and one that is erased does not.
     """
     height, width = size
     shares = area[0] + (area[1] - area[0]) * _uniform(generator, (DRAWS, count))
@@ -382,7 +388,8 @@ def draw_boxes(
     aspects = torch.exp(low + (high - low) * _uniform(generator, (DRAWS, count)))
     heights = (height * width * shares * aspects).sqrt().round().long()
     widths = (height * width * shares / aspects).sqrt().round().long()
-    fits = (heights > 0) & (heights <= height) & (widths > 0) & (widths <= width)
+    spare = 0 if whole_sides else 1
+    fits = (heights > 0) & (heights <= height - spare) & (widths > 0) & (widths <= width - spare)
     first = fits.int().argmax(dim=0, keepdim=True)
     found = fits.any(dim=0)
     centered = min(height, round(width * aspect[1])), min(width, round(height / aspect[0]))

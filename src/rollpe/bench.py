@@ -41,7 +41,15 @@ from rollpe.encodings.roll import Roll
 from rollpe.engine import EAGER, How, Step, create_optimizers, how
 from rollpe.errors import InputError
 from rollpe.recipes import Recipe, load_recipe
-from rollpe.records import Environment, Provenance, environment, now, provenance, write_atomically
+from rollpe.records import (
+    Environment,
+    Provenance,
+    environment,
+    loaded_source,
+    now,
+    provenance,
+    write_atomically,
+)
 from rollpe.training import ahead, choose_device, resolve
 from rollpe.vit import SIZES, VisionTransformer, create_vit
 
@@ -876,7 +884,7 @@ def benchmark(
 
     Raises InputError for an encoding that does not exist.
     """
-    patience = Patience(budget)
+    patience, source = Patience(budget), loaded_source()
     place = choose_device(device)
     for name in encodings or ():
         if name not in ENCODINGS:
@@ -963,7 +971,7 @@ def benchmark(
         environment=environment(str(place)),
         provenance=provenance(
             _command(device, size, batch, encodings, compiled, rounds, scaling, variants, budget),
-            *(began, time.perf_counter() - clock),
+            *(began, time.perf_counter() - clock, source),
         ),
     )
 

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from rollpe import __version__
-from rollpe.errors import InputError
+from rollpe.errors import NOT_WRITABLE, InputError
 
 DATASETS = click.Choice(["digits", "cifar100"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
@@ -386,6 +386,9 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
     help="Folder from which interrupted runs go on.",
 )
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
+@click.option(
+    "--measure", is_flag=True, help="Judge what fits the budget by short runs now, not by old records."
+)
 @click.option("--only", metavar="CELL", help="One cell, as its record is called: recipe/encoding/seed-0.")
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, most wanted first.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
@@ -397,6 +400,7 @@ def sweep(
     data_root: Path,
     checkpoints: Path,
     retry: bool,
+    measure: bool,
     only: str | None,
     show: bool,
     no_progress: bool,
@@ -404,7 +408,8 @@ def sweep(
     """Train the missing runs of a plan, most wanted first.
 
     PLAN is a YAML file of encodings and seeds under one recipe; there are some in plans/. As many runs are
-    trained as fit the budget. Call it again to go on; several may work on one folder of records.
+    trained as fit the budget, judging by the runs before them, first by records of the same kind of device.
+    Call it again to go on; several may work on one folder of records.
 
     \b
     Example: rollpe sweep plans/quick.yaml --list
@@ -422,11 +427,12 @@ def sweep(
         report = sweeps.sweep(
             planned,
             records,
-            budget=sweeps.seconds(budget) if budget else None,
+            budget=None if budget is None else sweeps.seconds(budget),
             device=device,
             data_root=data_root,
             checkpoints=checkpoints,
             retry=retry,
+            measure=measure,
             progress=not no_progress,
             say=click.echo,
         )
@@ -607,6 +613,10 @@ def bench(
     """
     from rollpe.bench import benchmark
     from rollpe.sweeps import seconds
+    from rollpe.training import ensure_writable
+
+    if records:
+        ensure_writable(records)  # before the minutes of timing
 
     names = encodings.split(",") if encodings else None
     report = benchmark(
@@ -618,7 +628,7 @@ def bench(
         rounds=rounds,
         scaling=scaling,
         variants=variants,
-        budget=seconds(budget) if budget else None,
+        budget=None if budget is None else seconds(budget),
     )
     click.echo(report.to_markdown())
     if records:
@@ -663,6 +673,12 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         click.echo(f"rollpe: {error}", err=True)
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in NOT_WRITABLE:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        verb = next(iter(sys.argv[1:] if arguments is None else arguments), "")
+        _stop(f"{place}{error.strerror}. Make room or choose another folder{GO_ON.get(verb, '')}.")
 
 
 def _stop(line: str) -> None:

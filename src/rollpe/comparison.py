@@ -90,7 +90,10 @@ def find_runs(name: str, folders: Sequence[Path]) -> Group:
 
 @dataclass(frozen=True)
 class Difference:
-    """A − B in points, seen in one way. Interval and p are None where ``note`` says what is missing."""
+    """A − B in points, seen in one way. Interval and p are None where ``note`` says what is missing.
+
+    over: what the interval generalizes to.
+    """
 
     way: str
     value: float | None
@@ -98,6 +101,7 @@ class Difference:
     high: float | None
     p: float | None
     note: str
+    over: str
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Way, difference, interval, p, note, as text."""
@@ -122,9 +126,9 @@ def over_seeds(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     except InputError:
         few = min(len(a), len(b)) < 2
         note = "a test needs at least 2 seeds in both groups" if few else "in both groups all runs are equal"
-        return Difference(way, value, None, None, None, note)
+        return Difference(way, value, None, None, None, note, "seeds")
     note = "about other training runs: the seeds are independent samples"
-    return Difference(way, value, test.low, test.high, test.p, note)
+    return Difference(way, value, test.low, test.high, test.p, note, "seeds")
 
 
 def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
@@ -132,26 +136,29 @@ def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference
     seeds = sorted(a.keys() & b.keys())
     way = f"paired by seed ({len(seeds)} in common)"
     if not seeds:
-        return Difference(way, None, None, None, None, "no seed was trained in both groups")
-    differences = np.array([a[seed] - b[seed] for seed in seeds])
+        return Difference(way, None, None, None, None, "no seed was trained in both groups", "seeds")
+    # the same number of images may be another fraction in the last bits, and bits are no spread
+    differences = np.array([round(a[seed] - b[seed], 9) for seed in seeds])
     s = summarize(differences)
     if not s.sd:
         note = "an interval needs two seeds in both groups" if s.n == 1 else "all seeds differ by the same"
-        return Difference(way, s.mean, None, None, None, note)
+        return Difference(way, s.mean, None, None, None, note, "seeds")
     p = float(stats.ttest_1samp(differences, 0).pvalue)
     note = "about other seeds: equal seeds saw the same images in the same order"
-    return Difference(way, s.mean, s.low, s.high, p, note)
+    return Difference(way, s.mean, s.low, s.high, p, note, "seeds")
 
 
 def image_by_image(a: Group, b: Group) -> Difference:
     """Right or wrong on the same test images; see `rollpe.statistics.paired_by_image`."""
     bits = (np.stack([record.correct_bits() for record in group.runs.values()]) for group in (a, b))
     r = paired_by_image(*bits)
+    seeds_too = r.over == "images and seeds"
+    over = "test images and seeds" if seeds_too else "test images, for these trained models alone"
     note = f"resampling the {r.images} test images"
-    note += " and the seeds" if r.over == "images and seeds" else ": about these trained models alone"
+    note += " and the seeds" if seeds_too else ": about these trained models alone"
     if r.only_a is not None:
         note += f"; right only in A: {r.only_a}, only in B: {r.only_b} (McNemar, exact)"
-    return Difference("image by image", 100 * r.difference, 100 * r.low, 100 * r.high, r.p, note)
+    return Difference("image by image", 100 * r.difference, 100 * r.low, 100 * r.high, r.p, note, over)
 
 
 def _mean(values: Mapping[int, float]) -> float:
@@ -173,12 +180,11 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """The result in words, from the test over seeds, or from the images where there is one run each."""
+        """The result in words, from the test over seeds, or from the images where seeds cannot tell."""
         seeds, _, images = self.differences
         told = seeds if seeds.low is not None else images
         assert told.value is not None and told.low is not None and told.high is not None
-        over = "seeds" if told is seeds else "test images, for these trained models alone"
-        interval = f"95 % interval over {over}: {_signed(told.low)} to {_signed(told.high)} points"
+        interval = f"95 % interval over {told.over}: {_signed(told.low)} to {_signed(told.high)} points"
         if told.low <= 0 <= told.high:
             return f"No difference is established ({interval})."
         better, worse = (self.a, self.b) if told.value > 0 else (self.b, self.a)

@@ -18,8 +18,10 @@ from __future__ import annotations
 import inspect
 import math
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, TypeVar, cast
 
 import torch
@@ -64,7 +66,10 @@ EAGER = How()
 
 
 def how(recipe: Recipe, place: torch.device, processes: int = 1) -> How:
-    """What is fastest there. recipe.compile: false, true, "max-autotune", or "auto" (true on CUDA)."""
+    """What is fastest there. recipe.compile: false, true, "max-autotune", or "auto" (true on CUDA).
+
+    Whether it works there is not asked here; see `compiles`.
+    """
     wanted = place.type == "cuda" if recipe.compile == "auto" else recipe.compile
     if not wanted:
         return EAGER
@@ -86,6 +91,25 @@ def compiled(function: Function, mode: Mode) -> Function:
     f: Any = function
     own = types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__, f.__defaults__, f.__closure__)
     return cast(Function, torch.compile(own, mode=None if mode == "default" else mode, dynamic=False))
+
+
+@cache
+def compiles(place: torch.device) -> bool:
+    """Whether torch.compile works there; a warning says why not. It needs Triton and a C compiler."""
+
+    def twice(x: Tensor) -> Tensor:
+        return 2 * x
+
+    try:
+        compiled(twice, "default")(torch.ones(8, device=place))
+    except Exception as error:  # each part that can be missing says so in its own way
+        first = next(iter(str(error).strip().splitlines()), "")
+        warnings.warn(
+            f"torch.compile does not work here, so nothing is compiled, which is slower. {first}",
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def predictor(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[[Tensor], Tensor]:
@@ -222,10 +246,9 @@ def create_optimizers(model: nn.Module, recipe: Recipe, how: How = EAGER) -> lis
     rate: Any = torch.tensor(recipe.learning_rate, device=place) if how.update else recipe.learning_rate
     betas = (recipe.betas[0], recipe.betas[1])
     if how.update:
-        # The compiler fuses the kernels of "foreach" into a few; with the rate in a tensor, Adam's counter
-        # of steps has to be on the device as well. A CPU has neither: there it fuses a loop.
-        kernels: dict[str, Any] = {"foreach": place.type != "cpu"}
-        adam: dict[str, Any] = {"capturable": place.type != "cpu"}
+        # With the rate in a tensor, "foreach" wants Adam's counter of steps on the device as well.
+        kernels: dict[str, Any] = {"foreach": _takes_many(place)}
+        adam: dict[str, Any] = {"capturable": _takes_many(place)}
     else:
         kernels = {"fused": how.optimizer == "fused", "foreach": how.optimizer == "foreach"}
         adam = {}
@@ -234,8 +257,10 @@ def create_optimizers(model: nn.Module, recipe: Recipe, how: How = EAGER) -> lis
         case "sgd":
             return [torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=True, **kernels)]
         case "lamb":  # its own clipping is off: gradient_clip is the one place for that
-            foreach = True if how.update and place.type != "cpu" else None
-            return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None, foreach=foreach)]
+            many: dict[str, Any] = {}
+            if how.update and _takes_many(place) and "foreach" in inspect.signature(Lamb).parameters:
+                many["foreach"] = True  # timm before 1.0.31 has one loop for all, which compiles as well
+            return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None, **many)]
         case "adamw":
             return [torch.optim.AdamW(groups, lr=rate, **adam)]
         case "muon":  # scaled so that one learning rate suits both, as for AdamW
@@ -247,6 +272,14 @@ def create_optimizers(model: nn.Module, recipe: Recipe, how: How = EAGER) -> lis
                 adjust_lr_fn="match_rms_adamw",
             )
             return [muon, torch.optim.AdamW(groups, lr=rate, **adam)]
+
+
+def _takes_many(place: torch.device) -> bool:
+    """Whether a compiled update is made of operations on all parameters, which are fused into a few kernels.
+
+    A CPU has no such operations: there a loop is fused.
+    """
+    return place.type != "cpu"
 
 
 def learning_rate(recipe: Recipe, step: int, total: int, steps: int) -> float:

@@ -3,6 +3,11 @@
 Everything here is about bad input; a failed computation raises whatever it raises.
 """
 
+import errno
+
+NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+"""What the system says of a full disk and of a closed folder: one can repair these, too."""
+
 
 class InputError(ValueError):
     """A value from outside is unusable.

@@ -20,8 +20,9 @@ import subprocess
 import zipfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -116,7 +117,11 @@ class Environment(_Plain):
 
 
 class Provenance(_Plain):
-    """Which source produced a run, by which command, and when. Times are UTC, ISO 8601."""
+    """Which source produced a run, by which command, and when. Times are UTC, ISO 8601.
+
+    The source is what the process had loaded. (Older versions of the library noted what lay there when the
+    run ended: the same, unless it was edited or committed meanwhile.)
+    """
 
     commit: str
     dirty: bool | None  # None: not known, because there is no repository
@@ -223,7 +228,8 @@ def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file so that whoever reads `path`, at whatever moment, finds the old or the new one.
 
-    A temporary file in the same folder is written, forced to disk and renamed over `path`.
+    A temporary file in the same folder is written, forced to disk and renamed over `path`. An OSError names
+    `path`, also where the system names no file.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -234,6 +240,9 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":  # the rename itself must survive a power cut, too
@@ -379,17 +388,44 @@ def source_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
     only: beginnings of the relative names to include; the default includes everything.
     also: files outside of the package that belong to it, such as that of an encoding.
     """
+    return _with_files(_package_digest(PACKAGE, tuple(only)), also)
+
+
+def loaded_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
+    """`source_hash` of what this process runs: of the package as it was when the process first asked.
+
+    A process keeps the code that it has imported, whatever is edited while it works.
+    """
+    return _with_files(_first_digest(PACKAGE, tuple(only)), also)
+
+
+def _package_digest(package: Path, only: tuple[str, ...]) -> Any:
     inside = {
-        path.relative_to(PACKAGE).as_posix(): path
-        for path in PACKAGE.rglob("*")
+        path.relative_to(package).as_posix(): path
+        for path in package.rglob("*")
         if path.suffix in (".py", ".yaml")
     }
-    files = [(name, path) for name, path in sorted(inside.items()) if name.startswith(tuple(only))]
     digest = hashlib.sha256()
-    for name, path in [*files, *((path.name, path) for path in also)]:
-        content = path.read_bytes()
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()
+    for name, path in sorted(inside.items()):
+        if name.startswith(only):
+            _add_file(digest, name, path)
+    return digest
+
+
+def _with_files(digest: Any, also: Sequence[Path]) -> str:
+    whole = digest.copy()
+    for path in also:
+        _add_file(whole, path.name, path)
+    hexadecimal: str = whole.hexdigest()
+    return hexadecimal
+
+
+def _add_file(digest: Any, name: str, path: Path) -> None:
+    content = path.read_bytes()
+    digest.update(f"{name}\0{len(content)}\0".encode() + content)
+
+
+_first_digest = cache(_package_digest)
 
 
 def environment(device: str) -> Environment:
@@ -431,26 +467,49 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def provenance(command: str, started: str, wall_seconds: float, outside: Sequence[Path] = ()) -> Provenance:
-    """Of a run that has just finished: commit and hash of the source, beside what the caller knows of it.
+class Source(NamedTuple):
+    """Commit, whether files differ from it, and hash; see `Provenance`."""
 
-    outside: the files outside of the package that define its encoding; the commit says nothing of them, the
-    hash does.
+    commit: str
+    dirty: bool | None
+    source_hash: str
+
+
+def loaded_source(outside: Sequence[Path] = ()) -> Source:
+    """The source that this process runs, to be asked for before a run; see `loaded_hash`.
+
+    outside: the files outside of the package that define its encoding, as they are now; the commit says
+    nothing of them, the hash does.
     """
-    git = ("git", "-C", str(PACKAGE))
-    # A package installed inside somebody else's repository must not borrow its commit.
-    tracked = _output(*git, "ls-files", "--error-unmatch", "records.py")
-    commit = _output(*git, "rev-parse", "HEAD") if tracked else None
-    changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
+    return Source(*_first_commit(PACKAGE), loaded_hash(also=outside))
+
+
+def provenance(command: str, started: str, wall_seconds: float, source: Source | None = None) -> Provenance:
+    """Of a run that has just finished: its source, beside what the caller knows of it.
+
+    source: what `loaded_source` said before the run; by default the package as it lies there now.
+    """
+    source = source or Source(*_commit(PACKAGE), source_hash())
     return Provenance(
-        commit=commit or "unknown",
-        dirty=None if changes is None else bool(changes),
-        source_hash=source_hash(also=outside),
+        **source._asdict(),
         command=command,
         started=started,
         finished=now(),
         wall_seconds=wall_seconds,
     )
+
+
+def _commit(package: Path) -> tuple[str, bool | None]:
+    """The commit a package belongs to, and whether it has changes; ("unknown", None) if to none."""
+    git = ("git", "-C", str(package))
+    # A package installed inside somebody else's repository must not borrow its commit.
+    tracked = _output(*git, "ls-files", "--error-unmatch", "records.py")
+    commit = _output(*git, "rev-parse", "HEAD") if tracked else None
+    changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
+    return commit or "unknown", None if changes is None else bool(changes)
+
+
+_first_commit = cache(_commit)
 
 
 def _output(*command: str) -> str | None:

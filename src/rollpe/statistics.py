@@ -74,8 +74,9 @@ def _summary(mean: float, sd: float | None, n: int, confidence: float) -> Summar
 def summarize(values: ArrayLike, confidence: float = CONFIDENCE) -> Summary:
     """Mean, standard deviation and Student t-interval of independent seeds, in the unit given."""
     sample = _sample(values, "values")
-    sd = float(sample.std(ddof=1)) if sample.size > 1 else None
-    return _summary(float(sample.mean()), sd, int(sample.size), confidence)
+    if sample.min() == sample.max():  # their sum may round, and what it leaves is no spread
+        return _summary(float(sample[0]), 0.0, int(sample.size), confidence)
+    return _summary(float(sample.mean()), float(sample.std(ddof=1)), int(sample.size), confidence)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ A plan::
 
 from __future__ import annotations
 
-import errno
 import gc
 import json
+import logging
 import math
 import re
 import time
@@ -41,7 +41,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rollpe.datasets import IMAGE_SIZE, load_dataset
 from rollpe.distributed import processes
 from rollpe.encodings import ENCODINGS, create_encoding, encoding_options, outside_files
-from rollpe.errors import InputError
+from rollpe.errors import NOT_WRITABLE, InputError
 from rollpe.recipes import Recipe, load_recipe, read_yaml
 from rollpe.records import (
     Cell,
@@ -60,15 +60,16 @@ from rollpe.training import (
     checkpoint_path,
     choose_device,
     ensure_writable,
+    epochs_done,
     resolve_options,
     train,
 )
 from rollpe.vit import SIZES
 
+logger = logging.getLogger(__name__)
+
 PROBE_STEPS = 12
 """Optimizer steps of the short run from which an unknown duration is estimated."""
-
-NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 
 SLACK = 1.15
 """An estimate is what was measured times this: the machine may be slower the next time."""
@@ -207,7 +208,7 @@ def claim(records: str | Path, cell: Cell) -> Iterator[bool]:
 
     A lock of the operating system, so it is gone with its process, however that ends.
     """
-    path = Path(records) / ".locks" / f"{cell.path.as_posix().replace('/', '~')}.lock"
+    path = Path(records) / ".locks" / cell.path.with_suffix(".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path, timeout=0)
     try:
@@ -239,18 +240,21 @@ def sweep(
     data_root: str | Path = "data",
     checkpoints: str | Path = "checkpoints",
     retry: bool = False,
+    measure: bool = False,
     progress: bool = True,
     say: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Train the missing cells in order, none that would not fit into the rest of ``budget`` seconds.
 
-    The duration of a cell is the longest that was measured for its recipe and encoding in this folder on
-    this kind of device, else for its recipe, else extrapolated from a short run of its own. A killed cell
-    goes on from its checkpoint when a later sweep takes it up, or begins again if the source has changed
-    since. A run whose loss is not finite, that does not fit into memory, or whose recipe is refused leaves a
-    `.failed` file with the reason and the sweep goes on.
+    How long a cell takes is judged by what this sweep has trained, else by the records in this folder from
+    this kind of device, else by a short run; see `Estimates`. A killed cell goes on from its checkpoint when
+    a later sweep takes it up, or begins again if the source has changed since. A run whose loss is not
+    finite, that does not fit into memory, or whose recipe is refused leaves a `.failed` file with the reason
+    and the sweep goes on. So does one that breaks in a way that nobody foresaw; but if the device broke with
+    it, or one broke before and none was trained since, its error is raised.
 
-    records: folder of records; several sweeps may share it. say: receives one line for each event.
+    records: folder of records; several sweeps may share it. measure: judge durations by short runs in place
+    of records, which may be of a busier machine. say: receives one line for each event.
     Raises InputError when data are absent, a folder cannot be written to or the disk is full.
     """
     if processes() > 1:
@@ -260,7 +264,8 @@ def sweep(
         )
     began = time.monotonic()
     report = Report([], [], [])
-    estimates = Estimates(records, device, data_root)
+    estimates = Estimates(records, device, data_root, measure)
+    broke = False  # some cell, in a way that nobody foresaw, and none was trained since
 
     def left() -> float:
         return float("inf") if budget is None else budget - (time.monotonic() - began)
@@ -278,9 +283,15 @@ def sweep(
             _forget_unfinished(checkpoint_path(checkpoints, wanted.cell))
             try:
                 if budget is not None:
-                    needs = estimates.seconds(wanted)
+                    done = epochs_done(
+                        checkpoints, wanted.recipe, wanted.cell, device=device, data_root=data_root
+                    )
+                    # one epoch more than is left: it also has to start and to be scored
+                    share = min(1.0, (wanted.recipe.epochs - done + 1) / wanted.recipe.epochs)
+                    needs = share * estimates.seconds(wanted)
                     if needs > left():
-                        say(f"{wanted}: needs about {clock(needs)}, {clock(left())} left; not begun")
+                        by = estimates.grounds(wanted)
+                        say(f"{wanted}: needs about {clock(needs)} {by}, {clock(left())} left; not begun")
                         continue
                 rest = "" if budget is None else f", {clock(left())} left"
                 say(f"{place}/{len(planned)} {wanted}{rest}")
@@ -301,15 +312,23 @@ def sweep(
                 except ForeignCheckpoint:
                     say(f"{wanted}: its checkpoint is of another source, recipe or device; begun again")
                     record = run()
-            except (TrainingError, InputError) as error:
+            except (InputError, RuntimeError) as error:
+                reason = str(error)
                 if isinstance(error, InputError):  # what no other cell could do without either, is raised
                     load_dataset(wanted.recipe.data, data_root)
                     ensure_writable(checkpoint_path(checkpoints, wanted.cell).parent)
-                note = {"reason": str(error), "at": now()}
+                elif not isinstance(error, TrainingError):  # perhaps a compiler, over this encoding alone
+                    if broke or not _works(device):
+                        raise
+                    broke = True
+                    logger.warning("%s broke", wanted, exc_info=error)
+                    reason = f"{type(error).__name__}: {next(iter(reason.strip().splitlines()), '')}"
+                note = {"reason": reason, "at": now()}
                 write_atomically(failure_path(records, wanted.cell), json.dumps(note).encode())
                 report.failed.append(wanted)
-                say(f"{wanted}: failed. {error}")
+                say(f"{wanted}: failed. {reason}")
                 continue
+            broke = False
             failure_path(records, wanted.cell).unlink(missing_ok=True)
             estimates.learn(record)
             report.trained.append(wanted)
@@ -324,6 +343,15 @@ def _forget_unfinished(path: Path) -> None:
         left_over.unlink(missing_ok=True)
 
 
+def _works(device: str) -> bool:
+    """Whether the device still computes: an error may have broken it for this whole process."""
+    try:
+        choose_device(device)
+    except InputError:
+        return False
+    return True
+
+
 @contextmanager
 def _clear_errors(records: str | Path) -> Iterator[None]:
     """A full or read-only disk is one line; what was finished before stays."""
@@ -336,27 +364,68 @@ def _clear_errors(records: str | Path) -> Iterator[None]:
         raise InputError(f"{records}: {reason}. Free space or choose another folder.") from None
 
 
-class Estimates:
-    """How long a cell will take, from what was measured."""
+Durations = dict[tuple[str, str], float]
+"""Seconds, the longest seen, by recipe and encoding."""
 
-    def __init__(self, records: str | Path, device: str, data_root: str | Path) -> None:
+
+class Estimates:
+    """How long a cell will take, from what was measured.
+
+    What this sweep trained comes first: the same recipe and encoding, else the recipe. Where records on this
+    kind of device know the encoding and this sweep does not, their duration counts in proportion to what
+    both have of the recipe, since records may be of a busier machine. Before this sweep has trained
+    anything of the recipe, it is the longest of the records; and where there is none, or ``measure`` leaves
+    them out, a short run.
+    """
+
+    def __init__(
+        self, records: str | Path, device: str, data_root: str | Path, measure: bool = False
+    ) -> None:
         self.device, self.data_root = device, data_root
         self.here = environment(str(choose_device(device))).device_name
-        self.measured: dict[tuple[str, str], float] = {}
-        for record in read_records(records):
-            self.learn(record)
+        self.trained: Durations = {}
+        self.recorded: Durations = {}
+        self.probed: Durations = {}
+        for record in [] if measure else read_records(records):
+            if record.environment.device_name == self.here:
+                self._keep(self.recorded, record)
 
     def learn(self, record: Record) -> None:
-        """Keep the longest duration of this recipe and encoding, if it was taken on this device."""
-        if record.environment.device_name == self.here:
-            key = (record.recipe, record.cell.slug)
-            self.measured[key] = max(self.measured.get(key, 0.0), record.provenance.wall_seconds)
+        """Keep how long a run of this sweep took."""
+        self._keep(self.trained, record)
+
+    def _keep(self, durations: Durations, record: Record) -> None:
+        key = (record.recipe, record.cell.slug)
+        durations[key] = max(durations.get(key, 0.0), record.provenance.wall_seconds)
 
     def seconds(self, planned: Planned) -> float:
         """Expected duration, slack included."""
-        same = self.measured.get((planned.cell.recipe, planned.cell.slug))
-        alike = [s for (recipe, _), s in self.measured.items() if recipe == planned.cell.recipe]
-        return SLACK * (same or (max(alike) if alike else self._probe(planned)))
+        known, _ = self._known(planned)
+        if known is None:
+            known = self.probed[planned.cell.recipe, planned.cell.slug] = self._probe(planned)
+        return SLACK * known
+
+    def grounds(self, planned: Planned) -> str:
+        """In words, where the duration is from, and what to do if it cannot be right."""
+        return self._known(planned)[1]
+
+    def _known(self, planned: Planned) -> tuple[float | None, str]:
+        recipe, key = planned.cell.recipe, (planned.cell.recipe, planned.cell.slug)
+        in_both = [both for both in self.trained.keys() & self.recorded.keys() if both[0] == recipe]
+        if key in self.trained:
+            return self.trained[key], "as before in this sweep"
+        if key in self.recorded and in_both:
+            pace = max(self.trained[both] / self.recorded[both] for both in in_both)
+            return pace * self.recorded[key], "at the pace of this sweep"
+        for durations, words in (
+            (self.trained, "as others in this sweep"),
+            (self.recorded, "by the slowest record on this device (--measure asks a short run instead)"),
+            (self.probed, "by a short run"),
+        ):
+            alike = [seconds for (name, _), seconds in durations.items() if name == recipe]
+            if alike:
+                return durations.get(key, max(alike)), words
+        return None, "by a short run"
 
     def _probe(self, planned: Planned) -> float:
         """Extrapolate from two short epochs: what the first took more than the second is start-up."""

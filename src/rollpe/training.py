@@ -8,8 +8,9 @@ the device but a look at the losses now and then. A part of the images is held o
 epoch; the test images are scored once, at the end. On one machine's CPU, with the same number of
 threads, the same seed gives the same record, bit for bit except times, also if the run was killed
 and resumed in between. Under `torchrun`, one run is shared by several processes: each takes its part of
-every batch, and the record is that of one process up to rounding, but for the dropout masks. What a
-recipe reaches, and how fast, is in its records (`rollpe table`).
+every batch, and the record is that of one process up to rounding, but for the dropout masks and for
+topography=tdann, whose correlations are then over the images of one share. What a recipe reaches, and how
+fast, is in its records (`rollpe table`).
 
 Not in here: one optimizer step (engine.py), what an epoch's numbers mean together (statistics.py), how
 images are changed (augment.py), what the model is (vit.py), the shape of the record (records.py).
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import errno
 import hashlib
 import io
 import json
@@ -46,7 +48,17 @@ from rollpe.augment import Augmentation, Augmenter
 from rollpe.datasets import ImageData, Split, load_dataset
 from rollpe.distributed import ALONE, Group, joined, processes
 from rollpe.encodings import outside_files, told_options
-from rollpe.engine import EAGER, How, Step, compiled, create_optimizers, how, learning_rate, predictor
+from rollpe.engine import (
+    EAGER,
+    How,
+    Step,
+    compiled,
+    compiles,
+    create_optimizers,
+    how,
+    learning_rate,
+    predictor,
+)
 from rollpe.errors import InputError
 from rollpe.observation import disorder, first_step, observe, queries_and_keys
 from rollpe.recipes import Recipe, load_recipe, recipes
@@ -57,13 +69,14 @@ from rollpe.records import (
     Record,
     environment,
     flatten,
+    loaded_hash,
+    loaded_source,
     now,
     pack_bits,
     provenance,
     read_record,
     record_path,
     slug,
-    source_hash,
     write_arrays,
     write_atomically,
     write_record,
@@ -159,6 +172,7 @@ def train(
     """
     clock = time.perf_counter()
     asked, place = recipe, choose_device(device)
+    source = loaded_source(outside_files(encoding))
     if seed < 0:
         raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
 
@@ -286,7 +300,7 @@ def train(
             command(asked, cell, group.size),
             run.started,
             time.perf_counter() - clock,
-            outside_files(encoding),
+            source,
         ),
     )
     if records is not None and group.first:
@@ -412,8 +426,8 @@ def choose_device(name: str) -> torch.device:
         if place.type == "cuda" and processes() > 1:  # before anything is put on the first one
             place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
             torch.cuda.set_device(place)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError):
+        torch.zeros(1, device=place).item()
+    except (RuntimeError, AssertionError, ImportError):
         available = ", ".join(["auto", "cpu", *(kind for kind, present in here.items() if present)])
         raise InputError(f"device={name!r} is not available here. Allowed: {available}.") from None
     return place
@@ -428,7 +442,8 @@ def resolve(recipe: Recipe, place: torch.device, held_out: int) -> Recipe:
             "held_out": held_out,
             "precision": precision if recipe.precision == "auto" else recipe.precision,
             # queries and keys are collected by hooks, which CUDA graphs would not see
-            "compile": recipe.topography == "none" and (cuda if recipe.compile == "auto" else recipe.compile),
+            "compile": recipe.topography == "none"
+            and (cuda and compiles(place) if recipe.compile == "auto" else recipe.compile),
         }
     )
 
@@ -624,7 +639,7 @@ class Checkpoint:
             "recipe": recipe.model_dump_json(),
             "shape": json.dumps(shape_of(data)),
             "device": place.type,
-            "source": source_hash(ROOMS, outside_files(cell.encoding)),
+            "source": loaded_hash(ROOMS, outside_files(cell.encoding)),
         }
 
     def save(self, run: Run, finished: bool = False) -> None:
@@ -672,6 +687,28 @@ class Checkpoint:
                 generator.set_state(state["generators"][name].cpu())
             else:  # only the first process's is in the file, and masks must differ
                 generator.manual_seed(stream(run.step, f"noise {self.group.rank}"))
+
+
+def epochs_done(
+    checkpoints: str | Path,
+    recipe: Recipe,
+    cell: Cell,
+    *,
+    device: str = "auto",
+    data_root: str | Path = "data",
+) -> int:
+    """After how many epochs `train` would go on from the checkpoint of this run; 0 if it would begin anew."""
+    path = checkpoint_path(checkpoints, cell)
+    if not path.exists():
+        return 0
+    place = choose_device(device)
+    data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
+    here = Checkpoint(path, cell, resolve(recipe, place, held_out=len(data.held_out)), data, place, ALONE)
+    try:
+        state = _read_checkpoint(path, torch.device("cpu"))
+    except InputError:  # damaged
+        return 0
+    return len(state["history"]) if state["identity"] == here.identity else 0
 
 
 def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
@@ -779,13 +816,13 @@ def _throughput(history: list[EpochMetrics]) -> float:
 
 def ensure_writable(folder: Path) -> None:
     """Make the folder now: what forbids it must not be found after the last epoch."""
+    way_out = "Choose another folder"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(folder, os.W_OK) else "no permission"
     except OSError as error:
         reason = error.strerror or str(error)
+        if error.errno == errno.ENAMETOOLONG:
+            way_out = "Name the recipe with --set name=mine"
     if reason:
-        raise InputError(
-            f"{folder}: cannot write there ({reason}). Choose another folder, or name the recipe with "
-            "--set name=mine."
-        )
+        raise InputError(f"{folder}: cannot write there ({reason}). {way_out}.")

@@ -92,7 +92,7 @@ class Recipe(BaseModel):
     )
     compile: bool | Literal["auto", "max-autotune"] = Field(
         "auto",
-        description="auto (on CUDA), true, false or max-autotune (times kernels first: slow to begin)",
+        description="auto (on CUDA if it works), true, false or max-autotune (times kernels: slow to begin)",
     )
     resolutions: list[int] = Field(
         [], description="a list of image sizes in pixels, each a multiple of patch_size"
