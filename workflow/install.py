@@ -29,6 +29,9 @@ def run(command, why):
         return
     if "No space left on device" in output:
         stop("the disk is full: free %d GB under %s and run the command again." % (GIGABYTES, ROOT))
+    if "ensurepip is not available" in output:
+        stop("this Python cannot make virtual environments: install its venv package "
+             "(Debian, Ubuntu: apt-get install python3-venv), then run again.")  # fmt: skip
     unreachable = (
         "Temporary failure in name resolution",
         "Network is unreachable",
@@ -50,7 +53,7 @@ def main():
             "this is Python %s, but %s or newer is needed: make book PYTHON=/path/to/python%s"
             % (have, need, need)
         )
-    fresh = not os.path.isdir(VENV)
+    fresh = not os.path.exists(os.path.join(VENV, "bin", "pip"))  # also where making it was cut off
     if fresh and shutil.disk_usage(ROOT).free < GIGABYTES * 10**9:
         stop("less than %d GB are free under %s: the environment does not fit." % (GIGABYTES, ROOT))
 
