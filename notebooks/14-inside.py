@@ -15,9 +15,9 @@
 # %% [markdown]
 # # Inside trained models
 #
-# The paper hopes for more than accuracy: channels that are rolled should become neighbors that respond alike, as
-# cells in the cortex do, and a wave of activity should run over them {cite}`rollpe`. Nothing in its experiments looks for it. Here we
-# look. Every run of this book leaves behind, beside its accuracy, how its trained attention depends on the
+# The paper claims more than accuracy. Rolling is said to arrange the channels like a map: neighbors on the ring are to
+# respond alike, as cells in the cortex do, with waves of activity that run over them {cite}`rollpe`. Nothing in its experiments
+# looks for this. Here we look. Every run of this book leaves behind, beside its accuracy, how its trained attention depends on the
 # offset between two patches, how the power of its queries and keys spreads over the modes of the ring, and how much alike
 # their channels respond.
 #
@@ -522,7 +522,7 @@ lead_table(OPTIMIZERS)
 #
 # ```{admonition} In short
 # :class: tip
-# The paper's hope is borne out where it had not been looked for. With eight patches a side the channels of RollPE become a
+# The map that the paper speaks of is there, though not everywhere. With eight patches a side the channels of RollPE become a
 # topographic map on the ring without being asked, on photographs and, less, on digits. Those of its rotary twin, equal in
 # functions, hardly do under Adam, and do under Muon, whose steps do not depend on the basis, in models without biases. The grid and
 # the optimizer decide more than the images do. The average over positions in every weight's gradient, on a grid long beside
