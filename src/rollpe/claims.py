@@ -1,10 +1,10 @@
 """The ledger: every claim of the paper and of the three teaching documents, with a computed verdict.
 
 What was claimed, what would refute it and by which rule it is decided stand in claims.yaml; no verdict stands
-there. Rules are written before the results that they look at; the page of errata names those that were not. Here the rules are applied: to the results of the checks in
-`rollpe.equations` for mathematical claims, to records of runs for empirical ones. What runs were tested for
-and leave open is "undecided"; what lacks a rule or its runs is "not tested", with what is missing. Nothing
-here runs a check or trains a model.
+there. Rules are written before the results that they look at; the page of errata names those that were not.
+Here the rules are applied: to the results of the checks in `rollpe.equations` for mathematical claims, to
+records of runs for empirical ones. What runs were tested for and leave open is "undecided"; what lacks a rule
+or its runs is "not tested", with what is missing. Nothing here runs a check or trains a model.
 """
 
 from __future__ import annotations
