@@ -270,7 +270,7 @@ Markdown(
 # larger images where all of RoPE's waves but the fastest are slowed down.
 #
 # The photographs do not decide it. There rolls are smooth unasked ({doc}`14-inside`), but half as large again they are
-# read by RollPE, by its twin, which is not smooth, and by RoPE no better than without positions, as far as three runs
+# read by RollPE, by its twin, which is not smooth, and by RoPE no better than without positions, as far as so few runs
 # tell ({doc}`12-results`). The trade is an old one: what tells near positions apart
 # changes quickly, and what changes quickly is not known beyond the places where it was learned.
 #
