@@ -141,7 +141,7 @@ Markdown("\n".join(lines))
 # what the time would be if every operation took equally long. Multiplexed encodings project queries and keys more than
 # once; most of their cost is those operations.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round (dot), and the quotient of operations (line). One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at the quotient of operations, most of them close to one; Shaw's vectors for values, the Lie rotations and the multiplexed roll lie farthest to the right."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round (dot), and the quotient of operations (line). One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at the quotient of operations, most of them close to one; shaw-kv, lie and multiplexed-roll lie farthest to the right."}}
 order = list(
     dict.fromkeys(
         t.name
