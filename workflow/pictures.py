@@ -1,9 +1,11 @@
-"""Draw the picture that a link to the book shows, book/_static/preview.png, 1200×630 pixels.
+"""Make the two pictures that are shown outside of the book.
 
     .venv/bin/python workflow/pictures.py
 
-A wave on a ring of channels at six positions, drawn with rollpe.operators, under the question.
-Run it again after a change of the colors; the tags that name the picture are written by rollpe.page_ext.
+book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
+six positions, drawn with rollpe.operators, under the question. book/_static/screenshot.png, for README, is
+the front page of the built book. Run it again after a change of either; the tags that name the first are
+written by rollpe.page_ext.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from formats import browser
 from rollpe import figures
 from rollpe.operators import roll
 from rollpe.waves import bump, ring_bars
 
-TARGET = Path(__file__).resolve().parent.parent / "book/_static/preview.png"
+ROOT = Path(__file__).resolve().parent.parent
+STATIC = ROOT / "book/_static"
 POSITIONS = 6
 
 
@@ -42,4 +46,8 @@ def draw_preview() -> Figure:
 
 
 if __name__ == "__main__":
-    draw_preview().savefig(TARGET, metadata={"Software": None})
+    draw_preview().savefig(STATIC / "preview.png", metadata={"Software": None})
+    with browser() as page:
+        page.set_viewport_size({"width": 1280, "height": 1000})
+        page.goto((ROOT / "_build/html/index.html").as_uri())
+        page.screenshot(path=STATIC / "screenshot.png")
