@@ -3,9 +3,9 @@
     .venv/bin/python workflow/pictures.py
 
 book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
-six positions, drawn with rollpe.operators, under the question. book/_static/screenshot.png, for README, is
-the front page of the built book. Run it again after a change of either; the tags that name the first are
-written by rollpe.page_ext.
+six positions, drawn with rollpe.operators, under the question; rollpe.page_ext writes the tags that name it.
+book/_static/screenshot.png, for README, is the moving figure on the front page of the built book. Run it again
+after a change of either.
 """
 
 from __future__ import annotations
@@ -48,6 +48,6 @@ def draw_preview() -> Figure:
 if __name__ == "__main__":
     draw_preview().savefig(STATIC / "preview.png", metadata={"Software": None})
     with browser() as page:
-        page.set_viewport_size({"width": 1280, "height": 1000})
+        page.set_viewport_size({"width": 1100, "height": 1000})
         page.goto((ROOT / "_build/html/index.html").as_uri())
-        page.screenshot(path=STATIC / "screenshot.png")
+        page.locator("#wave-walk .wave-stage").screenshot(path=STATIC / "screenshot.png")
