@@ -4,8 +4,8 @@
 
 book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
 six positions, drawn with rollpe.operators, under the question; rollpe.page_ext writes the tags that name it.
-book/_static/screenshot.png, for README, is the moving figure on the front page of the built book. Run it again
-after a change of either.
+book/_static/screenshot.png, for README, is the moving figure on the front page of the built book. Run it
+again after a change of either.
 """
 
 from __future__ import annotations
