@@ -58,8 +58,10 @@ Markdown("\n".join(lines))
 # ## What an encoding costs, in short
 #
 # How much longer does a training step take with positions than without? No encoding can really be faster than
-# none, which does strictly less: where one came out so, that was chance, and the largest such gain is the least that chance
-# alone took a row. What lies no farther from zero is marked; what lies a little farther may be chance as well.
+# none, which does strictly less: where one came out so, that was chance. So was what the same step seemed to gain or lose
+# beside itself, when the precision in use was timed as if it were an idea ([below](#what-was-tried)). The larger of the two is
+# the least that chance alone did to a row. What lies no farther from zero is marked; what lies a little farther may be
+# chance as well.
 
 
 # %% tags=["hide-input"]
@@ -228,9 +230,8 @@ Markdown("\n".join(lines))
 # as the row it builds on, image by image. Below one it made things slower. Surprises come first. Nothing stands under
 # "expected" where the first timing came before anybody had written a guess, and a wide range there says that nobody
 # knew. On a processor most of what speeds up an accelerator does little or harm, for one because there are no launches to
-# save; it is shown all the same. A gain that misses the guess by no more than chance alone can do is marked as such: the
-# measure of it is that of the first table, or the row that changes nothing at all, the one whose precision is already
-# in use, whichever strayed farther.
+# save; it is shown all the same. A gain that misses the guess by no more than chance alone can do is marked as such; the
+# measure is that of the first table.
 
 # %% tags=["hide-input"]
 ranks = ["more", "less", "yes, within chance", "yes", "no guess", ""]
