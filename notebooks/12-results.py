@@ -206,7 +206,7 @@ Markdown(differences(photos))
 # %% [markdown]
 # Every encoding stands clear of the model without positions, and the multiplexed roll clear behind RoPE, RollPE's rotary
 # twin ({doc}`07-rope`) and the learned table. After Holm's correction for having looked at so many pairs {cite}`holm1979simple` all
-# of these remain. So does a lead of the learned table over the twin, of less than a point. On the table against RoPE and RollPE,
+# of these remain. So does a lead of the learned table over the twin, of about a point. On the table against RoPE and RollPE,
 # on RoPE against the twin, and on the multiplexed roll against RollPE, the tests disagree with each other or with the
 # correction. Few runs give too few draws for the last interval, which comes out narrower than it should, so we count none
 # of these. RollPE, its twin, RoPE and the table have a fourth run each, added when the first three were known; without it
