@@ -66,14 +66,15 @@ EAGER = How()
 
 
 def how(recipe: Recipe, place: torch.device, processes: int = 1) -> How:
-    """What is fastest there. recipe.compile: false, true, "max-autotune", or "auto" (true on CUDA).
+    """What is fastest there. recipe.compile: false, true, "default" (no CUDA graphs), "max-autotune", or "auto"
+    (true on CUDA).
 
     Whether it works there is not asked here; see `compiles`.
     """
     wanted = place.type == "cuda" if recipe.compile == "auto" else recipe.compile
     if not wanted:
         return EAGER
-    if place.type != "cuda" or processes > 1:  # sums over processes are not recorded into graphs
+    if place.type != "cuda" or processes > 1 or wanted == "default":  # sums over processes are not recorded into graphs
         mode: Mode = "default"
     else:
         mode = "max-autotune" if wanted == "max-autotune" else "reduce-overhead"

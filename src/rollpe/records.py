@@ -33,7 +33,7 @@ from rollpe.errors import InputError
 SCHEMA_VERSION = 1
 PACKAGE = Path(__file__).parent
 
-NOT_COMPARED = frozenset({"name", "compile", "resolutions", "shifts"})
+NOT_COMPARED = frozenset({"name", "compile", "attention", "score_every", "resolutions", "shifts"})
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
 ADDED: dict[str, Any] = {"qkv_bias": True}

@@ -61,14 +61,13 @@ from rollpe.engine import (
 )
 from rollpe.errors import InputError
 from rollpe.observation import disorder, first_step, observe, queries_and_keys
-from rollpe.recipes import Recipe, load_recipe, recipes
+from rollpe.recipes import Recipe, changes, load_recipe, name_of, recipes
 from rollpe.records import (
     Cell,
     EpochMetrics,
     FinalMetrics,
     Record,
     environment,
-    flatten,
     loaded_hash,
     loaded_source,
     now,
@@ -780,8 +779,8 @@ def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
     So a recipe with a name or a file of its own is repeated without that file.
     """
     named = recipe.name.partition("@")[0]
-    changes = {base: _changes(base, recipe) for base in ([named] if named in recipes() else recipes())}
-    base = min(changes, key=lambda base: len(changes[base]))
+    settings = {base: _settings(base, recipe) for base in ([named] if named in recipes() else recipes())}
+    base = min(settings, key=lambda base: len(settings[base]))
     words = ["rollpe", "train"]
     if processes > 1:
         words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
@@ -789,19 +788,19 @@ def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
     words += ["--seed", str(cell.seed)]
     for file in outside_files(cell.encoding):
         words += ["--import", os.path.relpath(file)]
-    settings = slug(base, changes[base]).partition("@")[2]
-    for option, text in (("--set", settings), ("--option", cell.slug.partition("@")[2])):
+    chosen = slug(base, settings[base]).partition("@")[2]
+    for option, text in (("--set", chosen), ("--option", cell.slug.partition("@")[2])):
         for setting in filter(None, text.split(",")):
             words += [option, unquote(setting)]
     return shlex.join(words)
 
 
-def _changes(base: str, recipe: Recipe) -> dict[str, Any]:
+def _settings(base: str, recipe: Recipe) -> dict[str, Any]:
     """What to set in a recipe of the package to get this one; its name only if it would be another."""
-    original = flatten(load_recipe(base).model_dump())
-    settings = {key: value for key, value in flatten(recipe.model_dump()).items() if original[key] != value}
+    original = load_recipe(base)
+    settings = changes(original, recipe)
     name = settings.pop("name", base)
-    return settings if slug(base, settings) == name else settings | {"name": name}
+    return settings if name == name_of(original, recipe) else settings | {"name": name}
 
 
 def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from rollpe.records import RecipeName, flatten, slug
 
 FOLDER = Path(__file__).parent
 
+HOW = frozenset({"compile", "attention", "score_every"})
+"""Keys that say how a machine is used and not what is trained."""
+
 
 class Recipe(BaseModel):
     """Everything that a run is made of, except the encoding, the seed and the machine.
@@ -87,12 +90,21 @@ class Recipe(BaseModel):
     )
     topography_weight: float = Field(0.1, ge=0, description="a number ≥ 0: weight of that loss")
 
-    precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto (bfloat16 on CUDA), float32 or bfloat16"
-    )
-    compile: bool | Literal["auto", "max-autotune"] = Field(
+    precision: Literal["auto", "float32", "bfloat16", "bfloat16-weights"] = Field(
         "auto",
-        description="auto (on CUDA if it works), true, false or max-autotune (times kernels: slow to begin)",
+        description="auto (bfloat16 on CUDA), float32, bfloat16 (of products) or bfloat16-weights (of all but "
+        "the optimizer's copy of the weights)",
+    )
+    compile: bool | Literal["auto", "default", "max-autotune"] = Field(
+        "auto",
+        description="auto (on CUDA if it works), true, false, default (without CUDA graphs) or max-autotune "
+        "(times kernels: slow to begin)",
+    )
+    attention: Literal["auto", "flash", "cudnn", "efficient", "math"] = Field(
+        "auto", description="auto (torch chooses), flash, cudnn, efficient or math: the kernel of attention"
+    )
+    score_every: int = Field(
+        1, gt=0, description="an integer ≥ 1: epochs from one scoring of the held-out images to the next"
     )
     resolutions: list[int] = Field(
         [], description="a list of image sizes in pixels, each a multiple of patch_size"
@@ -129,7 +141,7 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
         YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
 
     A recipe that was changed gets a name of its own, "quick@epochs=5": its records never mix with
-    those of the recipe it came from.
+    those of the recipe it came from. The keys `HOW` change no name: what they change is speed.
 
     Raises InputError for an unknown recipe, an unknown key, or a value out of range.
     """
@@ -155,11 +167,21 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
                 raise InputError(f"{key}: {part} holds a single value. Set {part} itself.")
         level[last] = read_yaml(value, key) if isinstance(value, str) else value
     changed = _recipe(values)
-    before, after = flatten(original.model_dump()), flatten(changed.model_dump())
-    settings = {key: value for key, value in after.items() if before.get(key) != value}
-    if settings and "name" not in settings:
-        changed = changed.model_copy(update={"name": slug(original.name, settings)})
+    if changed.name == original.name:
+        changed = changed.model_copy(update={"name": name_of(original, changed)})
     return changed
+
+
+def changes(original: Recipe, changed: Recipe) -> dict[str, Any]:
+    """The keys in which a recipe differs from another, as `--set` spells them, and their values."""
+    before, after = flatten(original.model_dump()), flatten(changed.model_dump())
+    return {key: value for key, value in after.items() if before[key] != value}
+
+
+def name_of(original: Recipe, changed: Recipe) -> str:
+    """The name that a recipe gets which was made from another."""
+    told = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
+    return slug(original.name, told)
 
 
 def read_yaml(text: str, place: str) -> Any:
