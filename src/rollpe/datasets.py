@@ -30,6 +30,8 @@ DATASETS = ("digits", "cifar100")
 HELD_OUT = {"digits": 180, "cifar100": 5000}
 IMAGE_SIZE = {"digits": 8, "cifar100": 32}
 """Pixels along an image's side, known before a data set is on the disk."""
+SHAPES = {"digits": (1, 10), "cifar100": (3, 100)}
+"""Channels of an image and classes, likewise."""
 DIGITS_TEST = 360
 SPLIT_SEED = b"rollpe held-out split"
 """Key of the hash that orders the images. Another key gives another split."""
@@ -48,6 +50,9 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def to(self, place: torch.device) -> Split:
+        return Split(self.images.to(place), self.labels.to(place))
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,18 @@ def load_dataset(name: str, root: str | Path = "data", held_out: int | None = No
     if name == "digits":
         return _digits(held_out)
     return _cifar100(Path(root), held_out)
+
+
+def stand_in(name: str) -> ImageData:
+    """One black image in the shape of a data set's, for what must be ready before its files are there."""
+    _known(name)
+    channels, classes = SHAPES[name]
+    one = Split(
+        torch.zeros(1, channels, IMAGE_SIZE[name], IMAGE_SIZE[name], dtype=torch.uint8),
+        torch.zeros(1, dtype=torch.long),
+    )
+    gray = (0.5,) * channels
+    return ImageData(name, [str(i) for i in range(classes)], gray, gray, train=one, held_out=one, test=one)
 
 
 def test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[str]]:

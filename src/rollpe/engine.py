@@ -184,6 +184,23 @@ class Step:
             parameter.grad = None
         return loss.detach()
 
+    def state(self):
+        return [optimizer.state_dict() for optimizer in self.optimizers]
+
+    def load(self, saved):
+        for optimizer, one in zip(self.optimizers, saved, strict=True):
+            optimizer.load_state_dict(one)
+
+    def reset(self):
+        for optimizer in self.optimizers:
+            for state in optimizer.state.values():
+                for value in state.values():
+                    if isinstance(value, Tensor):
+                        value.zero_()
+
+    def warm(self, inputs, targets):
+        pass
+
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import errno
+import gc
 import hashlib
 import io
 import json
@@ -41,11 +42,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from tqdm import tqdm
 
 from rollpe.augment import Augmentation, Augmenter
-from rollpe.datasets import ImageData, Split, load_dataset
+from rollpe.datasets import ImageData, Split, load_dataset, stand_in
 from rollpe.distributed import ALONE, Group, joined, processes
 from rollpe.encodings import outside_files, told_options
 from rollpe.engine import (
@@ -152,6 +152,7 @@ def train(
     resume: bool = False,
     checkpoints: str | Path | None = "checkpoints",
     progress: bool = True,
+    programs: Programs | None = None,
 ) -> Record:
     """Train one model and return its record.
 
@@ -165,6 +166,7 @@ def train(
         ends a minute or more after the last was written; None writes none. After the last epoch only the
         weights remain in it; `load_model` reads them.
     progress: show a progress bar, if stderr is a terminal.
+    programs: what earlier runs of the same recipe and encoding have compiled; see `Programs`.
 
     Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
     memory runs out. The global random state is left as it was.
@@ -175,51 +177,40 @@ def train(
     if seed < 0:
         raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
 
-    data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
-    recipe = resolve(recipe, place, held_out=len(data.held_out))
-    cell = Cell(
-        recipe=recipe.name,
-        encoding=encoding,
-        encoding_options=resolve_options(encoding, encoding_options or {}),
-        seed=seed,
-    )
-    used = _used(recipe, data)
-    batch = min(recipe.batch_size, len(used))
-    steps = len(used) // batch  # per epoch; the last, smaller batch is left out
-    total = min(recipe.epochs * steps, recipe.max_steps or recipe.epochs * steps)
-
     with ExitStack() as opened:
         group = opened.enter_context(joined(place))
+        shared = opened.enter_context(Programs()) if programs is None else programs
+        data = shared.data(recipe, data_root)
+        recipe = resolve(recipe, place, held_out=len(data.held_out))
+        cell = Cell(
+            recipe=recipe.name,
+            encoding=encoding,
+            encoding_options=resolve_options(encoding, encoding_options or {}),
+            seed=seed,
+        )
+        training = _used(recipe, data).to(place)
+        batch = min(recipe.batch_size, len(training))
+        steps = len(training) // batch  # per epoch; the last, smaller batch is left out
+        total = min(recipe.epochs * steps, recipe.max_steps or recipe.epochs * steps)
+        held_out = data.held_out.to(place)
         part = group.part(batch)
         opened.enter_context(reproducible(place))
         opened.enter_context(enough_memory(recipe))
-        way = how(recipe, place, group.size)
-        if way.gradient:
-            opened.callback(torch.compiler.reset)  # the programs of this run, and the memory of its graphs
-        images, labels = used.images.to(place), used.labels.to(place)
-        data = dataclasses.replace(
-            data, held_out=Split(data.held_out.images.to(place), data.held_out.labels.to(place))
-        )
-        model = _initial_model(recipe, cell, data).to(place)
-        height, width = images.shape[-2:]
-        augment = Augmenter(recipe.augmentation, (height, width), data.mean, data.std, len(data.classes))
-        evaluate = Evaluator(recipe, data, place, group, way)
-        evaluate.rehearse(model)
-        arrays = {}
+        program = shared.program(recipe, cell, data, place, group)
+        untrained, arrays = program.begin(seed), {}
         if records is not None and group.first:
-            arrays = _first_step(model, evaluate, Split(images, labels))
+            arrays = _first_step(untrained.to(place), program.evaluate, training)
         # everything that can be refused has been; from here on something is written
         if records is not None and group.first:
             ensure_writable(record_path(records, cell).parent)
         if checkpoints is not None and group.first:
             ensure_writable(checkpoint_path(checkpoints, cell).parent)
+        program.warm(part.stop - part.start)
         # from here on: dropout and drop path, which no two processes may share
         torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))
         run = Run(
-            model=model,
-            average=copy.deepcopy(model) if recipe.ema else None,
-            optimizers=create_optimizers(model, recipe, way),
-            generators={
+            program,
+            {
                 "order": torch.Generator().manual_seed(stream(seed, "order")),
                 "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
                 "noise": _global_generator(place),
@@ -232,18 +223,6 @@ def train(
             if resume and checkpoint.path.exists():
                 checkpoint.load(run)
                 clock -= run.elapsed
-        penalty = None
-        if recipe.topography != "none":
-            penalty = _penalty(recipe, model, opened.enter_context(queries_and_keys(model)))
-        step = Step(
-            model,
-            recipe,
-            run.optimizers,
-            way,
-            average=run.average,
-            penalty=penalty,
-            processes=group.size,
-        )
 
         bar = tqdm(
             total=total * batch,
@@ -253,19 +232,22 @@ def train(
             unit_scale=True,
             disable=None if progress and group.first else True,  # None: shown only on a terminal
         )
+        evaluate, judged = program.evaluate, program.judged
         while run.step < total:
             begun = time.perf_counter()
-            losses, rate = _epoch(run, recipe, step, augment, Split(images, labels), total, group, part, bar)
+            losses, rate = _epoch(run, training, total, group, part, bar)
             trained = time.perf_counter() - begun
-            held_out = evaluate(run.judged, data.held_out) if len(data.held_out) else None
+            last = run.step + len(losses) == total
+            scored = len(held_out) and (last or run.epoch % recipe.score_every == 0)
+            score = evaluate(judged, held_out) if scored else None
             run.history.append(
                 EpochMetrics(
                     epoch=run.epoch,
                     steps=run.step + len(losses),
                     learning_rate=rate,
                     train_loss=losses.mean().item(),
-                    held_out_loss=held_out.loss if held_out else None,
-                    held_out_accuracy=held_out.accuracy if held_out else None,
+                    held_out_loss=score.loss if score else None,
+                    held_out_accuracy=score.accuracy if score else None,
                     images_per_second=len(losses) * batch / trained,
                     seconds=time.perf_counter() - begun,
                 )
@@ -276,19 +258,17 @@ def train(
                 saved = time.perf_counter()
         bar.close()
 
-        test = evaluate(run.judged, data.test)
-        resolutions = {
-            str(size): evaluate(run.judged, data.test, size).accuracy for size in recipe.resolutions
-        }
-        shifts = {str(by): evaluate(run.judged, moved(data.test, by)).accuracy for by in recipe.shifts}
+        test = evaluate(judged, data.test)
+        resolutions = {str(size): evaluate(judged, data.test, size).accuracy for size in recipe.resolutions}
+        shifts = {str(by): evaluate(judged, moved(data.test, by)).accuracy for by in recipe.shifts}
         if records is not None and group.first:
-            arrays |= observe(run.judged, evaluate.prepare(data.test.images[:OBSERVED]))
+            arrays |= observe(judged, evaluate.prepare(data.test.images[:OBSERVED]))
 
     record = Record(
         protocol=PROTOCOL,
         **cell.model_dump(),
         config=recipe.model_dump(mode="json"),
-        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        parameters=sum(p.numel() for p in program.model.parameters() if p.requires_grad),
         history=run.history,
         test=test,
         resolutions=resolutions,
@@ -311,11 +291,9 @@ def train(
 
 @dataclass
 class Run:
-    """Everything that changes while a run goes on; a checkpoint holds all of it."""
+    """What changes while a run goes on, beside the tensors of its program; a checkpoint holds all of it."""
 
-    model: VisionTransformer
-    average: VisionTransformer | None
-    optimizers: list[Optimizer]
+    program: Program
     generators: dict[str, torch.Generator]
     started: str
     elapsed: float = 0.0
@@ -331,50 +309,174 @@ class Run:
         """Number of the epoch that is under way, from 1."""
         return len(self.history) + 1
 
-    @property
-    def judged(self) -> VisionTransformer:
-        """The model that is evaluated: the average of the weights if there is one."""
-        return self.average or self.model
-
 
 def _epoch(
-    run: Run,
-    recipe: Recipe,
-    step: Step,
-    augment: Augmenter,
-    training: Split,
-    total: int,
-    group: Group,
-    part: slice,
-    bar: tqdm,
+    run: Run, training: Split, total: int, group: Group, part: slice, bar: tqdm
 ) -> tuple[Tensor, float]:
     """One pass over the training images, in a fresh order: (loss of each step, last rate).
 
     part: this process's share of every batch.
     """
+    program, recipe = run.program, run.program.recipe
     images, labels = training.images, training.labels
     place, batch = images.device, min(recipe.batch_size, len(labels))
     steps = len(labels) // batch
     order = torch.randperm(len(labels), generator=run.generators["order"])
     batches = order[: steps * batch].view(steps, batch)[: total - run.step].to(place)
     losses = torch.zeros(len(batches), device=place)
-    run.model.train()
+    program.model.train()
     i = 0
     for chosen in batches.split(ahead(batch, images[0].numel())):
         pixels = images.index_select(0, chosen.flatten()).unflatten(0, chosen.shape)
-        prepared = augment.batches(pixels, labels[chosen], run.generators["augmentation"], part)
+        prepared = program.augment.batches(pixels, labels[chosen], run.generators["augmentation"], part)
         for inputs, targets in zip(*prepared, strict=True):
             rate = learning_rate(recipe, run.step + i, total, steps)
-            losses[i] = step(inputs, targets, rate)
+            losses[i] = program.step(inputs, targets, rate)
             i += 1
             if i % LOOK_EVERY == 0 or i == len(batches):
                 seen = group.mean(losses[:i])
                 _expect_finite(seen, run.epoch, recipe)
                 bar.update((run.step + i) * batch - bar.n)
-                last = run.history[-1].held_out_accuracy if run.history else None
-                held_out = {} if last is None else {"held-out": f"{100 * last:.1f} %"}
+                scores = [row.held_out_accuracy for row in run.history if row.held_out_accuracy is not None]
+                held_out = {"held-out": f"{100 * scores[-1]:.1f} %"} if scores else {}
                 bar.set_postfix({"epoch": run.epoch, "loss": f"{seen[-1].item():.3f}"} | held_out)
     return seen.cpu().double(), rate
+
+
+# Programs
+
+
+class Program:
+    """Model, optimizers, step and scoring of one recipe and encoding: made once, then used seed after seed.
+
+    What is compiled is bound to the tensors of this model, so every seed puts its weights into them.
+    """
+
+    def __init__(
+        self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
+    ) -> None:
+        self.recipe, self.cell, self.shape = recipe, cell, shape_of(data)
+        self.way = how(recipe, place, group.size)
+        self.model = create_model(recipe, cell, self.shape).to(place)
+        self.average = copy.deepcopy(self.model) if recipe.ema else None
+        self.evaluate = Evaluator(recipe, data, place, group, self.way)
+        self.evaluate.rehearse(self.model)
+        size = tuple(self.shape["image_size"])
+        self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
+        penalty, self.hooks = None, ExitStack()
+        if recipe.topography != "none":
+            seen = self.hooks.enter_context(queries_and_keys(self.model))
+            penalty = _penalty(recipe, self.model, seen)
+        self.step = Step(
+            self.model,
+            recipe,
+            create_optimizers(self.model, recipe, self.way),
+            self.way,
+            average=self.average,
+            penalty=penalty,
+            processes=group.size,
+        )
+        self.ready_seconds: float | None = None
+
+    @property
+    def judged(self) -> VisionTransformer:
+        """The model that is evaluated: the average of the weights if there is one."""
+        return self.average or self.model
+
+    def begin(self, seed: int) -> VisionTransformer:
+        """Bring all tensors to where a run of this seed begins; returns another model with these weights."""
+        fresh = _initial_model(self.recipe, self.cell.model_copy(update={"seed": seed}), self.shape)
+        for model in filter(None, (self.model, self.average)):
+            model.load_state_dict(fresh.state_dict())
+        self.step.reset()
+        return fresh
+
+    def warm(self, batch: int) -> None:
+        """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
+
+        batch: images of a step, those of this process alone. Does nothing if nothing is to be compiled or all
+        is. `ready_seconds` says how long it took.
+        """
+        if self.ready_seconds is not None:
+            return
+        begun, place = time.perf_counter(), self.evaluate.place
+        if self.way.gradient:
+            images = torch.randint(256, (1, batch, self.shape["channels"], *self.shape["image_size"]))
+            labels = torch.randint(self.shape["classes"], (1, batch))
+            noise = Split(images.to(torch.uint8), labels).to(place)
+            inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
+            self.model.train()
+            self.step.warm(inputs[0], targets[0])
+            few = EVALUATION_BATCH.get(place.type, 1000)
+            again = torch.arange(few, device=place) % batch
+            self.evaluate(self.judged, Split(noise.images[0][again], noise.labels[0][again]))
+        self.ready_seconds = time.perf_counter() - begun
+
+
+class Programs:
+    """What the runs of one process share: data sets, and a `Program` for each recipe and encoding.
+
+    Each program keeps the memory of its activations, so that there are `KEPT` at most: one more, and all are
+    dropped. Leaving the context drops them, too.
+    """
+
+    KEPT = 8
+
+    def __init__(self) -> None:
+        self._data: dict[tuple[str, str, int | None], ImageData] = {}
+        self._programs: dict[tuple[str, str, str], Program] = {}
+
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.forget()
+
+    def data(self, recipe: Recipe, root: str | Path) -> ImageData:
+        key = (recipe.data, str(root), recipe.held_out)
+        if key not in self._data:
+            self._data[key] = load_dataset(recipe.data, root, held_out=recipe.held_out)
+        return self._data[key]
+
+    def program(
+        self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
+    ) -> Program:
+        """The program of a cell, whatever its seed: the one there is, or a new one."""
+        key = (recipe.model_dump_json(), cell.slug, str(place))
+        if key not in self._programs:
+            if len(self._programs) == self.KEPT:
+                self.forget()
+            self._programs[key] = Program(recipe, cell, data, place, group)
+        return self._programs[key]
+
+    def forget(self) -> None:
+        """Drop all programs, with what was compiled and the memory of its graphs."""
+        compiled_any = any(program.way.gradient for program in self._programs.values())
+        self._programs.clear()
+        gc.collect()  # each step refers to itself
+        if compiled_any:
+            torch.compiler.reset()
+
+
+def warm(
+    recipe: Recipe,
+    encoding: str,
+    *,
+    encoding_options: Mapping[str, Any] | None = None,
+    device: str = "auto",
+) -> float:
+    """Compile what a run will need, before its data are there; returns the seconds it took.
+
+    What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
+    """
+    place, data = choose_device(device), stand_in(recipe.data)
+    recipe = resolve(recipe, place, held_out=0)
+    told = resolve_options(encoding, encoding_options or {})
+    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=told, seed=0)
+    with Programs() as programs, reproducible(place), enough_memory(recipe):
+        program = programs.program(recipe, cell, data, place)
+        program.warm(recipe.batch_size)
+    return program.ready_seconds or 0.0
 
 
 def ahead(batch: int, numbers: int) -> int:
@@ -514,10 +616,10 @@ def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Vision
     )
 
 
-def _initial_model(recipe: Recipe, cell: Cell, data: ImageData) -> VisionTransformer:
+def _initial_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
     """The model of a run before its first step; leaves the random state where its weights end."""
     torch.manual_seed(stream(cell.seed, "weights"))
-    return create_model(recipe, cell, shape_of(data))
+    return create_model(recipe, cell, shape)
 
 
 def _first_step(model: VisionTransformer, evaluate: Evaluator, training: Split) -> dict[str, np.ndarray]:
@@ -643,6 +745,7 @@ class Checkpoint:
 
     def save(self, run: Run, finished: bool = False) -> None:
         """Everything needed to go on; of a finished run only the weights that were judged."""
+        program = run.program
         state: dict[str, Any] = {
             "identity": self.identity,
             "history": [row.model_dump() for row in run.history],
@@ -650,12 +753,12 @@ class Checkpoint:
             "elapsed": run.elapsed,
         }
         if finished:
-            state["judged"] = run.judged.state_dict()
+            state["judged"] = program.judged.state_dict()
         else:
             state |= {
-                "model": run.model.state_dict(),
-                "average": run.average.state_dict() if run.average else None,
-                "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
+                "model": program.model.state_dict(),
+                "average": program.average.state_dict() if program.average else None,
+                "optimizers": program.step.state(),
                 "generators": {name: g.get_state() for name, g in run.generators.items()},
             }
         buffer = io.BytesIO()
@@ -673,14 +776,14 @@ class Checkpoint:
                 )
         run.started, run.elapsed = state["started"], state["elapsed"]
         run.history[:] = [EpochMetrics(**row) for row in state["history"]]
+        program = run.program
         if "judged" in state:
-            run.judged.load_state_dict(state["judged"])
+            program.judged.load_state_dict(state["judged"])
             return
-        run.model.load_state_dict(state["model"])
-        if run.average:
-            run.average.load_state_dict(state["average"])
-        for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        program.model.load_state_dict(state["model"])
+        if program.average:
+            program.average.load_state_dict(state["average"])
+        program.step.load(state["optimizers"])
         for name, generator in run.generators.items():
             if name != "noise" or self.group.first:
                 generator.set_state(state["generators"][name].cpu())
@@ -755,7 +858,7 @@ def observe_again(
         )
     arrays = observe(model, evaluate.prepare(data.test.images[:OBSERVED]))
     with torch.random.fork_rng(devices=[]):
-        untrained = _initial_model(recipe, cell, data).to(place)
+        untrained = _initial_model(recipe, cell, shape_of(data)).to(place)
     return write_arrays(beside, **_first_step(untrained, evaluate, _used(recipe, data)), **arrays)
 
 
