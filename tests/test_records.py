@@ -314,7 +314,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path):
         writer = subprocess.Popen(
             [sys.executable, "-c", WRITE_FOR_EVER, str(path)],
             stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": str(PACKAGE_PARENT)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert writer.stdout.readline() == b"written\n"
         time.sleep(waits.uniform(0.0, 0.1))
@@ -441,6 +441,15 @@ def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, mo
     assert traced().dirty is False
     (package / "records.py").write_text("x = 2")
     assert traced().dirty is True
+
+
+def test_a_copy_without_a_repository_is_told_its_commit_and_sees_whether_it_left_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "PACKAGE", tmp_path)
+    (tmp_path / "records.py").write_text("x = 1")
+    monkeypatch.setenv(recording.CARRIED, f"0123abc {source_hash()}")
+    assert (traced().commit, traced().dirty) == ("0123abc", False)
+    (tmp_path / "records.py").write_text("x = 2")
+    assert (traced().commit, traced().dirty) == ("0123abc", True)
 
 
 def test_a_run_says_which_machine_but_neither_where_nor_whose():

@@ -176,7 +176,7 @@ def test_what_this_sweep_took_counts_more_than_records_of_a_busier_machine(tmp_p
     expected = [old.seconds(p) / sweeps.SLACK for p in (none, roll, learned)]
     assert expected == pytest.approx([100, 300, 300]) and "--measure" in old.grounds(learned)
     old.learn(took(none, 10.0))  # it is quiet now
-    expected = [old.seconds(p) / sweeps.SLACK for p in (none, roll, learned)]
+    expected = [old.seconds(none) / sweeps.AGAIN, *(old.seconds(p) / sweeps.SLACK for p in (roll, learned))]
     assert expected == pytest.approx([10, 30, 10]) and "pace of this sweep" in old.grounds(roll)
     assert not probes
 
@@ -186,6 +186,32 @@ def test_what_this_sweep_took_counts_more_than_records_of_a_busier_machine(tmp_p
     assert new.grounds(roll) == "by a short run"
     new.learn(took(roll, 20.0))
     assert new.seconds(shaw) / sweeps.SLACK == pytest.approx(20)
+
+
+def test_a_compiler_counts_for_encodings_that_have_no_program_yet_and_for_no_later_seed(tmp_path):
+    blocks = [{"encodings": ["none", "roll"], "seeds": [0, 1]}]
+    none, roll, *_ = load_plan(plan_file(tmp_path, blocks=blocks))
+    estimates = sweeps.Estimates(tmp_path, "cpu", "data")
+    estimates.learn(took(none, 150.0), waited=50.0)
+    estimates.learn(took(none, 100.0))
+    assert estimates.seconds(none) == pytest.approx(sweeps.AGAIN * 100)
+    assert estimates.seconds(roll) == pytest.approx(sweeps.SLACK * 100 + 50)
+
+
+def test_a_sweep_without_checkpoints_leaves_the_same_records_and_no_checkpoint(tmp_path):
+    planned = load_plan(plan_file(tmp_path))[:2]
+    run(planned, tmp_path / "with")
+    report, _ = run(planned, tmp_path / "without", checkpoints=None, budget=600.0, measure=True)
+    assert report.trained == planned and not list((tmp_path / "without").rglob("*.pt"))
+    both = [read_records(tmp_path / folder / "records") for folder in ("with", "without")]
+    assert [record.test for record in both[0]] == [record.test for record in both[1]]
+
+
+def test_keys_may_be_changed_for_a_whole_plan(tmp_path):
+    path = plan_file(tmp_path, blocks=[{"encodings": ["none"], "seeds": [0], "set": {"epochs": 7}}])
+    (planned,) = load_plan(path, {"epochs": "9", "attention": "math"})
+    assert planned.recipe.epochs == 9 and planned.recipe.attention == "math"
+    assert "epochs=9" in planned.cell.recipe and "attention" not in planned.cell.recipe
 
 
 def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):

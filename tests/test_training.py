@@ -35,6 +35,7 @@ from rollpe.records import (
     write_record,
 )
 from rollpe.training import (
+    Programs,
     Recipe,
     TrainingError,
     checkpoint_path,
@@ -120,6 +121,42 @@ def test_every_encoding_gets_the_same_images_order_and_dropout(monkeypatch):
     assert seen["none"] == seen["learned"] == seen["roll"]
 
 
+@pytest.mark.parametrize("encoding", [*TABLE_1, "mixed-rope", "lie", "t5-bias", "shaw-kv", "learned+roll"])
+def test_a_seed_trained_after_another_leaves_the_record_it_leaves_alone(encoding):
+    recipe = tiny(max_steps=3, epochs=1)
+    with Programs() as programs:
+        run(recipe, encoding, seed=4, programs=programs)
+        later = run(recipe, encoding, seed=0, programs=programs)
+        assert len(programs) == 1
+    assert timeless(later) == timeless(run(recipe, encoding, seed=0))
+
+
+@pytest.mark.parametrize("optimizer", ["lamb", "sgd", "muon"])
+def test_what_an_optimizer_keeps_is_forgotten_between_seeds(optimizer):
+    recipe = tiny(max_steps=3, epochs=1, optimizer=optimizer)
+    with Programs() as programs:
+        run(recipe, seed=4, programs=programs)
+        later = run(recipe, seed=0, programs=programs)
+    assert timeless(later) == timeless(run(recipe, seed=0))
+
+
+def test_no_more_programs_are_kept_than_memory_is_meant_for(monkeypatch):
+    monkeypatch.setattr(Programs, "KEPT", 2)
+    programs = Programs()
+    for encoding in ("none", "learned", "roll"):
+        run(tiny(max_steps=1), encoding, programs=programs)
+    assert len(programs) == 1
+    programs.forget()
+    assert len(programs) == 0
+
+
+def test_held_out_images_are_scored_every_few_epochs_and_after_the_last():
+    often, seldom = (run(tiny(epochs=5, score_every=every)) for every in (1, 3))
+    assert [row.held_out_accuracy is None for row in seldom.history] == [True, True, False, True, False]
+    assert all(row.held_out_accuracy is not None for row in often.history)
+    assert seldom.test == often.test and seldom.recipe == often.recipe
+
+
 def test_the_global_random_state_is_left_as_it_was():
     torch.manual_seed(3)
     before = torch.get_rng_state()
@@ -146,7 +183,7 @@ def test_a_run_killed_in_the_middle_and_resumed_equals_one_left_alone(tmp_path, 
     path = checkpoint_path(tmp_path, cell)
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(file), str(tmp_path), str(torch.get_num_threads())],
-        env=os.environ | {"PYTHONPATH": str(Path(training.__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     while not path.exists():
         assert child.poll() is None, "the run ended before its first checkpoint"

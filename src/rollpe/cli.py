@@ -365,9 +365,22 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
         click.echo(observe_again(path, records, device=device, data_root=data_root))
 
 
+_plan_overrides = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a key of the recipe for the whole plan (repeatable).",
+)
+_only = click.option(
+    "--only", metavar="CELL", help="One cell, as its record is called: recipe/encoding/seed-0."
+)
+
+
 @cli.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--budget", help="Time to use: 90s, 25m, 1h30m. Without it, until nothing is missing.")
+@_plan_overrides
 @click.option(
     "--records",
     type=click.Path(path_type=Path),
@@ -385,20 +398,23 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
     show_default=True,
     help="Folder from which interrupted runs go on.",
 )
+@click.option("--no-checkpoints", is_flag=True, help="Write none: a run that is cut short begins again.")
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
 @click.option(
     "--measure", is_flag=True, help="Judge what fits the budget by short runs now, not by old records."
 )
-@click.option("--only", metavar="CELL", help="One cell, as its record is called: recipe/encoding/seed-0.")
+@_only
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, most wanted first.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
     plan: Path,
     budget: str | None,
+    overrides: tuple[str, ...],
     records: Path,
     device: str,
     data_root: Path,
     checkpoints: Path,
+    no_checkpoints: bool,
     retry: bool,
     measure: bool,
     only: str | None,
@@ -417,7 +433,7 @@ def sweep(
     """
     from rollpe import sweeps
 
-    planned = sweeps.load_plan(plan)
+    planned = sweeps.load_plan(plan, _pairs(overrides, "--set"))
     if only:
         planned = sweeps.only(planned, only)
     failed = False
@@ -430,7 +446,7 @@ def sweep(
             budget=None if budget is None else sweeps.seconds(budget),
             device=device,
             data_root=data_root,
-            checkpoints=checkpoints,
+            checkpoints=None if no_checkpoints else checkpoints,
             retry=retry,
             measure=measure,
             progress=not no_progress,
@@ -442,6 +458,38 @@ def sweep(
         click.echo(f"missing: {cell}")
     click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
     if failed:
+        sys.exit(1)
+
+
+@cli.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@_plan_overrides
+@_device
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Encodings to compile at a time."
+)
+@_only
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder to read earlier programs from and to keep these in, to carry to the next machine.",
+)
+def warm(
+    plan: Path, overrides: tuple[str, ...], device: str, jobs: int, only: str | None, keep: Path | None
+) -> None:
+    """Compile what the runs of a plan need, before they start.
+
+    Works on noise, so that the data need not be there. Each encoding is compiled once; a later sweep on
+    this machine finds all in the folder of torch's compiler.
+
+    Example: rollpe warm plans/table1-short.yaml --device cuda --jobs 6
+    """
+    from rollpe import sweeps
+
+    planned = sweeps.load_plan(plan, _pairs(overrides, "--set"))
+    if only:
+        planned = sweeps.only(planned, only)
+    if not sweeps.warm(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
         sys.exit(1)
 
 

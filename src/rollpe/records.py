@@ -499,6 +499,11 @@ def provenance(command: str, started: str, wall_seconds: float, source: Source |
     )
 
 
+CARRIED = "ROLLPE_SOURCE"
+"""Variable for a machine without the repository: the commit that the source was copied from and, after a
+space, its `source_hash` there."""
+
+
 def _commit(package: Path) -> tuple[str, bool | None]:
     """The commit a package belongs to, and whether it has changes; ("unknown", None) if to none."""
     git = ("git", "-C", str(package))
@@ -506,6 +511,9 @@ def _commit(package: Path) -> tuple[str, bool | None]:
     tracked = _output(*git, "ls-files", "--error-unmatch", "records.py")
     commit = _output(*git, "rev-parse", "HEAD") if tracked else None
     changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
+    if not commit and CARRIED in os.environ:
+        commit, _, there = os.environ[CARRIED].partition(" ")
+        return commit, there != _package_digest(package, ("",)).hexdigest()
     return commit or "unknown", None if changes is None else bool(changes)
 
 

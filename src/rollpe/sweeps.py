@@ -23,10 +23,12 @@ import gc
 import json
 import logging
 import math
+import multiprocessing
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -56,6 +58,7 @@ from rollpe.records import (
 )
 from rollpe.training import (
     ForeignCheckpoint,
+    Programs,
     TrainingError,
     checkpoint_path,
     choose_device,
@@ -64,6 +67,7 @@ from rollpe.training import (
     resolve_options,
     train,
 )
+from rollpe.training import warm as warm_program
 from rollpe.vit import SIZES
 
 logger = logging.getLogger(__name__)
@@ -71,8 +75,9 @@ logger = logging.getLogger(__name__)
 PROBE_STEPS = 12
 """Optimizer steps of the short run from which an unknown duration is estimated."""
 
-SLACK = 1.15
-"""An estimate is what was measured times this: the machine may be slower the next time."""
+SLACK, AGAIN = 1.15, 1.05
+"""An estimate is what was measured times this: the machine may be slower the next time; less so a run of the
+same recipe and encoding a moment later."""
 
 
 # ---------------------------------------------------------------------------------------------- plans
@@ -109,8 +114,10 @@ class Planned:
         return unquote(f"{self.cell.recipe} {self.cell.slug} seed {self.cell.seed}")
 
 
-def load_plan(path: str | Path) -> list[Planned]:
+def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """The cells of a plan, most wanted first, each once.
+
+    overrides: keys of the recipe changed for all blocks, after the plan's own.
 
     Raises InputError for a missing file, a typo in a key, an unknown encoding, option or recipe, and for an
     encoding that cannot be built.
@@ -129,7 +136,7 @@ def load_plan(path: str | Path) -> list[Planned]:
 
     planned: dict[Path, Planned] = {}
     for block in plan.blocks:
-        recipe = load_recipe(plan.recipe, plan.set | block.set)
+        recipe = load_recipe(plan.recipe, plan.set | block.set | dict(overrides or {}))
         encodings = [_named(entry, path) for entry in block.encodings]
         for name, options in encodings:
             try:
@@ -238,7 +245,7 @@ def sweep(
     budget: float | None = None,
     device: str = "auto",
     data_root: str | Path = "data",
-    checkpoints: str | Path = "checkpoints",
+    checkpoints: str | Path | None = "checkpoints",
     retry: bool = False,
     measure: bool = False,
     progress: bool = True,
@@ -247,11 +254,12 @@ def sweep(
     """Train the missing cells in order, none that would not fit into the rest of ``budget`` seconds.
 
     How long a cell takes is judged by what this sweep has trained, else by the records in this folder from
-    this kind of device, else by a short run; see `Estimates`. A killed cell goes on from its checkpoint when
-    a later sweep takes it up, or begins again if the source has changed since. A run whose loss is not
-    finite, that does not fit into memory, or whose recipe is refused leaves a `.failed` file with the reason
-    and the sweep goes on. So does one that breaks in a way that nobody foresaw; but if the device broke with
-    it, or one broke before and none was trained since, its error is raised.
+    this kind of device, else by a short run; see `Estimates`. Runs that differ in their seed alone share what
+    was compiled. A killed cell goes on from its checkpoint when a later sweep takes it up, or begins again if
+    the source has changed since, or if ``checkpoints`` is None, which saves the time of writing them. A run
+    whose loss is not finite, that does not fit into memory, or whose recipe is refused leaves a `.failed`
+    file with the reason and the sweep goes on. So does one that breaks in a way that nobody foresaw; but if
+    the device broke with it, or one broke before and none was trained since, its error is raised.
 
     records: folder of records; several sweeps may share it. measure: judge durations by short runs in place
     of records, which may be of a busier machine. say: receives one line for each event.
@@ -263,7 +271,7 @@ def sweep(
             "torchrun -m rollpe.cli train, or start several sweeps."
         )
     began = time.monotonic()
-    report = Report([], [], [])
+    report, programs = Report([], [], []), Programs()
     estimates = Estimates(records, device, data_root, measure)
     broke = False  # some cell, in a way that nobody foresaw, and none was trained since
 
@@ -280,12 +288,15 @@ def sweep(
                 continue  # another sweep has it, or had it a moment ago
             # an error keeps its frames, and they keep a model and the memory of its activations
             gc.collect()
-            _forget_unfinished(checkpoint_path(checkpoints, wanted.cell))
+            if checkpoints is not None:
+                _forget_unfinished(checkpoint_path(checkpoints, wanted.cell))
             try:
                 if budget is not None:
-                    done = epochs_done(
-                        checkpoints, wanted.recipe, wanted.cell, device=device, data_root=data_root
-                    )
+                    done = 0
+                    if checkpoints is not None:
+                        done = epochs_done(
+                            checkpoints, wanted.recipe, wanted.cell, device=device, data_root=data_root
+                        )
                     # one epoch more than is left: it also has to start and to be scored
                     share = min(1.0, (wanted.recipe.epochs - done + 1) / wanted.recipe.epochs)
                     needs = share * estimates.seconds(wanted)
@@ -306,6 +317,7 @@ def sweep(
                     data_root=data_root,
                     checkpoints=checkpoints,
                     progress=progress,
+                    programs=programs,
                 )
                 try:
                     record = run(resume=True)
@@ -313,10 +325,12 @@ def sweep(
                     say(f"{wanted}: its checkpoint is of another source, recipe or device; begun again")
                     record = run()
             except (InputError, RuntimeError) as error:
+                programs.forget()
                 reason = str(error)
                 if isinstance(error, InputError):  # what no other cell could do without either, is raised
                     load_dataset(wanted.recipe.data, data_root)
-                    ensure_writable(checkpoint_path(checkpoints, wanted.cell).parent)
+                    if checkpoints is not None:
+                        ensure_writable(checkpoint_path(checkpoints, wanted.cell).parent)
                 elif not isinstance(error, TrainingError):  # perhaps a compiler, over this encoding alone
                     if broke or not _works(device):
                         raise
@@ -330,11 +344,55 @@ def sweep(
                 continue
             broke = False
             failure_path(records, wanted.cell).unlink(missing_ok=True)
-            estimates.learn(record)
+            estimates.learn(record, programs.waited)
             report.trained.append(wanted)
             say(f"{wanted}: {100 * record.test.accuracy:.2f} % in {clock(record.provenance.wall_seconds)}")
+    programs.forget()
     report.missing = [p for p in planned if not record_path(records, p.cell).exists()]
     return report
+
+
+def warm(
+    planned: Sequence[Planned],
+    *,
+    device: str = "auto",
+    jobs: int = 1,
+    keep: str | Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> bool:
+    """Compile what these runs need, each recipe and encoding once; whether all succeeded.
+
+    jobs: how many to compile side by side, each in a process of its own. keep: folder of what torch's
+    compiler made, one file for each recipe and encoding; what lies there is read first, so that a file from
+    another machine of the same kind saves the compiling. say: receives one line for each.
+    """
+    first = list({(p.recipe.model_dump_json(), p.cell.slug): p for p in reversed(planned)}.values())[::-1]
+
+    good = True
+    spawn = multiprocessing.get_context("spawn")  # a fork would inherit a device that it cannot use
+    # one process for each: what a process compiled is what it keeps
+    with ProcessPoolExecutor(min(jobs, len(first)), mp_context=spawn, max_tasks_per_child=1) as pool:
+        begun = [(wanted, pool.submit(_warm, wanted, device, keep)) for wanted in first]
+        for wanted, future in begun:
+            try:
+                say(f"{wanted}: compiled in {clock(future.result())}")
+            except (InputError, RuntimeError) as error:
+                good = False
+                say(f"{wanted}: cannot be compiled. {next(iter(str(error).splitlines()), '')}")
+    return good
+
+
+def _warm(wanted: Planned, device: str, keep: str | Path | None) -> float:
+    file = None if keep is None else Path(keep, f"{wanted.cell.recipe}-{wanted.cell.slug}.bin")
+    if file is not None and file.exists():
+        torch.compiler.load_cache_artifacts(file.read_bytes())
+    took = warm_program(
+        wanted.recipe, wanted.cell.encoding, encoding_options=wanted.cell.encoding_options, device=device
+    )
+    made = torch.compiler.save_cache_artifacts() if file is not None else None
+    if file is not None and made is not None:
+        write_atomically(file, made[0])
+    return took
 
 
 def _forget_unfinished(path: Path) -> None:
@@ -375,7 +433,8 @@ class Estimates:
     kind of device know the encoding and this sweep does not, their duration counts in proportion to what
     both have of the recipe, since records may be of a busier machine. Before this sweep has trained
     anything of the recipe, it is the longest of the records; and where there is none, or ``measure`` leaves
-    them out, a short run.
+    them out, a short run. What a run of this sweep waited for its program to be compiled counts for encodings
+    that have none yet, and for no later seed.
     """
 
     def __init__(
@@ -386,24 +445,28 @@ class Estimates:
         self.trained: Durations = {}
         self.recorded: Durations = {}
         self.probed: Durations = {}
+        self.waited = 0.0
         for record in [] if measure else read_records(records):
             if record.environment.device_name == self.here:
                 self._keep(self.recorded, record)
 
-    def learn(self, record: Record) -> None:
-        """Keep how long a run of this sweep took."""
-        self._keep(self.trained, record)
+    def learn(self, record: Record, waited: float = 0.0) -> None:
+        """Keep how long a run of this sweep took, of which it waited some seconds for its program."""
+        self._keep(self.trained, record, waited)
+        self.waited = max(self.waited, waited)
 
-    def _keep(self, durations: Durations, record: Record) -> None:
+    def _keep(self, durations: Durations, record: Record, waited: float = 0.0) -> None:
         key = (record.recipe, record.cell.slug)
-        durations[key] = max(durations.get(key, 0.0), record.provenance.wall_seconds)
+        durations[key] = max(durations.get(key, 0.0), record.provenance.wall_seconds - waited)
 
     def seconds(self, planned: Planned) -> float:
         """Expected duration, slack included."""
         known, _ = self._known(planned)
         if known is None:
             known = self.probed[planned.cell.recipe, planned.cell.slug] = self._probe(planned)
-        return SLACK * known
+        if (planned.cell.recipe, planned.cell.slug) in self.trained:
+            return AGAIN * known
+        return SLACK * known + self.waited
 
     def grounds(self, planned: Planned) -> str:
         """In words, where the duration is from, and what to do if it cannot be right."""

@@ -19,7 +19,6 @@ images are changed (augment.py), what the model is (vit.py), the shape of the re
 from __future__ import annotations
 
 import copy
-import dataclasses
 import errno
 import gc
 import hashlib
@@ -205,7 +204,7 @@ def train(
             ensure_writable(record_path(records, cell).parent)
         if checkpoints is not None and group.first:
             ensure_writable(checkpoint_path(checkpoints, cell).parent)
-        program.warm(part.stop - part.start)
+        shared.waited = program.warm(part.stop - part.start)
         # from here on: dropout and drop path, which no two processes may share
         torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))
         run = Run(
@@ -376,7 +375,7 @@ class Program:
             penalty=penalty,
             processes=group.size,
         )
-        self.ready_seconds: float | None = None
+        self.ready = False
 
     @property
     def judged(self) -> VisionTransformer:
@@ -391,16 +390,14 @@ class Program:
         self.step.reset()
         return fresh
 
-    def warm(self, batch: int) -> None:
+    def warm(self, batch: int) -> float:
         """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
 
-        batch: images of a step, those of this process alone. Does nothing if nothing is to be compiled or all
-        is. `ready_seconds` says how long it took.
+        batch: images of a step, those of this process alone. Returns the seconds that it took; nothing is
+        done where nothing is to be compiled, or all is.
         """
-        if self.ready_seconds is not None:
-            return
         begun, place = time.perf_counter(), self.evaluate.place
-        if self.way.gradient:
+        if self.way.gradient and not self.ready:
             images = torch.randint(256, (1, batch, self.shape["channels"], *self.shape["image_size"]))
             labels = torch.randint(self.shape["classes"], (1, batch))
             noise = Split(images.to(torch.uint8), labels).to(place)
@@ -410,19 +407,22 @@ class Program:
             few = EVALUATION_BATCH.get(place.type, 1000)
             again = torch.arange(few, device=place) % batch
             self.evaluate(self.judged, Split(noise.images[0][again], noise.labels[0][again]))
-        self.ready_seconds = time.perf_counter() - begun
+        self.ready = True
+        return time.perf_counter() - begun
 
 
 class Programs:
     """What the runs of one process share: data sets, and a `Program` for each recipe and encoding.
 
     Each program keeps the memory of its activations, so that there are `KEPT` at most: one more, and all are
-    dropped. Leaving the context drops them, too.
+    dropped. Leaving the context drops them, too. waited: seconds that the last run waited for its program to
+    be compiled.
     """
 
     KEPT = 8
 
     def __init__(self) -> None:
+        self.waited = 0.0
         self._data: dict[tuple[str, str, int | None], ImageData] = {}
         self._programs: dict[tuple[str, str, str], Program] = {}
 
@@ -431,6 +431,9 @@ class Programs:
 
     def __exit__(self, *_: object) -> None:
         self.forget()
+
+    def __len__(self) -> int:
+        return len(self._programs)
 
     def data(self, recipe: Recipe, root: str | Path) -> ImageData:
         key = (recipe.data, str(root), recipe.held_out)
@@ -474,9 +477,7 @@ def warm(
     told = resolve_options(encoding, encoding_options or {})
     cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=told, seed=0)
     with Programs() as programs, reproducible(place), enough_memory(recipe):
-        program = programs.program(recipe, cell, data, place)
-        program.warm(recipe.batch_size)
-    return program.ready_seconds or 0.0
+        return programs.program(recipe, cell, data, place).warm(recipe.batch_size)
 
 
 def ahead(batch: int, numbers: int) -> int:
