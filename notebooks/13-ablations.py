@@ -23,8 +23,8 @@
 
 # %% tags=["parameters"]
 small: str = "quick"  # recipe of the runs on digits {quick|smoke}
-short: str = "mini"  # recipe of the short runs on CIFAR-100 {mini|strong|paper}
-large: str = "strong"  # recipe of the long runs on CIFAR-100 {mini|strong|paper}
+short: str = "mini"  # recipe of the short runs on CIFAR-100 {mini|short|strong|paper}
+large: str = "strong"  # recipe of the long runs on CIFAR-100 {mini|short|strong|paper}
 records: str = "data/records"  # folder of records
 
 # %% tags=["hide-input"]
