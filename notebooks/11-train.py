@@ -61,7 +61,7 @@ figures.use_theme()
 questions = {
     "quick": "What does an encoding do on digits, in seconds?",
     "mini": "What does it do early on photographs, without a GPU?",
-    "short": "Which encoding leads after as many epochs as half an hour of one GPU pays?",
+    "short": "What does half an hour of one GPU tell of the paper's table?",
     "strong": "Does the gap between encodings survive a training that suits them all?",
     "paper": "Can the paper's accuracies be repeated?",
 }
