@@ -444,8 +444,8 @@ class ResultsDirective(_TableDirective):
 
     Of several recipes, ``{results} strong short``, the first that has runs; ``{recipe}`` and ``{epochs}`` in
     the caption stand for it. Every measured accuracy links to its runs. ``:only:`` names the encodings to
-    show, where all are too many. ``:ours:`` leaves the paper's column out, where its training was another. What is
-    written inside stands in place of the table as long as there is no run at all.
+    show, where all are too many. ``:ours:`` leaves the paper's column out, where its training was another.
+    What is written inside stands in place of the table as long as there is no run at all.
     """
 
     required_arguments = 1
