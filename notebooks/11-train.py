@@ -99,8 +99,8 @@ Markdown("\n".join(lines))
 # *learned* positions. That baseline, a ViT of 2.7 million parameters, was reported at 73.81 % on CIFAR-100
 # {cite}`lee2021vision`. The paper prints 64.2 for learned positions, 72.4 for RoPE and 72.1 for RollPE, with a model
 # several times as large. So a good part of what sets learned positions back there may be the training and not the
-# encoding, and `strong` asks whether the gap between encodings survives another training. It will not repeat the
-# baseline's accuracy, for three reasons:
+# encoding, and `strong` asks whether the gap between encodings survives another training. The
+# baseline's accuracy is no forecast for it, for three reasons:
 #
 # - The "100 epochs" in the code of the baseline are 300 passes over 50,000 images: 15 million images, where `strong` sees
 #   4.5 million.
