@@ -26,7 +26,7 @@
 
 # %% tags=["parameters"]
 small: str = "quick"  # recipe of the runs on digits {quick|smoke}
-large: str = "mini"  # recipe of the runs on CIFAR-100 {mini|strong|paper}
+large: str = "mini"  # recipe of the runs on CIFAR-100 {mini|short|strong|paper}
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
 records: str = "data/records"  # folder of records
 

@@ -32,6 +32,7 @@ EVERYTHING = [
     {"erasing": 0.5},
     {"mixup": 0.8},
     {"cutmix": 1.0},
+    {"mixup": 0.8, "cutmix": 1.0, "mix_probability": 0.5},
     {"crop": "resized", "flip": 0.5, "policy": "three-augment", "color_jitter": 0.3}
     | {"erasing": 0.25, "mixup": 0.8, "cutmix": 1.0},
 ]
@@ -562,6 +563,7 @@ def test_settings_that_the_images_do_not_allow_are_refused_in_one_line(
         {"rand_augment": (2, 31)},
         {"crop_padding": -1},
         {"mixup": -0.1},
+        {"mix_probability": 1.1},
     ],
 )
 def test_settings_outside_their_range_are_refused(settings: dict):
@@ -603,6 +605,52 @@ def test_a_partner_comes_from_the_same_batch(settings: dict):
     _, targets = augmenter.batches(images, labels, seeded(2))
     one = torch.eye(batches)[:, None].expand(batches, size, batches)
     torch.testing.assert_close(targets, one)
+
+
+SMALL = {"crop": "pad", "crop_padding": 1, "flip": 0.5, "erasing": 0.5}
+
+
+def batches_of(count: int, size: int, **settings: float):
+    """Augment `count` batches of small images of `size` classes: (images, targets, labels)."""
+    images = torch.randint(256, (count, size, 1, 6, 8), generator=seeded(11), dtype=torch.uint8)
+    labels = torch.arange(size).expand(count, size)
+    augmenter = raw(Augmentation(**SMALL, **settings), (6, 8), classes=size, channels=1)
+    return *augmenter.batches(images, labels, seeded(5)), labels
+
+
+@pytest.mark.parametrize("mixing", [{"mixup": 0.8}, {"cutmix": 1.0}, {"mixup": 0.8, "cutmix": 1.0}])
+def test_a_batch_is_either_mixed_as_ever_or_not_at_all(mixing: dict):
+    count, size, probability = 400, 6, 0.3
+    always, their_targets, labels = batches_of(count, size, **mixing)
+    never = batches_of(count, size)[0]
+    images, targets, _ = batches_of(count, size, **mixing, mix_probability=probability)
+    one_hot = torch.nn.functional.one_hot(labels, size).float()
+    unmixed = (images == never).flatten(1).all(1) & (targets == one_hot).flatten(1).all(1)
+    mixed = (images == always).flatten(1).all(1) & (targets == their_targets).flatten(1).all(1)
+    assert (mixed | unmixed).all()
+    assert_frequency(int((~unmixed).sum()), count, probability)
+    assert images.dtype == always.dtype and images.shape == always.shape
+    assert targets.dtype == their_targets.dtype and targets.shape == their_targets.shape
+
+
+@pytest.mark.parametrize("mixing", [{}, {"mixup": 0.8}, {"mixup": 0.8, "cutmix": 1.0}])
+def test_a_certain_mixing_draws_what_was_drawn_before_there_was_a_choice(mixing: dict):
+    images = pictures(0, 12)
+    with_key, without = seeded(4), seeded(4)
+    settings = [Augmentation(**mixing, mix_probability=1.0), Augmentation(**mixing)]
+    outputs = [
+        Augmenter(s, SIZE, MEAN, STD, classes=5)(images, torch.arange(12) % 5, g)
+        for s, g in zip(settings, (with_key, without), strict=True)
+    ]
+    assert all(map(torch.equal, *outputs))
+    assert torch.equal(with_key.get_state(), without.get_state())
+    if mixing:  # and a doubtful one draws one number for each batch behind them
+        choosing = seeded(4)
+        Augmenter(Augmentation(**mixing, mix_probability=0.5), SIZE, MEAN, STD, classes=5)(
+            images, torch.arange(12) % 5, choosing
+        )
+        torch.rand(1, generator=without)
+        assert torch.equal(choosing.get_state(), without.get_state())
 
 
 def test_every_image_of_a_batch_is_partner_once():

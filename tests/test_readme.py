@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 from rollpe.cli import cli
+from rollpe.records import Record, read_record
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -19,6 +21,25 @@ def test_the_results_table_shows_the_committed_records():
         [sys.executable, "workflow/readme.py", "--check"], cwd=ROOT, capture_output=True, text=True
     )
     assert check.returncode == 0, check.stderr
+
+
+def planted(recipe: str, epochs: int) -> Record:
+    """A committed record as if it were of another recipe."""
+    record = read_record(next((ROOT / "data/records/mini/roll").glob("seed-*.json")))
+    config = record.config | {"name": recipe, "epochs": epochs}
+    return record.model_copy(update={"recipe": recipe, "config": config})
+
+
+def test_the_first_table_is_of_the_first_recipe_of_the_papers_model_that_has_runs():
+    spec = importlib.util.spec_from_file_location("readme", ROOT / "workflow/readme.py")
+    readme = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(readme)
+    for recipe, epochs in (("short@epochs=60", 60), ("short", 50), ("strong", 100)):
+        title = f"ViT-S/4 on CIFAR-100, {epochs} epochs (recipe `{recipe}`):"
+        first = readme.tables([planted(recipe, epochs)]).strip().split("\n\n")
+        assert first[0] == title
+        assert re.search(r"^\| `roll` \| [\d.]+ \| – \| 1 \| 72.1 ± 0.1 \|$", first[1], re.MULTILINE)
+    assert readme.tables([]).strip().startswith(f"{title} not run yet.")
 
 
 def test_every_command_in_the_readme_exists_with_its_options():

@@ -367,6 +367,17 @@ def test_a_key_that_recipes_had_not_yet_is_what_all_runs_did_then():
     ]
 
 
+def test_records_from_before_batches_could_stay_unmixed_mixed_all_of_them():
+    before = make().config["augmentation"]
+    assert "mix_probability" not in before
+    every, half = (
+        make(config=make().config | {"augmentation": before | {"mix_probability": p}}, seed=1)
+        for p in (1.0, 0.5)
+    )
+    assert comparable(make(), every) == comparable(every, make()) == []
+    assert comparable(make(), half) == ["augmentation.mix_probability: 1.0 and 0.5"]
+
+
 @pytest.mark.parametrize(
     "change, reason",
     [

@@ -26,6 +26,7 @@ from rollpe.records import (
     record_path,
     write_record,
 )
+from rollpe.statistics import LARGE
 
 ROLL = {
     "label": "eq-roll",
@@ -367,6 +368,22 @@ def test_a_results_table_without_any_run_gives_way_to_what_is_written_in_it(book
     assert book.build({"index.md": page}) == ""
     text = book.text("index")
     assert "Not run" not in text and "learned not measured" in text and "roll 90.00 – 1 72.1 ± 0.1" in text
+
+
+def test_the_front_page_shows_the_first_recipe_of_the_papers_model_that_has_runs(book):
+    front = Path(__file__).parents[1].joinpath("book/index.md").read_text()
+    wanted, options = re.search(r"````\{results\} (.*)\n((?::.*\n)+)", front).groups()
+    assert tuple(wanted.split()) == LARGE
+    page = f"# Page\n\n````{{results}} {wanted}\n{options}\nNothing yet.\n````\n"
+    assert book.build({"index.md": page}) == ""
+    assert "Nothing yet." in book.text("index")
+
+    for recipe, epochs in (("short@epochs=60", 60), ("short", 50), ("strong", 100)):
+        write_record(book.root / "data/records", a_record(recipe=recipe, epochs=epochs))
+        assert book.build({"index.md": page}) == ""
+        text = book.text("index")
+        assert f"{epochs} epochs, recipe {recipe}: mean" in text and "Nothing yet." not in text
+        assert "roll 90.00 – 1 72.1 ± 0.1" in text and "learned not measured" in text
 
 
 def test_the_timings_of_encodings_come_from_the_newest_benchmark_of_each_device(book):

@@ -10,8 +10,10 @@ import pytest
 from scipy import stats
 
 from rollpe.errors import InputError
+from rollpe.recipes import load_recipe
 from rollpe.records import Record, pack_bits
 from rollpe.statistics import (
+    LARGE,
     PAPER_TABLE_1,
     Printed,
     agreement,
@@ -20,6 +22,7 @@ from rollpe.statistics import (
     holm,
     paired_by_image,
     power,
+    recipe_with_runs,
     repeatability,
     results_table,
     seeds_needed,
@@ -328,6 +331,22 @@ def test_holm_multiplies_the_smallest_by_the_number_of_tests_and_keeps_the_order
 def test_records_that_are_not_comparable_are_refused_with_every_reason():
     with pytest.raises(InputError, match="epochs: 3 and 5"):
         results_table([make_record(), make_record("learned", epochs=5)], "strong")
+
+
+def test_the_first_wanted_recipe_with_runs_is_shown_and_other_lengths_only_where_wanted():
+    assert recipe_with_runs([], LARGE) == "strong"
+    other = make_record(recipe="mini")
+    assert recipe_with_runs([other, make_record(recipe="short@epochs=1")], LARGE) == "strong"
+    longer = make_record(recipe="short@epochs=60")
+    assert recipe_with_runs([other, longer], LARGE) == "short@epochs=60"
+    assert recipe_with_runs([longer, make_record(recipe="short")], LARGE) == "short"
+    assert recipe_with_runs([longer, make_record(recipe="strong")], LARGE) == "strong"
+
+
+def test_a_table_knows_its_epochs_from_its_records_else_from_its_recipe():
+    assert results_table([make_record(recipe="short@epochs=60", epochs=60)], "short@epochs=60").epochs == 60
+    assert results_table([], "short").epochs == load_recipe("short").epochs
+    assert results_table([], "nowhere").epochs is None
 
 
 def test_a_cell_counts_once_and_other_recipes_do_not_count():

@@ -23,6 +23,7 @@ from rollpe import training
 from rollpe.datasets import load_dataset
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
+from rollpe.recipes import changes
 from rollpe.records import (
     Cell,
     loaded_hash,
@@ -537,7 +538,13 @@ def test_the_recipes_load_and_build_a_model_for_every_encoding_of_table_1(name):
     for encoding in TABLE_1:
         with torch.device("meta") if recipe.size == "small" else torch.device("cpu"):
             create_model(recipe, Cell(recipe=name, encoding=encoding, seed=0), shape)
-    assert {"smoke", "quick", "strong", "paper"} <= set(recipes()) and set(TABLE_1) <= set(ENCODINGS)
+    assert {"smoke", "quick", "short", "strong", "paper"} <= set(recipes()) and set(TABLE_1) <= set(ENCODINGS)
+
+
+def test_short_differs_from_strong_in_length_and_regularization_alone():
+    short, strong = load_recipe("short"), load_recipe("strong")
+    told = changes(strong, short).keys() - {"name", "score_every", "epochs", "warmup_epochs"}
+    assert told == {f"augmentation.{key}" for key in ("rand_augment", "erasing", "mix_probability")}
 
 
 def test_a_changed_recipe_has_a_name_of_its_own():

@@ -55,8 +55,8 @@ Share = Annotated[float, Field(gt=0, le=1)]
 class Augmentation(BaseModel):
     """What happens to a training image, in the order of the fields; everything is off by default.
 
-    Mixing is done per image: each has its own partner and its own weight, and where mixup and
-    cutmix are both on, a fair coin decides between them.
+    Whether to mix is decided per batch. How is decided per image: each has its own partner and its own
+    weight, and where mixup and cutmix are both on, a fair coin decides between them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -84,6 +84,11 @@ class Augmentation(BaseModel):
     erasing: Probability = Field(0.0, description="probability that a box becomes the mean color")
     mixup: float = Field(0.0, ge=0, description="alpha of the Beta(alpha, alpha) weight; 0 is off")
     cutmix: float = Field(0.0, ge=0, description="alpha of the Beta(alpha, alpha) area; 0 is off")
+    mix_probability: Probability = Field(
+        1.0,
+        description="probability that a batch is mixed at all, by mixup, cutmix or both; the others stay as "
+        "they are (mix_prob of Lee et al. 2021)",
+    )
 
     @model_validator(mode="after")
     def _scale_in_order(self) -> Augmentation:
@@ -231,6 +236,11 @@ class Augmenter:
             area = (boxes[:, 2] * boxes[:, 3]).float() / (self.size[0] * self.size[1])
             draws.own = torch.where(cut, 1 - area, weights)
             draws.cuts = torch.where(cut[:, None], boxes, torch.zeros_like(boxes))
+            if settings.mix_probability < 1:  # drawn last and only then, so that all else is drawn as without
+                mixed = (_uniform(generator, (count, 1)) < settings.mix_probability).expand(count, size)
+                mixed = mixed.reshape(total)
+                draws.own = torch.where(mixed, draws.own, 1.0)  # the shapes stay, whatever was drawn
+                draws.cuts = torch.where(mixed[:, None], draws.cuts, 0)
         return draws
 
     def normalize(self, images: Tensor) -> Tensor:

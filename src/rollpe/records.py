@@ -36,7 +36,7 @@ PACKAGE = Path(__file__).parent
 NOT_COMPARED = frozenset({"name", "compile", "attention", "score_every", "resolutions", "shifts"})
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
-ADDED: dict[str, Any] = {"qkv_bias": True}
+ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0}
 """Keys that recipes have had for some time only, and what every run before that did."""
 
 

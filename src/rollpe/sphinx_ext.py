@@ -442,12 +442,14 @@ class _TableDirective(SphinxDirective):
 class ResultsDirective(_TableDirective):
     """``{results} recipe``: the results table of one recipe, on the paper's data beside its numbers.
 
-    Every measured accuracy links to its runs. ``:only:`` names the encodings to show, where all are too many.
-    ``:ours:`` leaves the paper's column out, where its training was another. What is written inside stands in
-    place of the table as long as there is no run at all.
+    Of several recipes, ``{results} strong short``, the first that has runs; ``{recipe}`` and ``{epochs}`` in
+    the caption stand for it. Every measured accuracy links to its runs. ``:only:`` names the encodings to
+    show, where all are too many. ``:ours:`` leaves the paper's column out, where its training was another.
+    What is written inside stands in place of the table as long as there is no run at all.
     """
 
     required_arguments = 1
+    final_argument_whitespace = True
     has_content = True
     option_spec: ClassVar = _TableDirective.option_spec | {
         "only": directives.unchanged,
@@ -455,17 +457,22 @@ class ResultsDirective(_TableDirective):
     }
 
     def run(self) -> list[nodes.Node]:
-        from rollpe.statistics import results_table
+        from rollpe.statistics import recipe_with_runs, results_table
 
-        root, recipe = project_root(self.env.app), self.arguments[0]
+        root = project_root(self.env.app)
+        records = all_records(root)
+        recipe = recipe_with_runs(records, self.arguments[0].split())
         try:
-            results = results_table(all_records(root), recipe)
+            results = results_table(records, recipe)
         except InputError as error:
             logger.warning("results: %s", error, location=self.get_location(), type="rollpe")
             return []
         chosen = self.options.get("only", "").split()
-        if self.content and not any(row.measured for row in results.rows):
+        if self.content and not results.measured:
             return self.parse_content_to_nodes()
+        if "caption" in self.options:
+            told = self.options["caption"].replace("{recipe}", recipe)
+            self.options["caption"] = told.replace("{epochs}", str(results.epochs))
         kept = slice(-1 if results.beside_paper and "ours" in self.options else None)
         shown = [row[kept] for row in results.cells() if not chosen or row[0] in chosen]
         rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in shown]

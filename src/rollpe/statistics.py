@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rollpe.records import Record
 
 __all__ = [
+    "LARGE",
     "PAPER_TABLE_1",
     "Agreement",
     "Equivalence",
@@ -40,6 +41,7 @@ __all__ = [
     "holm",
     "paired_by_image",
     "power",
+    "recipe_with_runs",
     "repeatability",
     "results_table",
     "seeds_needed",
@@ -427,6 +429,19 @@ def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Recor
     return {slug: dict(sorted(arm.items())) for slug, arm in arms.items()}
 
 
+LARGE = ("strong", "short", "short@epochs=60", "short@epochs=100")
+"""Recipes of the paper's model, the one that tables prefer first; short.yaml says which length is run."""
+
+
+def recipe_with_runs(records: Iterable[Record], wanted: Sequence[str]) -> str:
+    """The first of the wanted recipes that has any run; the first of all where none has.
+
+    Runs of changed length are of another recipe, such as short@epochs=60, and count where that is wanted.
+    """
+    run = {record.recipe for record in records}
+    return next((recipe for recipe in wanted if recipe in run), wanted[0])
+
+
 # --------------------------------------------------------------------------------------------- table
 
 
@@ -446,10 +461,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The results of one recipe, beside the paper's Table 1 where it trains on the paper's data."""
+    """The results of one recipe, beside the paper's Table 1 where it trains on the paper's data.
+
+    epochs: as recorded, else as the recipe's file says; None where neither does.
+    """
 
     recipe: str
     rows: list[Row] = field(default_factory=list)
+    epochs: int | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is any run."""
+        return any(row.measured for row in self.rows)
 
     @property
     def beside_paper(self) -> bool:
@@ -539,7 +563,7 @@ def results_table(records: Sequence[Record], recipe: str) -> Table:
         )
         for slug in slugs
     ]
-    return Table(recipe, rows)
+    return Table(recipe, rows, _epochs_of(arms, recipe))
 
 
 def _data_of(arms: dict[str, dict[int, Record]], recipe: str) -> str:
@@ -549,3 +573,12 @@ def _data_of(arms: dict[str, dict[int, Record]], recipe: str) -> str:
     recorded = {str(r.config["data"]) for arm in arms.values() for r in arm.values() if "data" in r.config}
     base = recipe.partition("@")[0]
     return recorded.pop() if recorded else load_recipe(base).data if base in recipes() else ""
+
+
+def _epochs_of(arms: dict[str, dict[int, Record]], recipe: str) -> int | None:
+    """Passes over the training images: as recorded, else as the recipe's file says."""
+    from rollpe.recipes import load_recipe, recipes
+
+    runs = [r for arm in arms.values() for r in arm.values()]
+    recorded = next((int(r.config["epochs"]) for r in runs if "epochs" in r.config), None)
+    return load_recipe(recipe).epochs if recorded is None and recipe in recipes() else recorded
