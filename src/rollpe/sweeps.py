@@ -272,7 +272,7 @@ def sweep(
         )
     began = time.monotonic()
     report, programs = Report([], [], []), Programs()
-    estimates = Estimates(records, device, data_root, measure)
+    estimates = Estimates(records, device, data_root, measure, programs)
     broke = False  # some cell, in a way that nobody foresaw, and none was trained since
 
     def left() -> float:
@@ -438,9 +438,14 @@ class Estimates:
     """
 
     def __init__(
-        self, records: str | Path, device: str, data_root: str | Path, measure: bool = False
+        self,
+        records: str | Path,
+        device: str,
+        data_root: str | Path,
+        measure: bool = False,
+        programs: Programs | None = None,
     ) -> None:
-        self.device, self.data_root = device, data_root
+        self.device, self.data_root, self.programs = device, data_root, programs
         self.here = environment(str(choose_device(device))).device_name
         self.trained: Durations = {}
         self.recorded: Durations = {}
@@ -516,6 +521,7 @@ class Estimates:
             data_root=self.data_root,
             checkpoints=None,
             progress=False,
+            programs=self.programs,
         )
         whole = time.monotonic() - begun
         first, last = record.history

@@ -197,6 +197,7 @@ def train(
         opened.enter_context(enough_memory(recipe))
         program = shared.program(recipe, cell, data, place, group)
         untrained, arrays = program.begin(seed), {}
+        program.evaluate.rehearse(program.judged, recipe.resolutions)
         if records is not None and group.first:
             arrays = _first_step(untrained.to(place), program.evaluate, training)
         # everything that can be refused has been; from here on something is written
@@ -208,6 +209,7 @@ def train(
         # from here on: dropout and drop path, which no two processes may share
         torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))
         run = Run(
+            recipe,
             program,
             {
                 "order": torch.Generator().manual_seed(stream(seed, "order")),
@@ -292,6 +294,7 @@ def train(
 class Run:
     """What changes while a run goes on, beside the tensors of its program; a checkpoint holds all of it."""
 
+    recipe: Recipe
     program: Program
     generators: dict[str, torch.Generator]
     started: str
@@ -316,7 +319,7 @@ def _epoch(
 
     part: this process's share of every batch.
     """
-    program, recipe = run.program, run.program.recipe
+    program, recipe = run.program, run.recipe
     images, labels = training.images, training.labels
     place, batch = images.device, min(recipe.batch_size, len(labels))
     steps = len(labels) // batch
@@ -359,7 +362,6 @@ class Program:
         self.model = create_model(recipe, cell, self.shape).to(place)
         self.average = copy.deepcopy(self.model) if recipe.ema else None
         self.evaluate = Evaluator(recipe, data, place, group, self.way)
-        self.evaluate.rehearse(self.model)
         size = tuple(self.shape["image_size"])
         self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
         penalty, self.hooks = None, ExitStack()
@@ -411,6 +413,13 @@ class Program:
         return time.perf_counter() - begun
 
 
+BESIDE_PROGRAM = frozenset(
+    {"name", "held_out", "train_images", "epochs", "max_steps", "warmup_epochs", "schedule"}
+    | {"final_learning_rate", "score_every", "resolutions", "shifts"}
+)
+"""Keys of a recipe that its program does not depend on: runs that differ in these alone share one."""
+
+
 class Programs:
     """What the runs of one process share: data sets, and a `Program` for each recipe and encoding.
 
@@ -445,7 +454,7 @@ class Programs:
         self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
     ) -> Program:
         """The program of a cell, whatever its seed: the one there is, or a new one."""
-        key = (recipe.model_dump_json(), cell.slug, str(place))
+        key = (recipe.model_dump_json(exclude=set(BESIDE_PROGRAM)), cell.slug, str(place))
         if key not in self._programs:
             if len(self._programs) == self.KEPT:
                 self.forget()
@@ -706,10 +715,10 @@ class Evaluator:
         augmenter = Augmenter(Augmentation(), shown, self.data.mean, self.data.std)
         return augmenter.normalize(images.to(self.place))
 
-    def rehearse(self, model: nn.Module) -> None:
+    def rehearse(self, model: nn.Module, sizes: list[int]) -> None:
         """See one image at every size now: a size the encoding refuses must not cost a run."""
         one = Split(self.data.train.images[:1], self.data.train.labels[:1])
-        for size in (None, *self.recipe.resolutions):
+        for size in (None, *sizes):
             self(model, one, size)
 
 
