@@ -288,7 +288,7 @@ class ContinuousRoll(_InFourierBasis, Encoding):
         return 2 if self.nyquist == "paired" else 1
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines per Fourier coordinate, as of ``RollTwin``, and the basis [d, d]."""
+        """Cosines and sines per Fourier coordinate, as ``RollTwin``, and the basis [d, d]."""
         tokens = like.shape[-2]
         check_positions(positions, like, self.axes)
         with without_autocast(like):
@@ -536,7 +536,7 @@ class RollTwin(_InFourierBasis, Roll):
         return torch.einsum("cd,hd...->hc...", basis, split).flatten(0, 1).to(projection.dtype)
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines per channel, [N, c] or [B, 1, N, c], for all channels; see ``for_all_channels``."""
+        """Cosines and sines per channel, [N, c] or [B, 1, N, c]; c as in ``for_all_channels``."""
         whole = self.direction * self.whole_positions(positions, like)
         dtype = table_dtype(like)
         k = constant(ring_modes, self.width, 1, device=whole.device, dtype=torch.int64)
