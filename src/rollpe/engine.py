@@ -156,7 +156,7 @@ def predictor(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable
     The weights are float32 whatever the recipe's precision: autocast rounds them.
     Raises InputError if the recipe's kernel of attention cannot run there.
     """
-    kind, half = place.type, recipe.precision != "float32"
+    kind, half = place.type, recipe.precision.startswith("bfloat16")
 
     def predict(inputs: Tensor) -> Tensor:
         with torch.autocast(kind, torch.bfloat16, enabled=half):
@@ -189,7 +189,7 @@ def _by_kernel(
     if recipe.attention == "auto":
         return predict
     kernel = KERNELS[recipe.attention]
-    half = recipe.precision != "float32"
+    half = recipe.precision.startswith("bfloat16")
     e = next((m.encoding for m in model.modules() if isinstance(m, Attention)), None)
     e = e or NoEncoding(head_dim=64, heads=1, grid=(4, 4))
     grid = e.grid or (4,) * e.axes
@@ -371,8 +371,8 @@ class Step:
         return [value for value in chain(*states, counters) if isinstance(value, Tensor)]
 
     def _update(self, recipe: Recipe) -> Callable[[], None]:
-        parameters, clip = self.parameters, recipe.gradient_clip
-        weights: list[Tensor] = [*parameters]
+        clip = recipe.gradient_clip
+        parameters: list[Tensor] = [*self.parameters]
         copies: list[Tensor] = [*self.copies]
         follow: Callable[..., None] | None = None
         averaged: list[Tensor] = []
@@ -393,7 +393,7 @@ class Step:
             if follow is not None:
                 follow(averaged, parameters, None)
             if copies:
-                torch._foreach_copy_(copies, weights)
+                torch._foreach_copy_(copies, parameters)
 
         return update
 
