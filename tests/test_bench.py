@@ -19,7 +19,7 @@ from rollpe.bench import VARIANTS, Benchmark, Trial, benchmark, in_turns, matmul
 from rollpe.cli import cli
 from rollpe.engine import How
 from rollpe.errors import InputError
-from rollpe.recipes import load_recipe
+from rollpe.recipes import Recipe, load_recipe
 from rollpe.vit import SIZES, VisionTransformer, create_vit
 
 CPU = torch.device("cpu")
@@ -67,7 +67,7 @@ def test_a_trial_is_ready_after_the_two_steps_that_compile(monkeypatch):
     """The first update is eager, so its compiled form is made in the second step."""
     steps = []
 
-    def create_step(*_: object) -> object:
+    def create_step(*_: object, **__: object) -> object:
         return lambda *_: steps.append(time.sleep(0.05))
 
     monkeypatch.setattr(bench, "Step", create_step)
@@ -148,18 +148,26 @@ def test_the_report_comes_back_from_disk_as_it_was(report, tmp_path):
     "settings",
     [
         {
+            "recipe": "paper",
             "encodings": ["roll", "shaw"],
-            "compiled": False,
-            "scaling": False,
-            "variants": True,
             "budget": 600.0,
+            "flags": {"compiled": False, "timm": False, "scaling": False, "variants": True, "profiles": True},
         },
-        {"encodings": None, "compiled": True, "scaling": True, "variants": False, "budget": None},
+        {
+            "recipe": "strong",
+            "encodings": None,
+            "budget": None,
+            "flags": {"compiled": True, "timm": True, "scaling": True, "variants": False, "profiles": False},
+        },
     ],
 )
-def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, settings):
-    asked = {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4} | settings
-    words = shlex.split(bench._command(**asked))
+def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, tmp_path, settings):
+    told = {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4} | settings
+    flags = told.pop("flags")
+    words = shlex.split(bench._command(**told, **flags))
+    if flags["profiles"]:
+        words += ["--records", str(tmp_path)]
+    asked = told | flags
     seen = {}
 
     def stop(**given):
@@ -169,6 +177,11 @@ def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, settings)
     monkeypatch.setattr(bench, "benchmark", stop)
     CliRunner().invoke(cli, words[1:])
     assert words[:2] == ["rollpe", "bench"] and seen == asked
+
+
+def test_profiles_are_files_and_need_a_folder():
+    told = CliRunner().invoke(cli, ["bench", "--profile"])
+    assert told.exit_code == 2 and "--records" in told.output
 
 
 def test_committed_benchmarks_of_any_age_are_read():
@@ -186,8 +199,60 @@ def test_every_variant_is_compared_with_an_earlier_one_and_says_what_is_expected
         assert all(0 < low <= high for low, high in filter(None, (v.cpu, v.gpu)))
 
 
+def test_under_a_budget_what_only_cuda_has_is_prepared_first():
+    names = [v.name for v in sorted(VARIANTS, key=bench._want)]
+    assert names[0] == "CUDA graphs" and names.index("64 tokens") < names.index("eager")
+    assert names[-1] == "max-autotune", "the slowest to be ready"
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.changes], ids=lambda v: v.name)
+def test_every_changed_recipe_makes_a_step(variant):
+    recipe = load_recipe("strong", {"compile": False, "size": "nano", "depth": 1, "batch_size": 2})
+    recipe = recipe.model_copy(update={"precision": "float32"})
+    if variant.changes.get("attention") in ("cudnn", "efficient"):  # CUDA has them
+        with pytest.raises(InputError, match="cannot run"):
+            bench._prepared(replace(variant, way=How()), recipe, CPU)
+    else:
+        assert bench._prepared(replace(variant, way=How()), recipe, CPU).ready_seconds > 0
+
+
+def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatch):
+    """Drop path, the average of the weights and targets that mixing made are in it."""
+    made = []
+
+    class Seen(bench.Step):
+        def __init__(self, model, recipe, *args, average=None, **kwargs) -> None:
+            made.append((model, recipe, average))
+            super().__init__(model, recipe, *args, average=average, **kwargs)
+
+    monkeypatch.setattr(bench, "Step", Seen)
+    quick = {"device": "cpu", "compiled": False, "rounds": 2, "timm": False, "scaling": False, "batch": 2}
+    report = benchmark(recipe="mini", encodings=["none"], **quick)
+    (model, recipe, average) = made.pop()
+    assert recipe.batch_size == 2 and model.global_pool == "avg" and average is None
+    assert report.recipe == "mini" and not report.timm and not report.plain and not report.missing
+    benchmark(encodings=["none"], **quick)
+    model, _, _ = made.pop()
+    assert model.global_pool == "token" and model.blocks[-1].drop_path1.drop_prob == pytest.approx(0.1)
+    with pytest.raises(InputError, match="'quick' trains on digits"):
+        benchmark(recipe="quick", **quick)
+
+
+@pytest.mark.parametrize("pool", ["token", "avg"])
+@pytest.mark.parametrize("encoding", bench.TIMM)
+def test_timms_models_take_the_shape_of_the_recipe(encoding, pool):
+    changes = {"size": "nano", "depth": 2, "pool": pool, "drop_path": 0.2, "dropout": 0.1, "layer_scale": 0.1}
+    recipe = load_recipe("strong", changes)
+    ours, theirs = bench._our_model(recipe, encoding), bench._timm_model(recipe, encoding)
+    count = [sum(p.numel() for p in model.parameters()) for model in (ours, theirs)]
+    assert count[0] == pytest.approx(count[1], rel=0.01)
+    assert theirs(torch.rand(2, 3, 32, 32)).shape == (2, 100)
+    for model in (ours, theirs):
+        assert model.blocks[1].drop_path1.drop_prob == pytest.approx(0.2)
+
+
 def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monkeypatch):
-    chosen = [v for v in VARIANTS if v.way.gradient in (None, "reduce-overhead") and not v.precision]
+    chosen = [v for v in VARIANTS if v.needs or (v.way.gradient is None and not v.changes)]
     monkeypatch.setattr(bench, "VARIANTS", chosen)
     report = benchmark(
         device="cpu",
@@ -202,9 +267,11 @@ def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monke
     told = {v.name: v for v in report.variants if v.of == "step"}
     assert list(told) == [v.name for v in chosen]
     assert told["eager"].gain == 1.0 and told["twice the batch"].batch == 4
-    graphs = told["CUDA graphs"]
-    assert graphs.gain is None and "not available here" in graphs.missing
-    assert all(v.gain for name, v in told.items() if name != "CUDA graphs")
+    for v in chosen:
+        if v.needs:
+            assert told[v.name].gain is None and "not available here" in told[v.name].missing
+        else:
+            assert told[v.name].gain
     assert "not available here" in report.to_markdown()
 
 
@@ -232,7 +299,7 @@ def test_channels_last_changes_no_update():
     variant = next(v for v in VARIANTS if v.channels_last)
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 4})
 
-    def build(encoding: str) -> VisionTransformer:
+    def build(recipe: Recipe, encoding: str) -> VisionTransformer:
         torch.manual_seed(0)
         return create_vit(encoding, image_size=16, size="nano", depth=1)
 
@@ -372,6 +439,17 @@ def test_what_a_budget_leaves_out_is_named(monkeypatch):
     assert all(v.missing == "not measured: no time left" for v in report.variants if v.of == "step")
     assert "Not measured, no time left: `timm none`" in report.to_markdown()
     assert in_turns({}, 3, CPU) == {}
+
+
+def test_a_profile_names_what_takes_the_time(monkeypatch, tmp_path):
+    quick = {"device": "cpu", "batch": 2, "rounds": 2, "scaling": False, "timm": False, "compiled": False}
+    report = benchmark(encodings=["axial-rope"], profiles=True, **quick)
+    path = report.write(tmp_path)
+    files = {f"{path.stem}-profile-{name}.txt" for name in ("none", "axial-rope")}
+    assert {file.name for file in tmp_path.glob("*.txt")} == files
+    assert all("aten::addmm" in (tmp_path / file).read_text() for file in files)
+    (again,) = read_benchmarks(tmp_path)
+    assert again == report.model_copy(update={"profiles": {}})
 
 
 def test_an_unknown_encoding_is_one_line():

@@ -6,7 +6,9 @@ import copy
 import importlib
 import itertools
 import math
+from collections import OrderedDict
 
+import numpy as np
 import pytest
 import timm.optim
 import torch
@@ -15,8 +17,10 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rollpe import engine
+from rollpe.encodings import ENCODINGS
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.engine import EAGER, How, Step, compiled, compiles, create_optimizers, how
+from rollpe.errors import InputError
 from rollpe.recipes import Recipe, load_recipe
 from rollpe.training import LOOK_EVERY, TrainingError, enough_memory, resolve, train
 from rollpe.vit import create_vit
@@ -355,3 +359,174 @@ def test_inductor_compiles_a_step():
         losses.append([step(x, y, 0.01).item() for x, y in batches(3)])
     torch.compiler.reset()
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+# Kernels of attention
+
+
+@pytest.mark.parametrize(("kernel", "encoding"), [("flash", "none"), ("math", "none"), ("math", "t5-bias")])
+def test_a_kernel_of_attention_changes_the_gradient_only_by_rounding(kernel, encoding, programs):
+    """The choice is a call in the graph, with the kernel's name; "auto" leaves none."""
+    moved, chosen = {}, {}
+    for attention in ("auto", kernel):
+        for mode in (None, "default"):
+            programs.clear()
+            asked, model = recipe(attention=attention, optimizer="sgd", ema=None), vit(encoding)
+            step = Step(model, asked, create_optimizers(model, asked), How(gradient=mode))
+            for x, y in batches(2):
+                step(x, y, 0.1)
+            moved[attention, mode] = torch.cat([p.detach().flatten() for p in model.parameters()])
+            nodes = [node for graph in programs for node in graph.graph.nodes]
+            chosen[attention, mode] = [n.args[0] for n in nodes if "_backend_from_string" in str(n.target)]
+    for weights in moved.values():
+        torch.testing.assert_close(weights, moved["auto", None], rtol=1e-5, atol=1e-6)
+    assert chosen["auto", "default"] == [] and chosen[kernel, "default"][0] == engine.KERNELS[kernel].name
+
+
+def test_a_kernel_that_cannot_run_is_one_line_before_the_first_step():
+    asked, model = recipe(attention="cudnn"), vit("t5-bias")
+    with pytest.raises(InputError, match="'cudnn' cannot run 't5-bias' on cpu in float32") as told:
+        Step(model, asked, create_optimizers(model, asked), EAGER)
+    assert "\n" not in str(told.value)
+    with pytest.raises(InputError, match="'flash' cannot run 't5-bias'"):  # its bias has a gradient
+        engine.predictor(model, asked.model_copy(update={"attention": "flash"}), CPU)
+    with pytest.raises(InputError, match="cannot run 'none' on cpu in bfloat16"):
+        engine.predictor(Line(nn.Flatten()), asked.model_copy(update={"precision": "bfloat16"}), CPU)
+
+
+# Weights in bfloat16
+
+
+@pytest.mark.parametrize("encoding", [*(name for name in ENCODINGS if name != "rope"), "learned+roll"])
+@pytest.mark.parametrize("pool", ["token", "avg"])
+@pytest.mark.filterwarnings("ignore:aliased offsets")
+def test_weights_in_bfloat16_have_the_gradient_of_autocast_and_keep_every_block_narrow(encoding, pool):
+    torch.manual_seed(0)
+    shape = {"image_size": (8, 12), "channels": 1, "classes": 10, "size": "nano", "patch_size": 2, "depth": 2}
+    model = create_vit(encoding, pool=pool, registers=1, layer_scale=0.1, **shape)
+    x, y = torch.randn(8, 1, 8, 12), torch.randint(10, (8,))
+    moved, entered = {}, set()
+    for precision in ("float32", "bfloat16", "bfloat16-weights"):
+        changes = {"precision": precision, "gradient_clip": None, "momentum": 1e-9, "weight_decay": 0.0}
+        asked, own = recipe(optimizer="sgd", ema=None, **changes), copy.deepcopy(model)
+        step = Step(own, asked, create_optimizers(own, asked), EAGER)
+        if step.working:
+            own.eval()  # as whoever evaluates it between two steps
+            for block in step.working.blocks:
+                block.register_forward_pre_hook(lambda _, given: entered.add(given[0].dtype))
+        step(x, y, 1.0)
+        pairs = zip(model.parameters(), own.parameters(), strict=True)
+        moved[precision] = torch.cat([(a - b).detach().flatten() for a, b in pairs])
+    exact, cast, narrow = moved.values()
+    assert entered == {torch.bfloat16} and step.working.training
+    assert (cast - exact).norm() < 0.01 * exact.norm()
+    assert (narrow - exact).norm() < 0.015 * exact.norm() and (narrow - cast).norm() < 0.015 * exact.norm()
+    for (name, ours), master in zip(step.working.named_parameters(), own.parameters(), strict=True):
+        assert ours.dtype == (torch.float32 if "encoding" in name else torch.bfloat16)
+        assert master.dtype == torch.float32 and torch.equal(ours, master.to(ours.dtype))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_compiled_step_with_weights_in_bfloat16_is_the_eager_one(optimizer, programs):
+    asked = recipe(optimizer=optimizer, precision="bfloat16-weights")
+    told = []
+    for way in (EAGER, How(gradient="default", update=True)):
+        model, average = vit("mixed-rope"), vit("mixed-rope")
+        step = Step(model, asked, create_optimizers(model, asked, way), way, average=average)
+        losses = [step(x, y, 0.001).item() for x, y in batches(4)]
+        told.append((losses, average.head.weight.detach()))
+    assert programs and told[1][0] == pytest.approx(told[0][0], rel=1e-4)
+    torch.testing.assert_close(told[1][1], told[0][1], rtol=0, atol=1e-3)
+
+
+def test_weights_changed_from_outside_reach_the_working_copy_when_it_is_told():
+    asked, model = recipe(precision="bfloat16-weights"), vit()
+    step = Step(model, asked, create_optimizers(model, asked), EAGER)
+    model.load_state_dict({name: torch.full_like(w, 0.5) for name, w in model.state_dict().items()})
+    assert not step.working.head.weight.eq(0.5).any()
+    step.refresh()
+    assert all(p.eq(0.5).all() for p in step.working.parameters())
+
+
+def test_weights_in_bfloat16_refuse_a_penalty_and_several_processes():
+    asked, model = recipe(precision="bfloat16-weights"), vit()
+    for more, what in (({"penalty": lambda: 0}, "a penalty"), ({"processes": 2}, "2 processes")):
+        with pytest.raises(InputError, match=what):
+            Step(model, asked, create_optimizers(model, asked), EAGER, **more)
+
+
+def test_on_five_seeds_weights_in_bfloat16_learn_what_float32_learns():
+    settings = {"depth": 1, "epochs": 2, "train_images": 384, "batch_size": 16, "resolutions": []}
+    quiet = {"device": "cpu", "checkpoints": None, "progress": False}
+    accuracies = {}
+    for precision in ("float32", "bfloat16-weights"):
+        asked = load_recipe("quick", settings | {"precision": precision})
+        runs = [train(asked, "axial-rope", seed=seed, **quiet) for seed in range(5)]
+        accuracies[precision] = (
+            [run.test.accuracy for run in runs],
+            [run.history[-1].train_loss for run in runs],
+        )
+    (exact, losses), (narrow, others) = accuracies.values()
+    assert others == pytest.approx(losses, rel=0.005)
+    assert np.mean(exact) > 0.15 and abs(np.mean(narrow) - np.mean(exact)) < 0.02, (exact, narrow)
+
+
+# One step for several seeds
+
+
+def small(seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    layers = {"flat": nn.Flatten(), "blocks": nn.Linear(64, 16), "gelu": nn.GELU(), "head": nn.Linear(16, 10)}
+    return Line(OrderedDict(layers))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "precision"),
+    [*((name, "float32") for name in (*OPTIMIZERS, "muon")), ("adamw", "bfloat16-weights")],
+)
+@pytest.mark.parametrize("mode", [None, "default"], ids=["eager", "compiled"])
+def test_after_a_reset_a_step_is_a_new_one_bit_for_bit_and_compiles_nothing(optimizer, precision, mode):
+    asked = recipe(optimizer=optimizer, precision=precision)
+    way = How(gradient=mode, update=bool(mode) and optimizer != "muon")
+    rehearsal = next(iter(batches(1)))
+
+    def begun(seed: int) -> tuple[nn.Module, nn.Module, Step]:
+        model, average = small(seed), small(seed)
+        step = Step(model, asked, create_optimizers(model, asked, way), way, average=average)
+        step.warm(*rehearsal)
+        for weights, before in zip((model, average), (small(seed), small(seed)), strict=True):
+            assert all(
+                torch.equal(a, b) for a, b in zip(weights.parameters(), before.parameters(), strict=True)
+            )
+        return model, average, step
+
+    def trained(model: nn.Module, average: nn.Module, step: Step) -> list[torch.Tensor]:
+        losses = [step(x, y, 0.01 / (i + 1)).clone() for i, (x, y) in enumerate(batches(5))]
+        return [*losses, *model.parameters(), *average.parameters()]
+
+    model, average, step = begun(0)
+    trained(model, average, step)
+    tensors = [*model.parameters(), *average.parameters(), *step._states()]
+    addresses = [t.data_ptr() for t in tensors]
+    model.load_state_dict(small(1).state_dict())
+    average.load_state_dict(small(1).state_dict())
+    step.reset()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        again = trained(model, average, step)
+    assert [t.data_ptr() for t in (*model.parameters(), *average.parameters(), *step._states())] == addresses
+    for ours, fresh in zip(again, trained(*begun(1)), strict=True):
+        assert torch.equal(ours, fresh)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_warming_keeps_the_states_of_a_run_that_goes_on(optimizer):
+    asked, model = recipe(optimizer=optimizer), small(0)
+    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=small(0))
+    for x, y in batches(2):
+        step(x, y, 0.01)
+    before = [t.clone() for t in (*model.parameters(), *step._states())]
+    step.warm(x, y)
+    for ours, theirs in zip((*model.parameters(), *step._states()), before, strict=True):
+        assert torch.equal(ours, theirs)
+    assert model[1].weight.requires_grad and all(p.grad is None for p in model.parameters())

@@ -1,12 +1,14 @@
 """How fast training is: every encoding beside none, ours beside timm's, and what made it fast, in one run.
 
-A timing is of whole training steps: the very object that training calls (engine.py), on random images. All
+A timing is of whole training steps: the very model and step that training makes of a recipe (training.py,
+engine.py), on random images. So each finds what the other compiled on disk. All
 models of a comparison take turns, round by round, so that whatever else the machine does falls on all of
 them alike; medians and quartiles are over rounds. What is learned is not looked at here.
 """
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 import math
@@ -14,10 +16,11 @@ import shlex
 import statistics
 import textwrap
 import time
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -42,6 +45,7 @@ from rollpe.engine import EAGER, How, Step, create_optimizers, how
 from rollpe.errors import InputError
 from rollpe.recipes import Recipe, load_recipe
 from rollpe.records import (
+    Cell,
     Environment,
     Provenance,
     environment,
@@ -50,8 +54,8 @@ from rollpe.records import (
     provenance,
     write_atomically,
 )
-from rollpe.training import ahead, choose_device, resolve
-from rollpe.vit import SIZES, VisionTransformer, create_vit
+from rollpe.training import ahead, choose_device, create_model, resolve
+from rollpe.vit import SIZES, VisionTransformer
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +86,7 @@ class Timing(_Plain):
 
     ratio: median, over rounds, of this step's time divided by the reference's in the same round.
     gflop: floating-point operations of one step, counted, in units of 10⁹.
-    images_per_second, and the same with the augmentation of the recipe strong, many batches ahead.
+    images_per_second, and the same with the recipe's augmentation, many batches ahead.
     ready_seconds: of the two steps after which everything is compiled and recorded; what an earlier run
         compiled is found on disk. Older files have the first step's alone.
     peak_memory_mib: of the model, its optimizer and its second step, where CUDA graphs are recorded.
@@ -136,10 +140,13 @@ class VariantTiming(_Plain):
 class Benchmark(_Plain):
     """Everything one run of the benchmark measured, on which machine, at which shape.
 
+    recipe: whose models and steps these are; older files have strong's without drop path, and no name.
     rounds: of the encodings' timings; fewer than asked for where a budget cut them short.
     missing: models there was no time for. failed: those that broke, and the error in one line.
+    profiles: tables of what the device did in a step, by encoding; `write` makes files of them.
     """
 
+    recipe: str = ""
     size: str
     image_size: int
     patch_size: int
@@ -156,6 +163,7 @@ class Benchmark(_Plain):
     failed: dict[str, str] = {}
     variants: list[VariantTiming] = []
     scaling: list[Scaling]
+    profiles: dict[str, str] = Field({}, exclude=True)
     environment: Environment
     provenance: Provenance
 
@@ -209,19 +217,24 @@ class Benchmark(_Plain):
             "",
             f"ViT {self.size}, {self.image_size}×{self.image_size} pixels in patches of {self.patch_size}, "
             f"batch {self.batch}, {self.precision}, {mode}, {self.rounds} rounds. Largest measured matrix "
-            f"product: {self.peak_gflops:,.0f} GFLOP/s. Augmentation (recipe strong): "
+            f"product: {self.peak_gflops:,.0f} GFLOP/s. Augmentation (recipe {self.recipe or 'strong'}): "
             f"{self.augmentation_milliseconds:.1f} ms a batch. {e.device_name}, {e.threads} threads, "
             f"torch {e.torch}, timm {e.timm}.",
         ]
         return "\n".join(lines)
 
     def write(self, folder: str | Path) -> Path:
-        """Write JSON and Markdown into ``folder``, named by device, model and start; returns the JSON."""
+        """Write JSON and Markdown into ``folder``, named by device, model and start; returns the JSON.
+
+        Profiles are written beside them, as ``<name>-profile-<encoding>.txt``.
+        """
         stamp = datetime.fromisoformat(self.provenance.started).strftime("%Y-%m-%dT%H%M")
         mode = "compiled" if self.compiled else "eager"
         path = Path(folder) / f"{self.environment.device.partition(':')[0]}-{self.size}-{mode}-{stamp}.json"
         write_atomically(path, self.model_dump_json(indent=1).encode())
         write_atomically(path.with_suffix(".md"), (self.to_markdown() + "\n").encode())
+        for encoding, table in self.profiles.items():
+            write_atomically(path.with_name(f"{path.stem}-profile-{encoding}.txt"), (table + "\n").encode())
         return path
 
 
@@ -242,16 +255,19 @@ class Trial:
         batch, cuda = recipe.batch_size, place.type == "cuda"
         self.images = torch.randn(batch, 3, size, size, generator=generator).to(place)
         labels = torch.randint(100, (batch,), generator=generator)
-        self.targets = F.one_hot(labels, 100).float().to(place)  # what mixing leaves of labels
+        mixed = recipe.augmentation.mixup or recipe.augmentation.cutmix
+        self.targets = (F.one_hot(labels, 100).float() if mixed else labels).to(place)
         if cuda:
             before = torch.cuda.memory_allocated(place)
         self.model = build().to(place).train()
         self.gflop = self._count()
-        self.step: Callable[..., object] = (
-            plain_step(self.model, recipe, place)
-            if way is None
-            else Step(self.model, recipe, create_optimizers(self.model, recipe, way), way)
-        )
+        self.step: Callable[..., object]
+        if way is None:
+            self.step = plain_step(self.model, recipe, place)
+        else:
+            average = copy.deepcopy(self.model) if recipe.ema else None
+            optimizers = create_optimizers(self.model, recipe, way)
+            self.step = Step(self.model, recipe, optimizers, way, average=average)
         begun = time.perf_counter()
         self()  # compiles the loss; its first update is eager
         synchronize(place)
@@ -359,7 +375,7 @@ def forget(trials: dict[str, Trial]) -> None:
 def plain_step(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[..., None]:
     """The step of most training scripts: nothing compiled, torch's defaults, the loss read each time."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=recipe.weight_decay)
-    half = recipe.precision == "bfloat16"
+    half = recipe.precision.startswith("bfloat16")
 
     def step(inputs: Tensor, targets: Tensor, rate: float) -> None:
         optimizer.zero_grad()
@@ -428,23 +444,54 @@ def in_turns(
 def matmul_peak(place: torch.device, precision: str, side: int | None = None) -> float:
     """Largest rate of a square matrix product seen in ten tries, in GFLOP/s."""
     side = side or (8192 if place.type == "cuda" else 1024)
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    dtype = torch.bfloat16 if precision.startswith("bfloat16") else torch.float32
     a, b = (torch.randn(side, side, device=place).to(dtype) for _ in range(2))
     times = in_turns({"product": lambda: torch.mm(a, b)}, 10, place)["product"]
     return 2 * side**3 / min(times) / 1e9
 
 
-def _timm_model(encoding: str, size: str, image_size: int, patch_size: int) -> nn.Module:
+def profile(trial: Trial, place: torch.device, steps: int = 3) -> str:
+    """Where the time of some steps goes: CUDA's kernels, or the operators of a CPU, the 40 longest."""
+    activity, time_of = torch.profiler.ProfilerActivity.CPU, "self_cpu_time_total"
+    if place.type == "cuda":
+        activity, time_of = torch.profiler.ProfilerActivity.CUDA, "self_device_time_total"
+    trial()
+    synchronize(place)
+    with torch.profiler.profile(activities=[activity]) as seen:
+        for _ in range(steps):
+            trial()
+        synchronize(place)
+    table: str = seen.key_averages().table(sort_by=time_of, row_limit=40, max_name_column_width=100)
+    return f"{steps} steps\n{table}"
+
+
+def _our_model(recipe: Recipe, encoding: str, pixels: int = 32) -> VisionTransformer:
+    """The model that training makes of a recipe, for images of another size if asked."""
+    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options={}, seed=0)
+    with warnings.catch_warnings():  # a ring too short for a large grid is as fast as any other
+        warnings.simplefilter("ignore")
+        return create_model(recipe, cell, {"image_size": [pixels, pixels], "channels": 3, "classes": 100})
+
+
+def _timm_model(recipe: Recipe, encoding: str) -> nn.Module:
     name, settings = TIMM[encoding]
-    shape = SIZES[size]
+    shape = SIZES[recipe.size]
+    if recipe.layer_scale is not None:
+        settings = settings | {"init_values": recipe.layer_scale}
     model: nn.Module = timm.create_model(
         name,
-        img_size=image_size,
-        patch_size=patch_size,
-        embed_dim=shape.width,
-        depth=shape.depth,
-        num_heads=shape.heads,
+        img_size=32,
+        patch_size=recipe.patch_size,
+        embed_dim=recipe.width or shape.width,
+        depth=recipe.depth or shape.depth,
+        num_heads=recipe.heads or shape.heads,
         num_classes=100,
+        global_pool=recipe.pool,
+        class_token=recipe.pool == "token",
+        qkv_bias=recipe.qkv_bias,
+        pos_drop_rate=recipe.dropout,
+        proj_drop_rate=recipe.dropout,
+        drop_path_rate=recipe.drop_path,
         **settings,
     )
     return model
@@ -486,7 +533,11 @@ def _as_it_is(model: VisionTransformer) -> None:
 
 def _read_all_tokens(model: VisionTransformer) -> None:
     """Let the last block compute every token, as most code does."""
-    model.forward = lambda images: model.forward_head(model.forward_features(images))  # type: ignore
+
+    def forward(self: VisionTransformer, images: Tensor) -> Tensor:
+        return self.forward_head(self.forward_features(images))
+
+    model.forward = types.MethodType(forward, model)  # type: ignore[method-assign]
 
 
 class _FusedAttention(NoEncoding):
@@ -537,7 +588,7 @@ class Variant:
     gpu: tuple[float, float] | None
     way: How = EAGER
     share: float = 1.0  # of the batch
-    precision: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)  # of the recipe
     change: Callable[[VisionTransformer], None] = _as_it_is
     channels_last: bool = False
     encoding: str = "none"
@@ -602,6 +653,53 @@ VARIANTS = [
         needs="cuda",
     ),
     Variant(
+        "bfloat16 weights",
+        "weights and tokens in bfloat16, the optimizer's copy in float32",
+        "CUDA graphs",
+        *(None, (1.03, 1.12)),
+        way=_GRAPHS,
+        changes={"precision": "bfloat16-weights"},
+        needs="cuda",
+    ),
+    *(
+        Variant(
+            f"{kernel} attention",
+            "no other kernel of attention allowed",
+            "CUDA graphs",
+            *(None, expected),
+            way=_GRAPHS,
+            changes={"attention": kernel},
+            needs="cuda",
+        )
+        for kernel, expected in (("cudnn", (0.98, 1.05)), ("flash", (0.97, 1.05)), ("efficient", (0.9, 1.0)))
+    ),
+    Variant(
+        "64 tokens",
+        "the mean of the patches in place of a class token",
+        "CUDA graphs",
+        *(None, (0.93, 1.08)),
+        way=_GRAPHS,
+        changes={"pool": "avg"},
+        needs="cuda",
+    ),
+    Variant(
+        "fused optimizer beside graphs",
+        "clipping and average one by one and torch's fused optimizer, not a compiled update",
+        "CUDA graphs",
+        *(None, (0.9, 1.02)),
+        way=replace(_GRAPHS, update=False),
+        needs="cuda",
+    ),
+    Variant(
+        "twice the batch, graphs",
+        "per image",
+        "CUDA graphs",
+        *(None, (0.99, 1.06)),
+        way=_GRAPHS,
+        share=2.0,
+        needs="cuda",
+    ),
+    Variant(
         "channels last",
         "images stored pixel by pixel: only the patch embedding sees it",
         "eager",
@@ -615,14 +713,14 @@ VARIANTS = [
         "matrix products in float32",
         "eager",
         *((0.95, 1.05), (0.2, 0.6)),
-        precision="float32",
+        changes={"precision": "float32"},
     ),
     Variant(
         "bfloat16",
         "matrix products in bfloat16",
         "eager",
         *((0.2, 2.0), (0.95, 1.05)),
-        precision="bfloat16",
+        changes={"precision": "bfloat16"},
     ),
     Variant(
         "all tokens",
@@ -721,37 +819,37 @@ def _prepared(
     variant: Variant,
     recipe: Recipe,
     place: torch.device,
-    build: Callable[[str], VisionTransformer],
-    size: int,
+    build: Callable[[Recipe, str], VisionTransformer] = _our_model,
+    size: int = 32,
 ) -> Trial:
+    changed = _changed(recipe, variant)
+
     def built() -> nn.Module:
-        model = build(variant.encoding)
+        model = build(changed, variant.encoding)
         variant.change(model)
         # before an optimizer lays out its state, which a fused kernel reads in the order of the weights
         return model.to(memory_format=torch.channels_last) if variant.channels_last else model
 
-    changes = {"batch_size": _batch(recipe, variant), "precision": variant.precision or recipe.precision}
-    trial = Trial(built, recipe.model_copy(update=changes), variant.way, place, size)
+    trial = Trial(built, changed, variant.way, place, size)
     if variant.channels_last:
         trial.images = trial.images.contiguous(memory_format=torch.channels_last)
     return trial
 
 
-def _batch(recipe: Recipe, variant: Variant) -> int:
-    return max(1, round(recipe.batch_size * variant.share))
+def _changed(recipe: Recipe, variant: Variant) -> Recipe:
+    batch = max(1, round(recipe.batch_size * variant.share))
+    return recipe.model_copy(update={"batch_size": batch, **variant.changes})
 
 
-def _variants(
-    recipe: Recipe,
-    place: torch.device,
-    build: Callable[[str], VisionTransformer],
-    size: int,
-    rounds: int,
-    patience: Patience,
-) -> list[VariantTiming]:
-    possible = {  # what is ready soonest comes first: so a budget times most
-        v.name: partial(_prepared, v, recipe, place, build, size)
-        for v in sorted(VARIANTS, key=lambda v: effort(v.way))
+def _want(variant: Variant) -> tuple[bool, float]:
+    """For sorting under a budget: first what only CUDA has, then what is ready soonest."""
+    return variant.needs != "cuda" or effort(variant.way) > 1, effort(variant.way)
+
+
+def _variants(recipe: Recipe, place: torch.device, rounds: int, patience: Patience) -> list[VariantTiming]:
+    possible = {
+        v.name: partial(_prepared, v, recipe, place)
+        for v in sorted(VARIANTS, key=_want)
         if not _absent(v, place)
     }
     failed: dict[str, str] = {}
@@ -766,7 +864,7 @@ def _variants(
             of="step",
             against=v.against,
             expected=getattr(v, kind),
-            batch=_batch(recipe, v),
+            batch=_changed(recipe, v).batch_size,
             missing=_absent(v, place) or (f"failed: {failed[v.name]}" if v.name in failed else ""),
         )
         if not line.missing and v.name not in seconds:
@@ -836,7 +934,6 @@ def _scaling(
     recipe: Recipe,
     way: How,
     place: torch.device,
-    build: Callable[[str, int], VisionTransformer],
     rounds: int,
     patience: Patience,
 ) -> tuple[list[Scaling], dict[str, str]]:
@@ -846,7 +943,9 @@ def _scaling(
     for side in (8, 16, 32):
         images, pixels = max(1, recipe.batch_size * 64 // side**2), side * recipe.patch_size
         fewer = recipe.model_copy(update={"batch_size": images})
-        shapes = {n: partial(Trial, partial(build, n, pixels), fewer, way, place, pixels) for n in names}
+        shapes = {
+            n: partial(Trial, partial(_our_model, fewer, n, pixels), fewer, way, place, pixels) for n in names
+        }
         broken: dict[str, str] = {}
         ready = patience.prepare(shapes, 0.85, broken, dict.fromkeys(shapes, effort(way)))
         for name, times in in_turns(ready, rounds, place, broken, patience.until(0.9)).items():
@@ -862,27 +961,34 @@ def _scaling(
 
 def benchmark(
     *,
+    recipe: str = "strong",
     device: str = "auto",
     size: str | None = None,
     batch: int | None = None,
     encodings: Sequence[str] | None = None,
     compiled: bool = True,
     rounds: int = 20,
+    timm: bool = True,
     scaling: bool = True,
     variants: bool = False,
+    profiles: bool = False,
     budget: float | None = None,
 ) -> Benchmark:
     """Time training steps of every encoding and of timm's models on the same device, taking turns.
 
-    size, batch: default to ViT-S and 512 on an accelerator; on a CPU nano and 128, as mini trains.
+    recipe: whose models and steps are timed, one for CIFAR-100.
+    size, batch: default to the recipe's on an accelerator; on a CPU nano and 128, as mini trains.
     encodings: default to all; ``none`` is always among them, as the reference.
-    scaling: also time a few encodings with 64, 256 and 1,024 patches. variants: also time `VARIANTS`.
+    compiled: as the recipe says, or as is fastest; otherwise nothing is compiled.
+    timm: also time timm's own models. scaling: also time a few encodings with 64, 256 and 1,024 patches.
+    variants: also time `VARIANTS`.
+    profiles: also list what the device does in a step of ``none`` and of ``roll``, or of the first other.
     budget: seconds, of which a tenth is kept for what cannot be foreseen; most go into compiling. What does
         not fit is left out, least wanted first, and named.
 
     What breaks is left out and named, too, with its error. Only ``none`` has to work.
 
-    Raises InputError for an encoding that does not exist.
+    Raises InputError for an encoding or a recipe that does not exist, and for a recipe of other images.
     """
     patience, source = Patience(budget), loaded_source()
     place = choose_device(device)
@@ -891,33 +997,31 @@ def benchmark(
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
         if name == "rope":
             raise InputError("encoding 'rope' has one axis and images have two: time 'axial-rope'.")
+    asked = load_recipe(recipe)
+    if asked.data != "cifar100":
+        raise InputError(
+            f"recipe {recipe!r} trains on {asked.data}: the benchmark's images are as CIFAR-100's."
+        )
     on_cpu = place.type == "cpu"
-    size, batch = size or ("nano" if on_cpu else "small"), batch or (128 if on_cpu else 512)
-    settings = {"compile": compiled, "size": size, "batch_size": batch}
-    recipe = resolve(load_recipe("strong", settings), place, held_out=0)
-    way = how(recipe, place)
+    size, batch = size or ("nano" if on_cpu else asked.size), batch or (128 if on_cpu else asked.batch_size)
+    mode = asked.compile if asked.compile in ("default", "max-autotune") else True
+    settings = {"compile": compiled and mode, "size": size, "batch_size": batch}
+    made = resolve(load_recipe(recipe, settings), place, held_out=0)
+    way = how(made, place)
     names = ["none", *(n for n in encodings or ENCODINGS if n not in ("none", "rope"))]  # rope is 1-D
     began, clock = now(), time.perf_counter()
-    image_size, patch_size = 32, recipe.patch_size
-    peak = matmul_peak(place, recipe.precision)
+    peak = matmul_peak(place, made.precision)
     few = max(5, rounds // 4)
-    augmentation = _augmentation(recipe, place, few)
+    augmentation = _augmentation(made, place, few)
     each = (augmentation[1].milliseconds or 0.0) / 1000
-
-    def ours(name: str, pixels: int = image_size) -> VisionTransformer:
-        with warnings.catch_warnings():  # a ring too short for a large grid is as fast as any other
-            warnings.simplefilter("ignore")
-            return create_vit(name, image_size=pixels, patch_size=patch_size, size=size)
-
-    theirs = partial(_timm_model, size=size, image_size=image_size, patch_size=patch_size)
 
     wanted: dict[str, Callable[[], Trial]] = {}
     for name in sorted(names, key=lambda n: WANTED.index(n) if n in WANTED else len(WANTED)):
-        wanted[name] = partial(Trial, partial(ours, name), recipe, way, place, image_size)
-        if name in TIMM:
-            their = partial(theirs, name)
-            wanted[f"timm {name}"] = partial(Trial, their, recipe, way, place, image_size)
-            wanted[f"plain {name}"] = partial(Trial, their, recipe, None, place, image_size)
+        wanted[name] = partial(Trial, partial(_our_model, made, name), made, way, place, 32)
+        if timm and name in TIMM:
+            their = partial(_timm_model, made, name)
+            wanted[f"timm {name}"] = partial(Trial, their, made, way, place, 32)
+            wanted[f"plain {name}"] = partial(Trial, their, made, None, place, 32)
     share = 0.4 if variants else 0.5 if scaling else 0.75
     failed: dict[str, str] = {}
     efforts = {name: effort(None if name.startswith("plain ") else way) for name in wanted}
@@ -939,25 +1043,30 @@ def benchmark(
     of_timm = timings("timm ", lambda name: name, each)
     of_plain = timings("plain ", lambda name: name, None)
     missing = [name for name in wanted if name not in trials and name not in failed]
+    tables = {}
+    if profiles:
+        chosen = ["none", *(["roll"] if "roll" in names else names[1:2])]
+        tables = {name: profile(trials[name], place) for name in chosen if name in seconds}
     forget(trials)
 
     told = augmentation
     if variants:
-        told = [*_variants(recipe, place, ours, image_size, rounds, patience), *augmentation]
+        told = [*_variants(made, place, rounds, patience), *augmentation]
 
     grown: list[Scaling] = []
     if scaling:
         some = [name for name in SCALED if name in names]
-        grown, broken = _scaling(some, recipe, way, place, ours, few, patience)
+        grown, broken = _scaling(some, made, way, place, few, patience)
         failed |= broken
 
     return Benchmark(
+        recipe=recipe,
         size=size,
-        image_size=image_size,
-        patch_size=patch_size,
+        image_size=32,
+        patch_size=made.patch_size,
         batch=batch,
         compiled=compiled,
-        precision=recipe.precision,
+        precision=made.precision,
         rounds=len(seconds["none"]),
         peak_gflops=peak,
         augmentation_milliseconds=1000 * each,
@@ -968,31 +1077,39 @@ def benchmark(
         failed=failed,
         variants=told,
         scaling=grown,
+        profiles=tables,
         environment=environment(str(place)),
         provenance=provenance(
-            _command(device, size, batch, encodings, compiled, rounds, scaling, variants, budget),
+            _command(
+                *(recipe, device, size, batch, encodings, rounds, budget),
+                compiled=compiled,
+                timm=timm,
+                scaling=scaling,
+                variants=variants,
+                profiles=profiles,
+            ),
             *(began, time.perf_counter() - clock, source),
         ),
     )
 
 
 def _command(
+    recipe: str,
     device: str,
     size: str,
     batch: int,
     encodings: Sequence[str] | None,
-    compiled: bool,
     rounds: int,
-    scaling: bool,
-    variants: bool,
     budget: float | None,
+    **flags: bool,
 ) -> str:
-    words = ["rollpe", "bench", "--device", device, "--size", size, "--batch", str(batch)]
-    words += ["--rounds", str(rounds)]
+    words = ["rollpe", "bench", "--recipe", recipe, "--device", device, "--size", size]
+    words += ["--batch", str(batch), "--rounds", str(rounds)]
     words += ["--encodings", ",".join(encodings)] if encodings else []
-    words += [] if compiled else ["--eager"]
-    words += [] if scaling else ["--no-scaling"]
-    words += ["--variants"] if variants else []
+    words += [] if flags["compiled"] else ["--eager"]
+    words += [f"--no-{name}" for name in ("timm", "scaling") if not flags[name]]
+    words += ["--variants"] if flags["variants"] else []
+    words += ["--profile"] if flags["profiles"] else []
     words += ["--budget", f"{budget:.0f}s"] if budget else []
     return shlex.join(words)
 

@@ -634,24 +634,30 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 
 @cli.command()
 @_device
-@click.option("--size", help="nano, tiny, small or base; by the device if not given.")
-@click.option("--batch", type=click.IntRange(min=1), help="Images a step; by the device if not given.")
+@click.option("--recipe", default="strong", show_default=True, help="Whose models and steps to time.")
+@click.option("--size", help="nano, tiny, small or base; default depends on the device.")
+@click.option("--batch", type=click.IntRange(min=1), help="Batch size; default depends on the device.")
 @click.option("--encodings", help="Names separated by commas; all if not given.")
 @click.option("--eager", is_flag=True, help="Without torch.compile.")
 @click.option("--rounds", type=click.IntRange(min=2), default=20, show_default=True)
+@click.option("--timm/--no-timm", default=True, help="Also timm's own models.  [default: yes]")
 @click.option("--scaling/--no-scaling", default=True, help="Also with 256 and 1,024 patches.  [default: yes]")
 @click.option("--variants", is_flag=True, help="Also time the ways to run a step, one beside another.")
+@click.option("--profile", is_flag=True, help="Also list the device's kernels in a step, with --records.")
 @click.option("--budget", help="Time to use: 90s, 10m. Names what it leaves out, least wanted first.")
 @click.option("--records", type=click.Path(path_type=Path), help="Also write the report into this folder.")
 def bench(
     device: str,
+    recipe: str,
     size: str | None,
     batch: int | None,
     encodings: str | None,
     eager: bool,
     rounds: int,
+    timm: bool,
     scaling: bool,
     variants: bool,
+    profile: bool,
     budget: str | None,
     records: Path | None,
 ) -> None:
@@ -663,19 +669,24 @@ def bench(
     from rollpe.sweeps import seconds
     from rollpe.training import ensure_writable
 
+    if profile and not records:
+        raise click.UsageError("--profile writes files: name their folder with --records.")
     if records:
         ensure_writable(records)  # before the minutes of timing
 
     names = encodings.split(",") if encodings else None
     report = benchmark(
+        recipe=recipe,
         device=device,
         size=size,
         batch=batch,
         encodings=names,
         compiled=not eager,
         rounds=rounds,
+        timm=timm,
         scaling=scaling,
         variants=variants,
+        profiles=profile,
         budget=None if budget is None else seconds(budget),
     )
     click.echo(report.to_markdown())

@@ -10,11 +10,13 @@ optimizer and average, a handful of fused kernels; the learning rate is a tensor
 is no new program. Compiling takes a minute once: inductor keeps what it made in a folder,
 TORCHINDUCTOR_CACHE_DIR or its default under the temporary folder, by the contents of the graph. Seeds share
 all of it, encodings share the second function, and so do all processes that see that folder; on a cluster,
-set the variable to a folder on a shared disk.
+set the variable to a folder on a shared disk. Within a process, one `Step` serves all seeds of an encoding:
+`warm` it once, then before each seed load its weights in place and `reset` the step.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import types
@@ -22,20 +24,35 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any, Literal, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
 from timm.optim import Lamb
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from rollpe.encodings import Encoding, grid_positions
+from rollpe.encodings.absolute import NoEncoding
+from rollpe.encodings.adapters import Attention
+from rollpe.errors import InputError
 from rollpe.recipes import Recipe
 
 Mode = Literal["default", "reduce-overhead", "max-autotune"]
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+KERNELS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+}
+"""torch's kernels of attention, by the recipe's names. Compiled training on a CPU takes plain products where
+keys are few, whatever the recipe says (`rollpe.encodings.base.attention`)."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +83,9 @@ EAGER = How()
 
 
 def how(recipe: Recipe, place: torch.device, processes: int = 1) -> How:
-    """What is fastest there. recipe.compile: false, true, "default" (no CUDA graphs), "max-autotune", or "auto"
-    (true on CUDA).
+    """What is fastest there.
 
+    recipe.compile: false, true, "default" (no CUDA graphs), "max-autotune", or "auto" (true on CUDA).
     Whether it works there is not asked here; see `compiles`.
     """
     wanted = place.type == "cuda" if recipe.compile == "auto" else recipe.compile
@@ -91,9 +108,27 @@ def compiled(function: Function, mode: Mode) -> Function:
     Dynamo keeps its programs by code object, eight to each, and asks them one after another which fits. A
     copy of the code makes functions of many models, of a sweep or a benchmark, strangers to each other.
     """
+    _keep_on_disk()
     f: Any = function
     own = types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__, f.__defaults__, f.__closure__)
     return cast(Function, torch.compile(own, mode=None if mode == "default" else mode, dynamic=False))
+
+
+def _keep_on_disk() -> None:
+    """Let later processes find programs that torch compiles anew each time unless it is told that they may.
+
+    A torch.autograd.Function may do anything in Python. That of a roll is traced into the graph, forward and
+    backward, and the graph's text is in the key: another source is another key. The choice of an attention
+    kernel is a call in the graph, with the kernel among its arguments.
+    """
+    from torch._functorch import config as autograd
+    from torch._inductor import config as inductor
+
+    if hasattr(autograd, "autograd_cache_allow_custom_autograd_functions"):
+        autograd.autograd_cache_allow_custom_autograd_functions = True
+    if hasattr(inductor, "unsafe_marked_cacheable_functions"):
+        for name in ("_sdpa_kernel", "_backend_from_string"):
+            inductor.unsafe_marked_cacheable_functions[f"torch.nn.attention.{name}"] = torch.__version__
 
 
 @cache
@@ -116,27 +151,105 @@ def compiles(place: torch.device) -> bool:
 
 
 def predictor(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[[Tensor], Tensor]:
-    """images → logits float32, not compiled; in bfloat16 on the way if the recipe says so."""
-    kind, half = place.type, recipe.precision == "bfloat16"
+    """images → logits float32, not compiled; in bfloat16 on the way if the recipe says so.
+
+    The weights are float32 whatever the recipe's precision: autocast rounds them.
+    Raises InputError if the recipe's kernel of attention cannot run there.
+    """
+    kind, half = place.type, recipe.precision.startswith("bfloat16")
 
     def predict(inputs: Tensor) -> Tensor:
         with torch.autocast(kind, torch.bfloat16, enabled=half):
             logits: Tensor = model(inputs)
         return logits.float()
 
-    return predict
+    return _by_kernel(predict, model, recipe, place)
+
+
+def _predictor_in_bfloat16(
+    working: nn.Module, recipe: Recipe, place: torch.device
+) -> Callable[[Tensor], Tensor]:
+    """The same for `working_copy`: weights, tokens and logits in bfloat16, without autocast."""
+
+    def predict(inputs: Tensor) -> Tensor:
+        logits: Tensor = working(inputs.bfloat16())
+        return logits.float()
+
+    return _by_kernel(predict, working, recipe, place)
+
+
+def _by_kernel(
+    predict: Callable[[Tensor], Tensor], model: nn.Module, recipe: Recipe, place: torch.device
+) -> Callable[[Tensor], Tensor]:
+    """`predict` whose attention runs by recipe.attention alone; itself for "auto".
+
+    The choice is made inside the function, so that it is part of a compiled graph and of the key under which
+    the program is kept. Raises InputError if this model's attention cannot run so.
+    """
+    if recipe.attention == "auto":
+        return predict
+    kernel = KERNELS[recipe.attention]
+    half = recipe.precision.startswith("bfloat16")
+    e = next((m.encoding for m in model.modules() if isinstance(m, Attention)), None)
+    e = e or NoEncoding(head_dim=64, heads=1, grid=(4, 4))
+    grid = e.grid or (4,) * e.axes
+    tokens = torch.ones(  # and a class token
+        *(1, e.heads, math.prod(grid) + 1, e.streams * e.head_dim),
+        dtype=torch.bfloat16 if half else torch.float32,
+        device=place,
+        requires_grad=True,
+    )
+    try:
+        with torch.enable_grad(), warnings.catch_warnings(action="ignore"), sdpa_kernel(kernel):
+            tables = e.tables_on_grid(grid, tokens)
+            values = tokens[..., : e.head_dim]
+            e.attend(tokens, tokens, values, grid_positions(*grid, device=place), tables=tables)
+    except RuntimeError as error:
+        reason = next(iter(str(error).strip().splitlines()), "")
+        raise InputError(
+            f"attention={recipe.attention!r} cannot run {e.name!r} on {place.type} in "
+            f"{str(tokens.dtype).removeprefix('torch.')} ({reason}) Use attention='auto'."
+        ) from None
+
+    def predict_by_kernel(inputs: Tensor) -> Tensor:
+        with sdpa_kernel(kernel):
+            return predict(inputs)
+
+    return predict_by_kernel
+
+
+def working_copy(model: nn.Module) -> nn.Module:
+    """A copy in training mode whose weights are bfloat16, but for the parameters of encodings.
+
+    Those make angles and rotations, which bfloat16 would get wrong; their results are cast to the tokens'
+    dtype. Buffers keep their dtypes.
+    """
+    working = copy.deepcopy(model).train()
+    kept = {p for m in working.modules() if isinstance(m, Encoding) for p in m.parameters()}
+    for parameter in working.parameters():
+        if parameter not in kept:
+            parameter.data = parameter.data.bfloat16()
+    return working
 
 
 class Step:
     """Called with a batch and a learning rate, it makes one optimizer step and returns the loss.
 
-    model: on its device, in training mode whenever the step is called.
+    model: on its device, float32, in training mode whenever the step is called.
     optimizers: from `create_optimizers`, for the same `how`; their states are loaded before.
     average: a copy of the model whose weights follow with decay recipe.ema.
     penalty: evaluated after each forward pass and added to the loss; not part of what is returned.
     processes: of a run on several; the batch is then this process's share.
 
+    With recipe.precision "bfloat16-weights" a `working_copy` of the model makes loss and gradients. The
+    model's own weights are what the optimizers move, with the gradients in float32, and what everybody else
+    reads; after each update they are copied into the working copy. Whoever changes them from outside calls
+    `refresh`, or `reset`.
+
     The loss is a scalar on the device. Where graphs are replayed, the next step overwrites it.
+
+    Raises InputError where "bfloat16-weights" has a penalty or several processes, and for a kernel of
+    attention that cannot run.
     """
 
     def __init__(
@@ -150,6 +263,7 @@ class Step:
         penalty: Callable[[], Tensor] | None = None,
         processes: int = 1,
     ) -> None:
+        self.model, self.average = model, average
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers, self.penalty = list(optimizers), penalty
         place = self.parameters[0].device
@@ -159,11 +273,24 @@ class Step:
                 group["lr"] = self.rate
         self.graphs, self.compiled_update = how.graphs, how.update
         self.updated = False
-        if processes > 1:
-            # an encoding's parameters need not all reach the loss, but always the same ones do
-            model = DistributedDataParallel(model, static_graph=True)
-        self.loss = _loss(model, recipe, place, how)
-        self.update = self._update(recipe, average)
+        self.working: nn.Module | None = None
+        self.copies: list[nn.Parameter] = []  # what gradients arrive at, where it is not self.parameters
+        self.gradients: list[Tensor] = []
+        if recipe.precision == "bfloat16-weights":
+            if penalty is not None or processes > 1:
+                what = "a penalty" if penalty is not None else f"{processes} processes"
+                raise InputError(f"precision='bfloat16-weights' cannot have {what}. Use 'bfloat16'.")
+            self.working = working_copy(model)
+            self.copies = [p for p in self.working.parameters() if p.requires_grad]
+            self.gradients = [torch.empty_like(p) for p in self.parameters]
+            predict = _predictor_in_bfloat16(self.working, recipe, place)
+        else:
+            if processes > 1:
+                # an encoding's parameters need not all reach the loss, but always the same ones do
+                model = DistributedDataParallel(model, static_graph=True)
+            predict = predictor(model, recipe, place)
+        self.loss = _loss(predict, recipe, how)
+        self.update = self._update(recipe)
         self.later_update = compiled(self.update, "default") if how.update else self.update
 
     def __call__(self, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
@@ -173,6 +300,9 @@ class Step:
         loss: Tensor = self.loss(inputs, targets)
         objective = loss if self.penalty is None else loss + self.penalty()
         objective.backward()
+        if self.working:  # the update fills these
+            for parameter, ours, gradient in zip(self.parameters, self.copies, self.gradients, strict=True):
+                parameter.grad = None if ours.grad is None else gradient
         if self.compiled_update:
             self.rate.fill_(rate)
         else:
@@ -182,55 +312,103 @@ class Step:
         with torch.no_grad():
             (self.later_update if self.updated else self.update)()
         self.updated = True
-        for parameter in self.parameters:
+        for parameter in chain(self.parameters, self.copies):
             parameter.grad = None
         return loss.detach()
 
-    def state(self):
-        return [optimizer.state_dict() for optimizer in self.optimizers]
+    @torch.no_grad()
+    def warm(self, inputs: Tensor, targets: Tensor) -> None:
+        """Compile and record everything for batches of this shape, and leave every number as it was.
 
-    def load(self, saved):
-        for optimizer, one in zip(self.optimizers, saved, strict=True):
-            optimizer.load_state_dict(one)
+        Three steps: the first compiles the loss and makes the optimizers' states, the second compiles the
+        update and records graphs, the third replays them. Then weights, average and states are put back,
+        in place; a state that was not there is 0. So a run's first update is compiled like the others,
+        and a run on a step used before is one on a new step. Dropout has drawn: set the seed afterwards.
+        """
+        weights = [*self.model.parameters(), *(self.average.parameters() if self.average else ())]
+        kept = [(tensor, tensor.clone()) for tensor in (*weights, *self._states())]
+        counters = [group.get("step") for group in self._groups()]
+        with torch.enable_grad():
+            for _ in range(3):
+                self(inputs, targets, 0.0)
+        self.reset()
+        for tensor, before in kept:
+            tensor.copy_(before)
+        for group, counter in zip(self._groups(), counters, strict=True):
+            if isinstance(counter, int):  # LAMB of an older timm
+                group["step"] = counter
+        self.refresh()
 
-    def reset(self):
-        for optimizer in self.optimizers:
-            for state in optimizer.state.values():
-                for value in state.values():
-                    if isinstance(value, Tensor):
-                        value.zero_()
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Bring the optimizers' states back to their beginning, 0, in place, and `refresh`.
 
-    def warm(self, inputs, targets):
-        pass
+        Weights and average are the caller's to load, in place and before. All tensors keep their addresses,
+        so that compiled programs and recorded graphs stay valid.
+        """
+        for state in self._states():
+            state.zero_()
+        for group in self._groups():
+            if "step" in group and not isinstance(group["step"], Tensor):  # LAMB of an older timm
+                group["step"] = 0
+        self.refresh()
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Copy weights that were changed from outside into the working copy, if there is one."""
+        if self.working:
+            pairs = zip(_tensors(self.working), _tensors(self.model), strict=True)
+            for ours, theirs in pairs:
+                ours.copy_(theirs)
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
-    def _update(self, recipe: Recipe, average: nn.Module | None) -> Callable[[], None]:
-        parameters, optimizers, clip = self.parameters, self.optimizers, recipe.gradient_clip
+    def _states(self) -> list[Tensor]:
+        """All tensors that the optimizers keep from step to step."""
+        states = [state.values() for optimizer in self.optimizers for state in optimizer.state.values()]
+        counters = [group.get("step") for group in self._groups()]
+        return [value for value in chain(*states, counters) if isinstance(value, Tensor)]
+
+    def _update(self, recipe: Recipe) -> Callable[[], None]:
+        clip = recipe.gradient_clip
+        parameters: list[Tensor] = [*self.parameters]
+        copies: list[Tensor] = [*self.copies]
         follow: Callable[..., None] | None = None
         averaged: list[Tensor] = []
-        if average is not None and recipe.ema is not None:
+        if self.average is not None and recipe.ema is not None:
             follow = get_ema_multi_avg_fn(recipe.ema)
-            averaged = [p for p in average.parameters() if p.requires_grad]
+            averaged = [p for p in self.average.parameters() if p.requires_grad]
 
         # torch wraps every optimizer's step in graph breaks, for callers whose gradients are on; ours are off
-        moves = [(inspect.unwrap(type(optimizer).step), optimizer) for optimizer in optimizers]
+        moves = [(inspect.unwrap(type(optimizer).step), optimizer) for optimizer in self.optimizers]
 
         def update() -> None:
+            if copies:
+                torch._foreach_copy_(_gradients(parameters), _gradients(copies))
             if clip:
                 nn.utils.clip_grad_norm_(parameters, clip)
             for move, optimizer in moves:
                 move(optimizer)
             if follow is not None:
                 follow(averaged, parameters, None)
+            if copies:
+                torch._foreach_copy_(copies, parameters)
 
         return update
 
 
-def _loss(model: nn.Module, recipe: Recipe, place: torch.device, how: How) -> Callable[..., Tensor]:
+def _tensors(model: nn.Module) -> list[Tensor]:
+    return [*model.parameters(), *model.buffers()]
+
+
+def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def _loss(predict: Callable[[Tensor], Tensor], recipe: Recipe, how: How) -> Callable[..., Tensor]:
     """(inputs, targets) → loss, compiled as far as `how` says."""
-    predict, smoothing = predictor(model, recipe, place), recipe.label_smoothing
+    smoothing = recipe.label_smoothing
     if how.gradient and not how.loss:
         predict = compiled(predict, how.gradient)
 

@@ -9,9 +9,11 @@ from itertools import combinations_with_replacement
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from rollpe.encodings import create_encoding, grid_positions, scale_positions
 from rollpe.encodings.roll import even_division, fourier_basis, twin_state_dict
+from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
@@ -315,6 +317,39 @@ def test_the_twin_with_absorbed_weights_has_the_scores_of_roll(
     assert worst(q @ k.mT * head_dim**-0.5, wanted) < 1e-12
     bias = draw(3 * head_dim, seed=3)
     assert worst(twin.absorb(bias), twin.absorb(bias[:, None])[:, 0]) < 1e-14
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("name", "options", "head_dim"),
+    [
+        ("roll-twin", {}, 64),
+        ("roll-twin", {"width": 7}, 17),
+        ("continuous-roll", {"nyquist": "cosine"}, 12),
+        ("continuous-roll", {"nyquist": "odd"}, 13),
+    ],
+)
+def test_tables_for_all_channels_leave_those_that_stay_alone_bit_for_bit(
+    name: str, options: dict, head_dim: int, dtype: torch.dtype
+) -> None:
+    """An even head is turned in one pass, without pieces to join; its still channels keep their gradients."""
+    encoding = create_encoding(name, head_dim=head_dim, heads=2, axes=2, grid=(3, 4), **options)
+    x, positions = draw(2, 2, 13, head_dim).to(dtype), grid_positions(3, 4)
+    cos, sin = encoding.tables(positions, x)[:2]
+    assert cos.shape == sin.shape == (13, head_dim // 2 * 2)
+    still = int((cos.eq(1) & sin.eq(0)).all(0).flip(0).cumprod(0).sum())  # at the end
+    assert still > 1
+    results = []
+    for c in (cos.shape[-1] - still // 2 * 2, cos.shape[-1]):
+        one = x.clone().requires_grad_()
+        turned = rotate(one, cos[:, :c], sin[:, :c])
+        (gradient,) = torch.autograd.grad(turned, one, x.flip(0))
+        results.append((turned, gradient))
+    for few, all_channels in zip(*results, strict=True):
+        assert torch.equal(few, all_channels) and few.dtype == dtype
+    graph = make_fx(lambda x: rotate(x, cos, sin))(x)
+    joined = any(node.target is torch.ops.aten.cat.default for node in graph.graph.nodes)
+    assert joined == (head_dim % 2 == 1)
 
 
 def test_the_twin_rotates_pair_k_by_k_turns_per_n_tokens() -> None:

@@ -288,7 +288,7 @@ class ContinuousRoll(_InFourierBasis, Encoding):
         return 2 if self.nyquist == "paired" else 1
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines per Fourier coordinate, [N, c] or [B, 1, N, c], and the basis [d, d]."""
+        """Cosines and sines per Fourier coordinate, as ``RollTwin``, and the basis [d, d]."""
         tokens = like.shape[-2]
         check_positions(positions, like, self.axes)
         with without_autocast(like):
@@ -299,8 +299,8 @@ class ContinuousRoll(_InFourierBasis, Encoding):
             modes = (2 * math.pi * turns).flatten(-2)  # [..., N, axes * modes]
             cos, sin = (f(modes).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
             if self.nyquist == "cosine" and self.width % 2 == 0:
-                lone = torch.cos(math.pi / self.wavelength * p)
-                cos, sin = with_lone_modes(cos, sin, lone)
+                cos = torch.cat((cos, torch.cos(math.pi / self.wavelength * p)), -1)
+            cos, sin = for_all_channels(cos, sin, self.head_dim)
             if positions.dim() == 3:
                 cos, sin = cos.unsqueeze(-3), sin.unsqueeze(-3)
             return cos, sin, self.rotary_basis(like.device, like.dtype)
@@ -536,7 +536,7 @@ class RollTwin(_InFourierBasis, Roll):
         return torch.einsum("cd,hd...->hc...", basis, split).flatten(0, 1).to(projection.dtype)
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines per channel, [N, c] or [B, 1, N, c]."""
+        """Cosines and sines per channel, [N, c] or [B, 1, N, c]; c as in ``for_all_channels``."""
         whole = self.direction * self.whole_positions(positions, like)
         dtype = table_dtype(like)
         k = constant(ring_modes, self.width, 1, device=whole.device, dtype=torch.int64)
@@ -544,8 +544,8 @@ class RollTwin(_InFourierBasis, Roll):
         angles = (2 * math.pi / self.width * turns.to(dtype)).flatten(-2)
         cos, sin = (f(angles).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
         if self.width % 2 == 0:
-            cos, sin = with_lone_modes(cos, sin, (1 - 2 * (whole % 2)).to(dtype))
-        return cos, sin
+            cos = torch.cat((cos, (1 - 2 * (whole % 2)).to(dtype)), -1)
+        return for_all_channels(cos, sin, self.head_dim)
 
     def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables)
@@ -617,12 +617,15 @@ def fourier_basis(
     return torch.cat((*turning, *lone, *still, *rest, unit[axes * part :])).to(dtype)
 
 
-def with_lone_modes(cos: Tensor, sin: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
-    """Extend rotation tables [..., c] by the factors [..., axes] of coordinates that have no partner."""
-    cos = torch.cat((cos, factor), -1)
-    if cos.shape[-1] % 2:
-        cos = F.pad(cos, (0, 1), value=1.0)
-    return cos, F.pad(sin, (0, cos.shape[-1] - sin.shape[-1]))
+def for_all_channels(cos: Tensor, sin: Tensor, channels: int) -> tuple[Tensor, Tensor]:
+    """Rotation tables [..., c] extended to c = 2·⌊channels / 2⌋, by cosine 1 and sine 0.
+
+    ``rotate`` then passes once over all channels of an even head, and joins no pieces. A channel that it
+    leaves alone equals x·1 - y·0 = x exactly in every dtype, as long as its partner y is finite. The cosines
+    may come with more entries than the sines: factors of coordinates that have no partner.
+    """
+    c = channels // 2 * 2
+    return F.pad(cos, (0, c - cos.shape[-1]), value=1.0), F.pad(sin, (0, c - sin.shape[-1]))
 
 
 def even_division(channels: int, axes: int) -> tuple[int, ...]:
