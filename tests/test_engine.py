@@ -92,6 +92,28 @@ def test_a_compiled_step_is_the_eager_one_up_to_rounding(optimizer, programs):
         assert_weights_agree(ours, theirs)
 
 
+@pytest.mark.parametrize("optimizer", [*OPTIMIZERS, "muon"])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_step_goes_on_from_a_saved_state_whatever_it_did_before(optimizer, used):
+    asked, data = recipe(optimizer=optimizer, ema=None), list(batches(6))
+
+    def made() -> tuple[nn.Module, Step]:
+        model = vit()
+        return model, Step(model, asked, create_optimizers(model, asked), EAGER)
+
+    model, step = made()
+    for x, y in data[:3]:
+        step(x, y, 0.01)
+    weights, state = copy.deepcopy((model.state_dict(), step.state()))
+    expected = [step(x, y, 0.01).item() for x, y in data[3:]]
+    other, later = made()
+    if used:
+        later(*data[5], 0.1)
+    other.load_state_dict(weights)
+    later.load(state)
+    assert [later(x, y, 0.01).item() for x, y in data[3:]] == expected
+
+
 def assert_weights_agree(ours: nn.Module, theirs: nn.Module) -> None:
     for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         if name.endswith("qkv.bias"):  # no key bias changes a softmax: Adam follows what rounding leaves

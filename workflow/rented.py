@@ -11,12 +11,19 @@ There, in a copy of the tree with carried/0 in it; the other loads may come whil
 
 `--rehearse` runs the same stages on a processor, with tiny models and an archive made for the purpose.
 
-The stages, in order: wheels (install what is missing), source (which commit is this?), warm (compile every
-encoding of the plan side by side, in the background), tests (tests/test_cuda.py), data (wait for the archive's
-pieces, check, unpack), bench (speed of a step; decides the number of epochs), sweep (train what the plan lacks
-while the minutes last). A stage that is done is skipped when the command is given again, unless --stages names
-it. Whatever a killed command has left running is ended first. After each stage and each run everything worth
-keeping is in one file, OUT/rented.tar.gz.
+The stages, in order:
+
+- wheels: install what is missing here.
+- source: which commit is this, and is it that commit?
+- warm: compile every encoding of the plan side by side, in the background.
+- tests: tests/test_cuda.py.
+- data: wait for the pieces of the archive, check them, unpack.
+- bench: the speed of a step, which decides the number of epochs.
+- sweep: train what the plan lacks, while the minutes last.
+
+A stage that is done is skipped when the command is given again, unless --stages names it. What a killed
+command has left running is ended first. After each stage and each run everything worth keeping is in one
+file, OUT/rented.tar.gz.
 
 Standard library only: it runs before anything is installed. What it starts are the project's own commands.
 """
@@ -46,7 +53,7 @@ WHEELS = ("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "
 """What a machine with torch, torchvision and the usual packages was found to lack, or to have too old."""
 
 EPOCHS = ((45_000, 100), (34_000, 60), (0, 50))
-"""From so many images/s on, the recipe `short` trains so many epochs: twelve runs then take about 20 minutes."""
+"""From so many images/s on, `short` trains so many epochs: twelve runs then take about 20 minutes."""
 TIMED = ("learned", "axial-rope", "roll", "multiplexed-roll")
 """The encodings whose common speed decides."""
 
@@ -81,9 +88,7 @@ def pack(carried: Path, piece: int, python: str) -> None:
         raise Stop("the tree has changes that no commit holds: commit them, so that records can name theirs.")
     archives = sorted((ROOT / "data").glob("cifar-100-python.tar*"))
     if not archives:
-        raise Stop(
-            "data/cifar-100-python.tar.gz (or .tar.xz) is missing: rollpe data fetch cifar100 brings it."
-        )
+        raise Stop("data/cifar-100-python.tar.gz is missing: rollpe data fetch cifar100 brings it.")
     shutil.rmtree(carried, ignore_errors=True)
     first = carried / "0"
     first.mkdir(parents=True)
@@ -326,7 +331,7 @@ class Turn:
             self.say(f"some encodings cannot be compiled: {self.last_line('warm')}")
 
     def tests(self) -> None:
-        """The tests that only this machine can run. Their failures are told; whether to go on is for people."""
+        """The tests that only this machine can run. A failure is told, and stops nothing."""
         words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/test_cuda.py"]
         self.start("tests", [*words, "--override-ini", "addopts="])
         status = self.wait("tests", min(TESTS, self.left()))
@@ -346,9 +351,8 @@ class Turn:
             self.keep()
             time.sleep(0.5)
         unpack(carried, self.out / "data")
-        if not self.rehearse and self.rollpe(
-            "data", ["data", "verify", "--root", str(self.out / "data")], 120
-        ):
+        verify = ["data", "verify", "cifar100", "--root", str(self.out / "data")]
+        if not self.rehearse and self.rollpe("data", verify, 120):
             raise Stop(f"the data are not the published ones: {self.last_line('data')}")
 
     def bench(self) -> None:
@@ -422,7 +426,7 @@ class Turn:
         known = set(listed.read_text().splitlines()) if listed.exists() else set()
         for pattern in ("records/**/seed-*", "fallbacks/**/seed-*", "benchmarks/*", "done/*", "epochs.json"):
             for path in sorted(self.out.glob(pattern)):
-                if path.is_file() and str(path.relative_to(self.out)) not in known:
+                if path.suffix != ".lock" and str(path.relative_to(self.out)) not in known:
                     yield path
 
     def keep(self, last: bool = False) -> None:
@@ -580,12 +584,8 @@ def fetch(out: Path, place: Path, wait: float) -> None:
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("rented"), help="folder of everything that is written"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("rented"), help="folder of all that is written")
     parser.add_argument("--minutes", type=float, default=28, help="until the last tar must be there")
     parser.add_argument("--plan", default="plans/table1-short.yaml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the recipe")
@@ -593,9 +593,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--carried", type=Path, default=ROOT / "carried", help="folder of the loads")
     parser.add_argument("--rehearse", action="store_true", help="on a processor, with tiny models")
     parser.add_argument("--background", action="store_true", help="return at once and work on")
-    parser.add_argument(
-        "--fetch", type=Path, metavar="PLACE", help="copy the tar of a turn that is under way"
-    )
+    parser.add_argument("--fetch", type=Path, metavar="PLACE", help="copy the tar of a turn under way")
     parser.add_argument("--wait", type=float, default=0, help="seconds that --fetch waits for the end")
     parser.add_argument("--pack", action="store_true", help="at home: write the loads")
     parser.add_argument("--piece", type=int, default=44, help="MiB of the archive in each load")

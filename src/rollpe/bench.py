@@ -962,6 +962,7 @@ def _scaling(
 def benchmark(
     *,
     recipe: str = "strong",
+    overrides: Mapping[str, Any] | None = None,
     device: str = "auto",
     size: str | None = None,
     batch: int | None = None,
@@ -976,7 +977,7 @@ def benchmark(
 ) -> Benchmark:
     """Time training steps of every encoding and of timm's models on the same device, taking turns.
 
-    recipe: whose models and steps are timed, one for CIFAR-100.
+    recipe, overrides: whose models and steps are timed, one for CIFAR-100, some of its keys changed.
     size, batch: default to the recipe's on an accelerator; on a CPU nano and 128, as mini trains.
     encodings: default to all; ``none`` is always among them, as the reference.
     compiled: as the recipe says, or as is fastest; otherwise nothing is compiled.
@@ -997,7 +998,8 @@ def benchmark(
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
         if name == "rope":
             raise InputError("encoding 'rope' has one axis and images have two: time 'axial-rope'.")
-    asked = load_recipe(recipe)
+    changed = dict(overrides or {})
+    asked = load_recipe(recipe, changed)
     if asked.data != "cifar100":
         raise InputError(
             f"recipe {recipe!r} trains on {asked.data}: the benchmark's images are as CIFAR-100's."
@@ -1006,7 +1008,7 @@ def benchmark(
     size, batch = size or ("nano" if on_cpu else asked.size), batch or (128 if on_cpu else asked.batch_size)
     mode = asked.compile if asked.compile in ("default", "max-autotune") else True
     settings = {"compile": compiled and mode, "size": size, "batch_size": batch}
-    made = resolve(load_recipe(recipe, settings), place, held_out=0)
+    made = resolve(load_recipe(recipe, changed | settings), place, held_out=0)
     way = how(made, place)
     names = ["none", *(n for n in encodings or ENCODINGS if n not in ("none", "rope"))]  # rope is 1-D
     began, clock = now(), time.perf_counter()
@@ -1081,7 +1083,7 @@ def benchmark(
         environment=environment(str(place)),
         provenance=provenance(
             _command(
-                *(recipe, device, size, batch, encodings, rounds, budget),
+                *(recipe, changed, device, size, batch, encodings, rounds, budget),
                 compiled=compiled,
                 timm=timm,
                 scaling=scaling,
@@ -1095,6 +1097,7 @@ def benchmark(
 
 def _command(
     recipe: str,
+    overrides: Mapping[str, Any],
     device: str,
     size: str,
     batch: int,
@@ -1105,6 +1108,7 @@ def _command(
 ) -> str:
     words = ["rollpe", "bench", "--recipe", recipe, "--device", device, "--size", size]
     words += ["--batch", str(batch), "--rounds", str(rounds)]
+    words += [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
     words += ["--encodings", ",".join(encodings)] if encodings else []
     words += [] if flags["compiled"] else ["--eager"]
     words += [f"--no-{name}" for name in ("timm", "scaling") if not flags[name]]

@@ -635,6 +635,9 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @cli.command()
 @_device
 @click.option("--recipe", default="strong", show_default=True, help="Whose models and steps to time.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe (repeatable)."
+)
 @click.option("--size", help="nano, tiny, small or base; default depends on the device.")
 @click.option("--batch", type=click.IntRange(min=1), help="Batch size; default depends on the device.")
 @click.option("--encodings", help="Names separated by commas; all if not given.")
@@ -649,6 +652,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 def bench(
     device: str,
     recipe: str,
+    overrides: tuple[str, ...],
     size: str | None,
     batch: int | None,
     encodings: str | None,
@@ -677,6 +681,7 @@ def bench(
     names = encodings.split(",") if encodings else None
     report = benchmark(
         recipe=recipe,
+        overrides=_pairs(overrides, "--set"),
         device=device,
         size=size,
         batch=batch,

@@ -353,6 +353,33 @@ class Step:
                 group["step"] = 0
         self.refresh()
 
+    def state(self) -> list[dict[str, Any]]:
+        """The optimizers' states, for a checkpoint."""
+        return [optimizer.state_dict() for optimizer in self.optimizers]
+
+    @torch.no_grad()
+    def load(self, saved: list[dict[str, Any]]) -> None:
+        """Take over what `state` returned, in place where there is a state already, and `refresh`.
+
+        The weights that belong to it are the caller's to load, before.
+        """
+        for optimizer, theirs in zip(self.optimizers, saved, strict=True):
+            if not optimizer.state:
+                optimizer.load_state_dict(theirs)
+                continue
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            pairs = [(optimizer.state[parameters[i]], state) for i, state in theirs["state"].items()]
+            pairs += zip(optimizer.param_groups, theirs["param_groups"], strict=True)  # LAMB counts there
+            for ours, state in pairs:
+                for key in (key for key in state if isinstance(ours[key], Tensor)):
+                    ours[key].copy_(state[key])
+                if isinstance(state.get("step"), int):
+                    ours["step"] = state["step"]
+        if self.compiled_update:
+            for group in self._groups():
+                group["lr"] = self.rate
+        self.refresh()
+
     @torch.no_grad()
     def refresh(self) -> None:
         """Copy weights that were changed from outside into the working copy, if there is one."""

@@ -92,8 +92,8 @@ class Recipe(BaseModel):
 
     precision: Literal["auto", "float32", "bfloat16", "bfloat16-weights"] = Field(
         "auto",
-        description="auto (bfloat16 on CUDA), float32, bfloat16 (in products) or bfloat16-weights (but for the "
-        "optimizer's copy of the weights)",
+        description="auto (bfloat16 on CUDA), float32, bfloat16 (in products) or bfloat16-weights (but for "
+        "the optimizer's copy of the weights)",
     )
     compile: bool | Literal["auto", "default", "max-autotune"] = Field(
         "auto",
