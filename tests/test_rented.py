@@ -131,12 +131,12 @@ def test_pieces_are_waited_for_in_turn_checked_and_joined(tmp_path):
     size = (tmp_path / "whole.tar.xz").stat().st_size
     carried = tmp_path / "carried"
     assert rented.first_missing(carried) == carried / "0/pieces.json"
-    assert rented.cut(tmp_path / "whole.tar.xz", carried, 1 + size // 3) == 3
+    assert rented.cut(tmp_path / "whole.tar.xz", carried, 1 + size // 3, size // 4) == 4
     assert rented.first_missing(carried) is None
     rented.unpack(carried, tmp_path / "data")
     assert (tmp_path / "data/folder/noise").read_bytes() == content
 
-    assert rented.cut(tmp_path / "whole.tar.xz", tmp_path / "other", 1 + size // 3) == 3
+    assert rented.cut(tmp_path / "whole.tar.xz", tmp_path / "other", 1 + size // 3, 1 + size // 3) == 3
     middle = tmp_path / "other/1/piece"
     whole = middle.read_bytes()
     middle.write_bytes(whole[:-1])

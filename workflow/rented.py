@@ -23,7 +23,8 @@ The stages, in order:
 
 A stage that is done is skipped when the command is given again, unless --stages names it. What a killed
 command has left running is ended first. After each stage and each run everything worth keeping is in one
-file, OUT/rented.tar.gz.
+file, OUT/rented.tar.gz. OUT/programs.tar.gz is what was compiled; as data/programs.tar.gz it goes along next
+time.
 
 Standard library only: it runs before anything is installed. What it starts are the project's own commands.
 """
@@ -51,6 +52,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions", "timm")
 """What a machine with torch, torchvision and the usual packages was found to lack, or to have too old."""
+
+PROGRAMS = ROOT / "data" / "programs.tar.gz"
+"""What an earlier turn compiled, put here by hand: the next one on such a machine starts with it."""
 
 EPOCHS = ((45_000, 100), (34_000, 60), (0, 50))
 """From so many images/s on, `short` trains so many epochs: twelve runs then take about 20 minutes."""
@@ -82,8 +86,8 @@ class Stop(Exception):
 # At home
 
 
-def pack(carried: Path, piece: int, python: str) -> None:
-    """Write the loads: the first with wheels, the commit and the list of pieces, each with one piece."""
+def pack(carried: Path, load: int, python: str) -> None:
+    """Write loads of so many bytes: wheels, the commit, earlier programs, and the archive in pieces."""
     if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True).stdout.strip():
         raise Stop("the tree has changes that no commit holds: commit them, so that records can name theirs.")
     archives = sorted((ROOT / "data").glob("cifar-100-python.tar*"))
@@ -112,15 +116,18 @@ def pack(carried: Path, piece: int, python: str) -> None:
     commit = _output(["git", "rev-parse", "HEAD"])
     source = _output([sys.executable, "-c", "from rollpe.records import source_hash; print(source_hash())"])
     (first / "source").write_text(f"{commit} {source}")
-    loads = cut(archives[0], carried, piece)
+    if PROGRAMS.exists():
+        shutil.copy(PROGRAMS, first)
+    used = sum(path.stat().st_size for path in first.rglob("*") if path.is_file())
+    loads = cut(archives[0], carried, load, load - used)
     print(f"{loads} loads in {carried}, of commit {commit[:10]}")
 
 
-def cut(archive: Path, carried: Path, piece: int) -> int:
+def cut(archive: Path, carried: Path, piece: int, first: int) -> int:
     """Cut an archive into pieces, carried/<i>/piece, and list them in carried/0/pieces.json; how many."""
-    listed = []
+    listed: list[dict] = []
     with archive.open("rb") as file:
-        while content := file.read(piece):
+        while content := file.read(piece if listed else first):
             place = carried / str(len(listed)) / "piece"
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
@@ -319,13 +326,21 @@ class Turn:
 
     def warm(self) -> None:
         """Begin to compile every encoding of the plan."""
+        programs = self.out / "programs"
+        carried = self.carried / "0" / PROGRAMS.name
+        if carried.exists() and not programs.exists():
+            with tarfile.open(carried) as tar:
+                tar.extractall(programs, filter="data")
         words = ["warm", self.plan, "--device", self.device, "--jobs", str(2 if self.rehearse else JOBS)]
-        words += ["--keep", str(self.out / "programs"), *self.overrides()]
+        words += ["--keep", str(programs), *self.overrides()]
         self.warming = time.monotonic()
         self.start("warm", [sys.executable, "-m", "rollpe.cli", *words])
 
     def await_warm(self) -> None:
         status = self.wait("warm", self.left())
+        with tarfile.open(self.out / PROGRAMS.name, "w:gz") as tar:
+            for path in sorted((self.out / "programs").glob("*.bin")):
+                tar.add(path, path.name)
         self.done("warm", self.warming)
         if status:
             self.say(f"some encodings cannot be compiled: {self.last_line('warm')}")
@@ -529,7 +544,8 @@ def practice_pieces(carried: Path) -> None:
         info.size = len(content)
         tar.addfile(info, io.BytesIO(content))
     whole = carried.with_name("whole")
-    count = cut(made, whole, 1 + made.stat().st_size // 3)
+    third = 1 + made.stat().st_size // 3
+    count = cut(made, whole, third, third)
     for i in range(count):
         shutil.copytree(whole / str(i), carried / str(i), dirs_exist_ok=True)
         time.sleep(0.5)
@@ -571,13 +587,14 @@ def background(out: Path, words: list[str]) -> None:
 
 
 def fetch(out: Path, place: Path, wait: float) -> None:
-    """Copy the tar to `place` when the turn is over or the seconds are; print the end of the log."""
+    """Copy both tars to `place` when the turn is over or the seconds are; print the end of the log."""
     until = time.monotonic() + wait
     while time.monotonic() < until and not (out / "finished").exists():
         time.sleep(1)
     place.mkdir(parents=True, exist_ok=True)
-    if (out / "rented.tar.gz").exists():
-        shutil.copy(out / "rented.tar.gz", place)
+    for tar in out.glob("*.tar.gz"):
+        if not tar.name.startswith("."):
+            shutil.copy(tar, place)
     log = out / "log.txt"
     print("\n".join(log.read_text().splitlines()[-25:]) if log.exists() else "nothing yet")
     print("finished" if (out / "finished").exists() else "still at work")
@@ -596,12 +613,12 @@ def main(words: list[str]) -> int:
     parser.add_argument("--fetch", type=Path, metavar="PLACE", help="copy the tar of a turn under way")
     parser.add_argument("--wait", type=float, default=0, help="seconds that --fetch waits for the end")
     parser.add_argument("--pack", action="store_true", help="at home: write the loads")
-    parser.add_argument("--piece", type=int, default=44, help="MiB of the archive in each load")
+    parser.add_argument("--load", type=int, default=50, help="MiB of each load, beside the tree")
     parser.add_argument("--python", default="3.12", help="version of Python there")
     arguments = parser.parse_args(words)
     try:
         if arguments.pack:
-            pack(arguments.carried, arguments.piece << 20, arguments.python)
+            pack(arguments.carried, arguments.load << 20, arguments.python)
         elif arguments.fetch:
             fetch(arguments.out, arguments.fetch, arguments.wait)
         elif arguments.background:
