@@ -374,12 +374,11 @@ class Turn:
         """Time a step of the table's encodings, once everything is compiled."""
         if "warm" in self.running:
             self.await_warm()
-        tiny = ["--size", "nano", "--batch", "8", "--rounds", "2"]
+        tiny = ["--size", "nano", "--batch", "8", "--rounds", "2", "--eager"]
         words = ["bench", "--device", self.device, "--recipe", self.recipe(), "--no-timm", "--no-scaling"]
         words += ["--encodings", ",".join(["none", *TIMED, "roll-twin"]), "--profile"]
         words += ["--budget", f"{BENCH}s", "--records", str(self.out / "benchmarks")]
         words += tiny if self.rehearse else self.overrides()
-        words += ["--eager"] if "compile=false" in self.settings else []
         if self.rollpe("bench", words, min(2 * BENCH, self.left())):
             self.say(f"no benchmark: {self.last_line('bench')}")
 
