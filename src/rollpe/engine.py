@@ -203,7 +203,8 @@ def _by_kernel(
         with torch.enable_grad(), warnings.catch_warnings(action="ignore"), sdpa_kernel(kernel):
             tables = e.tables_on_grid(grid, tokens)
             values = tokens[..., : e.head_dim]
-            e.attend(tokens, tokens, values, grid_positions(*grid, device=place), tables=tables)
+            out = e.attend(tokens, tokens, values, grid_positions(*grid, device=place), tables=tables)
+            torch.autograd.grad(out.sum(), tokens)
     except RuntimeError as error:
         reason = next(iter(str(error).strip().splitlines()), "")
         raise InputError(
