@@ -127,8 +127,9 @@ def _keep_on_disk() -> None:
     if hasattr(autograd, "autograd_cache_allow_custom_autograd_functions"):
         autograd.autograd_cache_allow_custom_autograd_functions = True
     if hasattr(inductor, "unsafe_marked_cacheable_functions"):
-        for name in ("_sdpa_kernel", "_backend_from_string"):
-            inductor.unsafe_marked_cacheable_functions[f"torch.nn.attention.{name}"] = torch.__version__
+        names = ("torch.nn.attention._sdpa_kernel", "torch.nn.attention._backend_from_string")
+        marked = inductor.unsafe_marked_cacheable_functions | dict.fromkeys(names, torch.__version__)
+        inductor.unsafe_marked_cacheable_functions = marked
 
 
 @cache
