@@ -91,9 +91,8 @@ def how(recipe: Recipe, place: torch.device, processes: int = 1) -> How:
     wanted = place.type == "cuda" if recipe.compile == "auto" else recipe.compile
     if not wanted:
         return EAGER
-    if (
-        place.type != "cuda" or processes > 1 or wanted == "default"
-    ):  # sums over processes are not recorded into graphs
+    # sums over processes are not recorded into graphs
+    if place.type != "cuda" or processes > 1 or wanted == "default":
         mode: Mode = "default"
     else:
         mode = "max-autotune" if wanted == "max-autotune" else "reduce-overhead"
