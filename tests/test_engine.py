@@ -14,6 +14,7 @@ import timm.optim
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._dynamo.utils import counters
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rollpe import engine
@@ -449,7 +450,7 @@ def test_weights_in_bfloat16_have_the_gradient_of_autocast_and_keep_every_block_
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_compiled_step_with_weights_in_bfloat16_is_the_eager_one(optimizer, programs):
+def test_a_compiled_step_with_weights_in_bfloat16_is_the_eager_one(optimizer, programs, accelerator):
     asked = recipe(optimizer=optimizer, precision="bfloat16-weights")
     told = []
     for way in (EAGER, How(gradient="default", update=True)):
@@ -457,7 +458,7 @@ def test_a_compiled_step_with_weights_in_bfloat16_is_the_eager_one(optimizer, pr
         step = Step(model, asked, create_optimizers(model, asked, way), way, average=average)
         losses = [step(x, y, 0.001).item() for x, y in batches(4)]
         told.append((losses, average.head.weight.detach()))
-    assert programs and told[1][0] == pytest.approx(told[0][0], rel=1e-4)
+    assert len(programs) == 2 and told[1][0] == pytest.approx(told[0][0], rel=1e-3)
     torch.testing.assert_close(told[1][1], told[0][1], rtol=0, atol=1e-3)
 
 
@@ -552,3 +553,26 @@ def test_warming_keeps_the_states_of_a_run_that_goes_on(optimizer):
     for ours, theirs in zip((*model.parameters(), *step._states()), before, strict=True):
         assert torch.equal(ours, theirs)
     assert model[1].weight.requires_grad and all(p.grad is None for p in model.parameters())
+
+
+def test_a_program_on_disk_is_not_taken_for_a_function_whose_backward_differs(monkeypatch, tmp_path):
+    """Its forward pass, and so all that a name would tell, is the same."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    x, seen = torch.ones(4, requires_grad=True), []
+    for factor in (3, 3, 5):
+
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return 2 * x
+
+            @staticmethod
+            def backward(ctx, gradient, factor=factor):
+                return factor * gradient
+
+        counters.clear()
+        compiled(lambda x, double=Double: double.apply(x).sum(), "default")(x).backward()
+        seen.append((x.grad[0].item(), counters["aot_autograd"]["autograd_cache_hit"]))
+        x.grad = None
+        torch.compiler.reset()
+    assert seen == [(3, 0), (3, 1), (5, 0)]

@@ -91,9 +91,8 @@ def how(recipe: Recipe, place: torch.device, processes: int = 1) -> How:
     wanted = place.type == "cuda" if recipe.compile == "auto" else recipe.compile
     if not wanted:
         return EAGER
-    if (
-        place.type != "cuda" or processes > 1 or wanted == "default"
-    ):  # sums over processes are not recorded into graphs
+    # sums over processes are not recorded into graphs
+    if place.type != "cuda" or processes > 1 or wanted == "default":
         mode: Mode = "default"
     else:
         mode = "max-autotune" if wanted == "max-autotune" else "reduce-overhead"
@@ -127,8 +126,9 @@ def _keep_on_disk() -> None:
     if hasattr(autograd, "autograd_cache_allow_custom_autograd_functions"):
         autograd.autograd_cache_allow_custom_autograd_functions = True
     if hasattr(inductor, "unsafe_marked_cacheable_functions"):
-        for name in ("_sdpa_kernel", "_backend_from_string"):
-            inductor.unsafe_marked_cacheable_functions[f"torch.nn.attention.{name}"] = torch.__version__
+        names = ("torch.nn.attention._sdpa_kernel", "torch.nn.attention._backend_from_string")
+        marked = inductor.unsafe_marked_cacheable_functions | dict.fromkeys(names, torch.__version__)
+        inductor.unsafe_marked_cacheable_functions = marked
 
 
 @cache
@@ -203,7 +203,8 @@ def _by_kernel(
         with torch.enable_grad(), warnings.catch_warnings(action="ignore"), sdpa_kernel(kernel):
             tables = e.tables_on_grid(grid, tokens)
             values = tokens[..., : e.head_dim]
-            e.attend(tokens, tokens, values, grid_positions(*grid, device=place), tables=tables)
+            out = e.attend(tokens, tokens, values, grid_positions(*grid, device=place), tables=tables)
+            torch.autograd.grad(out.sum(), tokens)
     except RuntimeError as error:
         reason = next(iter(str(error).strip().splitlines()), "")
         raise InputError(
