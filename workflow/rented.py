@@ -173,6 +173,7 @@ class Turn:
             "PYTHONUNBUFFERED": "1",
             "PIP_BREAK_SYSTEM_PACKAGES": "1",
             "TORCHINDUCTOR_CACHE_DIR": str(self.out / "compiled"),
+            "TORCHINDUCTOR_COMPILE_THREADS": "4",  # of each of the processes that warm up side by side
         }
         source = self.carried / "0" / "source"
         if source.exists():
@@ -347,7 +348,7 @@ class Turn:
 
     def tests(self) -> None:
         """The tests that only this machine can run. A failure is told, and stops nothing."""
-        words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/test_cuda.py"]
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_cuda.py"]
         self.start("tests", [*words, "--override-ini", "addopts="])
         status = self.wait("tests", min(TESTS, self.left()))
         self.say(f"tests: {'passed' if status == 0 else 'FAILED'}. {self.last_line('tests')}")
