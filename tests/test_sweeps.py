@@ -207,6 +207,17 @@ def test_a_sweep_without_checkpoints_leaves_the_same_records_and_no_checkpoint(t
     assert [record.test for record in both[0]] == [record.test for record in both[1]]
 
 
+def test_each_program_of_a_plan_is_made_ready_once_and_one_that_cannot_be_is_told(tmp_path):
+    other = {"encodings": ["roll"], "seeds": [0], "set": {"attention": "cudnn"}}
+    longer = {"encodings": ["none"], "seeds": [5], "set": {"epochs": 9}}
+    blocks = [{"encodings": ["none"], "seeds": [0, 1]}, other, longer]
+    lines = []
+    planned = load_plan(plan_file(tmp_path, blocks=blocks))
+    assert not sweeps.warm(planned, device="cpu", jobs=2, keep=tmp_path, say=lines.append)
+    assert len(lines) == 2 and "none seed 0: compiled in" in lines[0]
+    assert "roll seed 0: cannot be compiled" in lines[1] and "cudnn" in lines[1]
+
+
 def test_keys_may_be_changed_for_a_whole_plan(tmp_path):
     path = plan_file(tmp_path, blocks=[{"encodings": ["none"], "seeds": [0], "set": {"epochs": 7}}])
     (planned,) = load_plan(path, {"epochs": "9", "attention": "math"})

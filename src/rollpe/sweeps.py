@@ -20,6 +20,7 @@ A plan::
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import logging
 import math
@@ -64,6 +65,7 @@ from rollpe.training import (
     choose_device,
     ensure_writable,
     epochs_done,
+    program_key,
     resolve_options,
     train,
 )
@@ -360,19 +362,21 @@ def warm(
     keep: str | Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> bool:
-    """Compile what these runs need, each recipe and encoding once; whether all succeeded.
+    """Compile what these runs need, each program once; whether all succeeded.
 
     jobs: how many to compile side by side, each in a process of its own. keep: folder of what torch's
-    compiler made, one file for each recipe and encoding; what lies there is read first, so that a file from
-    another machine of the same kind saves the compiling. say: receives one line for each.
+    compiler made, one file for each program; what lies there is read first, so that a file from another
+    machine of the same kind saves the compiling. say: receives one line for each.
     """
-    first = list({(p.recipe.model_dump_json(), p.cell.slug): p for p in reversed(planned)}.values())[::-1]
-
+    first: dict[str, Planned] = {}
+    for wanted in planned:
+        first.setdefault(program_key(wanted.recipe, wanted.cell), wanted)
     good = True
-    spawn = multiprocessing.get_context("spawn")  # a fork would inherit a device that it cannot use
-    # one process for each: what a process compiled is what it keeps
+    # Spawned, since a fork would inherit a device that it cannot use; and each anew, since a process keeps
+    # all that it has compiled.
+    spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(first)), mp_context=spawn, max_tasks_per_child=1) as pool:
-        begun = [(wanted, pool.submit(_warm, wanted, device, keep)) for wanted in first]
+        begun = [(wanted, pool.submit(_warm, wanted, device, keep)) for wanted in first.values()]
         for wanted, future in begun:
             try:
                 say(f"{wanted}: compiled in {clock(future.result())}")
@@ -383,14 +387,16 @@ def warm(
 
 
 def _warm(wanted: Planned, device: str, keep: str | Path | None) -> float:
-    file = None if keep is None else Path(keep, f"{wanted.cell.recipe}-{wanted.cell.slug}.bin")
-    if file is not None and file.exists():
+    options = wanted.cell.encoding_options
+    run = partial(warm_program, wanted.recipe, wanted.cell.encoding, encoding_options=options, device=device)
+    if keep is None:
+        return run()
+    digest = hashlib.sha256(program_key(wanted.recipe, wanted.cell).encode()).hexdigest()
+    file = Path(keep, f"{wanted.cell.encoding}-{digest[:16]}.bin")
+    if file.exists():
         torch.compiler.load_cache_artifacts(file.read_bytes())
-    took = warm_program(
-        wanted.recipe, wanted.cell.encoding, encoding_options=wanted.cell.encoding_options, device=device
-    )
-    made = torch.compiler.save_cache_artifacts() if file is not None else None
-    if file is not None and made is not None:
+    took = run()
+    if made := torch.compiler.save_cache_artifacts():  # None where nothing is compiled
         write_atomically(file, made[0])
     return took
 

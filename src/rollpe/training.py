@@ -420,6 +420,11 @@ BESIDE_PROGRAM = frozenset(
 """Keys of a recipe that its program does not depend on: runs that differ in these alone share one."""
 
 
+def program_key(recipe: Recipe, cell: Cell) -> str:
+    """The same for all runs that can share a program."""
+    return f"{cell.slug} {recipe.model_dump_json(exclude=set(BESIDE_PROGRAM))}"
+
+
 class Programs:
     """What the runs of one process share: data sets, and a `Program` for each recipe and encoding.
 
@@ -433,7 +438,7 @@ class Programs:
     def __init__(self) -> None:
         self.waited = 0.0
         self._data: dict[tuple[str, str, int | None], ImageData] = {}
-        self._programs: dict[tuple[str, str, str], Program] = {}
+        self._programs: dict[tuple[str, str], Program] = {}
 
     def __enter__(self) -> Programs:
         return self
@@ -454,7 +459,7 @@ class Programs:
         self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
     ) -> Program:
         """The program of a cell, whatever its seed: the one there is, or a new one."""
-        key = (recipe.model_dump_json(exclude=set(BESIDE_PROGRAM)), cell.slug, str(place))
+        key = (program_key(recipe, cell), str(place))
         if key not in self._programs:
             if len(self._programs) == self.KEPT:
                 self.forget()
