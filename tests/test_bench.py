@@ -149,12 +149,14 @@ def test_the_report_comes_back_from_disk_as_it_was(report, tmp_path):
     [
         {
             "recipe": "paper",
+            "overrides": {"attention": "math", "drop_path": "0.2"},
             "encodings": ["roll", "shaw"],
             "budget": 600.0,
             "flags": {"compiled": False, "timm": False, "scaling": False, "variants": True, "profiles": True},
         },
         {
             "recipe": "strong",
+            "overrides": {},
             "encodings": None,
             "budget": None,
             "flags": {"compiled": True, "timm": True, "scaling": True, "variants": False, "profiles": False},
