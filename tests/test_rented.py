@@ -145,6 +145,8 @@ def test_pieces_are_waited_for_in_turn_checked_and_joined(tmp_path):
     middle.write_bytes(whole[:-1])
     assert rented.first_missing(tmp_path / "other") == middle
     middle.write_bytes(bytes(len(whole)))
+    assert rented.first_missing(tmp_path / "other") == middle, "perhaps it is still on its way"
+    os.utime(middle, (0, 0))
     with pytest.raises(rented.Stop, match="damaged"):
         rented.first_missing(tmp_path / "other")
 
