@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
@@ -21,9 +20,9 @@ from rollpe.records import read_records
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "workflow" / "rented.py"
 
-spec = importlib.util.spec_from_file_location("rented", SCRIPT)
-rented = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(rented)
+sys.path.insert(0, str(SCRIPT.parent))
+import carry  # noqa: E402
+import rented  # noqa: E402
 
 PLAN = "recipe: short\nblocks:\n  - {encodings: [learned, roll], seeds: [0, 1]}\n"
 QUICK = ("--set", "compile=false", "--set", "max_steps=3")
@@ -133,22 +132,22 @@ def test_pieces_are_waited_for_in_turn_checked_and_joined(tmp_path):
         tar.add(tmp_path / "noise", "folder/noise")
     size = (tmp_path / "whole.tar.xz").stat().st_size
     carried = tmp_path / "carried"
-    assert rented.first_missing(carried) == carried / "0/pieces.json"
-    assert rented.cut(tmp_path / "whole.tar.xz", carried, 1 + size // 3, size // 4) == 4
-    assert rented.first_missing(carried) is None
-    rented.unpack(carried, tmp_path / "data")
+    assert carry.first_missing(carried) == carried / "0/pieces.json"
+    assert carry.cut(tmp_path / "whole.tar.xz", carried, 1 + size // 3, size // 4) == 4
+    assert carry.first_missing(carried) is None
+    carry.unpack(carried, tmp_path / "data")
     assert (tmp_path / "data/folder/noise").read_bytes() == content
 
-    assert rented.cut(tmp_path / "whole.tar.xz", tmp_path / "other", 1 + size // 3, 1 + size // 3) == 3
+    assert carry.cut(tmp_path / "whole.tar.xz", tmp_path / "other", 1 + size // 3, 1 + size // 3) == 3
     middle = tmp_path / "other/1/piece"
     whole = middle.read_bytes()
     middle.write_bytes(whole[:-1])
-    assert rented.first_missing(tmp_path / "other") == middle
+    assert carry.first_missing(tmp_path / "other") == middle
     middle.write_bytes(bytes(len(whole)))
-    assert rented.first_missing(tmp_path / "other") == middle, "perhaps it is still on its way"
+    assert carry.first_missing(tmp_path / "other") == middle, "perhaps it is still on its way"
     os.utime(middle, (0, 0))
-    with pytest.raises(rented.Stop, match="damaged"):
-        rented.first_missing(tmp_path / "other")
+    with pytest.raises(carry.Stop, match="damaged"):
+        carry.first_missing(tmp_path / "other")
 
 
 # How long the runs are
@@ -186,13 +185,13 @@ def test_runs_that_there_are_decide_for_those_to_come_and_no_speed_changes_nothi
 def test_packages_are_installed_that_are_absent_or_older():
     import numpy
 
-    assert rented.satisfied(f"numpy-{numpy.__version__}-cp311-cp311-any.whl")
-    assert rented.satisfied("numpy-1.0-cp311-cp311-any.whl") and not rented.satisfied("numpy-99.0-x.whl")
-    assert not rented.satisfied("no_such_package-1.0-x.whl")
+    assert carry.satisfied(f"numpy-{numpy.__version__}-cp311-cp311-any.whl")
+    assert carry.satisfied("numpy-1.0-cp311-cp311-any.whl") and not carry.satisfied("numpy-99.0-x.whl")
+    assert not carry.satisfied("no_such_package-1.0-x.whl")
 
 
 def test_every_wheel_that_is_carried_is_locked():
-    assert all(rented._locked(name) for name in rented.WHEELS)
+    assert all(carry._locked(name) for name in carry.WHEELS)
 
 
 # What trains needs nothing of the book

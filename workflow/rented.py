@@ -1,10 +1,6 @@
 """Half an hour on a rented GPU: from a bare Linux machine with CUDA and torch, without a network, to records.
 
-At home, with a clean tree, the data's archive in data/ and a network::
-
-    python workflow/rented.py --pack        # carried/0, carried/1, ...: what that machine lacks, in loads
-
-There, in a copy of the tree with carried/0 in it; the other loads may come while it works::
+In a copy of the tree with carried/0 in it, which carry.py packs at home. Other loads may come while it works::
 
     python workflow/rented.py --out /tmp/turn --minutes 26 --background
     python workflow/rented.py --out /tmp/turn --fetch HERE --wait 540      # again and again
@@ -32,7 +28,6 @@ Standard library only: it runs before anything is installed. What it starts are 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import io
 import json
 import os
@@ -46,22 +41,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-WHEELS = ("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions", "timm")
-"""What a machine with torch, torchvision and the usual packages was found to lack, or to have too old."""
-
-PROGRAMS = ROOT / "data" / "programs.tar.gz"
-"""What an earlier turn compiled, put here by hand: the next one on such a machine starts with it."""
+from carry import CARRIED, PROGRAMS, ROOT, Stop, cut, first_missing, satisfied, unpack
 
 EPOCHS = ((45_000, 100), (34_000, 60), (0, 50))
 """From so many images/s on, `short` trains so many epochs: twelve runs then take about 20 minutes."""
 TIMED = ("learned", "axial-rope", "roll", "multiplexed-roll")
 """The encodings whose common speed decides."""
 
-ARRIVING = 15  # seconds after its last change in which a piece may still be on its way
 LAST = 45  # seconds kept for the last tar
 TESTS, BENCH = 240, 150  # seconds at most
 JOBS = 6  # encodings compiled side by side
@@ -78,78 +66,6 @@ FALLBACKS = {
     "batch": ["batch_size=32"],
 }
 """What to try with --set if a machine does not do as it should; a rehearsal trains one run with each."""
-
-
-class Stop(Exception):
-    """One line on why it cannot go on."""
-
-
-# At home
-
-
-def pack(carried: Path, load: int, python: str) -> None:
-    """Write loads of so many bytes: wheels, the commit, earlier programs, and the archive in pieces."""
-    if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True).stdout.strip():
-        raise Stop("the tree has changes that no commit holds: commit them, so that records can name theirs.")
-    archives = sorted((ROOT / "data").glob("cifar-100-python.tar*"))
-    if not archives:
-        raise Stop("data/cifar-100-python.tar.gz is missing: rollpe data fetch cifar100 brings it.")
-    shutil.rmtree(carried, ignore_errors=True)
-    first = carried / "0"
-    first.mkdir(parents=True)
-    names = [f"{name}=={_locked(name)}" for name in WHEELS]
-    tags = ["manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux1"]
-    platforms = [word for tag in tags for word in ("--platform", f"{tag}_x86_64")]
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--implementation",
-        ]
-        + ["cp", "--python-version", python, *platforms, "-d", str(first / "wheels"), *names],
-        check=True,
-    )
-    commit = _output(["git", "rev-parse", "HEAD"])
-    source = _output([sys.executable, "-c", "from rollpe.records import source_hash; print(source_hash())"])
-    (first / "source").write_text(f"{commit} {source}")
-    if PROGRAMS.exists():
-        shutil.copy(PROGRAMS, first)
-    used = sum(path.stat().st_size for path in first.rglob("*") if path.is_file())
-    loads = cut(archives[0], carried, load, load - used)
-    print(f"{loads} loads in {carried}, of commit {commit[:10]}")
-
-
-def cut(archive: Path, carried: Path, piece: int, first: int) -> int:
-    """Cut an archive into pieces, carried/<i>/piece, and list them in carried/0/pieces.json; how many."""
-    listed: list[dict] = []
-    with archive.open("rb") as file:
-        while content := file.read(piece if listed else first):
-            place = carried / str(len(listed)) / "piece"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content)
-            listed.append({"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()})
-    (carried / "0" / "pieces.json").write_text(json.dumps(listed))
-    return len(listed)
-
-
-def _locked(name: str) -> str:
-    found = re.search(rf"^{name}==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
-    assert found, name
-    return found[1]
-
-
-def _output(words: list[str]) -> str:
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-# There
 
 
 class Turn:
@@ -471,73 +387,6 @@ def born(number: int) -> str:
         return ""
 
 
-def satisfied(wheel: str) -> bool:
-    """Whether the package of a wheel is here in its version or a later one."""
-    name, version = wheel.split("-")[:2]
-    try:
-        here = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    numbers = [[int(n) for n in re.findall(r"\d+", v)] for v in (here, version)]
-    if name.startswith("pydantic"):  # the two halves must be of one release
-        return here == version
-    return numbers[0] >= numbers[1]
-
-
-def first_missing(carried: Path) -> Path | None:
-    """The first piece that is not there whole, or the list of pieces; None if all are."""
-    listed = carried / "0" / "pieces.json"
-    if not listed.exists():
-        return listed
-    for i, piece in enumerate(json.loads(listed.read_text())):
-        path = carried / str(i) / "piece"
-        if not path.exists() or path.stat().st_size < piece["bytes"]:
-            return path
-        if path.with_name("checked").exists():
-            continue
-        if hashlib.sha256(path.read_bytes()).hexdigest() != piece["sha256"]:
-            if time.time() - path.stat().st_mtime > ARRIVING:
-                raise Stop(f"{path} is damaged: carry it again.")
-            return path
-        path.with_name("checked").touch()
-    return None
-
-
-class Joined(io.RawIOBase):
-    """Files read one after another as if they were one."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        self.paths = iter(paths)
-        self.file: io.BufferedReader | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        while True:
-            count = self.file.readinto(buffer) if self.file else 0
-            if count:
-                return count
-            if self.file:
-                self.file.close()
-            path = next(self.paths, None)
-            if path is None:
-                return 0
-            self.file = path.open("rb")
-
-
-def unpack(carried: Path, place: Path) -> None:
-    """The archive that the pieces are, by Python alone, since the machine may have no xz."""
-    count = len(json.loads((carried / "0" / "pieces.json").read_text()))
-    joined = io.BufferedReader(Joined([carried / str(i) / "piece" for i in range(count)]), 1 << 20)
-    half = place.with_name(place.name + ".half")
-    shutil.rmtree(half, ignore_errors=True)
-    with tarfile.open(fileobj=joined, mode="r|*") as tar:
-        tar.extractall(half, filter="data")
-    shutil.rmtree(place, ignore_errors=True)
-    os.replace(half, place)
-
-
 def practice_pieces(carried: Path) -> None:
     """An archive of noise in three pieces, of which two arrive late."""
     made = carried.with_name("practice.tar.xz")
@@ -610,19 +459,14 @@ def main(words: list[str]) -> int:
     parser.add_argument("--plan", default="plans/table1-short.yaml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the recipe")
     parser.add_argument("--stages", help="only these, again if they are done: wheels,source,...")
-    parser.add_argument("--carried", type=Path, default=ROOT / "carried", help="folder of the loads")
+    parser.add_argument("--carried", type=Path, default=CARRIED, help="folder of the loads")
     parser.add_argument("--rehearse", action="store_true", help="on a processor, with tiny models")
     parser.add_argument("--background", action="store_true", help="return at once and work on")
     parser.add_argument("--fetch", type=Path, metavar="PLACE", help="copy the tar of a turn under way")
     parser.add_argument("--wait", type=float, default=0, help="seconds that --fetch waits for the end")
-    parser.add_argument("--pack", action="store_true", help="at home: write the loads")
-    parser.add_argument("--load", type=int, default=50, help="MiB of each load, beside the tree")
-    parser.add_argument("--python", default="3.12", help="version of Python there")
     arguments = parser.parse_args(words)
     try:
-        if arguments.pack:
-            pack(arguments.carried, arguments.load << 20, arguments.python)
-        elif arguments.fetch:
+        if arguments.fetch:
             fetch(arguments.out, arguments.fetch, arguments.wait)
         elif arguments.background:
             background(arguments.out, [word for word in words if word != "--background"])
