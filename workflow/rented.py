@@ -1,6 +1,6 @@
 """Half an hour on a rented GPU: from a bare Linux machine with CUDA and torch, without a network, to records.
 
-In a copy of the tree with carried/0 in it, which carry.py packs at home. Other loads may come while it works::
+In a copy of the tree with carried/0, which carry.py packs at home. Other loads may come while it works::
 
     python workflow/rented.py --out /tmp/turn --minutes 26 --background
     python workflow/rented.py --out /tmp/turn --fetch HERE --wait 540      # again and again
