@@ -292,7 +292,7 @@ class Turn:
         """Time a step of the table's encodings, once everything is compiled."""
         if "warm" in self.running:
             self.await_warm()
-        tiny = ["--size", "nano", "--batch", "8", "--rounds", "2", "--eager"]
+        tiny = ["--set", "depth=1", "--size", "nano", "--batch", "8", "--rounds", "2", "--eager"]
         words = ["bench", "--device", self.device, "--recipe", self.recipe(), "--no-timm", "--no-scaling"]
         words += ["--encodings", ",".join(["none", *TIMED, "roll-twin"]), "--profile"]
         words += ["--budget", f"{BENCH}s", "--records", str(self.out / "benchmarks")]
