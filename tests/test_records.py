@@ -355,7 +355,10 @@ def test_runs_that_differ_in_encoding_options_and_seed_are_comparable():
 
 def test_keys_that_leave_the_result_alone_do_not_forbid_comparison():
     config = make().config
-    for key, value in {"name": "mine", "compile": True, "resolutions": [64], "shifts": [1]}.items():
+    values = {"name": "mine", "resolutions": [64], "shifts": [1]}
+    values |= {"compile": True, "attention": "math", "score_every": 5}
+    assert values.keys() == recording.NOT_COMPARED
+    for key, value in values.items():
         assert comparable(make(), make(config=config | {key: value})) == []
 
 
@@ -457,7 +460,7 @@ def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, mo
 def test_a_copy_without_a_repository_is_told_its_commit_and_sees_whether_it_left_it(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "PACKAGE", tmp_path)
     (tmp_path / "records.py").write_text("x = 1")
-    monkeypatch.setenv(recording.CARRIED, f"0123abc {source_hash()}")
+    monkeypatch.setenv(recording.SOURCE_VARIABLE, f"0123abc {source_hash()}")
     assert (traced().commit, traced().dirty) == ("0123abc", False)
     (tmp_path / "records.py").write_text("x = 2")
     assert (traced().commit, traced().dirty) == ("0123abc", True)

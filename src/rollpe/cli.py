@@ -29,6 +29,9 @@ GO_ON = {
 
 # Options that several verbs share.
 _device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+_overrides = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe (repeatable)."
+)
 _data_root = click.option(
     "--data-root",
     type=click.Path(path_type=Path),
@@ -273,9 +276,7 @@ def data_verify(name: str, root: Path) -> None:
     show_default=True,
     help="Of the initial weights, the order of the images, their augmentation, the dropout.",
 )
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe (repeatable)."
-)
+@_overrides
 @click.option(
     "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding (repeatable)."
 )
@@ -365,22 +366,10 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
         click.echo(observe_again(path, records, device=device, data_root=data_root))
 
 
-_plan_overrides = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change a key of the recipe for the whole plan (repeatable).",
-)
-_only = click.option(
-    "--only", metavar="CELL", help="One cell, as its record is called: recipe/encoding/seed-0."
-)
-
-
 @cli.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--budget", help="Time to use: 90s, 25m, 1h30m. Without it, until nothing is missing.")
-@_plan_overrides
+@_overrides
 @click.option(
     "--records",
     type=click.Path(path_type=Path),
@@ -403,7 +392,7 @@ _only = click.option(
 @click.option(
     "--measure", is_flag=True, help="Judge what fits the budget by short runs now, not by old records."
 )
-@_only
+@click.option("--only", metavar="CELL", help="One cell, as its record is called: recipe/encoding/seed-0.")
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, most wanted first.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
@@ -463,20 +452,17 @@ def sweep(
 
 @cli.command()
 @click.argument("plan", type=click.Path(path_type=Path))
-@_plan_overrides
+@_overrides
 @_device
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Encodings to compile at a time."
 )
-@_only
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder to read earlier programs from and to keep these in, to carry to the next machine.",
 )
-def warm(
-    plan: Path, overrides: tuple[str, ...], device: str, jobs: int, only: str | None, keep: Path | None
-) -> None:
+def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: Path | None) -> None:
     """Compile what the runs of a plan need, before they start.
 
     Works on noise, so that the data need not be there. Each encoding is compiled once; a later sweep on
@@ -487,8 +473,6 @@ def warm(
     from rollpe import sweeps
 
     planned = sweeps.load_plan(plan, _pairs(overrides, "--set"))
-    if only:
-        planned = sweeps.only(planned, only)
     if not sweeps.warm(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
         sys.exit(1)
 
@@ -635,9 +619,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @cli.command()
 @_device
 @click.option("--recipe", default="strong", show_default=True, help="Whose models and steps to time.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe (repeatable)."
-)
+@_overrides
 @click.option("--size", help="nano, tiny, small or base; default depends on the device.")
 @click.option("--batch", type=click.IntRange(min=1), help="Batch size; default depends on the device.")
 @click.option("--encodings", help="Names separated by commas; all if not given.")

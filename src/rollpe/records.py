@@ -33,7 +33,10 @@ from rollpe.errors import InputError
 SCHEMA_VERSION = 1
 PACKAGE = Path(__file__).parent
 
-NOT_COMPARED = frozenset({"name", "compile", "attention", "score_every", "resolutions", "shifts"})
+HOW = frozenset({"compile", "attention", "score_every"})
+"""Keys of a recipe that say how a machine is used and not what is trained: changing them changes no name."""
+
+NOT_COMPARED = HOW | {"name", "resolutions", "shifts"}
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
 ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0}
@@ -499,7 +502,7 @@ def provenance(command: str, started: str, wall_seconds: float, source: Source |
     )
 
 
-CARRIED = "ROLLPE_SOURCE"
+SOURCE_VARIABLE = "ROLLPE_SOURCE"
 """Variable for a machine without the repository: the commit that the source was copied from and, after a
 space, its `source_hash` there."""
 
@@ -511,8 +514,8 @@ def _commit(package: Path) -> tuple[str, bool | None]:
     tracked = _output(*git, "ls-files", "--error-unmatch", "records.py")
     commit = _output(*git, "rev-parse", "HEAD") if tracked else None
     changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
-    if not commit and CARRIED in os.environ:
-        commit, _, there = os.environ[CARRIED].partition(" ")
+    if not commit and SOURCE_VARIABLE in os.environ:
+        commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
         return commit, there != _package_digest(package, ("",)).hexdigest()
     return commit or "unknown", None if changes is None else bool(changes)
 

@@ -16,12 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from rollpe.augment import Augmentation
 from rollpe.errors import InputError
-from rollpe.records import RecipeName, flatten, slug
+from rollpe.records import HOW, RecipeName, flatten, slug
 
 FOLDER = Path(__file__).parent
-
-HOW = frozenset({"compile", "attention", "score_every"})
-"""Keys that say how a machine is used and not what is trained."""
 
 
 class Recipe(BaseModel):
@@ -141,7 +138,7 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
         YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
 
     A recipe that was changed gets a name of its own, "quick@epochs=5": its records never mix with
-    those of the recipe it came from. The keys `HOW` change no name: what they change is speed.
+    those of the recipe it came from. The keys `rollpe.records.HOW` change no name.
 
     Raises InputError for an unknown recipe, an unknown key, or a value out of range.
     """
