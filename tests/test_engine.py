@@ -551,15 +551,17 @@ def test_after_a_reset_a_step_is_a_new_one_bit_for_bit_and_compiles_nothing(
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_warming_keeps_the_states_of_a_run_that_goes_on(optimizer):
-    asked, model = recipe(optimizer=optimizer), small(0)
-    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=small(0))
+def test_warming_keeps_weights_and_average_and_begins_the_states_anew(optimizer):
+    asked, model, average = recipe(optimizer=optimizer), small(0), small(0)
+    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=average)
     for x, y in batches(2):
         step(x, y, 0.01)
-    before = [t.clone() for t in (*model.parameters(), *step._states())]
+    before = [t.clone() for t in (*model.parameters(), *average.parameters())]
+    assert any(state.any() for state in step._states())
     step.warm(x, y)
-    for ours, theirs in zip((*model.parameters(), *step._states()), before, strict=True):
+    for ours, theirs in zip((*model.parameters(), *average.parameters()), before, strict=True):
         assert torch.equal(ours, theirs)
+    assert not any(state.any() for state in step._states())
     assert model[1].weight.requires_grad and all(p.grad is None for p in model.parameters())
 
 

@@ -319,26 +319,21 @@ class Step:
 
     @torch.no_grad()
     def warm(self, inputs: Tensor, targets: Tensor) -> None:
-        """Compile and record everything for batches of this shape, and leave every number as it was.
+        """Compile and record everything for batches of this shape, and leave the weights as they were.
 
         Three steps: the first compiles the loss and makes the optimizers' states, the second compiles the
-        update and records graphs, the third replays them. Then weights, average and states are put back,
-        in place; a state that was not there is 0. So a run's first update is compiled like the others,
-        and a run on a step used before is one on a new step. Dropout has drawn: set the seed afterwards.
+        update and records graphs, the third replays them. Then weights and average are put back, in place,
+        and the step is `reset`. So a run's first update is compiled like the others, and a run on a step used
+        before is one on a new step. Dropout has drawn: set the seed afterwards; `load` a state afterwards.
         """
         weights = [*self.model.parameters(), *(self.average.parameters() if self.average else ())]
-        kept = [(tensor, tensor.clone()) for tensor in (*weights, *self._states())]
-        counters = [group.get("step") for group in self._groups()]
+        kept = [(tensor, tensor.clone()) for tensor in weights]
         with torch.enable_grad():
             for _ in range(3):
                 self(inputs, targets, 0.0)
-        self.reset()
         for tensor, before in kept:
             tensor.copy_(before)
-        for group, counter in zip(self._groups(), counters, strict=True):
-            if isinstance(counter, int):  # LAMB of an older timm
-                group["step"] = counter
-        self.refresh()
+        self.reset()
 
     @torch.no_grad()
     def reset(self) -> None:
