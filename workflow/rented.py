@@ -46,7 +46,7 @@ from pathlib import Path
 from carry import CARRIED, PROGRAMS, ROOT, Stop, cut, first_missing, satisfied, unpack
 
 EPOCHS = ((45_000, 100), (34_000, 60), (0, 50))
-"""From so many images/s on, `short` trains so many epochs: twelve runs then take about 20 minutes."""
+"""From so many images/s on, `short` trains so many epochs, so that twelve runs fit into some 20 minutes."""
 TIMED = ("learned", "axial-rope", "roll", "multiplexed-roll")
 """The encodings whose common speed decides."""
 
@@ -58,12 +58,12 @@ LOG_BYTES = 200_000  # of each log, its end goes into the tar
 TINY = (
     *("name=rehearsal", "data=digits", "size=nano", "depth=1", "patch_size=2", "batch_size=64"),
     *("train_images=256", "epochs=2", "warmup_epochs=1", "augmentation.policy=none", "resolutions=[]"),
-    *("shifts=[]", "compile=default"),
+    *("shifts=[]", "compile=true"),
 )
 FALLBACKS = {
-    "attention": ["attention=math"],
-    "graphs": ["compile=default"],
-    "batch": ["batch_size=32"],
+    "attention": "attention=math",
+    "graphs": "compile=default",
+    "batch": "batch_size=32",
 }
 """What to try with --set if a machine does not do as it should; a rehearsal trains one run with each."""
 
@@ -151,7 +151,7 @@ class Turn:
 
     # ------------------------------------------------------------------------------- other processes
 
-    def start(self, name: str, words: list[str]) -> subprocess.Popen:
+    def start(self, name: str, words: list[str]) -> None:
         """Start a command in a process group of its own; what it prints goes to logs/<name>.txt."""
         with (self.out / "logs" / f"{name}.txt").open("ab") as log:
             process = subprocess.Popen(
@@ -165,7 +165,6 @@ class Turn:
             )
         (self.out / "running" / name).write_text(f"{process.pid} {born(process.pid)}")
         self.running[name] = process
-        return process
 
     def wait(self, name: str, seconds: float) -> int:
         """Its exit status; keeps what is new meanwhile. A command that takes longer is ended."""
@@ -187,8 +186,6 @@ class Turn:
                 os.killpg(process.pid, sign)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
-                if sign == signal.SIGKILL or process.returncode == 0:
-                    break
         (self.out / "running" / name).unlink(missing_ok=True)
 
     def end_left_over(self) -> None:
@@ -240,7 +237,7 @@ class Turn:
         if cuda != "True":
             raise Stop("there is no CUDA device here: --rehearse runs the stages on a processor.")
         if dirty != "False":
-            raise Stop("the source is of no known commit, or differs from it: commit, --pack, copy again.")
+            raise Stop("the source is of no known commit, or differs from it: commit, pack, copy again.")
 
     def warm(self) -> None:
         """Begin to compile every encoding of the plan."""
@@ -304,7 +301,8 @@ class Turn:
         """Train what the plan lacks, in the time that is left."""
         if "warm" in self.running:
             self.await_warm()
-        self.known()
+        # the sweep looks for what there is where it writes
+        shutil.copytree(ROOT / "data/records", self.out / "records", dirs_exist_ok=True)
         epochs = self.epochs()
         data = self.out / "data"
         words = ["sweep", self.plan, "--device", self.device, "--records", str(self.out / "records")]
@@ -316,9 +314,9 @@ class Turn:
 
     def fallbacks(self) -> None:
         """Train one run with each switch that a machine may make necessary."""
-        for name, settings in FALLBACKS.items():
+        for name, setting in FALLBACKS.items():
             words = ["sweep", self.plan, "--device", self.device, "--no-checkpoints", "--no-progress"]
-            words += ["--records", str(self.out / "fallbacks" / name), *self.overrides(*settings)]
+            words += ["--records", str(self.out / "fallbacks" / name), *self.overrides(setting)]
             cell = f"rehearsal/{TIMED[0]}/seed-0"
             if self.rollpe(name, [*words, "--only", cell], self.left()):
                 raise Stop(f"fallback {name}: {self.last_line(name)}")
@@ -345,20 +343,11 @@ class Turn:
 
     # ------------------------------------------------------------------------------------ what stays
 
-    def known(self) -> None:
-        """Put the records that the tree came with where the sweep looks, and remember which they are."""
-        listed = self.out / "known.txt"
-        if not listed.exists():
-            shutil.copytree(ROOT / "data/records", self.out / "records", dirs_exist_ok=True)
-            names = sorted(str(p.relative_to(self.out)) for p in (self.out / "records").rglob("seed-*"))
-            listed.write_text("\n".join(names))
-
     def worth_keeping(self) -> Iterator[Path]:
-        listed = self.out / "known.txt"
-        known = set(listed.read_text().splitlines()) if listed.exists() else set()
+        """What the tree did not come with."""
         for pattern in ("records/**/seed-*", "fallbacks/**/seed-*", "benchmarks/*", "done/*", "epochs.json"):
             for path in sorted(self.out.glob(pattern)):
-                if path.suffix != ".lock" and str(path.relative_to(self.out)) not in known:
+                if path.suffix != ".lock" and not (ROOT / "data" / path.relative_to(self.out)).exists():
                     yield path
 
     def keep(self, last: bool = False) -> None:
