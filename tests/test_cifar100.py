@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from rollpe.augment import Augmenter
-from rollpe.datasets import load_dataset
+from rollpe.datasets import load_dataset, stand_in
 from rollpe.records import read_record, record_path
-from rollpe.training import load_recipe, train
+from rollpe.training import load_recipe, shape_of, train
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,6 +42,10 @@ def data_root(tmp_path_factory) -> Path:
         tar.extractall(folder, filter="data")
     os.remove(archive)
     return folder
+
+
+def test_what_is_compiled_before_it_is_there_has_its_shape(data_root):
+    assert shape_of(stand_in("cifar100")) == shape_of(load_dataset("cifar100", data_root))
 
 
 def test_its_images_survive_the_strong_augmentation(data_root):

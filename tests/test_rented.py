@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from rollpe.cli import main
+from rollpe.recipes import load_recipe
 from rollpe.records import read_records
+from rollpe.statistics import LARGE
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "workflow" / "rented.py"
@@ -180,6 +182,12 @@ def test_runs_that_there_are_decide_for_those_to_come_and_no_speed_changes_nothi
     path.touch()
     fast = benchmark(tmp_path / "b", **dict.fromkeys(rented.TIMED, 1e6))
     assert rented.decide(tmp_path / "records", fast)["epochs"] == 60
+
+
+def test_tables_and_the_recipe_know_every_length_that_may_be_decided():
+    lengths = [epochs for _, epochs in rented.EPOCHS]
+    assert load_recipe("short").epochs == lengths[-1]
+    assert set(LARGE) == {"strong", "short", *(f"short@epochs={epochs}" for epochs in lengths[:-1])}
 
 
 def test_packages_are_installed_that_are_absent_or_older():

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from rollpe import training
-from rollpe.datasets import load_dataset
+from rollpe.datasets import load_dataset, stand_in
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
 from rollpe.recipes import changes
@@ -164,6 +164,10 @@ def test_the_global_random_state_is_left_as_it_was():
     run(tiny(max_steps=1))
     assert torch.equal(torch.get_rng_state(), before)
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_what_is_compiled_before_the_data_are_there_has_their_shape():
+    assert shape_of(stand_in("digits")) == shape_of(load_dataset("digits"))
 
 
 # Killed and resumed
