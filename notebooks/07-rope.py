@@ -20,8 +20,8 @@
 # (Sec. 3, Theorem 1), because the Fourier transform makes rotations of rolls {cite}`rollpe`. How can reordering
 # channels be a rotation of pairs? Is the sentence true for the widths that people use? And if two encodings can
 # express the same functions, does it matter which of them one trains? The answers are: by looking at waves;
-# nearly; and, with today's optimizers, yes for the model that one gets. For its accuracy no difference has been seen
-# so far ({doc}`13-ablations`).
+# nearly; and, with today's optimizers, yes for the model that one gets. Whether its accuracy differs, too, the measured
+# runs say ({doc}`14-inside`).
 
 # %% tags=["parameters"]
 n: int = 16  # channels on the ring [12..32]
@@ -240,7 +240,7 @@ check("score as waves", score, roll(k, delta) @ q)
 # Let all positions be whole. The RollPE score of $q$ and $k$ (before the division by $\sqrt d$, which must remain that
 # of the ring) is the RoPE score of $Eq$ and $Ek$ in $n + 1$ dimensions for odd $n$, and in $n + 2$ for even $n$, with
 # the frequencies $\omega_m = 2\pi m/n$. For odd $n$ this is true of all real positions and of any wavelength. For even
-# $n$ no linear map into $n$ dimensions does the same.
+# $n$ no linear maps $E_q$ of queries and $E_k$ of keys into $n$ dimensions do the same, whether they are equal or not.
 # ```
 #
 # $$
@@ -254,9 +254,9 @@ check("score as waves", score, roll(k, delta) @ q)
 # the missing half: $E$ keeps inner products. A roll by $p$ multiplies coefficient $m$ by $e^{\mathrm{i} \omega_m p}$,
 # and that rotates its real and imaginary part by $\omega_m p$. Where a second channel must stay empty it does,
 # because the factor is real there: 1 for $m = 0$, and $(-1)^p$ for $m = n/2$ at whole $p$. Hence $E\,
-# \mathrm{Roll}_p(x) = R_p E x$, which proves the formula. Now let $n$ be even and $E$ any $n \times n$ matrix for
-# which the formula holds. With both positions 0 it says $E^\top E = I$. With $p_q = 0$ and $p_k = 1$ it then says $S
-# = E^\top R_1 E$, so $S$ and $R_1$ have the same determinant, against {eq}`eq-not-rope`.
+# \mathrm{Roll}_p(x) = R_p E x$, which proves the formula. Now let $n$ be even, and $E_q$ and $E_k$ any $n \times n$ matrices
+# for which the formula holds. With both positions 0 it says $E_q^\top E_k = I$, so $E_q^\top = E_k^{-1}$. With $p_q = 0$ and
+# $p_k = 1$ it then says $S = E_k^{-1} R_1 E_k$, so $S$ and $R_1$ have the same determinant, against {eq}`eq-not-rope`.
 # ```
 
 
@@ -437,7 +437,8 @@ fig
 #
 # Here $R_p$ is the rotary form {eq}`eq-rotary-form`, left-over channels included. Biases of queries and keys go
 # along, $b' = Q^\top b$. This encoding is the *rotary twin* of RollPE, in the library `roll-twin`, and
-# `twin_state_dict` carries trained weights and biases from one to the other. To see both at work, take a very small
+# `twin_state_dict` carries trained weights and biases from one to the other. It has the $n$ channels of the ring, and so it is
+# not the RoPE of {prf:ref}`thm-rope`, which has one or two more. To see both at work, take a very small
 # transformer: patches of $2 \times 2$ pixels, one block, one head, a ring of $n$ channels for each axis.
 
 

@@ -565,8 +565,8 @@ check("the same two places, the same scores", fine, coarse)
 # Cutting a head into one ring for each axis is relative and cheap, but its scores are sums, and a sum cannot
 # see a line that is not along an axis. A torus of channels can see anything, at the price of one channel for
 # each offset of the grid. Count offsets before choosing widths: $2G-1$ an axis. Mixed RoPE is
-# relative and sees oblique waves. Spherical RoPE is less absolute than it looks, and uniform RoPE knows a
-# offset only up to the size of the image.
+# relative and sees oblique waves. Spherical RoPE is less absolute than it looks, and uniform RoPE knows
+# an offset only up to the size of the image.
 # ```
 #
 # ## Exercises

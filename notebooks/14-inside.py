@@ -9,7 +9,7 @@
 #     language: python
 #     name: python3
 #   rollpe:
-#     reads: [data/records]
+#     reads: [data/records, plans]
 # ---
 
 # %% [markdown]
@@ -39,10 +39,11 @@ import torch
 from IPython.display import Markdown
 
 from rollpe import figures
+from rollpe.families import compared, later_cells, to_markdown
 from rollpe.observation import neighbor_correlation, ring_roughness
 from rollpe.operators import real_fourier_basis
 from rollpe.records import read_arrays, read_records, record_path
-from rollpe.statistics import holm, summarize, welch
+from rollpe.statistics import summarize
 from rollpe.topography import position_average_gain, ring_spectrum
 
 figures.use_theme()
@@ -399,16 +400,17 @@ fig
 # as large, so that with the grid the size of a patch changes, too.
 
 # %% tags=["hide-input"]
-CHOOSING = 9  # the seed whose runs chose learning rates
+EXPLORED = range(5)  # seed 9 chose learning rates; those from 10 on come last
+FRESH = range(10, 18)
 
 
-def runs_of(recipe: str, name: str) -> list:
-    """Records with their arrays, without the runs that chose a learning rate."""
+def runs_of(recipe: str, name: str, seeds: range = EXPLORED) -> list:
+    """Records with their arrays."""
     found, arrays = load(recipe, [name]).get(name, ([], []))
     return [
         (r, a)
         for r, a in zip(found, arrays, strict=True)
-        if "query_correlation" in a and r.seed != CHOOSING
+        if "query_correlation" in a and r.seed in seeds
     ]
 
 
@@ -482,30 +484,25 @@ map_table("optimizer, 8×8 digits | biases", OPTIMIZERS)
 
 
 # %% tags=["hide-input"]
-def lead_table(rows: Sequence[tuple[str, str, str]]) -> Markdown:
-    """The twin's accuracy minus RollPE's in each row; Holm over the rows."""
-    tests = {}
-    for first, second, recipe in rows:
-        arms = [
-            [100 * r.test.accuracy for r, _ in runs_of(recipe, name)]
-            for name in ("roll-twin", "roll")
-        ]
-        if min(map(len, arms)) > 1:
-            tests[first, second] = welch(*arms)
-    adjusted = holm([test.p for test in tests.values()])
-    lines = [
-        "| optimizer, 8×8 digits | biases | twin − RollPE, points | 95 % interval "
-        "| p, Holm |",
-        "| :-- | :-- | --: | --: | --: |",
-    ]
-    for (first, second), p in zip(tests, adjusted, strict=True):
-        t = tests[first, second]
-        numbers = f"{t.difference:+.1f} | {t.low:+.1f} to {t.high:+.1f} | {p:.2g}"
-        lines.append(f"| {first} | {second} | {numbers.replace('-', '−')} |")
-    return Markdown("\n".join(lines) if tests else "Not measured.")
+def leads(rows: Sequence[tuple[str, str, str]], seeds: range) -> Markdown:
+    """The twin's accuracy minus RollPE's in each row; the rows are one family."""
+    arms, labels = {}, {}
+    for optimizer, biases, recipe in rows:
+        pair = [f"{recipe}/{name}" for name in ("roll-twin", "roll")]
+        labels[tuple(pair)] = f"{optimizer}, {'with' if biases == 'yes' else 'no'} biases"
+        for path, name in zip(pair, ("roll-twin", "roll"), strict=True):
+            arms[path] = [r for r, _ in runs_of(recipe, name, seeds)]
+    found = compared(arms, labels, later_cells())
+    text = to_markdown(
+        found,
+        lambda c: labels[c.variant, c.reference],
+        "twin − RollPE, 8×8 digits",
+        pairs=False,
+    )
+    return Markdown(text if found else "Not measured.")
 
 
-lead_table(OPTIMIZERS)
+leads(OPTIMIZERS, EXPLORED)
 
 # %% [markdown]
 # Under Muon and without biases the means must agree, because the training is one. (After three runs of each they seemed not

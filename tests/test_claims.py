@@ -484,3 +484,11 @@ def test_a_ledger_with_one_id_twice_or_a_foreign_document_is_refused(tmp_path):
         path.write_text(yaml.safe_dump({"sources": {"paper": "A paper"}, "claims": claims}))
         with pytest.raises(ValueError, match=reason):
             load_claims(path)
+
+
+def test_powers_and_indices_are_set_in_the_book_and_read_plainly_in_a_terminal():
+    book, plain = (to_markdown(ledger(all_passed(), []), roles=roles) for roles in (True, False))
+    for text in ("10000{sup}`−2k/n`", "(−1){sup}`p`", "ω{sub}`k`", "W{sub}`Q`ᵀ"):
+        assert text in book
+    assert not re.search(r"[\w)]\^|\b[^\W\d]_[^\W\d]\b", re.sub(r"`[^`]*`", "", book))
+    assert "10000^(−2k/n)" in plain and "{" not in plain

@@ -282,6 +282,20 @@ def test_arms_that_see_other_things_agree_less_across_than_within():
     arms = [runs_of(common + 0.5 * own[arm], range(3), rng) for arm in range(2)]
     found = agreement(arms, resamples=200)
     assert found.high[0, 1] < 0 and found.low[0, 1] < found.excess[0, 1] < found.high[0, 1]
+    assert found.p[0, 1] == found.p[1, 0] == pytest.approx(2 / 20)  # the least that three runs each can give
+
+
+def test_labels_of_runs_that_differ_by_chance_can_be_permuted():
+    """Over many pairs of equal arms the p of a permutation test is uniform, or a little larger."""
+    rng = np.random.default_rng(11)
+    p = []
+    for _ in range(60):
+        seen = rng.standard_normal(400)
+        arms = [runs_of(seen, seeds, rng) for seeds in (range(4), range(4, 8))]
+        p.append(agreement(arms, resamples=2).p[0, 1])
+    assert 0.4 < np.mean(p) < 0.65 and np.mean(np.array(p) <= 0.1) < 0.25
+    many = [runs_of(seen, seeds, rng) for seeds in (range(8), range(8, 16))]  # 12,870 ways: a sample of them
+    assert 0 < agreement(many, resamples=2).p[0, 1] <= 1
 
 
 def test_runs_of_one_seed_are_not_compared_and_one_run_agrees_with_nobody():

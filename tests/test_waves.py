@@ -37,10 +37,15 @@ def offset_score(name: str, q, k, delta: int, p: int, **options) -> float:
         warnings.simplefilter("ignore")  # a ring shorter than the row, on purpose
         encoding = create_encoding(name, head_dim=q.shape[-1], heads=1, axes=1, **options)
     tokens = torch.stack((q.flatten(), k.flatten()))[None, None]
-    if name == "roll-twin":
-        tokens = tokens @ encoding.rotary_basis(dtype=torch.float64).T
     positions = torch.tensor([[p], [p + delta]], dtype=torch.float64)
     return encoding.scores(tokens, tokens, positions)[0, 0, 0, 1].item()
+
+
+def theorem_score(q, k, delta: float) -> float:
+    """The RoPE score of the embedded vectors, over √n of the ring."""
+    n, ring = len(q), operators.ring_frequencies(len(q))
+    score = attention.rope_score(operators.embed_in_rope(q), operators.embed_in_rope(k), delta, ring)
+    return score.item() / n**0.5
 
 
 def golden_cases(seed: int) -> list[tuple[str, list, object]]:
@@ -106,7 +111,7 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         arguments = [q, k, delta, p]
         cases += [
             ("scores.roll", arguments, offset_score("roll", q[0], k[0], delta, p)),
-            ("scores.twin", arguments, offset_score("roll-twin", q[0], k[0], delta, p)),
+            ("scores.theorem", arguments, theorem_score(q[0], k[0], delta)),
             ("scores.rope", arguments, offset_score("rope", q[0], k[0], delta, p)),
             ("scores.multiplexed", arguments, offset_score("multiplexed-roll", q, k, delta, p, waves=2)),
             ("scores.sinusoidal", arguments, code[p] @ code[p + delta] / 6**0.5),

@@ -137,12 +137,13 @@ const Waves = (() => {
     sum(frequencies.map((omega) => Math.cos(omega * delta))) / frequencies.length;
 
   /** Scores of a query at p and a key at p + Δ, before the softmax, divided by √n. q and k are two vectors of
-      n channels each; only `multiplexed` uses the second. Encoding.scores of the encoding named. */
+      n channels each; only `multiplexed` uses the second. Encoding.scores of the encoding named, but for theorem. */
   const scores = {
     roll: (q, k, delta) => dot(q[0], roll(k[0], delta)) / Math.sqrt(q[0].length),
     multiplexed: (q, k, delta, p) =>
       dot(multiplexedRoll(q, p), multiplexedRoll(k, p + delta)) / Math.sqrt(q[0].length),
-    twin: (q, k, delta) =>
+    /** RoPE of the embedded vectors, with the ring's frequencies: equal to roll at whole Δ. */
+    theorem: (q, k, delta) =>
       ropeScore(embedInRope(q[0]), embedInRope(k[0]), delta, ringFrequencies(q[0].length))
         / Math.sqrt(q[0].length),
     rope: (q, k, delta) =>

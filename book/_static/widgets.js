@@ -650,7 +650,7 @@ const drawWaves = () => {
     const pair = (state) => (state.content === "bump" ? [lump, lump] : [q, k]);
     const curves = {
       roll: ["roll", "q", false],
-      twin: ["rotary twin", "k", true],
+      theorem: ["RoPE of the theorem", "k", true],
       multiplexed: ["multiplexed roll, W = 2, halved", "third", false],
       rope: ["rope, geometric speeds", "fourth", true],
       sinusoidal: ["sinusoidal code with itself", "fifth", true],
@@ -694,7 +694,7 @@ const drawWaves = () => {
               )
             : each(steps, ([cx, cy]) => line(cx, middle, cx, cy, `stem ${kind}`));
           const turns =
-            name === "roll" || name === "twin" ? each([-n, n], (d) => line(x(d, w), 4, x(d, w), 62, "mark")) : "";
+            name === "roll" || name === "theorem" ? each([-n, n], (d) => line(x(d, w), 4, x(d, w), 62, "mark")) : "";
           const ticks = last
             ? each([-16, 0, 16], (d) => label(x(d, w), 80, signed(d), "small muted")) +
               label(x(8, w), 92, "offset Δ", "small muted")
@@ -762,7 +762,7 @@ const drawWaves = () => {
       (narrow) => (narrow ? 240 : 330),
       (s, w, h, state) => {
         const { n, W } = state;
-        const left = 42;
+        const left = 54; // room for p = 16
         const [wide, high] = [(w - left - 6) / n, (h - 36) / LAST];
         const sums = range(LAST).map((p) => Waves.multiplexedRoll(shapes(state), p).map((value) => value / W));
         return (

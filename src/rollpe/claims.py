@@ -543,7 +543,7 @@ def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
 
     What did not hold comes first.
 
-    roles: write the labels of equations as links, which only the book can resolve.
+    roles: write the labels of equations as links, powers and indices as such, which only the book can do.
     """
     lines = [f"| kind | {' | '.join(VERDICTS)} |", f"| :-- |{' --: |' * len(VERDICTS)}"]
     for kind in ("mathematical", "empirical", "interpretive"):
@@ -573,6 +573,8 @@ def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
     page = "\n".join(lines)
     if not roles:
         return page
+    page = re.sub(r"(?<=[\w)])\^(?:\(([^()]*)\)|(\w))", lambda m: f"{{sup}}`{m[1] or m[2]}`", page)
+    page = re.sub(r"\b([^\W\d_])_([A-Za-z])(?![A-Za-z_])", r"\1{sub}`\2`", page)
     return re.sub(r"\beq-[a-z0-9]+(?:-[a-z0-9]+)*", lambda label: f"{{eq}}`{label[0]}`", page)
 
 

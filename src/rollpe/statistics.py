@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -313,13 +314,16 @@ class Agreement:
 
     phi: correlation of right and wrong over images, mean over pairs of runs with different seeds.
     excess: phi_ab − (phi_aa + phi_bb)/2, zero where a run of a and a run of b agree as two runs of one arm
-    do; low and high bound it.
+    do; low and high bound it, over images.
+    p: how often the same runs, given to the two arms in any other way, agree across them as little (1 on the
+    diagonal). Four runs of each can have no p below 2/70.
     """
 
     phi: NDArray[np.float64]
     excess: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    p: NDArray[np.float64]
 
 
 def agreement(
@@ -334,7 +338,8 @@ def agreement(
     Models that differ in nothing but chance agree across arms as well as within them, whatever their
     accuracy; a difference in what they can see makes them agree less. Pairs that share a seed are left out,
     as they share the order of their data. Each arm needs two seeds. The interval is a percentile bootstrap
-    over images: it holds for these runs, not for other seeds.
+    over images: it holds for these runs, not for other seeds. The permutation test, p, is over runs; as pairs
+    that share a seed are left out of it, too, it is exact for arms without common seeds and close for others.
     """
     runs = [(arm, seed_) for arm, of in enumerate(arms) for seed_ in of]
     bits = np.array([arms[arm][seed_] for arm, seed_ in runs], dtype=np.float64)
@@ -356,7 +361,37 @@ def agreement(
     draws = [above_own(mean_phi(bits[:, rng.integers(images, size=images)])) for _ in range(resamples)]
     low, high = np.quantile(draws, [0.5 - confidence / 2, 0.5 + confidence / 2], axis=0)
     phi = mean_phi(bits)
-    return Agreement(phi, above_own(phi), low, high)
+    p = np.ones_like(phi)
+    for a, b in itertools.combinations(range(len(arms)), 2):
+        two = np.isin(arm_of, (a, b))
+        p[a, b] = p[b, a] = _permuted(np.corrcoef(bits[two]), others[np.ix_(two, two)], arm_of[two] == a, rng)
+    return Agreement(phi, above_own(phi), low, high, p)
+
+
+def _permuted(
+    correlation: NDArray[np.float64],
+    counted: NDArray[np.float64],
+    first: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> float:
+    """Share of the ways to choose as many runs as ``first`` whose excess is as small as that of ``first``."""
+    runs, size = len(first), int(first.sum())
+    if math.comb(runs, size) <= 10_000:
+        chosen = itertools.combinations(range(runs), size)
+        ways = np.array([np.isin(np.arange(runs), which) for which in chosen])
+    else:
+        ways = np.vstack([first, rng.permuted(np.tile(first, (9_999, 1)), axis=1)])
+
+    def excess(one: NDArray[np.bool_]) -> NDArray[np.float64]:
+        def mean(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+            return ((left @ (correlation * counted)) * right).sum(1) / ((left @ counted) * right).sum(1)
+
+        a, b = one.astype(np.float64), 1.0 - one
+        with np.errstate(invalid="ignore"):  # two runs of one seed have no pair that counts
+            return mean(a, b) - (mean(a, a) + mean(b, b)) / 2
+
+    others = excess(ways)
+    return float((others[np.isfinite(others)] <= excess(first[None]) + 1e-12).mean())
 
 
 def repeatability(

@@ -12,6 +12,7 @@ A plan::
     blocks:
       - encodings: [learned, roll, {roll: {width: 31}}]
         seeds: [0, 1, 2]                   # seed by seed, so that every prefix is balanced
+        later: [3]                         # optional: added when the runs before were known, hence exploratory
       - encodings: [roll-twin]
         seeds: [0, 1]
         set: {learning_rate: 5e-4}         # optional, for this block alone
@@ -92,6 +93,7 @@ class Block(BaseModel):
 
     encodings: list[str | dict[str, dict[str, Any]]] = Field(min_length=1)
     seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    later: list[Annotated[int, Field(ge=0)]] = []
     set: dict[str, Any] = {}
 
 
@@ -111,6 +113,7 @@ class Planned:
 
     recipe: Recipe
     cell: Cell
+    later: bool = False  # its seed was added when earlier runs were known
 
     def __str__(self) -> str:
         return unquote(f"{self.cell.recipe} {self.cell.slug} seed {self.cell.seed}")
@@ -145,8 +148,8 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
                 _build(recipe, name, options)
             except InputError as error:
                 raise InputError(f"{path}: entry {json.dumps({name: options})}: {error}") from None
-        for cell in interleaved(recipe.name, encodings, block.seeds):
-            planned.setdefault(cell.path, Planned(recipe, cell))
+        for cell in interleaved(recipe.name, encodings, [*block.seeds, *block.later]):
+            planned.setdefault(cell.path, Planned(recipe, cell, cell.seed in block.later))
     return list(planned.values())
 
 

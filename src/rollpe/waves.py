@@ -159,7 +159,7 @@ def draw_score(figure: Figure, start: dict[str, Any]) -> None:
     embedded = embed_in_rope(q[0]), embed_in_rope(k[0])
     curves = {
         "roll": (whole, roll(k[0], whole) @ q[0], figures.BLUE),
-        "rotary twin": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
+        "RoPE of the theorem": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
         "multiplexed, W = 2, halved": (
             whole,
             multiplexed_roll(k, p + whole) @ multiplexed_roll(q, p) / 2,
@@ -274,7 +274,7 @@ WAVES: dict[str, Wave] = {
         (6.8, 3.6),
     ),
     "score": Wave(
-        "Five curves of score against offset for one query and key: roll and its rotary twin repeat every"
+        "Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat every"
         " 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and the"
         " sinusoidal code peaks at zero.",
         {**random_pair(), "delta": 3, "p": 0, "content": "random"},

@@ -74,7 +74,7 @@ def score(s):
     p, delta, theta = s["p"], s["delta"], rope_frequencies(n)
     numbers = {
         "roll": q[0] @ roll(k[0], delta),
-        "twin": rope_score(embed_in_rope(q[0]), embed_in_rope(k[0]), delta, ring_frequencies(n)),
+        "theorem": rope_score(embed_in_rope(q[0]), embed_in_rope(k[0]), delta, ring_frequencies(n)),
         "multiplexed": multiplexed_roll(q, p) @ multiplexed_roll(k, p + delta) / 2,
         "rope": rope_score(q[0], k[0], delta, theta),
         "sinusoidal": n / 2 * similarity_kernel(torch.tensor(delta), theta),
