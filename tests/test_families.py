@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_statistics import make_record
 
 from rollpe.families import ABLATIONS, MAIN, Compared, compared, family, later_cells, to_markdown
 from rollpe.records import pack_bits, read_records
 from rollpe.statistics import holm
 from rollpe.sweeps import load_plan
+from test_statistics import make_record
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -12,7 +12,7 @@ A plan::
     blocks:
       - encodings: [learned, roll, {roll: {width: 31}}]
         seeds: [0, 1, 2]                   # seed by seed, so that every prefix is balanced
-        later: [3]                         # optional: added when the runs before were known, hence exploratory
+        later: [3]                         # optional: added when earlier runs were known, so exploratory
       - encodings: [roll-twin]
         seeds: [0, 1]
         set: {learning_rate: 5e-4}         # optional, for this block alone

@@ -274,9 +274,9 @@ WAVES: dict[str, Wave] = {
         (6.8, 3.6),
     ),
     "score": Wave(
-        "Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat every"
-        " 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and the"
-        " sinusoidal code peaks at zero.",
+        "Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat"
+        " every 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and"
+        " the sinusoidal code peaks at zero.",
         {**random_pair(), "delta": 3, "p": 0, "content": "random"},
         draw_score,
         (6.8, 5.4),
