@@ -20,8 +20,8 @@
 # (Sec. 3, Theorem 1), because the Fourier transform makes rotations of rolls {cite}`rollpe`. How can reordering
 # channels be a rotation of pairs? Is the sentence true for the widths that people use? And if two encodings can
 # express the same functions, does it matter which of them one trains? The answers are: by looking at waves;
-# nearly; and, with today's optimizers, yes for the model that one gets. Whether its accuracy differs, too, the measured
-# runs say ({doc}`14-inside`).
+# nearly; and, with today's optimizers, yes for the model that one gets, and on some data for its accuracy, too
+# ({doc}`14-inside`).
 
 # %% tags=["parameters"]
 n: int = 16  # channels on the ring [12..32]
@@ -792,8 +792,8 @@ fig
 #
 # So "RollPE is RoPE" is true of the functions, in the sense of {prf:ref}`thm-rope`, and not of the models that Adam
 # makes of them. Whether it is better to train on channels or on waves is another question, and this toy is no
-# place to answer it. It takes full recipes and many seeds, with RollPE and its rotary twin as two rows of one table
-# ({doc}`12-results`).
+# place to answer it. It takes full recipes and many seeds: {doc}`14-inside` has them for digits in fine patches, where the
+# twin reads more under Adam, and {doc}`12-results` for photographs, where the sign is open.
 #
 # ```{admonition} In short
 # :class: tip

@@ -243,8 +243,8 @@ Markdown(
 # ## The paper's hypotheses, so far
 #
 # *RoPE works because it behaves like a traveling wave.* RollPE and its twin are a wave and a rotation that express the same
-# functions, and no difference between their accuracies stands here (on digits in finer patches, where the question was put later, see
-# {doc}`14-inside`). That agrees with the hypothesis and cannot prove it: whatever
+# functions, and no difference between their accuracies stands here; on digits in finer patches the twin reads more under AdamW
+# ({doc}`14-inside`). The first agrees with the hypothesis and cannot prove it: whatever
 # one of them does, the other can do too, so no accuracy of the two can tell the words apart. What can be tested is which
 # property of the wave matters. Of those above it is the speed of a roll, for reading digits half as large again: slow
 # rolls travel that far, and fast ones do not.
@@ -265,8 +265,8 @@ Markdown(
 # ```{admonition} In short
 # :class: tip
 # On digits one change of fifteen or so makes a difference that stands: rotations at the ring's speeds read more than
-# rotations at RoPE's. Between RollPE and its rotary twin, on coarse patches, the sign is open; on fine ones see
-# {doc}`14-inside`. Slow rolls and smooth ones read digits half as large again far better, in runs that explored it. Nothing of
+# rotations at RoPE's. Between RollPE and its rotary twin the sign is open on these coarse patches; on fine ones the
+# twin reads more ({doc}`14-inside`). Slow rolls and smooth ones read digits half as large again far better, in runs that explored it. Nothing of
 # this has been seen at the scale of the paper, and on photographs most rows are still empty.
 # ```
 #
