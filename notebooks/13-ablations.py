@@ -67,15 +67,10 @@ for record in found:
 # *exploratory*. Anything else is *open*.
 
 # %%
-later = later_cells()
-measured = {
-    recipe: [
-        c
-        for c in family(found, recipe, later)
-        if (c.variant, c.reference) in ABLATIONS
-    ]
-    for recipe in (small, early, large)
-}
+later, measured = later_cells(), {}
+for recipe in (small, early, large):
+    by_pair = {(c.variant, c.reference): c for c in family(found, recipe, later)}
+    measured[recipe] = [by_pair[pair] for pair in ABLATIONS if pair in by_pair]
 
 
 def change(compared) -> str:
