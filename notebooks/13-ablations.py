@@ -94,7 +94,7 @@ waiting = [
 parts.append(f"Measured nowhere yet: {'; '.join(waiting) or 'nothing of the list'}.")
 Markdown("\n\n".join(parts))
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations", "caption": "Differences in test accuracy that were measured on digits, variant minus reference, with 95 % intervals from Welch's test. A line that crosses zero leaves the sign open. Filled dots stand, by the rule below the tables."}, "image": {"alt": "One row for each comparison with a dot at the difference in points and a line for its interval, beside a vertical line at zero."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations", "caption": "Differences in test accuracy that were measured on digits, variant minus reference, with 95 % intervals from Welch's test. A line that crosses zero leaves the sign open. Filled dots stand, by the rule above the tables."}, "image": {"alt": "One row for each comparison with a dot at the difference in points and a line for its interval, beside a vertical line at zero."}}
 shown = measured[small]
 fig, ax = plt.subplots(figsize=(6.4, 0.42 * len(shown) + 1.0))
 for y, c in enumerate(shown):
