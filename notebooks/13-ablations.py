@@ -78,11 +78,15 @@ def change(compared) -> str:
 
 
 # %% tags=["hide-input"]
+def asked(compared) -> str:
+    return f"{change(compared)}<br>`{compared.variant}` − `{compared.reference}`"
+
+
 parts = []
 for data, recipe in (("digits", small), ("CIFAR-100", early), ("CIFAR-100", large)):
     if measured[recipe]:
-        title = f"{data}, `{recipe}`: what changes"
-        parts.append(to_markdown(measured[recipe], change, title))
+        title = f"{data}, `{recipe}`: what changes, variant − reference"
+        parts.append(to_markdown(measured[recipe], asked, title))
     else:
         parts.append(f"Under `{recipe}`, on {data}, none of them has been measured.")
 told = {(c.variant, c.reference) for rows in measured.values() for c in rows}

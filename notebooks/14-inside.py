@@ -495,10 +495,7 @@ def leads(rows: Sequence[tuple[str, str, str]], seeds: range) -> Markdown:
             arms[path] = [r for r, _ in runs_of(recipe, name, seeds)]
     found = compared(arms, labels, later_cells())
     text = to_markdown(
-        found,
-        lambda c: labels[c.variant, c.reference],
-        "twin − RollPE, 8×8 digits",
-        pairs=False,
+        found, lambda c: labels[c.variant, c.reference], "twin − RollPE, 8×8 digits"
     )
     return Markdown(text if found else "Not measured.")
 

@@ -133,6 +133,9 @@ def _adjusted(tests: Sequence[Welch]) -> list[float]:
 # -------------------------------------------------------------------------------------------- as text
 
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
 def signed(points: float, digits: int = 2) -> str:
     """A difference with its sign, and a minus as long as the plus."""
     return f"{points:+.{digits}f}".replace("-", "−")
@@ -140,39 +143,40 @@ def signed(points: float, digits: int = 2) -> str:
 
 def p_value(p: float | None) -> str:
     """Three digits; what they cannot show is small, not zero."""
-    return "–" if p is None else "<\N{NO-BREAK SPACE}0.001" if p < 0.001 else f"{p:.3f}"
+    return "–" if p is None else f"<{NO_BREAK}0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def to_markdown(
-    found: Sequence[Compared],
-    asked: Callable[[Compared], str] | None = None,
-    title: str = "difference",
-    pairs: bool = True,
+    found: Sequence[Compared], asked: Callable[[Compared], str] | None = None, title: str = "difference"
 ) -> str:
     """A table, one row a comparison: difference, both intervals, p, verdict.
 
-    asked: what to print in front, in place of the pair, which then goes into the last column unless ``pairs``
-    is false.
+    asked: what to print in front, in place of the pair.
     """
     more = any(c.planned != c.p for c in found)  # some runs were added later
-    head = [title, "points", "95 %, seeds", "95 %, images and seeds", "p", "runs", "verdict"]
-    if more:
-        head.insert(5, "p, planned runs")
+    head = [
+        title,
+        "points [95 %, seeds]",
+        "[95 %, images and seeds]",
+        "p (of planned runs)" if more else "p",
+        "runs",
+        "verdict",
+    ]
     rows = []
     for c in found:
-        pair = f"`{c.variant}` − `{c.reference}`"
         test, images = c.over_seeds, c.over_images
         row = [
-            asked(c) if asked else pair,
-            signed(test.difference),
-            f"{signed(test.low)} to {signed(test.high)}",
-            f"{signed(100 * images.low)} to {signed(100 * images.high)}",
-            p_value(c.p),
-            *([p_value(c.planned)] if more else []),
+            asked(c) if asked else f"`{c.variant}` − `{c.reference}`",
+            f"{signed(test.difference)} {_interval(test.low, test.high)}",
+            _interval(100 * images.low, 100 * images.high),
+            f"{p_value(c.p)} ({p_value(c.planned)})" if more else p_value(c.p),
             ", ".join(str(len(arm)) for arm in c.runs),
             f"**{c.verdict}**" if c.verdict == "stands" else c.verdict,
         ]
-        rows.append([*row, pair] if asked and pairs else row)
-    head += ["variant − reference"] if asked and pairs else []
+        rows.append([row[0], *(cell.replace(" ", NO_BREAK) for cell in row[1:])])
     rule = [":--", *["--:"] * (len(head) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, rule, *rows])
+
+
+def _interval(low: float, high: float) -> str:
+    return f"[{signed(low)}, {signed(high)}]"
