@@ -156,9 +156,8 @@ def to_markdown(
     more = any(c.planned != c.p for c in found)  # some runs were added later
     head = [
         title,
-        "points [95 %, seeds]",
-        "[95 %, images and seeds]",
-        "p (of planned runs)" if more else "p",
+        "points [95 % over seeds]<br>[over images and seeds]",
+        "p (planned runs)" if more else "p",
         "runs",
         "verdict",
     ]
@@ -167,8 +166,8 @@ def to_markdown(
         test, images = c.over_seeds, c.over_images
         row = [
             asked(c) if asked else f"`{c.variant}` − `{c.reference}`",
-            f"{signed(test.difference)} {_interval(test.low, test.high)}",
-            _interval(100 * images.low, 100 * images.high),
+            f"{signed(test.difference)} {_interval(test.low, test.high)}"
+            f"<br>{_interval(100 * images.low, 100 * images.high)}",
             f"{p_value(c.p)} ({p_value(c.planned)})" if more else p_value(c.p),
             ", ".join(str(len(arm)) for arm in c.runs),
             f"**{c.verdict}**" if c.verdict == "stands" else c.verdict,
