@@ -1,4 +1,4 @@
-"""What runs again and what does not: Snakemake on a small project with two notebooks."""
+"""What runs again and what does not, whatever the dates: Snakemake on a small project with two notebooks."""
 
 from __future__ import annotations
 
@@ -55,22 +55,26 @@ def project(tmp_path_factory):
 
 @pytest.fixture
 def change(project):
-    """Write into a file of the project, and put it back afterwards."""
+    """Write into a file of the project, with an older date than any other, and put it back afterwards."""
     before: dict[Path, str] = {}
 
     def write(name: str, more: str) -> None:
         path = project / name
         before[path] = path.read_text()
         path.write_text(before[path] + more)
+        os.utime(path, (1e9, 1e9))
 
     yield write
     for path, text in before.items():
         path.write_text(text)
 
 
-def test_a_new_date_alone_runs_nothing(project):
+def test_new_dates_and_unfinished_files_of_others_run_nothing(project):
     for name in ("notebooks/01-first.py", "src/rollpe/errors.py", "requirements.lock", FIRST):
         (project / name).touch()
+    (project / "data/records/.locks").mkdir()
+    for name in (".two.json.1.tmp", ".locks/one"):
+        (project / "data/records" / name).touch()
     assert planned(project) == set()
 
 
