@@ -9,7 +9,7 @@
 #     language: python
 #     name: python3
 #   rollpe:
-#     reads: [data/records]
+#     reads: [data/records, data/labels]
 # ---
 
 # %% [markdown]
@@ -40,6 +40,7 @@ from IPython.display import Markdown
 from rollpe import figures
 from rollpe.datasets import load_dataset, test_labels
 from rollpe.records import read_records
+from rollpe.sources import enter_root
 from rollpe.statistics import (
     LARGE,
     PAPER_TABLE_1,
@@ -56,6 +57,7 @@ from rollpe.statistics import (
 from rollpe.sweeps import train_missing
 from rollpe.training import load_recipe
 
+enter_root()
 figures.use_theme()
 
 

@@ -42,9 +42,11 @@ from rollpe import figures
 from rollpe.observation import neighbor_correlation, ring_roughness
 from rollpe.operators import real_fourier_basis
 from rollpe.records import read_arrays, read_records, record_path
+from rollpe.sources import enter_root
 from rollpe.statistics import holm, summarize, welch
 from rollpe.topography import position_average_gain, ring_spectrum
 
+enter_root()
 figures.use_theme()
 names = [name.strip() for name in encodings.split(",")]
 SCALES = {"digits": small, "CIFAR-100": large}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import jupytext
@@ -16,7 +18,7 @@ import yaml
 
 from rollpe import notebooks, pages
 from rollpe.errors import InputError
-from rollpe.sources import hash_json
+from rollpe.sources import enter_root, hash_json
 
 CHAPTERS = Path(__file__).resolve().parents[1] / "notebooks"
 SRC = notebooks.PACKAGE.parent
@@ -208,6 +210,30 @@ def test_the_defaults_of_every_chapter_are_allowed():
     for path in sorted(CHAPTERS.glob("*.py")):
         defaults = {p.name: p.default for p in notebooks.parameters(path)}
         assert notebooks.check_parameters(path, defaults) == defaults
+
+
+@pytest.mark.parametrize("start", ["", "notebooks"])
+def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, monkeypatch):
+    root = CHAPTERS.parent
+    found = {}
+    for path in sorted(CHAPTERS.glob("*.py")):
+        body = ast.parse(path.read_text()).body
+        texts = (n.value for n in ast.walk(ast.Module(body)) if isinstance(n, ast.Constant))
+        places = {text for text in texts if isinstance(text, str) and text.startswith(("data/", "_build/"))}
+        if places:
+            monkeypatch.chdir(root / start)
+            ready = takewhile(lambda s: isinstance(s, ast.Import | ast.ImportFrom | ast.AnnAssign), body)
+            first = body[len(list(ready))]  # before this, there are only imports and parameters
+            exec(ast.unparse(first), {"enter_root": enter_root})
+            found[path.stem] = {Path(place).resolve().parent for place in places}
+    assert found.keys() >= {"11-train", "12-results", "13-ablations", "14-inside", "15-fast"}
+    assert set().union(*found.values()) <= {root / "data", root / "_build"}
+
+
+def test_a_chapter_outside_of_the_project_stays_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    enter_root()
+    assert Path.cwd() == tmp_path
 
 
 @pytest.mark.parametrize("line", ["n = 3", "n: list = [1]", "n: int = 2.5", "n: int = f(3)", "print(n)"])
