@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rollpe.equations import write_report
+
 ROOT = Path(__file__).resolve().parents[1]
 FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
 
@@ -95,6 +97,19 @@ def test_an_edited_source_runs_what_imports_it(project, change):
 def test_new_data_runs_what_reads_it(project, change):
     change("data/records/one.json", "2")
     assert planned(project) == {"02-second"}
+
+
+def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(project, change):
+    (project / "CITATION.cff").touch()
+    (project / "book/_toc.yml").write_text("- executed/01-first\n- executed/02-second\n")
+    write_report(project / "_build/equations.json", [])
+    path = project / SECOND
+    change(SECOND, "")
+    path.write_text(path.read_text().replace('"2\\n"', '"99.99\\n"'))
+    os.utime(path, (1e9, 1e9))
+    done = snakemake(project, "_build/html/index.html")
+    assert done.returncode != 0 and f"{SECOND}: edited, it is not what its run left" in done.stderr
+    assert not (project / "_build/html").exists()
 
 
 def test_the_cluster_profile_plans_the_same_jobs(project):
