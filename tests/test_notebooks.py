@@ -218,7 +218,7 @@ def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, 
     found = {}
     for path in sorted(CHAPTERS.glob("*.py")):
         body = ast.parse(path.read_text()).body
-        texts = (n.value for n in ast.walk(ast.Module(body)) if isinstance(n, ast.Constant))
+        texts = (n.value for n in ast.walk(ast.Module(body, [])) if isinstance(n, ast.Constant))
         places = {text for text in texts if isinstance(text, str) and text.startswith(("data/", "_build/"))}
         if places:
             monkeypatch.chdir(root / start)
@@ -597,6 +597,12 @@ def test_another_layout_of_an_executed_notebook_passes(built):
     change = built / "book/executed/01-small.ipynb"
     change.write_text(json.dumps(json.loads(change.read_text()), sort_keys=True))
     assert notebooks.gate(built) == []
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"metadata": []}', '{"metadata": {"rollpe": 1}}'])
+def test_what_is_no_executed_notebook_has_no_stamp(tmp_path, content):
+    (tmp_path / "a.ipynb").write_text(content)
+    assert notebooks.read_stamp(tmp_path / "a.ipynb") == {}
 
 
 def test_a_touched_source_is_not_stale(built):

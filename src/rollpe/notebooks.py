@@ -330,7 +330,9 @@ def read_stamp(executed: Path | str) -> dict[str, Any]:
     executed = Path(executed)
     if executed.suffix != ".ipynb" or not executed.is_file():
         return {}
-    return _stamp_in(json.loads(executed.read_text(encoding="utf8")))
+    with contextlib.suppress(ValueError):
+        return _stamp_in(json.loads(executed.read_text(encoding="utf8")))
+    return {}
 
 
 def _stamp_in(notebook: Any) -> dict[str, Any]:
