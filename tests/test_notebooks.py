@@ -524,6 +524,12 @@ def write_report(root, **changes):
     (root / "_build/equations.json").write_text(json.dumps(report))
 
 
+def edit_pair(root):
+    notebooks.sync(root=root)
+    path = root / "notebooks/01-small.ipynb"
+    path.write_text(path.read_text().replace("Some words.", "A proof."))
+
+
 def edit_report(root):
     write_report(root)
     path = root / "_build/equations.json"
@@ -571,6 +577,7 @@ def lose_source(root):
         (print_more, "edited, it is not what its run left"),
         (switch_off, "unchecked, it ran with asserts switched off"),
         (forget_digest, "no stamp"),
+        (edit_pair, "notebooks/01-small.ipynb: is no copy of its .py"),
         (edit_report, "_build/equations.json: edited"),
         (age_report, "_build/equations.json: stale"),
         (damage_report, "_build/equations.json: damaged"),

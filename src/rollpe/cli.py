@@ -687,8 +687,8 @@ def gate() -> None:
 
     Names those that are missing, failed, older than their source (stale), changed after their run (edited),
     run with other values than the defaults (reduced), with asserts switched off (unchecked) or without output
-    (hollow), and a report of the equations that is stale or edited, each with the command that repairs it;
-    exit status 1 then.
+    (hollow), pairs that differ, and a report of the equations that is stale or edited, each with the command
+    that repairs it; exit status 1 then.
 
     Example: rollpe gate
     """

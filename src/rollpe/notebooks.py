@@ -578,7 +578,7 @@ def _content(notebook: Mapping[str, Any]) -> list[Any]:
 
 
 def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
-    """Why the executed notebooks and the report of the equations may not become the book; [] when they may.
+    """Why executed notebooks, their pairs and the report of the equations may not become the book; or [].
 
     The digest in a stamp binds cells, outputs and the stamp itself, that in the report every error. It is no
     signature: who edits a file and computes its digest anew passes, and so does a run whose clock or kernel
@@ -595,6 +595,10 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     pages = (f"executed/{source.stem}" for source in sources)
     reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in listed]
     reasons += _refuse_report(root / "_build/equations.json", root, package)
+    offered = (pair.relative_to(root) for pair in sync(check=True, root=root) if pair.is_file())
+    reasons += [
+        f"{pair}: is no copy of its .py, and readers get it; run: rollpe notebook --sync" for pair in offered
+    ]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 

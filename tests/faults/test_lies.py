@@ -71,6 +71,7 @@ def honest(tmp_path_factory):
     for name, text in (("01-measured", MEASURED), ("02-derived", DERIVED)):
         (root / f"notebooks/{name}.py").write_text(text)
         notebooks.run(root / f"notebooks/{name}.py")
+    notebooks.sync(root=root)
     (root / "book/_toc.yml").write_text("- executed/01-measured\n- executed/02-derived\n")
     write_report(root / "_build/equations.json", run_checks(["eq-roll", "eq-rope-pair", "eq-attention"]))
     return root
@@ -283,6 +284,20 @@ def test_every_lie_in_an_executed_notebook_is_refused(honest, times, tally):
     tally("lie in an executed notebook", len(planted), caught)
 
 
+def outputs_without_a_run(notebook, rng):
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    line = {"output_type": "stream", "name": "stdout", "text": "accuracy 99.99 %\n"}
+    rng.choice(code)["outputs"] = [line]
+
+
+def test_every_lie_in_a_notebook_to_take_along_is_refused(honest, times, tally):
+    rng = random.Random(2)
+    lies = [outputs_without_a_run, rewrite_prose, add_prose, drop_a_cell, recaption] * times
+    pages = sorted((honest / "notebooks").glob("*.ipynb"))
+    caught = sum(refused(rng.choice(pages), honest, partial(lie, rng=rng)) for lie in lies)
+    tally("lie in a notebook to take along", len(lies), caught)
+
+
 def no_error(report, rng):
     checked = [entry for entry in report["equations"] if entry.get("error")]
     rng.choice(checked)["error"] = 0.0
@@ -312,7 +327,7 @@ def other_sources(report, rng):
 
 
 def test_every_lie_in_the_report_of_checks_is_refused(honest, times, tally):
-    rng = random.Random(2)
+    rng = random.Random(3)
     lies = [no_error, wider_tolerance, more_cases, another_reason, drop_an_equation, other_sources] * times
     report = honest / "_build/equations.json"
     caught = sum(refused(report, honest, partial(lie, rng=rng)) for lie in lies)
