@@ -61,7 +61,9 @@ from rollpe.operators import (
     shift_matrix,
 )
 from rollpe.records import environment, now, provenance, write_atomically
+from rollpe.sources import enter_root
 
+enter_root()
 figures.use_theme()
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)

@@ -9,7 +9,7 @@
 #     language: python
 #     name: python3
 #   rollpe:
-#     reads: [data/records, plans]
+#     reads: [data/records, data/labels, plans]
 # ---
 
 # %% [markdown]
@@ -48,6 +48,7 @@ from rollpe.families import (
     to_markdown,
 )
 from rollpe.records import read_records
+from rollpe.sources import enter_root
 from rollpe.statistics import (
     LARGE,
     PAPER_TABLE_1,
@@ -62,6 +63,7 @@ from rollpe.statistics import (
 from rollpe.sweeps import train_missing
 from rollpe.training import load_recipe
 
+enter_root()
 figures.use_theme()
 
 

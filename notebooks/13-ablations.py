@@ -37,8 +37,10 @@ from IPython.display import Markdown
 from rollpe import figures
 from rollpe.families import ABLATIONS, family, later_cells, signed, to_markdown
 from rollpe.records import read_records
+from rollpe.sources import enter_root
 from rollpe.statistics import LARGE, holm, recipe_with_runs, welch
 
+enter_root()
 figures.use_theme()
 found = read_records(records)
 large = recipe_with_runs(found, (large, *LARGE[1:]))

@@ -43,9 +43,11 @@ from rollpe.families import compared, later_cells, to_markdown
 from rollpe.observation import neighbor_correlation, ring_roughness
 from rollpe.operators import real_fourier_basis
 from rollpe.records import read_arrays, read_records, record_path
+from rollpe.sources import enter_root
 from rollpe.statistics import summarize
 from rollpe.topography import position_average_gain, ring_spectrum
 
+enter_root()
 figures.use_theme()
 names = [name.strip() for name in encodings.split(",")]
 SCALES = {"digits": small, "CIFAR-100": large}

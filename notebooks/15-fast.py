@@ -29,7 +29,9 @@ from IPython.display import Markdown, display
 
 from rollpe import figures
 from rollpe.bench import read_benchmarks
+from rollpe.sources import enter_root
 
+enter_root()
 figures.use_theme()
 newest = {
     b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)

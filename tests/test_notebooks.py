@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import jupytext
@@ -15,8 +18,10 @@ import yaml
 
 from rollpe import notebooks, pages
 from rollpe.errors import InputError
+from rollpe.sources import enter_root, hash_json
 
 CHAPTERS = Path(__file__).resolve().parents[1] / "notebooks"
+SRC = notebooks.PACKAGE.parent
 SOURCE = """\
 # ---
 # jupyter:
@@ -32,7 +37,7 @@ SOURCE = """\
 # %% tags=["parameters"]
 n: int = 3  # how many [1..10]
 scale: float = 1.0  # factor
-loud: bool = False  # print more
+loud: bool = False  # print more, as in loud=true
 kind: str = "flat"  # the shape {flat|round}
 
 # %% [markdown]
@@ -95,7 +100,7 @@ def test_a_parameter_is_a_line_with_type_default_help_and_bounds(project):
     assert found == [
         notebooks.Parameter("n", "int", 3, "how many", "[1..10]"),
         notebooks.Parameter("scale", "float", 1.0, "factor"),
-        notebooks.Parameter("loud", "bool", False, "print more"),
+        notebooks.Parameter("loud", "bool", False, "print more, as in loud=true"),
         notebooks.Parameter("kind", "str", "flat", "the shape", "{flat|round}"),
     ]
 
@@ -207,6 +212,30 @@ def test_the_defaults_of_every_chapter_are_allowed():
         assert notebooks.check_parameters(path, defaults) == defaults
 
 
+@pytest.mark.parametrize("start", ["", "notebooks"])
+def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, monkeypatch):
+    root = CHAPTERS.parent
+    found = {}
+    for path in sorted(CHAPTERS.glob("*.py")):
+        body = ast.parse(path.read_text()).body
+        texts = (n.value for n in ast.walk(ast.Module(body, [])) if isinstance(n, ast.Constant))
+        places = {text for text in texts if isinstance(text, str) and text.startswith(("data/", "_build/"))}
+        if places:
+            monkeypatch.chdir(root / start)
+            ready = takewhile(lambda s: isinstance(s, ast.Import | ast.ImportFrom | ast.AnnAssign), body)
+            first = body[len(list(ready))]  # before this, there are only imports and parameters
+            exec(ast.unparse(first), {"enter_root": enter_root})
+            found[path.stem] = {Path(place).resolve().parent for place in places}
+    assert found.keys() >= {"11-train", "12-results", "13-ablations", "14-inside", "15-fast"}
+    assert set().union(*found.values()) <= {root / "data", root / "_build"}
+
+
+def test_a_chapter_outside_of_the_project_stays_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    enter_root()
+    assert Path.cwd() == tmp_path
+
+
 @pytest.mark.parametrize("line", ["n = 3", "n: list = [1]", "n: int = 2.5", "n: int = f(3)", "print(n)"])
 def test_a_parameters_cell_holds_only_typed_literals(project, line):
     path = project / "notebooks/02-odd.py"
@@ -230,18 +259,19 @@ def test_a_run_starts_in_the_root_and_leaves_a_stamp(executed):
     stamp = notebooks.read_stamp(path)
     assert stamp["notebook"] == "notebooks/01-small.py"
     assert stamp["parameters"] == {"n": 3, "scale": 1.0, "loud": False, "kind": "flat"}
-    assert stamp["changed"] == {} and stamp["seconds"] > 0 and stamp["device"]
+    assert stamp["changed"] == {} and stamp["seconds"] > 0 and stamp["device"] and stamp["optimize"] == 0
     assert stamp["versions"]["python"] == sys.version.split()[0]
     assert notebooks.gate(root) == []
     assert str(root) not in path.read_text(), "no path of this machine in a result"
     assert list((root / "_build/failed").iterdir()) == []
 
 
-def test_other_parameters_go_elsewhere_and_change_the_result(project):
+def test_other_parameters_go_elsewhere_and_change_the_result(project, caplog):
     path = notebooks.run(project / "notebooks/01-small.py", {"n": "4", "loud": "true"})
     assert path.parent.parent == project / "_build/runs"
     assert printed(path) == "in project 4.0 bool flat\n"
     assert notebooks.read_stamp(path)["changed"] == {"n": 4, "loud": True}
+    assert not caplog.messages
     assert not (project / "book/executed").exists()
 
 
@@ -268,7 +298,8 @@ def test_a_rerun_with_other_parameters_writes_records_of_its_own(project):
     assert sorted(p.name for p in shared.iterdir()) == ["0.json", "1.json", "3.json"]
 
 
-def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(project):
+def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(project, monkeypatch):
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")  # asserts of a chapter are its checks, and stay on
     with pytest.raises(notebooks.NotebookFailed) as error:
         notebooks.run(project / "notebooks/01-small.py", {"n": 7})
     message = str(error.value)
@@ -277,6 +308,37 @@ def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(p
     (partial,) = (project / "_build/failed").glob("*.ipynb")
     assert partial.name in message
     assert not (project / "_build/runs").exists()
+
+
+@pytest.mark.parametrize("kind", ["folder", "device", "fifo"])
+def test_an_output_that_is_no_regular_file_is_refused_before_anything_runs(project, kind):
+    target = {"folder": project, "device": Path("/dev/null"), "fifo": project / "fifo"}[kind]
+    if kind == "fifo":
+        os.mkfifo(target)
+    with pytest.raises(InputError, match="no regular file") as error:
+        notebooks.run(project / "notebooks/01-small.py", output=target)
+    assert "\n" not in str(error.value) and not (project / "_build").exists()
+    assert target.exists() and not target.is_file()
+
+
+@pytest.mark.parametrize("missing", ["jupytext", "papermill"])
+def test_without_the_extra_a_run_is_one_line_that_names_it(project, monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(InputError, match=rf"{missing} is not installed.*\[notebooks\]") as error:
+        notebooks.run(project / "notebooks/01-small.py")
+    assert "\n" not in str(error.value)
+
+
+def test_without_the_extra_the_gate_is_one_line_that_names_it(built, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jupytext", None)
+    with pytest.raises(InputError, match=r"jupytext is not installed.*\[notebooks\]"):
+        notebooks.gate(built)
+
+
+def test_a_device_is_named_with_the_threads_that_torch_used(monkeypatch):
+    monkeypatch.setenv("PATH", "")  # no nvidia-smi
+    assert notebooks._device(3).endswith(", 3 threads") and notebooks._device(1).endswith(", 1 thread")
+    assert "thread" not in notebooks._device(None)
 
 
 def test_a_dead_kernel_is_one_line(project):
@@ -396,9 +458,12 @@ def change_lock(root):
 
 
 def change_notebook(root, edit):
+    """Edit the executed notebook and compute its digest anew, so that the gate has to look further."""
     path = root / "book/executed/01-small.ipynb"
     content = json.loads(path.read_text())
     edit(content)
+    if "rollpe" in content["metadata"]:
+        content["metadata"]["rollpe"]["digest"] = notebooks.stamp_digest(content)
     path.write_text(json.dumps(content))
 
 
@@ -427,6 +492,59 @@ def edit(root):
     change_notebook(root, lambda nb: nb["cells"][-1].update(source="print(42)"))
 
 
+def inject(root):
+    claim = {"cell_type": "code", "source": "n = 3", "outputs": [], "execution_count": 9}
+    claim["metadata"] = {"tags": ["injected-parameters"]}
+    change_notebook(root, lambda nb: nb["cells"].append(claim))
+
+
+def relabel(root):
+    change_notebook(root, lambda nb: nb["cells"][-1]["metadata"].update(tags=["hide-input"]))
+
+
+def switch_off(root):
+    change_notebook(root, lambda nb: nb["metadata"]["rollpe"].update(optimize=1))
+
+
+def forget_digest(root):
+    path = root / "book/executed/01-small.ipynb"
+    path.write_text(path.read_text().replace('"digest"', '"digits"'))
+
+
+def print_more(root):
+    path = root / "book/executed/01-small.ipynb"
+    path.write_text(path.read_text().replace("3.0 bool flat", "99.99 bool flat"))
+
+
+def write_report(root, **changes):
+    report = {"source_hash": notebooks.hash_files(notebooks.module_files("rollpe.equations"), SRC)}
+    report |= {"equations": [{"label": "eq-a", "error": 0.1}]} | changes
+    report = {"digest": hash_json(report)} | report
+    (root / "_build").mkdir(exist_ok=True)
+    (root / "_build/equations.json").write_text(json.dumps(report))
+
+
+def edit_pair(root):
+    notebooks.sync(root=root)
+    path = root / "notebooks/01-small.ipynb"
+    path.write_text(path.read_text().replace("Some words.", "A proof."))
+
+
+def edit_report(root):
+    write_report(root)
+    path = root / "_build/equations.json"
+    path.write_text(path.read_text().replace("0.1", "0.0"))
+
+
+def age_report(root):
+    write_report(root, source_hash="0")
+
+
+def damage_report(root):
+    (root / "_build").mkdir(exist_ok=True)
+    (root / "_build/equations.json").write_text("[]")
+
+
 def remove(root):
     (root / "book/executed/01-small.ipynb").unlink()
 
@@ -453,7 +571,16 @@ def lose_source(root):
         (never_ran, "hollow"),
         (no_output, "hollow"),
         (fail, "failed, ValueError"),
-        (edit, "edited"),
+        (edit, "edited, its cells are not those of notebooks/01-small.py"),
+        (inject, "edited, its cells are not those of notebooks/01-small.py"),
+        (relabel, "edited, its cells are not those of notebooks/01-small.py"),
+        (print_more, "edited, it is not what its run left"),
+        (switch_off, "unchecked, it ran with asserts switched off"),
+        (forget_digest, "no stamp"),
+        (edit_pair, "notebooks/01-small.ipynb: is no copy of its .py"),
+        (edit_report, "_build/equations.json: edited"),
+        (age_report, "_build/equations.json: stale"),
+        (damage_report, "_build/equations.json: damaged"),
         (remove, "missing"),
         (damage, "damaged"),
         (unlist, "book/_toc.yml: does not list executed/01-small"),
@@ -466,6 +593,23 @@ def test_the_gate_refuses(built, break_it, says):
     reasons = notebooks.gate(built)
     assert any(says in reason for reason in reasons), reasons
     assert all("\n" not in reason for reason in reasons)
+
+
+def test_a_report_of_the_equations_as_they_are_passes(built):
+    write_report(built)
+    assert notebooks.gate(built) == []
+
+
+def test_another_layout_of_an_executed_notebook_passes(built):
+    change = built / "book/executed/01-small.ipynb"
+    change.write_text(json.dumps(json.loads(change.read_text()), sort_keys=True))
+    assert notebooks.gate(built) == []
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"metadata": []}', '{"metadata": {"rollpe": 1}}'])
+def test_what_is_no_executed_notebook_has_no_stamp(tmp_path, content):
+    (tmp_path / "a.ipynb").write_text(content)
+    assert notebooks.read_stamp(tmp_path / "a.ipynb") == {}
 
 
 def test_a_touched_source_is_not_stale(built):

@@ -1,4 +1,4 @@
-"""What runs again and what does not: Snakemake on a small project with two notebooks."""
+"""What runs again and what does not, whatever the dates: Snakemake on a small project with two notebooks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from rollpe.equations import write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
@@ -55,22 +57,26 @@ def project(tmp_path_factory):
 
 @pytest.fixture
 def change(project):
-    """Write into a file of the project, and put it back afterwards."""
+    """Write into a file of the project, with an older date than any other, and put it back afterwards."""
     before: dict[Path, str] = {}
 
     def write(name: str, more: str) -> None:
         path = project / name
         before[path] = path.read_text()
         path.write_text(before[path] + more)
+        os.utime(path, (1e9, 1e9))
 
     yield write
     for path, text in before.items():
         path.write_text(text)
 
 
-def test_a_new_date_alone_runs_nothing(project):
+def test_new_dates_and_unfinished_files_of_others_run_nothing(project):
     for name in ("notebooks/01-first.py", "src/rollpe/errors.py", "requirements.lock", FIRST):
         (project / name).touch()
+    (project / "data/records/.locks").mkdir()
+    for name in (".two.json.1.tmp", ".locks/one"):
+        (project / "data/records" / name).touch()
     assert planned(project) == set()
 
 
@@ -91,6 +97,19 @@ def test_an_edited_source_runs_what_imports_it(project, change):
 def test_new_data_runs_what_reads_it(project, change):
     change("data/records/one.json", "2")
     assert planned(project) == {"02-second"}
+
+
+def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(project, change):
+    (project / "CITATION.cff").touch()
+    (project / "book/_toc.yml").write_text("- executed/01-first\n- executed/02-second\n")
+    write_report(project / "_build/equations.json", [])
+    path = project / SECOND
+    change(SECOND, "")
+    path.write_text(path.read_text().replace('"2\\n"', '"99.99\\n"'))
+    os.utime(path, (1e9, 1e9))
+    done = snakemake(project, "_build/html/index.html")
+    assert done.returncode != 0 and f"{SECOND}: edited, it is not what its run left" in done.stderr
+    assert not (project / "_build/html").exists()
 
 
 def test_the_cluster_profile_plans_the_same_jobs(project):

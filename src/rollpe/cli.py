@@ -685,8 +685,10 @@ def bench(
 def gate() -> None:
     """Ask whether the executed notebooks may become the book.
 
-    Names those that are missing, failed, older than their source (stale), run with other values than the
-    defaults (reduced) or without output (hollow), with the command that repairs it; exit status 1 then.
+    Names those that are missing, failed, older than their source (stale), changed after their run (edited),
+    run with other values than the defaults (reduced), with asserts switched off (unchecked) or without output
+    (hollow), pairs that differ, and a report of the equations that is stale or edited, each with the command
+    that repairs it; exit status 1 then.
 
     Example: rollpe gate
     """

@@ -3,8 +3,9 @@
 The promise: a notebook under ``book/executed`` was run from top to bottom, with its default parameters, by
 the sources that lie beside it. The promise breaks silently when a source changes and the notebook is not
 run again (stale), when a shortened run is left in its place (reduced), when the kernel was never asked
-(hollow), when a cell failed, or when the file is not there. So every run leaves a stamp in the notebook's
-metadata, under ``rollpe``, and :func:`gate` compares it with what is on disk now.
+(hollow) or ran without asserts (unchecked), when a cell failed, when somebody wrote into the file afterwards
+(edited), or when it is not there. So every run leaves a stamp in the notebook's metadata, under ``rollpe``,
+and :func:`gate` compares it with what is on disk now.
 
 The ``.py`` file is the source of a notebook; the ``.ipynb`` beside it is a copy without outputs for those
 who work in Jupyter. Nothing here knows what a notebook computes, and nothing here builds the book.
@@ -23,8 +24,10 @@ import ast
 import contextlib
 import difflib
 import hashlib
+import importlib
 import io
 import json
+import logging
 import os
 import re
 import shutil
@@ -32,9 +35,8 @@ import subprocess
 import sys
 import time
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -43,9 +45,14 @@ import yaml
 
 from rollpe.errors import InputError
 from rollpe.records import now, source_hash, write_atomically
+from rollpe.sources import PACKAGE, find_root, hash_files, hash_json, imports, module_files
 
 Value = int | float | bool | str
-PACKAGE = Path(__file__).resolve().parent
+WITNESS = """\
+import sys
+torch = sys.modules.get("torch")
+{"threads": torch and torch.get_num_threads(), "optimize": sys.flags.optimize}"""
+"""What the kernel itself is asked when all cells have run."""
 VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
 TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
 
@@ -73,18 +80,6 @@ class Parameter:
 
 
 # ------------------------------------------------------------------------------------- where things are
-
-
-def find_root(start: Path | str = ".") -> Path:
-    """The project's root: the nearest folder upward that holds pyproject.toml.
-
-    A folder without one above it is an InputError.
-    """
-    start = Path(start).resolve()
-    for folder in (start, *start.parents):
-        if (folder / "pyproject.toml").is_file():
-            return folder
-    raise InputError(f"{start} is not inside the project: no folder above it holds pyproject.toml.")
 
 
 def find_source(path: Path | str) -> Path:
@@ -125,11 +120,8 @@ def _parse_parameters(path: Path, code: str) -> Iterator[Parameter]:
     for statement in ast.parse(code).body:
         line = code.splitlines()[statement.lineno - 1].strip()
         try:
-            assert isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
-            kind = ast.unparse(statement.annotation)
-            default = ast.literal_eval(statement.value)  # type: ignore[arg-type]
-            assert kind in ("int", "float", "bool", "str") and _fits(default, kind)
-        except (AssertionError, ValueError):
+            name, kind, default = _parts(statement)
+        except ValueError:
             raise InputError(
                 f"{path}: the parameter line {line!r} is not 'name: type = value  # help' "
                 "with a type int, float, bool or str and a value of that type."
@@ -137,7 +129,17 @@ def _parse_parameters(path: Path, code: str) -> Iterator[Parameter]:
         comment = comments.get(statement.lineno, "")
         match = re.search(r"\s*([\[{][^\[\]{}]*[\]}])$", comment)
         allowed = match.group(1) if match else ""
-        yield Parameter(statement.target.id, kind, default, comment.removesuffix(allowed).strip(), allowed)
+        yield Parameter(name, kind, default, comment.removesuffix(allowed).strip(), allowed)
+
+
+def _parts(statement: ast.stmt) -> tuple[str, str, Value]:
+    """Name, type and default of a statement ``name: type = default``; any other is a ValueError."""
+    if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+        raise ValueError("no annotated name")
+    kind, default = ast.unparse(statement.annotation), ast.literal_eval(statement.value or "")
+    if kind not in ("int", "float", "bool", "str") or not _fits(default, kind):
+        raise ValueError("another type")
+    return statement.target.id, kind, default
 
 
 def _fits(value: object, kind: str) -> bool:
@@ -296,82 +298,6 @@ def _nyquist_treatments() -> tuple[str, ...]:
 # --------------------------------------------------------------------------------- what a notebook came from
 
 
-def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
-    """The files of the package that a notebook imports, directly or through another file.
-
-    Read from the source text without running anything, so an import hidden in a string is not seen. To
-    be safe, a sub-package counts with all its files. A ``.yaml`` beside a ``.py`` of the same name counts
-    with it.
-    """
-    return _closure(_imported_names(Path(path), package), package)
-
-
-def module_files(name: str, package: Path = PACKAGE) -> list[Path]:
-    """The files of a module such as ``rollpe.equations`` and all that it imports from the package."""
-    return _closure([name], package)
-
-
-def _closure(names: Iterable[str], package: Path) -> list[Path]:
-    found = {package / "__init__.py"}
-    waiting = list(names)
-    while waiting:
-        new = set(_files_of(waiting.pop(), package)) - found
-        found |= new
-        waiting += [name for f in new if f.suffix == ".py" for name in _imported_names(f, package)]
-    return sorted(found)
-
-
-def _imported_names(file: Path, package: Path) -> Iterator[str]:
-    here = file.relative_to(package.parent).parts if file.is_relative_to(package) else ()
-    for level, base, name in _imports_in(file.read_text(encoding="utf8")):
-        above = ".".join(here[: len(here) - level]) if level else ""
-        yield ".".join(filter(None, [above, base, name]))
-
-
-@cache
-def _imports_in(code: str) -> list[tuple[int, str, str]]:
-    """The import statements of a text, wherever they stand: (dots in front, module, name or "").
-
-    Imports for type checkers alone are left out: nothing runs differently because of them.
-    """
-    code = re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)  # lines for Jupyter, not Python
-    found = []
-    waiting: list[ast.AST] = [ast.parse(code)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Import):
-            found += [(0, alias.name, "") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            found += [(node.level, node.module or "", alias.name) for alias in node.names]
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            waiting += node.orelse
-        else:
-            waiting += ast.iter_child_nodes(node)
-    return found
-
-
-def _files_of(name: str, package: Path) -> Iterator[Path]:
-    parts = name.split(".")
-    if parts[0] != package.name:
-        return
-    for depth in range(2, len(parts) + 1):
-        module = package.parent.joinpath(*parts[:depth])
-        if module.with_suffix(".py").is_file():
-            yield from (f for f in (module.with_suffix(".py"), module.with_suffix(".yaml")) if f.is_file())
-        elif module.is_dir():
-            yield from (f for f in module.rglob("*") if f.suffix in (".py", ".yaml"))
-
-
-def hash_files(paths: Sequence[Path], root: Path) -> str:
-    """sha256 over names (relative to root) and contents, in sorted order; folders count with all below."""
-    files = {f for p in paths for f in (p.rglob("*") if p.is_dir() else [p]) if f.is_file()}
-    digest = hashlib.sha256()
-    for file in sorted(files):
-        name = os.path.relpath(file, root).replace(os.sep, "/")
-        digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()
-
-
 def header(path: Path | str) -> dict[str, list[str]]:
     """What the notebook's header declares under ``rollpe``: ``{"after": [...], "reads": [...]}``."""
     lines = Path(path).read_text(encoding="utf8").splitlines()
@@ -404,23 +330,39 @@ def read_stamp(executed: Path | str) -> dict[str, Any]:
     executed = Path(executed)
     if executed.suffix != ".ipynb" or not executed.is_file():
         return {}
-    return json.loads(executed.read_text(encoding="utf8")).get("metadata", {}).get("rollpe", {})
+    with contextlib.suppress(ValueError):
+        return _stamp_in(json.loads(executed.read_text(encoding="utf8")))
+    return {}
 
 
-def _device() -> str:
-    """The accelerator's name, else the processor's, without importing torch."""
+def _stamp_in(notebook: Any) -> dict[str, Any]:
+    about = notebook.get("metadata") if isinstance(notebook, dict) else None
+    stamp = about.get("rollpe") if isinstance(about, dict) else None
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def stamp_digest(notebook: Mapping[str, Any]) -> str:
+    """sha256 over a whole executed notebook, cells, outputs and stamp, but for this digest in the stamp."""
+    about = notebook["metadata"]
+    stamp = {key: value for key, value in about["rollpe"].items() if key != "digest"}
+    return hash_json({**notebook, "metadata": {**about, "rollpe": stamp}})
+
+
+def _device(threads: int | None) -> str:
+    """The accelerator's name, else the processor's with the threads that torch used, if it was imported."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
         names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
         if names.strip():
             return names.strip().splitlines()[0]
+    used = f", {threads} thread{'s' * (threads > 1)}" if threads else ""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
-                return f"{line.partition(':')[2].strip()}, {os.cpu_count()} threads"
+                return line.partition(":")[2].strip() + used
     import platform
 
-    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} threads"
+    return (platform.processor() or platform.machine()) + used
 
 
 # --------------------------------------------------------------------------------------------------- run
@@ -450,11 +392,14 @@ def run(
     name = f"{source.stem}-{digest}" if changed else source.stem
     folder = root / "_build/runs" / name if changed else root / "book/executed"
     output = Path(output or folder / f"{source.stem}.ipynb").resolve()
+    if output.exists() and not output.is_file():
+        raise InputError(f"{output} is no regular file and is not written over: name another --output.")
 
     before = fingerprint(source, root)  # of what is run, even if somebody edits it meanwhile
     started = time.monotonic()
     own = _own_records(root, folder, every, given) if changed else {}
-    notebook = _execute(source, root / "_build/failed" / f"{name}.ipynb", root, changed | own, progress)
+    partial = root / "_build/failed" / f"{name}.ipynb"
+    notebook, kernel = _execute(source, partial, root, changed | own, progress)
     notebook.metadata["rollpe"] = {
         "notebook": source.relative_to(root).as_posix(),
         **before,
@@ -462,11 +407,13 @@ def run(
         "parameters": every | given,
         "changed": changed,
         **({"records": own["records"]} if own else {}),
-        "device": _device(),
+        "device": _device(kernel["threads"]),
+        "optimize": kernel["optimize"],
         "seconds": round(time.monotonic() - started, 2),
         "date": now(),
         "versions": {"python": sys.version.split()[0], **_versions()},
     }
+    notebook.metadata["rollpe"]["digest"] = stamp_digest(notebook)
     write_atomically(output, (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())
     return output
 
@@ -487,19 +434,24 @@ def _own_records(
 
 def _execute(
     source: Path, partial: Path, root: Path, changed: Mapping[str, Value], progress: bool | None
-) -> Any:
-    """The executed notebook. Papermill writes to ``partial``, which stays behind only if a cell fails."""
-    import nbformat
-    import papermill
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+) -> tuple[Any, dict[str, Any]]:
+    """The executed notebook and what its kernel says of itself.
+
+    Papermill writes to ``partial``, which stays behind only if a cell fails. Asserts are on, whatever the
+    environment says.
+    """
+    nbformat, papermill, client = map(_extra, ("nbformat", "papermill", "nbclient.exceptions"))
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that are checked here
 
     clean = partial.with_suffix(".input.ipynb")
     clean.parent.mkdir(parents=True, exist_ok=True)
     notebook = _read(source)
     notebook.metadata.setdefault("kernelspec", _kernelspec())
+    notebook.cells.append(nbformat.v4.new_code_cell(WITNESS))
     clean.write_text(nbformat.writes(notebook), encoding="utf8")
     try:
-        with _environment(PYTHONPATH=_pythonpath(), PYDEVD_DISABLE_FILE_VALIDATION="1"):
+        settings = {"PYTHONPATH": _pythonpath(), "PYTHONOPTIMIZE": "", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        with _environment(**settings):
             executed = papermill.execute_notebook(
                 str(clean),
                 str(partial),
@@ -515,7 +467,7 @@ def _execute(
             f"{source.relative_to(root)}: cell In [{error.exec_count}] stopped with {reason} "
             f"(what ran before it: {partial.relative_to(root)})"
         ) from None
-    except (DeadKernelError, CellTimeoutError) as error:
+    except (client.DeadKernelError, client.CellTimeoutError) as error:
         raise NotebookFailed(
             f"{source.relative_to(root)}: {str(error).splitlines()[0]} "
             f"(what ran before it: {partial.relative_to(root)})"
@@ -525,13 +477,22 @@ def _execute(
     partial.unlink(missing_ok=True)
     # Paths of this machine are no part of a result.
     executed.metadata["papermill"] = {k: executed.metadata.papermill.get(k) for k in ("version", "exception")}
-    return executed
+    answer = executed.cells.pop().outputs[-1]["data"]["text/plain"]
+    return executed, ast.literal_eval(answer)
 
 
 def _read(path: Path) -> Any:
-    import jupytext
+    return _extra("jupytext").read(path, fmt="py:percent")
 
-    return jupytext.read(path, fmt="py:percent")
+
+def _extra(name: str) -> Any:
+    """A module that only the extra "notebooks" brings."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{error.name} is not installed, which notebooks need. Repair: pip install -e '.[notebooks]'."
+        ) from None
 
 
 def _kernelspec() -> dict[str, str]:
@@ -574,8 +535,7 @@ def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
     Contents are compared, never times: the ``.py`` is the source and wins. With ``check`` nothing is
     written. An ``.ipynb`` without a ``.py`` is always reported and never touched.
     """
-    import nbformat
-
+    nbformat = _extra("nbformat")
     root = find_root(root)
     differing = []
     for source in list_notebooks(root):
@@ -618,7 +578,12 @@ def _content(notebook: Mapping[str, Any]) -> list[Any]:
 
 
 def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
-    """Why the executed notebooks may not become the book; an empty list when they may."""
+    """Why executed notebooks, their pairs and the report of the equations may not become the book; or [].
+
+    The digest in a stamp binds cells, outputs and the stamp itself, that in the report every error. It is no
+    signature: who edits a file and computes its digest anew passes, and so does a run whose clock or kernel
+    lies, or that reads forged data (workflow/committed.py looks at records). These only another run finds.
+    """
     root = find_root(root)
     folder = root / "book/executed"
     sources = list_notebooks(root)
@@ -629,6 +594,11 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     listed = toc.read_text(encoding="utf8").split() if toc.is_file() else []
     pages = (f"executed/{source.stem}" for source in sources)
     reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in listed]
+    reasons += _refuse_report(root / "_build/equations.json", root, package)
+    offered = (pair.relative_to(root) for pair in sync(check=True, root=root) if pair.is_file())
+    reasons += [
+        f"{pair}: is no copy of its .py, and readers get it; run: rollpe notebook --sync" for pair in offered
+    ]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 
@@ -648,9 +618,12 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
     except ValueError:
         yield f"{name}: damaged, not JSON; {again}"
         return
-    stamp = read_stamp(executed)
-    if "source" not in stamp:
+    stamp = _stamp_in(notebook)
+    if "digest" not in stamp:
         yield f"{name}: no stamp, so nobody knows what made it; {again}"
+        return
+    if stamp["digest"] != stamp_digest(notebook):
+        yield f"{name}: edited, it is not what its run left; {again}"
         return
 
     now = fingerprint(source, root, package)
@@ -669,9 +642,11 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
     reduced = [f"{k}={given.get(k)!r} instead of {v!r}" for k, v in defaults.items() if given.get(k) != v]
     if reduced and not stale:
         yield f"{name}: reduced, it ran with {', '.join(reduced)}; {again}"
+    if stamp.get("optimize") != 0:
+        yield f"{name}: unchecked, it ran with asserts switched off; {again}"
 
-    shown = [c for c in notebook["cells"] if "injected-parameters" not in c["metadata"].get("tags", [])]
-    if not stale and ["".join(c["source"]) for c in shown] != [c.source for c in _read(source).cells]:
+    # A run with default parameters has no injected cell, so none is left out here.
+    if not (stale or reduced) and _cells(notebook) != _cells(_read(source)):
         yield f"{name}: edited, its cells are not those of {source.relative_to(root)}; {again}"
     code = [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
     outputs = [o for c in code for o in c.get("outputs", [])]
@@ -680,3 +655,34 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
         yield f"{name}: failed, {_first_line(failed[0]['ename'], failed[0]['evalue'])}; {again}"
     elif not code or not outputs or any(c.get("execution_count") is None for c in code):
         yield f"{name}: hollow, it has code cells that never ran or left no output at all; {again}"
+
+
+def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]:
+    """Type, text, tags and figure or table of every cell: what an author wrote."""
+    return [
+        (
+            cell["cell_type"],
+            "".join(cell["source"]),
+            cell["metadata"].get("tags", []),
+            cell["metadata"].get("mystnb"),
+        )
+        for cell in notebook["cells"]
+    ]
+
+
+def _refuse_report(path: Path, root: Path, package: Path) -> Iterator[str]:
+    """Why a report of the equations' checks may not be shown; one that is missing the book itself misses."""
+    if not path.is_file():
+        return
+    name = path.relative_to(root)
+    again = f"run: rollpe equations --json {name}"
+    try:
+        report = json.loads(path.read_text(encoding="utf8"))
+    except ValueError:
+        report = None
+    if not isinstance(report, dict) or "digest" not in report:
+        yield f"{name}: damaged, no report of checks; {again}"
+    elif report.pop("digest") != hash_json(report):
+        yield f"{name}: edited, it is not what the checks left; {again}"
+    elif report.get("source_hash") != hash_files(module_files("rollpe.equations", package), package.parent):
+        yield f"{name}: stale, the equations or what they check changed since; {again}"

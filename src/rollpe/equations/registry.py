@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 
 from rollpe.errors import InputError
+from rollpe.sources import PACKAGE, hash_files, hash_json, module_files
 
 PAGES = (
     "01-order",
@@ -168,12 +169,11 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
     """Write what the checks found as JSON and return it; without results, all checks are run with this seed.
 
     {"schema", "source_hash", "seed", "equations": [{"label", "page", "source", "title", "tex", "implements",
-    "reason" | "error", "tolerance", "passed", "cases"}, …]}. Equations without a check are listed with
-    their reason. No dates and no timings: the same code on the same machine writes the same bytes. An
-    infinite error is written as the largest float, because JSON has no infinity.
+    "reason" | "error", "tolerance", "passed", "cases"}, …], "digest"}. Equations without a check are listed
+    with their reason. source_hash is of the equations and all that they import, digest of the rest of the
+    report; `rollpe gate` compares both. No dates and no timings: the same code on the same machine writes the
+    same bytes. An infinite error is written as the largest float, because JSON has no infinity.
     """
-    from rollpe.records import source_hash
-
     found = {result.label: result for result in (run_checks(seed=seed) if results is None else results)}
     entries = []
     for label, equation in EQUATIONS.items():
@@ -194,7 +194,9 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
         else:
             continue
         entries.append(entry)
-    report = {"schema": SCHEMA, "source_hash": source_hash(), "seed": seed, "equations": entries}
+    source_hash = hash_files(module_files("rollpe.equations"), PACKAGE.parent)
+    report = {"schema": SCHEMA, "source_hash": source_hash, "seed": seed, "equations": entries}
+    report["digest"] = hash_json(report)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,137 @@
+"""Where the project lies and which of its files a piece of code depends on, by reading and nothing else.
+
+Here: the root, the closure of imports, hashes of files and of JSON. It imports the standard library alone,
+so that chapters, equations and the build can ask it at no cost. Not here: what a notebook is (notebooks.py),
+what a record says of its source (records.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rollpe.errors import InputError
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def find_root(start: Path | str = ".") -> Path:
+    """The project's root: the nearest folder upward that holds pyproject.toml.
+
+    A folder without one above it is an InputError.
+    """
+    start = Path(start).resolve()
+    for folder in (start, *start.parents):
+        if (folder / "pyproject.toml").is_file():
+            return folder
+    raise InputError(f"{start} is not inside the project: no folder above it holds pyproject.toml.")
+
+
+def enter_root() -> None:
+    """Work in the project's root, where a chapter's paths begin; Jupyter starts beside the chapter's file.
+
+    A chapter that was taken out of the project stays where it is.
+    """
+    with contextlib.suppress(InputError):
+        os.chdir(find_root())
+
+
+def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
+    """The files of the package that a notebook imports, directly or through another file.
+
+    Read from the source text without running anything, so an import hidden in a string is not seen. To
+    be safe, a sub-package counts with all its files. A ``.yaml`` beside a ``.py`` of the same name counts
+    with it.
+    """
+    return _closure(_imported_names(Path(path), package), package)
+
+
+def module_files(name: str, package: Path = PACKAGE) -> list[Path]:
+    """The files of a module such as ``rollpe.equations`` and all that it imports from the package."""
+    return _closure([name], package)
+
+
+def _closure(names: Iterable[str], package: Path) -> list[Path]:
+    found = {package / "__init__.py"}
+    waiting = list(names)
+    while waiting:
+        new = set(_files_of(waiting.pop(), package)) - found
+        found |= new
+        waiting += [name for f in new if f.suffix == ".py" for name in _imported_names(f, package)]
+    return sorted(found)
+
+
+def _imported_names(file: Path, package: Path) -> Iterator[str]:
+    here = file.relative_to(package.parent).parts if file.is_relative_to(package) else ()
+    for level, base, name in _imports_in(file.read_text(encoding="utf8")):
+        above = ".".join(here[: len(here) - level]) if level else ""
+        yield ".".join(filter(None, [above, base, name]))
+
+
+@cache
+def _imports_in(code: str) -> list[tuple[int, str, str]]:
+    """The import statements of a text, wherever they stand: (dots in front, module, name or "").
+
+    Imports for type checkers alone are left out: nothing runs differently because of them.
+    """
+    code = re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)  # lines for Jupyter, not Python
+    found = []
+    waiting: list[ast.AST] = [ast.parse(code)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            found += [(0, alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [(node.level, node.module or "", alias.name) for alias in node.names]
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def _files_of(name: str, package: Path) -> Iterator[Path]:
+    parts = name.split(".")
+    if parts[0] != package.name:
+        return
+    for depth in range(2, len(parts) + 1):
+        module = package.parent.joinpath(*parts[:depth])
+        if module.with_suffix(".py").is_file():
+            yield from (f for f in (module.with_suffix(".py"), module.with_suffix(".yaml")) if f.is_file())
+        elif module.is_dir():
+            yield from (f for f in module.rglob("*") if f.suffix in (".py", ".yaml"))
+
+
+def files_below(paths: Iterable[Path]) -> list[Path]:
+    """Files, and those below folders, sorted. Hidden ones below a folder are unfinished work and left out."""
+    found = set()
+    for path in paths:
+        inside = path.rglob("*") if path.is_dir() else [path]
+        found |= {f for f in inside if f.is_file() and not _hidden(f.relative_to(path))}
+    return sorted(found)
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def hash_files(paths: Iterable[Path], root: Path) -> str:
+    """sha256 over names (relative to root) and contents, in sorted order; folders count with all below."""
+    digest = hashlib.sha256()
+    for file in files_below(paths):
+        name = os.path.relpath(file, root).replace(os.sep, "/")
+        digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def hash_json(content: Mapping[str, Any]) -> str:
+    """sha256 over what a JSON object says, whatever its layout and the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
