@@ -606,6 +606,14 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
         run(tiny(name="n" * 300), **{folder: tmp_path})
 
 
+@pytest.mark.parametrize("suffix", [".json", ".npz", ".pt", ".previous.pt"])
+def test_a_folder_in_the_place_of_a_file_is_found_before_training(tmp_path, monkeypatch, suffix):
+    (tmp_path / f"tiny/roll/seed-0{suffix}").mkdir(parents=True)
+    monkeypatch.setattr(training, "_epoch", None)
+    with pytest.raises(InputError, match=rf"seed-0{suffix}: a folder, a device or a pipe"):
+        run(records=tmp_path, checkpoints=tmp_path)
+
+
 def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
     monkeypatch.setattr(training, "_epoch", None)
 

@@ -458,7 +458,8 @@ def sweep(
         failed = bool(only and absent)
     for cell in absent:
         reason = "" if retry else sweeps.failure(records, cell.cell)
-        click.echo(f"failed: {cell}: {reason} Try it again with --retry." if reason else f"missing: {cell}")
+        again = f"failed: {cell}: {reason.rstrip('.')}. Try it again with --retry."
+        click.echo(again if reason else f"missing: {cell}")
     click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
     if failed:
         sys.exit(1)

@@ -396,7 +396,7 @@ def _warm(wanted: Planned, device: str, keep: str | Path | None) -> float:
         return run()
     digest = hashlib.sha256(program_key(wanted.recipe, wanted.cell).encode()).hexdigest()
     file = Path(keep, f"{wanted.cell.encoding}-{digest[:16]}.bin")
-    if file.exists():
+    if file.is_file():
         torch.compiler.load_cache_artifacts(file.read_bytes())
     took = run()
     if made := torch.compiler.save_cache_artifacts():  # None where nothing is compiled

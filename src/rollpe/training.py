@@ -313,7 +313,8 @@ def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
     root: folder of records or checkpoints, of which `path` is this run's file.
     """
     ensure_writable(path.parent)
-    expect_file(path)
+    for file in (path, path.with_suffix(".npz"), previous_path(path)):
+        expect_file(file)
     with claim(root, cell) as free:
         if not free:
             raise InputError(
@@ -984,9 +985,9 @@ def observe_again(
 ) -> Path:
     """Look into the model of a finished run once more; returns the .npz beside its record.
 
-    For runs that are older than an array of `rollpe.observation`. The record stays as it is, and the model is
-    scored first: its bits on the test images must be the record's, up to one in `SAME_MODEL`. The model
-    before its first step is made again from the seed.
+    For runs that are older than an array of `rollpe.observation`. The record stays as it is, but for the
+    digest of its arrays. The model is scored first: its bits on the test images must be the record's, up to one in
+    `SAME_MODEL`. The model before its first step is made again from the seed.
     Raises InputError if they are not, or if checkpoint or record is absent or damaged.
     """
     place = choose_device(device)
