@@ -973,7 +973,7 @@ def _read_model(path: str | Path, place: torch.device) -> tuple[VisionTransforme
         with torch.random.fork_rng(devices=[]):
             model = create_model(recipe, cell, json.loads(identity["shape"])).to(place)
         model.load_state_dict(judged)
-    except InputError:
+    except (InputError, torch.OutOfMemoryError):
         raise
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise _damaged(path, error) from None
@@ -986,8 +986,8 @@ def observe_again(
     """Look into the model of a finished run once more; returns the .npz beside its record.
 
     For runs that are older than an array of `rollpe.observation`. The record stays as it is, but for the
-    digest of its arrays. The model is scored first: its bits on the test images must be the record's, up to one in
-    `SAME_MODEL`. The model before its first step is made again from the seed.
+    digest of its arrays. The model is scored first: its bits on the test images must be the record's, up to
+    one in `SAME_MODEL`. The model before its first step is made again from the seed.
     Raises InputError if they are not, or if checkpoint or record is absent or damaged.
     """
     place = choose_device(device)
@@ -1010,7 +1010,8 @@ def observe_again(
 
 def _differ(bits: np.ndarray, record: Record) -> str:
     """In words, how many test images a model reads otherwise than its record says; "" if no more than may."""
-    differ = int((bits != record.correct_bits()).sum())
+    expected = record.correct_bits()
+    differ = int((bits != expected).sum()) if len(bits) == len(expected) else len(expected)
     if differ * SAME_MODEL <= record.test.images:
         return ""
     return f"{differ:,} of {record.test.images:,} images are read differently"
