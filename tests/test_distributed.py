@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rollpe.distributed import Group
+from rollpe.distributed import Group, joined
 from rollpe.errors import InputError
 from rollpe.recipes import load_recipe
 from rollpe.records import Record, read_records
@@ -98,6 +98,26 @@ def test_a_sweep_among_processes_is_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="a sweep is one process") as error:
         sweep([], tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"WORLD_SIZE": "abc"}, "WORLD_SIZE='abc': allowed is an integer ≥ 1"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE='0': allowed is an integer ≥ 1"),
+        ({"WORLD_SIZE": "-2"}, "WORLD_SIZE='-2': allowed is an integer ≥ 1"),
+        ({"WORLD_SIZE": "2"}, "the processes cannot join .*RANK"),
+        ({"WORLD_SIZE": "2", "RANK": "first"}, "the processes cannot join .*first"),
+    ],
+)
+def test_variables_that_torchrun_did_not_set_are_one_line(monkeypatch, variables, says):
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=says) as error, joined(torch.device("cpu")):
+        pass
     assert "\n" not in str(error.value)
 
 

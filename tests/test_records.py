@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import logging
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +26,7 @@ from rollpe.errors import InputError
 from rollpe.records import (
     Cell,
     Record,
+    claim,
     comparable,
     environment,
     find_arrays,
@@ -36,6 +41,7 @@ from rollpe.records import (
     source_hash,
     unpack_bits,
     write_arrays,
+    write_atomically,
     write_record,
 )
 
@@ -126,6 +132,26 @@ def test_arrays_come_back_as_they_were_written(tmp_path):
     assert all(np.array_equal(loaded[name], arrays[name]) for name in arrays)
 
 
+def test_arrays_that_are_not_those_of_their_record_are_refused(tmp_path):
+    path = write_record(tmp_path, make(), which=np.zeros(3))
+    old = path.read_bytes()
+    write_record(tmp_path, make(draw=1), which=np.ones(3))
+    assert read_arrays(path)["which"].tolist() == [1, 1, 1]
+    path.write_bytes(old)  # as if a run that replaces a record had been killed between both files
+    with pytest.raises(InputError, match=r"seed-0\.npz: not the arrays of the record beside it") as error:
+        read_arrays(path)
+    assert "\n" not in str(error.value)
+
+
+def test_records_from_before_arrays_had_a_digest_are_read_with_their_arrays(tmp_path):
+    path = write_record(tmp_path, make(), which=np.zeros(3))
+    content = json.loads(path.read_text())
+    del content["arrays_sha256"], content["provenance"]["plan"]
+    path.write_text(json.dumps(content))
+    assert read_record(path) == make()
+    assert read_arrays(path)["which"].tolist() == [0, 0, 0]
+
+
 def test_a_record_without_arrays_has_none(tmp_path):
     assert read_arrays(write_record(tmp_path, make())) == {}
     assert find_arrays(make(), [tmp_path, tmp_path / "absent"]) == {}
@@ -193,6 +219,11 @@ def test_a_cell_and_its_record_lie_in_the_same_place():
         {"seed": -1},
         {"history": [{"epoch": 1}]},
         {"surprise": 1},
+        {"resolutions": {"24": 5.0}},
+        {"resolutions": {"large": 0.5}},
+        {"shifts": {"-1": -0.1}},
+        {"arrays_sha256": "0"},
+        {"test": make().test.model_dump() | {"accuracy": 5.0}},
         {"test": make().test.model_dump() | {"accuracy": 0.123}},
         {"test": make().test.model_dump() | {"images": 1000}},
         {"test": make().test.model_dump() | {"correct": "not base64!"}},
@@ -227,6 +258,11 @@ def claim_the_future(path):
     path.write_text(json.dumps(content | {"schema_version": 99}))
 
 
+def add_a_key_of_two_lines(path):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"two\nlines": 3}))
+
+
 @pytest.mark.parametrize(
     "damage, says",
     [
@@ -236,6 +272,12 @@ def claim_the_future(path):
         (claim_the_future, "schema_version=99"),
         (lambda path: path.write_text("[]"), "schema_version=None"),
         (lambda path: path.write_bytes(b"\xff\xfe\x00"), "not JSON"),
+        (lambda path: path.write_bytes(b""), "not JSON"),
+        (lambda path: path.write_text("[" * 100_000), "not JSON"),
+        (add_a_key_of_two_lines, r"two\nlines"),
+        (lambda path: (path.unlink(), path.mkdir()), "no file"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "no file"),
+        (lambda path: os.truncate(path, recording.RECORD_BYTES + 1), "bytes"),
     ],
 )
 def test_a_damaged_record_is_one_line_that_names_the_file(tmp_path, damage, says):
@@ -268,6 +310,54 @@ def test_pickled_objects_are_neither_written_nor_read(tmp_path):
         read_arrays(path)
     path.with_suffix(".npz").write_bytes(b"PK nothing")
     with pytest.raises(InputError, match=r"seed-0\.npz: damaged"):
+        read_arrays(path)
+
+
+def plain(path):
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+
+
+def encrypted(path):
+    np.savez(path, ring=np.zeros(3))
+    content = path.read_bytes()
+    for start, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        place = content.index(start) + flags
+        content = content[:place] + bytes([content[place] | 1]) + content[place + 1 :]
+    path.write_bytes(content)
+
+
+def with_an_array_of(shape: str, path):
+    """An array of zeros whose header says another shape."""
+    with io.BytesIO() as file:
+        np.save(file, np.zeros(3, dtype="u1"))
+        array = file.getvalue().replace(b"(3,), }" + b" " * (len(shape) - 4), f"{shape}, }}".encode())
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ring.npy", array)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(plain, encrypted, lambda path: path.write_bytes(b""), lambda path: path.mkdir(), os.mkfifo),
+        lambda path: with_an_array_of("(9999999999999999,)", path),
+        lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_RDWR), recording.ARRAYS_BYTES + 1),
+    ],
+    ids=["plain", "encrypted", "empty", "folder", "pipe", "shape", "length"],
+)
+def test_what_is_no_archive_of_arrays_is_one_line(tmp_path, damage):
+    beside = tmp_path / "seed-0.npz"
+    damage(beside)
+    with pytest.raises(InputError, match=r"seed-0\.npz: ") as error:
+        read_arrays(beside.with_suffix(".json"))
+    assert "\n" not in str(error.value)
+
+
+def test_arrays_that_unpack_to_more_than_a_record_has_are_refused_before_they_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "ARRAYS_BYTES", 10_000)
+    path = write_record(tmp_path, make(), which=np.zeros(100_000, dtype="u1"))
+    assert path.with_suffix(".npz").stat().st_size < 10_000
+    with pytest.raises(InputError, match="unpacks to more than"):
         read_arrays(path)
 
 
@@ -338,6 +428,56 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     assert error.value.filename == str(path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("make_it", [os.mkdir, os.mkfifo, lambda path: os.symlink(os.devnull, path)])
+def test_nothing_but_a_file_is_written_over(tmp_path, make_it):
+    path = tmp_path / "page.html"
+    make_it(path)
+    before = path.lstat()
+    with pytest.raises(InputError, match=r"page\.html: a folder, a device or a pipe") as error:
+        write_atomically(path, b"content")
+    assert "\n" not in str(error.value) and path.lstat() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_where_the_folder_should_be_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="a file is where the folder should be"):
+        write_atomically(tmp_path / "file" / "page.html", b"content")
+
+
+def test_a_claim_that_is_given_back_leaves_no_file(tmp_path):
+    with claim(tmp_path, make().cell) as first, claim(tmp_path, make().cell) as again:
+        assert first and again, "who holds it may ask again"
+        assert any(path.is_file() for path in tmp_path.rglob("*"))
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_without_locks_a_cell_is_free_with_a_warning(tmp_path, monkeypatch, caplog, recwarn, code):
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with caplog.at_level(logging.WARNING), claim(tmp_path, make().cell) as free:
+        assert free
+    assert len(caplog.records) + len(recwarn) == 1
+    with claim(tmp_path, make().cell) as free:
+        assert free
+
+
+def test_what_a_killed_run_leaves_among_records_is_ignored_by_git(tmp_path):
+    root = Path(__file__).resolve().parent.parent
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text((root / ".gitignore").read_text())
+    folder = "data/records/quick/roll"
+    for name in (f"{folder}/.seed-0.json.12.tmp", "data/records/.locks/quick/roll/seed-0.lock"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / folder / "seed-0.json").touch()
+    git(tmp_path, "add", ".")
+    assert git(tmp_path, "ls-files", "data") == f"{folder}/seed-0.json"
 
 
 def test_a_temporary_file_left_behind_is_not_taken_for_a_record(tmp_path):

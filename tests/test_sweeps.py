@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
-import multiprocessing
 import os
-import random
 import signal
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import yaml
 from tqdm import tqdm
 
 from rollpe import sweeps, training
+from rollpe.cli import main
 from rollpe.datasets import load_dataset
 from rollpe.errors import InputError
 from rollpe.records import Cell, environment, read_record, read_records, record_path, write_record
@@ -342,6 +342,36 @@ def test_a_run_that_diverges_is_recorded_as_failed_and_the_sweep_goes_on(tmp_pat
     assert missing(planned, tmp_path / "records", retry=True) == planned[:1]
 
 
+def test_the_list_names_cells_that_failed_and_counts_records_alone(tmp_path, capsys):
+    plan = plan_file(tmp_path)
+    first, second, *_ = load_plan(plan)
+    write_record(tmp_path / "records", took(first, 10.0))
+    sweeps.failure_path(tmp_path / "records", second.cell).parent.mkdir(parents=True)
+    sweeps.failure_path(tmp_path / "records", second.cell).write_text('{"reason": "the loss is nan."}')
+    main(["sweep", str(plan), "--records", str(tmp_path / "records"), "--list"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"failed: {second}: the loss is nan. Try it again with --retry."
+    assert [line.split(":")[0] for line in said[1:3]] == ["missing", "missing"]
+    assert said[3] == "1 of 4 cells have a record"
+
+
+def test_an_empty_name_is_no_cell(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sweeps, "sweep", lambda *_, **__: pytest.fail("it trains the whole plan"))
+    with pytest.raises(SystemExit) as end:
+        main(["sweep", str(plan_file(tmp_path)), "--only", ""])
+    assert end.value.code == 2 and "cell '' is not in the plan" in capsys.readouterr().err
+
+
+def test_a_record_keeps_the_hash_of_the_plan_that_asked_for_it(tmp_path):
+    plan = plan_file(tmp_path)
+    planned = load_plan(plan)[:1]
+    run(planned, tmp_path)
+    (record,) = read_records(tmp_path / "records")
+    assert record.provenance.plan == f"plan.yaml {hashlib.sha256(plan.read_bytes()).hexdigest()}"
+    plan.write_text(plan.read_text() + "# another seed\n")
+    assert load_plan(plan)[0].plan != record.provenance.plan
+
+
 def test_a_cell_that_is_refused_is_recorded_as_failed_and_the_sweep_goes_on(tmp_path):
     blocks = [
         {"encodings": ["roll"], "seeds": [0], "set": {"train_images": 10**6}},
@@ -382,59 +412,6 @@ def test_a_cell_may_be_claimed_whatever_the_length_of_its_names(tmp_path):
     one, other = Cell(recipe="a~b", encoding="c", seed=0), Cell(recipe="a", encoding="b~c", seed=0)
     with claim(tmp_path, one) as first, claim(tmp_path, other) as second:
         assert first and second
-
-
-FORKS = multiprocessing.get_context("forkserver")
-"""Forks of a process that has imported everything and trained nothing: torch cannot go on in a fork of this
-one once some test has compiled here."""
-FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe.sweeps"])
-
-
-def work(planned, folder, begun) -> None:
-    begun.set()
-    run(planned, folder)
-
-
-def test_two_workers_killed_at_random_moments_lose_nothing_and_do_nothing_twice(tmp_path):
-    blocks = [{"encodings": ["none", "roll", "learned"], "seeds": [0, 1, 2]}]
-    planned = load_plan(plan_file(tmp_path, blocks=blocks))
-    moments = random.Random(7)
-
-    def workers(planned, folder):
-        begun = [FORKS.Event() for _ in range(2)]
-        started = [FORKS.Process(target=work, args=(planned, folder, event)) for event in begun]
-        for process in started:
-            process.start()
-        for event in begun:
-            event.wait()
-        return started
-
-    undisturbed = tmp_path / "undisturbed"
-    first, clock = workers(planned[:2], undisturbed), time.monotonic()
-    for process in first:
-        process.join()
-    enough = 2 * (time.monotonic() - clock)  # seconds in which this machine trains about two cells a worker
-
-    for _ in range(20):
-        killed = workers(planned, tmp_path)
-        time.sleep(moments.uniform(0.0, enough))
-        for process in killed:
-            process.kill()
-            process.join()
-        for path in (tmp_path / "records").rglob("seed-*.json"):
-            read_record(path)  # whole at every moment
-    assert list((tmp_path / "records").rglob("seed-*.*")), "they were killed at work"
-
-    last = workers(planned, tmp_path)
-    for process in last:
-        process.join()
-    assert [process.exitcode for process in last] == [0, 0]
-    records = read_records(tmp_path / "records")
-    assert sorted(r.cell.path for r in records) == sorted(p.cell.path for p in planned)
-
-    path = record_path("records", planned[0].cell)
-    a, b = read_record(tmp_path / path), read_record(undisturbed / path)
-    assert a.test == b.test
 
 
 def test_nothing_that_a_killed_worker_held_stops_another():

@@ -9,10 +9,8 @@ import math
 import os
 import shlex
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,12 +18,14 @@ import torch
 import torch.nn.functional as F
 
 from rollpe import training
+from rollpe.cli import main
 from rollpe.datasets import load_dataset, stand_in
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
 from rollpe.recipes import changes
 from rollpe.records import (
     Cell,
+    claim,
     loaded_hash,
     pack_bits,
     read_arrays,
@@ -170,37 +170,13 @@ def test_what_is_compiled_before_the_data_are_there_has_their_shape():
     assert shape_of(stand_in("digits")) == shape_of(load_dataset("digits"))
 
 
-# Killed and resumed
-
-CHILD = """
-import sys, torch
-from rollpe.training import load_recipe, train
-torch.set_num_threads(int(sys.argv[3]))
-train(load_recipe(sys.argv[1]), "roll", device="cpu", checkpoints=sys.argv[2], progress=False)
-"""
+def test_a_clock_that_stands_still_changes_no_number(undisturbed, monkeypatch):
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: 5.0))
+    record = run(tiny(epochs=3))
+    assert timeless(record) == timeless(undisturbed) and record.provenance.wall_seconds == 0
 
 
-@pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on POSIX only")
-def test_a_run_killed_in_the_middle_and_resumed_equals_one_left_alone(tmp_path, undisturbed):
-    recipe, cell = tiny(epochs=3), Cell(recipe="tiny", encoding="roll", seed=0)
-    file = tmp_path / "tiny.yaml"
-    file.write_text(recipe.model_dump_json())  # JSON is YAML
-    path = checkpoint_path(tmp_path, cell)
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(file), str(tmp_path), str(torch.get_num_threads())],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    while not path.exists():
-        assert child.poll() is None, "the run ended before its first checkpoint"
-        time.sleep(0.002)
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    done = len(torch.load(path, weights_only=True)["history"])
-    assert done == 1, "the next one is not due within a minute"
-
-    resumed = run(recipe, resume=True, checkpoints=tmp_path, records=tmp_path)
-    assert timeless(resumed) == timeless(undisturbed)
-    assert timeless(read_record(record_path(tmp_path, cell))) == timeless(undisturbed)
+# Checkpoints; see also faults/test_checkpoints.py and faults/test_killed.py
 
 
 @pytest.mark.parametrize(("seconds", "files"), [(0.0, 4), (3600.0, 2)])
@@ -305,6 +281,118 @@ def test_a_finished_model_is_looked_at_again_unless_it_is_not_the_records(finish
     assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="no record to read"):
         observe_again(path, tmp_path / "elsewhere", device="cpu")
+
+
+@pytest.fixture
+def quickest(tmp_path, monkeypatch):
+    """Words of a command that trains for one step in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "--recipe", "smoke", "--device", "cpu", "--no-progress"]
+    changes = {"max_steps": 1, "train_images": 64, "depth": 1, "resolutions": "[]"}
+    return words + [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+
+
+def said_by(capsys, words) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    return end.value.code, capsys.readouterr().err
+
+
+def test_a_run_with_a_record_and_an_unfinished_checkpoint_is_finished_by_resume(
+    quickest, monkeypatch, capsys
+):
+    save = training.Checkpoint.save
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Checkpoint, "save", lambda *args, finished=False: finished or save(*args))
+        main(quickest)
+    (path,), (record,) = Path("checkpoints").rglob("*.pt"), Path("_build/records").rglob("*.json")
+    before = record.read_bytes()
+    code, complaint = said_by(capsys, ["observe", "--records", "_build/records", str(path)])
+    assert code == 2 and "has not finished. Train it with resume" in complaint
+    main([*quickest, "--resume"])
+    assert record.read_bytes() == before
+    main(["observe", "--records", "_build/records", "--device", "cpu", str(path)])
+    code, complaint = said_by(capsys, [*quickest, "--resume"])
+    assert code == 2 and "has a record" in complaint, "there is nothing left to finish"
+
+
+def test_a_record_that_is_not_of_the_checkpoint_is_not_taken_for_its_record(quickest, monkeypatch, capsys):
+    save = training.Checkpoint.save
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Checkpoint, "save", lambda *args, finished=False: finished or save(*args))
+        main(quickest)
+    record = read_record(next(Path("_build/records").rglob("*.json")))
+    bits = ~record.correct_bits()
+    test = record.test.model_copy(update={"correct": pack_bits(bits), "accuracy": bits.mean()})
+    write_record("_build/records", record.model_copy(update={"test": test}))
+    code, complaint = said_by(capsys, [*quickest, "--resume"])
+    assert code == 2 and "not the record of its checkpoint, 360 of 360 images" in complaint
+
+
+def test_a_run_that_is_ended_by_its_scheduler_says_how_to_go_on(quickest, monkeypatch, capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(training, "_epoch", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    code, complaint = said_by(capsys, quickest)
+    assert code == 130 and "the same command with --resume goes on" in complaint
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def forked(ask) -> int:
+    """What a process of its own answers."""
+    child = os.fork()
+    if child == 0:
+        os._exit(int(ask()))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def is_free(folder) -> bool:
+    with claim(folder, Cell(recipe="tiny", encoding="roll", seed=0)) as free:
+        return free
+
+
+def test_a_run_keeps_others_from_its_record_and_its_checkpoint_while_it_trains(tmp_path, monkeypatch):
+    folders, answers, epoch = [tmp_path / "r", tmp_path / "c"], [], training._epoch
+
+    def watched(*args):
+        answers.extend(forked(lambda folder=folder: is_free(folder)) for folder in folders)
+        return epoch(*args)
+
+    monkeypatch.setattr(training, "_epoch", watched)
+    run(tiny(max_steps=1), records=folders[0], checkpoints=folders[1])
+    assert answers == [False, False] and all(map(is_free, folders))
+
+
+@pytest.mark.parametrize("folder", ["records", "checkpoints"])
+def test_a_run_that_another_process_trains_is_refused_and_nothing_of_it_swept_up(tmp_path, folder):
+    half = tmp_path / "tiny/roll/.seed-0.pt.123.tmp"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    (heard, said), (end, stop) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(stop)
+        with claim(tmp_path, Cell(recipe="tiny", encoding="roll", seed=0)):
+            os.write(said, b"held")
+            os.read(end, 1)  # returns when the other end is closed
+            os._exit(0)
+    assert os.read(heard, 4) == b"held"
+    try:
+        with pytest.raises(InputError, match="another process trains this run") as error:
+            run(tiny(max_steps=1), **{folder: tmp_path})
+    finally:
+        os.close(stop)
+        os.waitpid(child, 0)
+    assert "\n" not in str(error.value) and half.exists()
+
+
+def test_what_a_killed_run_left_half_written_is_swept_up(tmp_path):
+    record = run(tiny(max_steps=1), records=tmp_path, checkpoints=tmp_path)
+    files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    beside = record_path(tmp_path, record)
+    for suffix in ("json", "npz", "pt"):
+        beside.with_name(f".seed-0.{suffix}.123.tmp").touch()
+    run(tiny(max_steps=1), records=tmp_path, checkpoints=tmp_path)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == files
 
 
 # Learning
@@ -516,6 +604,14 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
         run(**{folder: tmp_path / "file" / "deeper"})
     with pytest.raises(InputError, match=r"cannot write there .* Name the recipe with --set name=mine"):
         run(tiny(name="n" * 300), **{folder: tmp_path})
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz", ".pt", ".previous.pt"])
+def test_a_folder_in_the_place_of_a_file_is_found_before_training(tmp_path, monkeypatch, suffix):
+    (tmp_path / f"tiny/roll/seed-0{suffix}").mkdir(parents=True)
+    monkeypatch.setattr(training, "_epoch", None)
+    with pytest.raises(InputError, match=rf"seed-0{suffix}: a folder, a device or a pipe"):
+        run(records=tmp_path, checkpoints=tmp_path)
 
 
 def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):

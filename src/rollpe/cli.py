@@ -318,25 +318,36 @@ def train(
     from rollpe.distributed import speaks
     from rollpe.recipes import read_yaml
     from rollpe.records import Cell, record_path
-    from rollpe.training import load_recipe, resolve_options, train
+    from rollpe.training import (
+        checkpoint_path,
+        finish,
+        load_recipe,
+        resolve_options,
+        terminable,
+        train,
+        unfinished,
+    )
 
     encoding_options = {key: read_yaml(value, key) for key, value in _pairs(options, "--option").items()}
     chosen = load_recipe(recipe, _pairs(overrides, "--set"))
     told = resolve_options(encoding, encoding_options)
     cell = Cell(recipe=chosen.name, encoding=encoding, encoding_options=told, seed=seed)
-    if not force and (path := record_path(records, cell)).exists():
+    path = record_path(records, cell)
+    has_record = path.exists() and not force
+    ends = has_record and resume and unfinished(checkpoint_path("checkpoints", cell))
+    if has_record and not ends:
         raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
-    record = train(
-        chosen,
-        encoding,
-        seed=seed,
-        encoding_options=encoding_options,
-        device=device,
-        records=records,
-        data_root=data_root,
-        resume=resume,
-        progress=not no_progress,
-    )
+    with terminable():
+        record = (finish if ends else partial(train, resume=resume))(
+            chosen,
+            encoding,
+            seed=seed,
+            encoding_options=encoding_options,
+            device=device,
+            records=records,
+            data_root=data_root,
+            progress=not no_progress,
+        )
     if speaks():
         click.echo(f"test accuracy {100 * record.test.accuracy:.2f} %   {record_path(records, record)}")
 
@@ -421,30 +432,34 @@ def sweep(
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
     from rollpe import sweeps
+    from rollpe.training import terminable
 
     planned = sweeps.load_plan(plan, _pairs(overrides, "--set"))
-    if only:
+    if only is not None:
         planned = sweeps.only(planned, only)
     failed = False
     if show:
-        absent = sweeps.missing(planned, records, retry)
+        absent = sweeps.missing(planned, records, retry=True)
     else:
-        report = sweeps.sweep(
-            planned,
-            records,
-            budget=None if budget is None else sweeps.seconds(budget),
-            device=device,
-            data_root=data_root,
-            checkpoints=None if no_checkpoints else checkpoints,
-            retry=retry,
-            measure=measure,
-            progress=not no_progress,
-            say=click.echo,
-        )
+        with terminable():
+            report = sweeps.sweep(
+                planned,
+                records,
+                budget=None if budget is None else sweeps.seconds(budget),
+                device=device,
+                data_root=data_root,
+                checkpoints=None if no_checkpoints else checkpoints,
+                retry=retry,
+                measure=measure,
+                progress=not no_progress,
+                say=click.echo,
+            )
         absent = report.missing
         failed = bool(only and absent)
     for cell in absent:
-        click.echo(f"missing: {cell}")
+        reason = "" if retry else sweeps.failure(records, cell.cell)
+        again = f"failed: {cell}: {reason.rstrip('.')}. Try it again with --retry."
+        click.echo(again if reason else f"missing: {cell}")
     click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
     if failed:
         sys.exit(1)

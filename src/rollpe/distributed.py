@@ -56,7 +56,15 @@ ALONE = Group()
 
 def processes() -> int:
     """How many processes `torchrun` started for this run; 1 if it did not start this one."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return numbered("WORLD_SIZE", 1, least=1)
+
+
+def numbered(variable: str, default: int, least: int = 0) -> int:
+    """A variable that `torchrun` sets to a whole number."""
+    text = os.environ.get(variable, str(default))
+    if not text.isdecimal() or int(text) < least:
+        raise InputError(f"{variable}={text!r}: allowed is an integer ≥ {least}. Leave it to torchrun.")
+    return int(text)
 
 
 def speaks() -> bool:
@@ -72,7 +80,11 @@ def joined(place: torch.device) -> Iterator[Group]:
         return
     own = not dist.is_initialized()
     if own:
-        dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+        try:
+            dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+        except ValueError as error:  # it reads more variables
+            reason = str(error).splitlines()[0]
+            raise InputError(f"the processes cannot join ({reason}). Start them with torchrun.") from None
     try:
         yield Group(dist.get_rank(), dist.get_world_size())
     finally:

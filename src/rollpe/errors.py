@@ -5,8 +5,11 @@ Everything here is about bad input; a failed computation raises whatever it rais
 
 import errno
 
-NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
-"""What the system says of a full disk and of a closed folder: one can repair these, too."""
+NOT_WRITABLE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR),
+    errno.ENAMETOOLONG,
+)
+"""What the system says of a full disk, a closed folder and a name too long: one can repair these, too."""
 
 
 class InputError(ValueError):

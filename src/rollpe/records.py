@@ -1,24 +1,29 @@
 """What a run leaves behind, and how it is read back.
 
-In here: the shape of a record, where it lies, atomic writing, checked reading, the facts about
-machine and source that belong in it, and when two records may be compared. Not in here: training,
-statistics over records. A record is plain JSON; arrays too large for it lie beside it in one .npz.
-Nothing is ever unpickled.
+In here: the shape of a record, where it lies, who may write it, atomic writing, checked reading, the facts
+about machine and source that belong in it, and when two records may be compared. Not in here: training,
+statistics over records. A record is plain JSON; arrays too large for it lie beside it in one .npz, whose
+digest it names. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import hashlib
 import io
 import json
+import logging
 import math
 import os
 import platform
+import reprlib
 import subprocess
+import threading
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -26,12 +31,18 @@ from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rollpe.errors import InputError
 
+logger = logging.getLogger(__name__)
+
 SCHEMA_VERSION = 1
 PACKAGE = Path(__file__).parent
+
+RECORD_BYTES, ARRAYS_BYTES = 2**26, 2**30
+"""Larger files are no record, and no arrays of one."""
 
 HOW = frozenset({"compile", "attention", "score_every"})
 """Keys of a recipe that say how a machine is used and not what is trained: changing them changes no name."""
@@ -43,6 +54,7 @@ ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0}
 """Keys that recipes have had for some time only, and what every run before that did."""
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
 RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
 """Names a recipe and a folder: no slash, no space, no leading dot."""
 
@@ -124,6 +136,9 @@ class Provenance(_Plain):
 
     The source is what the process had loaded. (Older versions of the library noted what lay there when the
     run ended: the same, unless it was edited or committed meanwhile.)
+
+    plan: of a run that a sweep trained, name and sha256 of its plan's file, see `rollpe.sweeps`: the seeds
+    were fixed if the project's history has this plan before the run. (Older records have none.)
     """
 
     commit: str
@@ -133,6 +148,7 @@ class Provenance(_Plain):
     started: str
     finished: str
     wall_seconds: float = Field(ge=0)
+    plan: str | None = Field(None, pattern=r"^\S.* [0-9a-f]{64}$")
 
 
 class Record(_Plain):
@@ -145,6 +161,7 @@ class Record(_Plain):
     shifts: test accuracy by how many pixels the images were moved right and down.
     throughput: training images per second, evaluation left out; the median over epochs. (Of records made
     before 2026-11-21 18:00 UTC, the mean over the whole run, compiling included.)
+    arrays_sha256: of the .npz beside the record; None without one. (Older records do not name it.)
     """
 
     schema_version: Literal[1] = 1
@@ -157,11 +174,12 @@ class Record(_Plain):
     parameters: int = Field(ge=1)
     history: list[EpochMetrics]
     test: FinalMetrics
-    resolutions: dict[str, float] = {}
-    shifts: dict[str, float] = {}
+    resolutions: dict[Annotated[str, Field(pattern=r"^\d+$")], Share] = {}
+    shifts: dict[Annotated[str, Field(pattern=r"^-?\d+$")], Share] = {}
     throughput: float = Field(gt=0)
     environment: Environment
     provenance: Provenance
+    arrays_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
 
     @property
     def cell(self) -> Cell:
@@ -225,6 +243,81 @@ def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
     return Path(root) / cell.path.with_suffix(".json")
 
 
+# Who may write
+
+
+_held: set[tuple[int, int, Path]] = set()
+"""The claims of this process, by process and thread: a fork holds none of its parent's."""
+
+
+@contextmanager
+def claim(root: str | Path, cell: Cell) -> Iterator[bool]:
+    """Hold the right to train a cell; yields whether it was free, or held here already.
+
+    root: folder of records or of checkpoints. The claim is a lock of the operating system, so that it is gone
+    with its process, however that ends; a file in `.locks` that a killed process leaves holds nobody up.
+    Where the filesystem has no locks, every cell is free, with a warning.
+    """
+    path = Path(root) / ".locks" / cell.path.with_suffix(".lock")
+    holder = (os.getpid(), threading.get_ident(), path.resolve())
+    if holder in _held:
+        yield True
+        return
+    ensure_writable(path.parent)
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    except (OSError, NotImplementedError) as error:
+        if getattr(error, "errno", errno.ENOSYS) not in NO_LOCKS:
+            raise
+        logger.warning("%s: no locks on this filesystem. Let no two processes train one run.", root)
+    _held.add(holder)
+    try:
+        yield True
+    finally:
+        _held.discard(holder)
+        if lock.is_locked:
+            with suppress(OSError):  # some systems remove no open file
+                path.unlink()
+        lock.release()
+
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+"""What a filesystem says that has no locks."""
+
+
+def sweep_up(path: Path) -> None:
+    """Remove what processes that were killed while they wrote this record or checkpoint have left.
+
+    For the holder of its claim alone: nobody else is writing then.
+    """
+    for left_over in path.parent.glob(f".{path.stem}.*.tmp"):
+        left_over.unlink(missing_ok=True)
+
+
+def ensure_writable(folder: Path) -> None:
+    """Make the folder now: what forbids it must not be found after the last epoch."""
+    way_out = "Choose another folder"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK) else "no permission"
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno == errno.ENAMETOOLONG:
+            way_out = "Name the recipe with --set name=mine"
+    if reason:
+        raise InputError(f"{folder}: cannot write there ({reason}). {way_out}.")
+
+
+def expect_file(path: Path) -> None:
+    """Refuse a folder, a device or a pipe: reading may wait for ever, and writing would replace it."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: a folder, a device or a pipe, and no file. Give another path.")
+
+
 # Writing
 
 
@@ -232,10 +325,14 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file so that whoever reads `path`, at whatever moment, finds the old or the new one.
 
     A temporary file in the same folder is written, forced to disk and renamed over `path`. An OSError names
-    `path`, also where the system names no file.
+    `path`, also where the system names no file. Raises InputError for what is no file.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    expect_file(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{path.parent}: a file is where the folder should be. Give another path.") from None
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -259,11 +356,13 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 def write_record(root: str | Path, record: Record, **arrays: np.ndarray) -> Path:
     """Write a record under `root`, atomically, and return its path. An older one is replaced.
 
-    arrays: what is too large for JSON; they are written first, into the .npz beside the record.
+    arrays: what is too large for JSON; they are written first, into the .npz beside the record, which then
+    names their digest.
     """
     path = record_path(root, record)
     if arrays:
-        write_arrays(path, **arrays)
+        digest = hashlib.sha256(write_arrays(path, **arrays).read_bytes()).hexdigest()
+        record = record.model_copy(update={"arrays_sha256": digest})
     write_atomically(path, record.model_dump_json(indent=1).encode() + b"\n")
     return path
 
@@ -287,25 +386,35 @@ def read_record(path: str | Path) -> Record:
     """Read and check one record. Raises InputError, one line naming the file, if it is unusable."""
     path = Path(path)
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(_content(path, RECORD_BYTES))
     except OSError as error:
         raise InputError(
             f"{path}: no record to read ({error.strerror}). Train it, or give another path."
         ) from None
-    except ValueError as error:
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: damaged, not JSON ({error}). Restore it or train anew.") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version != SCHEMA_VERSION:
         raise InputError(
-            f"{path}: schema_version={version!r}, readable is {SCHEMA_VERSION}. "
+            f"{path}: schema_version={reprlib.repr(version)}, readable is {SCHEMA_VERSION}. "
             "Read it with the rollpe that wrote it, or train anew."
         )
     try:
         return Record.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "record"
+        place = ascii(".".join(str(part) for part in first["loc"]) or "record")[1:-1]
         raise InputError(f"{path}: damaged, {place}: {first['msg']}. Restore it or train anew.") from None
+
+
+def _content(path: Path, most: int) -> bytes:
+    """What a file holds, if it is one and has no more bytes than this."""
+    expect_file(path)
+    if path.stat().st_size > most:
+        raise InputError(f"{path}: more than {most:,} bytes. Restore it or train anew.")
+    return path.read_bytes()
 
 
 def read_records(root: str | Path, recipe: str | None = None, encoding: str | None = None) -> list[Record]:
@@ -328,15 +437,34 @@ def read_records(root: str | Path, recipe: str | None = None, encoding: str | No
 
 
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
-    """The arrays beside the record at `path`; {} if it has none."""
-    beside = Path(path).with_suffix(".npz")
+    """The arrays beside the record at `path`; {} if it has none.
+
+    Raises InputError, one line, if they are damaged or have not the digest that the record names.
+    """
+    path = Path(path)
+    beside = path.with_suffix(".npz")
     if not beside.exists():
         return {}
+    content = _content(beside, ARRAYS_BYTES)
+    named = read_record(path).arrays_sha256 if path.exists() else None
+    if named not in (None, hashlib.sha256(content).hexdigest()):
+        raise InputError(
+            f"{beside}: not the arrays of the record beside it, which names another digest. Restore both, "
+            "train anew, or look into the model again with rollpe observe."
+        )
     try:
-        with np.load(beside, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InputError(f"{beside}: damaged ({error}). Restore it or train anew.") from None
+        return _unpacked(content)
+    except Exception as error:  # damaged bytes may raise anything, in zipfile, zlib or numpy
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{beside}: damaged ({reason}). Restore it or train anew.") from None
+
+
+def _unpacked(content: bytes) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > ARRAYS_BYTES:
+            raise ValueError(f"it unpacks to more than {ARRAYS_BYTES:,} bytes")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
 
 
 def find_arrays(record: Record, folders: Sequence[str | Path]) -> dict[str, np.ndarray]:
@@ -487,7 +615,13 @@ def loaded_source(outside: Sequence[Path] = ()) -> Source:
     return Source(*_first_commit(PACKAGE), loaded_hash(also=outside))
 
 
-def provenance(command: str, started: str, wall_seconds: float, source: Source | None = None) -> Provenance:
+def provenance(
+    command: str,
+    started: str,
+    wall_seconds: float,
+    source: Source | None = None,
+    plan: str | None = None,
+) -> Provenance:
     """Of a run that has just finished: its source, beside what the caller knows of it.
 
     source: what `loaded_source` said before the run; by default the package as it lies there now.
@@ -499,6 +633,7 @@ def provenance(command: str, started: str, wall_seconds: float, source: Source |
         started=started,
         finished=now(),
         wall_seconds=wall_seconds,
+        plan=plan,
     )
 
 

@@ -16,6 +16,10 @@ A plan::
       - encodings: [roll-twin]
         seeds: [0, 1]
         set: {learning_rate: 5e-4}         # optional, for this block alone
+
+A plan fixes its seeds before the first run: seeds that are added after a look at results make these
+exploratory. Each record that a sweep leaves holds name and sha256 of its plan's file, so that a plan which
+was changed in between shows.
 """
 
 from __future__ import annotations
@@ -31,15 +35,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote
 
 import torch
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rollpe.datasets import IMAGE_SIZE, load_dataset
@@ -50,6 +53,8 @@ from rollpe.recipes import Recipe, load_recipe, read_yaml
 from rollpe.records import (
     Cell,
     Record,
+    claim,
+    ensure_writable,
     environment,
     now,
     read_record,
@@ -59,12 +64,12 @@ from rollpe.records import (
     write_atomically,
 )
 from rollpe.training import (
+    DamagedCheckpoint,
     ForeignCheckpoint,
     Programs,
     TrainingError,
     checkpoint_path,
     choose_device,
-    ensure_writable,
     epochs_done,
     program_key,
     resolve_options,
@@ -109,11 +114,12 @@ class Plan(BaseModel):
 
 @dataclass(frozen=True)
 class Planned:
-    """One wanted run: its recipe with all changes made, and its identity."""
+    """One wanted run: its recipe with all changes made, its identity, and the plan that it is from."""
 
     recipe: Recipe
     cell: Cell
     later: bool = False  # its seed was added when earlier runs were known
+    plan: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return unquote(f"{self.cell.recipe} {self.cell.slug} seed {self.cell.seed}")
@@ -139,6 +145,7 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
         allowed = f"{', '.join(Plan.model_fields)}; in a block {', '.join(Block.model_fields)}"
         raise InputError(f"{path}: {place}: {first['msg'].lower()}. Keys: {allowed}.") from None
 
+    origin = f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
     planned: dict[Path, Planned] = {}
     for block in plan.blocks:
         recipe = load_recipe(plan.recipe, plan.set | block.set | dict(overrides or {}))
@@ -149,7 +156,7 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
             except InputError as error:
                 raise InputError(f"{path}: entry {json.dumps({name: options})}: {error}") from None
         for cell in interleaved(recipe.name, encodings, [*block.seeds, *block.later]):
-            planned.setdefault(cell.path, Planned(recipe, cell, cell.seed in block.later))
+            planned.setdefault(cell.path, Planned(recipe, cell, cell.seed in block.later, origin))
     return list(planned.values())
 
 
@@ -204,6 +211,17 @@ def missing(planned: Sequence[Planned], records: str | Path, retry: bool = False
     ]
 
 
+def failure(records: str | Path, cell: Cell) -> str:
+    """Why a cell failed; "" if it did not."""
+    path = failure_path(records, cell)
+    try:
+        return str(json.loads(path.read_bytes())["reason"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, LookupError, TypeError, ValueError):
+        return f"{path} is damaged"
+
+
 def only(planned: Sequence[Planned], name: str) -> list[Planned]:
     """The one cell of that name, recipe/encoding/seed-n. Raises InputError if the plan has none."""
     found = [p for p in planned if unquote(p.cell.path.as_posix()) == unquote(name)]
@@ -212,26 +230,6 @@ def only(planned: Sequence[Planned], name: str) -> list[Planned]:
             f"cell {name!r} is not in the plan. Its first cell: {planned[0].cell.path.as_posix()}."
         )
     return found
-
-
-@contextmanager
-def claim(records: str | Path, cell: Cell) -> Iterator[bool]:
-    """Hold the right to train a cell; yields whether it was free.
-
-    A lock of the operating system, so it is gone with its process, however that ends.
-    """
-    path = Path(records) / ".locks" / cell.path.with_suffix(".lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
 
 
 @dataclass
@@ -288,13 +286,14 @@ def sweep(
             break  # nothing is estimated for nothing: `--budget 0` only lists what is missing
         if wanted not in missing([wanted], records, retry):
             continue
-        with _clear_errors(records), claim(records, wanted.cell) as free:
-            if not free or wanted not in missing([wanted], records, retry):
-                continue  # another sweep has it, or had it a moment ago
+        with ExitStack() as held:
+            held.enter_context(_clear_errors(records))
+            # a sweep into another folder of records may write the same checkpoint
+            free = [held.enter_context(claim(root, wanted.cell)) for root in (records, checkpoints) if root]
+            if not all(free) or wanted not in missing([wanted], records, retry):
+                continue  # another process has it, or had it a moment ago
             # an error keeps its frames, and they keep a model and the memory of its activations
             gc.collect()
-            if checkpoints is not None:
-                _forget_unfinished(checkpoint_path(checkpoints, wanted.cell))
             try:
                 if budget is not None:
                     done = 0
@@ -323,11 +322,15 @@ def sweep(
                     checkpoints=checkpoints,
                     progress=progress,
                     programs=programs,
+                    plan=wanted.plan,
                 )
                 try:
                     record = run(resume=True)
                 except ForeignCheckpoint:
                     say(f"{wanted}: its checkpoint is of another source, recipe or device; begun again")
+                    record = run()
+                except DamagedCheckpoint:
+                    say(f"{wanted}: its checkpoint is damaged; begun again")
                     record = run()
             except (InputError, RuntimeError) as error:
                 programs.forget()
@@ -396,18 +399,12 @@ def _warm(wanted: Planned, device: str, keep: str | Path | None) -> float:
         return run()
     digest = hashlib.sha256(program_key(wanted.recipe, wanted.cell).encode()).hexdigest()
     file = Path(keep, f"{wanted.cell.encoding}-{digest[:16]}.bin")
-    if file.exists():
+    if file.is_file():
         torch.compiler.load_cache_artifacts(file.read_bytes())
     took = run()
     if made := torch.compiler.save_cache_artifacts():  # None where nothing is compiled
         write_atomically(file, made[0])
     return took
-
-
-def _forget_unfinished(path: Path) -> None:
-    """Remove what a process killed while it wrote this file has left; the claim keeps others away."""
-    for left_over in path.parent.glob(f".{path.name}.*.tmp"):
-        left_over.unlink(missing_ok=True)
 
 
 def _works(device: str) -> bool:
@@ -489,6 +486,7 @@ class Estimates:
     def _known(self, planned: Planned) -> tuple[float | None, str]:
         recipe, key = planned.cell.recipe, (planned.cell.recipe, planned.cell.slug)
         in_both = [both for both in self.trained.keys() & self.recorded.keys() if both[0] == recipe]
+        in_both = [both for both in in_both if self.recorded[both]]  # some clocks stand still
         if key in self.trained:
             return self.trained[key], "as before in this sweep"
         if key in self.recorded and in_both:

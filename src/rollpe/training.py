@@ -19,17 +19,18 @@ images are changed (augment.py), what the model is (vit.py), the shape of the re
 from __future__ import annotations
 
 import copy
-import errno
 import gc
 import hashlib
 import io
 import json
+import logging
 import math
 import os
-import pickle
 import shlex
+import signal
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ from tqdm import tqdm
 
 from rollpe.augment import Augmentation, Augmenter
 from rollpe.datasets import ImageData, Split, load_dataset, stand_in
-from rollpe.distributed import ALONE, Group, joined, processes
+from rollpe.distributed import ALONE, Group, joined, numbered, processes
 from rollpe.encodings import outside_files, told_options
 from rollpe.engine import (
     EAGER,
@@ -66,7 +67,10 @@ from rollpe.records import (
     EpochMetrics,
     FinalMetrics,
     Record,
+    claim,
+    ensure_writable,
     environment,
+    expect_file,
     loaded_hash,
     loaded_source,
     now,
@@ -75,7 +79,7 @@ from rollpe.records import (
     read_record,
     record_path,
     slug,
-    write_arrays,
+    sweep_up,
     write_atomically,
     write_record,
 )
@@ -96,6 +100,8 @@ __all__ = [
     "train",
 ]
 
+logger = logging.getLogger(__name__)
+
 PROTOCOL = 1
 """Version of the training procedure. Raise it by one with every change that alters what a run with
 the same recipe can reach: records of different protocols are refused as not comparable."""
@@ -113,6 +119,8 @@ OBSERVED = 256  # test images over which attention, spectra and roughness are av
 SAME_MODEL = 100
 """A model scored again may read one image in so many differently: devices round differently. Models of two
 seeds differ on many times as many."""
+TICK = 1e-9
+"""Seconds that pass at least, as far as speeds are concerned: some clocks stand still for a while."""
 CHECKPOINT_SECONDS = 60  # between two checkpoints; the first comes after the first epoch
 LOOK_EVERY = 25  # steps between two looks at the loss: each look waits for the device
 AHEAD = 32  # batches augmented at once, so that many images share each operation ...
@@ -129,6 +137,10 @@ class TrainingError(RuntimeError):
 
 class ForeignCheckpoint(InputError):
     """A checkpoint that another source, recipe or device wrote: this run cannot go on from it."""
+
+
+class DamagedCheckpoint(InputError):
+    """A file that is not, byte for byte, a checkpoint as it was written."""
 
 
 # tqdm's own lock is a semaphore that forked processes share: one that is killed while it holds it would stop
@@ -152,6 +164,7 @@ def train(
     checkpoints: str | Path | None = "checkpoints",
     progress: bool = True,
     programs: Programs | None = None,
+    plan: str | None = None,
 ) -> Record:
     """Train one model and return its record.
 
@@ -159,13 +172,15 @@ def train(
     encoding: one name of rollpe.encodings, or two joined by "+", with its encoding_options.
     seed: of the initial weights, the order of the images, their augmentation, the dropout.
     device: "auto" (cuda, then mps, then cpu) or a torch device.
-    records: folder to write the record into; None writes none.
-    resume: go on from the checkpoint of this very run, if there is one.
+    records: folder to write the record into; None writes none. No two processes may write one run.
+    resume: go on from the checkpoint of this very run, if there is one; from the one before it, and a
+        warning, if the last is damaged.
     checkpoints: folder of checkpoints, written after the first epoch and then after the first epoch that
-        ends a minute or more after the last was written; None writes none. After the last epoch only the
-        weights remain in it; `load_model` reads them.
+        ends a minute or more after the last was written; None writes none. The last two are kept. After the
+        last epoch one remains, with the weights alone; `load_model` reads them.
     progress: show a progress bar, if stderr is a terminal.
     programs: what earlier runs of the same recipe and encoding have compiled; see `Programs`.
+    plan: which plan asked for this run; see `Provenance`.
 
     Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
     memory runs out. The global random state is left as it was.
@@ -202,9 +217,9 @@ def train(
             arrays = _first_step(untrained.to(place), program.evaluate, training)
         # everything that can be refused has been; from here on something is written
         if records is not None and group.first:
-            ensure_writable(record_path(records, cell).parent)
+            opened.enter_context(reserved(records, cell, record_path(records, cell)))
         if checkpoints is not None and group.first:
-            ensure_writable(checkpoint_path(checkpoints, cell).parent)
+            opened.enter_context(reserved(checkpoints, cell, checkpoint_path(checkpoints, cell)))
         shared.waited = program.warm(part.stop - part.start)
         # from here on: dropout and drop path, which no two processes may share
         torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))
@@ -221,7 +236,7 @@ def train(
         checkpoint, saved = None, -math.inf
         if checkpoints is not None:
             checkpoint = Checkpoint(checkpoint_path(checkpoints, cell), cell, recipe, data, place, group)
-            if resume and checkpoint.path.exists():
+            if resume:
                 checkpoint.load(run)
                 clock -= run.elapsed
 
@@ -249,7 +264,7 @@ def train(
                     train_loss=losses.mean().item(),
                     held_out_loss=score.loss if score else None,
                     held_out_accuracy=score.accuracy if score else None,
-                    images_per_second=len(losses) * batch / trained,
+                    images_per_second=len(losses) * batch / max(trained, TICK),
                     seconds=time.perf_counter() - begun,
                 )
             )
@@ -265,29 +280,62 @@ def train(
         if records is not None and group.first:
             arrays |= observe(judged, evaluate.prepare(data.test.images[:OBSERVED]))
 
-    record = Record(
-        protocol=PROTOCOL,
-        **cell.model_dump(),
-        config=recipe.model_dump(mode="json"),
-        parameters=sum(p.numel() for p in program.model.parameters() if p.requires_grad),
-        history=run.history,
-        test=test,
-        resolutions=resolutions,
-        shifts=shifts,
-        throughput=_throughput(run.history),
-        environment=environment(str(place)),
-        provenance=provenance(
-            command(asked, cell, group.size),
-            run.started,
-            time.perf_counter() - clock,
-            source,
-        ),
-    )
-    if records is not None and group.first:
-        write_record(records, record, **arrays)
-    if checkpoint and group.first:
-        checkpoint.save(run, finished=True)
-    return record
+        record = Record(
+            protocol=PROTOCOL,
+            **cell.model_dump(),
+            config=recipe.model_dump(mode="json"),
+            parameters=sum(p.numel() for p in program.model.parameters() if p.requires_grad),
+            history=run.history,
+            test=test,
+            resolutions=resolutions,
+            shifts=shifts,
+            throughput=_throughput(run.history),
+            environment=environment(str(place)),
+            provenance=provenance(
+                command(asked, cell, group.size),
+                run.started,
+                time.perf_counter() - clock,
+                source,
+                plan,
+            ),
+        )
+        if checkpoint and group.first:  # before the record: whoever has a record has the weights, too
+            checkpoint.save(run, finished=True)
+        if records is not None and group.first:
+            record = read_record(write_record(records, record, **arrays))
+        return record
+
+
+@contextmanager
+def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
+    """Keep the place that a run writes to from all others, and free of what was left half-written there.
+
+    root: folder of records or checkpoints, of which `path` is this run's file.
+    """
+    ensure_writable(path.parent)
+    for file in (path, path.with_suffix(".npz"), previous_path(path)):
+        expect_file(file)
+    with claim(root, cell) as free:
+        if not free:
+            raise InputError(
+                f"{path}: another process trains this run. Wait for it, or choose another folder."
+            )
+        sweep_up(path)
+        yield
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Take the signal of a scheduler for that of the keyboard: both end a run in order, with a word on how
+    to go on. Among several processes torchrun decides, and a collective may not be left."""
+    if processes() > 1 or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass
@@ -540,7 +588,7 @@ def choose_device(name: str) -> torch.device:
     try:
         place = torch.device(name)
         if place.type == "cuda" and processes() > 1:  # before anything is put on the first one
-            place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            place = torch.device("cuda", numbered("LOCAL_RANK", 0))
             torch.cuda.set_device(place)
         torch.zeros(1, device=place).item()
     except (RuntimeError, AssertionError, ImportError):
@@ -743,13 +791,23 @@ def checkpoint_path(checkpoints: str | Path, cell: Cell) -> Path:
     return Path(checkpoints) / cell.path.with_suffix(".pt")
 
 
+def previous_path(path: Path) -> Path:
+    """Where the checkpoint before this one is kept."""
+    return path.with_suffix(".previous.pt")
+
+
 class Checkpoint:
-    """The file from which a killed run goes on. Plain tensors and text, written atomically."""
+    """The files from which a killed run goes on, the last and the one before it.
+
+    Plain tensors and text, written atomically, and their digest behind them.
+    """
 
     def __init__(
         self, path: Path, cell: Cell, recipe: Recipe, data: ImageData, place: torch.device, group: Group
     ) -> None:
         self.path, self.place, self.group = path, place, group
+        self.previous = previous_path(path)
+        self.whole = False  # whether the last file is known to be one from which this run can go on
         self.identity = {
             "cell": cell.model_dump_json(),
             "recipe": recipe.model_dump_json(),
@@ -778,17 +836,54 @@ class Checkpoint:
             }
         buffer = io.BytesIO()
         torch.save(state, buffer)
+        with buffer.getbuffer() as archive:
+            digest = seal(archive)
+        buffer.seek(0, io.SEEK_END)
+        buffer.write(digest)
+        if self.whole:
+            os.replace(self.path, self.previous)
         write_atomically(self.path, buffer.getvalue())
+        self.whole = True
+        if finished:
+            self.previous.unlink(missing_ok=True)
 
     def load(self, run: Run) -> None:
-        """Bring a freshly created run to where the file left off, or raise InputError."""
-        state = _read_checkpoint(self.path, self.place)
-        for key, here in self.identity.items():
-            if state["identity"][key] != here:
-                raise ForeignCheckpoint(
-                    f"{self.path}: written by another run (its {key} differs). "
-                    "Delete it, or train without resume."
-                )
+        """Bring a freshly created run to where the files left off, if there are any, or raise InputError."""
+        if (found := self.usable(self.place)) is None:
+            return
+        path, state = found
+        self._take(run, state)
+        self.whole = path == self.path
+        if self.path.exists() and not self.whole and self.group.first:
+            logger.warning(
+                "%s: damaged checkpoint. Going on from the one before it, after epoch %d.",
+                *(self.path, len(run.history)),
+            )
+
+    def usable(self, place: torch.device) -> tuple[Path, dict[str, Any]] | None:
+        """The last file that is as it was written and what it holds, on `place`; None if there is no file.
+
+        Raises DamagedCheckpoint if there are only others, ForeignCheckpoint if it is another run's.
+        """
+        damaged = None
+        for path in filter(Path.exists, (self.path, self.previous)):
+            try:
+                state = _read_checkpoint(path, place, sealed=True)
+            except DamagedCheckpoint as error:
+                damaged = damaged or error
+                continue
+            for key, here in self.identity.items():
+                if state["identity"][key] != here:
+                    raise ForeignCheckpoint(
+                        f"{path}: written by another run (its {key} differs). "
+                        "Delete it, or train without resume."
+                    )
+            return path, state
+        if damaged:
+            raise damaged
+        return None
+
+    def _take(self, run: Run, state: dict[str, Any]) -> None:
         run.started, run.elapsed = state["started"], state["elapsed"]
         run.history[:] = [EpochMetrics(**row) for row in state["history"]]
         program = run.program
@@ -816,16 +911,47 @@ def epochs_done(
 ) -> int:
     """After how many epochs `train` would go on from the checkpoint of this run; 0 if it would begin anew."""
     path = checkpoint_path(checkpoints, cell)
-    if not path.exists():
+    if not path.exists() and not previous_path(path).exists():
         return 0
     place = choose_device(device)
     data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
     here = Checkpoint(path, cell, resolve(recipe, place, held_out=len(data.held_out)), data, place, ALONE)
     try:
-        state = _read_checkpoint(path, torch.device("cpu"))
-    except InputError:  # damaged
+        found = here.usable(torch.device("cpu"))
+    except InputError:
         return 0
-    return len(state["history"]) if state["identity"] == here.identity else 0
+    return len(found[1]["history"]) if found else 0
+
+
+def unfinished(path: Path) -> bool:
+    """Whether a run has left checkpoints here of which none is of its end."""
+    try:
+        return "judged" not in _read_checkpoint(path, torch.device("cpu"))
+    except InputError:
+        return path.exists() or previous_path(path).exists()
+
+
+def finish(
+    recipe: Recipe,
+    encoding: str,
+    *,
+    records: str | Path,
+    seed: int = 0,
+    encoding_options: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Record:
+    """Bring the checkpoint of a run to its end that has a record already; returns this record, unchanged.
+
+    settings: further arguments of `train`.
+    Raises InputError if the model is not the record's, up to one image in `SAME_MODEL`.
+    """
+    told = resolve_options(encoding, encoding_options or {})
+    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=told, seed=seed)
+    record = read_record(path := record_path(records, cell))
+    ended = train(recipe, encoding, seed=seed, encoding_options=told, resume=True, **settings)
+    if differ := _differ(ended.correct_bits(), record):
+        raise InputError(f"{path}: not the record of its checkpoint, {differ}. Replace it with --force.")
+    return record
 
 
 def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
@@ -838,14 +964,19 @@ def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
 
 def _read_model(path: str | Path, place: torch.device) -> tuple[VisionTransformer, Recipe, Cell]:
     state = _read_checkpoint(Path(path), place)
-    if "judged" not in state:
-        raise InputError(f"{path}: this run has not finished. Train it with resume.")
-    identity = state["identity"]
-    recipe = Recipe.model_validate_json(identity["recipe"])
-    cell = Cell.model_validate_json(identity["cell"])
-    with torch.random.fork_rng(devices=[]):
-        model = create_model(recipe, cell, json.loads(identity["shape"])).to(place)
-    model.load_state_dict(state["judged"])
+    try:
+        identity, judged = state["identity"], state.get("judged")
+        recipe = Recipe.model_validate_json(identity["recipe"])
+        cell = Cell.model_validate_json(identity["cell"])
+        if judged is None:
+            raise InputError(f"{path}: this run has not finished. Train it with resume.")
+        with torch.random.fork_rng(devices=[]):
+            model = create_model(recipe, cell, json.loads(identity["shape"])).to(place)
+        model.load_state_dict(judged)
+    except (InputError, torch.OutOfMemoryError):
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise _damaged(path, error) from None
     return model.eval(), recipe, cell
 
 
@@ -854,9 +985,9 @@ def observe_again(
 ) -> Path:
     """Look into the model of a finished run once more; returns the .npz beside its record.
 
-    For runs that are older than an array of `rollpe.observation`. The record stays as it is, and the model is
-    scored first: its bits on the test images must be the record's, up to one in `SAME_MODEL`. The model
-    before its first step is made again from the seed.
+    For runs that are older than an array of `rollpe.observation`. The record stays as it is, but for the
+    digest of its arrays. The model is scored first: its bits on the test images must be the record's, up to
+    one in `SAME_MODEL`. The model before its first step is made again from the seed.
     Raises InputError if they are not, or if checkpoint or record is absent or damaged.
     """
     place = choose_device(device)
@@ -865,27 +996,72 @@ def observe_again(
     record = read_record(beside)
     data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
     evaluate = Evaluator(recipe, data, place)
-    differ = int((evaluate(model, data.test).bits() != record.correct_bits()).sum())
-    if differ * SAME_MODEL > record.test.images:
+    if differ := _differ(evaluate(model, data.test).bits(), record):
         raise InputError(
-            f"{path}: not the model of {beside}, {differ:,} of {record.test.images:,} images are read "
-            "differently. Give the folder that the run wrote to, with --records."
+            f"{path}: not the model of {beside}, {differ}. "
+            "Give the folder that the run wrote to, with --records."
         )
     arrays = observe(model, evaluate.prepare(data.test.images[:OBSERVED]))
     with torch.random.fork_rng(devices=[]):
         untrained = _initial_model(recipe, cell, shape_of(data)).to(place)
-    return write_arrays(beside, **_first_step(untrained, evaluate, _used(recipe, data)), **arrays)
+    write_record(records, record, **_first_step(untrained, evaluate, _used(recipe, data)), **arrays)
+    return beside.with_suffix(".npz")
 
 
-def _read_checkpoint(path: Path, place: torch.device) -> dict[str, Any]:
+def _differ(bits: np.ndarray, record: Record) -> str:
+    """In words, how many test images a model reads otherwise than its record says; "" if no more than may."""
+    expected = record.correct_bits()
+    differ = int((bits != expected).sum()) if len(bits) == len(expected) else len(expected)
+    if differ * SAME_MODEL <= record.test.images:
+        return ""
+    return f"{differ:,} of {record.test.images:,} images are read differently"
+
+
+SEAL = b"\nsha256 "
+
+
+def seal(content: bytes | memoryview) -> bytes:
+    """What follows the archive in a checkpoint: its digest. Readers of archives pass over it."""
+    return SEAL + hashlib.sha256(content).hexdigest().encode()
+
+
+SEAL_LENGTH = len(seal(b""))
+
+
+def _read_checkpoint(path: Path, place: torch.device, sealed: bool = False) -> dict[str, Any]:
+    """What a checkpoint holds. sealed: refuse those without a digest, which older versions wrote.
+
+    Those hold at least a check for each tensor, which is looked at.
+    """
     try:
-        state: dict[str, Any] = torch.load(path, map_location=place, weights_only=True)
+        expect_file(path)
+        content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"{path}: no checkpoint to read. Train that run first.") from None
-    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-        reason = str(error).split("\n")[0]
-        raise InputError(f"{path}: damaged checkpoint ({reason}). Delete it.") from None
+    except OSError as error:
+        raise _damaged(path, error) from None
+    end = content[-SEAL_LENGTH:]
+    good = end == seal(memoryview(content)[:-SEAL_LENGTH])
+    if not good and (sealed or SEAL in end):
+        raise _damaged(path, "its digest is missing or another")
+    try:
+        file = io.BytesIO(content)
+        if not good and (member := zipfile.ZipFile(file).testzip()):
+            raise ValueError(f"{member} is not what was written")
+        file.seek(0)
+        state: dict[str, Any] = torch.load(file, map_location=place, weights_only=True)
+        if not {"identity", "history"} <= state.keys():
+            raise ValueError("it holds something else")
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # what is no checkpoint may raise anything, in zipfile, zlib or torch
+        raise _damaged(path, error) from None
     return state
+
+
+def _damaged(path: str | Path, reason: object) -> DamagedCheckpoint:
+    line = next(iter(str(reason).splitlines()), "") or type(reason).__name__
+    return DamagedCheckpoint(f"{path}: damaged checkpoint ({line}). Train that run again, without resume.")
 
 
 # What the record says of the run
@@ -929,17 +1105,3 @@ def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]
 def _throughput(history: list[EpochMetrics]) -> float:
     """Training images per second, the median over epochs: the first one may also have compiled."""
     return float(np.median([row.images_per_second for row in history]))
-
-
-def ensure_writable(folder: Path) -> None:
-    """Make the folder now: what forbids it must not be found after the last epoch."""
-    way_out = "Choose another folder"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        reason = "" if os.access(folder, os.W_OK) else "no permission"
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno == errno.ENAMETOOLONG:
-            way_out = "Name the recipe with --set name=mine"
-    if reason:
-        raise InputError(f"{folder}: cannot write there ({reason}). {way_out}.")

@@ -1,0 +1,206 @@
+"""Damaged checkpoints: whatever happens to a file, no run goes on with other numbers than were written."""
+
+from __future__ import annotations
+
+import random
+import shutil
+
+import pytest
+import torch
+
+from rollpe import training
+from rollpe.errors import InputError
+from rollpe.records import read_record, record_path
+from rollpe.sweeps import Planned, sweep
+from rollpe.training import Checkpoint, checkpoint_path, load_model, load_recipe, previous_path, train
+
+CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "ema": 0.5, "resolutions": []}
+RECIPE = load_recipe("smoke", CHANGES)
+BLOCKS = (1, 64, 512, 4096)
+"""Bytes that are lost at once."""
+
+
+def run(folder, **settings):
+    places = {"records": folder / "records", "checkpoints": folder / "checkpoints"}
+    return train(RECIPE, "roll", device="cpu", progress=False, **places, **settings)
+
+
+def timeless(record) -> dict:
+    content = record.model_dump(exclude={"throughput": True, "provenance": True})
+    for row in content["history"]:
+        del row["seconds"], row["images_per_second"]
+    return content
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """A finished run: (record, its checkpoint)."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    record = run(folder)
+    return record, checkpoint_path(folder / "checkpoints", record.cell)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory, undisturbed):
+    """Checkpoints of a run that was stopped after two epochs: the folder, and the last file in it."""
+    folder = tmp_path_factory.mktemp("written")
+    save = Checkpoint.save
+
+    def stop_after_two(self, state, finished=False):
+        save(self, state, finished)
+        if len(state.history) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr(Checkpoint, "save", stop_after_two)
+        run(folder)
+    return folder, checkpoint_path(folder / "checkpoints", undisturbed[0].cell)
+
+
+@pytest.fixture
+def stopped(tmp_path, written):
+    """A copy of that folder, to be damaged, and the last checkpoint in it."""
+    folder, path = written
+    shutil.copytree(folder, tmp_path / "run")
+    return tmp_path / "run", tmp_path / "run" / path.relative_to(folder)
+
+
+def with_a_bit_flipped(content: bytes, draw: random.Random) -> bytes:
+    place = draw.randrange(len(content))
+    return content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :]
+
+
+def with_a_block_zeroed(content: bytes, draw: random.Random) -> bytes:
+    size = draw.choice(BLOCKS)
+    start = draw.randrange(len(content) // size + 1) * size
+    lost = content[start : start + size]
+    return content[:start] + bytes(len(lost)) + content[start + size :]
+
+
+def with_its_end_lost(content: bytes, draw: random.Random) -> bytes:
+    return content[: draw.randrange(len(content))]
+
+
+def goes_on_from(path, content: bytes) -> bool:
+    """Whether a run would go on from a file with this content."""
+    path.write_bytes(content)
+    try:
+        training._read_checkpoint(path, torch.device("cpu"), sealed=True)
+    except InputError as error:
+        assert "\n" not in str(error)
+        return False
+    return True
+
+
+def weights(path):
+    """The weights that a finished checkpoint is read to hold; None if it is refused."""
+    try:
+        return load_model(path, device="cpu").state_dict()
+    except InputError as error:
+        assert "\n" not in str(error)
+        return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage", "number"),
+    [
+        ("bits of checkpoints flipped", with_a_bit_flipped, 15),
+        ("blocks of checkpoints zeroed", with_a_block_zeroed, 15),
+        ("checkpoints cut off", with_its_end_lost, 5),
+    ],
+)
+def test_no_damage_to_a_checkpoint_goes_unnoticed(
+    tmp_path, written, undisturbed, times, tally, kind, damage, number
+):
+    draw, bad = random.Random(kind), tmp_path / "seed-0.pt"
+    whole, finished = written[1].read_bytes(), undisturbed[1].read_bytes()
+    right = weights(undisturbed[1])
+    assert goes_on_from(bad, whole)
+    survived = 0
+    for _ in range(number * times):
+        damaged = damage(whole, draw)
+        survived += damaged == whole or not goes_on_from(bad, damaged)
+    tally(kind, number * times, survived)
+
+    survived = 0
+    for _ in range(number * times):
+        bad.write_bytes(damage(finished, draw))
+        read = weights(bad)
+        survived += read is None or all(torch.equal(read[name], right[name]) for name in right)
+    tally(kind, number * times, survived)
+
+
+def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one_to_the_same_record(
+    stopped, undisturbed, caplog
+):
+    folder, path = stopped
+    assert previous_path(path).exists()
+    path.write_bytes(with_a_bit_flipped(path.read_bytes(), random.Random(0)))
+    record = run(folder, resume=True)
+    (said,) = [entry.getMessage() for entry in caplog.records]
+    assert said == f"{path}: damaged checkpoint. Going on from the one before it, after epoch 1."
+    assert timeless(record) == timeless(undisturbed[0])
+    assert timeless(read_record(record_path(folder / "records", record))) == timeless(undisturbed[0])
+    assert [file.name for file in path.parent.iterdir()] == ["seed-0.pt"], "a finished run keeps one"
+
+
+def test_a_damaged_checkpoint_does_not_replace_a_whole_one(stopped, monkeypatch):
+    folder, path = stopped
+    before = previous_path(path).read_bytes()
+    path.write_bytes(b"")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(training, "write_atomically", full)
+    with pytest.raises(OSError, match="No space left"):
+        run(folder, resume=True)
+    assert previous_path(path).read_bytes() == before
+
+
+def test_a_run_killed_between_two_checkpoints_goes_on_from_the_one_there_is(stopped, undisturbed, caplog):
+    folder, path = stopped
+    path.rename(previous_path(path))
+    assert timeless(run(folder, resume=True)) == timeless(undisturbed[0])
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("content", [b"", b"epoch: 3\n", bytes(5000), {"weights": 1}, [1], "other types"])
+def test_what_is_no_checkpoint_is_one_line(tmp_path, undisturbed, content):
+    path = tmp_path / "seed-0.pt"
+    if content == "other types":
+        content = dict.fromkeys(torch.load(undisturbed[1], weights_only=True), 3)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save(content, path)
+    for read in (load_model, lambda path: training._read_checkpoint(path, torch.device("cpu"), sealed=True)):
+        with pytest.raises(InputError, match=r"damaged checkpoint .*without resume\.$") as error:
+            read(path)
+        assert "\n" not in str(error.value) and str(path) in str(error.value)
+
+
+def test_with_no_whole_checkpoint_a_run_is_refused_and_a_sweep_begins_it_again(stopped, undisturbed):
+    folder, path = stopped
+    for file in (path, previous_path(path)):
+        file.write_bytes(b"")
+    with pytest.raises(InputError, match=rf"{path.name}: damaged checkpoint .* without resume"):
+        run(folder, resume=True)
+    lines, wanted = [], Planned(RECIPE, undisturbed[0].cell)
+    places = {"checkpoints": folder / "checkpoints", "device": "cpu", "progress": False}
+    report = sweep([wanted], folder / "records", say=lines.append, **places)
+    assert lines[1] == f"{wanted}: its checkpoint is damaged; begun again"
+    assert report.trained == [wanted] and not report.failed
+    assert timeless(read_record(record_path(folder / "records", wanted.cell))) == timeless(undisturbed[0])
+
+
+def test_the_checkpoint_of_an_older_version_is_read_and_its_damage_noticed(tmp_path, undisturbed):
+    old = tmp_path / "old.pt"
+    torch.save(torch.load(undisturbed[1], weights_only=True), old)  # without a digest
+    right, read = weights(undisturbed[1]), weights(old)
+    assert all(torch.equal(read[name], right[name]) for name in right)
+    content = old.read_bytes()
+    middle = len(content) // 2
+    old.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    assert weights(old) is None
