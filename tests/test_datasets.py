@@ -237,7 +237,7 @@ def test_of_two_fetches_one_waits_and_takes_what_the_other_got(
     with ThreadPoolExecutor() as pool:
         with FileLock(tmp_path / f".{ARCHIVE}.lock"):
             waiting = pool.submit(fetch, "cifar100", tmp_path, progress=False)
-            while "waiting" not in caplog.text:
+            while "waiting" not in caplog.text and not waiting.done():
                 time.sleep(0.01)
             (tmp_path / FOLDER).mkdir()
             for name, content in published.files.items():
@@ -250,7 +250,7 @@ def test_of_two_fetches_one_waits_and_takes_what_the_other_got(
 def test_a_pipe_in_the_place_of_a_file_is_one_line_and_no_wait(server: Server, tmp_path: Path, name: str):
     (tmp_path / FOLDER).mkdir()
     os.mkfifo(tmp_path / name)
-    with pytest.raises(InputError, match="run .* again|is missing") as error:
+    with pytest.raises(InputError, match=r"run .* again|is missing") as error:
         load_dataset("cifar100", tmp_path) if name.endswith("train") else fetch("cifar100", tmp_path, False)
     one_line(error)
 

@@ -724,8 +724,8 @@ def main(arguments: list[str] | None = None) -> None:
             cli.main(arguments, prog_name="rollpe", standalone_mode=False)
     except InputError as error:
         _stop(str(error))
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
+    except click.exceptions.NoArgsIsHelpError:
+        main([*words, "--help"])
     except click.ClickException as error:
         _stop(error.format_message())
     except click.Abort as error:  # before RuntimeError, which it is

@@ -232,10 +232,12 @@ def read_yaml_file(path: Path) -> Any:
     if not os.path.isfile(path):
         what = "not a file" if os.path.lexists(path) else "no such file"
         raise InputError(f"{path}: {what}. Name a YAML file.")
-    with path.open("rb") as file:
-        content = file.read(LONGEST + 1)
     try:
+        with path.open("rb") as file:
+            content = file.read(LONGEST + 1)
         return read_yaml(content.decode("utf-8-sig"), str(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}). Name another file.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: not text in UTF-8. Save it anew in that encoding.") from None
 
