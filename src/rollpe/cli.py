@@ -277,7 +277,7 @@ def data_verify(name: str, root: Path) -> None:
 )
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
     help="Of the initial weights, the order of the images, their augmentation, the dropout.",
@@ -630,7 +630,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @click.option("--batch", type=click.IntRange(min=1), help="Batch size; default depends on the device.")
 @click.option("--encodings", help="Names separated by commas; all if not given.")
 @click.option("--eager", is_flag=True, help="Without torch.compile.")
-@click.option("--rounds", type=click.IntRange(min=2), default=20, show_default=True)
+@click.option("--rounds", type=click.IntRange(2, 10_000), default=20, show_default=True)
 @click.option("--timm/--no-timm", default=True, help="Also timm's own models.  [default: yes]")
 @click.option("--scaling/--no-scaling", default=True, help="Also with 256 and 1,024 patches.  [default: yes]")
 @click.option("--variants", is_flag=True, help="Also time the ways to run a step, one beside another.")
