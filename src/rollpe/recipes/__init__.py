@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -263,7 +263,6 @@ def read_yaml(text: str, place: str) -> Any:
 class _Loader(yaml.SafeLoader):
     """YAML of plain values alone; see `read_yaml`."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
@@ -290,10 +289,11 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _refusal(reason: str, at: yaml.Event | yaml.Node) -> yaml.YAMLError:
+def _refusal(reason: str, at: Any) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, reason, at.start_mark)
 
 
+_Loader.yaml_implicit_resolvers = {}  # none of YAML 1.1's, but these:
 for _kind, _written, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"(?i:true|false|yes|no|on|off)", list("tTfFyYnNoO")),
