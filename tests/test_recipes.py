@@ -106,6 +106,11 @@ def test_what_no_machine_could_train_is_refused_when_the_recipe_is_read(key, val
     one_line(error)
 
 
+def test_a_key_of_several_kinds_is_named_as_it_is_written():
+    with pytest.raises(InputError, match=r"^recipe key compile='sometimes': allowed is auto"):
+        load_recipe("smoke", {"compile": "sometimes"})
+
+
 def test_a_model_of_a_billion_weights_is_refused_though_width_and_depth_are_allowed():
     assert load_recipe("smoke", {"depth": 256, "width": 384}).depth == 256
     with pytest.raises(InputError, match="a billion weights"):

@@ -19,7 +19,7 @@ RECIPE = (ROOT / "src/rollpe/recipes/smoke.yaml").read_text(encoding="utf8")
 PLAN = """recipe: smoke
 set: {epochs: 3, augmentation: {flip: 0.5}}
 blocks:
-  - encodings: [learned, roll, {roll: {width: 31}}, {multiplexed-roll: {speeds: [1, 1]}}]
+  - encodings: [learned, roll, {roll: {width: 7}}, {multiplexed-roll: {speeds: [1, 1]}}]
     seeds: [0, 1, 2]
   - encodings: [learned+roll]
     seeds: [0]

@@ -315,6 +315,8 @@ def _recipe(values: dict[str, Any]) -> Recipe:
 def _line(error: Any) -> str:
     """One of pydantic's errors as one line: key=value, what is allowed."""
     *outer, key = [str(part) for part in error["loc"]] or [""]
+    if outer and outer[0] != "augmentation" and not key.isdigit():  # which of several kinds was tried last
+        outer, key = [], outer[0]
     fields = (Augmentation if outer[:1] == ["augmentation"] else Recipe).model_fields
     place, value = ".".join((*outer, key)), textwrap.shorten(repr(error["input"]), 200, placeholder=" …")
     if error["type"] == "extra_forbidden":
