@@ -186,6 +186,14 @@ def test_profiles_are_files_and_need_a_folder():
     assert told.exit_code == 2 and "--records" in told.output
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"size": 3}', "\0", '{"size": "nano", "size": "tiny"}'])
+def test_a_damaged_benchmark_is_one_line(tmp_path, content):
+    (tmp_path / "cpu.json").write_text(content)
+    with pytest.raises(InputError, match=r"cpu\.json: damaged") as error:
+        read_benchmarks(tmp_path)
+    assert "\n" not in str(error.value)
+
+
 def test_committed_benchmarks_of_any_age_are_read():
     folder = Path(__file__).resolve().parents[1] / "data" / "benchmarks"
     benchmarks = read_benchmarks(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -167,6 +168,9 @@ def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsy
         (["train", "--device", "toaster"], ["toaster", "cpu"]),
         (["train", "--option", "width=3.5"], ["width"]),
         (["train", "--option", "width=[1"], ["width", "not YAML"]),
+        (["train", "--encoding", "multiplexed-roll", "--option", "waves=1000000000"], ["waves", "a million"]),
+        (["train", "--encoding", "shaw", "--option", f"clip={10**30}"], ["clip", "a million"]),
+        (["train", "--set", "shifts=[1000000000000000000000000000000]"], ["shifts", "at most 1,024"]),
         (["table", "--format", "pdf"], ["pdf", "md", "csv", "latex"]),
         (["table", "--recipe", "foo"], ["foo", "quick"]),
         (["table", "--records", "/nonexistent"], ["/nonexistent"]),
@@ -217,21 +221,106 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("number", "ends", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+@pytest.mark.parametrize(
     ("module", "arguments", "way_on"),
     [
         ("rollpe.training.train", ["train", "--recipe", "smoke"], "--resume"),
         ("rollpe.sweeps.sweep", ["sweep", str(ROOT / "plans/quick.yaml")], "the same command goes on"),
+        ("rollpe.datasets.fetch", ["data", "fetch", "digits"], "the same command goes on"),
+        ("rollpe.datasets.verify", ["data", "verify", "digits"], ""),
     ],
 )
-def test_an_interruption_is_one_line_that_says_how_to_go_on(module, arguments, way_on, capsys, monkeypatch):
-    monkeypatch.setattr(module, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # may be ignored
+def test_an_interruption_is_one_line_that_says_how_to_go_on(
+    module, arguments, way_on, number, ends, said, capsys, monkeypatch
+):
+    monkeypatch.setattr(module, lambda *_, **__: os.kill(os.getpid(), number))
+    before = signal.signal(number, signal.default_int_handler)  # may be ignored
     try:
         status, _, err = run(capsys, *arguments)
+        assert signal.getsignal(number) is signal.default_int_handler, "put back"
     finally:
-        signal.signal(signal.SIGINT, before)
-    assert status == 130
-    assert err.strip().count("\n") == 0 and "interrupted" in err and way_on in err
+        signal.signal(number, before)
+    assert status == ends
+    assert (
+        err.strip().count("\n") == 0 and said in err and way_on in err and ("goes on" in err) == bool(way_on)
+    )
+
+
+def test_a_file_that_ends_too_early_is_no_interruption(capsys, monkeypatch):
+    def truncated(*_):
+        raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+
+    monkeypatch.setattr("rollpe.datasets.verify", truncated)
+    status, _, err = run(capsys, "data", "verify", "digits")
+    assert status == 2 and "interrupted" not in err and "Compressed file ended" in err
+
+
+def test_a_process_of_torchrun_is_ended_by_sigterm_alone(capsys, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    seen = []
+    monkeypatch.setattr(
+        "rollpe.datasets.verify", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)) or []
+    )
+    run(capsys, "data", "verify", "digits")
+    assert seen == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_a_working_folder_that_is_gone_is_one_line(capsys, monkeypatch, tmp_path):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    status, out, err = run(capsys, "table")
+    assert (status, out, err.count("\n")) == (2, "", 1) and "working folder" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "--records", "a" * 300, "--recipe", "smoke"],
+        ["train", "--recipe", "smoke", "--set", f"name={'a' * 300}"],
+        ["train", "--recipe", "a" * 300 + ".yaml"],
+        ["train", "--import", "a" * 300 + ".py"],
+        ["sweep", "a/" * 3000],
+        ["table", "--records", "a" * 300],
+        ["compare", "quick/roll", "quick/none", "--records", str(ROOT / "data/records"), "--html", "a" * 300],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_name_that_is_too_long_is_one_line(arguments, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run(capsys, *arguments)
+    assert status == 2 and err.count("\n") == 1 and len(err) < 7000
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["data"]], ids=" ".join)
+def test_a_reader_that_hangs_up_is_answered_with_silence(arguments):
+    read, written = os.pipe()
+    os.close(read)
+    with os.fdopen(written) as out:
+        words = [sys.executable, "-m", "rollpe.cli", *arguments]
+        done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_letters_that_a_terminal_lacks_are_written_as_numbers(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin1"))
+    main(["compare", "quick/roll", "quick/none", "--records", str(ROOT / "data/records")])
+    sys.stdout.flush()
+    assert rb"A \u2212 B over seeds" in sys.stdout.buffer.getvalue()
+
+
+def test_no_encodings_are_not_all_of_them(capsys, monkeypatch):
+    monkeypatch.setattr("rollpe.bench.matmul_peak", lambda *_: pytest.fail("it was begun"))
+    status, _, err = run(capsys, "bench", "--encodings", "")
+    assert status == 2 and err.count("\n") == 1 and "encoding ''" in err
+
+
+def test_an_argument_that_no_shell_could_give_is_one_line(capsys):
+    status, _, err = run(capsys, "train", "--records", "a\0b")
+    assert status == 2 and err.count("\n") == 1 and "NUL" in err
 
 
 def test_a_full_disk_is_one_line_that_names_the_file_and_says_how_to_go_on(capsys, monkeypatch, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -149,6 +151,16 @@ def test_what_cannot_be_compared_is_one_line_with_status_2_and_no_page(names, sa
     out, err = capsys.readouterr()
     assert stop.value.code == 2 and err.count("\n") == 1 and says in err and out == ""
     assert not page.exists()
+
+
+def test_a_page_is_not_written_over_what_is_no_file(folder, capsys):
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(SystemExit) as stop:
+        main(
+            ["compare", "strong/roll", "strong/learned", "--records", str(folder), "--html", f"{folder}/pipe"]
+        )
+    assert stop.value.code == 2 and capsys.readouterr().err.count("\n") == 1
+    assert (folder / "pipe").is_fifo()
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_there_is(folder):

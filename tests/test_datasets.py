@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import pickle
 import re
 import struct
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +22,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from torchvision.datasets import CIFAR100
 
 from rollpe import datasets
@@ -79,6 +83,7 @@ def pickled(content: object) -> bytes:
 def publish(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], archive: bytes) -> None:
     """Let torchvision's constants describe these files."""
     monkeypatch.setattr(CIFAR100, "tgz_md5", md5(archive))
+    monkeypatch.setattr(datasets, "ARCHIVE_BYTES", len(archive))
     monkeypatch.setattr(CIFAR100, "train_list", [["train", md5(files["train"])]])
     monkeypatch.setattr(CIFAR100, "test_list", [["test", md5(files["test"])]])
     monkeypatch.setattr(CIFAR100, "meta", {**CIFAR100.meta, "md5": md5(files["meta"])})
@@ -162,7 +167,7 @@ def test_fetch_brings_exactly_the_published_files(server: Server, published: Pub
     assert [check.state for check in checks] == ["ok"] * 3
     for name, content in published.files.items():
         assert (root / FOLDER / name).read_bytes() == content
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("[!.]*") if path.is_file()}
     assert found == {f"data/{ARCHIVE}"} | {f"data/{FOLDER}/{name}" for name in published.files}
 
 
@@ -207,7 +212,7 @@ def test_a_server_without_ranges_is_asked_from_the_beginning(
 def test_a_partial_download_of_something_else_is_thrown_away(server: Server, tmp_path: Path, stale: bytes):
     (tmp_path / f"{ARCHIVE}.part").write_bytes(stale)
     fetch("cifar100", tmp_path, progress=False)
-    assert server.asked == [f"bytes={len(stale)}-", ""] and states(tmp_path) == ["ok"] * 3
+    assert server.asked[-1] == "" and states(tmp_path) == ["ok"] * 3
 
 
 def test_a_complete_partial_download_only_needs_its_name(
@@ -219,10 +224,35 @@ def test_a_complete_partial_download_only_needs_its_name(
 
 
 def test_a_wrong_archive_is_refused_and_nothing_of_it_stays(server: Server, tmp_path: Path):
-    server.content = pack({f"{FOLDER}/train": b"cos\nsystem\n(S'true'\ntR."})
+    wrong = pack({f"{FOLDER}/train": b"cos\nsystem\n(S'true'\ntR."})
+    server.content = wrong.ljust(datasets.ARCHIVE_BYTES, b"\0")
     with pytest.raises(InputError, match="does not have the md5"):
         fetch("cifar100", tmp_path, progress=False)
-    assert list(tmp_path.iterdir()) == [] and len(server.asked) == 1
+    assert list(tmp_path.glob("[!.]*")) == [] and len(server.asked) == 1
+
+
+def test_of_two_fetches_one_waits_and_takes_what_the_other_got(
+    server: Server, published: Published, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    with ThreadPoolExecutor() as pool:
+        with FileLock(tmp_path / f".{ARCHIVE}.lock"):
+            waiting = pool.submit(fetch, "cifar100", tmp_path, progress=False)
+            while "waiting" not in caplog.text and not waiting.done():
+                time.sleep(0.01)
+            (tmp_path / FOLDER).mkdir()
+            for name, content in published.files.items():
+                (tmp_path / FOLDER / name).write_bytes(content)
+        assert {check.state for check in waiting.result(10)} == {"ok"}
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("name", [f"{ARCHIVE}", f"{ARCHIVE}.part", f"{FOLDER}/train"])
+def test_a_pipe_in_the_place_of_a_file_is_one_line_and_no_wait(server: Server, tmp_path: Path, name: str):
+    (tmp_path / FOLDER).mkdir()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match=r"run .* again|is missing") as error:
+        load_dataset("cifar100", tmp_path) if name.endswith("train") else fetch("cifar100", tmp_path, False)
+    one_line(error)
 
 
 def test_without_network_the_error_names_the_way_out(

@@ -29,7 +29,7 @@ from typing import Any
 import timm
 import torch
 import torch.nn.functional as F
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -1010,7 +1010,8 @@ def benchmark(
     settings = {"compile": compiled and mode, "size": size, "batch_size": batch}
     made = resolve(load_recipe(recipe, changed | settings), place, held_out=0)
     way = how(made, place)
-    names = ["none", *(n for n in encodings or ENCODINGS if n not in ("none", "rope"))]  # rope is 1-D
+    asked_for = ENCODINGS if encodings is None else dict.fromkeys(encodings)
+    names = ["none", *(n for n in asked_for if n not in ("none", "rope"))]  # rope is 1-D
     began, clock = now(), time.perf_counter()
     peak = matmul_peak(place, made.precision)
     few = max(5, rounds // 4)
@@ -1109,7 +1110,7 @@ def _command(
     words = ["rollpe", "bench", "--recipe", recipe, "--device", device, "--size", size]
     words += ["--batch", str(batch), "--rounds", str(rounds)]
     words += [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
-    words += ["--encodings", ",".join(encodings)] if encodings else []
+    words += [] if encodings is None else ["--encodings", ",".join(encodings) or "none"]
     words += [] if flags["compiled"] else ["--eager"]
     words += [f"--no-{name}" for name in ("timm", "scaling") if not flags[name]]
     words += ["--variants"] if flags["variants"] else []
@@ -1119,6 +1120,13 @@ def _command(
 
 
 def read_benchmarks(folder: str | Path = "data/benchmarks") -> list[Benchmark]:
-    """Every committed benchmark, oldest first."""
-    found = [Benchmark.model_validate_json(p.read_text()) for p in Path(folder).glob("*.json")]
+    """Every committed benchmark, oldest first. Raises InputError for a file that is none."""
+    found = []
+    for path in Path(folder).glob("*.json"):
+        try:
+            found.append(Benchmark.model_validate_json(path.read_bytes()))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the file"
+            raise InputError(f"{path}: damaged, {place}: {first['msg']}. Restore it or time anew.") from None
     return sorted(found, key=lambda b: b.provenance.started)

@@ -7,12 +7,17 @@ stderr and exit status 2; a check or a gate that fails is exit status 1.
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -24,6 +29,7 @@ RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
 GO_ON = {
     "train": "; the same command with --resume goes on after the last checkpoint",
     "sweep": "; the same command goes on",
+    "data fetch": "; the same command goes on",
 }
 """How an interrupted verb is taken up again."""
 
@@ -271,7 +277,7 @@ def data_verify(name: str, root: Path) -> None:
 )
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
     help="Of the initial weights, the order of the images, their augmentation, the dropout.",
@@ -639,7 +645,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @click.option("--batch", type=click.IntRange(min=1), help="Batch size; default depends on the device.")
 @click.option("--encodings", help="Names separated by commas; all if not given.")
 @click.option("--eager", is_flag=True, help="Without torch.compile.")
-@click.option("--rounds", type=click.IntRange(min=2), default=20, show_default=True)
+@click.option("--rounds", type=click.IntRange(2, 10_000), default=20, show_default=True)
 @click.option("--timm/--no-timm", default=True, help="Also timm's own models.  [default: yes]")
 @click.option("--scaling/--no-scaling", default=True, help="Also with 256 and 1,024 patches.  [default: yes]")
 @click.option("--variants", is_flag=True, help="Also time the ways to run a step, one beside another.")
@@ -675,7 +681,7 @@ def bench(
     if records:
         ensure_writable(records)  # before the minutes of timing
 
-    names = encodings.split(",") if encodings else None
+    names = None if encodings is None else encodings.split(",")
     report = benchmark(
         recipe=recipe,
         overrides=_pairs(overrides, "--set"),
@@ -719,33 +725,78 @@ def gate() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors a person can repair are one line and exit status 2."""
+    words = sys.argv[1:] if arguments is None else arguments
+    way_on = next((told for verb, told in GO_ON.items() if " ".join(words[:2]).startswith(verb)), "")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        cli.main(arguments, prog_name="rollpe", standalone_mode=False)
+        os.getcwd()
+    except OSError:
+        _stop("the working folder is gone. Go to another one.")
+    if any("\0" in word for word in words):
+        _stop("an argument holds the character NUL. Leave it out.")
+    try:
+        with _terminated_as_interrupted():
+            cli.main(arguments, prog_name="rollpe", standalone_mode=False)
     except InputError as error:
         _stop(str(error))
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
+    except click.exceptions.NoArgsIsHelpError:
+        main([*words, "--help"])
     except click.ClickException as error:
         _stop(error.format_message())
-    except click.Abort:  # before RuntimeError, which it is
-        verb = next(iter(sys.argv[1:] if arguments is None else arguments), "")
-        click.echo(f"rollpe: interrupted{GO_ON.get(verb, '')}", err=True)
-        sys.exit(130)
+    except click.Abort as error:  # before RuntimeError, which it is
+        if isinstance(error.__cause__, EOFError):
+            _stop(f"a file or the input ended too early ({error.__cause__}).")
+        terminated = isinstance(error.__cause__, _Terminated)
+        click.echo(f"rollpe: {'terminated' if terminated else 'interrupted'}{way_on}", err=True)
+        sys.exit(143 if terminated else 130)
     except RuntimeError as error:
         if type(error).__name__ != "TrainingError":  # by name: importing it would import torch
             raise
         click.echo(f"rollpe: {error}", err=True)
         sys.exit(1)
     except OSError as error:
-        if error.errno not in NOT_WRITABLE:
+        if error.errno in NOT_WRITABLE:
+            place = f"{error.filename}: " if error.filename else ""
+            _stop(f"{place}{error.strerror}. Make room or choose another folder{way_on}.")
+        if not error.filename:
             raise
-        place = f"{error.filename}: " if error.filename else ""
-        verb = next(iter(sys.argv[1:] if arguments is None else arguments), "")
-        _stop(f"{place}{error.strerror}. Make room or choose another folder{GO_ON.get(verb, '')}.")
+        _stop(f"{_cut(error.filename)}: {error.strerror}. Name another file or folder{way_on}.")
 
 
-def _stop(line: str) -> None:
-    click.echo(f"rollpe: {line}", err=True)
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came."""
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends a verb as SIGINT does, so that locks are released and the way on is told.
+
+    Processes of torchrun are ended by it alone: they wait for each other where no signal is heard.
+    """
+    if threading.current_thread() is not threading.main_thread() or os.environ.get("WORLD_SIZE", "1") != "1":
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one is not argued with
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _cut(text: str | bytes) -> str:
+    text = os.fsdecode(text)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _stop(line: str) -> NoReturn:
+    click.echo(f"rollpe: {' '.join(line.split())}", err=True)
     sys.exit(2)
 
 

@@ -11,20 +11,30 @@ import hashlib
 import http.client
 import io
 import json
+import logging
+import os.path
 import pickle
 import tarfile
+import threading
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, Full, Queue
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 from tqdm import tqdm
 
 from rollpe.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 DATASETS = ("digits", "cifar100")
 HELD_OUT = {"digits": 180, "cifar100": 5000}
@@ -36,8 +46,10 @@ DIGITS_TEST = 360
 SPLIT_SEED = b"rollpe held-out split"
 """Key of the hash that orders the images. Another key gives another split."""
 
+ARCHIVE_BYTES = 169_001_437  # of CIFAR-100's archive; torchvision knows its md5 alone
 ATTEMPTS = 5
 TIMEOUT = 30.0  # seconds without a byte
+PATIENCE = 2 * 3600.0  # seconds for one download: slower than 24 kB a second is no way to get it
 CHUNK = 1 << 18
 
 
@@ -122,14 +134,16 @@ def test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[
         return data.test.labels.numpy(), data.classes
     path = Path(root) / "labels" / f"{name}.json"
     try:
-        content = json.loads(path.read_text())
+        if path.exists() and not path.is_file():
+            raise ValueError("not a file")
+        content = json.loads(path.read_text(encoding="utf8"))
         labels = np.frombuffer(base64.b64decode(content["labels"]), dtype=np.uint8).astype(np.int64)
         classes = list(content["classes"])
     except OSError as error:
         raise InputError(
             f"{path}: no labels to read ({error.strerror}). Restore it from the repository."
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: damaged ({_one_line(error)}). Restore it from the repository.") from None
     if np.bincount(labels, minlength=100).tolist() != [100] * 100 or len(classes) != 100:
         raise InputError(
@@ -146,7 +160,10 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
     the expected members; and checks each of those before it gets its name. Nothing is unpickled.
     For "digits" there is nothing to fetch and the list is empty.
 
-    Raises InputError when the server cannot be reached or the archive is not the published one.
+    Of two processes that fetch at once, one waits and takes what the other got.
+
+    Raises InputError when the server cannot be reached, sends more than the archive has or takes longer than
+    `PATIENCE`, and when the archive is not the published one.
     """
     _known(name)
     root = Path(root)
@@ -157,14 +174,17 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
     archive = root / source.archive
     try:
         root.mkdir(parents=True, exist_ok=True)
-        if not archive.exists():
-            _download(source, archive, progress)
-        elif _md5(archive) != source.md5:
-            raise InputError(
-                f"{archive} is damaged (its md5 is not {source.md5}): "
-                f"delete it and run `rollpe data fetch {name}` again"
-            )
-        _extract(source, archive, root)
+        with _alone(root / f".{source.archive}.lock"):
+            if all(check.state == "ok" for check in verify(name, root)):
+                return verify(name, root)
+            if not os.path.lexists(archive):
+                _download(source, archive, progress)
+            elif not archive.is_file() or _md5(archive) != source.md5:
+                raise InputError(
+                    f"{archive} is damaged (its md5 is not {source.md5}): "
+                    f"delete it and run `rollpe data fetch {name}` again"
+                )
+            _extract(source, archive, root)
     except OSError as error:
         raise InputError(
             f"cannot write to {root} ({error.strerror or error}): "
@@ -202,12 +222,28 @@ def _known(name: str) -> None:
 # Files
 
 
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Wait until no other process holds this lock, which goes with its process, however that ends."""
+    held = FileLock(lock, timeout=0)
+    try:
+        held.acquire()
+    except Timeout:
+        logger.warning("another process is fetching: waiting for it")
+        held.acquire(timeout=-1)
+    try:
+        yield
+    finally:
+        held.release()
+
+
 @dataclass(frozen=True)
 class _Source:
     """Where the files of a data set come from, and the md5 of each."""
 
     url: str
     archive: str
+    size: int
     md5: str
     folder: str
     files: dict[str, str]
@@ -222,6 +258,7 @@ def _cifar100_source() -> _Source:
     return _Source(
         url=CIFAR100.url,
         archive=CIFAR100.filename,
+        size=ARCHIVE_BYTES,
         md5=CIFAR100.tgz_md5,
         folder=CIFAR100.base_folder,
         files=files,
@@ -241,19 +278,24 @@ def _new_md5(data: bytes = b"") -> Any:
 def _download(source: _Source, archive: Path, progress: bool) -> None:
     """Download to `<archive>.part`, continuing what is there, and rename once the md5 is right."""
     part = archive.with_name(archive.name + ".part")
-    reason = ""
+    if os.path.lexists(part) and not part.is_file():
+        raise InputError(f"{part} is not a file: delete it and run the command again")
+    reason, deadline = "", time.monotonic() + PATIENCE
     for _ in range(ATTEMPTS):
-        before = part.stat().st_size if part.exists() else 0
-        reason = _receive(source.url, part, progress)
-        if not reason:
-            if _md5(part) == source.md5:
+        before = _size(part)
+        reason = "" if before >= source.size else _receive(source, part, progress, deadline)
+        if _size(part) >= source.size:
+            if _size(part) == source.size and _md5(part) == source.md5:
                 part.replace(archive)
                 return
             part.unlink()
             reason = f"what it sends does not have the md5 {source.md5}"
             if not before:
                 break  # a whole download in one piece was wrong: asking again will not mend it
-        elif (part.stat().st_size if part.exists() else 0) <= before:
+        elif time.monotonic() > deadline:
+            reason = f"after {PATIENCE / 60:.0f} minutes {_size(part):,} of {source.size:,} bytes are here"
+            break
+        elif _size(part) <= before:
             break  # not a byte further: waiting longer is for the person to decide
     raise InputError(
         f"cannot reach {source.url} ({reason}): check the network, "
@@ -261,27 +303,29 @@ def _download(source: _Source, archive: Path, progress: bool) -> None:
     )
 
 
-def _receive(url: str, part: Path, progress: bool) -> str:
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _receive(source: _Source, part: Path, progress: bool, deadline: float) -> str:
     """Append what `part` still lacks; returns "" when complete, otherwise why not."""
-    start = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    start = _size(part)
+    pieces = _answer(source.url, start, deadline)
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return ""  # nothing left to send; the md5 decides
-        return f"HTTP status {error.code}"
-    except (OSError, http.client.HTTPException) as error:
-        return _one_line(getattr(error, "reason", error))
-    with response:
-        if response.status != http.client.PARTIAL_CONTENT:
+        status, length = next(pieces)
+        if start and status == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            part.unlink()  # what is there is no beginning of what the server has
+            return _receive(source, part, progress, deadline)
+        if status not in (http.client.OK, http.client.PARTIAL_CONTENT):
+            return f"HTTP status {status}"
+        if status == http.client.OK:
             start = 0  # the server sends everything from the beginning
-        length = response.headers.get("Content-Length")
-        total = start + int(length) if length else None
+        if length is not None and start + length != source.size:
+            return f"it offers {start + length:,} bytes and the archive has {source.size:,}"
         with (
             part.open("ab" if start else "wb") as file,
             tqdm(
-                total=total,
+                total=source.size,
                 initial=start,
                 desc=part.stem,
                 unit="B",
@@ -289,19 +333,61 @@ def _receive(url: str, part: Path, progress: bool) -> str:
                 disable=not progress,
             ) as bar,
         ):
-            while True:
-                try:
-                    chunk = response.read(CHUNK)
-                except (OSError, http.client.HTTPException) as error:
-                    return _one_line(error)
+            while (lacking := source.size - file.tell()) > 0:
+                chunk = next(pieces)[:lacking]
                 if not chunk:
-                    break
+                    return f"the connection closed after {file.tell():,} of {source.size:,} bytes"
                 file.write(chunk)
                 bar.update(len(chunk))
-            received = file.tell()
-    if total is not None and received < total:
-        return f"the connection closed after {received:,} of {total:,} bytes"
+    except _Broken as error:
+        return str(error)
+    finally:
+        pieces.close()
     return ""
+
+
+class _Broken(Exception):
+    """A connection gave no answer or not all of it; the message says why, in one line."""
+
+
+def _answer(url: str, start: int, deadline: float) -> Generator[Any, None, None]:
+    """What is at an address from a byte on: status, length (None if not told); then pieces, b"" at the end.
+
+    A thread reads: a server that sends a letter of a header now and then would keep whoever waits for years.
+    """
+    pieces: Queue[Any] = Queue(maxsize=8)
+    stop = threading.Event()
+
+    def put(piece: Any) -> None:
+        while not stop.is_set():
+            with suppress(Full):
+                return pieces.put(piece, timeout=1)
+
+    def read() -> None:
+        request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+                put((response.status, response.length))
+                while not stop.is_set() and (piece := response.read1(CHUNK)):
+                    put(piece)
+            put(b"")
+        except urllib.error.HTTPError as error:
+            error.close()
+            put((error.code, None))
+        except Exception as error:  # of the network, of the answer's form, of a redirect to nonsense
+            put(_Broken(_one_line(getattr(error, "reason", error))))
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        while True:
+            piece = pieces.get(timeout=max(0.0, deadline - time.monotonic()))
+            if isinstance(piece, _Broken):
+                raise piece
+            yield piece
+    except Empty:
+        raise _Broken("its time is up") from None
+    finally:
+        stop.set()
 
 
 def _one_line(error: object) -> str:
@@ -348,6 +434,8 @@ class _ArraysOnly(pickle.Unpickler):
 def _read_pickle(path: Path, md5: str, name: str) -> dict[str, Any]:
     """The content of one pickled file. The very bytes whose md5 was checked are the ones read."""
     try:
+        if not path.is_file():
+            raise FileNotFoundError  # a pipe would be waited for
         content = path.read_bytes()
     except OSError:
         raise InputError(f"{path} is missing: run `rollpe data fetch {name}`") from None

@@ -30,6 +30,7 @@ import json
 import logging
 import math
 import multiprocessing
+import os.path
 import re
 import time
 import warnings
@@ -49,7 +50,7 @@ from rollpe.datasets import IMAGE_SIZE, load_dataset
 from rollpe.distributed import processes
 from rollpe.encodings import ENCODINGS, create_encoding, encoding_options, outside_files
 from rollpe.errors import NOT_WRITABLE, InputError
-from rollpe.recipes import Recipe, load_recipe, read_yaml
+from rollpe.recipes import Recipe, load_recipe, read_yaml_file
 from rollpe.records import (
     Cell,
     Record,
@@ -91,21 +92,24 @@ same recipe and encoding a moment later."""
 # ---------------------------------------------------------------------------------------------- plans
 
 
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
 class Block(BaseModel):
     """Some encodings with some seeds, and what differs from the plan's recipe."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     encodings: list[str | dict[str, dict[str, Any]]] = Field(min_length=1)
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
-    later: list[Annotated[int, Field(ge=0)]] = []
+    seeds: list[Seed] = Field(min_length=1)
+    later: list[Seed] = []
     set: dict[str, Any] = {}
 
 
 class Plan(BaseModel):
-    """A recipe and blocks of cells in order of want."""
+    """A recipe and blocks of cells in order of want. recipe: its name, or a file seen from the plan's."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     recipe: str
     set: dict[str, Any] = {}
@@ -134,11 +138,11 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
     encoding that cannot be built.
     """
     path = Path(path)
-    try:
-        plan = Plan.model_validate(read_yaml(path.read_text(), str(path)))
-    except OSError:
+    if not os.path.isfile(path):
         known = ", ".join(sorted(str(p) for p in Path("plans").glob("*.yaml"))) or "none here"
-        raise InputError(f"{path}: no such plan. Plans: {known}.") from None
+        raise InputError(f"{path}: no such plan. Plans: {known}.")
+    try:
+        plan = Plan.model_validate(read_yaml_file(path))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
@@ -148,7 +152,9 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
     origin = f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
     planned: dict[Path, Planned] = {}
     for block in plan.blocks:
-        recipe = load_recipe(plan.recipe, plan.set | block.set | dict(overrides or {}))
+        of_its_own = Path(plan.recipe).suffix in (".yaml", ".yml")  # beside the plan
+        name = path.parent / plan.recipe if of_its_own else plan.recipe
+        recipe = load_recipe(name, plan.set | block.set | dict(overrides or {}))
         encodings = [_named(entry, path) for entry in block.encodings]
         for name, options in encodings:
             try:
@@ -563,15 +569,16 @@ def train_missing(
 
 # ---------------------------------------------------------------------------------------------- times
 
-UNITS = {"s": 1, "m": 60, "h": 3600}
+UNITS = (3600, 60, 1)  # of hours, minutes and seconds
 
 
 def seconds(text: str) -> float:
     """ "90", "90s", "25m", "1.5h", "1h30m" → seconds. Raises InputError for anything else."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text.replace(" ", ""):
+    number = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+    parts = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text.replace(" ", ""))
+    if not parts or not any(parts.groups()):
         raise InputError(f"budget {text!r}: write seconds, or a time such as 90s, 25m, 1h30m.")
-    return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
+    return sum(float(part or 0) * unit for part, unit in zip(parts.groups(), UNITS, strict=True))
 
 
 def clock(duration: float) -> str:

@@ -42,6 +42,27 @@ def test_two_files_of_one_name_keep_apart(tmp_path: Path) -> None:
         assert create_encoding(name, head_dim=4, heads=1).made_in == name
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import sys\nsys.exit(0)\n", ":2: SystemExit: 0"),
+        ("def f():\n    return 1 / 0\n\nf()\n", ":2: ZeroDivisionError: division by zero"),
+        ("x = 1\nx = (\n", ":2: SyntaxError: "),
+        ("import rollpe.none\n", ":1: ModuleNotFoundError: "),
+        ("x = 1\ny = '\xe9'\n", ":2: SyntaxError: "),
+        ("raise ValueError('two\\nlines')\n", ":1: ValueError: two."),
+        (OWN.format(name="roll"), ":4: encoding name 'roll' belongs to rollpe.encodings.roll.Roll"),
+    ],
+)
+def test_a_file_that_breaks_or_leaves_is_one_line_with_its_place(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "own.py").write_text(text, encoding="latin1")
+    with pytest.raises(InputError) as error:
+        import_encodings(tmp_path / "own.py")
+    assert f"{tmp_path / 'own.py'}{says}" in str(error.value) and "\n" not in str(error.value)
+
+
 def test_a_file_may_come_again_and_another_may_not_take_its_name(tmp_path: Path) -> None:
     first, second = write(tmp_path / "a", "one"), write(tmp_path / "b", "one")
     import_encodings(first)

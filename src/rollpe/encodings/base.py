@@ -428,6 +428,9 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             kinds = get_args(types[option]) if type(None) in get_args(types[option]) else (types[option],)
             wanted = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
             raise InputError(f"encoding {name!r}: {option}={value!r} must be {wanted}.") from None
+        numbers = checked[option] if isinstance(checked[option], tuple) else (checked[option],)
+        if any(isinstance(number, int) and abs(number) > 10**6 for number in numbers):
+            raise InputError(f"encoding {name!r}: {option}={value!r} is beyond a million. Lower it.")
     return checked
 
 

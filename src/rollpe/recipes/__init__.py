@@ -7,9 +7,12 @@ recipes themselves are the .yaml files beside this one. Not in here: what traini
 from __future__ import annotations
 
 import difflib
+import os.path
+import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -19,6 +22,18 @@ from rollpe.errors import InputError
 from rollpe.records import HOW, RecipeName, flatten, slug
 
 FOLDER = Path(__file__).parent
+
+LONGEST = 2**16
+"""Bytes of a YAML file; the longest plan has a tenth of that."""
+DEEPEST = 20
+"""Levels of lists and mappings, one in another."""
+
+PATCHES = 64
+"""In a row of an image: attention looks from each of their square to each."""
+WEIGHTS = 10**9 // 12
+"""Of depth × width²: a block has twelve times the square of its width."""
+OPERATIONS = 100
+"""Of RandAugment on one image, one after another."""
 
 
 class Recipe(BaseModel):
@@ -41,12 +56,19 @@ class Recipe(BaseModel):
     size: Literal["nano", "tiny", "small", "base"] = Field(
         description="nano, tiny, small or base: width, depth and heads"
     )
-    patch_size: int = Field(gt=0, description="an integer ≥ 1, in pixels")
-    depth: int | None = Field(None, gt=0, description="null (from size) or an integer ≥ 1: blocks")
-    width: int | None = Field(
-        None, gt=0, description="null (from size) or an integer ≥ 1: channels of a token"
+    patch_size: int = Field(gt=0, le=1024, description="an integer ≥ 1, at most 1,024, in pixels")
+    depth: int | None = Field(
+        None, gt=0, le=256, description="null (from size) or an integer ≥ 1, at most 256: blocks"
     )
-    heads: int | None = Field(None, gt=0, description="null (from size) or an integer ≥ 1")
+    width: int | None = Field(
+        None,
+        gt=0,
+        le=8192,
+        description="null (from size) or an integer ≥ 1, at most 8,192: channels of a token",
+    )
+    heads: int | None = Field(
+        None, gt=0, le=1024, description="null (from size) or an integer ≥ 1, at most 1,024"
+    )
     pool: Literal["token", "avg"] = Field("token", description="token (the class token) or avg")
     layer_scale: float | None = Field(
         None, gt=0, description="null (none) or a number > 0: its initial value"
@@ -55,9 +77,11 @@ class Recipe(BaseModel):
     dropout: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
     drop_path: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
 
-    epochs: int = Field(gt=0, description="an integer ≥ 1: passes over the training images")
+    epochs: int = Field(
+        gt=0, le=10**6, description="an integer ≥ 1, at most a million: passes over the training images"
+    )
     max_steps: int | None = Field(None, gt=0, description="null or an integer ≥ 1: stop after so many steps")
-    batch_size: int = Field(gt=0, description="an integer ≥ 1: images per step")
+    batch_size: int = Field(gt=0, le=10**5, description="an integer ≥ 1, at most 100,000: images per step")
     optimizer: Literal["adamw", "lamb", "muon", "sgd"] = Field(description="adamw, lamb, muon or sgd")
     learning_rate: float = Field(gt=0, description="a number > 0: the highest learning rate")
     final_learning_rate: float = Field(0.0, ge=0, description="a number ≥ 0: where the schedule ends")
@@ -103,10 +127,12 @@ class Recipe(BaseModel):
     score_every: int = Field(
         1, gt=0, description="an integer ≥ 1: epochs from one scoring of the held-out images to the next"
     )
-    resolutions: list[int] = Field(
-        [], description="a list of image sizes in pixels, each a multiple of patch_size"
+    resolutions: list[Annotated[int, Field(gt=0, le=1024)]] = Field(
+        [], description="a list of image sizes, 1 to 1,024 pixels, each a multiple of patch_size"
     )
-    shifts: list[int] = Field([], description="a list of whole pixels to move the test images by")
+    shifts: list[Annotated[int, Field(ge=-1024, le=1024)]] = Field(
+        [], description="a list of whole pixels to move the test images by, at most 1,024"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
@@ -118,11 +144,31 @@ class Recipe(BaseModel):
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas={self.betas}: allowed are two numbers from 0 to below 1.")
         for size in self.resolutions:
-            if size <= 0 or size % self.patch_size:
+            if size % self.patch_size:
                 raise ValueError(
                     f"resolutions={self.resolutions}: {size} is no positive multiple of "
                     f"patch_size={self.patch_size}. Change one of them."
                 )
+            if size // self.patch_size > PATCHES:
+                raise ValueError(
+                    f"resolutions={self.resolutions}: {size} is more than {PATCHES} patches of "
+                    f"patch_size={self.patch_size} in a row. Lower it."
+                )
+        if (self.depth or 1) * (self.width or 1) ** 2 > WEIGHTS:
+            raise ValueError(
+                f"depth={self.depth}, width={self.width}: such a model has more than a billion weights. "
+                "Lower one of them."
+            )
+        if self.augmentation.rand_augment[0] > OPERATIONS:
+            raise ValueError(
+                f"augmentation.rand_augment={list(self.augmentation.rand_augment)}: allowed are at most "
+                f"{OPERATIONS} operations."
+            )
+        if self.augmentation.crop_padding > 1024:
+            raise ValueError(
+                f"augmentation.crop_padding={self.augmentation.crop_padding}: allowed is an integer "
+                "from 0 to 1024."
+            )
         return self
 
 
@@ -145,12 +191,12 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
     path = Path(name_or_path)
     if str(name_or_path) in recipes():
         path = FOLDER / f"{name_or_path}.yaml"
-    elif path.suffix not in (".yaml", ".yml") or not path.is_file():
+    elif path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
         raise InputError(
             f"recipe {str(name_or_path)!r} is unknown{_did_you_mean(str(name_or_path), recipes())}. "
             f"Allowed: {', '.join(recipes())}, or the path of a .yaml file."
         )
-    values = read_yaml(path.read_text(), str(path))
+    values = read_yaml_file(path)
     if not isinstance(values, dict):
         raise InputError(f"{path}: a recipe is a mapping of keys to values. Write key: value lines.")
     values.setdefault("name", path.stem)
@@ -181,27 +227,82 @@ def name_of(original: Recipe, changed: Recipe) -> str:
     return slug(original.name, told)
 
 
-def read_yaml(text: str, place: str) -> Any:
-    """YAML text, found at ``place``, as Python values; 1e-3 is a number. Raises InputError for other text."""
+def read_yaml_file(path: Path) -> Any:
+    """The YAML of a file. Raises InputError for what is no regular file, no UTF-8, too long or no YAML."""
+    if not os.path.isfile(path):
+        what = "not a file" if os.path.lexists(path) else "no such file"
+        raise InputError(f"{path}: {what}. Name a YAML file.")
     try:
-        return _numbers(yaml.safe_load(text))
-    except yaml.YAMLError as error:
+        with path.open("rb") as file:
+            content = file.read(LONGEST + 1)
+        return read_yaml(content.decode("utf-8-sig"), str(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}). Name another file.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not text in UTF-8. Save it anew in that encoding.") from None
+
+
+def read_yaml(text: str, place: str) -> Any:
+    """YAML text, found at ``place``, as plain Python values. Raises InputError for other text.
+
+    Refused, before anything is built: aliases, tags, keys that are no words or come twice, nesting beyond
+    `DEEPEST`, text beyond `LONGEST`. Numbers are decimal: 1e-3 is one, 1:30 and 1_000 are text.
+    """
+    if len(text) > LONGEST:
+        raise InputError(f"{place}: longer than {LONGEST} bytes. Shorten it.")
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        reason = f"{error.problem}{line}"
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
         reason = " ".join(str(error).split())
-        raise InputError(f"{place}: not YAML ({reason}). Write a plain value or a list.") from None
+    raise InputError(f"{place}: not YAML ({reason}). Write a plain value or a list.")
 
 
-def _numbers(value: Any) -> Any:
-    """YAML 1.1 reads 1e-3 as text, for want of a dot; people mean the number."""
-    if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+class _Loader(yaml.SafeLoader):
+    """YAML of plain values alone; see `read_yaml`."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            raise _refusal("aliases are not read here: write the value again", event)
+        if getattr(event, "tag", None) not in (None, "!"):
+            raise _refusal(f"tags are not read here: leave out {event.tag}", event)
+        if self.depth >= DEEPEST:
+            raise _refusal(f"more than {DEEPEST} levels", event)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != self.DEFAULT_SCALAR_TAG:
+                raise _refusal("a key that is no word", key)
+            if key.value in seen:
+                raise _refusal(f"the key {key.value!r} comes twice", key)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _refusal(reason: str, at: Any) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, reason, at.start_mark)
+
+
+_Loader.yaml_implicit_resolvers = {}  # none of YAML 1.1's, but these:
+for _kind, _written, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"(?i:true|false|yes|no|on|off)", list("tTfFyYnNoO")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    ("float", r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("float", r"[-+]?\.(?i:inf|nan)", list("-+.")),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"(?:{_written})$"), _first)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
 def _recipe(values: dict[str, Any]) -> Recipe:
@@ -214,8 +315,10 @@ def _recipe(values: dict[str, Any]) -> Recipe:
 def _line(error: Any) -> str:
     """One of pydantic's errors as one line: key=value, what is allowed."""
     *outer, key = [str(part) for part in error["loc"]] or [""]
+    if outer and outer[0] != "augmentation" and not key.isdigit():  # which of several kinds was tried last
+        outer, key = [], outer[0]
     fields = (Augmentation if outer[:1] == ["augmentation"] else Recipe).model_fields
-    place, value = ".".join((*outer, key)), error["input"]
+    place, value = ".".join((*outer, key)), textwrap.shorten(repr(error["input"]), 200, placeholder=" …")
     if error["type"] == "extra_forbidden":
         allowed = ", ".join(fields)
         return f"recipe key {place!r} is unknown{_did_you_mean(key, fields)}. Allowed: {allowed}."
@@ -226,7 +329,7 @@ def _line(error: Any) -> str:
         allowed = error["msg"][0].lower() + error["msg"][1:]
     if error["type"] == "missing":
         return f"recipe key {place!r} is missing: allowed is {allowed}."
-    return f"recipe key {place}={value!r}: allowed is {allowed}."
+    return f"recipe key {place}={value}: allowed is {allowed}."
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
