@@ -7,11 +7,13 @@ training (training.py). Patch embedding, initialization, MLP, norms, stochastic 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import timm.models.vision_transformer as timm_vit
 import torch
 from timm.layers.patch_dropout import PatchDropoutWithIndices
+from timm.layers.pos_embed_sincos import RotaryEmbeddingCat, RotaryEmbeddingMixed
 from timm.models._features import feature_take_indices
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -103,6 +105,15 @@ class VisionTransformer(timm_vit.VisionTransformer):
         """Full names of all parameters that weight decay must leave alone, beside biases and norms."""
         tokens = {"cls_token", "reg_token"} & {name for name, _ in self.named_parameters()}
         return tokens | no_weight_decay(self)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """As torch's, but refuses weights of timm's rotary models, which ``strict=False`` takes in part."""
+        if {"rope.freqs", "blocks.0.gamma_1"} & state_dict.keys():
+            raise InputError(
+                "these weights are of a rotary model of timm's, which counts columns first: convert the"
+                " model, rollpe.vit.from_timm(model)."
+            )
+        return super().load_state_dict(state_dict, *args, **kwargs)
 
     @property
     def attentions(self) -> list[Attention]:
@@ -326,3 +337,75 @@ def create_vit(
         qkv_bias=qkv_bias,
         patch_drop_rate=patch_dropout,
     )
+
+
+def from_timm(model: Any) -> VisionTransformer:
+    """One of timm's rotary vision transformers, such as ``vit_small_patch16_rope_224``, as one of ours.
+
+    The encoding is ``axial-rope`` or ``mixed-rope``, joined to ``learned`` if the model has a position table.
+    These models of timm's count columns first, ours count rows first. Mixed frequencies are reordered; for
+    ``axial-rope`` the rows of W_Q and W_K change places, which no score notices. Dropout stays behind.
+
+    Raises:
+        InputError: a model of another kind.
+    """
+    refusal = InputError(
+        f"{type(model).__name__} cannot be converted: from_timm takes timm's rotary transformers with a plain"
+        " MLP and one qkv layer, as in vit_small_patch16_rope_224 and vit_small_patch16_rope_mixed_224."
+    )
+    rope = getattr(model, "rope", None)
+    if not isinstance(rope, RotaryEmbeddingCat | RotaryEmbeddingMixed):
+        raise refusal
+    mixed, state = isinstance(rope, RotaryEmbeddingMixed), model.state_dict()
+    grid, weight = model.patch_embed.grid_size, state["patch_embed.proj.weight"]
+    name = "mixed-rope" if mixed else "axial-rope"
+    ours = create_vit(
+        name if model.pos_embed is None else f"learned+{name}",
+        image_size=tuple(side * weight.shape[-1] for side in grid),
+        patch_size=weight.shape[-1],
+        classes=model.num_classes,
+        channels=weight.shape[1],
+        width=model.embed_dim,
+        depth=len(model.blocks),
+        heads=model.blocks[0].attn.num_heads,
+        pool=model.global_pool,
+        registers=model.num_prefix_tokens - (model.cls_token is not None),
+        layer_scale=1.0 if "blocks.0.gamma_1" in state else None,
+        qkv_bias="blocks.0.attn.qkv.bias" in state,
+        encoding_options={} if mixed else {"base": float(rope.temperature)},
+    ).to(weight)
+    columns_first = rope.grid_indexing == "xy"
+    try:
+        ours.load_state_dict(_rows_first(state, model.blocks[0].attn.num_heads, columns_first))
+    except RuntimeError:
+        raise refusal from None
+    places = grid_positions(*grid, device=weight.device)
+    if columns_first and not mixed:  # our channels of rows are theirs of columns
+        places = places.flip(-1)
+    theirs = rope.get_embed(list(grid))  # sines, then cosines: [depth, heads, N, 2d] or [N, 2d]
+    for attention, expected in zip(ours.attentions, theirs if mixed else [theirs], strict=mixed):
+        cos, sin = attention.encoding.tables(places, weight.new_empty(1, 1, len(places), 1))
+        turns = torch.cat((sin, cos), -1).to(expected)
+        if turns.shape[-2:] != expected.shape[-2:] or not torch.allclose(turns, expected, atol=1e-2):
+            raise refusal
+    return ours.train(model.training)
+
+
+def _rows_first(state: dict[str, Tensor], heads: int, columns_first: bool) -> dict[str, Tensor]:
+    """Weights of timm's rotary transformer under our names and in our order of axes."""
+    frequencies = state.get("rope.freqs")  # [axes, depth, heads, pairs]
+    moved = {}
+    for name, value in state.items():
+        if name == "pos_embed":
+            moved["token_encoding.table"] = value[0]
+        elif columns_first and frequencies is None and name.endswith(("attn.qkv.weight", "attn.qkv.bias")):
+            q, k, v = value.chunk(3)
+            halves = (heads, 2, -1)  # of a head: columns, then rows
+            moved[name] = torch.cat([x.unflatten(0, halves).flip(1).flatten(0, 2) for x in (q, k)] + [v])
+        elif name != "rope.freqs":
+            moved[name.replace("gamma_1", "ls1.gamma").replace("gamma_2", "ls2.gamma")] = value
+    if frequencies is not None:
+        axes = frequencies.flip(0) if columns_first else frequencies
+        for i, layer in enumerate(axes.unbind(1)):
+            moved[f"blocks.{i}.attn.encoding.frequencies"] = layer.transpose(0, 1)
+    return moved

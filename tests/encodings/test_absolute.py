@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -169,3 +170,19 @@ def test_what_cannot_be_is_refused_in_one_line(name: str, options: dict, says: s
     with pytest.raises(InputError) as caught:
         create_encoding(name, **{"head_dim": 4, "heads": 2, **options})
     assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["learned", "sinusoidal"])
+def test_attention_with_codes_that_nobody_has_added_says_where_they_go(name: str) -> None:
+    positions = grid_positions(2, 3)
+    x = torch.randn(1, 2, 6, 8)
+    for call in ("attend", "weights", "forward"):
+        encoding = create_encoding(name, head_dim=8, heads=2, grid=(2, 3))
+        arguments = (x, x, x) if call == "attend" else (x, x)
+        with pytest.warns(UserWarning, match=f"'{name}' acts on tokens.*encoding.add"):
+            getattr(encoding, call)(*arguments, positions)
+    added = create_encoding(name, head_dim=8, heads=2, grid=(2, 3))
+    added.add(torch.randn(1, 6, 16), positions)
+    with warnings.catch_warnings(action="error"):
+        encoding.attend(x, x, x, positions)  # said once
+        added.attend(x, x, x, positions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import pickle
 
 import pytest
@@ -21,7 +23,9 @@ from rollpe.encodings.adapters import (
 )
 from rollpe.encodings.properties import measure
 from rollpe.errors import InputError
-from rollpe.vit import create_vit
+from rollpe.vit import create_vit, from_timm
+
+pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
 SIZES = {"img_size": (8, 12), "patch_size": 4, "num_classes": 5, "embed_dim": 24, "depth": 2, "num_heads": 2}
 
@@ -31,7 +35,6 @@ def worst(a: Tensor, b: Tensor) -> float:
 
 
 @pytest.mark.parametrize("name", ["roll", "axial-rope", "shaw", "multiplexed-roll"])
-@pytest.mark.filterwarnings("ignore:aliased offsets")
 def test_timms_transformer_with_our_layer_is_our_transformer(name: str) -> None:
     layer = drop_in_attention(name, grid=(2, 3))
     theirs = VisionTransformer(**SIZES, pos_embed="none", attn_layer=layer).double().eval()
@@ -45,6 +48,72 @@ def test_timms_transformer_with_our_layer_is_our_transformer(name: str) -> None:
     assert worst(theirs(images), ours(images)) < 1e-12
     again = pickle.loads(pickle.dumps(theirs))
     assert torch.equal(again(images), theirs(images))
+
+
+def test_a_model_of_timms_factory_with_our_layer_is_saved_and_copied_whole() -> None:
+    layer = drop_in_attention("roll", grid=(2, 3), width=7)
+    model = timm.create_model("vit_tiny_patch16_224", img_size=(32, 48), depth=1, attn_layer=layer).eval()
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    images = torch.randn(2, 3, 32, 48)
+    for again in (torch.load(file, weights_only=False), copy.deepcopy(model), copy.copy(model)):
+        assert torch.equal(again(images), model(images))
+    made = pickle.loads(pickle.dumps(layer))(64, num_heads=2)
+    assert made.grid == (2, 3) and made.encoding.width == 7
+
+
+def rotary_model(name: str, **settings) -> nn.Module:
+    """One of timm's with weights so large that positions decide the class."""
+    torch.manual_seed(0)
+    model = timm.create_model(
+        name, img_size=(32, 48), embed_dim=48, num_heads=3, depth=2, num_classes=9, **settings
+    ).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=2 / max(parameter.shape[-1], 1) ** 0.5 if parameter.dim() == 2 else 1)
+    return model
+
+
+@pytest.mark.parametrize("order", ["xy", "ij"])
+@pytest.mark.parametrize("name", ["rope", "rope_mixed", "rope_ape"])
+@torch.no_grad()
+def test_timms_rotary_transformers_become_ours_whatever_axis_they_count_first(name: str, order: str) -> None:
+    theirs = rotary_model(f"vit_small_patch16_{name}_224", rope_grid_indexing=order)
+    ours = from_timm(theirs)
+    images = torch.randn(8, 3, 32, 48)
+    assert worst(ours(images), theirs(images)) < 1e-3
+    assert torch.equal(ours(images).argmax(-1), theirs(images).argmax(-1))
+    turned = theirs(images.flip(-1))
+    assert worst(turned, theirs(images)) > 1, "positions matter"
+    if "ape" not in name:
+        layer = drop_in_attention(ours.encoding_names[1], grid=(2, 3))
+        settings = {"img_size": (32, 48), "embed_dim": 48, "num_heads": 3, "depth": 2, "num_classes": 9}
+        model = VisionTransformer(**settings, attn_layer=layer, pos_embed="none", init_values=1e-5).eval()
+        model.load_state_dict(ours.state_dict())
+        assert worst(model(images), ours(images)) < 1e-3
+
+
+@pytest.mark.parametrize("name", ["rope", "rope_mixed"])
+def test_weights_of_timms_rotary_transformers_are_refused_where_they_nearly_fit(name: str) -> None:
+    theirs = rotary_model(f"vit_small_patch16_{name}_224")
+    sizes = {"image_size": (32, 48), "patch_size": 16, "width": 48, "heads": 3, "depth": 2, "classes": 9}
+    model = create_vit("axial-rope", **sizes, layer_scale=1e-5)
+    with pytest.raises(InputError, match=r"columns first.*from_timm"):
+        model.load_state_dict(theirs.state_dict(), strict=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("vit_tiny_patch16_224", {}),
+        ("vit_small_patch16_rope_224", {"rope_grid_offset": 1.0}),
+        ("vit_small_patch16_rope_224", {"qkv_fused": False}),
+    ],
+)
+def test_what_from_timm_cannot_convert_it_refuses(name: str, settings: dict) -> None:
+    with pytest.raises(InputError, match="cannot be converted") as caught:
+        from_timm(timm.create_model(name, depth=1, **settings))
+    assert "\n" not in str(caught.value)
 
 
 def test_timms_optimizer_spares_an_encoding_that_is_named_to_it() -> None:
@@ -79,9 +148,26 @@ def test_layers_take_an_empty_batch_as_those_they_stand_for_do() -> None:
 def test_a_drop_in_layer_refuses_what_it_cannot_do() -> None:
     with pytest.raises(InputError, match="pos_embed"):
         drop_in_attention("learned+roll", grid=(2, 3))
-    layer = drop_in_attention("roll", grid=(2, 2), prefix=1)(16, num_heads=2)
-    with pytest.raises(InputError, match="7 tokens"):
-        layer(torch.randn(1, 7, 16))
+    for refuses in (drop_in_attention, MultiheadAttention):
+        with pytest.raises(InputError, match="grid=14 must hold"):
+            refuses(*((16, 2) if refuses is MultiheadAttention else ()), "roll", grid=14)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "training", "says"),
+    [
+        (20, True, "set prefix=5 if 5 class and register tokens"),
+        (12, True, r"patches were dropped \(patch_drop_rate\)"),
+        (12, False, r"set grid= .*dynamic_img_size, NaFlex"),
+        (64, True, r"set grid= .*dynamic_img_size, NaFlex"),
+    ],
+)
+def test_a_drop_in_layer_says_why_the_number_of_tokens_may_be_another(
+    tokens: int, training: bool, says: str
+) -> None:
+    layer = drop_in_attention("axial-rope", grid=(3, 5))(16, num_heads=2).train(training)
+    with pytest.raises(InputError, match=f"{tokens} tokens where .* make 16: .*{says}"):
+        layer(torch.randn(1, tokens, 16))
 
 
 def test_another_encoding_can_be_installed_after_one_of_several_streams() -> None:

@@ -101,3 +101,11 @@ def test_one_exported_program_takes_few_and_many_keys_by_the_fused_kernel() -> N
     assert any("scaled_dot_product" in str(node.target) for node in program.graph.nodes)
     for tokens in (SHORT, 2 * SHORT):
         assert worst(program.module()(*(x := inputs(tokens))), layer(*x)) < 1e-5
+
+
+def test_an_exported_mask_leaves_no_layout_to_the_kernel() -> None:
+    """torch.onnx decomposes it into operators of another layout if the mask has gradients."""
+    layer, inputs = build("t5-bias")
+    nodes = [str(node.target) for node in torch.export.export(layer, inputs).graph.nodes]
+    (attends,) = (i for i, name in enumerate(nodes) if "scaled_dot_product" in name)
+    assert nodes[attends + 1] == "aten.clone.default"

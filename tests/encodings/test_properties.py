@@ -30,7 +30,10 @@ from rollpe.encodings.base import SHORT, attention
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 
-pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:aliased offsets"),
+    pytest.mark.filterwarnings("ignore:.*acts on tokens"),
+]
 
 GRIDS = {1: (6,), 2: (2, 4), 3: (2, 2, 2)}
 ONLY_AXES = {"rope": (1,), "mixed-rope": (2,), "spherical-rope": (2,)}
@@ -152,6 +155,21 @@ def test_heads_of_another_width_are_refused(name: str, axes: int) -> None:
     ):
         with pytest.raises(InputError, match=f"{x.shape[-1]} channels: .*head_dim={HEAD_DIM}"):
             refuses()
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_another_number_of_heads_is_refused_with_the_way_out(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    for said, arguments in (
+        (r"transpose\(1, 2\)", (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))),
+        (rf"repeat_interleave\({HEADS}, 1\)", (q, k[:, :1], v[:, :1])),
+        (rf"repeat_interleave\({HEADS}, 1\)", (q, k, v[:, :1])),
+        ("give each head its own", (q.repeat(1, 2, 1, 1), k, v)),
+    ):
+        with pytest.raises(InputError, match=f"heads={HEADS}.*{said}") as caught:
+            encoding.attend(*arguments, positions)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -419,6 +437,8 @@ def test_an_unknown_or_impossible_name_is_refused_in_one_line(name: str) -> None
         ({"head_dim": 1}, "head_dim=1"),
         ({"grid": (4,)}, "grid=(4,)"),
         ({"grid": (4, 0)}, "grid=(4, 0)"),
+        ({"grid": 4}, "grid=4 must hold axes=2 sizes"),
+        ({"grid": (4, "b")}, "grid=(4, 'b')"),
     ],
 )
 def test_impossible_sizes_are_refused(bad: dict, says: str) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from rollpe.encodings import create_encoding, grid_positions, scale_positions
+from rollpe.encodings.adapters import MultiheadAttention
 from rollpe.encodings.roll import even_division, fourier_basis, twin_state_dict
 from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
@@ -132,6 +133,35 @@ def test_no_grid_no_warning_and_a_long_wavelength_ends_it() -> None:
         create_encoding("continuous-roll", head_dim=8, heads=1, grid=(8, 8), wavelength=4.0)
     with pytest.warns(UserWarning, match="aliased offsets on axis 0"):
         create_encoding("continuous-roll", head_dim=64, heads=1, grid=(8, 8), wavelength=-0.4)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(name: str) -> None:
+    encoding = create_encoding(name, head_dim=64, heads=1, axes=1)
+
+    def encode(tokens: int) -> None:
+        x = torch.randn(2, 1, tokens + 1, 64 * encoding.streams)
+        encoding.encode_key(x, torch.stack((grid_positions(tokens), grid_positions(tokens) - 700)))
+
+    with warnings.catch_warnings(action="error"):
+        encode(32)
+    with pytest.warns(UserWarning, match="period 64 .* 33 tokens need at least 65"):
+        encode(33)
+    with warnings.catch_warnings(action="error"):
+        encode(512)
+
+
+def test_torchs_attention_on_a_sequence_longer_than_the_ring_warns() -> None:
+    layer = MultiheadAttention(128, 2, "roll", batch_first=True)
+    with pytest.warns(UserWarning, match="aliased offsets on axis 0: .* 512 tokens need at least 1023"):
+        layer(*[torch.randn(1, 512, 128)] * 3)
+
+
+def test_positions_that_no_number_is_known_of_do_not_warn_and_do_not_fail() -> None:
+    encoding = create_encoding("continuous-roll", head_dim=8, heads=1, axes=1)
+    x, positions = torch.randn(1, 1, 9, 8), torch.stack((grid_positions(9), 2 * grid_positions(9)))
+    mapped = torch.func.vmap(lambda p: encoding.encode_key(x, p))(positions)
+    torch.testing.assert_close(mapped[1], encoding.encode_key(x, positions[1]))
 
 
 def test_a_token_without_a_position_sees_where_the_others_are_not_only_how_far_apart() -> None:

@@ -16,6 +16,7 @@ from rollpe.encodings.base import (
     Encoding,
     check_positions,
     grid_positions,
+    note_added,
     register,
     scale_positions,
     table_dtype,
@@ -45,6 +46,7 @@ class Sinusoidal(Encoding):
 
     acts_on = "tokens"
     relative = False
+    added = False
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class Sinusoidal(Encoding):
 
     def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         """Tokens [B, N, heads*d] plus their waves; the N - M leading tokens are left alone."""
+        note_added(self)
         check_positions(positions, tokens, self.axes)
         pairs = tokens.shape[-1] // self.axes // 2
         p = positions.to(table_dtype(tokens))
@@ -91,6 +94,7 @@ class Learned(Encoding):
 
     acts_on = "tokens"
     relative = False
+    added = False
     learned = True
 
     def __init__(
@@ -109,6 +113,7 @@ class Learned(Encoding):
         Only ``grid`` has the table resized: positions alone are looked up, so that a shorter sequence gets
         the vectors that begin the longer one.
         """
+        note_added(self)
         check_positions(positions, tokens, self.axes)
         if grid is not None and (len(grid) != self.axes or math.prod(grid) != positions.shape[-2]):
             raise InputError(

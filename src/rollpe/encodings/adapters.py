@@ -7,7 +7,9 @@ Not here: the transformer itself (rollpe/vit.py) and decoding with cached keys (
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import timm.layers
@@ -18,6 +20,7 @@ from torch import Tensor, nn
 from rollpe.encodings.base import (
     Encoding,
     as_bias,
+    checked_grid,
     constant,
     create_encoding,
     grid_positions,
@@ -93,6 +96,9 @@ def drop_in_attention(
     ``timm.create_model("vit_small_patch16_224", attn_layer=drop_in_attention("roll", grid=(14, 14)))``
     keeps timm's weights and timm's position table; ``pos_embed="none"`` removes the table.
 
+    It sees how many tokens come, not how they lie: as many patches in another arrangement, of a model with
+    ``dynamic_img_size`` or of NaFlex, get wrong positions.
+
     Args:
         encoding: an encoding that acts on scores; timm adds the others to tokens by itself.
         grid: patches along each side.
@@ -103,18 +109,30 @@ def drop_in_attention(
     if on_tokens != "none":
         raise InputError(f"encoding {encoding!r} acts on tokens, where timm's model has its own pos_embed.")
 
+    grid = checked_grid(grid)
     setup: dict[str, Any] = {
         "encoding": on_scores,
-        "grid": tuple(grid),
+        "grid": grid,
         "prefix": prefix,
         "options": options,
     }
 
-    class Layer(DropInAttention):  # timm asks for a class; what it makes can be pickled, having a name
+    class Layer(DropInAttention, metaclass=_LayerClass):  # timm asks for a class, and keeps it in the model
+        made_by = partial(drop_in_attention, encoding, grid=grid, prefix=prefix, **options)
+
         def __new__(cls, dim: int, num_heads: int = 8, **settings: Any) -> DropInAttention:  # type: ignore[misc]
             return DropInAttention(dim, num_heads, **setup, **settings)
 
     return Layer
+
+
+class _LayerClass(type):
+    """The type of ``drop_in_attention``'s classes, which have no name to be pickled by."""
+
+    made_by: Callable[[], type[Attention]]
+
+
+copyreg.pickle(_LayerClass, lambda layer: (layer.made_by, ()))  # type: ignore[arg-type, return-value]
 
 
 class DropInAttention(Attention):
@@ -146,10 +164,26 @@ class DropInAttention(Attention):
         if x.shape[1] != self.prefix + len(positions):
             raise InputError(
                 f"{x.shape[1]} tokens where grid={self.grid} and prefix={self.prefix} make"
-                f" {self.prefix + len(positions)}: for other sizes use rollpe.vit."
+                f" {self.prefix + len(positions)}: {self._remedy(x.shape[1] - len(positions))}."
             )
         tables = self.encoding.tables_on_grid(self.grid, x)
         return super().forward(x, positions, is_causal, tables=tables, attn_mask=attn_mask)
+
+    def _remedy(self, more: int) -> str:
+        """What is probably the matter where there are so many more tokens than patches on the grid."""
+        if 0 <= more <= 16:  # more registers than any model of timm's has
+            return (
+                f"set prefix={more} if {more} class and register tokens come first, else grid= to the patches"
+            )
+        if self.training and more < 0:
+            return (
+                "if patches were dropped (patch_drop_rate), their places are unknown here, but not in"
+                " rollpe.vit.create_vit(…, patch_dropout=…); else set grid= to the patches along each side"
+            )
+        return (
+            "set grid= to the patches along each side; for several sizes (dynamic_img_size, NaFlex) use"
+            " rollpe.vit.create_vit"
+        )
 
 
 class MultiheadAttention(nn.MultiheadAttention):
@@ -195,7 +229,7 @@ class MultiheadAttention(nn.MultiheadAttention):
                 f"encoding {encoding!r} acts on tokens: add it to them before the first layer, with"
                 " create_encoding(…).add."
             )
-        self.grid = grid
+        self.grid = grid = None if grid is None else checked_grid(grid)
         self.encoding = create_encoding(
             on_scores,
             head_dim=self.head_dim,

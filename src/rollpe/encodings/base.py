@@ -18,7 +18,8 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ClassVar, get_args, get_type_hints
+from numbers import Integral
+from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,8 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from rollpe.errors import InputError
+
+T = TypeVar("T")
 
 ENCODINGS: dict[str, type[Encoding]] = {}
 """Every encoding by its public name."""
@@ -65,6 +68,7 @@ class Encoding(nn.Module):
     real_positions: bool = True
     learned: bool = False
     preserves_norm: bool = True
+    added: bool = True  # False while an encoding of tokens waits for ``add``
 
     def __init__(
         self, *, head_dim: int, heads: int, axes: int = 2, grid: tuple[int, ...] | None = None
@@ -75,12 +79,10 @@ class Encoding(nn.Module):
                 raise InputError(f"{label}={value} is too small: it must be at least 1.")
         if head_dim < axes:
             raise InputError(f"head_dim={head_dim} has no channel for each of axes={axes}: widen the head.")
-        if grid is not None and (len(grid) != axes or min(grid) < 1):
-            raise InputError(f"grid={tuple(grid)} must hold axes={axes} sizes of at least 1.")
         self.head_dim = head_dim
         self.heads = heads
         self.axes = axes
-        self.grid = None if grid is None else tuple(grid)
+        self.grid = None if grid is None else checked_grid(grid, axes)
         self.streams = 1
 
     @property
@@ -94,6 +96,17 @@ class Encoding(nn.Module):
         ``grid`` says that the positions are the whole row-major grid of these sizes.
         """
         return tokens
+
+    def _look_for_add(self) -> None:
+        """Warn once if attention is asked for codes that nobody has added to the tokens."""
+        if torch.compiler.is_compiling() or self.added:
+            return
+        self.added = True
+        warnings.warn(
+            f"encoding {self.name!r} acts on tokens, and attention leaves its positions out: add them before"
+            " the first block, tokens = encoding.add(tokens, positions).",
+            stacklevel=3,
+        )
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Everything ``encode`` needs that depends on positions only.
@@ -168,6 +181,7 @@ class Encoding(nn.Module):
             q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them.
         """
         self.check_width(q, k)
+        self._look_for_add()
         tables = self.tables(positions, q)
         return self.encode(q, tables), self.encode(k, tables)
 
@@ -196,12 +210,19 @@ class Encoding(nn.Module):
         Returns:
             [B, heads, N, d].
         """
-        self.check_width(q, k)
+        self.check_width(q, k, values=v)
+        self._look_for_add()
         tables = self.tables(positions, q) if tables is None else tables
         return self._attend(q, k, v, tables, attn_mask, dropout_p, is_causal)
 
-    def check_width(self, *queries_or_keys: Tensor) -> None:
-        """Refuse queries or keys [..., c] whose c is not streams*d."""
+    def check_width(self, *queries_or_keys: Tensor, values: Tensor | None = None) -> None:
+        """Refuse queries, keys and values that do not have ``heads`` heads, or channels but streams*d."""
+        for x in (*queries_or_keys, *(() if values is None else (values,))):
+            if x.dim() < 3 or x.shape[-3] != self.heads:
+                raise InputError(
+                    f"queries, keys or values of shape {tuple(x.shape)} are not [B, heads={self.heads}, N, …]"
+                    f" as encoding {self.name!r} needs them: {self._way_to_heads(x)}."
+                )
         for x in queries_or_keys:
             if x.shape[-1] != self.streams * self.head_dim:
                 streams = f"streams={self.streams} of " if self.streams > 1 else ""
@@ -209,6 +230,15 @@ class Encoding(nn.Module):
                     f"queries or keys have {x.shape[-1]} channels: encoding {self.name!r} was built for"
                     f" {streams}head_dim={self.head_dim}."
                 )
+
+    def _way_to_heads(self, x: Tensor) -> str:
+        """What brings x to that shape."""
+        if x.dim() > 2 and x.shape[-2] == self.heads:
+            return "transpose(1, 2) moves the heads before the tokens"
+        times, rest = divmod(self.heads, max(x.shape[-3], 1)) if x.dim() > 2 else (0, 1)
+        if times > 1 and not rest:
+            return f"repeat_interleave({times}, 1) gives what a group of heads shares to each of them"
+        return "give each head its own"
 
     def _attend(
         self,
@@ -248,6 +278,7 @@ class Encoding(nn.Module):
         A query that a mask lets see nothing has weights 0, as in ``scaled_dot_product_attention``.
         """
         self.check_width(q, k)
+        self._look_for_add()
         tables = self.tables(positions, q)
         q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
         scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
@@ -275,6 +306,8 @@ class Encoding(nn.Module):
         """
         queries, tokens, placed = q.shape[-2], keys.shape[-2], positions.shape[-2]
         q = self.encode_query(q, positions[..., placed - min(queries, placed) :, :])
+        self.check_width(values=keys)
+        self.check_width(values=values)
         seen = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
         return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, scale=self.head_dim**-0.5)
 
@@ -288,6 +321,12 @@ class Encoding(nn.Module):
 
     def extra_repr(self) -> str:
         return f"head_dim={self.head_dim}, heads={self.heads}, axes={self.axes}"
+
+
+def note_added(encoding: Encoding) -> None:
+    """Remember that an encoding of tokens has been added; a compiled graph cannot, and is never asked."""
+    if not torch.compiler.is_compiling():
+        encoding.added = True
 
 
 def no_weight_decay(model: nn.Module) -> set[str]:
@@ -581,7 +620,9 @@ def attention(
     compiler would turn a softmax between two products into the fused kernel again. An exported program
     keeps the fused kernel, for any number of keys.
     """
-    training = torch.compiler.is_compiling() and not torch.compiler.is_exporting() and torch.is_grad_enabled()
+    # what torch.compiler.is_exporting() returns, which torch 2.11 compiles to True
+    exporting = getattr(torch.compiler, "_is_exporting_flag", False)
+    training = torch.compiler.is_compiling() and not exporting and torch.is_grad_enabled()
     wide = q.device.type == "cpu" and q.dtype.itemsize > 2
     if training and wide and attn_mask is None and not is_causal and k.shape[-2] <= SHORT:
         scores = q @ k.mT * scale
@@ -593,7 +634,19 @@ def attention(
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
     )
+    if exporting and attn_mask is not None:
+        # the ONNX exporter decomposes a mask with gradients into operators of another layout
+        out = out.clone(memory_format=torch.contiguous_format)
     return out[..., :width]
+
+
+def checked_grid(grid: Sequence[int], axes: int | None = None) -> tuple[int, ...]:
+    """The sizes of a grid as a tuple, of so many axes if they are known."""
+    whole = isinstance(grid, Sequence) and all(isinstance(size, Integral) and size >= 1 for size in grid)
+    if not whole or len(grid) != (axes or len(grid) or 1):
+        sizes = "sizes" if axes is None else f"axes={axes} sizes"
+        raise InputError(f"grid={grid} must hold {sizes} of at least 1, as in grid={(14,) * (axes or 2)}.")
+    return tuple(grid)
 
 
 def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
@@ -638,6 +691,7 @@ def constant(make: Callable[..., Tensor], *args: Any, device: torch.device, dtyp
 
 
 _integral: WeakIdKeyDictionary = WeakIdKeyDictionary()
+_spans: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def are_integers(positions: Tensor) -> bool:
@@ -652,10 +706,33 @@ def are_integers(positions: Tensor) -> bool:
         return True
     if positions.device.type == "cpu":
         return torch.equal(positions, positions.round())
+    return _remembered(_integral, positions, lambda: torch.equal(positions, positions.round()), True)
+
+
+def spans(positions: Tensor) -> list[float] | None:
+    """How far the positions [M, axes] or [B, M, axes] of an image lie apart at most, for each axis.
+
+    Remembered as the answer of ``are_integers``, and None where that does not know the values.
+    """
+    if torch.compiler.is_compiling() or positions.is_meta or not positions.shape[-2] or not len(positions):
+        return None
+
+    def ask() -> list[float] | None:
+        low, high = positions.detach().aminmax(dim=-2)
+        try:
+            return (high - low).reshape(-1, positions.shape[-1]).amax(0).tolist()
+        except RuntimeError:  # a tracer's or vmap's stand-in
+            return None
+
+    return _remembered(_spans, positions, ask, None)
+
+
+def _remembered(known: WeakIdKeyDictionary, positions: Tensor, ask: Callable[[], T], unknown: T) -> T:
+    """The answer for a tensor that has not changed since; ``unknown`` while a graph is captured."""
     version = 0 if positions.is_inference() else positions._version
-    known = _integral.get(positions)
-    if known is None or known[0] != version:
+    answer = known.get(positions)
+    if answer is None or answer[0] != version:
         if positions.is_cuda and torch.cuda.is_current_stream_capturing():
-            return True
-        known = _integral[positions] = (version, torch.equal(positions, positions.round()))
-    return known[1]
+            return unknown
+        answer = known[positions] = (version, ask())
+    return answer[1]

@@ -205,7 +205,7 @@ class Shaw(ScoreBias):
         masking = Masking(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
         if not tables:
             return super().attend(q, k, v, positions, **masking)
-        self.check_width(q, k)
+        self.check_width(q, k, values=v)
         columns, *keys = tables
         return self._attend(with_products(q, keys), with_ones(k, columns), v, (), **masking)
 
@@ -265,8 +265,8 @@ class ShawKV(Shaw):
         dropout_p: float = 0.0,
         is_causal: bool = False,
     ) -> Tensor:
+        self.check_width(q, k, values=v)
         if tables:
-            self.check_width(q, k)
             columns, matrices, values = tables[0], tables[1 : 1 + self.axes], tables[1 + self.axes :]
             masking = Masking(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
             q, k, v = with_products(q, matrices), with_ones(k, columns), with_ones(v, columns)

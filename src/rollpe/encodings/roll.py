@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,7 @@ from rollpe.encodings.base import (
     check_positions,
     constant,
     register,
+    spans,
     table_dtype,
     without_autocast,
 )
@@ -57,21 +58,43 @@ class _Gather(torch.autograd.Function):
         return _Gather.apply(gradient, inverse, index), None, None
 
 
-def warn_of_aliasing(rings: Iterable[float], grid: tuple[int, ...] | None) -> None:
-    """Warn if a ring cannot tell all signed offsets of the tokens along its axis apart."""
-    for axis, (n, tokens) in enumerate(zip(rings, grid or (), strict=False)):
-        if n < 2 * tokens - 1:
-            warnings.warn(
-                f"aliased offsets on axis {axis}: a ring of period {n:g} takes offset Δ for Δ − {n:g};"
-                f" {tokens} tokens need at least {2 * tokens - 1}.",
-                stacklevel=2,
-            )
+class _OnRings(Encoding):
+    """What encodings share whose offsets count modulo a period on each axis.
 
-
-class _WholeRoll(Encoding):
-    """What the encodings that move by whole channels share: their integer positions."""
+    They warn once: when they are built for a grid, or at the first pass over positions, that holds offsets
+    which a ring does not tell apart. A compiled graph does not know its positions and does not warn.
+    """
 
     acts_on = "scores"
+    periods: tuple[float, ...] = ()
+    warned: bool = False
+
+    def set_periods(self, periods: Sequence[float]) -> None:
+        """The periods of the axes' rings; the last thing that is said in ``__init__``."""
+        self.periods = tuple(periods)
+        if self.grid is not None:
+            self.warn_of_aliasing([size - 1 for size in self.grid])
+
+    def look_at(self, positions: Tensor) -> None:
+        """Warn if these positions, [M, axes] or [B, M, axes], are the first that lie too far apart."""
+        if not torch.compiler.is_compiling() and not self.warned:
+            self.warn_of_aliasing(spans(positions) or ())
+
+    def warn_of_aliasing(self, farthest: Iterable[float]) -> None:
+        """Warn if a ring does not tell all signed offsets up to the ``farthest`` of its axis apart."""
+        for axis, (n, span) in enumerate(zip(self.periods, farthest, strict=False)):
+            if n < 2 * span + 1:
+                self.warned = True
+                warnings.warn(
+                    f"aliased offsets on axis {axis}: a ring of period {n:g} takes offset Δ for Δ − {n:g};"
+                    f" {span + 1:g} tokens need at least {2 * span + 1:g}.",
+                    stacklevel=3,
+                )
+
+
+class _WholeRoll(_OnRings):
+    """What the encodings that move by whole channels share: their integer positions."""
+
     real_positions = False
 
     def __init__(
@@ -98,6 +121,7 @@ class _WholeRoll(Encoding):
                 f"encoding {self.name!r} needs whole positions: use 'continuous-roll',"
                 " or on_fraction='round'."
             )
+        self.look_at(positions)
         whole = positions.round() if positions.is_floating_point() else positions
         whole = F.pad(whole.long(), (0, 0, like.shape[-2] - whole.shape[-2], 0))
         return whole if whole.dim() == 2 else whole.unsqueeze(-3)
@@ -170,7 +194,7 @@ class Roll(_WholeRoll):
             on_fraction=on_fraction,
         )
         self.width = checked_width(width, self.part)
-        warn_of_aliasing([self.width] * axes, self.grid)
+        self.set_periods([self.width] * axes)
 
     def source_channels(self, shifts: Tensor) -> Tensor:
         ring = torch.arange(self.width, device=shifts.device)
@@ -220,7 +244,7 @@ class _InFourierBasis:
 
 
 @register("continuous-roll")
-class ContinuousRoll(_InFourierBasis, Encoding):
+class ContinuousRoll(_InFourierBasis, _OnRings):
     """RollPE on real positions (the paper's Eq. 5 and 7): S(p) = exp(p A / λ), A = log S.
 
     S(p) multiplies the k-th Fourier coefficient of the ring by e^{2πi k p / (λ n)}, with k centered on 0.
@@ -245,8 +269,6 @@ class ContinuousRoll(_InFourierBasis, Encoding):
         width: n, channels of a ring; as many as fit by default.
         direction: 1 for S as printed in Eq. 2, -1 for its mirror image.
     """
-
-    acts_on = "scores"
 
     def __init__(
         self,
@@ -281,7 +303,7 @@ class ContinuousRoll(_InFourierBasis, Encoding):
         self.nyquist = nyquist
         self.direction = checked_direction(direction)
         self.relative = self.preserves_norm = nyquist != "cosine" or width % 2 == 1
-        warn_of_aliasing([abs(wavelength) * width] * axes, self.grid)
+        self.set_periods([abs(wavelength) * width] * axes)
 
     @property
     def _rings(self) -> int:
@@ -291,6 +313,7 @@ class ContinuousRoll(_InFourierBasis, Encoding):
         """Cosines and sines per Fourier coordinate, as ``RollTwin``, and the basis [d, d]."""
         tokens = like.shape[-2]
         check_positions(positions, like, self.axes)
+        self.look_at(positions)
         with without_autocast(like):
             p = F.pad(positions.to(table_dtype(like)), (0, 0, tokens - positions.shape[-2], 0))
             period = self.wavelength * self.width
@@ -482,7 +505,7 @@ class TorusRoll(_WholeRoll):
                 f"sheet={self.sheet} must hold axes={axes} sizes whose product is at most"
                 f" head_dim={head_dim}."
             )
-        warn_of_aliasing(self.sheet, self.grid)
+        self.set_periods(self.sheet)
 
     def source_channels(self, shifts: Tensor) -> Tensor:
         device = shifts.device
