@@ -427,7 +427,8 @@ def matrices(encoding, positions: torch.Tensor) -> torch.Tensor:
     """E(p), whatever the encoding: [positions, channels, channels]."""
     unit = torch.eye(encoding.head_dim)[:, None, None]
     unit = unit.expand(-1, -1, len(positions), -1)
-    moved, _ = encoding(unit, unit, positions)
+    with warnings.catch_warnings(action="ignore"):  # of aliasing: these are offsets
+        moved, _ = encoding(unit, unit, positions)
     return moved[:, 0].permute(1, 2, 0)
 
 

@@ -185,6 +185,7 @@ fig.supxlabel("test accuracy (%)", fontsize="medium")
 plt.close(fig)
 fig
 
+
 # %% tags=["hide-input"]
 def interval(test) -> str:
     low, high = signed(test.low, 1), signed(test.high, 1)

@@ -178,7 +178,7 @@ def notebook(
         sys.exit(1 if check and differing else 0)
     if file is None:
         raise InputError("no notebook named: give its path, for example notebooks/11-train.py.")
-    if file.parent == Path() and not file.with_suffix(".py").is_file():
+    if file.name and file.parent == Path() and not file.with_suffix(".py").is_file():
         file = _short(notebooks.find_root() / "notebooks" / file)
     if show:
         for p in notebooks.parameters(file):
@@ -329,7 +329,6 @@ def train(
         finish,
         load_recipe,
         resolve_options,
-        terminable,
         train,
         unfinished,
     )
@@ -343,17 +342,16 @@ def train(
     ends = has_record and resume and unfinished(checkpoint_path("checkpoints", cell))
     if has_record and not ends:
         raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
-    with terminable():
-        record = (finish if ends else partial(train, resume=resume))(
-            chosen,
-            encoding,
-            seed=seed,
-            encoding_options=encoding_options,
-            device=device,
-            records=records,
-            data_root=data_root,
-            progress=not no_progress,
-        )
+    record = (finish if ends else partial(train, resume=resume))(
+        chosen,
+        encoding,
+        seed=seed,
+        encoding_options=encoding_options,
+        device=device,
+        records=records,
+        data_root=data_root,
+        progress=not no_progress,
+    )
     if speaks():
         click.echo(f"test accuracy {100 * record.test.accuracy:.2f} %   {record_path(records, record)}")
 
@@ -438,7 +436,6 @@ def sweep(
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
     from rollpe import sweeps
-    from rollpe.training import terminable
 
     planned = sweeps.load_plan(plan, _pairs(overrides, "--set"))
     if only is not None:
@@ -447,19 +444,18 @@ def sweep(
     if show:
         absent = sweeps.missing(planned, records, retry=True)
     else:
-        with terminable():
-            report = sweeps.sweep(
-                planned,
-                records,
-                budget=None if budget is None else sweeps.seconds(budget),
-                device=device,
-                data_root=data_root,
-                checkpoints=None if no_checkpoints else checkpoints,
-                retry=retry,
-                measure=measure,
-                progress=not no_progress,
-                say=click.echo,
-            )
+        report = sweeps.sweep(
+            planned,
+            records,
+            budget=None if budget is None else sweeps.seconds(budget),
+            device=device,
+            data_root=data_root,
+            checkpoints=None if no_checkpoints else checkpoints,
+            retry=retry,
+            measure=measure,
+            progress=not no_progress,
+            say=click.echo,
+        )
         absent = report.missing
         failed = bool(only and absent)
     for cell in absent:
@@ -586,7 +582,10 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     Example: rollpe equations eq-roll eq-roll-score
     """
     from rollpe.equations import EQUATIONS, run_checks, write_report
+    from rollpe.records import expect_file
 
+    if report:
+        expect_file(report)
     results = run_checks(labels or None, seed=seed)
     unchecked = [e for name, e in EQUATIONS.items() if e.reason is not None and name in (labels or EQUATIONS)]
     width = max(map(len, [r.label for r in results] + [e.label for e in unchecked]))

@@ -123,7 +123,8 @@ def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
 
 
 def _points(arms: Sequence[Sequence[Record]]) -> Welch:
-    return welch(*([100 * r.test.accuracy for r in arm] for arm in arms))
+    variant, reference = ([100 * r.test.accuracy for r in arm] for arm in arms)
+    return welch(variant, reference)
 
 
 def _adjusted(tests: Sequence[Welch]) -> list[float]:

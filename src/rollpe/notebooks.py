@@ -84,6 +84,8 @@ class Parameter:
 
 def find_source(path: Path | str) -> Path:
     """The ``.py`` of a notebook, named by either file of its pair; a missing file is an InputError."""
+    if not Path(path).name:
+        raise InputError(f"{path}: no notebook; name one, for example notebooks/11-train.py.")
     source = Path(path).with_suffix(".py")
     if not source.is_file():
         there = sorted(p.stem for p in source.parent.glob("*.py"))
@@ -280,12 +282,12 @@ def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> Non
 
 def _pairs(name: str, text: str) -> dict[str, Any]:
     """ "a=1,b=[x,y]" → {"a": 1, "b": ["x", "y"]}."""
-    try:
-        found = yaml.safe_load("{" + text.replace("=", ": ") + "}")
-        if all(isinstance(key, str) and value is not None for key, value in found.items()):
+    from rollpe.recipes import read_yaml
+
+    with contextlib.suppress(InputError):
+        found = read_yaml("{" + text.replace("=", ": ") + "}", name)
+        if all(value is not None for value in found.values()):
             return found
-    except yaml.YAMLError:
-        pass
     raise InputError(f"{name}={text!r}: expected key=value, and commas between several.")
 
 

@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 import numpy as np
@@ -364,7 +364,9 @@ def agreement(
     p = np.ones_like(phi)
     for a, b in itertools.combinations(range(len(arms)), 2):
         two = np.isin(arm_of, (a, b))
-        p[a, b] = p[b, a] = _permuted(np.corrcoef(bits[two]), others[np.ix_(two, two)], arm_of[two] == a, rng)
+        p[a, b] = p[b, a] = _permuted(
+            np.atleast_2d(np.corrcoef(bits[two])), others[np.ix_(two, two)], arm_of[two] == a, rng
+        )
     return Agreement(phi, above_own(phi), low, high, p)
 
 
@@ -383,10 +385,10 @@ def _permuted(
         ways = np.vstack([first, rng.permuted(np.tile(first, (9_999, 1)), axis=1)])
 
     def excess(one: NDArray[np.bool_]) -> NDArray[np.float64]:
-        def mean(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+        def mean(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
             return ((left @ (correlation * counted)) * right).sum(1) / ((left @ counted) * right).sum(1)
 
-        a, b = one.astype(np.float64), 1.0 - one
+        a, b = one * 1.0, 1.0 - one
         with np.errstate(invalid="ignore"):  # two runs of one seed have no pair that counts
             return mean(a, b) - (mean(a, a) + mean(b, b)) / 2
 

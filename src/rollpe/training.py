@@ -27,7 +27,6 @@ import logging
 import math
 import os
 import shlex
-import signal
 import threading
 import time
 import zipfile
@@ -322,20 +321,6 @@ def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
             )
         sweep_up(path)
         yield
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Take the signal of a scheduler for that of the keyboard: both end a run in order, with a word on how
-    to go on. Among several processes torchrun decides, and a collective may not be left."""
-    if processes() > 1 or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass

@@ -155,6 +155,7 @@ READ = [
     "none.yaml",
     "pipe.yaml",
     "pipe.py",
+    "pipe.json",
     "folder.yaml",
     "folder.json",
     "folder.py",
@@ -193,6 +194,7 @@ WRITTEN = [
     "new",
     "new/deeper",
     "plan.yaml/x",
+    "pipe.json",
     "records",
     "a" * 300,
     "é😀",
@@ -201,7 +203,6 @@ WRITTEN = [
     "loop.yaml/x",
 ]
 FILES_READ = {"checkpoints", "plan", "file", "import", "a", "b"}
-LEFT_OUT = {("observe",), ("notebook",)}
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +278,7 @@ def value(parameter: click.Parameter, rng: random.Random) -> list[str]:
 
 def line(rng: random.Random) -> list[str]:
     """A verb with a few of its options and its arguments, or not."""
-    path, command = rng.choice([leaf for leaf in leaves(cli) if leaf[0] not in LEFT_OUT])
+    path, command = rng.choice([leaf for leaf in leaves(cli)])
     options = [p for p in command.params if isinstance(p, click.Option)]
     words = []
     for parameter in rng.sample(options, rng.randrange(min(4, len(options) + 1))):

@@ -186,7 +186,7 @@ def test_a_spoiled_recipe_or_plan_is_read_or_refused_in_one_line(tmp_path, monke
 def spoil_record(text: str, rng: random.Random) -> bytes:
     """The bytes of a record after one accident: in its text, or with another value somewhere."""
     if rng.random() < 0.3:
-        return rng.choice([spoil(text, rng), b'{"schema_version": 1}', b"null", b"1" * 5000])
+        return rng.choice([spoil(text, rng), b'{"schema_version": 1}', b"null", b"1" * 5000, b"[" * 100_000])
     content = json.loads(text)
     level = content
     while True:
