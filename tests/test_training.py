@@ -8,7 +8,6 @@ import json
 import math
 import os
 import shlex
-import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -327,14 +326,6 @@ def test_a_record_that_is_not_of_the_checkpoint_is_not_taken_for_its_record(quic
     write_record("_build/records", record.model_copy(update={"test": test}))
     code, complaint = said_by(capsys, [*quickest, "--resume"])
     assert code == 2 and "not the record of its checkpoint, 360 of 360 images" in complaint
-
-
-def test_a_run_that_is_ended_by_its_scheduler_says_how_to_go_on(quickest, monkeypatch, capsys):
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(training, "_epoch", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    code, complaint = said_by(capsys, quickest)
-    assert code == 130 and "the same command with --resume goes on" in complaint
-    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def forked(ask) -> int:
