@@ -189,7 +189,7 @@ def test_every_forgery_is_refused(copied, times, tally):
         for path, content in clean.items():
             if not path.exists() or path.read_bytes() != content:
                 path.write_bytes(content)
-    tally("forged record, arrays or labels", len(FORGERIES) * times, kept)
+    tally("forged records, arrays or labels", len(FORGERIES) * times, kept)
 
 
 def test_accuracy_seeds_and_labels_are_checked_without_a_history_too(copied):

@@ -281,7 +281,7 @@ def test_every_lie_in_an_executed_notebook_is_refused(honest, times, tally):
     pages = sorted((honest / "book/executed").glob("*.ipynb"))
     planted = [(rng.choice(pages), lie) for _ in range(times) for lie in LIES.values()]
     caught = sum(refused(page, honest, partial(lie, rng=rng)) for page, lie in planted)
-    tally("lie in an executed notebook", len(planted), caught)
+    tally("lies in executed notebooks", len(planted), caught)
 
 
 def outputs_without_a_run(notebook, rng):
@@ -295,7 +295,7 @@ def test_every_lie_in_a_notebook_to_take_along_is_refused(honest, times, tally):
     lies = [outputs_without_a_run, rewrite_prose, add_prose, drop_a_cell, recaption] * times
     pages = sorted((honest / "notebooks").glob("*.ipynb"))
     caught = sum(refused(rng.choice(pages), honest, partial(lie, rng=rng)) for lie in lies)
-    tally("lie in a notebook to take along", len(lies), caught)
+    tally("lies in notebooks to take along", len(lies), caught)
 
 
 def no_error(report, rng):
@@ -331,7 +331,7 @@ def test_every_lie_in_the_report_of_checks_is_refused(honest, times, tally):
     lies = [no_error, wider_tolerance, more_cases, another_reason, drop_an_equation, other_sources] * times
     report = honest / "_build/equations.json"
     caught = sum(refused(report, honest, partial(lie, rng=rng)) for lie in lies)
-    tally("lie in the report of checks", len(lies), caught)
+    tally("lies in the report of checks", len(lies), caught)
 
 
 def test_an_exchange_of_whole_chapters_is_refused(honest, tmp_path):
