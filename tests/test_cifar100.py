@@ -61,11 +61,12 @@ def test_its_images_survive_the_strong_augmentation(data_root):
 
 
 def test_two_hundred_steps_of_the_strong_recipe_lower_the_loss(data_root, tmp_path):
-    """A nano model on 4×4 patches, and 50 small batches to an epoch so that the record has a curve."""
+    """Two blocks on 4×4 patches, and 50 small batches to an epoch so that the record has a curve."""
     recipe = load_recipe(
         "strong",
         {
             "size": "nano",
+            "depth": 2,
             "patch_size": 8,
             "pool": "avg",
             "batch_size": 16,

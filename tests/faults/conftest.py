@@ -1,7 +1,7 @@
 """Planted faults: what is tried, how often, and a table of what was survived.
 
 Each test plants faults of one kind, drawn from a fixed seed, a few of them in `make test` and `FAULTS` times
-as many in `make faults`, which writes counts.csv anew: the table of book/run.md.
+as many in `make faults`, which writes book/faults.csv anew, the table of book/run.md.
 """
 
 import csv
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-COUNTS = Path(__file__).with_name("counts.csv")
+COUNTS = Path(__file__).resolve().parents[2] / "book/faults.csv"
 TIMES = int(os.environ.get("FAULTS", 1))
 
 
