@@ -157,8 +157,8 @@ def to_markdown(
     more = any(c.planned != c.p for c in found)  # some runs were added later
     head = [
         title,
-        "points [95 % over seeds]<br>[over images and seeds]",
-        "p (planned runs)" if more else "p",
+        "points [95 %, seeds]<br>[95 %, images and seeds]".replace(" ", NO_BREAK),
+        "p (of planned runs)" if more else "p",
         "runs",
         "verdict",
     ]
