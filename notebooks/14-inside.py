@@ -506,10 +506,10 @@ leads(OPTIMIZERS, EXPLORED)
 
 # %% [markdown]
 # Under Muon and without biases the means must agree, because the training is one. Under AdamW the twin, which has no map, reads
-# more in the mean. Nobody had asked this question before the runs, two of each five were added when three were known, and a few points
-# are some dozen of 360 images; so the lead without biases, which is more than chance in all five, is *exploratory* (the rule
-# stands in {doc}`13-ablations`). Therefore it was asked again, of that one row, with eight fresh seeds of each. Question,
-# number and seeds were fixed in `plans/basis.yaml` before the first of them ran.
+# more in the mean. Nobody had asked this question before the runs, two of each five were added when three were known, and a
+# few points are some dozen of 360 images. So the lead without biases, which is more than chance in all five, is
+# *exploratory* (the rule stands in {doc}`13-ablations`). Therefore it was asked again, of that one row, with eight fresh
+# seeds of each. Question, number and seeds were fixed in `plans/basis.yaml` before the first of them ran.
 
 # %% tags=["hide-input"]
 leads(OPTIMIZERS[1:2], FRESH)
