@@ -533,9 +533,9 @@ leads(OPTIMIZERS[1:2], FRESH)
 # functions, hardly do under Adam, and do under Muon, whose steps do not depend on the basis, in models without biases. The grid and
 # the optimizer decide more than the images do. The average over positions in every weight's gradient, on a grid long beside
 # the ring, would explain the map where an optimizer follows it. The map is no gain by itself: on those digits the twin, without it,
-# reads more under Adam, in eight fresh runs of each. With four patches a side digits have no map; a penalty makes their rolls smooth,
-# accuracy falls from {num}`quick/roll accuracy` to {num}`quick@topography=ring/roll accuracy`, and images half as large again
-# are read better ({doc}`13-ablations`).
+# reads more under Adam, in eight fresh runs of each. With four patches a side digits have no map. A penalty makes their rolls
+# smooth; accuracy then seems to fall, {num}`quick/roll accuracy` → {num}`quick@topography=ring/roll accuracy`, and images half
+# as large again are read better, in runs that explored it ({doc}`13-ablations`).
 # ```
 #
 # ## Exercises
