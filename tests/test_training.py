@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 
 from rollpe import training
-from rollpe.cli import main
 from rollpe.datasets import load_dataset, stand_in
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
@@ -282,50 +281,22 @@ def test_a_finished_model_is_looked_at_again_unless_it_is_not_the_records(finish
         observe_again(path, tmp_path / "elsewhere", device="cpu")
 
 
-@pytest.fixture
-def quickest(tmp_path, monkeypatch):
-    """Words of a command that trains for one step in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    words = ["train", "--recipe", "smoke", "--device", "cpu", "--no-progress"]
-    changes = {"max_steps": 1, "train_images": 64, "depth": 1, "resolutions": "[]"}
-    return words + [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+def test_whoever_has_a_record_has_the_trained_model_too(tmp_path, monkeypatch):
+    """Killed before the record is written, a run finds its last weights and writes the same record."""
+    places = {"records": tmp_path / "records", "checkpoints": tmp_path / "checkpoints"}
 
+    def killed(*_, **__):
+        raise KeyboardInterrupt
 
-def said_by(capsys, words) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as end:
-        main(words)
-    return end.value.code, capsys.readouterr().err
-
-
-def test_a_run_with_a_record_and_an_unfinished_checkpoint_is_finished_by_resume(
-    quickest, monkeypatch, capsys
-):
-    save = training.Checkpoint.save
-    with monkeypatch.context() as patch:
-        patch.setattr(training.Checkpoint, "save", lambda *args, finished=False: finished or save(*args))
-        main(quickest)
-    (path,), (record,) = Path("checkpoints").rglob("*.pt"), Path("_build/records").rglob("*.json")
-    before = record.read_bytes()
-    code, complaint = said_by(capsys, ["observe", "--records", "_build/records", str(path)])
-    assert code == 2 and "has not finished. Train it with resume" in complaint
-    main([*quickest, "--resume"])
-    assert record.read_bytes() == before
-    main(["observe", "--records", "_build/records", "--device", "cpu", str(path)])
-    code, complaint = said_by(capsys, [*quickest, "--resume"])
-    assert code == 2 and "has a record" in complaint, "there is nothing left to finish"
-
-
-def test_a_record_that_is_not_of_the_checkpoint_is_not_taken_for_its_record(quickest, monkeypatch, capsys):
-    save = training.Checkpoint.save
-    with monkeypatch.context() as patch:
-        patch.setattr(training.Checkpoint, "save", lambda *args, finished=False: finished or save(*args))
-        main(quickest)
-    record = read_record(next(Path("_build/records").rglob("*.json")))
-    bits = ~record.correct_bits()
-    test = record.test.model_copy(update={"correct": pack_bits(bits), "accuracy": bits.mean()})
-    write_record("_build/records", record.model_copy(update={"test": test}))
-    code, complaint = said_by(capsys, [*quickest, "--resume"])
-    assert code == 2 and "not the record of its checkpoint, 360 of 360 images" in complaint
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training, "write_record", killed)
+        run(tiny(max_steps=1), **places)
+    cell = Cell(recipe=tiny(max_steps=1).name, encoding="roll", seed=0)
+    load_model(checkpoint_path(places["checkpoints"], cell), device="cpu")
+    resumed = run(tiny(max_steps=1), resume=True, **places)
+    alone = run(tiny(max_steps=1), records=tmp_path / "alone")
+    assert timeless(resumed) == timeless(alone)
+    assert read_record(record_path(places["records"], cell)) == resumed
 
 
 def forked(ask) -> int:

@@ -132,7 +132,7 @@ def _faults(record: Record, path: Path, history: History | None) -> Iterator[str
     source = record.provenance
     if source.dirty is not False:
         yield "made by sources with changes that no commit has"
-    arrays, named = path.with_suffix(".npz"), getattr(record, "arrays_sha256", None)
+    arrays, named = path.with_suffix(".npz"), record.arrays_sha256
     if named and (not arrays.exists() or hashlib.sha256(arrays.read_bytes()).hexdigest() != named):
         yield "the arrays beside it are not those of its run"
     if history is None:

@@ -324,25 +324,15 @@ def train(
     from rollpe.distributed import speaks
     from rollpe.recipes import read_yaml
     from rollpe.records import Cell, record_path
-    from rollpe.training import (
-        checkpoint_path,
-        finish,
-        load_recipe,
-        resolve_options,
-        train,
-        unfinished,
-    )
+    from rollpe.training import load_recipe, resolve_options, train
 
     encoding_options = {key: read_yaml(value, key) for key, value in _pairs(options, "--option").items()}
     chosen = load_recipe(recipe, _pairs(overrides, "--set"))
     told = resolve_options(encoding, encoding_options)
     cell = Cell(recipe=chosen.name, encoding=encoding, encoding_options=told, seed=seed)
-    path = record_path(records, cell)
-    has_record = path.exists() and not force
-    ends = has_record and resume and unfinished(checkpoint_path("checkpoints", cell))
-    if has_record and not ends:
+    if not force and (path := record_path(records, cell)).exists():
         raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
-    record = (finish if ends else partial(train, resume=resume))(
+    record = train(
         chosen,
         encoding,
         seed=seed,
@@ -350,6 +340,7 @@ def train(
         device=device,
         records=records,
         data_root=data_root,
+        resume=resume,
         progress=not no_progress,
     )
     if speaks():

@@ -25,6 +25,7 @@ import numpy as np
 from scipy import stats
 
 from rollpe.errors import InputError
+from rollpe.families import signed
 from rollpe.records import NOT_COMPARED, Record, comparable, flatten, read_record, read_records
 from rollpe.statistics import Summary, paired_by_image, summarize, welch
 
@@ -105,16 +106,12 @@ class Difference:
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Way, difference, interval, p, note, as text."""
-        value = "–" if self.value is None else _signed(self.value)
+        value = "–" if self.value is None else signed(self.value)
         interval = (
-            "–" if self.low is None or self.high is None else f"{_signed(self.low)} to {_signed(self.high)}"
+            "–" if self.low is None or self.high is None else f"{signed(self.low)} to {signed(self.high)}"
         )
         p = "–" if self.p is None else "< 0.001" if self.p < 0.001 else f"{self.p:.2g}"
         return self.way, value, interval, p, self.note
-
-
-def _signed(points: float) -> str:
-    return f"{points:+.2f}".replace("-", "−")
 
 
 def over_seeds(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
@@ -184,7 +181,7 @@ class Comparison:
         seeds, _, images = self.differences
         told = seeds if seeds.low is not None else images
         assert told.value is not None and told.low is not None and told.high is not None
-        interval = f"95 % interval over {told.over}: {_signed(told.low)} to {_signed(told.high)} points"
+        interval = f"95 % interval over {told.over}: {signed(told.low)} to {signed(told.high)} points"
         if told.low <= 0 <= told.high:
             return f"No difference is established ({interval})."
         better, worse = (self.a, self.b) if told.value > 0 else (self.b, self.a)

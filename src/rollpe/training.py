@@ -908,37 +908,6 @@ def epochs_done(
     return len(found[1]["history"]) if found else 0
 
 
-def unfinished(path: Path) -> bool:
-    """Whether a run has left checkpoints here of which none is of its end."""
-    try:
-        return "judged" not in _read_checkpoint(path, torch.device("cpu"))
-    except InputError:
-        return path.exists() or previous_path(path).exists()
-
-
-def finish(
-    recipe: Recipe,
-    encoding: str,
-    *,
-    records: str | Path,
-    seed: int = 0,
-    encoding_options: Mapping[str, Any] | None = None,
-    **settings: Any,
-) -> Record:
-    """Bring the checkpoint of a run to its end that has a record already; returns this record, unchanged.
-
-    settings: further arguments of `train`.
-    Raises InputError if the model is not the record's, up to one image in `SAME_MODEL`.
-    """
-    told = resolve_options(encoding, encoding_options or {})
-    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=told, seed=seed)
-    record = read_record(path := record_path(records, cell))
-    ended = train(recipe, encoding, seed=seed, encoding_options=told, resume=True, **settings)
-    if differ := _differ(ended.correct_bits(), record):
-        raise InputError(f"{path}: not the record of its checkpoint, {differ}. Replace it with --force.")
-    return record
-
-
 def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
     """The trained model of a finished run from its checkpoint, in evaluation mode.
 
@@ -981,25 +950,17 @@ def observe_again(
     record = read_record(beside)
     data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
     evaluate = Evaluator(recipe, data, place)
-    if differ := _differ(evaluate(model, data.test).bits(), record):
+    differ = int((evaluate(model, data.test).bits() != record.correct_bits()).sum())
+    if differ * SAME_MODEL > record.test.images:
         raise InputError(
-            f"{path}: not the model of {beside}, {differ}. "
-            "Give the folder that the run wrote to, with --records."
+            f"{path}: not the model of {beside}, {differ:,} of {record.test.images:,} images are read "
+            "differently. Give the folder that the run wrote to, with --records."
         )
     arrays = observe(model, evaluate.prepare(data.test.images[:OBSERVED]))
     with torch.random.fork_rng(devices=[]):
         untrained = _initial_model(recipe, cell, shape_of(data)).to(place)
     write_record(records, record, **_first_step(untrained, evaluate, _used(recipe, data)), **arrays)
     return beside.with_suffix(".npz")
-
-
-def _differ(bits: np.ndarray, record: Record) -> str:
-    """In words, how many test images a model reads otherwise than its record says; "" if no more than may."""
-    expected = record.correct_bits()
-    differ = int((bits != expected).sum()) if len(bits) == len(expected) else len(expected)
-    if differ * SAME_MODEL <= record.test.images:
-        return ""
-    return f"{differ:,} of {record.test.images:,} images are read differently"
 
 
 SEAL = b"\nsha256 "
