@@ -13,6 +13,7 @@ from rollpe.errors import InputError
 from rollpe.records import read_record, record_path
 from rollpe.sweeps import Planned, sweep
 from rollpe.training import Checkpoint, checkpoint_path, load_model, load_recipe, previous_path, train
+from test_training import timeless
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "ema": 0.5, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)
@@ -23,13 +24,6 @@ BLOCKS = (1, 64, 512, 4096)
 def run(folder, **settings):
     places = {"records": folder / "records", "checkpoints": folder / "checkpoints"}
     return train(RECIPE, "roll", device="cpu", progress=False, **places, **settings)
-
-
-def timeless(record) -> dict:
-    content = record.model_dump(exclude={"throughput": True, "provenance": True})
-    for row in content["history"]:
-        del row["seconds"], row["images_per_second"]
-    return content
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from rollpe import training
 from rollpe.records import Cell, read_arrays, read_record, read_records, record_path
 from rollpe.sweeps import load_plan, sweep
 from rollpe.training import checkpoint_path, load_model, load_recipe, train
+from test_training import timeless
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on POSIX only")
 
@@ -65,13 +66,15 @@ def in_a_process_of_its_own(*arguments) -> int:
 def left_in(folder) -> tuple:
     """All that a finished run has left but times: record, arrays, names of files, weights."""
     path = record_path(folder / "records", CELL)
-    content = read_record(path).model_dump(exclude={"throughput": True, "provenance": True})
-    for row in content["history"]:
-        del row["seconds"], row["images_per_second"]
     arrays = {name: array.tolist() for name, array in read_arrays(path).items()}
     files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
     model = load_model(checkpoint_path(folder / "checkpoints", CELL), device="cpu")
-    return content, arrays, files, {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+    return (
+        timeless(read_record(path)),
+        arrays,
+        files,
+        {name: tensor.tolist() for name, tensor in model.state_dict().items()},
+    )
 
 
 def test_a_run_killed_at_any_operation_on_a_file_is_resumed_to_the_same_record(tmp_path, times, tally):
