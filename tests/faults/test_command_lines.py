@@ -20,188 +20,42 @@ from rollpe.recipes import Recipe
 from rollpe.training import TrainingError
 
 ROOT = Path(__file__).resolve().parents[2]
+# fmt: off
 NUMBERS = [
-    "0",
-    "-1",
-    "1",
-    "2",
-    "1e3",
-    "1_000",
-    "0x10",
-    "٣",
-    "½",
-    "9" * 30,
-    "9" * 5000,
-    "nan",
-    "inf",
-    "",
-    " 1",
+    "0", "-1", "1", "2", "1e3", "1_000", "0x10", "٣", "½", "9" * 30, "9" * 5000, "nan", "inf", "", " 1",
+    "1:30", "1h1h", "1h30m", "-1s", "9" * 400 + "h", "1.5.5", "٣m",
 ]
-NUMBERS += ["1:30", "1h1h", "1h30m", "-1s", "9" * 400 + "h", "1.5.5", "٣m"]
 WORDS = [
-    "",
-    " ",
-    "none",
-    "roll",
-    "quick",
-    "smoke",
-    "quick/roll",
-    "quick/learned",
-    "roll@width=3",
-    "roll+roll",
-]
-WORDS += [
-    "😀",
-    "\udcff",
-    "a" * 300,
-    "a" * 5000,
-    "../x",
-    "x\ny",
-    "\x1b[31m",
-    "a\0b",
-    "*",
-    "+",
-    ",",
-    ",,",
-    "%s",
-]
-WORDS += [
-    "{}",
-    "--",
-    "-",
-    "null",
-    "a=b",
-    "=",
-    "/",
-    "cuda:99",
-    "cpu:3",
-    "meta",
-    "eq-roll",
-    "digits",
-    "cifar100",
+    "", " ", "none", "roll", "quick", "smoke", "quick/roll", "quick/learned", "roll@width=3", "roll+roll",
+    "😀", "\udcff", "a" * 300, "a" * 5000, "../x", "x\ny", "\x1b[31m", "a\0b", "*", "+", ",", ",,", "%s",
+    "{}", "--", "-", "null", "a=b", "=", "/", "cuda:99", "cpu:3", "meta", "eq-roll", "digits", "cifar100",
 ]
 YAML = [
-    "[",
-    "{",
-    "[1,",
-    "&a [*a]",
-    "[&a 1, *a]",
-    "!!python/object/apply:os.system [id]",
-    "[" * 3000,
-    "- " * 3000,
+    "[", "{", "[1,", "&a [*a]", "[&a 1, *a]", "!!python/object/apply:os.system [id]", "[" * 3000,
+    "- " * 3000, "{a: {a: 1}}", "{a: 1, a: 2}", "{1: 2}", "1:30", "1_0_0_", "1e309", "-1", "1", "2",
+    "9" * 25, "9" * 5000, "[1000000000]", "[10, 99999999999999999999]", "[-4]", "null", "~", "true", ".nan",
+    ".inf", "''", "2.5", "[[]]", "{}", "[]", "? a", "- a", ">", "|", "%", "@", "`", "*a", "<<: 1", "\u2028",
+    "\t", "\0", "0.5", "[0.5, 0.5]", "roll", "a" * 300, "2020-01-01", "!!binary aGk=", "[1, 2, 3]", "100000",
+    "64",
 ]
-YAML += [
-    "{a: {a: 1}}",
-    "{a: 1, a: 2}",
-    "{1: 2}",
-    "1:30",
-    "1_0_0_",
-    "1e309",
-    "-1",
-    "1",
-    "2",
-    "9" * 25,
-    "9" * 5000,
-]
-YAML += [
-    "[1000000000]",
-    "[10, 99999999999999999999]",
-    "[-4]",
-    "null",
-    "~",
-    "true",
-    ".nan",
-    ".inf",
-    "''",
-    "2.5",
-]
-YAML += [
-    "[[]]",
-    "{}",
-    "[]",
-    "? a",
-    "- a",
-    ">",
-    "|",
-    "%",
-    "@",
-    "`",
-    "*a",
-    "<<: 1",
-    "\u2028",
-    "\t",
-    "\0",
-]
-YAML += ["0.5", "[0.5, 0.5]", "roll", "a" * 300, "2020-01-01", "!!binary aGk=", "[1, 2, 3]", "100000", "64"]
-KEYS = [*Recipe.model_fields, "augmentation.mixup", "augmentation.rand_augment", "augmentation.crop_padding"]
-KEYS += [
-    "",
-    ".",
-    "a.b.c",
-    "name.x",
-    "__class__",
-    "Epochs",
-    "😀",
-    "a" * 300,
-    "width",
-    "base",
-    "speeds",
-    "scale",
+KEYS = [
+    *Recipe.model_fields, "augmentation.mixup", "augmentation.rand_augment", "augmentation.crop_padding", "",
+    ".", "a.b.c", "name.x", "__class__", "Epochs", "😀", "a" * 300, "width", "base", "speeds", "scale",
     "waves",
 ]
 READ = [
-    "",
-    ".",
-    "none.yaml",
-    "pipe.yaml",
-    "pipe.py",
-    "pipe.json",
-    "folder.yaml",
-    "folder.json",
-    "folder.py",
-    "loop.yaml",
+    "", ".", "none.yaml", "pipe.yaml", "pipe.py", "pipe.json", "folder.yaml", "folder.json", "folder.py",
+    "loop.yaml", "latin.yaml", "wide.yaml", "empty.yaml", "empty.py", "leave.py", "plan.yaml", "recipe.yaml",
+    "recipe.yaml/x", "a" * 300 + ".yaml", "a/" * 3000 + "x.yaml", "/dev/null", "/dev/zero", "/proc/self/mem",
+    "~/x.yaml", "\udcff.yaml", "records", "records/quick/roll/seed-0.json",
+    "records/quick/learned/seed-0.json", "06-continuous", "none.json", str(ROOT / "plans/rates.yaml"),
+    "x.pt",
 ]
-READ += [
-    "latin.yaml",
-    "wide.yaml",
-    "empty.yaml",
-    "empty.py",
-    "leave.py",
-    "plan.yaml",
-    "recipe.yaml",
-    "recipe.yaml/x",
-]
-READ += [
-    "a" * 300 + ".yaml",
-    "a/" * 3000 + "x.yaml",
-    "/dev/null",
-    "/dev/zero",
-    "/proc/self/mem",
-    "~/x.yaml",
-    "\udcff.yaml",
-]
-READ += [
-    "records",
-    "records/quick/roll/seed-0.json",
-    "records/quick/learned/seed-0.json",
-    "06-continuous",
-    "none.json",
-]
-READ += [str(ROOT / "plans/rates.yaml"), "x.pt"]
 WRITTEN = [
-    "",
-    ".",
-    "new",
-    "new/deeper",
-    "plan.yaml/x",
-    "pipe.json",
-    "records",
-    "a" * 300,
-    "é😀",
-    "\udcff",
-    "/proc/none",
-    "loop.yaml/x",
+    "", ".", "new", "new/deeper", "plan.yaml/x", "pipe.json", "records", "a" * 300, "é😀", "\udcff",
+    "/proc/none", "loop.yaml/x",
 ]
+# fmt: on
 FILES_READ = {"checkpoints", "plan", "file", "import", "a", "b"}
 
 
