@@ -9,6 +9,7 @@
 #     language: python
 #     name: python3
 #   rollpe:
+#     after: [11-train]
 #     reads: [data/records, data/labels, plans]
 # ---
 
