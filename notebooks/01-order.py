@@ -37,9 +37,9 @@ import torch
 from torch import nn
 
 from rollpe import figures
-from rollpe.attention import attention, permutation_matrix, self_attention, softmax
 from rollpe.datasets import load_dataset
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
+from rollpe.textbook import attention, permutation_matrix, self_attention, softmax
 
 figures.use_theme()
 torch.manual_seed(seed)

@@ -33,7 +33,8 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import figures
-from rollpe.attention import (
+from rollpe.operators import real_fourier_basis, ring_frequencies
+from rollpe.textbook import (
     binary_code,
     bit_flips,
     four_terms,
@@ -45,7 +46,6 @@ from rollpe.attention import (
     sinusoid_shift,
     sinusoids,
 )
-from rollpe.operators import real_fourier_basis, ring_frequencies
 
 figures.use_theme()
 torch.manual_seed(seed)

@@ -33,8 +33,10 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import figures
-from rollpe.attention import (
+from rollpe.encodings import create_encoding, grid_positions
+from rollpe.textbook import (
     decode,
+    offsets,
     relative_lookup,
     shaw_attention,
     shaw_scores,
@@ -42,7 +44,6 @@ from rollpe.attention import (
     t5_bucket,
     t5_scores,
 )
-from rollpe.encodings import create_encoding, grid_positions
 
 figures.use_theme()
 torch.manual_seed(seed)
@@ -77,7 +78,7 @@ def gap(found, expected) -> float:
 
 # %%
 b = torch.tensor([5, 3, 0, 1, 2])  # offsets −2 … 2
-print(relative_lookup(b, 3))
+print(relative_lookup(b, offsets(torch.arange(3))))
 
 # %% [markdown]
 # So $N$ tokens need $2N - 1$ numbers, not $N^2$. T5 {cite}`raffel2020exploring` learns such numbers, one set
@@ -211,13 +212,15 @@ X = torch.randn(tokens, d)
 W_Q, W_K, W_V = torch.randn(3, d, d) / math.sqrt(d)
 q, k, v = X @ W_Q, X @ W_K, X @ W_V
 T_K, T_V = torch.randn(2, 2 * K + 1, d)  # two tables, offsets −K … K
+Delta = offsets(torch.arange(tokens))  # j − i
+R_K, R_V = relative_lookup(T_K, Delta), relative_lookup(T_V, Delta)
 
 one_by_one = torch.empty(tokens, tokens)
 for i in range(tokens):
     for j in range(tokens):
         row = max(-K, min(K, j - i)) + K  # where the table keeps j − i
         one_by_one[i, j] = q[i] @ (k[j] + T_K[row]) / math.sqrt(d)
-check("score, pair by pair", gap(shaw_scores(q, k, T_K), one_by_one))
+check("score, pair by pair", gap(shaw_scores(q, k, R_K), one_by_one))
 
 # %% [markdown]
 # ## What a shift does
@@ -235,8 +238,9 @@ check("score, pair by pair", gap(shaw_scores(q, k, T_K), one_by_one))
 # %%
 before = torch.randn(4, d)
 longer = torch.cat((before, X))
-e = shaw_scores(q, k, T_K)
-e_longer = shaw_scores(longer @ W_Q, longer @ W_K, T_K)
+R_longer = relative_lookup(T_K, offsets(torch.arange(len(longer))))
+e = shaw_scores(q, k, R_K)
+e_longer = shaw_scores(longer @ W_Q, longer @ W_K, R_longer)
 check("the same tokens, four places on", gap(e_longer[4:, 4:], e))
 change = gap(e[1:, 1:], e[:-1, :-1])
 print(f"other tokens, one step down the diagonal: {change:.2f} off")
@@ -244,10 +248,10 @@ assert change > 0.01
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-relative-shift", "caption": "What position adds to the score: one number for each offset (left), Shaw's vector for each offset (middle), and Shaw's term again after four tokens were written in front (right). The outlined block is the middle panel."}, "image": {"alt": "Three square heat maps of query position against key position. Left: stripes along the diagonals, each of one color. Middle: every row has the same arrangement of a few colored cells around the diagonal and two uniform stretches beside it, but in colors of its own. Right: the same pattern with four more rows and columns; an outlined block at the lower right has exactly the colors of the middle panel."}}
 term, term_longer = (
-    shaw_scores(q, 0 * k, T_K),
-    shaw_scores(longer @ W_Q, longer * 0, T_K),
+    shaw_scores(q, 0 * k, R_K),
+    shaw_scores(longer @ W_Q, longer * 0, R_longer),
 )
-bias = relative_lookup(T_K[:, 0], tokens)
+bias = relative_lookup(T_K[:, 0], Delta)
 panels = {
     "a number for each offset": bias,
     "a vector for each offset": term,
@@ -321,7 +325,7 @@ swapped[[0, -2]] = swapped[[-2, 0]]  # the farthest and the nearest one
 
 def last(order):
     """The result of the last token, all tokens in this order."""
-    return shaw_attention(q[order], k[order], v[order], T_K, T_V)[-1]
+    return shaw_attention(q[order], k[order], v[order], R_K, R_V)[-1]
 
 
 y = last(torch.arange(tokens))
@@ -376,7 +380,7 @@ library = create_encoding("shaw-kv", head_dim=d, heads=1, axes=1, clip=K)
 library.double().requires_grad_(False)
 library.keys[0, 0], library.values[0, 0] = T_K, T_V
 result = library.attend(queries, keys, values, positions)[0, 0]
-formula = shaw_attention(q, k, v, T_K, T_V)
+formula = shaw_attention(q, k, v, R_K, R_V)
 check("the library's shaw-kv", gap(result, formula))
 
 # %% [markdown]
@@ -536,8 +540,8 @@ print(f"and {position:,} with the table: {share:.2f} % more")
 
 # %% tags=["hide-cell"]
 same = torch.randn(1, d).expand(tokens, d)
-keys_only = shaw_attention(same, same, same, T_K, 0 * T_V)
-both = shaw_attention(same, same, same, T_K, T_V)
+keys_only = shaw_attention(same, same, same, R_K, 0 * R_V)
+both = shaw_attention(same, same, same, R_K, R_V)
 check("keys only, equal tokens", gap(keys_only, keys_only[:1].expand_as(keys_only)))
 seen = gap(both[0], both[tokens // 2])
 print(f"both tables: first and middle token differ by {seen:.2f}")
@@ -564,7 +568,7 @@ bias = torch.zeros(32)
 bias[t5_bucket(torch.tensor(-1))] = math.log(1e6 * (tokens - 1)) + (
     content.max() - content.min()
 )
-weights = softmax(t5_scores(q, k, bias))
+weights = softmax(t5_scores(q, k, bias[t5_bucket(Delta)]))
 missing = 1 - weights.diagonal(-1).min().item()
 print(f"smallest weight of a left neighbor: 1 − {missing:.1e}")
 assert missing < 1e-6
@@ -590,7 +594,7 @@ pair[[0, 1]] = pair[[1, 0]]
 
 
 def layer(X):
-    return shaw_attention(X @ W_Q, X @ W_K, X @ W_V, T_K, T_V)
+    return shaw_attention(X @ W_Q, X @ W_K, X @ W_V, R_K, R_V)
 
 
 check("one layer", gap(layer(X[pair])[-1], layer(X)[-1]))

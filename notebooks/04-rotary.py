@@ -36,7 +36,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from rollpe import figures
-from rollpe.attention import (
+from rollpe.encodings import create_encoding, grid_positions
+from rollpe.textbook import (
     decay_bound,
     decode,
     elu_feature,
@@ -50,7 +51,6 @@ from rollpe.attention import (
     similarity_kernel,
     softmax,
 )
-from rollpe.encodings import create_encoding, grid_positions
 
 figures.use_theme()
 torch.manual_seed(seed)

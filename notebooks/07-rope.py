@@ -44,7 +44,6 @@ from torch import nn
 from torch.nn.functional import cross_entropy, unfold
 
 from rollpe import figures
-from rollpe.attention import rope, rope_frequencies, rotation_matrix
 from rollpe.datasets import load_dataset
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.encodings.adapters import Attention
@@ -62,6 +61,7 @@ from rollpe.operators import (
 )
 from rollpe.records import environment, now, provenance, write_atomically
 from rollpe.sources import enter_root
+from rollpe.textbook import rope, rope_frequencies, rotation_matrix
 
 enter_root()
 figures.use_theme()

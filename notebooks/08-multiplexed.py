@@ -36,9 +36,9 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import figures
-from rollpe.attention import multiplexed_parameters
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.operators import multiplexed_roll, roll, shift_matrix, wave_period
+from rollpe.textbook import multiplexed_parameters
 from rollpe.vit import create_vit
 
 figures.use_theme()

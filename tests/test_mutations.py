@@ -1,8 +1,8 @@
 """Would the checks notice? Small faults are put into the mathematics, and a check must fail for each.
 
-What belongs here: the mutants of `rollpe.operators` and `rollpe.attention`, made from their syntax trees,
+What belongs here: the mutants of `rollpe.operators` and `rollpe.textbook`, made from their syntax trees,
 and the list of those that change nothing, with reasons. Guards against bad input (`if …: raise`) are not
-mutated: tests/test_operators.py and tests/test_attention.py hold them.
+mutated: tests/test_operators.py and tests/test_textbook.py hold them.
 
     python tests/test_mutations.py report.json      writes killed / total for each function
 """
@@ -23,10 +23,10 @@ from types import ModuleType
 
 import pytest
 
-from rollpe import attention, operators
+from rollpe import operators, textbook
 from rollpe.equations import EQUATIONS
 
-MODULES = (operators, attention)
+MODULES = (operators, textbook)
 SEEDS = range(5)  # a mutant that survives one random case of each check gets another, up to five
 
 # Statements that differ from the source and compute the same, by function, with the reason.
@@ -55,12 +55,12 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "rollpe.operators.rotation_form": {
         "turning = values >= 1e-09 * torch.linalg.matrix_norm(A)": "no eigenvalue is on the threshold",
     },
-    "rollpe.attention.decay_bound": {
+    "rollpe.textbook.decay_bound": {
         "phase = torch.exp((-0-1j) * (delta.to(torch.float64)[..., None] * frequencies))": (
             "conjugate sums have the same modulus"
         ),
     },
-    "rollpe.attention.t5_bucket": {
+    "rollpe.textbook.t5_bucket": {
         "def t5_bucket(delta: Tensor, buckets: int=33, max_distance: int=128) -> Tensor:": (
             "33 // 2 is 16, as is 32 // 2"
         ),

@@ -11,9 +11,9 @@ import torch
 from scipy.linalg import expm
 
 from rollpe import operators
-from rollpe.attention import rotation_matrix
 from rollpe.errors import InputError
 from rollpe.operators import NYQUIST, continuous_roll, roll, roll_matrix
+from rollpe.textbook import rotation_matrix
 
 torch.manual_seed(0)
 CONSTRUCTORS = (

@@ -17,7 +17,7 @@ import torch
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe import attention, operators
+from rollpe import operators, textbook
 from rollpe.encodings import create_encoding
 from rollpe.waves import TYPES, WAVES, bump, draw_still, random_pair
 
@@ -44,7 +44,7 @@ def offset_score(name: str, q, k, delta: int, p: int, **options) -> float:
 def theorem_score(q, k, delta: float) -> float:
     """The RoPE score of the embedded vectors, over √n of the ring."""
     n, ring = len(q), operators.ring_frequencies(len(q))
-    score = attention.rope_score(operators.embed_in_rope(q), operators.embed_in_rope(k), delta, ring)
+    score = textbook.rope_score(operators.embed_in_rope(q), operators.embed_in_rope(k), delta, ring)
     return score.item() / n**0.5
 
 
@@ -97,16 +97,16 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         positions = torch.tensor(at)
         cases.append(("torusRoll", [sheet, at, [3, 5]], operators.torus_roll(sheet, positions, (3, 5))))
         cases.append(("axialRoll", [parts, at], operators.axial_roll(parts.flatten(), positions)))
-    q, k, theta = vector(8), vector(8), attention.rope_frequencies(8)
+    q, k, theta = vector(8), vector(8), textbook.rope_frequencies(8)
     cases.append(("ropeFrequencies", [8], theta))
     for delta in (-11.0, 0.0, 0.4, 100.0):
-        cases.append(("ropeScore", [q, k, delta, theta], attention.rope_score(q, k, delta, theta)))
-        kernel = attention.similarity_kernel(torch.tensor(delta, dtype=torch.float64), theta)
+        cases.append(("ropeScore", [q, k, delta, theta], textbook.rope_score(q, k, delta, theta)))
+        kernel = textbook.similarity_kernel(torch.tensor(delta, dtype=torch.float64), theta)
         cases.append(("similarityKernel", [delta, theta], kernel))
     for omega in (0.0, 1.0, math.pi, 4.0, 6.9, 17.5):
         cases.append(("apparentFrequency", [omega], math.acos(math.cos(omega))))
     q, k = vector(2, 2, 6)
-    code = attention.sinusoids(torch.arange(30), 6)
+    code = textbook.sinusoids(torch.arange(30), 6)
     for delta, p in ((0, 0), (4, 1), (-3, 8), (13, 16)):
         arguments = [q, k, delta, p]
         cases += [

@@ -1,4 +1,4 @@
-/* The formulas behind the moving figures: what rollpe.operators and rollpe.attention compute, on plain arrays.
+/* The formulas behind the moving figures: what rollpe.operators and rollpe.textbook compute, on plain arrays.
 
    Here: pure functions, no document, usable in a page (global Waves) and in Node (require). tests/test_waves.py
    holds every one of them to the Python function named in its comment, to 1e-12. Not here: anything that draws
@@ -50,7 +50,7 @@ const Waves = (() => {
   const ringFrequencies = (n, wavelength = 1) =>
     range(Math.floor(n / 2) + 1).map((k) => (TAU * k) / (wavelength * n));
 
-  /** ω_i = base^{−2i/d}, i = 0 … d/2−1. attention.rope_frequencies */
+  /** ω_i = base^{−2i/d}, i = 0 … d/2−1. textbook.rope_frequencies */
   const ropeFrequencies = (d, base = 10000) => range(d / 2).map((i) => base ** ((-2 * i) / d));
 
   /** The frequency in [0, π] that takes the same values as cos(ωp) at whole p: arccos(cos ω). */
@@ -118,7 +118,7 @@ const Waves = (() => {
 
   // Scores.
 
-  /** (R_m q)·(R_n k) from Δ = n − m, interleaved pairs. attention.rope_score */
+  /** (R_m q)·(R_n k) from Δ = n − m, interleaved pairs. textbook.rope_score */
   const ropeScore = (q, k, delta, frequencies) =>
     sum(frequencies.map((omega, i) => {
       const [even, odd] = turn([k[2 * i], k[2 * i + 1]], omega * delta);
@@ -132,7 +132,7 @@ const Waves = (() => {
       return mode.map((part) => weight * part);
     });
 
-  /** (1/m) Σ_i cos(ω_i Δ). attention.similarity_kernel */
+  /** (1/m) Σ_i cos(ω_i Δ). textbook.similarity_kernel */
   const similarityKernel = (delta, frequencies) =>
     sum(frequencies.map((omega) => Math.cos(omega * delta))) / frequencies.length;
 

@@ -3,7 +3,7 @@
 What belongs here: the mathematics of RollPE on plain tensors, one function to a formula (Eqs. 2, 4–7,
 10, 12–14 and App. B, C, E, F of "Do traveling waves make good positional encodings?", arXiv
 2511.11668), correct where the paper slips. What does not: encodings with heads, prefixes and fast
-paths (`rollpe.encodings`), and the textbook attention formulas (`rollpe.attention`).
+paths (`rollpe.encodings`), and the textbook attention formulas (`rollpe.textbook`).
 
 Convention. S is the matrix printed in Eq. 2: ones on the superdiagonal and in the lower left corner,
 

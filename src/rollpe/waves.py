@@ -22,7 +22,6 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from rollpe import figures
-from rollpe.attention import rope_frequencies, rope_score, similarity_kernel
 from rollpe.operators import (
     axial_roll,
     continuous_roll,
@@ -33,6 +32,7 @@ from rollpe.operators import (
     torus_roll,
 )
 from rollpe.plotted import to_csv
+from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,6 @@ import pytest
 import torch
 from built_book import HTML
 
-from rollpe.attention import rope_frequencies, rope_score, similarity_kernel
 from rollpe.operators import (
     axial_roll,
     continuous_roll,
@@ -23,6 +22,7 @@ from rollpe.operators import (
     torus_roll,
     wave_period,
 )
+from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
 from rollpe.waves import WAVES, bump, ring_and_sheet, walking_pair
 
 PAGES = sorted(

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from rollpe import attention, operators
+from rollpe import operators, textbook
 from rollpe.encodings import create_encoding, scale_positions
 from rollpe.encodings.rotary import SphericalRope, UniformRope
 from rollpe.equations.cases import (
@@ -214,7 +214,7 @@ def eq_class_token(rng):
         r"\\ "
         r"i = 0, \dots, m-1 \end{gathered}"
     ),
-    implements=(attention.mixed_angles, operators.rotate_pairs),
+    implements=(textbook.mixed_angles, operators.rotate_pairs),
     tolerance=1e-11,
 )
 def eq_axial_rope(rng):
@@ -222,9 +222,9 @@ def eq_axial_rope(rng):
     theta, q = uniform(rng, 0.1, 2, m), normal(rng, 2, len(p), 4 * m)
     along = torch.zeros(2 * m, 2).double()
     along[:m, 0], along[m:, 1] = theta, theta
-    moved = operators.rotate_pairs(q, attention.mixed_angles(p, along))
-    rows = attention.rope(q[..., : 2 * m], p[:, 0], theta)
-    columns = attention.rope(q[..., 2 * m :], p[:, 1], theta)
+    moved = operators.rotate_pairs(q, textbook.mixed_angles(p, along))
+    rows = textbook.rope(q[..., : 2 * m], p[:, 0], theta)
+    columns = textbook.rope(q[..., 2 * m :], p[:, 1], theta)
     return error(moved, torch.cat((rows, columns), -1))
 
 
@@ -237,15 +237,15 @@ def eq_axial_rope(rng):
         r"\begin{gathered} \varphi_i(p) = \langle \omega_i, p \rangle, \\ "
         r"R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)} \end{gathered}"
     ),
-    implements=(attention.mixed_angles, attention.rotation_matrix),
+    implements=(textbook.mixed_angles, textbook.rotation_matrix),
     tolerance=1e-11,
 )
 def eq_mixed_rope(rng):
     omega, p = normal(rng, count(rng, 3, 5), 2), uniform(rng, -9, 9, 2, 2)
-    angles = attention.mixed_angles(p, omega)
+    angles = textbook.mixed_angles(p, omega)
     slow = torch.stack([torch.stack([p[t, 0] * w[0] + p[t, 1] * w[1] for w in omega]) for t in (0, 1)])
-    R = [attention.rotation_matrix(row) for row in angles]
-    between = attention.rotation_matrix(attention.mixed_angles(p[1:] - p[:1], omega)[0])
+    R = [textbook.rotation_matrix(row) for row in angles]
+    between = textbook.rotation_matrix(textbook.mixed_angles(p[1:] - p[:1], omega)[0])
     return max(error(angles, slow), error(R[0].T @ R[1], between))
 
 
@@ -258,17 +258,17 @@ def eq_mixed_rope(rng):
         r"\begin{gathered} R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \\ "
         r"\mathcal{A}_a^\top = -\mathcal{A}_a, \qquad R(p)^\top R(p) = I \end{gathered}"
     ),
-    implements=attention.lie_rotation,
+    implements=textbook.lie_rotation,
     tolerance=1e-10,
 )
 def eq_lie(rng):
     n, p = count(rng, 2, 6), uniform(rng, -2, 2, 3, 2)
     A = torch.stack((skew(rng, n), skew(rng, n)))
-    R = attention.lie_rotation(p, A)
+    R = textbook.lie_rotation(p, A)
     worst = error(R.mT @ R, torch.eye(n).double().expand(3, n, n))
     for t in range(3):
         V, omega = operators.rotation_form(p[t, 0] * A[0] + p[t, 1] * A[1])
-        turned = torch.block_diag(attention.rotation_matrix(omega), torch.eye(n % 2).double())
+        turned = torch.block_diag(textbook.rotation_matrix(omega), torch.eye(n % 2).double())
         worst = max(worst, error(R[t], V @ turned @ V.T))
     return worst
 
@@ -283,7 +283,7 @@ def eq_lie(rng):
         r"R(p)^\top R(p') = R(p' - p) \\ "
         r"\text{for all } p, p' \in \mathbb{R}^2 \end{gathered}"
     ),
-    implements=attention.lie_rotation,
+    implements=textbook.lie_rotation,
     tolerance=1e-10,
 )
 def eq_lie_relative(rng):
@@ -297,11 +297,11 @@ def eq_lie_relative(rng):
     weight, origin = normal(rng, n, n), torch.zeros(2).double()
 
     def residual(A):
-        R, between = attention.lie_rotation(p, A), attention.lie_rotation(p[1:] - p[:1], A)[0]
+        R, between = textbook.lie_rotation(p, A), textbook.lie_rotation(p[1:] - p[:1], A)[0]
         return error(R[0].T @ R[1], between)
 
     def order(A, steps):  # what the order of a step down and a step to the right changes
-        down, right = attention.lie_rotation(torch.diag(steps), A)
+        down, right = textbook.lie_rotation(torch.diag(steps), A)
         return (weight * (down @ right - right @ down)).sum()
 
     def converse(A):  # a relative encoding changes nothing; to second order the change is the commutator
@@ -329,7 +329,7 @@ def eq_uniform_rope(rng):
     q, k = normal(rng, 1, 1, 2, 2 * m), normal(rng, 1, 1, 2, 2 * m)
     encoding = create_encoding("uniform-rope", head_dim=2 * m, heads=1, axes=1, grid=(G,))
     delta = count(rng, 1, G - 1)
-    turn = attention.rotation_matrix(torch.full((m,), 2 * math.pi * delta / G, dtype=torch.float64))
+    turn = textbook.rotation_matrix(torch.full((m,), 2 * math.pi * delta / G, dtype=torch.float64))
     slow = (q[0, 0, 0] @ turn @ k[0, 0, 1]) / math.sqrt(2 * m)
     here, there, other = (
         encoding.scores(q, k, torch.tensor([[0.0], [shift]]).double())[0, 0, 0, 1]
@@ -350,13 +350,13 @@ def _spherical(rng: Generator):
 def _tilt(angle: Tensor) -> Tensor:
     """T of all triplets: the last two channels of each turn by its angle, [3m, 3m]."""
     still = torch.eye(1).double()
-    return torch.block_diag(*[torch.block_diag(still, attention.rotation_matrix(a[None])) for a in angle])
+    return torch.block_diag(*[torch.block_diag(still, textbook.rotation_matrix(a[None])) for a in angle])
 
 
 def _yaw(angle: Tensor) -> Tensor:
     """Y of all triplets: the first two channels of each turn by its angle, [3m, 3m]."""
     still = torch.eye(1).double()
-    return torch.block_diag(*[torch.block_diag(attention.rotation_matrix(a[None]), still) for a in angle])
+    return torch.block_diag(*[torch.block_diag(textbook.rotation_matrix(a[None]), still) for a in angle])
 
 
 @check(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from rollpe import attention, operators
+from rollpe import operators, textbook
 from rollpe.encodings import create_encoding
 from rollpe.encodings.roll import MultiplexedRoll
 from rollpe.equations.cases import count, error, must_fail, must_hold, normal, shift_power, whole, widths
@@ -237,7 +237,7 @@ def eq_multiplexed_variance(rng):
     source="ours; the paper says 'requires more parameters'",
     title="What the extra waves cost in L blocks of width D",
     tex=r"\Delta_{\text{parameters}} = 2 L (W - 1) (D^2 + D)",
-    implements=attention.multiplexed_parameters,
+    implements=textbook.multiplexed_parameters,
     tolerance=0.0,
 )
 def eq_multiplexed_parameters(rng):
@@ -247,7 +247,7 @@ def eq_multiplexed_parameters(rng):
         maps = [torch.nn.Linear(D, waves * D, device="meta") for _ in range(2 * L)]
         return sum(parameter.numel() for linear in maps for parameter in linear.parameters())
 
-    return float(abs(attention.multiplexed_parameters(D, L, W) - (counted(W) - counted(1))))
+    return float(abs(textbook.multiplexed_parameters(D, L, W) - (counted(W) - counted(1))))
 
 
 @check(

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from scipy.linalg import toeplitz
 from torch import Generator
 
-from rollpe import attention
+from rollpe import textbook
 from rollpe.encodings.relative import Shaw, with_ones, with_products
 from rollpe.equations.cases import count, error, must_hold, normal, whole
 from rollpe.equations.registry import check
@@ -25,6 +25,11 @@ def _sequence(rng: Generator, *lead: int):
     return normal(rng, *lead, N, d), normal(rng, *lead, N, d), normal(rng, *lead, N, m)
 
 
+def _vectors(table, n: int):
+    """R_ij for the n tokens of a sequence, [n, n, d]."""
+    return textbook.relative_lookup(table, textbook.offsets(torch.arange(n)))
+
+
 def _offset(i: int, j: int, K: int) -> int:
     """The row of a table of offsets −K … K that belongs to query i and key j."""
     return min(max(j - i, -K), K) + K
@@ -36,13 +41,13 @@ def _offset(i: int, j: int, K: int) -> int:
     source="equivariance, relative position",
     title="A relative quantity is constant along diagonals",
     tex=r"B_{ij} = b_{j-i}, \qquad B_{i+\delta,\, j+\delta} = B_{ij}",
-    implements=attention.relative_lookup,
+    implements=(textbook.relative_lookup, textbook.offsets),
     tolerance=0.0,
 )
 def eq_toeplitz(rng):
     n = count(rng, 2, 8)
     b = normal(rng, 2 * n - 1)  # offsets −(n−1) … n−1
-    B = attention.relative_lookup(b, n)
+    B = textbook.relative_lookup(b, textbook.offsets(torch.arange(n)))
     expected = toeplitz(b[:n].flip(0).numpy(), b[n - 1 :].numpy())
     return max(error(B, torch.from_numpy(expected)), error(B[1:, 1:], B[:-1, :-1]))
 
@@ -53,7 +58,7 @@ def eq_toeplitz(rng):
     source="equivariance, relative positional encoding (Shaw)",
     title="Shaw: a vector for each offset joins the key",
     tex=r"e_{ij} = \frac{1}{\sqrt{d}} \left( q_i^\top k_j + q_i^\top R^K_{j-i} \right)",
-    implements=attention.shaw_scores,
+    implements=(textbook.shaw_scores, textbook.relative_lookup),
     tolerance=1e-12,
 )
 def eq_shaw(rng):
@@ -64,7 +69,7 @@ def eq_shaw(rng):
     for i in range(N):
         for j in range(N):
             slow[:, i, j] = (q[:, i] * (k[:, j] + table[_offset(i, j, K)])).sum(-1) / math.sqrt(d)
-    return error(attention.shaw_scores(q, k, table), slow)
+    return error(textbook.shaw_scores(q, k, _vectors(table, N)), slow)
 
 
 @check(
@@ -73,14 +78,14 @@ def eq_shaw(rng):
     source="equivariance, bounded window",
     title="Offsets beyond the table use its ends",
     tex=r"R_{j-i} = T_{\max(-K,\, \min(K,\, j-i))}",
-    implements=attention.relative_lookup,
+    implements=(textbook.relative_lookup, textbook.offsets),
     tolerance=0.0,
 )
 def eq_shaw_clip(rng):
     n, K, d = count(rng, 4, 9), count(rng, 0, 4), count(rng, 1, 3)
     table = normal(rng, 2 * K + 1, d)
     slow = torch.stack([torch.stack([table[_offset(i, j, K)] for j in range(n)]) for i in range(n)])
-    return error(attention.relative_lookup(table, n), slow)
+    return error(_vectors(table, n), slow)
 
 
 @check(
@@ -89,15 +94,17 @@ def eq_shaw_clip(rng):
     source="equivariance, shift invariance",
     title="A joint shift leaves relative scores unchanged",
     tex=r"e_{i+\delta,\, j+\delta} = e_{ij} \quad \text{if } q_{i+\delta} = q_i,\ k_{j+\delta} = k_j",
-    implements=attention.shaw_scores,
+    implements=(textbook.shaw_scores, textbook.relative_lookup),
     tolerance=1e-12,
 )
 def eq_shaw_shift(rng):
     q, k, _ = _sequence(rng)
     (N, d), K, shift = q.shape, count(rng, 1, 4), count(rng, 1, 3)
     table, before, after = normal(rng, 2 * K + 1, d), normal(rng, shift, d), normal(rng, 2, d)
-    longer = attention.shaw_scores(torch.cat((before, q, after)), torch.cat((before, k, after)), table)
-    return error(longer[shift : shift + N, shift : shift + N], attention.shaw_scores(q, k, table))
+    wide_q, wide_k = torch.cat((before, q, after)), torch.cat((before, k, after))
+    longer = textbook.shaw_scores(wide_q, wide_k, _vectors(table, len(wide_q)))
+    inner = slice(shift, shift + N)
+    return error(longer[inner, inner], textbook.shaw_scores(q, k, _vectors(table, N)))
 
 
 @check(
@@ -106,7 +113,7 @@ def eq_shaw_shift(rng):
     source="the usual way to compute Shaw's term without an N × N × d tensor",
     title="One product with the table, then a lookup",
     tex=r"q_i^\top R_{j-i} = \bigl( Q T^\top \bigr)_{i,\; j-i+K}",
-    implements=attention.shaw_scores,
+    implements=(textbook.shaw_scores, textbook.relative_lookup),
     tolerance=1e-12,
 )
 def eq_shaw_gather(rng):
@@ -115,7 +122,7 @@ def eq_shaw_gather(rng):
     table = normal(rng, 2 * K + 1, d)
     i = torch.arange(N)
     gathered = (q @ table.T).gather(1, (i - i[:, None]).clamp(-K, K) + K)
-    return error(attention.shaw_scores(q, 0 * k, table) * math.sqrt(d), gathered)
+    return error(textbook.shaw_scores(q, 0 * k, _vectors(table, N)) * math.sqrt(d), gathered)
 
 
 @check(
@@ -159,7 +166,7 @@ def eq_shaw_grid(rng):
         r"\begin{gathered} y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \\ "
         r"\alpha = \operatorname{softmax}(e) \end{gathered}"
     ),
-    implements=attention.shaw_attention,
+    implements=(textbook.shaw_attention, textbook.relative_lookup),
     tolerance=1e-12,
 )
 def eq_shaw_values(rng):
@@ -171,7 +178,7 @@ def eq_shaw_values(rng):
         rows = [_offset(i, j, K) for j in range(N)]
         alpha = torch.softmax(((k + keys[rows]) * q[:, i : i + 1]).sum(-1) / math.sqrt(d), dim=-1)
         slow[:, i] = (alpha[..., None] * (v + values[rows])).sum(1)
-    return error(attention.shaw_attention(q, k, v, keys, values), slow)
+    return error(textbook.shaw_attention(q, k, v, _vectors(keys, N), _vectors(values, N)), slow)
 
 
 @check(
@@ -180,7 +187,7 @@ def eq_shaw_values(rng):
     source="circles and equivariance, after Raffel et al. 2020",
     title="T5: one learned number per bucket of offsets",
     tex=r"e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} + b_{\operatorname{bucket}(j-i)}",
-    implements=attention.t5_scores,
+    implements=(textbook.t5_scores, textbook.t5_bucket),
     tolerance=1e-12,
 )
 def eq_t5(rng):
@@ -191,10 +198,12 @@ def eq_t5(rng):
     for i in range(N):
         for j in range(N):
             slow[:, i, j] = (q[:, i] * k[:, j]).sum(-1) / math.sqrt(d) + bias[_bucket(j - i, buckets, reach)]
-    found = attention.t5_scores(q, k, bias, reach)
+    near = textbook.t5_bucket(textbook.offsets(torch.arange(N)), buckets, reach)
+    found = textbook.t5_scores(q, k, bias[near])
     far_q, far_k = normal(rng, 140, 2), normal(rng, 140, 2)
     bias = normal(rng, 32)
-    far = attention.t5_scores(far_q, far_k, bias) - far_q @ far_k.T / math.sqrt(2)
+    wide = textbook.t5_bucket(textbook.offsets(torch.arange(140)))
+    far = textbook.t5_scores(far_q, far_k, bias[wide]) - far_q @ far_k.T / math.sqrt(2)
     edges = torch.stack([bias[_bucket(139 - i, 32, 128)] for i in range(140)])
     return max(error(found, slow), error(far[:, -1], edges))
 
@@ -219,7 +228,7 @@ def _bucket(delta: int, buckets: int, reach: int) -> int:
         r"& f(a) = \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c "
         r"\end{cases} \end{aligned}"
     ),
-    implements=attention.t5_bucket,
+    implements=textbook.t5_bucket,
     tolerance=0.0,
 )
 def eq_t5_bucket(rng):
@@ -231,9 +240,9 @@ def eq_t5_bucket(rng):
         for o in ((32, 128), (buckets, 128), (buckets, reach))
     ]
     found = (
-        attention.t5_bucket(delta),
-        attention.t5_bucket(delta, buckets),
-        attention.t5_bucket(delta, buckets, reach),
+        textbook.t5_bucket(delta),
+        textbook.t5_bucket(delta, buckets),
+        textbook.t5_bucket(delta, buckets, reach),
     )
     whole_numbers = must_hold(all(bucket.dtype == torch.int64 for bucket in found))
     return max(whole_numbers, *(error(a, b) for a, b in zip(found, slow, strict=True)))
@@ -249,12 +258,12 @@ def eq_t5_bucket(rng):
         r"\alpha_{t\cdot} = \operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j "
         r"\le t} \end{gathered}"
     ),
-    implements=attention.decode,
+    implements=textbook.decode,
     tolerance=1e-12,
 )
 def eq_cache(rng):
     q, k, v = _sequence(rng)
-    return error(attention.decode(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    return error(textbook.decode(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True))
 
 
 @check(
@@ -263,7 +272,7 @@ def eq_cache(rng):
     source="equivariance, corrected: it says that relative encodings cannot use a cache",
     title="A relative bias is added at each step; cached keys and values stay as they are",
     tex=r"e_{tj} = \frac{1}{\sqrt{d}} \left( q_t^\top k_j + q_t^\top R_{j-t} \right), \qquad j \le t",
-    implements=(attention.decode, attention.shaw_scores),
+    implements=(textbook.decode, textbook.shaw_scores),
     tolerance=1e-12,
 )
 def eq_cache_shaw(rng):
@@ -271,5 +280,6 @@ def eq_cache_shaw(rng):
     (N, d), K = q.shape, count(rng, 1, 4)
     table = normal(rng, 2 * K + 1, d)
     later = torch.ones(N, N, dtype=torch.bool).triu(1)
-    full = torch.softmax(attention.shaw_scores(q, k, table).masked_fill(later, -math.inf), -1) @ v
-    return error(attention.decode(q, k, v, table), full)
+    e = textbook.shaw_scores(q, k, _vectors(table, N))
+    full = torch.softmax(e.masked_fill(later, -math.inf), -1) @ v
+    return error(textbook.decode(q, k, v, table), full)

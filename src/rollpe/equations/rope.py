@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from rollpe import attention, operators
+from rollpe import operators, textbook
 from rollpe.equations.cases import (
     count,
     error,
@@ -103,9 +103,9 @@ def eq_rotary_form(rng):
         p, real = count(rng, -20, 20), number(rng, -9, 9)
         S = torch.linalg.matrix_power(operators.shift_matrix(n), p % n)
         rest = [torch.ones(1, 1).double()] + [torch.full((1, 1), (-1.0) ** p).double()] * (n % 2 == 0)
-        blocks = torch.block_diag(attention.rotation_matrix(p * frequencies), *rest)
+        blocks = torch.block_diag(textbook.rotation_matrix(p * frequencies), *rest)
         still = torch.eye(2 - n % 2).double()
-        between = torch.block_diag(attention.rotation_matrix(real * frequencies), still)
+        between = torch.block_diag(textbook.rotation_matrix(real * frequencies), still)
         worst = max(
             worst, error(Q.T @ S @ Q, blocks), error(Q.T @ operators.roll_matrix(n, real) @ Q, between)
         )
@@ -204,12 +204,12 @@ def eq_theorem(rng):
         r"\begin{gathered} \det \bigoplus_i R(\theta_i p) = 1 \neq -1 = \det S^p \\ "
         r"(n \text{ even},\ p \text{ odd}) \end{gathered}"
     ),
-    implements=(operators.shift_matrix, attention.rotation_matrix),
+    implements=(operators.shift_matrix, textbook.rotation_matrix),
     tolerance=1e-11,
 )
 def eq_not_rope(rng):
     n, p = even(rng), 2 * count(rng, 0, 9) + 1
-    R = attention.rotation_matrix(p * uniform(rng, -3, 3, n // 2))
+    R = textbook.rotation_matrix(p * uniform(rng, -3, 3, n // 2))
     S = torch.linalg.matrix_power(operators.shift_matrix(n), p)
     E = orthogonal(rng, n) * uniform(rng, 0.5, 2, n)  # no change of basis helps, orthogonal or not
     return max(error((torch.linalg.inv(E) @ R @ E).det(), 1.0), error(S.det(), -1.0))
@@ -244,7 +244,7 @@ def eq_lie_form(rng):
         operators.generator(even(rng)),
     ):
         p, (V, omega) = number(rng, -5, 5), operators.rotation_form(A)
-        R = torch.block_diag(attention.rotation_matrix(p * omega), torch.eye(len(A) % 2).double())
+        R = torch.block_diag(textbook.rotation_matrix(p * omega), torch.eye(len(A) % 2).double())
         spectrum = torch.linalg.svdvals(A)[::2]  # the moduli of ±iω, each of them twice
         worst = max(
             worst,
@@ -339,13 +339,13 @@ def eq_adam(rng):
         r"\begin{gathered} \lambda = -\frac{\pi}{\ln 10000} \quad \Longrightarrow \\ "
         r"\frac{2\pi k}{\lambda n} = \ln\!\left( 10000^{-2k/n} \right) \end{gathered}"
     ),
-    implements=(operators.ring_frequencies, attention.rope_frequencies),
+    implements=(operators.ring_frequencies, textbook.rope_frequencies),
     tolerance=1e-10,
 )
 def eq_lambda(rng):
     n = even(rng, 2, 64)
     omega = operators.ring_frequencies(n, -math.pi / math.log(10000))[: n // 2]
-    return error(omega, attention.rope_frequencies(n).log())
+    return error(omega, textbook.rope_frequencies(n).log())
 
 
 @check(
@@ -383,12 +383,12 @@ def eq_lambda_aliased(rng):
         r"\begin{gathered} \omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \\ "
         r"\frac{\theta_{k+1}}{\theta_k} = 10000^{-2/d} \end{gathered}"
     ),
-    implements=(operators.ring_frequencies, attention.rope_frequencies),
+    implements=(operators.ring_frequencies, textbook.rope_frequencies),
     tolerance=1e-11,
 )
 def eq_spectra(rng):
     n, wavelength = even(rng, 4, 40), number(rng, 0.5, 4)
-    omega, theta = operators.ring_frequencies(n, wavelength), attention.rope_frequencies(n)
+    omega, theta = operators.ring_frequencies(n, wavelength), textbook.rope_frequencies(n)
     step, ratio = torch.diff(omega), theta[1:] / theta[:-1]
     return max(
         error(step, torch.full_like(step, 2 * math.pi / (wavelength * n))),

@@ -9,7 +9,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from rollpe import attention
+from rollpe import textbook
 from rollpe.equations.cases import count, error, must_fail, must_hold, normal, number, uniform, whole
 from rollpe.equations.registry import check, no_check
 
@@ -32,13 +32,13 @@ no_check(
     source="circles, one-hot encoding",
     title="One-hot code",
     tex=r"(\mathbf{1}_p)_i = [\, i = p \,]",
-    implements=attention.one_hot_code,
+    implements=textbook.one_hot_code,
     tolerance=0.0,
 )
 def eq_one_hot(rng):
     length = count(rng, 4, 12)
     p = whole(rng, 0, length - 1, 7)
-    return error(attention.one_hot_code(p, length), F.one_hot(p, length).double())
+    return error(textbook.one_hot_code(p, length), F.one_hot(p, length).double())
 
 
 @check(
@@ -47,12 +47,12 @@ def eq_one_hot(rng):
     source="circles, one-hot encoding",
     title="One-hot codes are all equally far apart",
     tex=r"\|\mathbf{1}_p - \mathbf{1}_{p'}\| = \sqrt{2} \quad (p \neq p')",
-    implements=attention.one_hot_code,
+    implements=textbook.one_hot_code,
     tolerance=1e-12,
 )
 def eq_one_hot_distance(rng):
     N = count(rng, 3, 9)
-    code = attention.one_hot_code(torch.arange(N), N)
+    code = textbook.one_hot_code(torch.arange(N), N)
     distance = (code[:, None] - code).square().sum(-1).sqrt()
     return error(distance, 2**0.5 * (1 - torch.eye(N, dtype=torch.float64)))
 
@@ -63,14 +63,14 @@ def eq_one_hot_distance(rng):
     source="circles, binary encoding",
     title="Binary code",
     tex=r"b_i(p) = \lfloor p / 2^i \rfloor \bmod 2, \qquad i = 0, 1, 2, \dots",
-    implements=attention.binary_code,
+    implements=textbook.binary_code,
     tolerance=0.0,
 )
 def eq_binary(rng):
     bits = count(rng, 3, 9)
     p = whole(rng, 0, 2**bits - 1, 8)
     digits = [[float(digit) for digit in reversed(f"{int(a):0{bits}b}")] for a in p]
-    return error(attention.binary_code(p, bits), torch.tensor(digits, dtype=torch.float64))
+    return error(textbook.binary_code(p, bits), torch.tensor(digits, dtype=torch.float64))
 
 
 @check(
@@ -82,12 +82,12 @@ def eq_binary(rng):
         r"\begin{aligned} b_i\bigl(p + 2^{i+1}\bigr) &= b_i(p), \\ "
         r"b_i\bigl(p + 2^{i}\bigr) &= 1 - b_i(p) \end{aligned}"
     ),
-    implements=attention.binary_code,
+    implements=textbook.binary_code,
     tolerance=0.0,
 )
 def eq_bit_period(rng):
     p, i = whole(rng, 0, 200, 9), count(rng, 0, 5)
-    here, half, full = (attention.binary_code(p + shift, 8)[:, i] for shift in (0, 2**i, 2 ** (i + 1)))
+    here, half, full = (textbook.binary_code(p + shift, 8)[:, i] for shift in (0, 2**i, 2 ** (i + 1)))
     return max(error(full, here), error(half, 1 - here))
 
 
@@ -100,14 +100,14 @@ def eq_bit_period(rng):
         r"\begin{aligned} & \|b(p+1) - b(p)\|^2 \\ "
         r"& \quad = 1 + \#\{\text{ones at the end of } p\} \end{aligned}"
     ),
-    implements=(attention.bit_flips, attention.binary_code),
+    implements=(textbook.bit_flips, textbook.binary_code),
     tolerance=0.0,
 )
 def eq_bit_flips(rng):
     p = torch.cat((torch.tensor([0, 3, 7, 2**15 - 1]), whole(rng, 0, 60000, 9)))
     ones = [len(f"{int(a):b}") - len(f"{int(a):b}".rstrip("1")) for a in p]
-    changed = (attention.binary_code(p + 1, 17) - attention.binary_code(p, 17)).abs().sum(1)
-    flips = attention.bit_flips(p).double()
+    changed = (textbook.binary_code(p + 1, 17) - textbook.binary_code(p, 17)).abs().sum(1)
+    flips = textbook.bit_flips(p).double()
     return max(error(flips, changed), error(flips, 1 + torch.tensor(ones).double()), float(flips[1] != 3))
 
 
@@ -120,7 +120,7 @@ def eq_bit_flips(rng):
         r"\begin{aligned} \mathrm{PE}_{p,\,2i} &= \sin(\omega_i p), \\ "
         r"\mathrm{PE}_{p,\,2i+1} &= \cos(\omega_i p) \end{aligned}"
     ),
-    implements=attention.sinusoids,
+    implements=textbook.sinusoids,
     tolerance=1e-10,
 )
 def eq_sinusoid(rng):
@@ -133,7 +133,7 @@ def eq_sinusoid(rng):
         return torch.tensor(rows, dtype=torch.float64)
 
     return max(
-        error(attention.sinusoids(p, d), waves(10000)), error(attention.sinusoids(p, d, base), waves(base))
+        error(textbook.sinusoids(p, d), waves(10000)), error(textbook.sinusoids(p, d, base), waves(base))
     )
 
 
@@ -146,7 +146,7 @@ def eq_sinusoid(rng):
         r"\begin{gathered} \omega_i = 10000^{-2i/d}, \\ "
         r"1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1} \end{gathered}"
     ),
-    implements=attention.rope_frequencies,
+    implements=textbook.rope_frequencies,
     tolerance=1e-12,
 )
 def eq_sinusoid_frequency(rng):
@@ -154,10 +154,10 @@ def eq_sinusoid_frequency(rng):
     step = math.exp(-2 * math.log(10000) / d)
     ladder = torch.tensor([step**i for i in range(d // 2)], dtype=torch.float64)
     other = torch.logspace(0, -1 + 2 / d, d // 2, base, dtype=torch.float64)
-    omega = attention.rope_frequencies(d)
+    omega = textbook.rope_frequencies(d)
     return max(
         error(omega, ladder),
-        error(attention.rope_frequencies(d, base), other),
+        error(textbook.rope_frequencies(d, base), other),
         must_hold(bool((omega[1:] < omega[:-1]).all())),
     )
 
@@ -168,15 +168,15 @@ def eq_sinusoid_frequency(rng):
     source="circles, corrected (it prints 10000 · 2π)",
     title="The longest wavelength",
     tex=r"\frac{2\pi}{\omega_{d/2-1}} = 2\pi \cdot 10000^{(d-2)/d}",
-    implements=(attention.longest_wavelength, attention.rope_frequencies),
+    implements=(textbook.longest_wavelength, textbook.rope_frequencies),
     tolerance=1e-9,
 )
 def eq_longest_wavelength(rng):
     d, base = 2 * count(rng, 1, 32), number(rng, 10, 20000)
     found = torch.tensor(
-        [attention.longest_wavelength(d), attention.longest_wavelength(d, base)], dtype=torch.float64
+        [textbook.longest_wavelength(d), textbook.longest_wavelength(d, base)], dtype=torch.float64
     )
-    slowest = torch.stack((attention.rope_frequencies(d)[-1], attention.rope_frequencies(d, base)[-1]))
+    slowest = torch.stack((textbook.rope_frequencies(d)[-1], textbook.rope_frequencies(d, base)[-1]))
     return error(found * slowest / (2 * math.pi), torch.ones(2))
 
 
@@ -186,12 +186,12 @@ def eq_longest_wavelength(rng):
     source="consequence of sin² + cos² = 1",
     title="All codes have the same length",
     tex=r"\|\mathrm{PE}(p)\|^2 = \tfrac{d}{2}",
-    implements=attention.sinusoids,
+    implements=textbook.sinusoids,
     tolerance=1e-12,
 )
 def eq_sinusoid_norm(rng):
     d, p = 2 * count(rng, 1, 16), uniform(rng, -1000, 1000, 5)
-    return error(attention.sinusoids(p, d).square().sum(1), torch.full((5,), d / 2))
+    return error(textbook.sinusoids(p, d).square().sum(1), torch.full((5,), d / 2))
 
 
 @check(
@@ -203,15 +203,15 @@ def eq_sinusoid_norm(rng):
         r"\langle \mathrm{PE}(p), \mathrm{PE}(p') \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - "
         r"p')\bigr)"
     ),
-    implements=(attention.similarity_kernel, attention.sinusoids),
+    implements=(textbook.similarity_kernel, textbook.sinusoids),
     tolerance=1e-10,
 )
 def eq_sinusoid_dot(rng):
     d, p, q = 2 * count(rng, 1, 16), whole(rng, 0, 500, 2, 3), whole(rng, 0, 500, 2, 3)
     dot = torch.stack(
-        [(attention.sinusoids(a, d) * attention.sinusoids(b, d)).sum(1) for a, b in zip(p, q, strict=True)]
+        [(textbook.sinusoids(a, d) * textbook.sinusoids(b, d)).sum(1) for a, b in zip(p, q, strict=True)]
     )
-    return error(attention.similarity_kernel(p - q, attention.rope_frequencies(d)) * (d / 2), dot)
+    return error(textbook.similarity_kernel(p - q, textbook.rope_frequencies(d)) * (d / 2), dot)
 
 
 @check(
@@ -223,13 +223,13 @@ def eq_sinusoid_dot(rng):
         r"\begin{aligned} & \|\mathrm{PE}(p) - \mathrm{PE}(p')\|^2 \\ "
         r"& \quad = 4 \sum_{i=0}^{d/2-1} \sin^2\!\bigl(\tfrac12 \omega_i (p - p')\bigr) \end{aligned}"
     ),
-    implements=attention.sinusoids,
+    implements=textbook.sinusoids,
     tolerance=1e-10,
 )
 def eq_sinusoid_distance(rng):
     d, p, q = 2 * count(rng, 1, 16), uniform(rng, 0, 99, 4), uniform(rng, 0, 99, 4)
     half = 0.5 * (p - q)[:, None] * 10000.0 ** (-torch.arange(0, d, 2).double() / d)
-    distance = (attention.sinusoids(p, d) - attention.sinusoids(q, d)).square().sum(1)
+    distance = (textbook.sinusoids(p, d) - textbook.sinusoids(q, d)).square().sum(1)
     return error(distance, 4 * half.sin().square().sum(1))
 
 
@@ -245,12 +245,12 @@ def eq_sinusoid_distance(rng):
         r"\Delta & \cos \omega_i \Delta \end{bmatrix} "
         r"\begin{bmatrix} \sin \omega_i p \\ \cos \omega_i p \end{bmatrix} \end{aligned}"
     ),
-    implements=(attention.sinusoid_shift, attention.rotation_matrix),
+    implements=(textbook.sinusoid_shift, textbook.rotation_matrix),
     tolerance=1e-10,
 )
 def eq_sinusoid_pair(rng):
     d, p, delta = 2 * count(rng, 2, 8), number(rng, -20, 20), number(rng, -20, 20)
-    R, errors = attention.sinusoid_shift(delta, d), []
+    R, errors = textbook.sinusoid_shift(delta, d), []
     for i in range(d // 2):
         omega, block = 10000 ** (-2 * i / d), R[2 * i : 2 * i + 2, 2 * i : 2 * i + 2]
         here, there = (
@@ -270,7 +270,7 @@ def eq_sinusoid_pair(rng):
         r"\begin{gathered} \mathrm{PE}(p + \Delta) = R(\Delta) \, \mathrm{PE}(p), \\ "
         r"R(\Delta)^\top R(\Delta) = I \end{gathered}"
     ),
-    implements=(attention.sinusoid_shift, attention.sinusoids, attention.rotation_matrix),
+    implements=(textbook.sinusoid_shift, textbook.sinusoids, textbook.rotation_matrix),
     tolerance=1e-10,
 )
 def eq_sinusoid_shift(rng):
@@ -280,12 +280,12 @@ def eq_sinusoid_shift(rng):
         uniform(rng, 0, 99, 3),
         number(rng, -30, 30),
     )
-    R = attention.sinusoid_shift(delta, d, base)
-    moved = attention.sinusoids(p, d, base) @ R.T
-    default = attention.sinusoids(p, d) @ attention.sinusoid_shift(delta, d).T
+    R = textbook.sinusoid_shift(delta, d, base)
+    moved = textbook.sinusoids(p, d, base) @ R.T
+    default = textbook.sinusoids(p, d) @ textbook.sinusoid_shift(delta, d).T
     return max(
-        error(moved, attention.sinusoids(p + delta, d, base)),
-        error(default, attention.sinusoids(p + delta, d)),
+        error(moved, textbook.sinusoids(p + delta, d, base)),
+        error(default, textbook.sinusoids(p + delta, d)),
         error(R.T @ R, torch.eye(d).double()),
     )
 
@@ -301,7 +301,7 @@ def eq_sinusoid_shift(rng):
         r"\mathrm{PE}_{p} = \mathrm{PE}_{p-k} \\ "
         r"\neq \mathrm{PE}_{p+k} \end{gathered}"
     ),
-    implements=attention.rotation_matrix,
+    implements=textbook.rotation_matrix,
     tolerance=1e-10,
 )
 def eq_sinusoid_shift_printed(rng):
@@ -310,7 +310,7 @@ def eq_sinusoid_shift_printed(rng):
         shift: torch.tensor([math.sin(p + shift), math.cos(p + shift)], dtype=torch.float64)
         for shift in (-k, 0, k)
     }
-    printed = attention.rotation_matrix(torch.tensor([k], dtype=torch.float64)) @ code[0]
+    printed = textbook.rotation_matrix(torch.tensor([k], dtype=torch.float64)) @ code[0]
     return error(printed, code[-k]) + must_fail(error(printed, code[k]), least=0.1)
 
 
@@ -325,17 +325,17 @@ def eq_sinusoid_shift_printed(rng):
         r"& + \langle W_Q c_p, W_K x_{p'} \rangle \\ "
         r"& + \langle W_Q c_p, W_K c_{p'} \rangle \end{aligned}"
     ),
-    implements=attention.four_terms,
+    implements=textbook.four_terms,
     tolerance=1e-10,
 )
 def eq_four_terms(rng):
     N, D, d = count(rng, 2, 5), 2 * count(rng, 2, 5), count(rng, 2, 6)
     X, code, W_Q, W_K = normal(rng, N, D), normal(rng, N, D), normal(rng, D, d), normal(rng, D, d)
-    terms = attention.four_terms(X, code, W_Q, W_K)
+    terms = textbook.four_terms(X, code, W_Q, W_K)
     zero = torch.zeros_like(X)
     alone = [((a @ W_Q)[:, None] * (b @ W_K)).sum(-1) for a in (X, code) for b in (X, code)]
     whole_score = torch.einsum("pd,qd->pq", (X + code) @ W_Q, (X + code) @ W_K)
-    silent = attention.four_terms(zero, code, W_Q, W_K)[:3]
+    silent = textbook.four_terms(zero, code, W_Q, W_K)[:3]
     return max(
         error(sum(terms), whole_score),
         *(error(term, other) for term, other in zip(terms, alone, strict=True)),
@@ -353,14 +353,14 @@ def eq_four_terms(rng):
         r"\rangle \\ "
         r"\text{for generic } W_Q, W_K \end{gathered}"
     ),
-    implements=(attention.four_terms, attention.sinusoids),
+    implements=(textbook.four_terms, textbook.sinusoids),
     tolerance=1e-10,
 )
 def eq_four_terms_absolute(rng):
     N, d, s = 5, 2 * count(rng, 2, 6), count(rng, 1, 9)
     zero, W_Q, W_K = torch.zeros(N, d).double(), normal(rng, d, d), normal(rng, d, d)
-    here, there = (attention.sinusoids(torch.arange(N) + shift, d) for shift in (0, s))
-    generic = [attention.four_terms(zero, c, W_Q, W_K)[3] for c in (here, there)]
+    here, there = (textbook.sinusoids(torch.arange(N) + shift, d) for shift in (0, s))
+    generic = [textbook.four_terms(zero, c, W_Q, W_K)[3] for c in (here, there)]
     same = torch.eye(d).double()
-    relative = [attention.four_terms(zero, c, same, same)[3] for c in (here, there)]
+    relative = [textbook.four_terms(zero, c, same, same)[3] for c in (here, there)]
     return error(*relative) + must_fail(error(*generic), least=1e-3)

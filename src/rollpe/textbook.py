@@ -5,7 +5,7 @@ and sinusoidal codes, Shaw's and T5's relative scores, rotary pairs in both layo
 decoding with a cache), for reading and for checking. What does not: anything fast, with heads or with
 parameters (`rollpe.encodings`), and the roll itself (`rollpe.operators`).
 
-Shapes: q, k [..., N, d], v [..., N, m], tokens X [..., N, D]; positions are tensors [N] or numbers.
+Shapes: q, k [..., N, d], v [..., N, m], tokens X [..., N, D]; positions are tensors [..., N] or numbers.
 Row i of a score matrix belongs to the query, column j to the key, and Δ = j − i. Codes and frequencies
 come in float64 on the CPU, kernels and permutation matrices in float64; everything else keeps the dtype of
 its input.
@@ -40,9 +40,14 @@ def softmax(scores: Tensor) -> Tensor:
     return weights / weights.sum(dim=-1, keepdim=True)
 
 
+def scores(q: Tensor, k: Tensor) -> Tensor:
+    """QKᵀ/√d, [..., N, N]."""
+    return q @ k.mT / math.sqrt(q.shape[-1])
+
+
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """softmax(QKᵀ/√d) V (paper Eq. 1), [..., N, m]."""
-    return softmax(q @ k.mT / math.sqrt(q.shape[-1])) @ v
+    return softmax(scores(q, k)) @ v
 
 
 def self_attention(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensor:
@@ -59,8 +64,12 @@ def permutation_matrix(order: Tensor) -> Tensor:
 
 
 def one_hot_code(positions: Tensor, length: int) -> Tensor:
-    """1_p: a one at p, zeros elsewhere; float64 [N, length] for whole positions [N] below length."""
-    return (positions[:, None] == torch.arange(length)).to(torch.float64)
+    """1_p: a one at p, zeros elsewhere; float64 [N, length] for positions [N] from 0 to length − 1.
+
+    Between two whole positions it goes over from one to the other, linearly.
+    """
+    distance = (positions.to(torch.float64)[:, None] - torch.arange(length)).abs()
+    return (1 - distance).clamp(min=0)
 
 
 def binary_code(positions: Tensor, bits: int) -> Tensor:
@@ -85,9 +94,9 @@ def longest_wavelength(d: int, base: float = 10000.0) -> float:
 
 
 def sinusoids(positions: Tensor, d: int, base: float = 10000.0) -> Tensor:
-    """PE_{p,2i} = sin(ω_i p), PE_{p,2i+1} = cos(ω_i p): float64 [N, d] for positions [N]."""
-    angle = positions.to(torch.float64)[:, None] * rope_frequencies(d, base)
-    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
+    """PE_{p,2i} = sin(ω_i p), PE_{p,2i+1} = cos(ω_i p): float64 [..., d] for positions [...]."""
+    angle = positions.to(torch.float64)[..., None] * rope_frequencies(d, base)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
 
 
 def sinusoid_shift(delta: float, d: int, base: float = 10000.0) -> Tensor:
@@ -117,45 +126,53 @@ def four_terms(X: Tensor, code: Tensor, W_Q: Tensor, W_K: Tensor) -> tuple[Tenso
 # Scores that see the offset.
 
 
-def relative_lookup(table: Tensor, n: int) -> Tensor:
-    """R_{clip(j−i, −K, K)} for a table of the offsets −K … K: [2K+1, …] becomes [n, n, …]."""
+def offsets(positions: Tensor) -> Tensor:
+    """Δ_ij = p_j − p_i: [..., N, N] for positions [..., N]."""
+    return positions[..., None, :] - positions[..., :, None]
+
+
+def relative_lookup(table: Tensor, delta: Tensor) -> Tensor:
+    """R_{clip(Δ, −K, K)} for a table of the offsets −K … K: [2K+1, …] becomes [*delta.shape, …]."""
     K = len(table) // 2
-    i = torch.arange(n)
-    return table[(i - i[:, None]).clamp(-K, K) + K]
+    return table[delta.clamp(-K, K) + K]
 
 
-def shaw_scores(q: Tensor, k: Tensor, key_table: Tensor) -> Tensor:
-    """e_ij = (q_i·k_j + q_i·R^K_{clip(j−i)})/√d, [..., N, N], for a table [2K+1, d] of offsets −K … K."""
-    relative = torch.einsum("...id,ijd->...ij", q, relative_lookup(key_table, q.shape[-2]))
-    return (q @ k.mT + relative) / math.sqrt(q.shape[-1])
+def shaw_scores(q: Tensor, k: Tensor, R: Tensor) -> Tensor:
+    """e_ij = (q_i·k_j + q_i·R_ij)/√d, [..., N, N], with a vector for each pair of tokens, R [..., N, N, d].
+
+    Shaw et al. 2018 take it from the offset of the two, R_ij = R^K_{clip(j−i)} (`relative_lookup`).
+    """
+    return scores(q, k) + torch.einsum("...id,...ijd->...ij", q, R) / math.sqrt(q.shape[-1])
 
 
-def shaw_attention(q: Tensor, k: Tensor, v: Tensor, key_table: Tensor, value_table: Tensor) -> Tensor:
-    """y_i = Σ_j α_ij (v_j + R^V_{clip(j−i)}) with α = softmax(e) of `shaw_scores`, [..., N, m]."""
-    alpha = softmax(shaw_scores(q, k, key_table))
-    return alpha @ v + torch.einsum("...ij,ijm->...im", alpha, relative_lookup(value_table, v.shape[-2]))
+def shaw_attention(q: Tensor, k: Tensor, v: Tensor, R_K: Tensor, R_V: Tensor) -> Tensor:
+    """y_i = Σ_j α_ij (v_j + R^V_ij) with α = softmax(e) of `shaw_scores`, [..., N, m]."""
+    alpha = softmax(shaw_scores(q, k, R_K))
+    return alpha @ v + torch.einsum("...ij,...ijm->...im", alpha, R_V)
 
 
-def t5_bucket(delta: Tensor, buckets: int = 32, max_distance: int = 128) -> Tensor:
+def t5_bucket(
+    delta: Tensor, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+) -> Tensor:
     """The bucket of an offset Δ = j − i: exact when near, logarithmic when far; int64, as delta.
 
     Keys to the right (Δ > 0) use the upper half of the buckets. In each half of h = buckets/2, distances
-    below e = h/2 have their own bucket, and e + ⌊(h−e) ln(|Δ|/e)/ln(max_distance/e)⌋, at most h−1, holds
-    the rest. Distance 0 is not to the right: bucket h stays empty. Source: Raffel et al. 2020, the encoder.
+    below e = ⌊h/2⌋ have their own bucket, and e + ⌊(h−e) ln(|Δ|/e)/ln(max_distance/e)⌋, at most h−1, holds
+    the rest. Distance 0 is not to the right: bucket h stays empty. Not bidirectional, h = buckets and keys to
+    the right are at distance 0. Source: Raffel et al. 2020, encoder and decoder.
     """
-    half = buckets // 2
+    half = buckets // 2 if bidirectional else buckets
     exact = half // 2
-    distance = delta.abs()
+    distance = delta.abs() if bidirectional else (-delta).clamp(min=0)
     ratio = torch.log2(distance.clamp(min=exact).to(torch.float64) / exact)
     far = (ratio * (half - exact) / math.log2(max_distance / exact)).long()  # 0 when near
-    return half * (delta > 0) + (distance.clamp(max=exact) + far).clamp(max=half - 1)
+    bucket = (distance.clamp(max=exact) + far).clamp(max=half - 1)
+    return bucket + half * (delta > 0) if bidirectional else bucket
 
 
-def t5_scores(q: Tensor, k: Tensor, bias: Tensor, max_distance: int = 128) -> Tensor:
-    """e_ij = q_i·k_j/√d + b_{bucket(j−i)} for one learned number per bucket, [buckets]; [..., N, N]."""
-    i = torch.arange(q.shape[-2])
-    bucket = t5_bucket(i - i[:, None], len(bias), max_distance)
-    return q @ k.mT / math.sqrt(q.shape[-1]) + bias[bucket]
+def t5_scores(q: Tensor, k: Tensor, bias: Tensor) -> Tensor:
+    """e_ij = q_i·k_j/√d + b_ij, [..., N, N]; in T5 b_ij = b_{bucket(j−i)}, one learned number per bucket."""
+    return scores(q, k) + bias
 
 
 # Rotation.
@@ -173,13 +190,13 @@ def layout_order(d: int) -> Tensor:
 
 
 def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "interleaved") -> Tensor:
-    """Rotate pair i of the token at position p by p·θ_i: x [..., N, 2m], positions [N], frequencies [m].
+    """Rotate pair i of the token at position p by p·θ_i: x [..., N, 2m], positions [..., N], frequencies [m].
 
     Pairs are (x_0, x_1), (x_2, x_3), … ("interleaved") or (x_0, x_m), (x_1, x_{m+1}), … ("half").
     """
     if layout not in LAYOUTS:
         raise InputError(f"layout={layout!r} is unknown: choose one of {', '.join(LAYOUTS)}.")
-    angle = positions.to(frequencies.dtype)[:, None] * frequencies
+    angle = positions.to(frequencies.dtype)[..., None] * frequencies
     if layout == "interleaved":
         return rotate_pairs(x, angle)
     first, second = x.chunk(2, dim=-1)
@@ -209,16 +226,36 @@ def decay_bound(delta: Tensor, frequencies: Tensor) -> Tensor:
 
 
 def mixed_angles(positions: Tensor, frequencies: Tensor) -> Tensor:
-    """φ_i(p) = Σ_a ω_{ia} p_a: [N, m] for positions [N, axes] and frequencies [m, axes]."""
+    """φ_i(p) = Σ_a ω_{ia} p_a: [..., N, m] for positions [..., N, axes] and frequencies [..., m, axes]."""
     return positions @ frequencies.mT
 
 
 def lie_rotation(positions: Tensor, generators: Tensor) -> Tensor:
-    """R(p) = exp(Σ_a p_a A_a), [N, d, d], for positions [N, axes] and skew-symmetric A [axes, d, d].
+    """R(p) = exp(Σ_a p_a A_a), [..., N, d, d]: positions [..., N, axes], skew-symmetric A [..., axes, d, d].
 
     R(p)ᵀR(p′) = R(p′ − p) for all p, p′ only where the A_a commute.
     """
-    return torch.matrix_exp(torch.einsum("na,aij->nij", positions, generators))
+    return torch.matrix_exp(torch.einsum("...na,...aij->...nij", positions, generators))
+
+
+def plane_rotation(angles: Tensor, axis: int) -> Tensor:
+    """Rotations of space about one axis, [..., 3, 3]: the two channels after it, cyclically, turn by φ."""
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    R = torch.eye(3, dtype=angles.dtype, device=angles.device).repeat(*angles.shape, 1, 1)
+    R[..., i, i] = R[..., j, j] = angles.cos()
+    R[..., j, i], R[..., i, j] = angles.sin(), -angles.sin()
+    return R
+
+
+def spherical_rope(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
+    """z_j ↦ Y(ω_j^x p_x) T(ω_j^y p_y) z_j for the triplets z_j of x [..., N, 3m].
+
+    T turns the last two channels of a triplet and Y the first two. positions [..., N, 2] are (y, x), and
+    frequencies [2, m] likewise. Source: van de Geijn et al. 2025, arXiv 2511.08368.
+    """
+    tilt, yaw = (positions[..., None] * frequencies).unbind(-2)  # [..., N, m]
+    turn = plane_rotation(yaw, 2) @ plane_rotation(tilt, 0)
+    return (turn @ x.unflatten(-1, (-1, 3, 1))).flatten(-3)
 
 
 # Linear attention and decoding.
@@ -232,7 +269,12 @@ def elu_feature(x: Tensor) -> Tensor:
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Callable = elu_feature) -> Tensor:
     """φ(Q)(φ(K)ᵀV) divided by φ(Q)(φ(K)ᵀ1): [..., N, m] in time linear in N."""
     q, k = feature(q), feature(k)
-    return q @ (k.mT @ v) / (q @ k.sum(dim=-2)[..., None])
+    return feature_attention(q, k, q, k, v)
+
+
+def feature_attention(q_moved: Tensor, k_moved: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Σ_j (q̃_i·k̃_j) v_j divided by Σ_j q_i·k_j for features with a position (q̃, k̃) and without."""
+    return q_moved @ (k_moved.mT @ v) / (q @ k.sum(dim=-2)[..., None])
 
 
 def rotary_linear_attention(
@@ -243,8 +285,7 @@ def rotary_linear_attention(
     The rotation comes after φ; the denominator is not rotated and stays positive. Source: RoFormer.
     """
     q, k = feature(q), feature(k)
-    q_moved, k_moved = rope(q, positions, frequencies), rope(k, positions, frequencies)
-    return q_moved @ (k_moved.mT @ v) / (q @ k.sum(dim=-2)[..., None])
+    return feature_attention(rope(q, positions, frequencies), rope(k, positions, frequencies), q, k, v)
 
 
 def decode(q: Tensor, k: Tensor, v: Tensor, key_table: Tensor | None = None) -> Tensor:
@@ -255,10 +296,10 @@ def decode(q: Tensor, k: Tensor, v: Tensor, key_table: Tensor | None = None) -> 
     rows, d = [], q.shape[1]
     for t in range(len(q)):
         k_cache, v_cache = k[: t + 1], v[: t + 1]
-        scores = k_cache @ q[t]
+        row = k_cache @ q[t]
         if key_table is not None:
-            scores = scores + relative_lookup(key_table, t + 1)[t] @ q[t]
-        rows.append(softmax(scores / math.sqrt(d)) @ v_cache)
+            row = row + relative_lookup(key_table, torch.arange(t + 1) - t) @ q[t]
+        rows.append(softmax(row / math.sqrt(d)) @ v_cache)
     return torch.stack(rows)
 
 
