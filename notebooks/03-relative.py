@@ -408,8 +408,7 @@ on_grid.double().requires_grad_(False)
 patches = grid_positions(*grid)
 q_p, k_p, v_p = torch.randn(3, 1, 1, len(patches), d)
 by_pairs = on_grid.attend(q_p, k_p, v_p, patches)
-tables = on_grid.tables_on_grid(grid, q_p)
-by_channels = on_grid.attend(q_p, k_p, v_p, patches, tables=tables)
+by_channels = on_grid.attend(q_p, k_p, v_p, on_grid.place(patches, q_p, grid))
 check(
     f"{sum(grid)} channels in place of {len(patches)}² biases",
     gap(by_channels, by_pairs),

@@ -286,7 +286,7 @@ library = create_encoding("rope", head_dim=d, heads=1, axes=1, base=base)
 places = grid_positions(tokens)
 narrow = q[None, None].to(torch.bfloat16)  # one image, one head
 careless = narrow * torch.ones(d, dtype=torch.float32)  # cosines of 32 bits
-ours = library.encode_query(narrow, places)
+ours = library.encode(narrow, places)
 for name, turned in (("careless", careless), ("ours", ours)):
     try:
         scaled_dot_product_attention(turned, turned, narrow)
@@ -295,7 +295,7 @@ for name, turned in (("careless", careless), ("ours", ours)):
         fate = "refused"
     print(f"{name:8} {narrow.dtype} becomes {turned.dtype}: {fate}")
 assert ours.dtype == narrow.dtype != careless.dtype
-exact = library.encode_query(q[None, None], places)[0, 0]
+exact = library.encode(q[None, None], places)[0, 0]
 check("the library's rope", gap(exact, interleaved))
 
 # %% [markdown]

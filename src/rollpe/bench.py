@@ -543,14 +543,14 @@ def _read_all_tokens(model: VisionTransformer) -> None:
 class _FusedAttention(NoEncoding):
     """torch's fused attention wherever it is allowed; here only to be timed."""
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v)
 
 
 class _ShawByLookup(Shaw):
     """Shaw's vectors looked up for every pair of tokens, as off a grid; here only to be timed."""
 
-    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+    def tables(self, *_: Any) -> tuple[Tensor, ...]:
         return ()
 
 
@@ -563,11 +563,13 @@ class _LieByTorch(Lie):
 class _MatrixRoll(Roll):
     """A roll as a product with a matrix of ones and zeros for each position; here only to be timed."""
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
         source, _ = super().tables(positions, like)
         return (F.one_hot(source, self.head_dim).to(like.dtype),)
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return torch.einsum("bhnd,ncd->bhnc", x, tables[0].to(x.dtype))
 
 

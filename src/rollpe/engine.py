@@ -201,9 +201,8 @@ def _by_kernel(
     )
     try:
         with torch.enable_grad(), warnings.catch_warnings(action="ignore"), sdpa_kernel(kernel):
-            tables = e.tables_on_grid(grid, tokens)
-            values = tokens[..., : e.head_dim]
-            out = e.attend(tokens, tokens, values, grid_positions(*grid, device=place), tables=tables)
+            placed = e.place(grid_positions(*grid, device=place), tokens, grid)
+            out = e.attend(tokens, tokens, tokens[..., : e.head_dim], placed)
             torch.autograd.grad(out.sum(), tokens)
     except RuntimeError as error:
         reason = next(iter(str(error).strip().splitlines()), "")

@@ -29,6 +29,7 @@ are built in float64 unless told otherwise, on the CPU; what acts on x returns t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral
 
 import torch
@@ -383,10 +384,13 @@ def rotation_form(A: Tensor) -> tuple[Tensor, Tensor]:
 # Several waves, several axes.
 
 
-def multiplexed_roll(x: Tensor, p: int | Tensor) -> Tensor:
-    """Σ_w S^{wp} x^{(w)}, w = 1 … W (Eq. 12): x [..., W, n], whole p [...]; returns [..., n]."""
-    waves = torch.arange(1, x.shape[-2] + 1, device=x.device)
-    return roll(x, torch.as_tensor(p, device=x.device)[..., None] * waves).sum(dim=-2)
+def multiplexed_roll(x: Tensor, p: int | Tensor, speeds: Sequence[int] | None = None) -> Tensor:
+    """Σ_w S^{wp} x^{(w)}, w = 1 … W (Eq. 12): x [..., W, n], whole p [...]; returns [..., n].
+
+    speeds: other whole numbers in place of 1 … W.
+    """
+    speed = torch.as_tensor(speeds or range(1, x.shape[-2] + 1), device=x.device)
+    return roll(x, torch.as_tensor(p, device=x.device)[..., None] * speed).sum(dim=-2)
 
 
 def wave_period(n: int, w: int) -> int:
@@ -414,15 +418,17 @@ def axial_roll(x: Tensor, positions: Tensor, width: int | None = None) -> Tensor
     return out
 
 
-def torus_roll(x: Tensor, positions: Tensor, sheet: tuple[int, int]) -> Tensor:
+def torus_roll(x: Tensor, positions: Tensor, sheet: Sequence[int]) -> Tensor:
     """(S^{p_0} ⊗ S^{p_1}) x: the channels of x [..., h·w] are a sheet h × w, row by row, closed to a torus.
 
-    positions [..., 2], whole: how far the sheet moves along its rows' axis (p_0) and columns' axis (p_1).
+    positions [..., 2], whole: how far the sheet moves along its rows' axis (p_0) and columns' axis (p_1). A
+    sheet of more or fewer sides has as many positions.
     """
     x = x.unflatten(-1, sheet)
-    x = roll(x, positions[..., 1, None])
-    x = roll(x.mT, positions[..., 0, None]).mT
-    return x.flatten(-2)
+    for a in range(-len(sheet), 0):
+        p = positions[..., a].reshape(*positions.shape[:-1], *[1] * (len(sheet) - 1))
+        x = roll(x.movedim(a, -1), p).movedim(-1, a)
+    return x.flatten(-len(sheet))
 
 
 def sheet_laplacian(height: int, width: int) -> Tensor:

@@ -64,11 +64,11 @@ def permutation_matrix(order: Tensor) -> Tensor:
 
 
 def one_hot_code(positions: Tensor, length: int) -> Tensor:
-    """1_p: a one at p, zeros elsewhere; float64 [N, length] for positions [N] from 0 to length − 1.
+    """1_p: a one at p, zeros elsewhere; float64 [..., length] for positions [...] from 0 to length − 1.
 
     Between two whole positions it goes over from one to the other, linearly.
     """
-    distance = (positions.to(torch.float64)[:, None] - torch.arange(length)).abs()
+    distance = (positions.to(torch.float64)[..., None] - torch.arange(length)).abs()
     return (1 - distance).clamp(min=0)
 
 
@@ -235,7 +235,8 @@ def lie_rotation(positions: Tensor, generators: Tensor) -> Tensor:
 
     R(p)ᵀR(p′) = R(p′ − p) for all p, p′ only where the A_a commute.
     """
-    return torch.matrix_exp(torch.einsum("...na,...aij->...nij", positions, generators))
+    A = torch.einsum("...na,...aij->...nij", positions, generators)
+    return torch.matrix_exp(A.contiguous())  # it refuses some strides
 
 
 def plane_rotation(angles: Tensor, axis: int) -> Tensor:

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
 from rollpe.encodings.adapters import Attention
-from rollpe.encodings.base import constant
+from rollpe.encodings.base import Placed, constant
 from rollpe.errors import InputError
 
 
@@ -49,12 +49,11 @@ class Block(timm_vit.Block):
     def forward(  # type: ignore[override]
         self,
         x: Tensor,
-        positions: Tensor,
-        tables: tuple[Tensor, ...] | None = None,
+        positions: Tensor | Placed,
         read: int | None = None,
     ) -> Tensor:
-        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N or read, dim]; see Attention."""
-        attended = self.attn(self.norm1(x), positions, tables=tables, read=read)
+        """x [B, N, dim] to [B, N or read, dim]; see Attention."""
+        attended = self.attn(self.norm1(x), positions, read=read)
         x = x[:, :read] + self.drop_path1(self.ls1(attended))
         return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
 
@@ -159,17 +158,13 @@ class VisionTransformer(timm_vit.VisionTransformer):
                 positions = every.gather(1, kept[..., None].expand(-1, -1, every.shape[-1]))
         return self.norm_pre(x), positions
 
-    def _enter(
-        self, images: Tensor, positions: Tensor | None
-    ) -> tuple[Tensor, Tensor, list[tuple[Tensor, ...]]]:
-        """``embed``, and what each block's encoding needs to know of the positions."""
+    def _enter(self, images: Tensor, positions: Tensor | None) -> tuple[Tensor, list[Placed]]:
+        """``embed``, and the positions as each block's encoding needs them."""
         x, placed = self.embed(images, positions)
         whole = positions is None and placed.dim() == 2  # no patch was left out
         encodings = [attention.encoding for attention in self.attentions]
-        tables = type(encodings[0]).tables_of_layers(
-            encodings, placed, x, self.grid_of(images) if whole else None
-        )
-        return x, placed, tables
+        grid = self.grid_of(images) if whole else None
+        return x, type(encodings[0]).place_layers(encodings, placed, x, grid)
 
     def forward_features(  # type: ignore[override]
         self, images: Tensor, positions: Tensor | None = None
@@ -182,13 +177,13 @@ class VisionTransformer(timm_vit.VisionTransformer):
 
     def _features(self, images: Tensor, positions: Tensor | None, read: int | None = None) -> Tensor:
         """``forward_features``, of which the last block computes the first ``read`` tokens."""
-        x, positions, tables = self._enter(images, positions)
-        for i in range(len(self.blocks)):
-            call = (x, positions, tables[i], read if i == len(self.blocks) - 1 else None)
+        x, placed = self._enter(images, positions)
+        for i, block in enumerate(self.blocks):
+            call = (x, placed[i], read if i == len(self.blocks) - 1 else None)
             if self.grad_checkpointing and torch.is_grad_enabled():
-                x = checkpoint(self.blocks[i], *call, use_reentrant=False)
+                x = checkpoint(block, *call, use_reentrant=False)
             else:
-                x = self.blocks[i](*call)
+                x = block(*call)
         return self.norm(x)
 
     def forward(  # type: ignore[override]
@@ -233,10 +228,10 @@ class VisionTransformer(timm_vit.VisionTransformer):
             raise InputError(f"output_fmt={output_fmt!r} must be 'NCHW' or 'NLC'.")
         wanted, last = feature_take_indices(len(self.blocks), indices)
         grid, prefix = self.grid_of(x), self.num_prefix_tokens
-        x, positions, tables = self._enter(x, positions)
+        x, placed = self._enter(x, positions)
         results = []
         for i, block in enumerate(self.blocks[: last + 1] if stop_early else self.blocks):
-            x = block(x, positions, tables[i])
+            x = block(x, placed[i])
             if i not in wanted:
                 continue
             tokens = self.norm(x) if norm else x

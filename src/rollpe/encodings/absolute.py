@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rollpe import textbook
 from rollpe.encodings.base import (
     Encoding,
+    Shape,
     check_positions,
     grid_positions,
     note_added,
@@ -29,8 +32,44 @@ class NoEncoding(Encoding):
     """No positions at all: attention sees a set of tokens. No parameters, no cost."""
 
 
+class TokenCode(Encoding):
+    """Base of encodings that add a code to the tokens.
+
+    A subclass defines ``fast_code`` and beside it ``code``, made of the checked functions of
+    `rollpe.textbook`.
+    """
+
+    acts_on = "tokens"
+    relative = False
+    added = False
+
+    def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
+        """Tokens [B, N, heads*d] plus their code; the N - M leading tokens are left alone.
+
+        Raises InputError if ``grid`` is not that of the positions.
+        """
+        note_added(self)
+        check_positions(positions, tokens, self.axes)
+        if grid is not None and (len(grid) != self.axes or math.prod(grid) != positions.shape[-2]):
+            raise InputError(
+                f"grid={tuple(grid)} is not the grid of {positions.shape[-2]} positions on axes={self.axes}:"
+                " give its sizes, or leave it out."
+            )
+        code = self.fast_code(positions, tokens, grid)
+        prefix = tokens.shape[1] - code.shape[-2]
+        return tokens + F.pad(code, (0, 0, prefix, 0)).to(tokens.dtype)
+
+    def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
+        """What is added to the tokens that have a position, [M, heads*d] or [B, M, heads*d]."""
+        raise TypeError(f"{type(self).__name__} does not define fast_code().")
+
+    def code(self, positions: Tensor) -> Tensor:
+        """The same by the textbook, float64 on the CPU, for positions of the grid it was built for."""
+        raise TypeError(f"{type(self).__name__} does not define code().")
+
+
 @register("sinusoidal")
-class Sinusoidal(Encoding):
+class Sinusoidal(TokenCode):
     """Fixed sine and cosine waves added to the tokens (Vaswani et al., 2017, section 3.5).
 
     The heads*d channels are cut into ``axes`` equal parts of c channels, c even. Channels 2i and 2i+1 of the
@@ -44,45 +83,34 @@ class Sinusoidal(Encoding):
         base: ratio of the slowest possible to the fastest wavelength.
     """
 
-    acts_on = "tokens"
-    relative = False
-    added = False
-
-    def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
-        base: float = 10000.0,
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        if heads * head_dim < 2 * axes:
+    def __init__(self, *, base: float = 10000.0, **shape: Unpack[Shape]) -> None:
+        super().__init__(**shape)
+        if self.heads * self.head_dim < 2 * self.axes:
             raise InputError(
-                f"{heads * head_dim} channels cannot hold a sine and a cosine for each of"
-                f" axes={axes}: use at least {2 * axes}."
+                f"{self.heads * self.head_dim} channels cannot hold a sine and a cosine for each of"
+                f" axes={self.axes}: use at least {2 * self.axes}."
             )
         if not base > 0:
             raise InputError(f"base={base} must be positive.")
         self.base = float(base)
 
-    def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
-        """Tokens [B, N, heads*d] plus their waves; the N - M leading tokens are left alone."""
-        note_added(self)
-        check_positions(positions, tokens, self.axes)
-        pairs = tokens.shape[-1] // self.axes // 2
-        p = positions.to(table_dtype(tokens))
+    def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
+        pairs = like.shape[-1] // self.axes // 2
+        p = positions.to(table_dtype(like))
         i = torch.arange(pairs, dtype=p.dtype, device=p.device)
         angles = p[..., None] * self.base ** (-i / pairs)  # [..., M, axes, pairs]
         waves = torch.stack((angles.sin(), angles.cos()), -1).flatten(-3)
-        prefix = tokens.shape[1] - waves.shape[-2]
-        waves = F.pad(waves, (0, tokens.shape[-1] - waves.shape[-1], prefix, 0))
-        return tokens + waves.to(tokens.dtype)
+        return F.pad(waves, (0, like.shape[-1] - waves.shape[-1]))
+
+    def code(self, positions: Tensor) -> Tensor:
+        channels = self.heads * self.head_dim
+        c = channels // self.axes // 2 * 2
+        waves = torch.cat([textbook.sinusoids(p, c, self.base) for p in positions.cpu().unbind(-1)], -1)
+        return F.pad(waves, (0, channels - waves.shape[-1]))
 
 
 @register("learned")
-class Learned(Encoding):
+class Learned(TokenCode):
     """One trained vector per place of the grid, added to its token (Dosovitskiy et al., 2020, Eq. 1).
 
     Adds prod(grid)*heads*d parameters, drawn from a normal of standard deviation 0.02 cut at two; tokens
@@ -92,37 +120,30 @@ class Learned(Encoding):
     when it shrinks; linear for more than two axes), in float32 or wider.
     """
 
-    acts_on = "tokens"
-    relative = False
-    added = False
     learned = True
 
-    def __init__(
-        self, *, head_dim: int, heads: int, axes: int = 2, grid: tuple[int, ...] | None = None
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        if grid is None:
+    def __init__(self, **shape: Unpack[Shape]) -> None:
+        super().__init__(**shape)
+        if self.grid is None:
             raise InputError("encoding 'learned' needs grid=, the tokens along each axis.")
-        self.built = tuple(grid)
-        self.table = nn.Parameter(torch.empty(math.prod(grid), heads * head_dim))
+        self.built = self.grid
+        self.table = nn.Parameter(torch.empty(math.prod(self.grid), self.heads * self.head_dim))
         nn.init.trunc_normal_(self.table, std=0.02)
 
-    def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
-        """Tokens [B, N, heads*d] plus the vector of their place, see the class.
+    def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
+        """The vector of each place, see the class.
 
         Only ``grid`` has the table resized: positions alone are looked up, so that a shorter sequence gets
         the vectors that begin the longer one.
         """
-        note_added(self)
-        check_positions(positions, tokens, self.axes)
-        if grid is not None and (len(grid) != self.axes or math.prod(grid) != positions.shape[-2]):
-            raise InputError(
-                f"grid={tuple(grid)} is not the grid of {positions.shape[-2]} positions on axes={self.axes}:"
-                " give its sizes, or leave it out."
-            )
-        vectors = self._looked_up(positions) if grid is None else self._resized(tuple(grid))
-        prefix = tokens.shape[1] - vectors.shape[-2]
-        return tokens + F.pad(vectors, (0, 0, prefix, 0)).to(tokens.dtype)
+        return self._looked_up(positions) if grid is None else self._resized(tuple(grid))
+
+    def code(self, positions: Tensor) -> Tensor:
+        weights = torch.ones(*positions.shape[:-1], 1, dtype=torch.float64)
+        for p, size in zip(positions.cpu().unbind(-1), self.built, strict=True):
+            along = textbook.one_hot_code(p.clamp(0, size - 1), size)
+            weights = (weights[..., :, None] * along[..., None, :]).flatten(-2)  # [..., M, places]
+        return weights @ self.table.to(weights)
 
     def _resized(self, grid: tuple[int, ...]) -> Tensor:
         if grid == self.built:

@@ -17,8 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rollpe import textbook
 from rollpe.encodings.base import (
     Encoding,
+    Placed,
     as_bias,
     checked_grid,
     constant,
@@ -56,17 +58,15 @@ class Attention(timm.layers.Attention):
     def forward(  # type: ignore[override]
         self,
         x: Tensor,
-        positions: Tensor,
+        positions: Tensor | Placed,
         is_causal: bool = False,
         *,
-        tables: tuple[Tensor, ...] | None = None,
         attn_mask: Tensor | None = None,
         read: int | None = None,
     ) -> Tensor:
-        """x [B, N, dim] and positions [M, axes] or [B, M, axes] to [B, N, dim], or [B, read, dim].
+        """x [B, N, dim] to [B, N, dim], or [B, read, dim].
 
-        ``tables``: those of the encoding for these positions and tokens, if they are at hand.
-        ``attn_mask``: see ``Encoding.attend``.
+        ``positions``, ``attn_mask``: see ``Encoding`` and ``Encoding.attend``.
         ``read``: only so many of the first tokens are wanted.
         """
         wide = self.encoding.streams * self.attn_dim
@@ -79,7 +79,6 @@ class Attention(timm.layers.Attention):
             self.k_norm(k),
             v,
             positions,
-            tables=tables,
             attn_mask=attn_mask,
             dropout_p=self.attn_drop.p if self.training else 0.0,
             is_causal=is_causal,
@@ -166,8 +165,9 @@ class DropInAttention(Attention):
                 f"{x.shape[1]} tokens where grid={self.grid} and prefix={self.prefix} make"
                 f" {self.prefix + len(positions)}: {self._remedy(x.shape[1] - len(positions))}."
             )
-        tables = self.encoding.tables_on_grid(self.grid, x)
-        return super().forward(x, positions, is_causal, tables=tables, attn_mask=attn_mask)
+        return super().forward(
+            x, self.encoding.place(positions, x, self.grid), is_causal, attn_mask=attn_mask
+        )
 
     def _remedy(self, more: int) -> str:
         """What is probably the matter where there are so many more tokens than patches on the grid."""
@@ -293,14 +293,15 @@ class MultiheadAttention(nn.MultiheadAttention):
         if positions is None:
             sizes = self.grid or (tokens,)
             positions = constant(grid_positions, *sizes, device=q.device, dtype=torch.float32)
+        placed = self.encoding.place(positions, q)
         bias = self._masks(attn_mask, key_padding_mask, q)
         causal = is_causal and attn_mask is None
         dropped = self.dropout if self.training else 0.0
-        out = self.encoding.attend(q, k, v, positions, attn_mask=bias, dropout_p=dropped, is_causal=causal)
+        out = self.encoding.attend(q, k, v, placed, attn_mask=bias, dropout_p=dropped, is_causal=causal)
         out = self.out_proj(out.transpose(1, 2).reshape(batch, tokens, dim))
         seen = None
         if need_weights:
-            seen = self.encoding.weights(q, k, positions, attn_mask=bias, is_causal=causal).to(q.dtype)
+            seen = self.encoding.weights(q, k, placed, attn_mask=bias, is_causal=causal).to(q.dtype)
             seen = seen.mean(1) if average_attn_weights else seen
         if alone:
             return out[0], None if seen is None else seen[0]
@@ -322,11 +323,6 @@ class MultiheadAttention(nn.MultiheadAttention):
         return total
 
 
-def elu_feature(x: Tensor) -> Tensor:
-    """elu(x) + 1, the positive feature map of linear attention (Katharopoulos et al., 2020, Eq. 7)."""
-    return F.elu(x) + 1
-
-
 def linear_attention(
     encoding: Encoding,
     q: Tensor,
@@ -334,7 +330,7 @@ def linear_attention(
     v: Tensor,
     positions: Tensor,
     *,
-    feature: Callable[[Tensor], Tensor] = elu_feature,
+    feature: Callable[[Tensor], Tensor] = textbook.elu_feature,
     is_causal: bool = False,
 ) -> Tensor:
     """Linear attention with an encoding that transforms queries and keys (Su et al., 2021, Eq. 19).
@@ -354,20 +350,15 @@ def linear_attention(
     Returns:
         [B, heads, N, d].
     """
-    on_scores = getattr(encoding, "on_scores", encoding)
-    if isinstance(on_scores, ScoreBias):
+    if isinstance(encoding, ScoreBias):
         raise InputError(
-            f"encoding {on_scores.name!r} needs the scores themselves: linear attention has none."
+            f"encoding {encoding.name!r} needs the scores themselves: linear attention has none."
         )
     q, k = feature(q), feature(k)
-    rolled_q, rolled_k = encoding(q, k, positions)
+    moved_q, moved_k = encoding(q, k, positions)
     if encoding.streams > 1:
         q, k = encoding(q, k, torch.zeros_like(positions))
-    if is_causal:
-        states = (rolled_k[..., :, None] * v[..., None, :]).cumsum(-3)  # [B, heads, N, d, d]
-        out = torch.einsum("bhnd,bhnde->bhne", rolled_q, states)
-        weight = (q * k.cumsum(-2)).sum(-1, keepdim=True)
-    else:
-        out = rolled_q @ (rolled_k.transpose(-2, -1) @ v)
-        weight = q @ k.sum(-2)[..., None]
-    return out / weight
+    if not is_causal:
+        return textbook.feature_attention(moved_q, moved_k, q, k, v)
+    states = (moved_k[..., :, None] * v[..., None, :]).cumsum(-3)  # [B, heads, N, d, d]
+    return torch.einsum("bhnd,bhnde->bhne", moved_q, states) / (q * k.cumsum(-2)).sum(-1, keepdim=True)

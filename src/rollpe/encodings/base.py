@@ -1,14 +1,14 @@
 """What every positional encoding has in common: the interface, the registry, positions.
 
-Here: ``Encoding``, ``Combined``, ``create_encoding``, ``grid_positions`` and the checks of positions.
+Here: ``Encoding``, ``create_encoding``, ``grid_positions`` and the checks of positions.
 Not here: any particular encoding (absolute.py, relative.py, rotary.py, lie.py, roll.py).
 
 Letters of the shapes: B images, N tokens, M <= N tokens that have a position, d = head_dim.
 Tokens without a position (class token, registers) come first: there are N - M of them.
 
 To add an encoding, write a subclass of ``Encoding`` under ``@register("its-name")``. Its options are
-the keyword-only arguments of its ``__init__`` beyond ``head_dim, heads, axes, grid``; what they may be is
-read off their annotations.
+the keyword-only arguments of its ``__init__`` before ``**shape``; what they may be is read off their
+annotations.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from numbers import Integral
-from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Required, TypedDict, TypeVar, get_args, get_type_hints
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +26,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+from rollpe import textbook
 from rollpe.errors import InputError
 
 T = TypeVar("T")
@@ -37,13 +37,40 @@ ENCODINGS: dict[str, type[Encoding]] = {}
 _COMMON = ("self", "head_dim", "heads", "axes", "grid")
 
 
+class Shape(TypedDict, total=False):
+    """What every encoding is built for; see ``Encoding``."""
+
+    head_dim: Required[int]
+    heads: Required[int]
+    axes: int
+    grid: tuple[int, ...] | None
+
+
+class Placed(NamedTuple):
+    """Positions [M, axes] or [B, M, axes], and the tables that an encoding made of them.
+
+    ``Encoding.place`` makes it once, for all who read it.
+    """
+
+    positions: Tensor
+    tables: tuple[Tensor, ...] = ()
+
+
+class Masking(NamedTuple):
+    """What ``attend`` takes beyond queries, keys, values and their positions."""
+
+    attn_mask: Tensor | None = None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+
+
 class Encoding(nn.Module):
     """A positional encoding of one attention layer. This base class encodes nothing.
 
     Class attributes say what the encoding promises, and the tests hold every class to them:
 
     - ``acts_on``: ``"tokens"`` (``add`` changes the tokens before the first layer), ``"scores"``
-      (``forward``, ``attend`` and ``scores`` depend on positions), ``"both"`` (two joined by "+") or
+      (``encode``, ``attend`` and ``scores`` depend on positions), ``"both"`` (two joined by "+") or
       ``"nothing"``;
     - ``relative``: adding one vector to all positions leaves the scores between tokens that have a
       position unchanged. (A score between a token with and one without position can still change.)
@@ -51,9 +78,13 @@ class Encoding(nn.Module):
     - ``learned``: has parameters of its own;
     - ``preserves_norm``: encoded queries and keys keep their Euclidean norm.
 
-    Subclasses that transform queries and keys override ``tables`` and ``encode``; those that add a
-    bias to the scores override ``attend``; both override ``scores``, the slow reference that shares no
-    shortcut with the fast path. Those that change tokens override ``add``.
+    Wherever a method takes ``positions``, it takes [M, axes], [B, M, axes] for positions that differ by
+    image, or what ``place`` made of them.
+
+    A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
+    ``transform``, and beside it ``formula``, made of the checked functions of `rollpe.operators` and
+    `rollpe.textbook`. The tests hold one to the other. Those that add a bias to the scores are in
+    relative.py, those that add a code to the tokens in absolute.py.
 
     Args:
         head_dim: channels of one head, d.
@@ -84,6 +115,7 @@ class Encoding(nn.Module):
         self.axes = axes
         self.grid = None if grid is None else checked_grid(grid, axes)
         self.streams = 1
+        self.on_tokens: Encoding | None = None  # what it is joined to by "+"
 
     @property
     def part(self) -> int:
@@ -95,104 +127,103 @@ class Encoding(nn.Module):
 
         ``grid`` says that the positions are the whole row-major grid of these sizes.
         """
-        return tokens
+        return tokens if self.on_tokens is None else self.on_tokens.add(tokens, positions, grid)
 
-    def _look_for_add(self) -> None:
-        """Warn once if attention is asked for codes that nobody has added to the tokens."""
-        if torch.compiler.is_compiling() or self.added:
-            return
-        self.added = True
-        warnings.warn(
-            f"encoding {self.name!r} acts on tokens, and attention leaves its positions out: add them before"
-            " the first block, tokens = encoding.add(tokens, positions).",
-            stacklevel=3,
-        )
+    def place(self, positions: Tensor | Placed, like: Tensor, grid: tuple[int, ...] | None = None) -> Placed:
+        """Positions with all that depends on them alone: made once, read by every query, key and layer.
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Everything ``encode`` needs that depends on positions only.
-
-        Angles are computed in float64 if ``like`` [B, heads, N, ...] is float64 and in float32 otherwise,
-        outside autocast; a roll's tables are int64. They are extended by entries that do nothing for the
-        N - M leading tokens, but for those of ``lie``, whose ``encode`` leaves these tokens out.
+        Args:
+            positions: see the class.
+            like: the tokens [B, N, heads*d] or queries [B, heads, N, ...] that have them; M <= N.
+            grid: says that the positions are the whole row-major grid of these sizes, where some encodings
+                know a shorter way.
         """
-        return ()
-
-    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
-        """``tables`` for positions that are the whole row-major grid, where some know a shorter way."""
-        positions = constant(grid_positions, *grid, device=like.device, dtype=torch.float32)
-        return self.tables(positions, like)
+        if isinstance(positions, Placed):
+            return positions
+        ready = self.prepared(positions, like)
+        with without_autocast(like):
+            return Placed(positions, self.tables(ready, like, grid))
 
     @classmethod
-    def tables_of_layers(
+    def place_layers(
         cls,
         layers: Sequence[Encoding],
         positions: Tensor,
         like: Tensor,
         grid: tuple[int, ...] | None = None,
-    ) -> list[tuple[Tensor, ...]]:
-        """``tables`` for every layer of a model, whose encodings differ in their parameters only.
+    ) -> list[Placed]:
+        """``place`` for every layer of a model, whose encodings differ in their parameters only.
 
         Without parameters the layers share one. A table with many readers is also one that a compiler
         stores; one with two readers it recomputes for every image and head (``rollpe bench`` shows it).
-
-        Args:
-            layers: encodings of this class, built with the same options.
-            positions: [M, axes] or [B, M, axes].
-            like: tokens [B, N, heads*d] or queries, as for ``tables``.
-            grid: says that the positions are the whole row-major grid of these sizes.
         """
         own = layers if layers[0].learned else layers[:1]
-        tables = [
-            layer.tables(positions, like) if grid is None else layer.tables_on_grid(grid, like)
-            for layer in own
-        ]
-        return tables if layers[0].learned else tables * len(layers)
+        placed = [layer.place(positions, like, grid) for layer in own]
+        return placed if layers[0].learned else placed * len(layers)
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        """Queries or keys [B, heads, N, streams*d] to their encoded form [B, heads, N, d]."""
+    def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
+        """Positions as ``tables`` and ``formula`` take them, [N, axes] or [B, 1, N, axes].
+
+        Checked, 0 for the N - M leading tokens without a position; float64 if ``like`` is float64 and float32
+        otherwise, or int64 where fractions are refused.
+        """
+        check_positions(positions, like, self.axes)
+        ready = positions.to(table_dtype(like)) if self.real_positions else self.whole(positions)
+        ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
+        return ready if ready.dim() == 2 else ready.unsqueeze(-3)
+
+    def whole(self, positions: Tensor) -> Tensor:
+        """The positions as int64; InputError if one is a fraction."""
+        if not are_integers(positions):
+            raise InputError(
+                f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll'."
+            )
+        return (positions.round() if positions.is_floating_point() else positions).long()
+
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
+        """Everything ``transform`` needs of ``prepared`` positions; called outside autocast."""
+        return ()
+
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        """Queries or keys [B, heads, N, streams*d] to their encoded form [B, heads, N, d]: the fast path."""
         return x
 
-    def encode_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        """``encode`` up to a rotation that queries and keys share, which no score notices."""
-        return self.encode(x, tables)
+    def transform_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        """``transform`` up to a rotation that queries and keys share, which no score notices."""
+        return self.transform(x, tables)
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        """What ``transform`` computes, by the textbook: x float32 or float64, ``prepared`` positions."""
+        return x
 
     def on_ring(self, x: Tensor) -> Tensor:
         """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
         return x
 
-    def encode_query(self, q: Tensor, positions: Tensor) -> Tensor:
-        """Encode queries alone, as a decoder does for its newest token. See ``forward``."""
-        self.check_width(q)
-        return self.encode(q, self.tables(positions, q))
+    def encode(self, x: Tensor, positions: Tensor | Placed) -> Tensor:
+        """Queries alone, or keys alone before they enter a cache. See ``forward``."""
+        self.check_width(x)
+        return self.transform(x, self.place(positions, x).tables)
 
-    def encode_key(self, k: Tensor, positions: Tensor) -> Tensor:
-        """Encode keys alone, once, before they enter a cache. See ``forward``."""
-        self.check_width(k)
-        return self.encode(k, self.tables(positions, k))
-
-    def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode queries and keys; the dtype that comes in goes out.
-
-        Args:
-            q, k: [B, heads, N, streams*d].
-            positions: [M, axes], or [B, M, axes] for positions that differ by image.
+    def forward(self, q: Tensor, k: Tensor, positions: Tensor | Placed) -> tuple[Tensor, Tensor]:
+        """Encode queries and keys [B, heads, N, streams*d]; the dtype that comes in goes out.
 
         Returns:
             q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them.
         """
-        self.check_width(q, k)
         self._look_for_add()
-        tables = self.tables(positions, q)
-        return self.encode(q, tables), self.encode(k, tables)
+        placed = self.place(positions, q)
+        return self.encode(q, placed), self.encode(k, placed)
 
     def attend(
         self,
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        positions: Tensor,
+        positions: Tensor | Placed,
         *,
-        tables: tuple[Tensor, ...] | None = None,
         attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
@@ -201,8 +232,7 @@ class Encoding(nn.Module):
 
         Args:
             q, k: [B, heads, N, streams*d]; v: [B, heads, N, d].
-            positions: [M, axes] or [B, M, axes].
-            tables: ``tables(positions, q)`` or ``tables_on_grid(grid, q)`` if the caller has them already.
+            positions: see the class.
             attn_mask: as in ``scaled_dot_product_attention``, broadcastable to [B, heads, N, N]: False where
                 a query must not look, or numbers that are added to the scores.
             is_causal: no query looks at a later key.
@@ -212,8 +242,72 @@ class Encoding(nn.Module):
         """
         self.check_width(q, k, values=v)
         self._look_for_add()
-        tables = self.tables(positions, q) if tables is None else tables
-        return self._attend(q, k, v, tables, attn_mask, dropout_p, is_causal)
+        placed = self.place(positions, k)
+        return self._attend(q, k, v, placed, Masking(attn_mask, dropout_p, is_causal))
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
+        """``attend`` after its checks."""
+        masking = self._mask(q, k, placed, masking)
+        q, k = (self.transform_for_score(x, placed.tables) for x in (q, k))
+        return attention(q, k, v, masking, scale=self.head_dim**-0.5)
+
+    def _mask(self, q: Tensor, k: Tensor, placed: Placed, masking: Masking) -> Masking:
+        """``masking`` with what this encoding adds to scores."""
+        return masking
+
+    def weights(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | Placed,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """softmax(scores), [B, heads, N, N], of the same fast path as ``attend``, in float32 or wider.
+
+        A query that a mask lets see nothing has weights 0, as in ``scaled_dot_product_attention``.
+        """
+        self.check_width(q, k)
+        self._look_for_add()
+        placed = self.place(positions, k)
+        masking = self._mask(q, k, placed, Masking(attn_mask, is_causal=is_causal))
+        q, k = (self.transform_for_score(x, placed.tables) for x in (q, k))
+        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        if masking.attn_mask is not None:
+            scores = scores + as_bias(masking.attn_mask, scores)
+        if is_causal:
+            scores = causal(scores, q.shape[-2], k.shape[-2])
+        dtype = torch.promote_types(scores.dtype, torch.float32)
+        if masking.attn_mask is None:
+            return scores.softmax(-1, dtype=dtype)
+        blind = scores.isneginf().all(-1, keepdim=True)  # filled twice: a softmax of -∞ has no gradient
+        return scores.masked_fill(blind, 0).softmax(-1, dtype=dtype).masked_fill(blind, 0)
+
+    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
+        """Causal attention of the newest tokens over everything so far, with encoded keys at hand.
+
+        Args:
+            q: the last Q tokens' queries, [B, heads, Q, streams*d].
+            keys: all N keys so far, each through ``encode`` when it was new, [B, heads, N, d].
+            values: [B, heads, N, d].
+            positions: of everything so far, [M, axes] or [B, M, axes], M <= N.
+
+        Returns:
+            [B, heads, Q, d]: the last Q rows of ``attend`` with ``is_causal``.
+        """
+        queries, tokens, placed = q.shape[-2], keys.shape[-2], positions.shape[-2]
+        q = self.encode(q, positions[..., placed - min(queries, placed) :, :])
+        self.check_width(values=keys)
+        self.check_width(values=values)
+        seen = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, scale=self.head_dim**-0.5)
+
+    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        """Scores before softmax [B, heads, N, N], divided by √d: ``formula`` and a dot product."""
+        ready, dtype = self.prepared(positions, q), table_dtype(q)
+        moved_q, moved_k = (self.formula(x.to(dtype), ready) for x in (q, k))
+        return textbook.scores(moved_q, moved_k).to(q.dtype)
 
     def check_width(self, *queries_or_keys: Tensor, values: Tensor | None = None) -> None:
         """Refuse queries, keys and values that do not have ``heads`` heads, or channels but streams*d."""
@@ -240,80 +334,16 @@ class Encoding(nn.Module):
             return f"repeat_interleave({times}, 1) gives what a group of heads shares to each of them"
         return "give each head its own"
 
-    def _attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        tables: tuple[Tensor, ...],
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """``attend`` with tables at hand; q and k may have got more channels."""
-        q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
-        if attn_mask is not None and is_causal:
-            attn_mask, is_causal = causal(as_bias(attn_mask, q), q.shape[-2], k.shape[-2]), False
-        return attention(
-            q,
-            k,
-            v,
-            attn_mask=attn_mask,
-            dropout_p=dropout_p,
-            is_causal=is_causal,
-            scale=self.head_dim**-0.5,
+    def _look_for_add(self) -> None:
+        """Warn once if attention is asked for codes that nobody has added to the tokens."""
+        if torch.compiler.is_compiling() or self.added:
+            return
+        self.added = True
+        warnings.warn(
+            f"encoding {self.name!r} acts on tokens, and attention leaves its positions out: add them before"
+            " the first block, tokens = encoding.add(tokens, positions).",
+            stacklevel=3,
         )
-
-    def weights(
-        self,
-        q: Tensor,
-        k: Tensor,
-        positions: Tensor,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """softmax(scores), [B, heads, N, N], of the same fast path as ``attend``, in float32 or wider.
-
-        A query that a mask lets see nothing has weights 0, as in ``scaled_dot_product_attention``.
-        """
-        self.check_width(q, k)
-        self._look_for_add()
-        tables = self.tables(positions, q)
-        q, k = self.encode_for_score(q, tables), self.encode_for_score(k, tables)
-        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
-        if attn_mask is not None:
-            scores = scores + as_bias(attn_mask, scores)
-        if is_causal:
-            scores = causal(scores, q.shape[-2], k.shape[-2])
-        dtype = torch.promote_types(scores.dtype, torch.float32)
-        if attn_mask is None:
-            return scores.softmax(-1, dtype=dtype)
-        blind = scores.isneginf().all(-1, keepdim=True)  # filled twice: a softmax of -∞ has no gradient
-        return scores.masked_fill(blind, 0).softmax(-1, dtype=dtype).masked_fill(blind, 0)
-
-    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
-        """Causal attention of the newest tokens over everything so far, with encoded keys at hand.
-
-        Args:
-            q: the last Q tokens' queries, [B, heads, Q, streams*d].
-            keys: all N keys so far, each through ``encode_key`` when it was new, [B, heads, N, d].
-            values: [B, heads, N, d].
-            positions: of everything so far, [M, axes] or [B, M, axes], M <= N.
-
-        Returns:
-            [B, heads, Q, d]: the last Q rows of ``attend`` with ``is_causal``.
-        """
-        queries, tokens, placed = q.shape[-2], keys.shape[-2], positions.shape[-2]
-        q = self.encode_query(q, positions[..., placed - min(queries, placed) :, :])
-        self.check_width(values=keys)
-        self.check_width(values=values)
-        seen = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
-        return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, scale=self.head_dim**-0.5)
-
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Scores before softmax [B, heads, N, N], divided by √d: the slow, obvious reference."""
-        return q @ k.transpose(-2, -1) * self.head_dim**-0.5
 
     def no_weight_decay(self) -> set[str]:
         """Names of parameters that weight decay must leave alone: all of an encoding's own."""
@@ -321,6 +351,15 @@ class Encoding(nn.Module):
 
     def extra_repr(self) -> str:
         return f"head_dim={self.head_dim}, heads={self.heads}, axes={self.axes}"
+
+
+def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:
+    """The encoding of the scores, which also adds that of the tokens, as in ``"learned+axial-rope"``."""
+    on_scores.on_tokens = on_tokens
+    on_scores.acts_on, on_scores.relative = "both", False
+    on_scores.real_positions &= on_tokens.real_positions
+    on_scores.learned |= on_tokens.learned
+    return on_scores
 
 
 def note_added(encoding: Encoding) -> None:
@@ -342,50 +381,6 @@ def no_weight_decay(model: nn.Module) -> set[str]:
         if isinstance(module, Encoding)
         for name in module.no_weight_decay()
     }
-
-
-class Combined(Encoding):
-    """One encoding of the tokens and one of the scores, as in ``"learned+axial-rope"``."""
-
-    acts_on = "both"
-    relative = False
-
-    def __init__(self, on_tokens: Encoding, on_scores: Encoding) -> None:
-        super().__init__(
-            head_dim=on_scores.head_dim,
-            heads=on_scores.heads,
-            axes=on_scores.axes,
-            grid=on_scores.grid,
-        )
-        self.on_tokens = on_tokens
-        self.on_scores = on_scores
-        self.streams = on_scores.streams
-        self.real_positions = on_tokens.real_positions and on_scores.real_positions
-        self.learned = on_tokens.learned or on_scores.learned
-        self.preserves_norm = on_scores.preserves_norm
-
-    def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
-        return self.on_tokens.add(tokens, positions, grid)
-
-    def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        return self.on_scores(q, k, positions)
-
-
-def _of_scores(name: str) -> Callable[..., Any]:
-    """The method ``name`` of ``Combined``: that of its encoding of the scores."""
-
-    @wraps(getattr(Encoding, name))
-    def method(combined: Combined, *args: Any, **kwargs: Any) -> Any:
-        return getattr(combined.on_scores, name)(*args, **kwargs)
-
-    return method
-
-
-for _name in (
-    *("tables", "tables_on_grid", "encode", "encode_for_score", "encode_query", "encode_key"),
-    *("attend", "weights", "decode", "scores", "on_ring", "check_width"),
-):
-    setattr(Combined, _name, _of_scores(_name))
 
 
 def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
@@ -506,7 +501,7 @@ def told_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
                 ]
             except InputError:
                 continue  # refused where it is built
-        if all(getattr(getattr(e, "on_scores", e), option) == told[option] for e in built):
+        if all(getattr(e, option) == told[option] for e in built):
             del told[option]
     return {k: list(v) if isinstance(v, tuple) else v for k, v in told.items()}
 
@@ -547,7 +542,7 @@ def create_encoding(
         if part != "none"
     ]
     if len(built) == 2:
-        return Combined(*built)
+        return joined(*built)
     return built[0] if built else ENCODINGS["none"](head_dim=head_dim, heads=heads, axes=axes, grid=grid)
 
 
@@ -602,16 +597,7 @@ SHORT = 128
 """Keys up to which ``attention`` prefers plain products on a CPU; with 256 the fused kernel is faster."""
 
 
-def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float,
-) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float) -> Tensor:
     """``scaled_dot_product_attention`` for v [B, heads, N, c] that may have fewer channels than k.
 
     Compiled training steps on a CPU take plain products where keys are few: the compiler joins the softmax
@@ -620,6 +606,9 @@ def attention(
     compiler would turn a softmax between two products into the fused kernel again. An exported program
     keeps the fused kernel, for any number of keys.
     """
+    attn_mask, dropout_p, is_causal = masking
+    if attn_mask is not None and is_causal:
+        attn_mask, is_causal = causal(as_bias(attn_mask, q), q.shape[-2], k.shape[-2]), False
     # what torch.compiler.is_exporting() returns, which torch 2.11 compiles to True
     exporting = getattr(torch.compiler, "_is_exporting_flag", False)
     training = torch.compiler.is_compiling() and not exporting and torch.is_grad_enabled()

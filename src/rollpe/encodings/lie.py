@@ -7,11 +7,13 @@ in given planes (rotary.py) and the generator of the roll (operators.py, roll.py
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
-from rollpe.encodings.base import Encoding, check_positions, register, table_dtype, without_autocast
+from rollpe import textbook
+from rollpe.encodings.base import Encoding, Shape, register
 from rollpe.errors import InputError
 
 SQUARINGS = 12
@@ -82,22 +84,16 @@ class Lie(Encoding):
     exponential = staticmethod(exponential)
 
     def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
-        block: int | None = None,
-        init: float = 2 * math.pi,
+        self, *, block: int | None = None, init: float = 2 * math.pi, **shape: Unpack[Shape]
     ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        self.block = head_dim if block is None else block
-        if self.block < 2 or head_dim % self.block:
-            raise InputError(f"block={self.block} must be 2 or more and divide head_dim={head_dim}.")
-        self.relative = axes == 1
+        super().__init__(**shape)
+        self.block = self.head_dim if block is None else block
+        if self.block < 2 or self.head_dim % self.block:
+            raise InputError(f"block={self.block} must be 2 or more and divide head_dim={self.head_dim}.")
+        self.relative = self.axes == 1
         pairs = self.block * (self.block - 1) // 2
-        self.generators = nn.Parameter(init * torch.rand(heads, axes, head_dim // self.block, pairs))
+        blocks = self.head_dim // self.block
+        self.generators = nn.Parameter(init * torch.rand(self.heads, self.axes, blocks, pairs))
 
     def skew(self, dtype: torch.dtype) -> Tensor:
         """The generators A_a as matrices, [heads, axes, blocks, block, block]."""
@@ -108,47 +104,31 @@ class Lie(Encoding):
         upper[..., row, column] = self.generators.to(dtype)
         return upper - upper.transpose(-2, -1)
 
-    def generator(self, positions: Tensor) -> Tensor:
-        """Σ_a p_a A_a, [(B,) heads, M, blocks, block, block], in the dtype of positions [(B,) M, axes]."""
-        if self.grid is not None:
-            positions = torch.stack(
-                [p / size for p, size in zip(positions.unbind(-1), self.grid, strict=True)], -1
-            )
-        p = positions[..., None, :, :, None, None, None]  # [(B,) 1, M, axes, 1, 1, 1]
-        return (p * self.skew(positions.dtype)[:, None]).sum(-4)
+    def in_images(self, positions: Tensor) -> Tensor:
+        """Positions [..., axes] divided by the grid's sizes, if there is a grid."""
+        if self.grid is None:
+            return positions
+        return torch.stack([p / size for p, size in zip(positions.unbind(-1), self.grid, strict=True)], -1)
 
     def rotations(self, positions: Tensor) -> Tensor:
-        """R(p), shape and dtype as ``generator``."""
-        return self.exponential(self.generator(positions))
+        """R(p) for [N, axes] or [B, 1, N, axes], in their dtype: [(B,) heads, N, blocks, block, block]."""
+        p = self.in_images(positions)[..., None, None, None]  # [(B, 1,) N, axes, 1, 1, 1]
+        return self.exponential((p * self.skew(positions.dtype)[:, None]).sum(-4))
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """R(p) in the dtype of ``like``, for the M tokens that have a position."""
-        check_positions(positions, like, self.axes)
-        with without_autocast(like):
-            return (self.rotations(positions.to(table_dtype(like))).to(like.dtype),)
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
+        """R(p) in the dtype of ``like``."""
+        return (self.rotations(positions).to(like.dtype),)
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         (rotations,) = tables
-        prefix = x.shape[-2] - rotations.shape[-4]
-        blocks = x[..., prefix:, :].unflatten(-1, (-1, self.block))  # [B, heads, M, blocks, block]
+        blocks = x.unflatten(-1, (-1, self.block))  # [B, heads, N, blocks, block]
         images = "" if rotations.dim() == 5 else "b"  # shared positions: one product for all images
-        turned = torch.einsum(f"{images}hmnij,bhmnj->bhmni", rotations, blocks).flatten(-2)
-        return torch.cat((x[..., :prefix, :], turned.to(x.dtype)), -2)
+        return torch.einsum(f"{images}hmnij,bhmnj->bhmni", rotations, blocks).flatten(-2).to(x.dtype)
 
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Exponentiate the full d×d generator of each token by itself, then take all dot products."""
-        came, dtype = q.dtype, table_dtype(q)
-        skew = self.skew(dtype)
-        p = positions.to(dtype).expand(len(q), -1, -1) / torch.tensor(self.grid or 1).to(positions)
-        prefix = q.shape[-2] - p.shape[-2]
-        q, k = q.to(dtype), k.to(dtype)
-        turned_q, turned_k = q.clone(), k.clone()
-        for head in range(self.heads):
-            full = [torch.block_diag(*skew[head, axis]) for axis in range(self.axes)]
-            for image in range(len(q)):
-                for token in range(p.shape[-2]):
-                    turn = sum(p[image, token, axis] * full[axis] for axis in range(self.axes))
-                    turn = torch.matrix_exp(turn)
-                    for x, turned in ((q, turned_q), (k, turned_k)):
-                        turned[image, head, prefix + token] = turn @ x[image, head, prefix + token]
-        return (turned_q @ turned_k.transpose(-2, -1) * self.head_dim**-0.5).to(came)
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        A = torch.stack([torch.block_diag(*blocks) for blocks in self.skew(x.dtype).flatten(0, 1)])
+        A = A.unflatten(0, (self.heads, self.axes))  # [heads, axes, d, d]
+        R = textbook.lie_rotation(self.in_images(positions), A)
+        return (R @ x[..., None])[..., 0]

@@ -6,13 +6,18 @@ Numbers are largest errors in float64 over several seeds, relative to the larges
 
 from __future__ import annotations
 
+import re
+import sys
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from types import FrameType
 
 import torch
 from torch import Tensor
 
+from rollpe import operators, textbook
+from rollpe.encodings.absolute import TokenCode
 from rollpe.encodings.adapters import linear_attention
 from rollpe.encodings.base import ENCODINGS, Encoding, create_encoding, grid_positions
 from rollpe.errors import InputError
@@ -80,6 +85,31 @@ def measure(name: str) -> Properties:
 def measure_all() -> list[Properties]:
     """Try every encoding, in the order of ENCODINGS."""
     return [measure(name) for name in ENCODINGS]
+
+
+def formulas(name: str) -> frozenset[str]:
+    """The functions of `rollpe.operators` and `rollpe.textbook` that an encoding's reference is made of.
+
+    Dotted names of all that run while ``scores``, or ``code`` of what is added to tokens, is computed.
+    """
+    seen = set()
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        module, function = frame.f_globals.get("__name__"), frame.f_code.co_qualname
+        if event == "call" and module in (operators.__name__, textbook.__name__) and not re.match("_|.*<", function):
+            seen.add(f"{module}.{function}")
+
+    axes = _axes(name)
+    built = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRID[:axes]).double()
+    positions = grid_positions(*GRID[:axes], dtype=torch.float64)
+    q, k, _ = _draw(built, len(positions), 0)
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        built.code(positions) if isinstance(built, TokenCode) else built.scores(q, k, positions)
+    finally:
+        sys.setprofile(before)
+    return frozenset(seen)
 
 
 def _axes(name: str) -> int:
@@ -164,7 +194,7 @@ def _cached(encoding: Encoding, grid: tuple[int, ...]) -> bool:
     q, k, v = _draw(encoding, len(positions), 1)
     full = encoding.attend(q, k, v, positions, is_causal=True)
     keys = torch.cat(
-        [encoding.encode_key(k[..., i : i + 1, :], positions[i : i + 1]) for i in range(len(positions))], -2
+        [encoding.encode(k[..., i : i + 1, :], positions[i : i + 1]) for i in range(len(positions))], -2
     )
     step = [
         encoding.decode(q[..., i : i + 1, :], keys[..., : i + 1, :], v[..., : i + 1, :], positions[: i + 1])
@@ -191,7 +221,7 @@ def _parameters(name: str) -> int:
     axes = _axes(name)
     built = create_encoding(name, head_dim=64, heads=6, axes=axes, grid=(8,) * axes)
     own = sum(p.numel() for p in built.parameters())
-    marks = built if built.acts_on == "tokens" else getattr(built, "on_tokens", None)
+    marks = built if built.acts_on == "tokens" else built.on_tokens
     once = 0 if marks is None else sum(p.numel() for p in marks.parameters())  # tokens are marked once
     projections = 2 * (built.streams - 1) * (384 * 384 + 384)  # further projections of q and k, with biases
     return once + 12 * (own - once + projections)

@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypedDict
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rollpe import textbook
 from rollpe.encodings.base import (
     Encoding,
-    are_integers,
+    Masking,
+    Placed,
+    Shape,
     as_bias,
-    causal,
+    attention,
     check_positions,
     constant,
     grid_positions,
@@ -31,19 +34,12 @@ from rollpe.encodings.base import (
 from rollpe.errors import InputError
 
 
-class Masking(TypedDict):
-    """What ``attend`` takes beyond queries, keys, values and their positions."""
-
-    attn_mask: Tensor | None
-    dropout_p: float
-    is_causal: bool
-
-
 class ScoreBias(Encoding):
     """Base of encodings that add a bias to the scaled scores.
 
-    A subclass defines ``bias``, the fast path, and ``bias_of_pairs``, the slow reference. Whole positions
-    only; relative; q and k themselves stay as they are. Memory: one number for each pair and head.
+    A subclass defines ``bias``, the fast path, and ``biased``, made of the checked functions of
+    `rollpe.textbook`. Whole positions only; relative; q and k themselves stay as they are. Memory: one number
+    for each pair and head.
     """
 
     acts_on = "scores"
@@ -62,71 +58,40 @@ class ScoreBias(Encoding):
         """
         raise TypeError(f"{type(self).__name__} does not define bias().")
 
-    def bias_of_pairs(self, q: Tensor, delta: Tensor) -> Tensor:
-        """The same, looked up pair by pair: q [B, heads, M, d], Δ [(B,) M, M, axes] → [B, heads, M, M]."""
-        raise TypeError(f"{type(self).__name__} does not define bias_of_pairs().")
+    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
+        """Scores of tokens that have a position, by the textbook.
 
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        positions: Tensor,
-        *,
-        tables: tuple[Tensor, ...] | None = None,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-    ) -> Tensor:
-        mask = self.mask(q, k, positions, is_causal, attn_mask)
-        return super().attend(q, k, v, positions, attn_mask=mask, dropout_p=dropout_p)
+        q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M], whole → [B, heads, M, M].
+        """
+        raise TypeError(f"{type(self).__name__} does not define biased().")
+
+    def _mask(self, q: Tensor, k: Tensor, placed: Placed, masking: Masking) -> Masking:
+        mask = self.mask(q, k, placed.positions)
+        if masking.attn_mask is not None:
+            mask = mask + as_bias(masking.attn_mask, mask)
+        return masking._replace(attn_mask=mask)
 
     def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
         return self.attend(q, keys, values, positions, is_causal=True)
 
-    def weights(
-        self,
-        q: Tensor,
-        k: Tensor,
-        positions: Tensor,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        return super().weights(q, k, positions, attn_mask=self.mask(q, k, positions, is_causal, attn_mask))
-
-    def mask(
-        self,
-        q: Tensor,
-        k: Tensor,
-        positions: Tensor,
-        is_causal: bool = False,
-        attn_mask: Tensor | None = None,
-    ) -> Tensor:
-        """``bias`` and ``attn_mask`` together, 0 for tokens without position, -∞ where nobody may look.
+    def mask(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        """``bias``, and 0 for tokens without a position.
 
         q [B, heads, Q, d] the last Q of the N tokens in k → [B or 1, heads, Q, N].
         """
-        self.check_width(q, k)
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
-        check_positions(positions, k, self.axes)
-        if not are_integers(positions):
-            raise InputError(
-                f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll'."
-            )
         seen = min(queries, placed)  # queries that have a position
         bias = self.bias(q[..., queries - seen :, :], positions[..., placed - seen :, :], positions)
-        bias = F.pad(bias, (keys - placed, 0, queries - seen, 0))
-        if attn_mask is not None:
-            bias = bias + as_bias(attn_mask, bias)
-        return causal(bias, queries, keys) if is_causal else bias
+        return F.pad(bias, (keys - placed, 0, queries - seen, 0))
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """(q·k)/√d plus the bias of each pair looked up by itself; [B, heads, N, N]."""
-        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
-        prefix = q.shape[-2] - positions.shape[-2]
-        bias = self.bias_of_pairs(q[..., prefix:, :], offsets(positions, positions))
-        return scores + F.pad(bias, (prefix, 0, prefix, 0))
+        """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
+        check_positions(positions, q, self.axes)
+        delta = textbook.offsets(self.whole(positions).mT)
+        prefix, plain = q.shape[-2] - positions.shape[-2], textbook.scores(q, k)
+        biased = self.biased(q[..., prefix:, :], k[..., prefix:, :], delta)
+        below = torch.cat((plain[..., prefix:, :prefix], biased), -1)
+        return torch.cat((plain[..., :prefix, :], below), -2)
 
 
 @register("shaw")
@@ -149,16 +114,8 @@ class Shaw(ScoreBias):
         clip: c, the largest distance told apart; 16 in the paper.
     """
 
-    def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
-        clip: int = 16,
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+    def __init__(self, *, clip: int = 16, **shape: Unpack[Shape]) -> None:
+        super().__init__(**shape)
         if clip < 1:
             raise InputError(f"clip={clip} tells no two offsets apart: use 1 or more.")
         self.clip = clip
@@ -172,13 +129,15 @@ class Shaw(ScoreBias):
         """The table row of each offset, clip(Δ) + c."""
         return delta.clamp(-self.clip, self.clip) + self.clip
 
-    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
-        """Ones where a token is, [N, Σ_a S_a], then for each axis the matrices of its places.
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
+        """On a whole grid: ones where a token is, [N, Σ_a S_a], then each axis' matrices of its places.
 
-        Those are [heads, S_a, d, S_a] for keys; ``shaw-kv`` adds [heads, S_a, S_a, d] for values. Nothing if
-        that is too wide.
+        Those are [heads, S_a, d, S_a] for keys; ``shaw-kv`` adds [heads, S_a, S_a, d] for values. Nothing off
+        a grid, or on one that is too wide.
         """
-        if sum(grid) > 2 * self.head_dim:
+        if grid is None or sum(grid) > 2 * self.head_dim:
             return ()
         columns = constant(place_columns, *grid, device=like.device, dtype=torch.float32)
         keys = [vectors.mT for vectors in self.by_place(self.keys, grid)]
@@ -190,24 +149,12 @@ class Shaw(ScoreBias):
         rows = [self.rows(offsets(place, place))[..., 0] for place in places]
         return [vectors[:, row] for vectors, row in zip(table, rows, strict=True)]
 
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        positions: Tensor,
-        *,
-        tables: tuple[Tensor, ...] | None = None,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-    ) -> Tensor:
-        masking = Masking(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
-        if not tables:
-            return super().attend(q, k, v, positions, **masking)
-        self.check_width(q, k, values=v)
-        columns, *keys = tables
-        return self._attend(with_products(q, keys), with_ones(k, columns), v, (), **masking)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
+        if not placed.tables:
+            return super()._attend(q, k, v, placed, masking)
+        columns, *keys = placed.tables
+        q, k = with_products(q, keys), with_ones(k, columns)
+        return attention(q, k, v, masking, scale=self.head_dim**-0.5)
 
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         rows = self.rows(offsets(query_positions, key_positions))  # [(B,) Q, K, axes]
@@ -218,9 +165,16 @@ class Shaw(ScoreBias):
         )
         return bias * self.head_dim**-0.5
 
-    def bias_of_pairs(self, q: Tensor, delta: Tensor) -> Tensor:
-        vectors = look_up(self.keys.to(q.dtype), self.rows(delta))  # [B or 1, heads, M, M, d]
-        return (q[..., :, None, :] * vectors).sum(-1) * self.head_dim**-0.5
+    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
+        return textbook.shaw_scores(q, k, self.vectors(self.keys.to(q.dtype), delta))
+
+    def vectors(self, table: Tensor, delta: Tensor) -> Tensor:
+        """Σ_a R^a_{clip(Δ_a)} for each pair of tokens, [(B,) heads, M, M, d], by the textbook."""
+        found = [
+            textbook.relative_lookup(of_axis.transpose(0, 1), offset)  # [(B,) M, M, heads, d]
+            for of_axis, offset in zip(table, delta.unbind(-3), strict=True)
+        ]
+        return torch.stack(found).sum(0).movedim(-2, -4)
 
 
 @register("shaw-kv")
@@ -237,49 +191,32 @@ class ShawKV(Shaw):
     the sums by offset are taken in float32 or wider.
     """
 
-    def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
-        clip: int = 16,
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid, clip=clip)
+    def __init__(self, *, clip: int = 16, **shape: Unpack[Shape]) -> None:
+        super().__init__(clip=clip, **shape)
         self.values = self._new_table()
 
-    def tables_on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
-        tables = super().tables_on_grid(grid, like)
-        return (*tables, *self.by_place(self.values, grid)) if tables else ()
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
+        tables = super().tables(positions, like, grid)
+        return (*tables, *self.by_place(self.values, grid)) if tables and grid else ()
 
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        positions: Tensor,
-        *,
-        tables: tuple[Tensor, ...] | None = None,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-    ) -> Tensor:
-        self.check_width(q, k, values=v)
-        if tables:
-            columns, matrices, values = tables[0], tables[1 : 1 + self.axes], tables[1 + self.axes :]
-            masking = Masking(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
-            q, k, v = with_products(q, matrices), with_ones(k, columns), with_ones(v, columns)
-            out = self._attend(q, k, v, (), **masking)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
+        if placed.tables:
+            columns, values = placed.tables[0], placed.tables[1 + self.axes :]
+            keys_only = Placed(placed.positions, placed.tables[: 1 + self.axes])
+            out = super()._attend(q, k, with_ones(v, columns), keys_only, masking)
             out, *sums = out.split([self.head_dim, *(matrix.shape[2] for matrix in values)], -1)
             return out + sum(at_each_place(weights, values, axis) for axis, weights in enumerate(sums))
-        weights = self.weights(q, k, positions, attn_mask=attn_mask, is_causal=is_causal)
+        attn_mask, dropout_p, is_causal = masking
+        weights = self.weights(q, k, placed, attn_mask=attn_mask, is_causal=is_causal)
         weights = F.dropout(weights, dropout_p)
-        queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
-        seen = min(queries, placed)
+        positions = placed.positions
+        queries, keys, count = q.shape[-2], k.shape[-2], positions.shape[-2]
+        seen = min(queries, count)
         out = weights.to(v.dtype) @ v
-        weights = weights[..., queries - seen :, keys - placed :]
-        rows = self.rows(offsets(positions[..., placed - seen :, :], positions))
+        weights = weights[..., queries - seen :, keys - count :]
+        rows = self.rows(offsets(positions[..., count - seen :, :], positions))
         for axis in range(self.axes):
             by_offset = weights.new_zeros(*weights.shape[:-1], 2 * self.clip + 1)
             by_offset = by_offset.scatter_add(-1, spread_over_heads(rows[..., axis], weights), weights)
@@ -292,9 +229,10 @@ class ShawKV(Shaw):
 class T5Bias(ScoreBias):
     """One learned number for each bucket of distances (Raffel et al., 2020, section 2.1).
 
-    score_ij = (q_i · k_j)/√d + Σ_a b^a_{bucket(Δ_a)}, ``bucket`` being ``distance_bucket``: exact for small
-    distances, logarithmic for larger ones. T5 has one axis, does not divide q·k by √d and shares the
-    numbers between its layers; here each layer has its own, and the sum over axes is our reading for images.
+    score_ij = (q_i · k_j)/√d + Σ_a b^a_{bucket(Δ_a)}, ``bucket`` being `rollpe.textbook.t5_bucket`: exact
+    for small distances, logarithmic for larger ones. T5 has one axis, does not divide q·k by √d and shares
+    the numbers between its layers; here each layer has its own, and the sum over axes is our reading for
+    images.
 
     Adds axes*heads*buckets parameters, drawn from a normal of standard deviation (heads*d)^-1/2 as T5's.
     Whole positions; relative. Cost: one look-up a pair, axis and head. The sum is cast to the dtype of q.
@@ -310,15 +248,12 @@ class T5Bias(ScoreBias):
     def __init__(
         self,
         *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
         buckets: int = 32,
         max_distance: int = 128,
         bidirectional: bool = True,
+        **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+        super().__init__(**shape)
         sides = 2 if bidirectional else 1
         if buckets < 2 * sides or buckets % sides:
             need = "an even number, at least 4" if bidirectional else "at least 2"
@@ -330,7 +265,8 @@ class T5Bias(ScoreBias):
                 f" use more than {exact}."
             )
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
-        self.table = nn.Parameter(torch.randn(axes, heads, buckets) * (heads * head_dim) ** -0.5)
+        start = torch.randn(self.axes, self.heads, buckets) * (self.heads * self.head_dim) ** -0.5
+        self.table = nn.Parameter(start)
         self.register_buffer("bucket_of", self._buckets().to(self.table.device), persistent=False)
 
     def _buckets(self) -> Tensor:
@@ -348,36 +284,17 @@ class T5Bias(ScoreBias):
         return self
 
     def bucket(self, delta: Tensor) -> Tensor:
-        """``distance_bucket`` with this encoding's options."""
-        return distance_bucket(delta, self.buckets, self.max_distance, self.bidirectional)
+        """`textbook.t5_bucket` with this encoding's options."""
+        return textbook.t5_bucket(delta, self.buckets, self.max_distance, self.bidirectional)
 
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         delta = offsets(query_positions, key_positions).clamp(-self.max_distance, self.max_distance)
         return look_up(self.table[..., None], self.bucket_of[delta + self.max_distance])[..., 0].to(q.dtype)
 
-    def bias_of_pairs(self, q: Tensor, delta: Tensor) -> Tensor:
-        bucket = self.bucket(delta)
-        chosen = F.one_hot(bucket, self.buckets).to(self.table.dtype)  # [(B,) M, M, axes, buckets]
-        bias = torch.einsum("...qkao,aho->...hqk", chosen, self.table)
-        return bias.expand(len(q), *bias.shape[-3:]).to(q.dtype)
-
-
-def distance_bucket(delta: Tensor, buckets: int, max_distance: int, bidirectional: bool = True) -> Tensor:
-    """T5's bucket of each whole offset Δ = key - query, int64 of the same shape, 0 to buckets - 1.
-
-    With n buckets on one side, e = n // 2 and distance r: r itself for r < e, beyond that
-    e + ⌊ln(r/e) / ln(max_distance/e) · (n - e)⌋, at most n - 1. The logarithms are taken in float32, as in
-    T5's own code: where r falls on an edge the rounding decides.
-    Bidirectional: n = buckets/2, r = |Δ|, and keys after the query (Δ > 0) use the upper n buckets. Otherwise
-    n = buckets and r = max(-Δ, 0).
-    """
-    n = buckets // 2 if bidirectional else buckets
-    distance = delta.abs() if bidirectional else (-delta).clamp(min=0)
-    exact = n // 2
-    ratio = (distance.clamp(min=exact).float() / exact).log() / math.log(max_distance / exact)
-    far = (exact + (ratio * (n - exact)).long()).clamp(max=n - 1)
-    bucket = torch.where(distance < exact, distance, far)
-    return bucket + n * (delta > 0) if bidirectional else bucket
+    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
+        buckets = self.bucket(delta).unbind(-3)
+        found = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
+        return textbook.t5_scores(q, k, torch.stack(found).sum(0).movedim(-1, -3).to(q.dtype))
 
 
 def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:

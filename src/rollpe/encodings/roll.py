@@ -16,20 +16,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rollpe import operators
 from rollpe.encodings.base import (
     Encoding,
+    Shape,
     are_integers,
-    check_positions,
     constant,
     register,
     spans,
     table_dtype,
-    without_autocast,
 )
 from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
@@ -75,10 +76,11 @@ class _OnRings(Encoding):
         if self.grid is not None:
             self.warn_of_aliasing([size - 1 for size in self.grid])
 
-    def look_at(self, positions: Tensor) -> None:
-        """Warn if these positions, [M, axes] or [B, M, axes], are the first that lie too far apart."""
+    def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
+        ready = super().prepared(positions, like)
         if not torch.compiler.is_compiling() and not self.warned:
             self.warn_of_aliasing(spans(positions) or ())
+        return ready
 
     def warn_of_aliasing(self, farthest: Iterable[float]) -> None:
         """Warn if a ring does not tell all signed offsets up to the ``farthest`` of its axis apart."""
@@ -97,65 +99,34 @@ class _WholeRoll(_OnRings):
 
     real_positions = False
 
-    def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int,
-        grid: tuple[int, ...] | None,
-        direction: int,
-        on_fraction: str,
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+    def __init__(self, *, direction: int = 1, on_fraction: str = "error", **shape: Unpack[Shape]) -> None:
+        super().__init__(**shape)
         if on_fraction not in ("error", "round"):
             raise InputError(f"on_fraction={on_fraction!r} must be 'error' or 'round'.")
         self.direction = checked_direction(direction)
         self.on_fraction = on_fraction
 
-    def whole_positions(self, positions: Tensor, like: Tensor) -> Tensor:
-        """Positions as integers [N, axes] or [B, 1, N, axes], 0 for the tokens of ``like`` without one."""
-        check_positions(positions, like, self.axes)
+    def whole(self, positions: Tensor) -> Tensor:
         if self.on_fraction == "error" and not are_integers(positions):
             raise InputError(
                 f"encoding {self.name!r} needs whole positions: use 'continuous-roll',"
                 " or on_fraction='round'."
             )
-        self.look_at(positions)
-        whole = positions.round() if positions.is_floating_point() else positions
-        whole = F.pad(whole.long(), (0, 0, like.shape[-2] - whole.shape[-2], 0))
-        return whole if whole.dim() == 2 else whole.unsqueeze(-3)
+        return (positions.round() if positions.is_floating_point() else positions).long()
 
     def source_channels(self, shifts: Tensor) -> Tensor:
         """For shifts [..., axes], the channel each channel's value comes from: int64 [..., d]."""
         raise TypeError(f"{type(self).__name__} does not define source_channels().")
 
-    def roll_token(self, x: Tensor, shifts: list[int]) -> Tensor:
-        """One token's channels [heads, d] after ``shifts`` steps along the axes, by torch.roll."""
-        raise TypeError(f"{type(self).__name__} does not define roll_token().")
-
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
         """Where each token's channels come from and where they go to, each [N, d] or [B, 1, N, d]."""
-        shifts = self.direction * self.whole_positions(positions, like)
+        shifts = self.direction * positions
         return self.source_channels(shifts), self.source_channels(-shifts)
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return _Gather.apply(x, *tables)
-
-    def roll_tokens(self, x: Tensor, positions: Tensor, speed: int = 1) -> Tensor:
-        """All tokens [B, heads, N, d] rolled one after another: the reference for ``scores``."""
-        whole = self.whole_positions(positions, x)
-        whole = (whole if whole.dim() == 2 else whole[:, 0]).expand(x.shape[0], -1, -1)
-        rolled = x.clone()
-        for image, tokens in enumerate((self.direction * speed * whole).tolist()):
-            for token, shifts in enumerate(tokens):
-                rolled[image, :, token] = self.roll_token(x[image, :, token], shifts)
-        return rolled
-
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Roll each token by itself, then take all dot products: [B, heads, N, N]."""
-        q, k = self.roll_tokens(q, positions), self.roll_tokens(k, positions)
-        return q @ k.transpose(-2, -1) * self.head_dim**-0.5
 
 
 @register("roll")
@@ -177,24 +148,14 @@ class Roll(_WholeRoll):
     def __init__(
         self,
         *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
         width: int | None = None,
         direction: int = 1,
         on_fraction: str = "error",
+        **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(
-            head_dim=head_dim,
-            heads=heads,
-            axes=axes,
-            grid=grid,
-            direction=direction,
-            on_fraction=on_fraction,
-        )
+        super().__init__(direction=direction, on_fraction=on_fraction, **shape)
         self.width = checked_width(width, self.part)
-        self.set_periods([self.width] * axes)
+        self.set_periods([self.width] * self.axes)
 
     def source_channels(self, shifts: Tensor) -> Tensor:
         ring = torch.arange(self.width, device=shifts.device)
@@ -207,12 +168,8 @@ class Roll(_WholeRoll):
             pieces.append(still.expand(*shifts.shape[:-1], -1))
         return torch.cat(pieces, -1)
 
-    def roll_token(self, x: Tensor, shifts: list[int]) -> Tensor:
-        out = x.clone()
-        for axis, shift in enumerate(shifts):
-            ring = slice(axis * self.part, axis * self.part + self.width)
-            out[:, ring] = torch.roll(x[:, ring], -shift, dims=-1)
-        return out
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        return operators.axial_roll(x, self.direction * positions, self.width)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, width={self.width}"
@@ -273,18 +230,15 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
     def __init__(
         self,
         *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
         wavelength: float = 1.0,
         nyquist: str = "fixed",
         width: int | None = None,
         direction: int = 1,
+        **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        if nyquist not in ("fixed", "cosine", "paired", "odd"):
-            raise InputError(f"nyquist={nyquist!r} must be one of fixed, cosine, paired, odd.")
+        super().__init__(**shape)
+        if nyquist not in operators.NYQUIST:
+            raise InputError(f"nyquist={nyquist!r} must be one of {', '.join(operators.NYQUIST)}.")
         if wavelength == 0 or not math.isfinite(wavelength):
             raise InputError(f"wavelength={wavelength} must be a number other than 0.")
         if nyquist == "paired":
@@ -303,75 +257,39 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
         self.nyquist = nyquist
         self.direction = checked_direction(direction)
         self.relative = self.preserves_norm = nyquist != "cosine" or width % 2 == 1
-        self.set_periods([abs(wavelength) * width] * axes)
+        self.set_periods([abs(wavelength) * width] * self.axes)
 
     @property
     def _rings(self) -> int:
         return 2 if self.nyquist == "paired" else 1
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
         """Cosines and sines per Fourier coordinate, as ``RollTwin``, and the basis [d, d]."""
-        tokens = like.shape[-2]
-        check_positions(positions, like, self.axes)
-        self.look_at(positions)
-        with without_autocast(like):
-            p = F.pad(positions.to(table_dtype(like)), (0, 0, tokens - positions.shape[-2], 0))
-            period = self.wavelength * self.width
-            k = constant(ring_modes, self.width, self._rings, device=p.device, dtype=p.dtype)
-            turns = torch.remainder(p[..., None] * (self.direction * k), period) / period
-            modes = (2 * math.pi * turns).flatten(-2)  # [..., N, axes * modes]
-            cos, sin = (f(modes).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
-            if self.nyquist == "cosine" and self.width % 2 == 0:
-                cos = torch.cat((cos, torch.cos(math.pi / self.wavelength * p)), -1)
-            cos, sin = for_all_channels(cos, sin, self.head_dim)
-            if positions.dim() == 3:
-                cos, sin = cos.unsqueeze(-3), sin.unsqueeze(-3)
-            return cos, sin, self.rotary_basis(like.device, like.dtype)
+        period = self.wavelength * self.width
+        k = constant(ring_modes, self.width, self._rings, device=positions.device, dtype=positions.dtype)
+        turns = torch.remainder(positions[..., None] * (self.direction * k), period) / period
+        modes = (2 * math.pi * turns).flatten(-2)  # [..., N, axes * modes]
+        cos, sin = (f(modes).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
+        if self.nyquist == "cosine" and self.width % 2 == 0:
+            cos = torch.cat((cos, torch.cos(math.pi / self.wavelength * positions)), -1)
+        return *for_all_channels(cos, sin, self.head_dim), self.rotary_basis(like.device, like.dtype)
 
-    def encode_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def transform_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         """x in the Fourier basis, turned."""
         cos, sin, basis = tables
         return rotate(x @ basis.T, cos, sin)
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return (self.encode_for_score(x, tables) @ tables[2]).to(x.dtype)
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        return (self.transform_for_score(x, tables) @ tables[2]).to(x.dtype)
 
-    def shift_matrix(self, shifts: Tensor) -> Tensor:
-        """S(p) of one axis' rings, real [..., rings·n, rings·n], for shifts [...], float32 or float64.
-
-        Eq. 7 in complex numbers, the modes centered on 0 and the Nyquist mode treated as chosen.
-        """
-        n = self.width
-        j = torch.arange(n, dtype=shifts.dtype, device=shifts.device)
-        k = torch.where(2 * j < n, j, j - n)
-        if n % 2 == 0 and self.nyquist == "fixed":
-            k = torch.where(2 * j == n, 0, k)
-        turns = torch.outer(j, j)
-        f = torch.polar(torch.full_like(turns, n**-0.5), -2 * math.pi / n * turns)
-        angle = 2 * math.pi / (self.wavelength * n) * shifts[..., None] * k
-        phase = torch.polar(torch.ones_like(angle), angle)
-        one = (f.mH @ (phase[..., None] * f)).real
-        if self.nyquist != "paired":
-            return one
-        # each ring keeps cos(πp/λ) of its own Nyquist mode and hands sin(πp/λ) to the other
-        alternating = (-1.0) ** (j[:, None] - j) / n
-        cross = torch.sin(math.pi / self.wavelength * shifts)[..., None, None] * alternating
-        return torch.cat((torch.cat((one, -cross), -1), torch.cat((cross, one), -1)), -2)
-
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Multiply each token by its own S(p), axis by axis, then take all dot products."""
-        dtype, tokens = table_dtype(q), q.shape[-2]
-        p = F.pad(positions.to(dtype), (0, 0, tokens - positions.shape[-2], 0))
-        p = p if p.dim() == 2 else p.unsqueeze(1)  # [N, axes] or [B, 1, N, axes]
-        rolled = []
-        for x in (q.to(dtype), k.to(dtype)):
-            out = x.clone()
-            for axis in range(self.axes):
-                ring = slice(axis * self.part, axis * self.part + self._rings * self.width)
-                matrix = self.shift_matrix(self.direction * p[..., axis])
-                out[..., ring] = (matrix @ x[..., ring, None])[..., 0]
-            rolled.append(out)
-        return (rolled[0] @ rolled[1].transpose(-2, -1) * self.head_dim**-0.5).to(q.dtype)
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        out = x.clone()
+        for a, rings in enumerate(operators.axis_slices(self.head_dim, self.axes, self._rings * self.width)):
+            p = self.direction * positions[..., a]
+            out[..., rings] = operators.continuous_roll(x[..., rings], p, self.wavelength, self.nyquist)
+        return out
 
     def extra_repr(self) -> str:
         return (
@@ -406,26 +324,15 @@ class MultiplexedRoll(Roll):
     def __init__(
         self,
         *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
         waves: int = 2,
         scale: str = "none",
         speeds: tuple[int, ...] | None = None,
         width: int | None = None,
         direction: int = 1,
         on_fraction: str = "error",
+        **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(
-            head_dim=head_dim,
-            heads=heads,
-            axes=axes,
-            grid=grid,
-            width=width,
-            direction=direction,
-            on_fraction=on_fraction,
-        )
+        super().__init__(width=width, direction=direction, on_fraction=on_fraction, **shape)
         if waves < 1:
             raise InputError(f"waves={waves} must be at least 1.")
         factors = {"none": 1.0, "sqrt": waves**-0.5, "mean": 1.0 / waves}
@@ -447,21 +354,17 @@ class MultiplexedRoll(Roll):
         ]
         return torch.cat(waves, -1)
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        rolled = super().encode(x, tables).unflatten(-1, (self.waves, self.head_dim)).sum(-2)
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        rolled = super().transform(x, tables).unflatten(-1, (self.waves, self.head_dim)).sum(-2)
         return rolled if self.factor == 1 else rolled * self.factor
 
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Roll each wave of each token by itself, add the waves, take all dot products."""
-        q, k = (
-            self.factor
-            * sum(
-                self.roll_tokens(wave, positions, speed)
-                for wave, speed in zip(x.split(self.head_dim, -1), self.speeds, strict=True)
-            )
-            for x in (q, k)
-        )
-        return q @ k.transpose(-2, -1) * self.head_dim**-0.5
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        waves = x.unflatten(-1, (self.waves, self.head_dim))  # [B, heads, N, W, d]
+        out = waves.sum(-2)
+        for a, ring in enumerate(operators.axis_slices(self.head_dim, self.axes, self.width)):
+            p = self.direction * positions[..., a]
+            out[..., ring] = operators.multiplexed_roll(waves[..., ring], p, self.speeds)
+        return self.factor * out
 
 
 @register("torus-roll")
@@ -483,27 +386,17 @@ class TorusRoll(_WholeRoll):
     def __init__(
         self,
         *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
         sheet: tuple[int, ...] | None = None,
         direction: int = 1,
         on_fraction: str = "error",
+        **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(
-            head_dim=head_dim,
-            heads=heads,
-            axes=axes,
-            grid=grid,
-            direction=direction,
-            on_fraction=on_fraction,
-        )
-        self.sheet = even_division(head_dim, axes) if sheet is None else tuple(sheet)
-        if len(self.sheet) != axes or min(self.sheet) < 1 or math.prod(self.sheet) > head_dim:
+        super().__init__(direction=direction, on_fraction=on_fraction, **shape)
+        d, axes = self.head_dim, self.axes
+        self.sheet = even_division(d, axes) if sheet is None else tuple(sheet)
+        if len(self.sheet) != axes or min(self.sheet) < 1 or math.prod(self.sheet) > d:
             raise InputError(
-                f"sheet={self.sheet} must hold axes={axes} sizes whose product is at most"
-                f" head_dim={head_dim}."
+                f"sheet={self.sheet} must hold axes={axes} sizes whose product is at most head_dim={d}."
             )
         self.set_periods(self.sheet)
 
@@ -519,11 +412,10 @@ class TorusRoll(_WholeRoll):
         still = torch.arange(source.shape[-1], self.head_dim, device=device)
         return torch.cat((source, still.expand(*shifts.shape[:-1], -1)), -1)
 
-    def roll_token(self, x: Tensor, shifts: list[int]) -> Tensor:
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         channels = math.prod(self.sheet)
-        sheet = x[:, :channels].unflatten(-1, self.sheet)
-        sheet = torch.roll(sheet, [-shift for shift in shifts], dims=list(range(1, self.axes + 1)))
-        return torch.cat((sheet.flatten(1), x[:, channels:]), -1)
+        rolled = operators.torus_roll(x[..., :channels], self.direction * positions, self.sheet)
+        return torch.cat((rolled, x[..., channels:]), -1)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, sheet={self.sheet}"
@@ -558,28 +450,30 @@ class RollTwin(_InFourierBasis, Roll):
         split = projection.double().unflatten(0, (self.heads, self.head_dim))
         return torch.einsum("cd,hd...->hc...", basis, split).flatten(0, 1).to(projection.dtype)
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
         """Cosines and sines per channel, [N, c] or [B, 1, N, c]; c as in ``for_all_channels``."""
-        whole = self.direction * self.whole_positions(positions, like)
+        shifts = self.direction * positions
         dtype = table_dtype(like)
-        k = constant(ring_modes, self.width, 1, device=whole.device, dtype=torch.int64)
-        turns = (whole[..., None] * k) % self.width
+        k = constant(ring_modes, self.width, 1, device=shifts.device, dtype=torch.int64)
+        turns = (shifts[..., None] * k) % self.width
         angles = (2 * math.pi / self.width * turns.to(dtype)).flatten(-2)
         cos, sin = (f(angles).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
         if self.width % 2 == 0:
-            cos = torch.cat((cos, (1 - 2 * (whole % 2)).to(dtype)), -1)
+            cos = torch.cat((cos, (1 - 2 * (shifts % 2)).to(dtype)), -1)
         return for_all_channels(cos, sin, self.head_dim)
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables)
 
     def on_ring(self, x: Tensor) -> Tensor:
         """From Fourier coordinates back to the ring."""
         return x @ self.rotary_basis(x.device, x.dtype)
 
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """The reference of ``roll``, back on the ring."""
-        return super().scores(self.on_ring(q), self.on_ring(k), positions)
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        """The roll on the ring, in Fourier coordinates."""
+        return super().formula(self.on_ring(x), positions) @ self.rotary_basis(x.device, x.dtype).T
 
 
 def twin_state_dict(state: dict[str, Tensor], twin: RollTwin) -> dict[str, Tensor]:
@@ -615,12 +509,9 @@ def fourier_basis(
     roll by p turns pair k by +2πkp/n.
     """
     wide = torch.float32 if device.type == "mps" else torch.float64  # as wide as the device can
-    j = torch.arange(n, dtype=wide, device=device)
-    k = torch.arange(1, (n - 1) // 2 + 1, dtype=wide, device=device)
-    angle = 2 * math.pi / n * torch.remainder(torch.outer(k, j), n)
-    pairs = torch.stack((angle.cos(), -angle.sin()), 1).flatten(0, 1) * math.sqrt(2 / n)
-    constant_mode = torch.full((1, n), n**-0.5, dtype=wide, device=device)
-    nyquist = ((1 - 2 * (j % 2)) * n**-0.5)[None]
+    Q, frequencies = operators.real_fourier_basis(n, wide, device)
+    modes = 2 * len(frequencies)
+    pairs, constant_mode, nyquist = Q.T[:modes], Q.T[modes : modes + 1], Q.T[modes + 1 :]
     part = head_dim // axes
 
     def place(rows: Tensor, axis: int, ring: int) -> Tensor:

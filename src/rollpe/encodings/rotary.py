@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Unpack, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe.encodings.base import Encoding, check_positions, register, table_dtype, without_autocast
+from rollpe import operators, textbook
+from rollpe.encodings.base import Encoding, Placed, Shape, register, without_autocast
 from rollpe.errors import InputError
 
 
@@ -40,19 +40,16 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return out if turned == x.shape[-1] else torch.cat((out, x[..., turned:]), -1)
 
 
-def turns(angles: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of angles [..., M, pairs], each twice, for ``tokens`` of which the last M turn.
-
-    Returns two of [..., tokens, 2*pairs]; a token without a position is turned by the angle 0.
-    """
-    angles = F.pad(angles, (0, 0, tokens - angles.shape[-2], 0)).repeat_interleave(2, dim=-1)
+def turns(angles: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of angles [..., pairs], each twice: two of [..., 2*pairs]."""
+    angles = angles.repeat_interleave(2, dim=-1)
     return angles.cos(), angles.sin()
 
 
 class Rotary(Encoding):
     """Base of encodings that rotate channel pairs (2i, 2i+1) by an angle (Su et al., 2021, Eq. 34).
 
-    A subclass defines ``angles(positions)``. Angles, their cosines and sines are computed in float32
+    A subclass defines ``angles`` and ``formula``. Angles, their cosines and sines are computed in float32
     (float64 for float64 queries) outside autocast; the rotation itself is done in that precision and its
     result cast back to the dtype of the queries.
     """
@@ -60,42 +57,36 @@ class Rotary(Encoding):
     acts_on = "scores"
 
     def angles(self, positions: Tensor) -> Tensor:
-        """Angles of all channel pairs.
+        """Angles of all channel pairs: [N, axes] or [B, 1, N, axes], float32 or float64, to [..., N, pairs].
 
-        Args:
-            positions: [M, axes] or [B, M, axes], float32 or float64.
-
-        Returns:
-            [h, M, pairs] or [B, h, M, pairs], h being 1 or heads, in the dtype of positions; channels
-            beyond 2*pairs are not rotated.
+        One set for all heads, or [..., heads, N, pairs]. Channels beyond 2*pairs are not rotated.
         """
         raise TypeError(f"{type(self).__name__} does not define angles().")
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines [(B,) h, N, 2*pairs], one entry per channel."""
-        tokens = like.shape[-2]
-        check_positions(positions, like, self.axes)
-        with without_autocast(like):
-            angles = self.angles(positions.to(table_dtype(like)))
-            return turns(angles, tokens)
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
+        """Cosines and sines [..., N, 2*pairs], one entry per channel."""
+        return turns(self.angles(positions))
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables)
 
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Pair by pair of tokens, Re Σ z_q z̄_k e^{i(θ_q - θ_k)} / √d with z = x_2i + i x_2i+1."""
-        dtype = table_dtype(q)
-        tokens = q.shape[-2]
-        theta = self.angles(positions.to(dtype))
-        theta = F.pad(theta, (0, 0, tokens - theta.shape[-2], 0))
-        turned = 2 * theta.shape[-1]
-        z_q = torch.view_as_complex(q[..., :turned].to(dtype).unflatten(-1, (-1, 2)).contiguous())
-        z_k = torch.view_as_complex(k[..., :turned].to(dtype).unflatten(-1, (-1, 2)).contiguous())
-        difference = theta[..., :, None, :] - theta[..., None, :, :]  # [(B,) h, N, N, pairs]
-        phase = torch.polar(torch.ones_like(difference), difference)
-        products = z_q[..., :, None, :] * z_k.conj()[..., None, :, :] * phase
-        rest = q[..., turned:].to(dtype) @ k[..., turned:].to(dtype).transpose(-2, -1)
-        return ((products.real.sum(-1) + rest) * self.head_dim**-0.5).to(q.dtype)
+
+def along_axes(x: Tensor, positions: Tensor, frequencies: Sequence[Tensor]) -> Tensor:
+    """RoPE by the textbook for each axis in turn, on the channels after those of the axis before it."""
+    turned, start = [], 0
+    for p, theta in zip(positions.unbind(-1), frequencies, strict=True):
+        channels = x[..., start : start + 2 * len(theta)]
+        turned.append(textbook.rope(channels, p, theta))
+        start += 2 * len(theta)
+    return torch.cat((*turned, x[..., start:]), -1)
+
+
+def check_base(base: float) -> float:
+    if not base > 0:
+        raise InputError(f"base={base} must be positive.")
+    return float(base)
 
 
 @register("rope")
@@ -119,46 +110,42 @@ class Rope(Rotary):
     def __init__(
         self,
         *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
         base: float = 10000.0,
         scale: float = 1.0,
         layout: str = "interleaved",
+        **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        if axes != 1:
-            raise InputError(f"encoding 'rope' has one axis, not axes={axes}: use 'axial-rope'.")
-        if head_dim < 2:
-            raise InputError(f"head_dim={head_dim} holds no channel pair: use at least 2.")
-        if not base > 0:
-            raise InputError(f"base={base} must be positive.")
-        if layout not in ("interleaved", "half"):
+        super().__init__(**shape)
+        if self.axes != 1:
+            raise InputError(f"encoding 'rope' has one axis, not axes={self.axes}: use 'axial-rope'.")
+        if self.head_dim < 2:
+            raise InputError(f"head_dim={self.head_dim} holds no channel pair: use at least 2.")
+        if layout not in textbook.LAYOUTS:
             raise InputError(f"layout={layout!r} must be 'interleaved' or 'half'.")
-        self.pairs = head_dim // 2
-        self.base = float(base)
+        self.pairs = self.head_dim // 2
+        self.base = check_base(base)
         self.scale = float(scale)
         self.layout = layout
 
     def angles(self, positions: Tensor) -> Tensor:
         i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
-        return (self.scale * positions * self.base ** (-i / self.pairs)).unsqueeze(-3)
+        return self.scale * positions * self.base ** (-i / self.pairs)
 
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         if self.layout == "interleaved":
-            return super().encode(x, tables)
-        return self._reordered(super().encode(self._reordered(x, (2, -1)), tables), (-1, 2))
-
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        if self.layout == "half":
-            q, k = self._reordered(q, (2, -1)), self._reordered(k, (2, -1))
-        return super().scores(q, k, positions)
+            return super().transform(x, tables)
+        return self._reordered(super().transform(self._reordered(x, (2, -1)), tables), (-1, 2))
 
     def _reordered(self, x: Tensor, shape: tuple[int, int]) -> Tensor:
         """Channels (i, i + c/2) next to each other for shape (2, -1), and back for (-1, 2)."""
         head = x[..., : 2 * self.pairs].unflatten(-1, shape).transpose(-2, -1).flatten(-2)
         return torch.cat((head, x[..., 2 * self.pairs :]), -1)
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        c = 2 * self.pairs
+        theta = textbook.rope_frequencies(c, self.base).to(x)
+        turned = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta, self.layout)
+        return torch.cat((turned, x[..., c:]), -1)
 
 
 @register("axial-rope")
@@ -176,30 +163,29 @@ class AxialRope(Rotary):
         base: sets the slowest wave; 100 is the published choice for images, 10000 for text.
     """
 
-    def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
-        base: float = 100.0,
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        self.pairs = head_dim // (2 * axes)
-        if self.pairs == 0:
-            raise InputError(
-                f"head_dim={head_dim} is too narrow for a channel pair on each of axes={axes}:"
-                f" use at least {2 * axes}."
-            )
-        if not base > 0:
-            raise InputError(f"base={base} must be positive.")
-        self.base = float(base)
+    def __init__(self, *, base: float = 100.0, **shape: Unpack[Shape]) -> None:
+        super().__init__(**shape)
+        self.pairs = pairs_of_axis(self.head_dim, self.axes)
+        self.base = check_base(base)
 
     def angles(self, positions: Tensor) -> Tensor:
         i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
-        angles = positions[..., None] * self.base ** (-i / self.pairs)  # [(B,) M, axes, pairs]
-        return angles.flatten(-2).unsqueeze(-3)
+        angles = positions[..., None] * self.base ** (-i / self.pairs)  # [..., N, axes, pairs]
+        return angles.flatten(-2)
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        theta = textbook.rope_frequencies(2 * self.pairs, self.base).to(x)
+        return along_axes(x, positions, [theta] * self.axes)
+
+
+def pairs_of_axis(head_dim: int, axes: int) -> int:
+    """Channel pairs on each axis, at least one."""
+    if head_dim < 2 * axes:
+        raise InputError(
+            f"head_dim={head_dim} is too narrow for a channel pair on each of axes={axes}:"
+            f" use at least {2 * axes}."
+        )
+    return head_dim // (2 * axes)
 
 
 @register("mixed-rope")
@@ -220,24 +206,17 @@ class MixedRope(Rotary):
 
     learned = True
 
-    def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
-        base: float = 10.0,
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        if axes != 2:
-            raise InputError(f"encoding 'mixed-rope' has two axes, not axes={axes}: use 'lie' with block=2.")
-        if head_dim % 4:
-            raise InputError(f"head_dim={head_dim} must be a multiple of 4 for two bundles of pairs.")
-        if not base > 0:
-            raise InputError(f"base={base} must be positive.")
-        speed = base ** (-4 * torch.arange(head_dim // 4) / head_dim)
-        turn = 2 * math.pi * torch.rand(heads, 1)
+    def __init__(self, *, base: float = 10.0, **shape: Unpack[Shape]) -> None:
+        super().__init__(**shape)
+        d = self.head_dim
+        if self.axes != 2:
+            raise InputError(
+                f"encoding 'mixed-rope' has two axes, not axes={self.axes}: use 'lie' with block=2."
+            )
+        if d % 4:
+            raise InputError(f"head_dim={d} must be a multiple of 4 for two bundles of pairs.")
+        speed = check_base(base) ** (-4 * torch.arange(d // 4) / d)
+        turn = 2 * math.pi * torch.rand(self.heads, 1)
         direction = torch.cat((turn.expand(-1, len(speed)), turn.expand(-1, len(speed)) + math.pi / 2), -1)
         speed = speed.repeat(2)
         self.frequencies = nn.Parameter(torch.stack((speed * direction.sin(), speed * direction.cos()), 1))
@@ -246,30 +225,33 @@ class MixedRope(Rotary):
         return _mix(self.frequencies, positions)
 
     @classmethod
-    def tables_of_layers(
+    def place_layers(
         cls,
         layers: Sequence[Encoding],
         positions: Tensor,
         like: Tensor,
         grid: tuple[int, ...] | None = None,
-    ) -> list[tuple[Tensor, ...]]:
+    ) -> list[Placed]:
         """All layers' cosines and sines in one go, from their stacked frequencies."""
-        check_positions(positions, like, 2)
+        ready = layers[0].prepared(positions, like)
         with without_autocast(like):
             frequencies = torch.stack([cast(MixedRope, layer).frequencies for layer in layers])
-            places = positions.to(table_dtype(like))
-            if places.dim() == 3:
+            if ready.dim() == 4:
                 frequencies = frequencies[:, None]  # [layers, 1, heads, axes, pairs]
-            cos, sin = turns(_mix(frequencies, places), like.shape[-2])
-            return list(zip(cos.unbind(), sin.unbind(), strict=True))
+            both = turns(_mix(frequencies, ready))
+        return [Placed(positions, tables) for tables in zip(*both, strict=True)]
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))
+        return operators.rotate_pairs(x, angles)
 
 
 def _mix(frequencies: Tensor, positions: Tensor) -> Tensor:
-    """Σ_a ω_{a,i} p_a: [..., heads, axes, pairs], [(B,) M, axes] → [..., heads, M, pairs], as positions.
+    """Σ_a ω_{a,i} p_a: [..., heads, axes, pairs], [(B, 1,) N, axes] → [..., heads, N, pairs], as positions.
 
     Not a matrix product, which accelerators may round to 10 bits.
     """
-    return (positions[..., None, :, :, None] * frequencies.to(positions.dtype)[..., None, :, :]).sum(-2)
+    return (positions[..., None] * frequencies.to(positions.dtype)[..., None, :, :]).sum(-2)
 
 
 @register("uniform-rope")
@@ -289,27 +271,16 @@ class UniformRope(Rotary):
         frequency: ω in radians per token on all axes, in place of one cycle across ``grid``.
     """
 
-    def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
-        frequency: float | None = None,
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        self.pairs = head_dim // (2 * axes)
-        if self.pairs == 0:
-            raise InputError(
-                f"head_dim={head_dim} is too narrow for a channel pair on each of axes={axes}:"
-                f" use at least {2 * axes}."
-            )
-        self.frequency = fastest(self.name, self.grid, axes, frequency)
+    def __init__(self, *, frequency: float | None = None, **shape: Unpack[Shape]) -> None:
+        super().__init__(**shape)
+        self.pairs = pairs_of_axis(self.head_dim, self.axes)
+        self.frequency = fastest(self.name, self.grid, self.axes, frequency)
 
     def angles(self, positions: Tensor) -> Tensor:
-        angles = times_axis(positions, self.frequency)
-        return angles.repeat_interleave(self.pairs, dim=-1).unsqueeze(-3)
+        return times_axis(positions, self.frequency).repeat_interleave(self.pairs, dim=-1)
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        return along_axes(x, positions, [x.new_full((self.pairs,), omega) for omega in self.frequency])
 
 
 @register("spherical-rope")
@@ -342,42 +313,26 @@ class SphericalRope(Encoding):
     relative = False
 
     def __init__(
-        self,
-        *,
-        head_dim: int,
-        heads: int,
-        axes: int = 2,
-        grid: tuple[int, ...] | None = None,
-        base: float = 10000.0,
-        frequency: float | None = None,
+        self, *, base: float = 10000.0, frequency: float | None = None, **shape: Unpack[Shape]
     ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, axes=axes, grid=grid)
-        if axes != 2:
-            raise InputError(f"encoding 'spherical-rope' has two axes, not axes={axes}: use 'lie'.")
-        if head_dim < 3:
-            raise InputError(f"head_dim={head_dim} holds no channel triplet: use at least 3.")
-        if not base > 0:
-            raise InputError(f"base={base} must be positive.")
-        self.triplets = head_dim // 3
-        self.base = float(base)
-        self.frequency = fastest(self.name, self.grid, axes, frequency)
+        super().__init__(**shape)
+        if self.axes != 2:
+            raise InputError(f"encoding 'spherical-rope' has two axes, not axes={self.axes}: use 'lie'.")
+        if self.head_dim < 3:
+            raise InputError(f"head_dim={self.head_dim} holds no channel triplet: use at least 3.")
+        self.triplets = self.head_dim // 3
+        self.base = check_base(base)
+        self.frequency = fastest(self.name, self.grid, self.axes, frequency)
 
-    def angles(self, positions: Tensor) -> Tensor:
-        """Roll and yaw angles [(B,) 1, M, 2, triplets] of positions [(B,) M, 2]."""
+    def tables(
+        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> tuple[Tensor, ...]:
+        """Cosines and sines of roll and yaw, [..., N, 2, triplets]."""
         d = torch.arange(self.triplets, dtype=positions.dtype, device=positions.device)
-        turn = times_axis(positions, self.frequency)[..., None]
-        return (turn * self.base ** (-d / self.triplets)).unsqueeze(-4)
+        angles = times_axis(positions, self.frequency)[..., None] * self.base ** (-d / self.triplets)
+        return angles.cos(), angles.sin()
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines of roll and yaw, [(B,) 1, N, 2, triplets]."""
-        tokens = like.shape[-2]
-        check_positions(positions, like, self.axes)
-        with without_autocast(like):
-            angles = self.angles(positions.to(table_dtype(like)))
-            angles = F.pad(angles, (0, 0, 0, 0, tokens - angles.shape[-3], 0))
-            return angles.cos(), angles.sin()
-
-    def encode(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         (cos_roll, cos_yaw), (sin_roll, sin_yaw) = (table.unbind(-2) for table in tables)
         a, b, c = x[..., : 3 * self.triplets].unflatten(-1, (-1, 3)).unbind(-1)
         b, c = b * cos_roll - c * sin_roll, b * sin_roll + c * cos_roll
@@ -385,17 +340,10 @@ class SphericalRope(Encoding):
         turned = torch.stack((a, b, c), -1).flatten(-2).to(x.dtype)
         return torch.cat((turned, x[..., 3 * self.triplets :]), -1)
 
-    def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """zᵀ (Y R)ᵀ (Y' R') z' summed over triplets, with the 3×3 matrices of each pair multiplied out."""
-        dtype, turned = table_dtype(q), 3 * self.triplets
-        angles = F.pad(self.angles(positions.to(dtype)), (0, 0, 0, 0, q.shape[-2] - positions.shape[-2], 0))
-        matrix = rotation_about(2, angles[..., 1, :]) @ rotation_about(0, angles[..., 0, :])
-        between = torch.einsum("...qtji,...ktjl->...qktil", matrix, matrix)  # [(B,) 1, N, N, triplets, 3, 3]
-        z_q = q[..., None, :turned].to(dtype).unflatten(-1, (-1, 1, 3))
-        z_k = k[..., None, :, :turned].to(dtype).unflatten(-1, (-1, 3, 1))
-        product = (z_q @ between @ z_k).sum((-3, -2, -1))
-        rest = q[..., turned:].to(dtype) @ k[..., turned:].to(dtype).transpose(-2, -1)
-        return ((product + rest) * self.head_dim**-0.5).to(q.dtype)
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        d, m = torch.arange(self.triplets).to(x), 3 * self.triplets
+        omega = x.new_tensor(self.frequency)[:, None] * self.base ** (-d / self.triplets)
+        return torch.cat((textbook.spherical_rope(x[..., :m], positions, omega), x[..., m:]), -1)
 
 
 def fastest(name: str, grid: tuple[int, ...] | None, axes: int, frequency: float | None) -> tuple[float, ...]:
@@ -412,13 +360,3 @@ def fastest(name: str, grid: tuple[int, ...] | None, axes: int, frequency: float
 def times_axis(positions: Tensor, factors: tuple[float, ...]) -> Tensor:
     """Positions [..., axes] times one number for each axis, without a copy from the host."""
     return torch.stack([positions[..., axis] * factor for axis, factor in enumerate(factors)], -1)
-
-
-def rotation_about(axis: int, angle: Tensor) -> Tensor:
-    """3×3 matrices that turn the plane of the two channels after ``axis``, cyclically: [..., 3, 3]."""
-    i, j = (axis + 1) % 3, (axis + 2) % 3
-    matrix = torch.eye(3, dtype=angle.dtype, device=angle.device).repeat(*angle.shape, 1, 1)
-    matrix[..., i, i] = matrix[..., j, j] = angle.cos()
-    matrix[..., j, i] = angle.sin()
-    matrix[..., i, j] = -angle.sin()
-    return matrix

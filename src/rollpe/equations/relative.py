@@ -151,7 +151,8 @@ def eq_shaw_grid(rng):
         for j, there in enumerate(places):
             moved = [shaw.keys[a, 0, _offset(here[a], there[a], K)] for a in (0, 1)]
             expected[i, j] = q[i] @ (k[j] + moved[0] + moved[1])
-    ones, *matrices = shaw.tables_on_grid((rows, columns), q)
+    where = torch.tensor(places, dtype=torch.float64)
+    ones, *matrices = shaw.place(where, q[None], (rows, columns)).tables
     wide_q, wide_k = with_products(q[None, None], matrices), with_ones(k[None, None], ones)
     narrow = must_hold(wide_q.shape[-1] == d + rows + columns)  # a channel for each row and each column
     return max(narrow, error((wide_q @ wide_k.mT)[0, 0], expected))
