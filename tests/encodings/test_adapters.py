@@ -18,11 +18,11 @@ from rollpe.encodings.adapters import (
     Attention,
     MultiheadAttention,
     drop_in_attention,
-    elu_feature,
     linear_attention,
 )
 from rollpe.encodings.properties import measure
 from rollpe.errors import InputError
+from rollpe.textbook import elu_feature
 from rollpe.vit import create_vit, from_timm
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")

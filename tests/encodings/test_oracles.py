@@ -22,7 +22,7 @@ from timm.layers.pos_embed_sincos import (
 from torch import Tensor
 
 from rollpe.encodings import create_encoding, grid_positions
-from rollpe.encodings.relative import distance_bucket
+from rollpe.textbook import t5_bucket
 
 transformers = pytest.importorskip("transformers")
 
@@ -44,7 +44,7 @@ def test_axial_rope_is_timms_rotary_embedding_cat(grid: tuple[int, int], base: f
     ours = create_encoding("axial-rope", head_dim=16, heads=2, base=base)
     q = noise(2, 2, 1 + math.prod(grid), 16).float()
     expected = torch.cat((q[:, :, :1], apply_rot_embed_cat(q[:, :, 1:], theirs.get_embed())), -2)
-    torch.testing.assert_close(ours.encode_query(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(ours.encode(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("grid", GRIDS)
@@ -57,9 +57,7 @@ def test_mixed_rope_is_timms_rotary_embedding_mixed(grid: tuple[int, int]) -> No
         with torch.no_grad():
             ours.frequencies.copy_(theirs.freqs[:, block].transpose(0, 1))
         expected = apply_rot_embed_cat(q, theirs.get_embed()[block])
-        torch.testing.assert_close(
-            ours.encode_query(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5
-        )
+        torch.testing.assert_close(ours.encode(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5)
 
 
 def test_mixed_rope_takes_any_positions_that_timms_get_mixed_freqs_takes() -> None:
@@ -68,9 +66,7 @@ def test_mixed_rope_takes_any_positions_that_timms_get_mixed_freqs_takes() -> No
     positions = 10 * noise(9, 2).float()
     table = get_mixed_freqs(ours.frequencies.transpose(0, 1).flip(0), positions[:, 1], positions[:, 0])
     q = noise(3, 2, 9, 16).float()
-    torch.testing.assert_close(
-        ours.encode_query(q, positions), apply_rot_embed_cat(q, table), atol=2e-5, rtol=1e-5
-    )
+    torch.testing.assert_close(ours.encode(q, positions), apply_rot_embed_cat(q, table), atol=2e-5, rtol=1e-5)
 
 
 def test_mixed_rope_starts_like_timms_in_speed_and_in_right_angles() -> None:
@@ -91,7 +87,7 @@ def test_axial_rope_on_centered_positions_is_timms_dinov3_rotary(grid: tuple[int
     q = noise(2, 2, math.prod(grid), 16).float()
     expected = apply_rot_embed_cat(q, theirs.get_embed(), half=True)
     torch.testing.assert_close(
-        ours.encode_query(q[..., order], positions), expected[..., order], atol=2e-5, rtol=1e-5
+        ours.encode(q[..., order], positions), expected[..., order], atol=2e-5, rtol=1e-5
     )
 
 
@@ -109,7 +105,7 @@ def exact_t5(grid: tuple[int, int], heads: int):  # type: ignore[no-untyped-def]
     ).double()
     by_offset = []
     for axis, size in enumerate(grid):
-        bucket = distance_bucket(torch.arange(1 - size, size), buckets, 2 * max(grid))
+        bucket = t5_bucket(torch.arange(1 - size, size), buckets, 2 * max(grid))
         assert len(bucket.unique()) == 2 * size - 1
         by_offset.append(encoding.table[axis, :, bucket].detach().T)
     return encoding, by_offset
@@ -148,7 +144,7 @@ def test_distance_buckets_are_t5s(bidirectional: bool, buckets: int, max_distanc
 
     delta = torch.arange(-1200, 1201)
     expected = T5Attention._relative_position_bucket(delta, bidirectional, buckets, max_distance)
-    assert torch.equal(distance_bucket(delta, buckets, max_distance, bidirectional), expected)
+    assert torch.equal(t5_bucket(delta, buckets, max_distance, bidirectional), expected)
 
 
 @pytest.mark.parametrize("decoder", [False, True])
@@ -217,7 +213,7 @@ def test_lie_turns_queries_by_scipys_matrix_exponential(grid: tuple[int, ...], b
     torch.manual_seed(0)
     ours = create_encoding("lie", head_dim=8, heads=2, axes=len(grid), grid=grid, block=block).double()
     q = noise(1, 2, math.prod(grid), 8)
-    turned = ours.encode_query(q, grid_positions(*grid)).detach().numpy()
+    turned = ours.encode(q, grid_positions(*grid)).detach().numpy()
     for head in range(2):
         generators = np.zeros((len(grid), 8, 8))
         for axis in range(len(grid)):

@@ -26,7 +26,7 @@ from rollpe.encodings import (
     grid_positions,
     told_options,
 )
-from rollpe.encodings.base import SHORT, attention
+from rollpe.encodings.base import SHORT, Masking, Placed, attention
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 
@@ -80,8 +80,9 @@ def scores(encoding: Encoding, q: Tensor, k: Tensor, positions: Tensor) -> Tenso
     return encoding.scores(marked(encoding, q, positions), marked(encoding, k, positions), positions)
 
 
-def attend(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
-    return encoding.attend(marked(encoding, q, positions), marked(encoding, k, positions), v, positions)
+def attend(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor | Placed) -> Tensor:
+    given = positions.positions if isinstance(positions, Placed) else positions
+    return encoding.attend(marked(encoding, q, given), marked(encoding, k, given), v, positions)
 
 
 def transforms(encoding: Encoding) -> bool:
@@ -97,6 +98,7 @@ with warnings.catch_warnings(action="ignore"):  # some of these rings are short,
 GROUPS = [case for case, encoding in BUILT if transforms(encoding) and encoding.relative]
 WITH_PARAMETERS = [case for case, encoding in BUILT if encoding.learned]
 LOOKING = [case for case, encoding in BUILT if encoding.acts_on != "nothing"]
+CODES = [case for case, encoding in BUILT if encoding.acts_on == "tokens"]
 
 
 @pytest.mark.parametrize("tokens", [SHORT, SHORT + 1])
@@ -113,15 +115,17 @@ def test_compiled_training_on_a_cpu_takes_plain_products_for_few_keys(tokens: in
         return graph
 
     def results(attend: Callable[..., Tensor]) -> tuple[Tensor, ...]:
-        out = attend(*leaves, scale=0.3)
+        out = attend(*leaves, Masking(), scale=0.3)
         return out, *torch.autograd.grad(out.square().sum(), leaves)
 
     compiled = torch.compile(attention, backend=look, dynamic=False)
     torch.testing.assert_close(results(compiled), results(attention))
     with torch.no_grad():
-        torch.testing.assert_close(compiled(q, k, v, scale=0.3), attention(q, k, v, scale=0.3))
+        arguments = (q, k, v, Masking())
+        torch.testing.assert_close(compiled(*arguments, scale=0.3), attention(*arguments, scale=0.3))
     assert fused == [tokens > SHORT, True]
-    assert torch.compile(attention, backend="eager")(*leaves, dropout_p=1.0, scale=1.0).abs().max() == 0
+    dropped = torch.compile(attention, backend="eager")(*leaves, Masking(dropout_p=1.0), scale=1.0)
+    assert dropped.abs().max() == 0
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -144,14 +148,13 @@ def test_heads_of_another_width_are_refused(name: str, axes: int) -> None:
     encoding = build(name, axes)
     *_, v, positions = inputs(encoding)
     x = v.repeat(1, 1, 1, 2 * encoding.streams)
-    tables = encoding.tables_on_grid(GRIDS[axes], v[..., 1:, :])
+    placed = encoding.place(grid_positions(*GRIDS[axes]), v[..., 1:, :], GRIDS[axes])
     for refuses in (
         lambda: encoding(x, x, positions),
         lambda: encoding.attend(x, x, v, positions),
-        lambda: encoding.attend(x, x, v, grid_positions(*GRIDS[axes]), tables=tables),
+        lambda: encoding.attend(x, x, v, placed),
         lambda: encoding.weights(x, x, positions),
-        lambda: encoding.encode_query(x, positions),
-        lambda: encoding.encode_key(x, positions),
+        lambda: encoding.encode(x, positions),
     ):
         with pytest.raises(InputError, match=f"{x.shape[-1]} channels: .*head_dim={HEAD_DIM}"):
             refuses()
@@ -179,8 +182,28 @@ def test_the_fast_path_equals_softmax_of_the_reference_scores(name: str, axes: i
     q, k, v, positions = inputs(encoding, seed)
     if name == "shaw-kv":  # moves values too, which test_relative.py holds to its own formula
         nn.init.zeros_(encoding.values)
-    expected = scores(encoding, q, k, positions).softmax(-1) @ v
-    assert worst(attend(encoding, q, k, v, positions), expected) < 1e-12
+    for p in (positions, torch.stack((positions, positions.flip(0) + 1))):
+        expected = scores(encoding, q, k, p).softmax(-1) @ v
+        assert worst(attend(encoding, q, k, v, p), expected) < 1e-12
+        assert worst(attend(encoding, q, k, v, encoding.place(p, k)), expected) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CODES)
+def test_tokens_get_the_code_of_the_textbook(name: str, axes: int) -> None:
+    """Within the grid, on its edge and between its places; the tokens without a position get none."""
+    encoding = build(name, axes)
+    inner = grid_positions(*GRIDS[axes]).double()
+    inner[1:-1] += 0.3 * torch.rand_like(inner[1:-1])
+    for positions in (inner, torch.stack((inner, inner.flip(0)))):
+        tokens = torch.randn(2, PREFIX + len(inner), HEADS * HEAD_DIM, dtype=torch.double)
+        leaves = [tokens.requires_grad_(), *encoding.parameters()]
+        expected = tokens + F.pad(encoding.code(positions), (0, 0, PREFIX, 0))
+        got = encoding.add(tokens, positions)
+        assert worst(got, expected) < 1e-12
+        for one, other in zip(
+            *(torch.autograd.grad(x.pow(3).sum(), leaves) for x in (got, expected)), strict=True
+        ):
+            assert worst(one, other) < 1e-11
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
@@ -188,7 +211,7 @@ def test_encoded_queries_and_keys_have_the_reference_scores_together_and_apart(n
     encoding = build(name, axes)
     q, k, _, positions = inputs(encoding)
     together = encoding(q, k, positions)
-    apart = encoding.encode_query(q, positions), encoding.encode_key(k, positions)
+    apart = encoding.encode(q, positions), encoding.encode(k, encoding.place(positions, q))
     for one, other in zip(together, apart, strict=True):
         assert torch.equal(one, other)
     if isinstance(encoding, ScoreBias):
@@ -274,11 +297,11 @@ def test_relative_transforms_are_a_group_encoding_twice_adds_positions(name: str
     other = positions.flip(0) * 3
     if not encoding.real_positions:
         other = other.round()
-    twice = encoding.encode_query(encoding.encode_query(q, positions), other)
-    assert worst(twice, encoding.encode_query(q, positions + other)) < 1e-11
-    back = encoding.encode_query(encoding.encode_query(q, positions), -positions)
+    twice = encoding.encode(encoding.encode(q, positions), other)
+    assert worst(twice, encoding.encode(q, positions + other)) < 1e-11
+    back = encoding.encode(encoding.encode(q, positions), -positions)
     assert worst(back, q) < 1e-11
-    assert worst(encoding.encode_query(q, 0 * positions), q) < 1e-12
+    assert worst(encoding.encode(q, 0 * positions), q) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
@@ -330,7 +353,7 @@ def test_causal_decoding_with_cached_keys_equals_attention_over_everything(name:
     tokens, keys, steps = q.shape[2], [], []
     for start, end in ((0, 1), (1, 4), *((t, t + 1) for t in range(4, tokens))):
         new = positions[max(0, start - PREFIX) : max(0, end - PREFIX)]
-        keys.append(encoding.encode_key(k[:, :, start:end], new))
+        keys.append(encoding.encode(k[:, :, start:end], new))
         steps.append(
             encoding.decode(
                 q[:, :, start:end],
@@ -519,26 +542,24 @@ def test_options_have_one_spelling_and_defaults_none(name: str, options: dict, t
 
 
 @pytest.mark.parametrize("name", ["roll-twin", "shaw-kv", "multiplexed-roll", "continuous-roll"])
-def test_two_encodings_joined_are_on_scores_what_the_second_is(name: str) -> None:
-    """Whatever the interface has or will have, but for what adds to tokens or names parameters."""
-    joined = build(f"learned+{name}", 2)
-    shared = {"check_width", "tables_of_layers", "no_weight_decay", "extra_repr", "add"}
-    methods = {key for key, value in vars(Encoding).items() if callable(value) and key[0] != "_"} - shared
-    assert methods <= vars(type(joined)).keys()
+def test_two_encodings_joined_are_on_scores_what_the_second_is_and_on_tokens_the_first(name: str) -> None:
+    joined, alone = build(f"learned+{name}", 2), build(name, 2)
+    alone.load_state_dict(joined.state_dict(), strict=False)
     q, k, v, positions = inputs(joined)
-    alone = joined.on_scores
     for function in (
         lambda e: e.on_ring(q[..., :HEAD_DIM]),
-        lambda e: e.encode_for_score(q, e.tables(positions, q)),
-        lambda e: e.encode_query(q, positions),
+        lambda e: e.encode(q, positions),
         lambda e: e(q, k, positions)[1],
         lambda e: e.attend(q, k, v, positions, is_causal=True),
         lambda e: e.weights(q, k, positions),
         lambda e: e.scores(q, k, positions),
     ):
         assert torch.equal(function(joined), function(alone))
+    tokens = torch.randn(2, v.shape[2], HEADS * HEAD_DIM, dtype=torch.double)
+    assert torch.equal(alone.add(tokens, positions), tokens)
+    assert torch.equal(joined.add(tokens, positions), joined.on_tokens.add(tokens, positions))
     with pytest.raises(InputError, match=f"encoding '{name}' was built for"):
-        joined.encode_key(q[..., 1:], positions)
+        joined.encode(q[..., 1:], positions)
 
 
 def test_options_without_annotation_are_taken_and_unusual_ones_are_named_as_written(

@@ -12,8 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.encodings.base import Encoding
-from rollpe.encodings.relative import distance_bucket, offsets
+from rollpe.encodings.relative import offsets
 from rollpe.errors import InputError
+from rollpe.textbook import t5_bucket
 
 NAMES = ["shaw", "shaw-kv", "t5-bias"]
 HEADS, DIM, PREFIX = 2, 6, 2
@@ -62,7 +63,7 @@ def by_hand(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tens
                 for axis in range(encoding.axes):
                     delta = int(positions[b, j - prefix, axis] - positions[b, i - prefix, axis])
                     if encoding.name == "t5-bias":
-                        bucket = distance_bucket(torch.tensor(delta), 8, 5).item()
+                        bucket = t5_bucket(torch.tensor(delta), 8, 5).item()
                         bias += encoding.table[axis, h, bucket].item()
                     else:
                         row = max(-2, min(2, delta)) + 2
@@ -104,14 +105,14 @@ def test_the_short_way_on_a_whole_grid_gives_the_same_results_and_gradients(
         "causal": {"is_causal": True},
         "mask": {"attn_mask": mask | torch.eye(tokens).bool()},
     }
-    tables = encoding.tables_on_grid(grid, q)
-    assert tables
+    placed = encoding.place(positions, q, grid)
+    assert placed.tables
     leaves = [q, k, v, *encoding.parameters()]
     expected, got = (
         (out, *torch.autograd.grad(out.square().sum(), leaves))
         for out in (
             encoding.attend(q, k, v, positions, **how[masking]),
-            encoding.attend(q, k, v, positions, tables=tables, **how[masking]),
+            encoding.attend(q, k, v, placed, **how[masking]),
         )
     )
     torch.testing.assert_close(got, expected)
@@ -120,8 +121,11 @@ def test_the_short_way_on_a_whole_grid_gives_the_same_results_and_gradients(
 @pytest.mark.parametrize("name", ["shaw", "shaw-kv"])
 def test_a_grid_too_wide_for_the_short_way_goes_the_long_one(name: str) -> None:
     encoding = build(name, 2)
-    assert encoding.tables_on_grid((DIM, DIM), torch.zeros(1, DIM**2, 1))
-    assert not encoding.tables_on_grid((DIM, DIM + 1), torch.zeros(1, DIM * (DIM + 1), 1))
+    for grid, short in (((DIM, DIM), True), ((DIM, DIM + 1), False)):
+        assert (
+            bool(encoding.place(grid_positions(*grid), torch.zeros(1, math.prod(grid), 1), grid).tables)
+            == short
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -228,9 +232,9 @@ def test_on_a_grid_no_tensor_has_a_number_for_every_pair(name: str) -> None:
     tokens = math.prod(grid)
     encoding = create_encoding(name, head_dim=dim, heads=1, axes=2, grid=grid)
     q = torch.randn(1, 1, tokens, dim, requires_grad=True)
-    positions, tables = grid_positions(*grid), encoding.tables_on_grid(grid, q)
+    placed = encoding.place(grid_positions(*grid), q, grid)
     with LargestTensor() as seen:
-        encoding.attend(q, q, q, positions, tables=tables).sum().backward()
+        encoding.attend(q, q, q, placed).sum().backward()
     assert tokens * (dim + sum(grid)) <= seen.largest < tokens**2
 
 
@@ -245,12 +249,12 @@ def test_parameters_are_per_axis_and_head_and_free_of_weight_decay(name: str) ->
 
 def test_t5_buckets_are_exact_then_coarser_and_never_fall_with_distance() -> None:
     distance = torch.arange(0, 200)
-    bucket = distance_bucket(-distance, buckets=32, max_distance=128)
+    bucket = t5_bucket(-distance, buckets=32, max_distance=128)
     assert bucket[:9].tolist() == list(range(9))
     assert (bucket.diff() >= 0).all() and bucket[128:].unique().tolist() == [15]
-    after = distance_bucket(distance[1:], buckets=32, max_distance=128)
+    after = t5_bucket(distance[1:], buckets=32, max_distance=128)
     assert torch.equal(after, bucket[1:] + 16)
-    one_sided = distance_bucket(distance, buckets=32, max_distance=128, bidirectional=False)
+    one_sided = t5_bucket(distance, buckets=32, max_distance=128, bidirectional=False)
     assert one_sided.unique().tolist() == [0]
 
 

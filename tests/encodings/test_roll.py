@@ -42,7 +42,7 @@ def printed_matrix(n: int) -> Tensor:
 def test_a_token_at_p_is_multiplied_by_the_p_th_power_of_the_printed_matrix(n: int, direction: int) -> None:
     encoding = create_encoding("roll", head_dim=n, heads=1, axes=1, direction=direction)
     x = draw(1, 1, 12, n)
-    rolled = encoding.encode_query(x, grid_positions(12))
+    rolled = encoding.encode(x, grid_positions(12))
     power = printed_matrix(n) if direction == 1 else printed_matrix(n).T
     for p in range(12):
         assert torch.equal(rolled[0, 0, p], torch.linalg.matrix_power(power, p) @ x[0, 0, p])
@@ -54,7 +54,7 @@ def test_a_roll_is_torch_roll_bit_for_bit_on_each_axis_share(dtype: torch.dtype)
     encoding = create_encoding("roll", head_dim=17, heads=2, axes=2, width=7)
     positions = torch.tensor([[3.0, -2.0], [300.0, 0.0], [1.0, 9.0]])
     x = draw(2, 2, 4, 17).to(dtype)
-    rolled = encoding.encode_key(x, positions)
+    rolled = encoding.encode(x, positions)
     assert rolled.dtype == dtype
     assert torch.equal(rolled[:, :, 0], x[:, :, 0])  # no position
     for token, (row, column) in enumerate(positions.int().tolist(), start=1):
@@ -69,8 +69,8 @@ def test_the_gradient_of_a_roll_and_its_gradient_equal_finite_differences(name: 
     encoding = create_encoding(name, head_dim=6, heads=2, axes=2)
     q = draw(1, 2, 5, encoding.streams * 6).requires_grad_()
     positions = grid_positions(2, 2)
-    assert torch.autograd.gradcheck(lambda q: encoding.encode_query(q, positions), q)
-    assert torch.autograd.gradgradcheck(lambda q: encoding.encode_query(q, positions).square(), q)
+    assert torch.autograd.gradcheck(lambda q: encoding.encode(q, positions), q)
+    assert torch.autograd.gradgradcheck(lambda q: encoding.encode(q, positions).square(), q)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
@@ -84,7 +84,7 @@ def test_positions_for_all_images_and_for_each_reorder_alike_bit_for_bit(
     paths = []
     for given in (positions, positions.expand(2, -1, -1)):  # one set for all images, one for each
         q = x.clone().requires_grad_()
-        rolled = encoding.encode_query(q, given)
+        rolled = encoding.encode(q, given)
         (gradient,) = torch.autograd.grad((rolled * weight).sum(), q)
         paths.append((rolled, gradient))
     assert all(torch.equal(a, b) for a, b in zip(*paths, strict=True))
@@ -93,9 +93,9 @@ def test_positions_for_all_images_and_for_each_reorder_alike_bit_for_bit(
 def test_a_roll_maps_over_batches_of_batches() -> None:
     encoding = create_encoding("roll", head_dim=8, heads=2, axes=2)
     positions, x = grid_positions(2, 3), draw(3, 1, 2, 7, 8)
-    mapped = torch.func.vmap(lambda x: encoding.encode_query(x, positions))(x)
-    assert torch.equal(mapped, torch.stack([encoding.encode_query(one, positions) for one in x]))
-    gradient = torch.func.vmap(torch.func.grad(lambda x: encoding.encode_query(x, positions).pow(3).sum()))(x)
+    mapped = torch.func.vmap(lambda x: encoding.encode(x, positions))(x)
+    assert torch.equal(mapped, torch.stack([encoding.encode(one, positions) for one in x]))
+    gradient = torch.func.vmap(torch.func.grad(lambda x: encoding.encode(x, positions).pow(3).sum()))(x)
     assert worst(gradient, 3 * x.square()) < 1e-12
 
 
@@ -141,7 +141,7 @@ def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(nam
 
     def encode(tokens: int) -> None:
         x = torch.randn(2, 1, tokens + 1, 64 * encoding.streams)
-        encoding.encode_key(x, torch.stack((grid_positions(tokens), grid_positions(tokens) - 700)))
+        encoding.encode(x, torch.stack((grid_positions(tokens), grid_positions(tokens) - 700)))
 
     with warnings.catch_warnings(action="error"):
         encode(32)
@@ -160,8 +160,8 @@ def test_torchs_attention_on_a_sequence_longer_than_the_ring_warns() -> None:
 def test_positions_that_no_number_is_known_of_do_not_warn_and_do_not_fail() -> None:
     encoding = create_encoding("continuous-roll", head_dim=8, heads=1, axes=1)
     x, positions = torch.randn(1, 1, 9, 8), torch.stack((grid_positions(9), 2 * grid_positions(9)))
-    mapped = torch.func.vmap(lambda p: encoding.encode_key(x, p))(positions)
-    torch.testing.assert_close(mapped[1], encoding.encode_key(x, positions[1]))
+    mapped = torch.func.vmap(lambda p: encoding.encode(x, p))(positions)
+    torch.testing.assert_close(mapped[1], encoding.encode(x, positions[1]))
 
 
 def test_a_token_without_a_position_sees_where_the_others_are_not_only_how_far_apart() -> None:
@@ -176,7 +176,7 @@ def test_a_token_without_a_position_sees_where_the_others_are_not_only_how_far_a
 def test_rounding_fractions_is_an_option(name: str) -> None:
     encoding = create_encoding(name, head_dim=16, heads=1, axes=2, on_fraction="round")
     x, positions = draw(1, 1, 6, 16), grid_positions(2, 3)
-    assert torch.equal(encoding.encode_query(x, positions + 0.3), encoding.encode_query(x, positions))
+    assert torch.equal(encoding.encode(x, positions + 0.3), encoding.encode(x, positions))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_at_integers_a_continuous_roll_is_the_roll_except_for_a_fixed_nyquist_mo
     encoding = create_encoding("continuous-roll", head_dim=16, heads=1, axes=1, nyquist=nyquist, width=width)
     n = encoding.width
     x, positions = draw(1, 1, 20, 16), grid_positions(20)
-    got = encoding.encode_query(x, positions)
+    got = encoding.encode(x, positions)
     wanted = x.clone()
     for p in range(20):
         for start in (0, n) if nyquist == "paired" else (0,):
@@ -218,7 +218,7 @@ def test_a_continuous_roll_is_the_exponential_of_a_real_skew_generator(
     small = 1e-6
 
     def matrix(p: float) -> Tensor:
-        return encoding.encode_query(unit, torch.full((12, 1), p, dtype=torch.double))[0, 0].T
+        return encoding.encode(unit, torch.full((12, 1), p, dtype=torch.double))[0, 0].T
 
     generator = (matrix(small) - matrix(-small)) / (2 * small)
     assert worst(generator, -generator.T) < 1e-8
@@ -232,7 +232,7 @@ def test_the_cosine_treatment_keeps_neither_norm_nor_relativity_between_integers
     assert not encoding.relative and not encoding.preserves_norm
     x = draw(1, 1, 2, 8)
     half = torch.tensor([[0.5], [1.5]], dtype=torch.double)
-    assert worst(encoding.encode_query(x, half).norm(dim=-1), x.norm(dim=-1)) > 1e-3
+    assert worst(encoding.encode(x, half).norm(dim=-1), x.norm(dim=-1)) > 1e-3
     assert worst(encoding.scores(x, x, half), encoding.scores(x, x, half + 0.5)) > 1e-3
     odd = create_encoding("continuous-roll", head_dim=7, heads=1, axes=1, nyquist="cosine")
     assert odd.relative and odd.preserves_norm
@@ -260,17 +260,16 @@ def test_multiplexed_is_the_sum_of_rolls_at_its_speeds(scale: str, factor: float
     roll = create_encoding("roll", head_dim=10, heads=2, axes=2)
     x, positions = draw(2, 2, 7, 30), grid_positions(2, 3)
     wanted = sum(
-        roll.encode_query(part, speed * positions)
-        for part, speed in zip(x.split(10, -1), (1, 3, -2), strict=True)
+        roll.encode(part, speed * positions) for part, speed in zip(x.split(10, -1), (1, 3, -2), strict=True)
     )
-    assert worst(multiplexed.encode_query(x, positions), factor * wanted) < 1e-12
+    assert worst(multiplexed.encode(x, positions), factor * wanted) < 1e-12
 
 
 def test_one_wave_is_the_roll_and_relative_two_are_not() -> None:
     one = create_encoding("multiplexed-roll", head_dim=10, heads=2, waves=1)
     roll = create_encoding("roll", head_dim=10, heads=2)
     x, positions = draw(2, 2, 6, 10), grid_positions(2, 3)
-    assert torch.equal(one.encode_query(x, positions), roll.encode_query(x, positions))
+    assert torch.equal(one.encode(x, positions), roll.encode(x, positions))
     assert one.relative and one.preserves_norm
     assert not create_encoding("multiplexed-roll", head_dim=10, heads=2).relative
 
@@ -294,7 +293,7 @@ def test_a_torus_rolls_the_sheet_along_all_axes_at_once(axes: int) -> None:
         draw(1, 1, 8, 30),
         grid_positions(*(8,) if axes == 1 else (2, 4) if axes == 2 else (2, 2, 2)),
     )
-    got = encoding.encode_query(x, positions)
+    got = encoding.encode(x, positions)
     for token, p in enumerate(positions.int().tolist()):
         rolled = x[0, 0, token].view(sheet).roll([-s for s in p], dims=list(range(axes)))
         assert torch.equal(got[0, 0, token], rolled.flatten())
@@ -311,7 +310,7 @@ def test_a_sheet_is_as_even_as_its_divisors_allow(channels: int, axes: int) -> N
 def test_a_smaller_sheet_leaves_the_other_channels_alone() -> None:
     encoding = create_encoding("torus-roll", head_dim=30, heads=1, axes=2, sheet=(3, 7))
     x, positions = draw(1, 1, 12, 30), grid_positions(3, 4)
-    got = encoding.encode_query(x, positions)
+    got = encoding.encode(x, positions)
     assert torch.equal(got[..., 21:], x[..., 21:])
     assert torch.equal(got[0, 0, 6, :21], x[0, 0, 6, :21].view(3, 7).roll((-1, -2), (0, 1)).flatten())
 
@@ -365,7 +364,7 @@ def test_tables_for_all_channels_leave_those_that_stay_alone_bit_for_bit(
     """An even head is turned in one pass, without pieces to join; its still channels keep their gradients."""
     encoding = create_encoding(name, head_dim=head_dim, heads=2, axes=2, grid=(3, 4), **options)
     x, positions = draw(2, 2, 13, head_dim).to(dtype), grid_positions(3, 4)
-    cos, sin = encoding.tables(positions, x)[:2]
+    cos, sin = encoding.place(positions, x).tables[:2]
     assert cos.shape == sin.shape == (13, head_dim // 2 * 2)
     still = int((cos.eq(1) & sin.eq(0)).all(0).flip(0).cumprod(0).sum())  # at the end
     assert still > 1
@@ -386,7 +385,7 @@ def test_the_twin_rotates_pair_k_by_k_turns_per_n_tokens() -> None:
     n = 9
     twin = create_encoding("roll-twin", head_dim=n, heads=1, axes=1)
     z = draw(1, 1, n, n)
-    turned = twin.encode_query(z, grid_positions(n))
+    turned = twin.encode(z, grid_positions(n))
     for p in range(n):
         for k in range(1, 5):
             pair = torch.complex(z[0, 0, p, 2 * k - 2], z[0, 0, p, 2 * k - 1])
@@ -401,7 +400,7 @@ def test_the_twin_is_exact_a_million_tokens_away() -> None:
     twin = create_encoding("roll-twin", head_dim=32, heads=1, axes=1)
     x = draw(1, 1, 3, 32).float()
     near, far = torch.tensor([[1.0], [5.0], [7.0]]), torch.tensor([[1.0], [5.0], [7.0]]) + 32 * 2**15
-    assert torch.equal(twin.encode_query(x, near), twin.encode_query(x, far))
+    assert torch.equal(twin.encode(x, near), twin.encode(x, far))
 
 
 def test_a_state_dict_is_carried_over_except_for_values_and_the_rest() -> None:

@@ -65,8 +65,8 @@ def test_keys_encoded_once_into_a_cache_give_causal_attention_over_everything(na
     cache = torch.empty(2, HEADS, 0, 16, dtype=torch.float64)
     for t in range(15):
         here = positions[t : t + 1]
-        cache = torch.cat((cache, encoding.encode_key(k[:, :, t : t + 1], here)), -2)
-        query = encoding.encode_query(q[:, :, t : t + 1], here)
+        cache = torch.cat((cache, encoding.encode(k[:, :, t : t + 1], here)), -2)
+        query = encoding.encode(q[:, :, t : t + 1], here)
         weights = (query @ cache.mT / 4).softmax(-1)
         torch.testing.assert_close(weights @ v[:, :, : t + 1], full[:, :, t : t + 1])
 
@@ -193,20 +193,20 @@ def test_uniform_rope_turns_every_pair_of_an_axis_once_across_the_grid() -> None
 
 def test_uniform_rope_tells_positions_apart_but_not_offsets_one_grid_apart() -> None:
     encoding = build("uniform-rope")
-    cos, sin = encoding.tables(grid_positions(*GRID), noise(1, HEADS, 15, 16))
-    points = torch.cat((cos, sin), -1)[0]
+    cos, sin = encoding.place(grid_positions(*GRID), noise(1, HEADS, 15, 16)).tables
+    points = torch.cat((cos, sin), -1)
     assert torch.cdist(points, points).fill_diagonal_(9).min() > 0.5
     k = noise(1, HEADS, 15, 16)
     positions = grid_positions(*GRID)
-    far = encoding.encode_key(k, positions + torch.tensor([3.0, -5.0]))
-    torch.testing.assert_close(far, encoding.encode_key(k, positions))
+    far = encoding.encode(k, positions + torch.tensor([3.0, -5.0]))
+    torch.testing.assert_close(far, encoding.encode(k, positions))
 
 
 def test_a_given_frequency_replaces_the_grid() -> None:
     same = create_encoding("uniform-rope", head_dim=8, heads=1, frequency=2 * math.pi / 5)
     grid = create_encoding("uniform-rope", head_dim=8, heads=1, grid=(5, 5))
     q = noise(1, 1, 15, 8)
-    torch.testing.assert_close(*(e.encode_key(q, grid_positions(*GRID)) for e in (same, grid)))
+    torch.testing.assert_close(*(e.encode(q, grid_positions(*GRID)) for e in (same, grid)))
 
 
 # spherical-rope

@@ -54,7 +54,7 @@ class ScoreBias(Encoding):
             query_positions, key_positions: [Q, axes] and [K, axes], or [B, Q, axes] and [B, K, axes].
 
         Returns:
-            [B or 1, heads, Q, K] in q's dtype.
+            Broadcastable to [B, heads, Q, K], in q's dtype.
         """
         raise TypeError(f"{type(self).__name__} does not define bias().")
 
@@ -77,7 +77,7 @@ class ScoreBias(Encoding):
     def mask(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """``bias``, and 0 for tokens without a position.
 
-        q [B, heads, Q, d] the last Q of the N tokens in k → [B or 1, heads, Q, N].
+        q [B, heads, Q, d] the last Q of the N tokens in k → broadcastable to [B, heads, Q, N].
         """
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
         seen = min(queries, placed)  # queries that have a position
