@@ -550,7 +550,7 @@ class _FusedAttention(NoEncoding):
 class _ShawByLookup(Shaw):
     """Shaw's vectors looked up for every pair of tokens, as off a grid; here only to be timed."""
 
-    def tables(self, *_: Any) -> tuple[Tensor, ...]:
+    def on_grid(self, *_: Any) -> tuple[Tensor, ...]:
         return ()
 
 
@@ -563,9 +563,7 @@ class _LieByTorch(Lie):
 class _MatrixRoll(Roll):
     """A roll as a product with a matrix of ones and zeros for each position; here only to be timed."""
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         source, _ = super().tables(positions, like)
         return (F.one_hot(source, self.head_dim).to(like.dtype),)
 

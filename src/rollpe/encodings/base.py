@@ -34,8 +34,6 @@ T = TypeVar("T")
 ENCODINGS: dict[str, type[Encoding]] = {}
 """Every encoding by its public name."""
 
-_COMMON = ("self", "head_dim", "heads", "axes", "grid")
-
 
 class Shape(TypedDict, total=False):
     """What every encoding is built for; see ``Encoding``."""
@@ -44,6 +42,9 @@ class Shape(TypedDict, total=False):
     heads: Required[int]
     axes: int
     grid: tuple[int, ...] | None
+
+
+_COMMON = {"self", *Shape.__annotations__}
 
 
 class Placed(NamedTuple):
@@ -142,7 +143,7 @@ class Encoding(nn.Module):
             return positions
         ready = self.prepared(positions, like)
         with without_autocast(like):
-            return Placed(positions, self.tables(ready, like, grid))
+            return Placed(positions, self.tables(ready, like))
 
     @classmethod
     def place_layers(
@@ -180,9 +181,7 @@ class Encoding(nn.Module):
             )
         return (positions.round() if positions.is_floating_point() else positions).long()
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Everything ``transform`` needs of ``prepared`` positions; called outside autocast."""
         return ()
 

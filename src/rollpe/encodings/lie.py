@@ -115,9 +115,7 @@ class Lie(Encoding):
         p = self.in_images(positions)[..., None, None, None]  # [(B, 1,) N, axes, 1, 1, 1]
         return self.exponential((p * self.skew(positions.dtype)[:, None]).sum(-4))
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """R(p) in the dtype of ``like``."""
         return (self.rotations(positions).to(like.dtype),)
 

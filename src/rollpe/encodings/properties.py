@@ -96,7 +96,11 @@ def formulas(name: str) -> frozenset[str]:
 
     def look(frame: FrameType, event: str, _: object) -> None:
         module, function = frame.f_globals.get("__name__"), frame.f_code.co_qualname
-        if event == "call" and module in (operators.__name__, textbook.__name__) and not re.match("_|.*<", function):
+        if (
+            event == "call"
+            and module in (operators.__name__, textbook.__name__)
+            and not re.match("_|.*<", function)
+        ):
             seen.add(f"{module}.{function}")
 
     axes = _axes(name)

@@ -129,15 +129,17 @@ class Shaw(ScoreBias):
         """The table row of each offset, clip(Δ) + c."""
         return delta.clamp(-self.clip, self.clip) + self.clip
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
-        """On a whole grid: ones where a token is, [N, Σ_a S_a], then each axis' matrices of its places.
+    def place(self, positions: Tensor | Placed, like: Tensor, grid: tuple[int, ...] | None = None) -> Placed:
+        placed = super().place(positions, like)
+        return placed if grid is None else placed._replace(tables=self.on_grid(grid, like))
 
-        Those are [heads, S_a, d, S_a] for keys; ``shaw-kv`` adds [heads, S_a, S_a, d] for values. Nothing off
-        a grid, or on one that is too wide.
+    def on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+        """Ones where a token is, [N, Σ_a S_a], then for each axis the matrices of its places.
+
+        Those are [heads, S_a, d, S_a] for keys; ``shaw-kv`` adds [heads, S_a, S_a, d] for values. Nothing if
+        that is too wide.
         """
-        if grid is None or sum(grid) > 2 * self.head_dim:
+        if sum(grid) > 2 * self.head_dim:
             return ()
         columns = constant(place_columns, *grid, device=like.device, dtype=torch.float32)
         keys = [vectors.mT for vectors in self.by_place(self.keys, grid)]
@@ -195,11 +197,9 @@ class ShawKV(Shaw):
         super().__init__(clip=clip, **shape)
         self.values = self._new_table()
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
-        tables = super().tables(positions, like, grid)
-        return (*tables, *self.by_place(self.values, grid)) if tables and grid else ()
+    def on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+        tables = super().on_grid(grid, like)
+        return (*tables, *self.by_place(self.values, grid)) if tables else ()
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
         if placed.tables:

@@ -118,9 +118,7 @@ class _WholeRoll(_OnRings):
         """For shifts [..., axes], the channel each channel's value comes from: int64 [..., d]."""
         raise TypeError(f"{type(self).__name__} does not define source_channels().")
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Where each token's channels come from and where they go to, each [N, d] or [B, 1, N, d]."""
         shifts = self.direction * positions
         return self.source_channels(shifts), self.source_channels(-shifts)
@@ -263,9 +261,7 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
     def _rings(self) -> int:
         return 2 if self.nyquist == "paired" else 1
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines per Fourier coordinate, as ``RollTwin``, and the basis [d, d]."""
         period = self.wavelength * self.width
         k = constant(ring_modes, self.width, self._rings, device=positions.device, dtype=positions.dtype)
@@ -450,9 +446,7 @@ class RollTwin(_InFourierBasis, Roll):
         split = projection.double().unflatten(0, (self.heads, self.head_dim))
         return torch.einsum("cd,hd...->hc...", basis, split).flatten(0, 1).to(projection.dtype)
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines per channel, [N, c] or [B, 1, N, c]; c as in ``for_all_channels``."""
         shifts = self.direction * positions
         dtype = table_dtype(like)

@@ -63,9 +63,7 @@ class Rotary(Encoding):
         """
         raise TypeError(f"{type(self).__name__} does not define angles().")
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines [..., N, 2*pairs], one entry per channel."""
         return turns(self.angles(positions))
 
@@ -324,9 +322,7 @@ class SphericalRope(Encoding):
         self.base = check_base(base)
         self.frequency = fastest(self.name, self.grid, self.axes, frequency)
 
-    def tables(
-        self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None = None
-    ) -> tuple[Tensor, ...]:
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines of roll and yaw, [..., N, 2, triplets]."""
         d = torch.arange(self.triplets, dtype=positions.dtype, device=positions.device)
         angles = times_axis(positions, self.frequency)[..., None] * self.base ** (-d / self.triplets)
