@@ -42,9 +42,8 @@ from rollpe.datasets import load_dataset
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
 from rollpe.textbook import attention, permutation_matrix, self_attention, softmax
 
-figures.use_theme()
 torch.manual_seed(seed)
-
+figures.use_theme()
 
 # %% [markdown]
 # ## Attention, by hand

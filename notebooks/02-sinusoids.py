@@ -52,7 +52,6 @@ figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 
-
 # %% [markdown]
 # ## Three codes that nearly work
 #

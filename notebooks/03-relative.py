@@ -50,7 +50,6 @@ figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 
-
 # %% [markdown]
 # ## One number for each distance
 #

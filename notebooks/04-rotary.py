@@ -57,7 +57,6 @@ figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 
-
 # %% [markdown]
 # ## Two channels, a quarter turn
 #

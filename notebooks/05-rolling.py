@@ -43,9 +43,8 @@ from rollpe.agree import agree
 from rollpe.figures import use_theme
 from rollpe.operators import fourier_matrix, roll, shift_matrix
 
-use_theme()
 torch.manual_seed(seed)
-
+use_theme()
 
 # %% [markdown]
 # ## One step around the ring

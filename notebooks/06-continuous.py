@@ -63,7 +63,6 @@ torch.manual_seed(seed)
 np.set_printoptions(precision=4, suppress=True)
 exp = torch.matrix_exp
 
-
 # %% [markdown]
 # ## Half a step, by hand
 #

@@ -70,7 +70,6 @@ torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 np.set_printoptions(precision=3, suppress=True)
 
-
 # %% [markdown]
 # ## Four channels, by hand
 #

@@ -46,7 +46,6 @@ figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 
-
 # %% [markdown]
 # ## A ring for each axis
 #
@@ -241,7 +240,8 @@ def told_apart(G: int, width: int, kind: str) -> int:
     every = torch.cartesian_prod(delta, delta)
     x = torch.arange(width).expand(len(every), -1)
     encoding = create_encoding(kind, head_dim=width, heads=1)
-    moved, _ = encoding(x[None, None], x[None, None], every)
+    with warnings.catch_warnings(action="ignore"):  # of aliasing, which is counted
+        moved, _ = encoding(x[None, None], x[None, None], every)
     return len(moved[0, 0].unique(dim=0))
 
 

@@ -61,7 +61,6 @@ figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 
-
 # %% [markdown]
 # ## Close in angle, close in space
 #
