@@ -24,7 +24,7 @@ def agree(
     """
     error = gap(found, expected)
     print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
-    if not error <= tolerance:  # nor if the tolerance is NaN
+    if not error <= tolerance:  # a tolerance that is NaN refuses, too
         raise AssertionError(f"{what}: {error:.1e} apart, more than {tolerance:.0e}")
 
 
