@@ -33,6 +33,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import figures
+from rollpe.agree import agree
 from rollpe.operators import real_fourier_basis, ring_frequencies
 from rollpe.textbook import (
     binary_code,
@@ -50,19 +51,6 @@ from rollpe.textbook import (
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
-TOLERANCE = 1e-12
-
-
-def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
-    """Print the error of a check, and stop the page when it is too large."""
-    print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
-    assert error <= tolerance, what
-
-
-def gap(found, expected) -> float:
-    """The largest absolute difference of two tensors."""
-    return (found - expected).abs().max().item()
-
 
 # %% [markdown]
 # ## Three codes that nearly work
@@ -124,7 +112,7 @@ flips = bit_flips(p)
 print(f"all {bits} bits flip after p = {p[flips == bits].tolist()} only")
 print(f"on average a step flips {flips.double().mean():.3f} bits")
 change = binary_code(p + 1, bits) - binary_code(p, bits)
-check("flips are squared distances", gap(change.square().sum(dim=1), flips))
+agree("flips are squared distances", change.square().sum(dim=1), flips)
 assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 
 # %% [markdown]
@@ -167,8 +155,7 @@ for i, frequency in enumerate(rope_frequencies(d, base).tolist()):
     changes = code[:, 2 * i + 1].sign().diff().ne(0).sum()
     wavelength = 2 * math.pi / frequency
     print(f"{i:4} {frequency:12.6f} {wavelength:12.2f} {changes:12}")
-error = abs(longest_wavelength(d, base) / wavelength - 1)
-check("the longest wavelength, relative", error)
+agree("the longest wavelength, relative", longest_wavelength(d, base) / wavelength, 1)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is dark and bright stripes with sharp edges, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
 positions = torch.arange(length)
@@ -253,14 +240,14 @@ shift = 7
 R = sinusoid_shift(shift, d, base)
 forward = sinusoids(torch.arange(length) + shift, d, base)
 backward = sinusoids(torch.arange(length) - shift, d, base)
-check(f"R({shift}) moves on", gap(code @ R.T, forward))
-check("its transpose, as printed, moves back", gap(code @ R, backward))
+agree(f"R({shift}) moves on", code @ R.T, forward)
+agree("its transpose, as printed, moves back", code @ R, backward)
 
 # %% [markdown]
 # What matters is that *one* linear map takes every position to the next. How special is that? For each code
 # we look for the best such map by least squares.
 
-# %%
+# %% tags=["hide-input"]
 codes = {
     "number": torch.arange(length)[:, None].double(),
     "one-hot": one_hot_code(torch.arange(length), length),
@@ -320,8 +307,8 @@ p = torch.arange(length)
 frequencies = rope_frequencies(d, base)
 kernel = similarity_kernel(p[:, None] - p, frequencies)
 squared = (code[:, None] - code).square().sum(dim=-1)
-check("dot products of codes", gap(code @ code.T, d / 2 * kernel), 1e-10)
-check("squared distances of codes", gap(squared, d * (1 - kernel)), 1e-10)
+agree("dot products of codes", code @ code.T, d / 2 * kernel, tolerance=1e-10)
+agree("squared distances of codes", squared, d * (1 - kernel), tolerance=1e-10)
 
 curve = similarity_kernel(torch.arange(1000), frequencies)
 turn = int((curve.diff() > 1e-9).nonzero()[0])
@@ -443,7 +430,7 @@ for reach in (15, 1000, 100_000):
 # ones have no reason to. We measure how relative a matrix of scores is by the share of its variance that its
 # diagonals explain: 1 if the score depends on $p - p'$ alone.
 
-# %%
+# %% tags=["hide-input"]
 tokens = min(length, 24)
 X = torch.randn(tokens, d)
 C = sinusoids(torch.arange(tokens), d, base)
@@ -464,12 +451,12 @@ who = ("content", "position")
 names = [f"{query} · {key}" for query in who for key in who]
 terms = dict(zip(names, four_terms(X, C, W_Q, W_K), strict=True))
 score = ((X + C) @ W_Q) @ ((X + C) @ W_K).T
-check("the four terms add up to the score", gap(sum(terms.values()), score))
+agree("the four terms add up to the score", sum(terms.values()), score)
 
 ab = torch.randn(d // 2, 2).tolist()
 Gamma = torch.block_diag(*(torch.tensor([[a, b], [-b, a]]) for a, b in ab))
 R = sinusoid_shift(3, d, base)
-check("Γ commutes with R(3)", gap(Gamma @ R, R @ Gamma))
+agree("Γ commutes with R(3)", Gamma @ R, R @ Gamma)
 
 shown = terms | {"all four": score, "special projections": C @ Gamma @ C.T}
 for name, scores in shown.items():
@@ -477,8 +464,7 @@ for name, scores in shown.items():
 by_chance = (2 * tokens - 2) / (tokens**2 - 1)
 print(f"{'noise, on average':20} relative share {by_chance:.3f}")
 assert relative_share(terms["position · position"]) < 0.9
-special = relative_share(shown["special projections"])
-check("the exception is relative", 1 - special)
+agree("the exception is relative", relative_share(shown["special projections"]), 1)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-four-terms", "caption": "The four terms of a score between random tokens with sinusoids added, their sum, and the last term again with projections that commute with the shift. Red is positive, blue negative, each panel on its own scale. Relative means: constant along every diagonal."}, "image": {"alt": "Six square heat maps of query position against key position. Content by content is noise. Content by position and position by content show horizontal and vertical bands. Position by position is a smooth pattern that follows no diagonal. The sum is noise with bands. Only the last panel, with special projections, is striped along the diagonals."}}
 fig, axes = plt.subplots(2, 3, figsize=(7.0, 4.9), sharex=True, sharey=True)
@@ -533,7 +519,7 @@ print(
 )
 misses = (gray[:-1] @ best - gray[1:]).norm(dim=1)
 print(f"the best linear step misses by up to {misses.max():.2f}")
-check("every Gray step has length one", gap(steps, torch.ones(len(steps))))
+agree("every Gray step has length one", steps, torch.ones(len(steps)))
 assert (gray[:-1] @ best - gray[1:]).norm(dim=1).max() > 0.1
 
 # %% [markdown]
@@ -565,19 +551,22 @@ waves = torch.cat(
     dim=1,
 )
 flags = one_hot_code(p % n, n)
-check(
+agree(
     "dot products of the waves are those of one-hot codes",
-    gap(waves @ waves.T, flags @ flags.T),
+    waves @ waves.T,
+    flags @ flags.T,
 )
-check(
+agree(
     "an orthogonal matrix takes one to the other: cosines",
-    gap((flags @ Q)[:, 0:-1:2], math.sqrt(2 / n) * angle.cos()),
+    (flags @ Q)[:, 0:-1:2],
+    math.sqrt(2 / n) * angle.cos(),
 )
-check(
+agree(
     "an orthogonal matrix takes one to the other: sines",
-    gap((flags @ Q)[:, 1:-1:2], -math.sqrt(2 / n) * angle.sin()),
+    (flags @ Q)[:, 1:-1:2],
+    -math.sqrt(2 / n) * angle.sin(),
 )
-check("it is orthogonal", gap(Q.T @ Q, torch.eye(n)))
+agree("it is orthogonal", Q.T @ Q, torch.eye(n))
 
 # %% [markdown]
 # ```{exercise}
@@ -599,10 +588,11 @@ alias = torch.remainder(literal + math.pi, 2 * math.pi) - math.pi
 for true, seen in zip(literal.tolist(), alias.tolist(), strict=True):
     print(f"{true:7.1f} rad a step looks like {seen:+.3f}")
 p = torch.arange(50)[:, None]
-check(
+agree(
     "on whole positions the two agree",
-    gap(torch.sin(literal * p), torch.sin(alias * p)),
-    1e-9,
+    torch.sin(literal * p),
+    torch.sin(alias * p),
+    tolerance=1e-9,
 )
 assert alias.abs().min() > 100 * rope_frequencies(8)[-1], (
     "no hand is anywhere near as slow as the real code's slowest"

@@ -33,6 +33,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import figures
+from rollpe.agree import agree, gap
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.textbook import (
     decode,
@@ -48,19 +49,6 @@ from rollpe.textbook import (
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
-TOLERANCE = 1e-12
-
-
-def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
-    """Print the error of a check, and stop the page when it is too large."""
-    print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
-    assert error <= tolerance, what
-
-
-def gap(found, expected) -> float:
-    """The largest absolute difference of two tensors."""
-    return (found - expected).abs().max().item()
-
 
 # %% [markdown]
 # ## One number for each distance
@@ -220,7 +208,7 @@ for i in range(tokens):
     for j in range(tokens):
         row = max(-K, min(K, j - i)) + K  # where the table keeps j − i
         one_by_one[i, j] = q[i] @ (k[j] + T_K[row]) / math.sqrt(d)
-check("score, pair by pair", gap(shaw_scores(q, k, R_K), one_by_one))
+agree("score, pair by pair", shaw_scores(q, k, R_K), one_by_one)
 
 # %% [markdown]
 # ## What a shift does
@@ -241,7 +229,7 @@ longer = torch.cat((before, X))
 R_longer = relative_lookup(T_K, offsets(torch.arange(len(longer))))
 e = shaw_scores(q, k, R_K)
 e_longer = shaw_scores(longer @ W_Q, longer @ W_K, R_longer)
-check("the same tokens, four places on", gap(e_longer[4:, 4:], e))
+agree("the same tokens, four places on", e_longer[4:, 4:], e)
 change = gap(e[1:, 1:], e[:-1, :-1])
 print(f"other tokens, one step down the diagonal: {change:.2f} off")
 assert change > 0.01
@@ -329,7 +317,7 @@ def last(order):
 
 
 y = last(torch.arange(tokens))
-check(f"the {len(far)} far tokens change places", gap(last(shuffled), y))
+agree(f"the {len(far)} far tokens change places", last(shuffled), y)
 change = gap(last(swapped), y)
 print(f"a far and a near one change places: {change:.2f} off")
 assert change > 1e-3
@@ -358,8 +346,7 @@ def shaw_term(q, table):
     return products.gather(1, columns)  # [N, N]
 
 
-check("one product and a lookup",
-      gap(q @ k.T + shaw_term(q, T_K), math.sqrt(d) * e))  # fmt: skip
+agree("one product and a lookup", q @ k.T + shaw_term(q, T_K), math.sqrt(d) * e)
 
 print("megabytes, one head of 64 channels, table of 33 rows, 32 bits:")
 print("tokens   a vector for each pair   product and lookup")
@@ -381,7 +368,7 @@ library.double().requires_grad_(False)
 library.keys[0, 0], library.values[0, 0] = T_K, T_V
 result = library.attend(queries, keys, values, positions)[0, 0]
 formula = shaw_attention(q, k, v, R_K, R_V)
-check("the library's shaw-kv", gap(result, formula))
+agree("the library's shaw-kv", result, formula)
 
 # %% [markdown]
 # Patches of an image form a grid, and a grid allows more, because it has few rows and few columns. Let axis $a$
@@ -409,10 +396,7 @@ patches = grid_positions(*grid)
 q_p, k_p, v_p = torch.randn(3, 1, 1, len(patches), d)
 by_pairs = on_grid.attend(q_p, k_p, v_p, patches)
 by_channels = on_grid.attend(q_p, k_p, v_p, on_grid.place(patches, q_p, grid))
-check(
-    f"{sum(grid)} channels in place of {len(patches)}² biases",
-    gap(by_channels, by_pairs),
-)
+agree(f"{sum(grid)} channels in place of {len(patches)}² biases", by_channels, by_pairs)
 
 # %% [markdown]
 # ## Can it use a cache?
@@ -470,19 +454,19 @@ three_keys, three_values = column(1, 2, 3).log(), column(10, 20, 0)
 table = column(3, 2, 1, 1, 1).log()  # offsets −2 … 2
 results = decode(torch.ones(3, 1), three_keys, three_values, table)
 print("results:", [round(x, 12) for x in results.flatten().tolist()])
-check("the table above", gap(results, column(10, 15, 11)))
+agree("the table above", results, column(10, 15, 11))
 
 # %% [markdown]
 # Now random tokens, against full attention in which every token is blocked from what comes after it. Shaw's
 # encoding with one table, with two, and T5's biases:
 
-# %%
+# %% tags=["hide-input"]
 later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
 full = softmax(e.masked_fill(later, -torch.inf)) @ v
 ends = range(1, tokens + 1)
 cached = torch.stack([step(q[t - 1], k[:t], v[:t], T_K) for t in ends])
-check("the step above", gap(cached, full))
-check("the library's function", gap(decode(q, k, v, T_K), full))
+agree("the step above", cached, full)
+agree("the library's function", decode(q, k, v, T_K), full)
 
 for name in ("shaw", "shaw-kv", "t5-bias"):
     encoding = create_encoding(name, head_dim=d, heads=1, axes=1)
@@ -495,7 +479,7 @@ for name in ("shaw", "shaw-kv", "t5-bias"):
         cache = keys[..., :t, :], values[..., :t, :]
         result = encoding.decode(newest, *cache, positions[:t])
         cached[t - 1] = result.flatten()
-    check(f"the encoding {name}", gap(cached, full[0, 0]))
+    agree(f"the encoding {name}", cached, full[0, 0])
 
 # %% [markdown]
 # The extra work of a step is one product of the query with the table, however long the sequence has become, and one
@@ -541,7 +525,7 @@ print(f"and {position:,} with the table: {share:.2f} % more")
 same = torch.randn(1, d).expand(tokens, d)
 keys_only = shaw_attention(same, same, same, R_K, 0 * R_V)
 both = shaw_attention(same, same, same, R_K, R_V)
-check("keys only, equal tokens", gap(keys_only, keys_only[:1].expand_as(keys_only)))
+agree("keys only, equal tokens", keys_only, keys_only[:1].expand_as(keys_only))
 seen = gap(both[0], both[tokens // 2])
 print(f"both tables: first and middle token differ by {seen:.2f}")
 assert seen > 1e-3
@@ -596,7 +580,7 @@ def layer(X):
     return shaw_attention(X @ W_Q, X @ W_K, X @ W_V, R_K, R_V)
 
 
-check("one layer", gap(layer(X[pair])[-1], layer(X)[-1]))
+agree("one layer", layer(X[pair])[-1], layer(X)[-1])
 change = gap(layer(layer(X[pair]))[-1], layer(layer(X))[-1])
 print(f"two layers: the last token changes by {change:.1e}")
 assert change > 1e-6

@@ -36,6 +36,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from rollpe import figures
+from rollpe.agree import agree, gap
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.textbook import (
     decay_bound,
@@ -55,19 +56,6 @@ from rollpe.textbook import (
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
-TOLERANCE = 1e-12
-
-
-def check(what: str, error: float, tolerance: float = TOLERANCE) -> None:
-    """Print the error of a check, and stop the page when it is too large."""
-    print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
-    assert error <= tolerance, what
-
-
-def gap(found, expected) -> float:
-    """The largest absolute difference of two tensors."""
-    return (found - expected).abs().max().item()
-
 
 # %% [markdown]
 # ## Two channels, a quarter turn
@@ -101,7 +89,7 @@ for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
     turned_q, turned_k = rope(torch.stack((q, k)), positions, quarter)
     score = (turned_q @ turned_k).item()
     print(f"query at {m:2}, key at {n:2}: score {score:+.12g}")
-    assert abs(score - (5 if m > n else -5)) < TOLERANCE
+    assert abs(score - (5 if m > n else -5)) < 1e-12
 
 # %% [markdown]
 # ## Many pairs, many speeds
@@ -147,11 +135,11 @@ def as_complex(x):
 
 
 turned = as_complex(q) * torch.exp(1j * p[:, None] * theta)
-check("pairs and complex numbers", gap(as_complex(rope(q, p, theta)), turned))
+agree("pairs and complex numbers", as_complex(rope(q, p, theta)), turned)
 
 turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
 R = torch.matrix_exp(3 * torch.kron(torch.diag(theta), turn))
-check("blocks and the exponential", gap(rotation_matrix(3 * theta), R))
+agree("blocks and the exponential", rotation_matrix(3 * theta), R)
 
 # %% [markdown]
 # ## Why the dot product sees the difference
@@ -188,11 +176,11 @@ by_offset = torch.empty(tokens, tokens)
 for m in range(tokens):
     for n in range(tokens):
         by_offset[m, n] = q[m] @ rotation_matrix((n - m) * theta) @ k[n]
-check("the score, from the offset alone", gap(scores, by_offset))
+agree("the score, from the offset alone", scores, by_offset)
 elsewhere = p + 1000.5
 moved = rope(q, elsewhere, theta) @ rope(k, elsewhere, theta).T
-check("all positions moved by 1000.5", gap(moved, scores), 1e-10)
-check("lengths", gap(rope(q, p, theta).norm(dim=1), q.norm(dim=1)))
+agree("all positions moved by 1000.5", moved, scores, tolerance=1e-10)
+agree("lengths", rope(q, p, theta).norm(dim=1), q.norm(dim=1))
 
 # %% [markdown]
 # *Order* and *circles* say that RoPE carries absolute *and* relative positions. The turned vectors do differ from
@@ -270,7 +258,7 @@ print("the order of the channels:", order.tolist())
 interleaved, half = rope(q, p, theta), rope(q, p, theta, "half")
 reordered = rope(q[:, order], p, theta, "half")
 print(f"the layouts differ by up to {gap(interleaved, half):.2f}")
-check("but not after reordering", gap(reordered, interleaved[:, order]))
+agree("but not after reordering", reordered, interleaved[:, order])
 mixed = interleaved @ rope(k, p, theta, "half").T
 print(f"query in one, key in the other: {gap(mixed, scores):.2f} off")
 assert gap(interleaved, half) > 0.1 and gap(mixed, scores) > 0.1
@@ -296,7 +284,7 @@ for name, turned in (("careless", careless), ("ours", ours)):
     print(f"{name:8} {narrow.dtype} becomes {turned.dtype}: {fate}")
 assert ours.dtype == narrow.dtype != careless.dtype
 exact = library.encode(q[None, None], places)[0, 0]
-check("the library's rope", gap(exact, interleaved))
+agree("the library's rope", exact, interleaved)
 
 # %% [markdown]
 # ## The score as a sum of waves
@@ -328,12 +316,12 @@ offset = torch.arange(-20, 21)
 one_q, one_k = q[0], k[0]
 literal = rope(one_k.expand(len(offset), d), offset, theta) @ one_q
 waves = [rope_score(one_q, one_k, delta, theta) for delta in offset.tolist()]
-check("cosines and sines", gap(torch.stack(waves), literal))
+agree("cosines and sines", torch.stack(waves), literal)
 
 a = (one_q * one_k).view(d // 2, 2).sum(dim=1)
 printed = (a * torch.cos(offset[:, None] * theta)).sum(dim=1)
 print(f"cosines alone: wrong by up to {gap(printed, literal):.2f}")
-check("cosines alone, left against right", gap(printed, printed.flip(0)))
+agree("cosines alone, left against right", printed, printed.flip(0))
 assert gap(printed, literal) > 0.1 and gap(literal, literal.flip(0)) > 0.1
 
 # %% [markdown]
@@ -367,8 +355,8 @@ asking = rotation_matrix(-r * theta) @ flat
 at = torch.arange(-80, 81)
 kernel = rope(flat.expand(len(at), d), at, theta) @ flat / (d / 2)
 peak = rope(asking.expand(len(at), d), at, theta) @ flat / (d / 2)
-check("the kernel", gap(kernel, similarity_kernel(at, theta)))
-check("the kernel, moved by r", gap(peak, similarity_kernel(at - r, theta)))
+agree("the kernel", kernel, similarity_kernel(at, theta))
+agree("the kernel, moved by r", peak, similarity_kernel(at - r, theta))
 print(f"largest score at offset {at[peak.argmax()]}")
 assert at[peak.argmax()] == r
 
@@ -566,7 +554,7 @@ fig
 # \bigl( R_m \phi(q) \bigr)^\top R_n \phi(k) = \phi(q)^\top R_{n-m} \, \phi(k)
 # $$ (eq-linear-rope)
 
-# %%
+# %% tags=["hide-input"]
 pair = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
 for place in (0, 2):
     fq, fk = elu_feature(rope(pair, torch.full((2,), place), quarter))
@@ -596,7 +584,7 @@ def after(s):
 
 
 print(f"inside: a shift by 3: {gap(inside(3), inside(0)):.2f} off")
-check("after: a shift by 3", gap(after(3), after(0)), 1e-11)
+agree("after: a shift by 3", after(3), after(0), tolerance=1e-11)
 assert gap(inside(3), inside(0)) > 0.1
 
 # %% [markdown]
@@ -609,9 +597,9 @@ plain = elu_feature(q) @ elu_feature(k).T
 total = plain.sum(dim=1, keepdim=True)
 weights = after(0) / total
 summed_first = rotary_linear_attention(q, k, v, p, theta)
-check("sum first, or pair by pair", gap(summed_first, weights @ v))
+agree("sum first, or pair by pair", summed_first, weights @ v)
 summed_first = linear_attention(q, k, v)
-check("the same without turning", gap(summed_first, plain / total @ v))
+agree("the same without turning", summed_first, plain / total @ v)
 
 features = elu_feature(torch.ones(2, 2))  # equal, but half a turn apart
 turned = rope(features, torch.tensor([0, 2]), quarter)
@@ -638,7 +626,7 @@ print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
 cached = decode(rope(q, p, theta), rope(k, p, theta), v)
 later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
 alpha = softmax(by_offset.masked_fill(later, -torch.inf) / math.sqrt(d))
-check("step by step against all at once", gap(cached, alpha @ v))
+agree("step by step against all at once", cached, alpha @ v)
 
 # %% [markdown]
 # ```{admonition} In short
@@ -669,10 +657,8 @@ multiples = torch.randn(d // 2, 1)
 parallel = (one_q.view(-1, 2) * multiples).flatten()
 score = rope(parallel.expand(len(offset), d), offset, theta) @ one_q
 a = (one_q * parallel).view(d // 2, 2).sum(dim=1)
-check(
-    "cosines suffice", gap(score, (a * torch.cos(offset[:, None] * theta)).sum(dim=1))
-)
-check("a score of the distance", gap(score, score.flip(0)))
+agree("cosines suffice", score, (a * torch.cos(offset[:, None] * theta)).sum(dim=1))
+agree("a score of the distance", score, score.flip(0))
 
 # %% [markdown]
 # ```{exercise}
@@ -699,7 +685,7 @@ def read(s, back):
 
 
 assert gap(read(3, back=False), read(0, back=False)) > 0.1
-check("turned back", gap(read(3, back=True), read(0, back=True)), 1e-11)
+agree("turned back", read(3, back=True), read(0, back=True), tolerance=1e-11)
 
 # %% [markdown]
 # ```{exercise}

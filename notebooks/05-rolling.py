@@ -39,20 +39,12 @@ seed: int = 0  # seed of the random vectors [0..]
 import matplotlib.pyplot as plt
 import torch
 
+from rollpe.agree import agree
 from rollpe.figures import use_theme
 from rollpe.operators import fourier_matrix, roll, shift_matrix
 
-use_theme()
 torch.manual_seed(seed)
-TOLERANCE = 1e-12
-
-
-def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Print how far two ways of computing a thing differ, and stop if they do."""
-    error = (left - right).abs().max().item()
-    print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
-    assert error <= TOLERANCE, what
-
+use_theme()
 
 # %% [markdown]
 # ## One step around the ring
@@ -85,7 +77,7 @@ print("roll(x, 1) =", roll(x, 1).tolist())
 # %%
 x = torch.randn(n, dtype=torch.float64)
 S = shift_matrix(n)
-check(
+agree(
     "roll and matrix power",
     roll(x, query_position),
     torch.linalg.matrix_power(S, query_position) @ x,
@@ -160,13 +152,13 @@ figure
 # $$ (eq-order)
 
 # %%
-check(
+agree(
     "steps add up",
     roll(roll(x, query_position), key_position),
     roll(x, query_position + key_position),
 )
-check("a permutation is orthogonal", S.T @ S, torch.eye(n, dtype=torch.float64))
-check("once around", roll(x, n), x)
+agree("a permutation is orthogonal", S.T @ S, torch.eye(n))
+agree("once around", roll(x, n), x)
 
 # %% [markdown]
 # ## The score
@@ -195,13 +187,13 @@ check("once around", roll(x, n), x)
 # %%
 q, k = torch.randn(2, n, dtype=torch.float64)
 score = roll(q, query_position) @ roll(k, key_position)
-check(
+agree(
     "both positions, or their difference",
     score,
     q @ roll(k, key_position - query_position),
 )
 for s in (1, n, 1000):
-    check(
+    agree(
         f"both moved by {s}",
         roll(q, query_position + s) @ roll(k, key_position + s),
         score,
@@ -224,7 +216,7 @@ for s in (1, n, 1000):
 offsets = torch.arange(n)
 c = roll(k, offsets) @ q
 F = fourier_matrix(n)
-check(
+agree(
     "correlation, by way of Fourier",
     F @ (c + 0j),
     n**0.5 * (F @ (q + 0j)).conj() * (F @ (k + 0j)),
@@ -249,8 +241,8 @@ check(
 # %%
 wish = torch.randn(n, dtype=torch.float64)
 e0 = torch.eye(n, dtype=torch.float64)[0]
-check("any function on the ring", roll(wish, offsets) @ e0, wish)
-check("the part that does not see Δ", c.mean(), q.sum() * k.sum() / n)
+agree("any function on the ring", roll(wish, offsets) @ e0, wish)
+agree("the part that does not see Δ", c.mean(), q.sum() * k.sum() / n)
 
 # %% tags=["hide-cell"]
 G, D = 4, 3  # tokens in a row, numbers of content
@@ -261,7 +253,7 @@ long_q[:, :D, G - 1] = content_q  # in the middle of its stretch
 long_k[:, :D] = content_k[..., None]  # all over it
 long_q[:, D, G - 1], long_k[:, D] = 1, table
 row = torch.arange(G)
-check(
+agree(
     "content and a table on one long ring",
     roll(long_q.flatten(1), row) @ roll(long_k.flatten(1), row).T,
     content_q @ content_k.T + table[row - row[:, None] + G - 1],
@@ -337,9 +329,9 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 
 # %% tags=["hide-cell"]
 mirrored = roll(q, -query_position) @ roll(k, -key_position)
-check("the mirror image", mirrored, q @ roll(k, query_position - key_position))
-check("the sign turns", roll(wish, -offsets) @ e0, wish[-offsets % n])
-check(
+agree("the mirror image", mirrored, q @ roll(k, query_position - key_position))
+agree("the sign turns", roll(wish, -offsets) @ e0, wish[-offsets % n])
+agree(
     "the bar moves",
     F @ (roll(k, -offsets) @ q + 0j),
     n**0.5 * (F @ (q + 0j)) * (F @ (k + 0j)).conj(),
@@ -361,11 +353,7 @@ check(
 # %% tags=["hide-cell"]
 assert (roll(torch.eye(n)[2 % n], offsets) @ torch.eye(n)[0]).argmax() == 2 % n
 even = torch.cos(2 * torch.pi * ring / n)
-check(
-    "a score of the distance",
-    roll(even, offsets) @ e0,
-    roll(even, -offsets) @ e0,
-)
+agree("a score of the distance", roll(even, offsets) @ e0, roll(even, -offsets) @ e0)
 
 # %% [markdown]
 # ```{exercise}

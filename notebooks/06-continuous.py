@@ -40,6 +40,7 @@ from scipy.linalg import logm
 from scipy.special import jv
 
 from rollpe import figures
+from rollpe.agree import agree, gap
 from rollpe.operators import (
     circulant,
     continuous_roll,
@@ -62,19 +63,6 @@ torch.manual_seed(seed)
 np.set_printoptions(precision=4, suppress=True)
 exp = torch.matrix_exp
 
-
-def gap(left, right) -> float:
-    """The largest difference of two tensors."""
-    return (left - right).abs().max().item()
-
-
-def check(what: str, left, right, tolerance: float = 1e-10) -> None:
-    """Print how far two ways of computing a thing differ, and stop if they do."""
-    error = gap(left, right)
-    print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
-    assert error <= tolerance, what
-
-
 # %% [markdown]
 # ## Half a step, by hand
 #
@@ -88,7 +76,7 @@ print("three times half a step:")
 print((3 * half).round().int().numpy())
 print("half a step, twice:")
 print((half @ half).round().int().numpy())
-check("two halves are a step", half @ half, shift_matrix(3))
+agree("two halves are a step", half @ half, shift_matrix(3))
 
 # %% [markdown]
 # Check the first row yourself. Without the factor $\tfrac13$ it is $(2, 2, -1)$. Times the first column it
@@ -203,9 +191,9 @@ print((A * 3 * 3**0.5 / (2 * math.pi)).round().int().numpy())
 # %%
 odd = n if n % 2 else n - 1
 A = generator(odd)
-check("log S", A, torch.from_numpy(logm(shift_matrix(odd).numpy()).real))
-check("exp A = S", exp(A), shift_matrix(odd))
-check("skew-symmetric", A.T, -A)
+agree("log S", A, logm(shift_matrix(odd).numpy()).real)
+agree("exp A = S", exp(A), shift_matrix(odd))
+agree("skew-symmetric", A.T, -A)
 
 # %% [markdown]
 # Write $S(p)$ for the matrix of the roll by $p$. Rolls add up as they did at whole positions, and the transpose
@@ -225,9 +213,9 @@ q, k = torch.randn(2, odd)
 rolled_q = continuous_roll(q, position, wavelength)
 rolled_k = continuous_roll(k, 7.3, wavelength)
 S = roll_matrix(odd, 7.3 - position, wavelength)
-check("score at real positions", rolled_q @ rolled_k, q @ S @ k)
+agree("score at real positions", rolled_q @ rolled_k, q @ S @ k)
 back = roll_matrix(odd, -position) @ roll_matrix(odd, position)
-check("there and back", back, torch.eye(odd))
+agree("there and back", back, torch.eye(odd))
 
 # %% [markdown]
 # ## Waves on the ring
@@ -278,7 +266,7 @@ check("there and back", back, torch.eye(odd))
 # %%
 queries = torch.randn(n, 1000)
 printed = exp(paper_generator(n))
-check("Eq. 14 as printed: exp gives S", printed, shift_matrix(n) + 0j)
+agree("Eq. 14 as printed: exp gives S", printed, shift_matrix(n))
 seen = gap(printed.real, exp(generator(n)))
 print(f"{n} channels, one step: it differs from the real generator's by {seen:.4f}")
 assert abs(seen - (0 if n % 2 else 2 / n)) < 1e-10
@@ -287,7 +275,7 @@ for p in (0.0, 0.1, 0.25, 0.5, 0.75, 1.0):
     share = (moved.imag.norm(dim=0) / moved.norm(dim=0)).mean()
     print(f"p = {p:.2f}: {share:4.0%} of a query is imaginary")
 moved = paper_roll_matrix(n, wavelength / 2, wavelength) @ (queries + 0j)
-check("what is real is the mean", moved.real, queries.mean(dim=0))
+agree("what is real is the mean", moved.real, queries.mean(dim=0).expand(n, -1))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-eigenvalues", "caption": "The factors by which the modes of a ring are multiplied. Left: one whole step; conjugate partners are joined. Middle: half a step, with the modes counted from 0 as the paper prints it. Right: half a step, with the modes counted from the middle; the Nyquist mode of an even ring could go either way."}, "image": {"alt": "Three unit circles with dots. On the left the dots are spread evenly over the whole circle, and vertical lines join partners above and below; for an even ring a single red dot sits at minus one. In the middle all dots lie on the upper half of the circle and none has a partner. On the right the dots lie on the right half of the circle, joined in pairs again; for an even ring one red ring remains at plus i and one at minus i, marked with question marks."}}
 ring = n if n <= 14 else 12 + n % 2  # few enough to see
@@ -400,13 +388,13 @@ fig
 q, A, i, m = torch.randn(n), generator(n), torch.arange(n), (n - 1) // 2
 steps = position / wavelength
 S = roll_matrix(n, position, wavelength)
-check("exp(pA/λ) is the spectral form", exp(steps * A), S)
+agree("exp(pA/λ) is the spectral form", exp(steps * A), S)
 rolled = continuous_roll(q, position, wavelength)
-check("the fast function agrees", rolled, exp(steps * A) @ q)
+agree("the fast function agrees", rolled, exp(steps * A) @ q)
 w = 2 * math.pi * m / n
 wave, moved = torch.cos(w * i + 1), torch.cos(w * (i + steps) + 1)
 rolled = continuous_roll(wave, position, wavelength)
-check("a wave travels", rolled, moved)
+agree("a wave travels", rolled, moved, tolerance=1e-11)
 
 # %% [markdown]
 # ## Without a transform
@@ -439,10 +427,11 @@ check("a wave travels", rolled, moved)
 # $$ (eq-derivative)
 
 # %%
-check("closed form of A", generator_closed_form(n), generator(n))
+agree("closed form of A", generator_closed_form(n), generator(n))
 kernel = circulant(roll_kernel(odd, position))
-check("Dirichlet kernel", kernel, exp(position * generator(odd)))
-check("A is the slope", A @ torch.cos(w * i), -w * torch.sin(w * i))
+agree("Dirichlet kernel", kernel, exp(position * generator(odd)))
+slope = -w * torch.sin(w * i)
+agree("A is the slope", A @ torch.cos(w * i), slope, tolerance=1e-11)
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-between-channels", "caption": "A roll by a fraction of a step. Left: the smoothest curve through the channels (full dots), read a fraction of a step further on (open dots). Right: a single channel, rolled by the same fraction: the kernel of the roll."}, "image": {"alt": "Two panels against channel. On the left full dots lie on a smooth curve with a few bumps, and open dots lie on the same curve moved a little to the left. On the right a single full dot stands at one; the open dots spread it over its neighbors, with ripples of alternating sign that die away to both sides."}}
@@ -575,7 +564,7 @@ fig
 #
 # What each of them keeps, in numbers:
 
-# %%
+# %% tags=["hide-input"]
 even = n + n % 2
 one = torch.ones(1, 1)
 S = shift_matrix(even)
@@ -633,7 +622,7 @@ def score(walk: float):
 
 for walk in (1.0, 0.25):
     if relative:
-        check(f"both walk on by {walk:g}", score(walk), score(0))
+        agree(f"both walk on by {walk:g}", score(walk), score(0))
     else:
         change = gap(score(walk), score(0))
         print(f"both walk on by {walk:g}: the score moves by {change:.4f}")
@@ -655,7 +644,7 @@ for walk in (1.0, 0.25):
 # %%
 again = roll_matrix(n, position + wavelength * n, wavelength)
 S = roll_matrix(n, position, wavelength)
-check("the period", again, S, tolerance=1e-9)
+agree("the period", again, S)
 print(f"λ = {wavelength:g}: a period of {wavelength * n:g} positions")
 places = ", ".join(f"{p / wavelength:g}" for p in range(6))
 print("patches 0 to 5 stand at the steps", places)
@@ -700,12 +689,12 @@ p = n / 4
 D, one = stencil(n), torch.eye(n)
 terms = range(-2 * n - 20, 2 * n + 21)  # J_m(p) is tiny for |m| > 2p
 bessel = sum(jv(m, p) * roll(one, m).T for m in terms)
-check("Bessel functions", exp(p * D), bessel)
-check("by its spectrum", exp(p * D), stencil_roll(n, p))
+agree("Bessel functions", exp(p * D), bessel)
+agree("by its spectrum", exp(p * D), stencil_roll(n, p))
 w = 2 * math.pi / n
 x = torch.cos(w * i)
 error = ((generator(n) - D) @ x).norm() / x.norm()
-check("the longest wave", error, torch.tensor(w - math.sin(w)))
+agree("the longest wave", error, w - math.sin(w))
 far = gap(exp(D), shift_matrix(n))
 print(f"one step, in the worst entry: exp(D) is {far:.2f} away from S")
 assert far > 0.3
@@ -822,8 +811,8 @@ quarter[1, 3], quarter[3, 1] = -1, 1
 by_hand = to_sums @ quarter @ to_sums
 print((2 * by_hand).round().int().numpy())
 both = torch.block_diag(shift_matrix(2), shift_matrix(2))
-check("half a step of two rings", by_hand, roll_matrix(2, 0.5, nyquist="paired"))
-check("two halves", by_hand @ by_hand, both)
+agree("half a step of two rings", by_hand, roll_matrix(2, 0.5, nyquist="paired"))
+agree("two halves", by_hand @ by_hand, both)
 
 # %% [markdown]
 # ```{exercise}
@@ -842,7 +831,7 @@ check("two halves", by_hand @ by_hand, both)
 # %% tags=["hide-cell"]
 far = roll(torch.eye(odd), (odd + 1) // 2).T
 S = shift_matrix(odd)
-check("a permutation, twice", far @ far, S)
+agree("a permutation, twice", far @ far, S)
 for name, root in (("far", far), ("half", roll_matrix(odd, 0.5))):
     print(f"{name}: {(root - torch.eye(odd)).norm():.2f} away from standing still")
 assert gap(far, torch.eye(odd)) > gap(roll_matrix(odd, 0.5), torch.eye(odd))

@@ -44,6 +44,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, unfold
 
 from rollpe import figures
+from rollpe.agree import agree, gap
 from rollpe.datasets import load_dataset
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.encodings.adapters import Attention
@@ -68,19 +69,6 @@ figures.use_theme()
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 np.set_printoptions(precision=3, suppress=True)
-
-
-def gap(left, right) -> float:
-    """The largest difference of two tensors."""
-    return (left - right).abs().max().item()
-
-
-def check(what: str, left, right, tolerance: float = 1e-10) -> None:
-    """Print how far two ways of computing a thing differ, and stop if they do."""
-    error = gap(left, right)
-    print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
-    assert error <= tolerance, what
-
 
 # %% [markdown]
 # ## Four channels, by hand
@@ -151,8 +139,8 @@ rotary = torch.block_diag(
     rotation_matrix(p * omega),
     torch.diag(torch.tensor(left_over)),
 )
-check("Q is orthogonal", Q.T @ Q, torch.eye(n))
-check("rotations", Q.T @ S @ Q, rotary)
+agree("Q is orthogonal", Q.T @ Q, torch.eye(n))
+agree("rotations", Q.T @ S @ Q, rotary)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-two-bases", "caption": "One roll in two bases. Left: three steps on the channels of the ring, a permutation. Right: the same three steps on its waves: planes that turn at different speeds, and what is left over in the lower right corner."}, "image": {"alt": "Two square matrices as heat maps. The left one has a single one in every row, on a diagonal that wraps around. The right one is zero except for two by two blocks along the diagonal and one or two single entries at its end; for an even ring the last one is negative."}}
 fig, axes = plt.subplots(1, 2, figsize=(6.6, 3.3))
@@ -213,7 +201,7 @@ if n % 2 == 0:
     weight[-1] = 1
 waves = torch.exp(1j * delta[:, None] * omega)
 score = (weight * q_hat.conj() * k_hat * waves).real.sum(dim=1)
-check("score as waves", score, roll(k, delta) @ q)
+agree("score as waves", score, roll(k, delta) @ q)
 
 # %% [markdown]
 # ## What Theorem 1 should say
@@ -274,14 +262,14 @@ positions = torch.tensor([0, 1, 5, 12, -3])
 q, k = torch.randn(2, 5, n)
 print(f"{n} channels on the ring, {embed_in_rope(q).shape[-1]} in RoPE")
 rolled = roll(q, positions) @ roll(k, positions).T
-check("whole positions", rope_scores(q, k, positions), rolled)
+agree("whole positions", rope_scores(q, k, positions), rolled)
 
 odd, wavelength, positions = n - 1 + n % 2, 1.7, torch.randn(5)
 q, k = torch.randn(2, 5, odd)
 rolled_q = continuous_roll(q, positions, wavelength)
 rolled_k = continuous_roll(k, positions, wavelength)
 found = rope_scores(q, k, positions, wavelength)
-check(f"real positions, n = {odd}", found, rolled_q @ rolled_k.T)
+agree(f"real positions, n = {odd}", found, rolled_q @ rolled_k.T)
 
 # %% [markdown]
 # In {numref}`wave-score` compare the first two curves: the RoPE of the theorem runs through all points of the roll.
@@ -317,7 +305,7 @@ check(f"real positions, n = {odd}", found, rolled_q @ rolled_k.T)
 V, turning = rotation_form(generator(n))
 planes = rotation_matrix(0.3 * turning)
 planes = torch.block_diag(planes, torch.eye(n % 2))
-check("App. F", V @ planes @ V.T, roll_matrix(n, 0.3))
+agree("App. F", V @ planes @ V.T, roll_matrix(n, 0.3))
 print("frequencies × n/2π:", (turning * n / (2 * math.pi)).numpy() + 0.0)
 
 # %% [markdown]
@@ -354,7 +342,7 @@ print("frequencies × n/2π:", (turning * n / (2 * math.pi)).numpy() + 0.0)
 d, short = 32, -math.pi / math.log(10000)
 theta = rope_frequencies(d)
 stretched = ring_frequencies(d, short)[: d // 2]
-check("the exponents match", stretched, theta.log())
+agree("the exponents match", stretched, theta.log())
 off = gap(stretched.abs(), theta)
 print(f"λ = {short:.3f}; the frequencies differ by up to {off:.2f}")
 aliased = (stretched.abs() > math.pi).nonzero().flatten().tolist()
@@ -362,7 +350,7 @@ print(f"{len(aliased)} of {d // 2} frequencies exceed π: k =", *aliased)
 slow = torch.remainder(stretched + math.pi, 2 * math.pi) - math.pi
 whole = torch.arange(-50, 51)[:, None]
 seen, same = (torch.exp(1j * whole * w) for w in (stretched, slow))
-check("what whole positions see", seen, same)
+agree("what whole positions see", seen, same)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of RoPE with two bases and of RollPE with two wavelengths, all on 32 channels, without the constant wave of RollPE, k = 0, and, for the short wavelength, without its Nyquist mode. The trained axial-rope of this book has the base 100. In the shaded range a wave turns by more than half a circle from one whole position to the next; open dots there are aliased."}, "image": {"alt": "Four rows of dots along a logarithmic frequency axis. RoPE with base 10000 spreads its dots evenly from 0.0002 to 1, with base 100 from a little above one hundredth to 1. RollPE crowds its dots at the high end, from about 0.2 up to pi. RollPE with the short wavelength has its dots between about 0.6 and 9, and most of them are open dots in the shaded range above pi."}}
 rows = (
@@ -495,7 +483,7 @@ train, held_out = cut(data.train)[:images], cut(data.held_out)
 labels, held_out_labels = data.train.labels[:images], data.held_out.labels
 twins = create_twins(seed=0)
 logits = {name: model(held_out) for name, model in twins.items()}
-check("logits of the twins", logits["roll"], logits["roll-twin"])
+agree("logits of the twins", logits["roll"], logits["roll-twin"])
 
 # %% [markdown]
 # ## The same functions, not the same training
@@ -540,11 +528,7 @@ for name, model in twins.items():
     cross_entropy(model(train), labels).backward()
     gradients[name] = model.attn.qkv.weight.grad[: 2 * n]  # of W_Q
 absorb = twins["roll-twin"].attn.encoding.absorb  # Qᵀ on either axis
-check(
-    "gradients are twins",
-    absorb(gradients["roll"]),
-    gradients["roll-twin"],
-)
+agree("gradients are twins", absorb(gradients["roll"]), gradients["roll-twin"])
 first_step = {name: g / (g.abs() + 1e-8) for name, g in gradients.items()}
 difference = absorb(first_step["roll"]) - first_step["roll-twin"]
 share = (difference.norm() / first_step["roll"].norm()).item()
@@ -822,11 +806,7 @@ fig
 # %% tags=["hide-cell"]
 Q2, none = real_fourier_basis(2)
 assert len(none) == 0
-check(
-    "the twin of two channels",
-    Q2.T @ shift_matrix(2) @ Q2,
-    torch.diag(torch.tensor([1.0, -1.0])),
-)
+agree("the twin of two channels", Q2.T @ shift_matrix(2) @ Q2, [[1, 0], [0, -1]])
 
 # %% [markdown]
 # ```{exercise}
@@ -888,6 +868,6 @@ periods = {
 for name, period in periods.items():
     print(f"{name}: {period:.0f} positions")
 fastest = torch.stack((waves[15], turning.abs().max()))
-check("as fast as RoPE's fastest", fastest, theta[:1].expand(2))
+agree("as fast as RoPE's fastest", fastest, theta[:1].expand(2))
 assert math.isclose(periods["RollPE"], 30 * math.pi)
 assert periods["RoPE"] > 30_000

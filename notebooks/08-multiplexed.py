@@ -36,6 +36,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import figures
+from rollpe.agree import agree, gap
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.operators import multiplexed_roll, roll, shift_matrix, wave_period
 from rollpe.textbook import multiplexed_parameters
@@ -44,15 +45,6 @@ from rollpe.vit import create_vit
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
-TOLERANCE = 1e-11
-
-
-def check(what: str, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Print how far two ways of computing a thing differ, and stop if they do."""
-    error = (left - right).abs().max().item()
-    print(f"{what}: largest error {error:.1e} (tolerance {TOLERANCE:.0e})")
-    assert error <= TOLERANCE, what
-
 
 # %% [markdown]
 # ## The sum
@@ -164,15 +156,15 @@ def terms(q, k, p):
 
 here, moved = terms(q, k, p), terms(q, k, p + s)
 score = multiplexed_roll(q, p) @ multiplexed_roll(k, p).T
-check("the terms add up to the score", here.sum((0, 1)), score)
+agree("the terms add up to the score", here.sum((0, 1)), score, tolerance=1e-11)
 for w in range(waves):
     for v in range(waves):
         k_turned = roll(k[:, v], (v - w) * s)  # what the shift does to this term
         expected = roll(q[:, w], (w + 1) * p) @ roll(k_turned, (v + 1) * p).T
-        change = (moved[w, v] - here[w, v]).abs().max().item()
+        change = gap(moved[w, v], here[w, v])
         term = f"wave {w + 1} · wave {v + 1} changes by up to {change:4.1f}"
-        check(term, moved[w, v], expected)
-        assert (change < TOLERANCE) == ((v - w) * s % n == 0)
+        agree(term, moved[w, v], expected)
+        assert (change < 1e-11) == ((v - w) * s % n == 0)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-multiplexed-terms", "caption": "One score, taken apart into wave of the query · wave of the key, for the same content at every position. Along a dotted line the offset is constant."}, "image": {"alt": "Square heat maps of query position against key position. Where a wave meets itself, bright stripes run parallel to the dotted diagonals, more of them for the faster wave. In the cross terms the stripes are steeper or flatter than the diagonals. The large panel with the sum shows all stripes crossing each other in a woven pattern."}}
 same = shapes.expand(tokens, -1, -1)
@@ -232,7 +224,7 @@ fig
 # absolute one that favors no offset once all places on the ring are averaged. A row of patches covers
 # only part of the ring, so in an image a remainder survives.
 
-# %%
+# %% tags=["hide-input"]
 around = torch.arange(n)
 q_one, k_one = torch.randn(2, waves, n)
 delta = 5
@@ -249,8 +241,8 @@ for w in range(waves):
             predicted += q_one[w] @ mean
             if math.gcd(abs(v - w), n) == 1:
                 flat = k_one[v].mean().expand(n)
-                check(f"cross term {w + 1} · {v + 1}, averaged", mean, flat)
-check("the score, averaged over all places", average, predicted)
+                agree(f"cross term {w + 1} · {v + 1}, averaged", mean, flat)
+agree("the score, averaged over all places", average, predicted)
 
 # %% [markdown]
 # ## Periods
@@ -294,7 +286,7 @@ for w in range(2, 6):
     if math.gcd(w, n) == 1:
         P = torch.eye(n)[w * ring % n]
         power = torch.linalg.matrix_power(S, w)
-        check(f"speed {w} is speed 1 in another order", power, P.T @ S @ P)
+        agree(f"speed {w} is speed 1 in another order", power, P.T @ S @ P)
     else:
         period = wave_period(n, w)
         print(f"speed {w} shares a factor with {n}: its period is {period}")
@@ -304,7 +296,7 @@ q, k = torch.randn(2, waves, prime)
 relative_part = sum(q[w] @ roll(k[w], (w + 1) * delta) for w in range(waves))
 orders = [(w + 1) * torch.arange(prime) % prime for w in range(waves)]
 rings = sum(q[w, o] @ roll(k[w, o], delta) for w, o in enumerate(orders))
-check(f"{prime} channels: {waves} waves and {waves} rings", relative_part, rings)
+agree(f"{prime} channels: {waves} waves and {waves} rings", relative_part, rings)
 
 # %% [markdown]
 # ## Two things that changed along with it
@@ -404,13 +396,13 @@ for speeds in (tuple(range(1, waves + 1)), (1,) * waves):
     encoding = create_encoding("multiplexed-roll", **options, **size)
     scores = encoding.scores(q, k, positions)
     moved = encoding.scores(q, k, positions + shift)
-    change = (moved - scores).abs().max().item()
+    change = gap(moved, scores)
     spread = scores.std().item()
     print(f"speeds {speeds}: logits ± {spread:.2f}, shifted {change:.1e} off")
-    assert encoding.relative == (change < TOLERANCE)
+    assert encoding.relative == (change < 1e-11)
 summed = [x.unflatten(-1, (waves, 2 * n)).sum(-2) for x in (q, k)]
 plain_scores = create_encoding("roll", **size).scores(*summed, positions)
-check("the control is RollPE of the sum", scores, plain_scores)
+agree("the control is RollPE of the sum", scores, plain_scores)
 
 # %% [markdown]
 # So the ladder has three rungs: RollPE, the control, the multiplexed roll. From the first to the second,
@@ -465,7 +457,7 @@ p = torch.arange(odd)
 q, k = (multiplexed_roll(x.expand(odd, -1, -1), p) for x in (q, k))
 score = q @ k.T
 halfway = (2 * p % odd == p[:, None]).double()
-check("every token sees one other, halfway", score, halfway)
+agree("every token sees one other, halfway", score, halfway)
 even = torch.arange(0, odd, 2)
 assert torch.equal(score[even].argmax(-1), even // 2)
 
@@ -497,7 +489,7 @@ def score_at(p):
     return multiplexed_roll(same_q, p) @ multiplexed_roll(same_k, p).T
 
 
-check("disjoint spectra are relative", score_at(p + 3), score_at(p))
+agree("disjoint spectra are relative", score_at(p + 3), score_at(p))
 assert not torch.allclose(score_at(p)[0, 1], score_at(p)[0, 2])
 
 # %% [markdown]
@@ -524,4 +516,4 @@ for copies in (1, waves):
     (x @ sum(projections) - target).square().mean().backward()
     optimizer.step()
     moves.append((sum(projections) - start).detach())
-check("the sum moves W times as far", moves[1], waves * moves[0])
+agree("the sum moves W times as far", moves[1], waves * moves[0])
