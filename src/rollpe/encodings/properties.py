@@ -6,6 +6,7 @@ Numbers are largest errors in float64 over several seeds, relative to the larges
 
 from __future__ import annotations
 
+import sys
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rollpe import operators, textbook
 from rollpe.encodings.adapters import linear_attention
 from rollpe.encodings.base import ENCODINGS, Encoding, create_encoding, grid_positions
 from rollpe.errors import InputError
@@ -195,3 +197,24 @@ def _parameters(name: str) -> int:
     once = 0 if marks is None else sum(p.numel() for p in marks.parameters())  # tokens are marked once
     projections = 2 * (built.streams - 1) * (384 * 384 + 384)  # further projections of q and k, with biases
     return once + 12 * (own - once + projections)
+
+
+def formulas(name: str) -> frozenset[str]:
+    """Dotted names of the functions of operators.py and textbook.py that an encoding's reference calls."""
+    axes, called = _axes(name), set()
+
+    def note(frame, event, _):
+        module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
+        if event == "call" and module in (operators.__name__, textbook.__name__) and function[0].isalpha():
+            called.add(f"{module}.{function}")
+
+    before = sys.getprofile()
+    with warnings.catch_warnings():  # these grids are small on purpose
+        warnings.simplefilter("ignore")
+        built = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRID[:axes]).double()
+        sys.setprofile(note)
+        try:
+            _scores(built, grid_positions(*GRID[:axes], dtype=torch.float64), seed=0)
+        finally:
+            sys.setprofile(before)
+    return frozenset(called)
