@@ -173,7 +173,7 @@ def _badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.paragraph
         line += nodes.Text(f"{verdict}: {'exact' if exact else found}{cases}")
     for dotted in result["implements"]:
         line += [nodes.Text(" · "), _code_link(app, docname, dotted, dotted.removeprefix("rollpe."))]
-    line += _trained(app, docname, result["encodings"])
+    line += _trained(app, docname, result.get("encodings", []))
     if result.get("source"):
         line += nodes.Text(f" · {result['source']}")
     return line
@@ -183,12 +183,13 @@ def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.
     """Which encodings of the trained models are made of an equation; of nearly all, those that are not."""
     from rollpe.encodings import ENCODINGS
 
-    if not names:
+    adding = [name for name in ENCODINGS if name != "none"]
+    made, others = [n for n in adding if n in names], [n for n in adding if n not in names]
+    if not made:
         return
-    others = [name for name in ENCODINGS if name != "none" and name not in names]
     every = len(others) <= FEW
     yield nodes.Text(" · trained in " + ("every encoding" if every else ""))
-    for i, name in enumerate(others if every else names):
+    for i, name in enumerate(others if every else made):
         encoding = ENCODINGS[name]
         yield nodes.Text(", " if i else " but " if every else "")
         yield _code_link(app, docname, f"{encoding.__module__}.{encoding.__qualname__}", name)
