@@ -23,17 +23,19 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
-    """The namespace after all Python blocks ran in order, in an empty folder; the registries are put back."""
+    """The namespace after all Python blocks ran in order, in an empty folder; the registries are put back.
+
+    They run in a module named after the page 03-relative, where a check of the example would stand.
+    """
     folder = tmp_path_factory.mktemp("contributing")
     known, labels = dict(ENCODINGS), dict(EQUATIONS)
-    module = ModuleType("contributing")
-    sys.modules["contributing"] = module
+    module = sys.modules["contributing.relative"] = ModuleType("contributing.relative")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for block in BLOCKS:
             exec(compile(block, "CONTRIBUTING.md", "exec"), vars(module))
     yield vars(module) | {"folder": folder}
-    del sys.modules["contributing"]
+    del sys.modules["contributing.relative"]
     for registry, before in ((ENCODINGS, known), (EQUATIONS, labels)):
         registry.clear()
         registry.update(before)
@@ -89,7 +91,8 @@ def test_a_near_key_scores_higher_than_a_far_one_of_the_same_content(example):
 
 
 def test_its_check_passes_and_a_wrong_slope_does_not(example, monkeypatch):
-    assert run_checks(["eq-alibi"])[0].passed
+    (result,) = run_checks(["eq-alibi"])
+    assert result.passed and result.page == "03-relative"
     right = example["ALiBi"].slopes
     monkeypatch.setattr(example["ALiBi"], "slopes", lambda self, like: 1.01 * right(self, like))
     assert not run_checks(["eq-alibi"])[0].passed

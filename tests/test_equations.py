@@ -5,17 +5,25 @@ import importlib
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from rollpe import equations
-from rollpe.equations import EQUATIONS, PAGES, axes, rope, run_checks
+from rollpe.encodings import ENCODINGS
+from rollpe.encodings.properties import formulas
+from rollpe.equations import EQUATIONS, PAGES, axes, registry, rope, run_checks
 from rollpe.equations import cases as draw
 from rollpe.equations.registry import Equation
 from rollpe.errors import InputError
 
 CHECKED = [label for label, equation in EQUATIONS.items() if equation.function is not None]
+DISPLAYED = [  # page, TeX and label, in the order of the book
+    (page.stem, tex.replace("\n# ", "\n").strip(), label)
+    for page in sorted((Path(__file__).parents[1] / "notebooks").glob("*.py"))
+    for tex, label in re.findall(r"(?ms)^# \$\$(\n.*?)^# \$\$ \((\S+)\)$", page.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.parametrize("label", CHECKED)
@@ -29,13 +37,7 @@ def test_the_equation_holds(label):
 def test_every_equation_says_what_it_is_and_where_it_comes_from():
     for label, equation in EQUATIONS.items():
         assert re.fullmatch(r"eq-[a-z0-9]+(-[a-z0-9]+)*", label) and equation.label == label
-        assert equation.page in PAGES
-        assert equation.source and equation.title and equation.tex
-        assert "$" not in equation.tex and "\n\n" not in equation.tex
-        assert equation.tex.count("{") == equation.tex.count("}")
-        left, right = (len(re.findall(rf"\\{side}\b", equation.tex)) for side in ("left", "right"))
-        assert left == right
-        assert equation.tex.count(r"\begin") == equation.tex.count(r"\end")
+        assert equation.page in PAGES and equation.source
 
 
 def test_every_equation_has_a_check_of_existing_functions_or_a_reason():
@@ -49,10 +51,28 @@ def test_every_equation_has_a_check_of_existing_functions_or_a_reason():
             assert callable(getattr(importlib.import_module(module), name))
 
 
-def test_every_page_has_equations_and_no_tex_stands_twice():
+def test_every_equation_is_displayed_once_and_by_its_page():
     assert {equation.page for equation in EQUATIONS.values()} == set(PAGES)
-    tex = [equation.tex for equation in EQUATIONS.values()]
-    assert len(set(tex)) == len(tex)
+    registered = [(equation.page, label) for label, equation in EQUATIONS.items()]
+    assert sorted(registered) == sorted((page, label) for page, _, label in DISPLAYED)
+
+
+def test_no_equation_stands_twice_and_what_opens_is_closed():
+    displayed = ["".join(tex.split()) for _, tex, _ in DISPLAYED]
+    assert len(set(displayed)) == len(displayed)
+    for _, tex, label in DISPLAYED:
+        assert "$" not in tex and tex.count("{") == tex.count("}"), label
+        left, right = (len(re.findall(rf"\\{side}\b", tex)) for side in ("left", "right"))
+        assert left == right and tex.count(r"\begin") == tex.count(r"\end"), label
+
+
+@pytest.mark.parametrize("name", [name for name in ENCODINGS if name != "none"])
+def test_an_encoding_is_made_of_checked_formulas(name):
+    """From a trained model to a page: fast path = reference (tests/encodings), of formulas with a check."""
+    called = formulas(name)
+    checked = {dotted for label in CHECKED for dotted in EQUATIONS[label].implements}
+    assert called, "its reference calls no formula of operators.py or textbook.py"
+    assert called <= checked, f"no equation checks {sorted(called - checked)}"
 
 
 def test_all_numbered_statements_of_the_paper_are_there():
@@ -123,25 +143,26 @@ def test_progress_sees_every_result_in_order():
     assert [r.label for r in seen] == ["eq-roll", "eq-order"] and seen == results
 
 
-@pytest.mark.parametrize("change", [{"label": "eq-roll"}, {"label": "eq-new", "page": "99-nowhere"}])
-def test_a_label_cannot_be_taken_twice_nor_a_page_be_invented(change):
-    arguments = {
-        "label": "eq-new",
-        "page": "05-rolling",
-        "source": "s",
-        "title": "t",
-        "tex": "x",
-        "reason": "r",
-    }
+@pytest.mark.parametrize(
+    ("name", "module", "says"),
+    [
+        ("eq_roll", "rollpe.equations.rolling", "registered twice"),
+        ("eq_new", "rollpe.equations.nowhere", "nowhere.py, which is named after no page"),
+    ],
+)
+def test_a_label_cannot_be_taken_twice_nor_a_page_be_invented(name, module, says):
+    def definition(): ...
+
+    definition.__name__, definition.__module__ = name, module
     before = dict(EQUATIONS)
-    with pytest.raises(ValueError):
-        equations.no_check(**(arguments | change))
+    with pytest.raises(ValueError, match=says):
+        equations.no_check("source", reason="reason")(definition)
     assert before == EQUATIONS
 
 
 def test_a_definition_without_a_check_says_so():
     with pytest.raises(InputError, match="no check"):
-        Equation("eq-new", "05-rolling", "s", "t", "x", reason="a definition").largest_error()
+        Equation("eq-new", "05-rolling", "source", reason="a definition").largest_error()
 
 
 # How answers are compared.
@@ -187,6 +208,16 @@ def test_the_report_is_read_back_and_written_the_same_again(tmp_path):
     assert roll["passed"] and roll["error"] == 0 and roll["implements"] == ["rollpe.operators.roll"]
     assert by_label["eq-integer-code"]["reason"] and "error" not in by_label["eq-integer-code"]
     assert not re.search(r"20\d\d-\d\d|seconds", json.dumps(by_label["eq-roll"]))
+
+
+def test_the_report_names_the_encodings_that_are_made_of_an_equation(tmp_path, monkeypatch):
+    called = {"roll": {"rollpe.operators.roll"}, "rope": {"rollpe.textbook.rope"}}
+    monkeypatch.setattr(registry, "formulas", lambda name: called.get(name, set()))
+    labels = ["eq-roll", "eq-roll-printed", "eq-shaw-grid", "eq-dft", "eq-cache-rope"]
+    written = equations.write_report(tmp_path / "e.json", run_checks(labels))
+    made = {entry["label"]: entry["encodings"] for entry in written["equations"]}
+    made.pop("eq-integer-code")
+    assert made == dict(zip(labels, [["roll"], [], ["shaw"], [], ["rope"]], strict=True))
 
 
 def test_a_failed_check_stays_a_number_in_the_report(tmp_path):

@@ -16,6 +16,7 @@ from sphinx.util.docutils import docutils_namespace
 
 from rollpe import figures, figures_ext, sphinx_ext
 from rollpe.claims import load_claims
+from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe.records import (
     Environment,
@@ -32,8 +33,8 @@ ROLL = {
     "label": "eq-roll",
     "page": "rolling",
     "implements": ["rollpe.operators.roll", "rollpe.operators.shift_matrix"],
+    "encodings": ["roll", "torus-roll"],
     "source": "paper Eq. 2",
-    "tex": "S^p q",
     "error": 3.04e-16,
     "tolerance": 1e-12,
     "passed": True,
@@ -42,9 +43,10 @@ ROLL = {
 WAVE = {
     "label": "eq-wave",
     "page": "rolling",
+    "implements": [],
+    "encodings": [],
     "source": "paper Eq. 9",
     "reason": "it is a definition",
-    "tex": "a = b",
 }
 PAGE = "# Rolling\n\n$$\nS^p q\n$$ (eq-roll)\n\nThen\n\n$$\na = b\n$$ (eq-wave)\n"
 
@@ -177,12 +179,27 @@ def test_every_equation_says_what_its_check_found_and_where_its_code_is(book):
     assert book.build({"rolling.md": PAGE}, [ROLL, WAVE]) == ""
     text = book.text("rolling")
     assert "Checked: largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases" in text
-    assert "operators.roll · operators.shift_matrix · paper Eq. 2" in text
+    assert "operators.roll · operators.shift_matrix · trained in roll, torus-roll · paper Eq. 2" in text
     assert "Not checked: it is a definition · paper Eq. 9" in text
-    links = re.findall(r'href="(source/rollpe\.operators\.html)#(L-\d+)"', book.markup("rolling"))
-    assert len(links) == 2
+    links = re.findall(r'href="(source/rollpe\.[a-z.]+\.html)#(L-\d+)"', book.markup("rolling"))
+    pages = ["source/rollpe.operators.html"] * 2 + ["source/rollpe.encodings.roll.html"] * 2
+    assert [page for page, _ in links] == pages
     for page, anchor in links:
         assert f'id="{anchor}"' in (book.html / page).read_text()
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ({"none"}, "shift_matrix · trained in every encoding · paper"),
+        ({"none", "t5-bias", "lie"}, "trained in every encoding but t5-bias, lie · paper"),
+        (ENCODINGS.keys(), "shift_matrix · paper"),
+    ],
+)
+def test_what_nearly_all_encodings_are_made_of_is_said_short(book, missing, says):
+    encodings = [name for name in ENCODINGS if name not in missing]
+    assert book.build({"rolling.md": PAGE}, [ROLL | {"encodings": encodings}, WAVE]) == ""
+    assert says in book.text("rolling")
 
 
 @pytest.mark.parametrize("builder", ["singlehtml", "epub"])
@@ -206,7 +223,12 @@ def test_a_book_of_one_file_has_badges_without_links_to_pages_it_lacks(book, bui
             "displayed equation without a label",
         ),
         (PAGE, [ROLL | {"passed": False, "error": 0.5}, WAVE], "equation eq-roll: its check failed"),
-        (PAGE, [ROLL | {"tex": "S^{-p} q"}, WAVE], "equation eq-roll is not the one that is checked"),
+        (
+            PAGE + "\n$$\na  =\nb\n$$ (eq-again)\n",
+            [ROLL, WAVE, WAVE | {"label": "eq-again"}],
+            "equation eq-again is displayed already, as eq-wave",
+        ),
+        (PAGE + "\n$$\nx = y\n$$ (eq-roll)\n", [ROLL, WAVE], "duplicate label of equation eq-roll"),
         (PAGE, [ROLL, WAVE, WAVE | {"label": "eq-more"}], "equation eq-more belongs on this page"),
         (PAGE, [ROLL | {"implements": ["operators.gone"]}, WAVE], "operators.gone is defined nowhere"),
         (PAGE, None, "equations.json is missing"),
@@ -412,8 +434,8 @@ def test_the_timings_of_encodings_come_from_the_newest_benchmark_of_each_device(
 def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(book):
     entry = {
         "implements": [],
+        "encodings": [],
         "source": "",
-        "tex": "x = y",
         "error": 0.0,
         "tolerance": 1e-9,
         "passed": True,

@@ -2,7 +2,8 @@
 
 - ``{num}`quick/roll accuracy` `` reads a number from the records of a run, opens a note that says where it
   came from, and links to the records;
-- every displayed equation gets a line with the largest error that its check saw and the code behind it;
+- every displayed equation gets a line with the largest error that its check saw, the code behind it and the
+  encodings that are made of it;
 - every figure made by a notebook gets its numbers, its code and the command that makes it again
   (rollpe.figures_ext), every notebook page its stamp;
 - ``{results}``, ``{encodings}``, ``{timings}`` and ``{claims}`` show the results table, what the encodings
@@ -54,6 +55,8 @@ PACKAGE = Path(__file__).resolve().parent
 RECORDS = ("data/records", "_build/records")
 """Where records are looked for. A seed that is in both is taken from the first: means stay of one commit."""
 NUMBERS_PAGE = "numbers"
+FEW = 3
+"""An equation of all encodings but this many is said to be of every encoding but those."""
 
 
 def project_root(app: Sphinx) -> Path:
@@ -119,17 +122,13 @@ def _line_in(file: Path, names: Sequence[str]) -> int | None:
 def check_equations(app: Sphinx, doctree: nodes.document) -> None:
     """Warn of every displayed equation that has no label, or a label without a check or a reason."""
     report = app.env.rollpe_report  # type: ignore[attr-defined]
-    shown = app.env.rollpe_shown.setdefault(app.env.docname, [])  # type: ignore[attr-defined]
+    shown = app.env.rollpe_shown.setdefault(app.env.docname, {})  # type: ignore[attr-defined]
     for node in doctree.findall(nodes.math_block):
         if enclosing_output(node) is not None:
             continue
         label = node.get("label")
         if label in report:
-            shown.append(label)
-            tex = report[label].get("tex")
-            if tex and tex.split() != node.astext().split():
-                message = "equation %s is not the one that is checked: rollpe.equations says %s"
-                logger.warning(message, label, tex, location=node, type="rollpe")
+            shown[label] = node.astext()
             if report[label].get("error") is not None and not report[label].get("passed"):
                 logger.warning("equation %s: its check failed", label, location=node, type="rollpe")
         elif label and "amsmath" not in node["classes"]:
@@ -143,14 +142,21 @@ def check_equations(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def check_pages(app: Sphinx, env: BuildEnvironment) -> None:
-    """Warn of equations that the registry promises to a page of this book and that the page lacks."""
+    """Warn of registered equations that their page lacks, and of two that are the same."""
     pages = {docname.rpartition("/")[2]: docname for docname in env.found_docs}
     shown = env.rollpe_shown  # type: ignore[attr-defined]
     for label, result in env.rollpe_report.items():  # type: ignore[attr-defined]
         page = pages.get(result["page"])
-        if page and label not in shown.get(page, []):
+        if page and label not in shown.get(page, {}):
             message = "equation %s belongs on this page, says the registry, and is not displayed"
             logger.warning(message, label, location=page, type="rollpe")
+    labels: dict[str, str] = {}
+    for page, equations in shown.items():
+        for label, tex in equations.items():
+            first = labels.setdefault("".join(tex.split()), label)
+            if first != label:
+                message = "equation %s is displayed already, as %s"
+                logger.warning(message, label, first, location=page, type="rollpe")
 
 
 def _badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.paragraph:
@@ -165,16 +171,31 @@ def _badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.paragraph
         found = f"largest error {scientific(result['error'])} (tolerance {scientific(result['tolerance'])})"
         exact = result["error"] == result["tolerance"] == 0
         line += nodes.Text(f"{verdict}: {'exact' if exact else found}{cases}")
-    implements = result.get("implements") or []
-    for dotted in [implements] if isinstance(implements, str) else implements:
-        line += [nodes.Text(" · "), _code_link(app, docname, dotted)]
+    for dotted in result["implements"]:
+        line += [nodes.Text(" · "), _code_link(app, docname, dotted, dotted.removeprefix("rollpe."))]
+    line += _trained(app, docname, result.get("encodings", []))
     if result.get("source"):
         line += nodes.Text(f" · {result['source']}")
     return line
 
 
-def _code_link(app: Sphinx, docname: str, dotted: str) -> nodes.Node:
-    name = dotted.removeprefix("rollpe.")
+def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.Node]:
+    """Which encodings of the trained models are made of an equation; of nearly all, those that are not."""
+    from rollpe.encodings import ENCODINGS
+
+    adding = [name for name in ENCODINGS if name != "none"]
+    made, others = [n for n in adding if n in names], [n for n in adding if n not in names]
+    if not made:
+        return
+    every = len(others) <= FEW
+    yield nodes.Text(" · trained in " + ("every encoding" if every else ""))
+    for i, name in enumerate(others if every else made):
+        encoding = ENCODINGS[name]
+        yield nodes.Text(", " if i else " but " if every else "")
+        yield _code_link(app, docname, f"{encoding.__module__}.{encoding.__qualname__}", name)
+
+
+def _code_link(app: Sphinx, docname: str, dotted: str, name: str) -> nodes.Node:
     code = nodes.literal(name, name)
     uri = _source_uri(app, docname, dotted)
     if uri is None:
@@ -738,7 +759,7 @@ def purge(app: Sphinx, env: Any, docname: str) -> None:
 
 
 def merge(app: Sphinx, env: Any, docnames: Sequence[str], other: Any) -> None:
-    env.rollpe_shown |= {name: other.rollpe_shown.get(name, []) for name in docnames}
+    env.rollpe_shown |= {name: other.rollpe_shown.get(name, {}) for name in docnames}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -764,4 +785,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", copy_records)
     app.connect("build-finished", copy_mathjax)
     # Pages are written in one process: the lists of what they link to are kept in memory.
-    return {"version": "0.1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": False}
+    return {"version": "0.1", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": False}

@@ -9,16 +9,12 @@ from pathlib import Path
 import pytest
 
 from rollpe.encodings import ENCODINGS
-from rollpe.equations import EQUATIONS
+from test_equations import DISPLAYED
 
 BOOK = Path(__file__).parents[2] / "book"
 NOTATION = (BOOK / "notation.md").read_text(encoding="utf-8")
 ROWS = [line for line in NOTATION.splitlines() if line.startswith("| ")]
-DISPLAYED = [  # in the order of the pages
-    label
-    for page in sorted((BOOK.parent / "notebooks").glob("*.py"))
-    for label in re.findall(r"(?m)^# \$\$ \((eq-[a-z0-9-]+)\)$", page.read_text(encoding="utf-8"))
-]
+FORMULAS = {label: tex for _, tex, label in DISPLAYED}
 
 
 def signs(tex: str) -> list[str]:
@@ -52,12 +48,12 @@ def first_uses() -> list[tuple[str, list[str], list[str]]]:
 
 def test_every_equation_that_the_table_points_to_is_displayed_by_a_page():
     labels = set(re.findall(r"\{eq\}`([^`]+)`", NOTATION))
-    assert len(labels) > 30 and labels <= EQUATIONS.keys(), labels - EQUATIONS.keys()
+    assert len(labels) > 30 and labels <= FORMULAS.keys(), labels - FORMULAS.keys()
 
 
 @pytest.mark.parametrize(("cell", "symbols", "labels"), first_uses(), ids=lambda value: str(value)[:40])
 def test_the_equations_of_a_row_contain_its_symbols(cell, symbols, labels):
-    found = {symbol: [label for label in labels if shows(EQUATIONS[label].tex, symbol)] for symbol in symbols}
+    found = {symbol: [label for label in labels if shows(FORMULAS[label], symbol)] for symbol in symbols}
     assert symbols and all(found.values()), found
     assert {label for contain in found.values() for label in contain} == set(labels)
 
@@ -72,7 +68,7 @@ def test_no_equation_before_the_first_use_contains_the_symbol():
         if words or len(symbol) == 1 or everywhere.count(symbol) > 1:
             continue
         compared += 1
-        assert next(label for label in DISPLAYED if shows(EQUATIONS[label].tex, symbol)) in labels, symbol
+        assert next(label for label, tex in FORMULAS.items() if shows(tex, symbol)) in labels, symbol
     assert compared > 30
 
 

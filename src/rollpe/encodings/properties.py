@@ -90,30 +90,29 @@ def measure_all() -> list[Properties]:
 def formulas(name: str) -> frozenset[str]:
     """The functions of `rollpe.operators` and `rollpe.textbook` that an encoding's reference is made of.
 
-    Dotted names of all that run while ``scores``, or ``code`` of what is added to tokens, is computed.
+    Dotted names of all that run while ``scores``, and ``code`` of what is added to tokens, are computed.
     """
     seen = set()
 
     def look(frame: FrameType, event: str, _: object) -> None:
         module, function = frame.f_globals.get("__name__"), frame.f_code.co_qualname
-        if (
-            event == "call"
-            and module in (operators.__name__, textbook.__name__)
-            and not re.match("_|.*<", function)
-        ):
+        if event == "call" and module in (operators.__name__, textbook.__name__):
             seen.add(f"{module}.{function}")
 
     axes = _axes(name)
-    built = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRID[:axes]).double()
+    with warnings.catch_warnings(action="ignore"):  # these grids are small on purpose
+        built = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRID[:axes]).double()
     positions = grid_positions(*GRID[:axes], dtype=torch.float64)
     q, k, _ = _draw(built, len(positions), 0)
     before = sys.getprofile()
     sys.setprofile(look)
     try:
-        built.code(positions) if isinstance(built, TokenCode) else built.scores(q, k, positions)
+        built.scores(q, k, positions)
+        if isinstance(built, TokenCode):
+            built.code(positions)
     finally:
         sys.setprofile(before)
-    return frozenset(seen)
+    return frozenset(function for function in seen if not re.search(r"\._|<", function))
 
 
 def _axes(name: str) -> int:

@@ -2,10 +2,10 @@
 
     run_checks(labels=None, seed=0)   → list of CheckResult
     write_report(path)                → _build/equations.json, which the book reads for its badges
-    EQUATIONS["eq-roll"]              → label, page, source, title, tex, implements, tolerance
+    EQUATIONS["eq-roll"]              → label, page, source, implements, tolerance
 
-One module to a page of the book; where a source is wrong, the corrected equation is checked, and a second
-entry (its label ends in -printed) checks that the printed one fails.
+One module to a page of the book, one function to an equation. Where a source is wrong, the corrected
+equation is checked, and a second entry (its label ends in -printed) checks that the printed one fails.
 """
 
 # Importing a page registers its equations, in the order of the book.

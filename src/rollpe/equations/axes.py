@@ -28,8 +28,6 @@ from rollpe.equations.cases import (
 )
 from rollpe.equations.registry import check
 
-PAGE = "09-axes"
-
 
 def _grid(rng: Generator) -> Tensor:
     """Positions [N, 2] of all tokens of a non-square grid."""
@@ -45,15 +43,9 @@ def _heads(rng: Generator):
 
 
 @check(
-    "eq-axial-roll",
-    page=PAGE,
-    source="paper App. D: each coordinate affects a different sub-vector",
-    title="Axial RollPE: one ring for each axis",
-    tex=(
-        r"\mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus "
-        r"q^{\text{rest}}"
-    ),
-    implements=(operators.axial_roll, operators.axis_slices),
+    "paper App. D: each coordinate affects a different sub-vector",
+    operators.axial_roll,
+    operators.axis_slices,
     tolerance=0.0,
 )
 def eq_axial_roll(rng):
@@ -75,19 +67,7 @@ def eq_axial_roll(rng):
     return worst
 
 
-@check(
-    "eq-axial-score",
-    page=PAGE,
-    source="ours; App. B on two axes",
-    title="The axial score sees both offsets",
-    tex=(
-        r"\begin{aligned} & \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) \\ "
-        r"& \quad = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + q^{(x)\top} S^{\,\Delta_x} k^{(x)} \\ "
-        r"& \quad + q^{\text{rest}\top} k^{\text{rest}} \end{aligned}"
-    ),
-    implements=operators.axial_roll,
-    tolerance=1e-11,
-)
+@check("ours; App. B on two axes", operators.axial_roll, tolerance=1e-11)
 def eq_axial_score(rng):
     head_dim, n, size = _heads(rng)
     p = _grid(rng)
@@ -104,19 +84,9 @@ def eq_axial_score(rng):
     return error(scores, slow + q[:, ~moving] @ k[:, ~moving].T)
 
 
-@check(
-    "eq-axial-additive",
-    page=PAGE,
-    source="ours",
-    title="Axial scores are sums: opposite corners of a rectangle of offsets add up to the same",
-    tex=(
-        r"\begin{gathered} c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \\ "
-        r"c(a, b) + c(a', b') = c(a', b) + c(a, b') \end{gathered}"
-    ),
-    implements=operators.axial_roll,
-    tolerance=1e-11,
-)
+@check("ours", operators.axial_roll, tolerance=1e-11)
 def eq_axial_additive(rng):
+    """Opposite corners of a rectangle of offsets add up to the same."""
     head_dim, n, _ = _heads(rng)
     q, k = normal(rng, head_dim), normal(rng, head_dim)
     a, b = whole(rng, -9, 9, 2), whole(rng, -9, 9, 2)
@@ -125,18 +95,7 @@ def eq_axial_additive(rng):
     return error(c[0] - c[2], c[1] - c[3])
 
 
-@check(
-    "eq-grid-offsets",
-    page=PAGE,
-    source="ours; App. D on a grid",
-    title="A grid of G_y × G_x tokens has (2G_y − 1)(2G_x − 1) signed offsets",
-    tex=(
-        r"\begin{gathered} \#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \\ "
-        r"n_a \ge 2 G_a - 1 \end{gathered}"
-    ),
-    implements=operators.torus_roll,
-    tolerance=0.0,
-)
+@check("ours; App. D on a grid", operators.torus_roll, tolerance=0.0)
 def eq_grid_offsets(rng):
     sizes = (count(rng, 2, 4), count(rng, 5, 6))
     worst = 0.0
@@ -152,15 +111,7 @@ def eq_grid_offsets(rng):
     return worst
 
 
-@check(
-    "eq-resolution",
-    page=PAGE,
-    source="ours; how encodings of real positions meet another resolution",
-    title="G′ patches where there were G: a patch keeps its place in the picture",
-    tex=r"p \mapsto \bigl( p + \tfrac12 \bigr) \, \frac{G}{G'} - \tfrac12",
-    implements=scale_positions,
-    tolerance=1e-11,
-)
+@check("ours; how encodings of real positions meet another resolution", scale_positions, tolerance=1e-11)
 def eq_resolution(rng):
     built, finer = (count(rng, 2, 4), count(rng, 5, 7)), (count(rng, 2, 3), count(rng, 4, 5))
     shown = tuple(G * r for G, r in zip(built, finer, strict=True))  # every patch cut into r_y × r_x
@@ -181,19 +132,7 @@ def eq_resolution(rng):
     )
 
 
-@check(
-    "eq-class-token",
-    page=PAGE,
-    source="ours; the sister paper gives the class token no position",
-    title="A token without position is a token at position 0",
-    tex=(
-        r"\begin{gathered} q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = "
-        r"\mathrm{Roll}_{0}(q_{\text{cls}})^\top \, \mathrm{Roll}_{p}(k), \\ "
-        r"\text{so its score sees the absolute } p \end{gathered}"
-    ),
-    implements=operators.axial_roll,
-    tolerance=0.0,
-)
+@check("ours; the sister paper gives the class token no position", operators.axial_roll, tolerance=0.0)
 def eq_class_token(rng):
     head_dim, n, _ = _heads(rng)
     p = _grid(rng)
@@ -204,19 +143,7 @@ def eq_class_token(rng):
     return error(rolled @ q, rolled @ at_zero) + must_fail(error(shifted @ q, rolled @ q), least=1e-3)
 
 
-@check(
-    "eq-axial-rope",
-    page=PAGE,
-    source="Heo et al. 2024, axial RoPE",
-    title="Axial RoPE: half of the pairs turn with the row, half with the column",
-    tex=(
-        r"\begin{gathered} \varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, "
-        r"\\ "
-        r"i = 0, \dots, m-1 \end{gathered}"
-    ),
-    implements=(textbook.mixed_angles, operators.rotate_pairs),
-    tolerance=1e-11,
-)
+@check("Heo et al. 2024, axial RoPE", textbook.mixed_angles, operators.rotate_pairs, tolerance=1e-11)
 def eq_axial_rope(rng):
     m, p = count(rng, 2, 4), _grid(rng).double()
     theta, q = uniform(rng, 0.1, 2, m), normal(rng, 2, len(p), 4 * m)
@@ -228,18 +155,7 @@ def eq_axial_rope(rng):
     return error(moved, torch.cat((rows, columns), -1))
 
 
-@check(
-    "eq-mixed-rope",
-    page=PAGE,
-    source="Heo et al. 2024, mixed RoPE",
-    title="Mixed RoPE: every pair has a direction, and the score stays relative",
-    tex=(
-        r"\begin{gathered} \varphi_i(p) = \langle \omega_i, p \rangle, \\ "
-        r"R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)} \end{gathered}"
-    ),
-    implements=(textbook.mixed_angles, textbook.rotation_matrix),
-    tolerance=1e-11,
-)
+@check("Heo et al. 2024, mixed RoPE", textbook.mixed_angles, textbook.rotation_matrix, tolerance=1e-11)
 def eq_mixed_rope(rng):
     omega, p = normal(rng, count(rng, 3, 5), 2), uniform(rng, -9, 9, 2, 2)
     angles = textbook.mixed_angles(p, omega)
@@ -250,16 +166,7 @@ def eq_mixed_rope(rng):
 
 
 @check(
-    "eq-lie",
-    page=PAGE,
-    source="Ostmeier et al. 2024 (LieRE), cited for the paper's Theorem 1",
-    title="LieRE: the exponential of a learned skew-symmetric matrix",
-    tex=(
-        r"\begin{gathered} R(p) = \exp\Bigl( \sum_a p_a \mathcal{A}_a \Bigr), \\ "
-        r"\mathcal{A}_a^\top = -\mathcal{A}_a, \qquad R(p)^\top R(p) = I \end{gathered}"
-    ),
-    implements=textbook.lie_rotation,
-    tolerance=1e-10,
+    "Ostmeier et al. 2024 (LieRE), cited for the paper's Theorem 1", textbook.lie_rotation, tolerance=1e-10
 )
 def eq_lie(rng):
     n, p = count(rng, 2, 6), uniform(rng, -2, 2, 3, 2)
@@ -273,19 +180,7 @@ def eq_lie(rng):
     return worst
 
 
-@check(
-    "eq-lie-relative",
-    page=PAGE,
-    source="Liu et al. 2025; van de Geijn et al. 2025 for the question",
-    title="On several axes LieRE is relative if and only if its generators commute",
-    tex=(
-        r"\begin{gathered} {} [\mathcal{A}_y, \mathcal{A}_x] = 0 \quad \Longleftrightarrow \\ "
-        r"R(p)^\top R(p') = R(p' - p) \\ "
-        r"\text{for all } p, p' \in \mathbb{R}^2 \end{gathered}"
-    ),
-    implements=textbook.lie_rotation,
-    tolerance=1e-10,
-)
+@check("Liu et al. 2025; van de Geijn et al. 2025 for the question", textbook.lie_rotation, tolerance=1e-10)
 def eq_lie_relative(rng):
     n, p = 2 * count(rng, 2, 3), uniform(rng, 0.5, 1.5, 2, 2)
     p[1] = p[0] + torch.tensor([1.0, -1.0])
@@ -313,15 +208,8 @@ def eq_lie_relative(rng):
 
 
 @check(
-    "eq-uniform-rope",
-    page=PAGE,
-    source="van de Geijn et al. 2025, uniform RoPE, with the span of a turn read as G tokens",
-    title="Uniform RoPE: one frequency, one turn across the image, so offsets count modulo G",
-    tex=(
-        r"\varphi(p) = \frac{2 \pi}{G} \, p \quad \Longrightarrow \quad R_{\varphi(\Delta)} = "
-        r"R_{\varphi(\Delta - G)}"
-    ),
-    implements=UniformRope,
+    "van de Geijn et al. 2025, uniform RoPE, with the span of a turn read as G tokens",
+    UniformRope,
     tolerance=1e-11,
 )
 def eq_uniform_rope(rng):
@@ -360,15 +248,10 @@ def _yaw(angle: Tensor) -> Tensor:
 
 
 @check(
-    "eq-spherical-rope",
-    page=PAGE,
-    source="van de Geijn et al. 2025, spherical RoPE",
-    title="Spherical RoPE: triplets of channels turn about two axes, which do not commute",
-    tex=(
-        r"\begin{gathered} z_j \mapsto Y(\omega_j^x \, p_x) \, T(\omega_j^y \, p_y) \, z_j, \\ "
-        r"z_j \in \mathbb{R}^3, \qquad Y T \neq T \, Y \end{gathered}"
-    ),
-    implements=SphericalRope,
+    "van de Geijn et al. 2025, spherical RoPE",
+    SphericalRope,
+    textbook.spherical_rope,
+    textbook.plane_rotation,
     tolerance=1e-11,
 )
 def eq_spherical_rope(rng):
@@ -378,23 +261,14 @@ def eq_spherical_rope(rng):
     moved, _ = encoding(q[None, None], k[None, None], p)
     y, x = p[0]
     swapped = _tilt(omega[:, 0] * y) @ _yaw(omega[:, 1] * x)
-    return error(moved[0, 0], slow) + must_fail(error(swapped, turns[0]), least=1e-6)
+    batch = textbook.spherical_rope(q.expand(2, -1, -1), p, omega.T)
+    different = must_fail(error(swapped, turns[0]), least=1e-6)
+    return max(error(moved[0, 0], slow), error(batch, slow.expand(2, -1, -1))) + different
 
 
-@check(
-    "eq-spherical-shift",
-    page=PAGE,
-    source="ours; van de Geijn et al. 2025 for the question",
-    title="A common shift: along x it cancels, along y it is one rotation of all queries and keys",
-    tex=(
-        r"\begin{aligned} & Y(\omega_j^x (p_x + s_x)) \, T(\omega_j^y (p_y + s_y)) \\ "
-        r"& \quad = Y(\omega_j^x s_x) \; Y(\omega_j^x p_x) \, T(\omega_j^y p_y) \; T(\omega_j^y s_y) "
-        r"\end{aligned}"
-    ),
-    implements=SphericalRope,
-    tolerance=1e-11,
-)
-def eq_sphericalshift_power(rng):
+@check("ours; van de Geijn et al. 2025 for the question", SphericalRope, tolerance=1e-11)
+def eq_spherical_shift(rng):
+    """A common shift cancels along x; along y it is one rotation of all queries and keys."""
     encoding, q, k, p, omega = _spherical(rng)
     along_y, along_x = number(rng, 0.5, 2), number(rng, 0.5, 2)
 
@@ -414,18 +288,7 @@ def eq_sphericalshift_power(rng):
     )
 
 
-@check(
-    "eq-torus",
-    page=PAGE,
-    source="ours; the paper's discussion asks for more complex topographies",
-    title="Torus RollPE: the channels are a sheet, and the sheet travels",
-    tex=(
-        r"\mathrm{Roll}_{(y, x)}(q) = \bigl( S_h^{\,y} \otimes S_w^{\,x} \bigr) \, q, \qquad q \in "
-        r"\mathbb{R}^{h w}"
-    ),
-    implements=operators.torus_roll,
-    tolerance=0.0,
-)
+@check("ours; the paper's discussion asks for more complex topographies", operators.torus_roll, tolerance=0.0)
 def eq_torus(rng):
     h, w = count(rng, 2, 4), count(rng, 5, 7)
     p = whole(rng, -9, 9, 4, 2)
@@ -438,18 +301,7 @@ def eq_torus(rng):
     return max(error(found, slow), error(found[:, 0], sheets))
 
 
-@check(
-    "eq-torus-score",
-    page=PAGE,
-    source="ours",
-    title="Both generators commute, so the torus is relative on both axes",
-    tex=(
-        r"\mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes "
-        r"S_w^{\,\Delta_x} \bigr) k"
-    ),
-    implements=operators.torus_roll,
-    tolerance=1e-11,
-)
+@check("ours", operators.torus_roll, tolerance=1e-11)
 def eq_torus_score(rng):
     h, w, p = count(rng, 2, 4), count(rng, 5, 6), _grid(rng)
     q, k = normal(rng, len(p), h * w), normal(rng, len(p), h * w)
@@ -462,19 +314,7 @@ def eq_torus_score(rng):
     return error(scores, slow)
 
 
-@check(
-    "eq-torus-complete",
-    page=PAGE,
-    source="ours",
-    title="The torus realizes every function of the offset, oblique ones too",
-    tex=(
-        r"\begin{gathered} q = e_{(0,0)},\ k = f \quad \Longrightarrow \\ "
-        r"\mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)} "
-        r"\end{gathered}"
-    ),
-    implements=operators.torus_roll,
-    tolerance=0.0,
-)
+@check("ours", operators.torus_roll, tolerance=0.0)
 def eq_torus_complete(rng):
     h, w, p = count(rng, 2, 5), count(rng, 6, 8), _grid(rng)
     f, q = normal(rng, h, w), torch.zeros(len(p), h * w).double()

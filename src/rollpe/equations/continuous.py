@@ -29,8 +29,6 @@ from rollpe.equations.cases import (
 )
 from rollpe.equations.registry import check
 
-PAGE = "06-continuous"
-
 
 def _nyquist(n: int) -> Tensor:
     """νν ᵀ with ν_i = (−1)^i/√n."""
@@ -43,15 +41,7 @@ def _place(rng: Generator) -> tuple[float, float]:
     return number(rng, -20, 20), number(rng, 0.3, 4)
 
 
-@check(
-    "eq-dft",
-    page=PAGE,
-    source="paper, before Eq. 7",
-    title="The unitary Fourier matrix",
-    tex=r"F_{kj} = \tfrac{1}{\sqrt{n}} \, e^{-2\pi \mathrm{i} kj/n}, \qquad F^* F = I",
-    implements=operators.fourier_matrix,
-    tolerance=1e-12,
-)
+@check("paper, before Eq. 7", operators.fourier_matrix, tolerance=1e-12)
 def eq_dft(rng):
     worst = 0.0
     for n in (count(rng, 1, 2), *widths(rng)):
@@ -60,15 +50,7 @@ def eq_dft(rng):
     return worst
 
 
-@check(
-    "eq-diagonal",
-    page=PAGE,
-    source="paper Eq. 13",
-    title="The Fourier basis diagonalizes the shift",
-    tex=r"S = F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i} k/n} \bigr)_{k=0}^{n-1} F",
-    implements=(operators.fourier_matrix, operators.shift_matrix),
-    tolerance=1e-12,
-)
+@check("paper Eq. 13", operators.fourier_matrix, operators.shift_matrix, tolerance=1e-12)
 def eq_diagonal(rng):
     worst = 0.0
     for n in widths(rng):
@@ -78,29 +60,14 @@ def eq_diagonal(rng):
     return worst
 
 
-@check(
-    "eq-determinant",
-    page=PAGE,
-    source="textbook: the sign of a cycle of n places",
-    title="The shift of an even ring is no rotation",
-    tex=r"\det S = (-1)^{n-1}",
-    implements=operators.shift_matrix,
-    tolerance=1e-12,
-)
+@check("textbook: the sign of a cycle of n places", operators.shift_matrix, tolerance=1e-12)
 def eq_determinant(rng):
     return max(error(operators.shift_matrix(n).det(), (-1.0) ** (n - 1)) for n in (1, 2, *widths(rng)))
 
 
 @check(
-    "eq-no-real-log",
-    page=PAGE,
-    source="a case of Culver 1966; refutes 'log S ∈ so(n)' after the paper's Eq. 4 for even n",
-    title="Even n: S has no real logarithm",
-    tex=(
-        r"\begin{aligned} \det e^{B} = e^{\operatorname{tr} B} &> 0 \ \text{ for every real } B, \\ "
-        r"\det S = -1 &< 0 \ \text{ for even } n \end{aligned}"
-    ),
-    implements=operators.shift_matrix,
+    "a case of Culver 1966; refutes 'log S ∈ so(n)' after the paper's Eq. 4 for even n",
+    operators.shift_matrix,
     tolerance=1e-10,
 )
 def eq_no_real_log(rng):
@@ -112,15 +79,7 @@ def eq_no_real_log(rng):
     return max(error(torch.matrix_exp(B).det() / torch.exp(B.trace()), 1.0), negative, complex_log)
 
 
-@check(
-    "eq-log",
-    page=PAGE,
-    source="paper Eq. 4, for odd n",
-    title="Odd n: the generator is the logarithm of the shift",
-    tex=r"\mathcal{A} = \log S, \qquad S = \exp(\mathcal{A}) \qquad (n \text{ odd})",
-    implements=operators.generator,
-    tolerance=1e-11,
-)
+@check("paper Eq. 4, for odd n", operators.generator, tolerance=1e-11)
 def eq_log(rng):
     n = odd(rng)
     A, S = operators.generator(n), operators.shift_matrix(n)
@@ -129,17 +88,9 @@ def eq_log(rng):
 
 
 @check(
-    "eq-generator",
-    page=PAGE,
-    source="paper Eq. 14, corrected: mode numbers centered on 0",
-    title="The generator: 2πi times the centered mode number",
-    tex=(
-        r"\begin{gathered} \mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, "
-        r"m}{n} \right) F, \\ "
-        r"m = -\lfloor \tfrac{n-1}{2} \rfloor, \dots, \lfloor \tfrac{n-1}{2} \rfloor \\ "
-        r"(\text{and } 0 \text{ in place of } \tfrac{n}{2}) \end{gathered}"
-    ),
-    implements=(operators.generator, operators.mode_numbers),
+    "paper Eq. 14, corrected: mode numbers centered on 0",
+    operators.generator,
+    operators.mode_numbers,
     tolerance=1e-12,
 )
 def eq_generator(rng):
@@ -154,21 +105,7 @@ def eq_generator(rng):
     return worst
 
 
-@check(
-    "eq-generator-printed",
-    page=PAGE,
-    source="paper Eq. 14, as printed: k = 0 … n−1",
-    title="The printed generator is a logarithm, but complex and not skew-symmetric",
-    tex=(
-        r"\begin{aligned} & F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i} k}{n} "
-        r"\right)_{k=0}^{n-1} F \\ "
-        r"& \quad = \mathcal{A} + 2\pi \mathrm{i}\, \Pi_{-} + \mathrm{i}\pi\, \Pi_{n/2} \;\notin\; "
-        r"\mathbb{R}^{n \times n}, \\ "
-        r"& \Pi_- = \textstyle\sum_{m<0} F^* e_m e_m^* F \end{aligned}"
-    ),
-    implements=operators.paper_generator,
-    tolerance=1e-11,
-)
+@check("paper Eq. 14, as printed: k = 0 … n−1", operators.paper_generator, tolerance=1e-11)
 def eq_generator_printed(rng):
     worst = 0.0
     for n in widths(rng):
@@ -190,15 +127,7 @@ def eq_generator_printed(rng):
     return worst
 
 
-@check(
-    "eq-skew",
-    page=PAGE,
-    source="paper, after Eq. 4; true for the corrected generator",
-    title="The generator is real and skew-symmetric",
-    tex=r"\mathcal{A}^\top = -\mathcal{A} \in \mathbb{R}^{n \times n}",
-    implements=operators.generator,
-    tolerance=1e-12,
-)
+@check("paper, after Eq. 4; true for the corrected generator", operators.generator, tolerance=1e-12)
 def eq_skew(rng):
     worst = 0.0
     for n in widths(rng):
@@ -210,17 +139,7 @@ def eq_skew(rng):
     return worst
 
 
-@check(
-    "eq-eigen",
-    page=PAGE,
-    source="paper Eq. 6; the transpose after it must be the Hermitian one",
-    title="Spectral decomposition of the generator",
-    tex=r"""\begin{gathered} \mathcal{A} = U \Lambda U^\dagger, \qquad U = F^*, \quad \Lambda \text{
-imaginary}, \\ \exp\!\left( \tfrac{p}{\lambda} \mathcal{A} \right) = U \exp\!\left( \tfrac{p}{\lambda}
-\Lambda \right) U^\dagger \end{gathered}""",
-    implements=operators.generator,
-    tolerance=1e-11,
-)
+@check("paper Eq. 6; the transpose after it must be the Hermitian one", operators.generator, tolerance=1e-11)
 def eq_eigen(rng):
     worst = 0.0
     for n in widths(rng):
@@ -241,15 +160,7 @@ def eq_eigen(rng):
     return worst
 
 
-@check(
-    "eq-continuous-roll",
-    page=PAGE,
-    source="paper Eq. 5",
-    title="The roll at real positions",
-    tex=r"\mathrm{Roll}_p(q) = \exp\!\left( \frac{p}{\lambda} \mathcal{A} \right) q",
-    implements=(operators.continuous_roll, operators.generator),
-    tolerance=1e-10,
-)
+@check("paper Eq. 5", operators.continuous_roll, operators.generator, tolerance=1e-10)
 def eq_continuous_roll(rng):
     worst = 0.0
     for n in (count(rng, 1, 2), *widths(rng)):
@@ -268,12 +179,9 @@ def eq_continuous_roll(rng):
 
 
 @check(
-    "eq-spectral",
-    page=PAGE,
-    source="paper Eq. 7, corrected: mode numbers centered on 0",
-    title="The same in the Fourier basis: each mode turns at its own speed",
-    tex=r"S(p) = F^* \operatorname{diag}\!\left( e^{2\pi \mathrm{i}\, p m / (\lambda n)} \right) F",
-    implements=(operators.roll_matrix, operators.continuous_roll),
+    "paper Eq. 7, corrected: mode numbers centered on 0",
+    operators.roll_matrix,
+    operators.continuous_roll,
     tolerance=1e-11,
 )
 def eq_spectral(rng):
@@ -298,20 +206,7 @@ def eq_spectral(rng):
     return worst
 
 
-@check(
-    "eq-spectral-printed",
-    page=PAGE,
-    source="paper Eq. 7, as printed: k = 0 … n−1",
-    title="Half a step with the printed operator makes everything imaginary but the mean",
-    tex=(
-        r"\begin{gathered} \operatorname{Re} \left( F^* \operatorname{diag}\bigl( e^{2\pi \mathrm{i}\, "
-        r"p k / (\lambda n)} \bigr)_{k=0}^{n-1} F \, q \right) = \bar q \, \mathbf{1} \\ "
-        r"\text{at } p = \tfrac{\lambda}{2}, \qquad \bar q = \tfrac1n \textstyle\sum_i q_i "
-        r"\end{gathered}"
-    ),
-    implements=operators.paper_roll_matrix,
-    tolerance=1e-11,
-)
+@check("paper Eq. 7, as printed: k = 0 … n−1", operators.paper_roll_matrix, tolerance=1e-11)
 def eq_spectral_printed(rng):
     worst = 0.0
     for n in widths(rng):
@@ -328,18 +223,7 @@ def eq_spectral_printed(rng):
     return worst
 
 
-@check(
-    "eq-group",
-    page=PAGE,
-    source="consequence of Eq. 5",
-    title="Rolls add up, and the transpose rolls back",
-    tex=(
-        r"\begin{gathered} S(p)\, S(p') = S(p + p'), \\ "
-        r"S(p)^\top = S(-p) = S(p)^{-1} \end{gathered}"
-    ),
-    implements=operators.roll_matrix,
-    tolerance=1e-11,
-)
+@check("consequence of Eq. 5", operators.roll_matrix, tolerance=1e-11)
 def eq_group(rng):
     worst = 0.0
     for n in widths(rng):
@@ -354,15 +238,7 @@ def eq_group(rng):
     return worst
 
 
-@check(
-    "eq-continuous-score",
-    page=PAGE,
-    source="paper App. B at real positions",
-    title="At real positions, too, the score depends on the offset alone",
-    tex=r"\mathrm{Roll}_{p_q}(q)^\top \, \mathrm{Roll}_{p_k}(k) = q^\top S(p_k - p_q) \, k",
-    implements=(operators.continuous_roll, operators.roll_matrix),
-    tolerance=1e-10,
-)
+@check("paper App. B at real positions", operators.continuous_roll, operators.roll_matrix, tolerance=1e-10)
 def eq_continuous_score(rng):
     worst = 0.0
     for n in widths(rng):
@@ -375,18 +251,7 @@ def eq_continuous_score(rng):
     return worst
 
 
-@check(
-    "eq-period",
-    page=PAGE,
-    source="paper Sec. 2.1; the period is λn",
-    title="The wavelength stretches the period",
-    tex=(
-        r"\begin{gathered} S(p + \lambda n) = S(p), \\ "
-        r"S(p) \neq I \ \text{ for } 0 < p < \lambda n \quad (n \ge 3) \end{gathered}"
-    ),
-    implements=operators.roll_matrix,
-    tolerance=1e-10,
-)
+@check("paper Sec. 2.1; the period is λn", operators.roll_matrix, tolerance=1e-10)
 def eq_period(rng):
     worst = 0.0
     for n in widths(rng):
@@ -399,12 +264,9 @@ def eq_period(rng):
 
 
 @check(
-    "eq-kernel-odd",
-    page=PAGE,
-    source="textbook: trigonometric interpolation, the Dirichlet kernel",
-    title="Odd n: the roll is a Dirichlet kernel",
-    tex=r"S(p)_{jl} = \frac{\sin \pi t}{n \sin(\pi t / n)}, \qquad t = \frac{p}{\lambda} + j - l",
-    implements=(operators.roll_kernel, operators.circulant),
+    "textbook: trigonometric interpolation, the Dirichlet kernel",
+    operators.roll_kernel,
+    operators.circulant,
     tolerance=1e-11,
 )
 def eq_kernel_odd(rng):
@@ -416,16 +278,9 @@ def eq_kernel_odd(rng):
 
 
 @check(
-    "eq-kernel-even",
-    page=PAGE,
-    source="Trefethen 2000, the periodic sinc, with a Nyquist mode that stands still",
-    title="Even n with the Nyquist mode standing still",
-    tex=(
-        r"\begin{aligned} S(p)_{jl} = \frac{1}{n} \Bigl( & \sin \pi t \, \cot \frac{\pi t}{n} \\ "
-        r"& - \cos \pi t + (-1)^{j-l} \Bigr), \\ "
-        r"t = \frac{p}{\lambda} & + j - l \end{aligned}"
-    ),
-    implements=(operators.roll_kernel, operators.circulant),
+    "Trefethen 2000, the periodic sinc, with a Nyquist mode that stands still",
+    operators.roll_kernel,
+    operators.circulant,
     tolerance=1e-11,
 )
 def eq_kernel_even(rng):
@@ -437,16 +292,7 @@ def eq_kernel_even(rng):
 
 
 @check(
-    "eq-kernel-cosine",
-    page=PAGE,
-    source="Trefethen 2000: trigonometric interpolation, the periodic sinc",
-    title="Even n with cos(πp/λ) on the Nyquist mode",
-    tex=(
-        r"\begin{gathered} S_{\cos}(p)_{jl} = \frac{1}{n} \sin \pi t \, \cot \frac{\pi t}{n}, \\ "
-        r"t = \frac{p}{\lambda} + j - l \end{gathered}"
-    ),
-    implements=operators.roll_kernel,
-    tolerance=1e-11,
+    "Trefethen 2000: trigonometric interpolation, the periodic sinc", operators.roll_kernel, tolerance=1e-11
 )
 def eq_kernel_cosine(rng):
     n, wavelength = even(rng, 2), number(rng, 0.3, 4)
@@ -464,17 +310,9 @@ def _half_spectrum(n: int, p: float) -> Tensor:
 
 
 @check(
-    "eq-generator-closed",
-    page=PAGE,
-    source="Trefethen 2000 and Weideman and Reddy 2000: the Fourier differentiation matrix",
-    title="The generator without a transform",
-    tex=(
-        r"\begin{gathered} \mathcal{A}_{jl} = \frac{\pi}{n} (-1)^{j-l} \times \begin{cases} 1 / \sin "
-        r"\frac{\pi (j-l)}{n} & n \text{ odd} \\[2pt] \cot \frac{\pi (j-l)}{n} & n \text{ even} "
-        r"\end{cases} \\ "
-        r"(j \neq l) \end{gathered}"
-    ),
-    implements=(operators.generator_closed_form, operators.circulant),
+    "Trefethen 2000 and Weideman and Reddy 2000: the Fourier differentiation matrix",
+    operators.generator_closed_form,
+    operators.circulant,
     tolerance=1e-11,
 )
 def eq_generator_closed(rng):
@@ -484,18 +322,7 @@ def eq_generator_closed(rng):
     )
 
 
-@check(
-    "eq-nyquist-fixed",
-    page=PAGE,
-    source="ours; nyquist='fixed'",
-    title="Treatment 1: the Nyquist mode stands still",
-    tex=(
-        r"\begin{gathered} S(\lambda p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \\ "
-        r"\nu_i = \tfrac{(-1)^i}{\sqrt n}, \quad p \in \mathbb{Z},\ n \text{ even} \end{gathered}"
-    ),
-    implements=(operators.roll_matrix, operators.continuous_roll),
-    tolerance=1e-11,
-)
+@check("ours; nyquist='fixed'", operators.roll_matrix, operators.continuous_roll, tolerance=1e-11)
 def eq_nyquist_fixed(rng):
     n, p, wavelength = even(rng), count(rng, -9, 9), number(rng, 0.3, 4)
     expected = shift_power(n, p) + (1 - (-1) ** p) * _nyquist(n)
@@ -507,16 +334,9 @@ def eq_nyquist_fixed(rng):
 
 
 @check(
-    "eq-nyquist-cosine",
-    page=PAGE,
-    source="Trefethen 2000: trigonometric interpolation; nyquist='cosine'",
-    title="Treatment 2: exact at whole steps, but no group",
-    tex=(
-        r"\begin{gathered} S_{\cos}(p) = S(p) - \bigl( 1 - \cos \tfrac{\pi p}{\lambda} \bigr) \, \nu "
-        r"\nu^\top, \\ "
-        r"S_{\cos}(\lambda) = S, \qquad S_{\cos}(\tfrac{\lambda}{2})^2 \neq S \end{gathered}"
-    ),
-    implements=(operators.roll_matrix, operators.continuous_roll),
+    "Trefethen 2000: trigonometric interpolation; nyquist='cosine'",
+    operators.roll_matrix,
+    operators.continuous_roll,
     tolerance=1e-11,
 )
 def eq_nyquist_cosine(rng):
@@ -539,15 +359,10 @@ def eq_nyquist_cosine(rng):
 
 
 @check(
-    "eq-nyquist-paired",
-    page=PAGE,
-    source="ours; nyquist='paired'",
-    title="Treatment 3: two rings do have a real logarithm",
-    tex=(
-        r"\exp \begin{bmatrix} \mathcal{A} & -\pi \nu \nu^\top \\ \pi \nu \nu^\top & \mathcal{A} "
-        r"\end{bmatrix} = \begin{bmatrix} S & 0 \\ 0 & S \end{bmatrix}"
-    ),
-    implements=(operators.generator, operators.roll_matrix, operators.continuous_roll),
+    "ours; nyquist='paired'",
+    operators.generator,
+    operators.roll_matrix,
+    operators.continuous_roll,
     tolerance=1e-10,
 )
 def eq_nyquist_paired(rng):
@@ -565,12 +380,10 @@ def eq_nyquist_paired(rng):
 
 
 @check(
-    "eq-nyquist-odd",
-    page=PAGE,
-    source="ours; nyquist='odd'",
-    title="Treatment 4: leave one channel without position",
-    tex=r"S_{\mathrm{odd}}(p) = \begin{bmatrix} S_{n-1}(p) & 0 \\ 0 & 1 \end{bmatrix}",
-    implements=(operators.roll_matrix, operators.generator, operators.continuous_roll),
+    "ours; nyquist='odd'",
+    operators.roll_matrix,
+    operators.generator,
+    operators.continuous_roll,
     tolerance=1e-11,
 )
 def eq_nyquist_odd(rng):
@@ -589,17 +402,7 @@ def eq_nyquist_odd(rng):
     )
 
 
-@check(
-    "eq-traveling-wave",
-    page=PAGE,
-    source="paper Sec. 1 and 4, the idea in the title",
-    title="A mode under the roll is a traveling wave",
-    tex=r"""\begin{gathered} x_i = \cos\!\left( \tfrac{2\pi m}{n} i + \varphi \right), \quad |m| < \tfrac n2
-\\ \Longrightarrow \quad \mathrm{Roll}_p(x)_i = \cos\!\left( \tfrac{2\pi m}{n} \left( i + \tfrac{p}{\lambda}
-\right) + \varphi \right) \end{gathered}""",
-    implements=operators.continuous_roll,
-    tolerance=1e-11,
-)
+@check("paper Sec. 1 and 4, the idea in the title", operators.continuous_roll, tolerance=1e-11)
 def eq_traveling_wave(rng):
     worst = 0.0
     for n in widths(rng):
@@ -610,20 +413,7 @@ def eq_traveling_wave(rng):
     return worst
 
 
-@check(
-    "eq-transport",
-    page=PAGE,
-    source="derivative of Eq. 5",
-    title="The roll solves a transport equation on the ring",
-    tex=(
-        r"\begin{aligned} \frac{\partial}{\partial p} \mathrm{Roll}_p(q) &= \frac{1}{\lambda} \, "
-        r"\mathcal{A} \, \mathrm{Roll}_p(q), \\ "
-        r"\frac{\partial}{\partial \lambda} \mathrm{Roll}_p(q) &= -\frac{p}{\lambda^2} \, \mathcal{A} "
-        r"\, \mathrm{Roll}_p(q) \end{aligned}"
-    ),
-    implements=operators.continuous_roll,
-    tolerance=1e-9,
-)
+@check("derivative of Eq. 5", operators.continuous_roll, tolerance=1e-9)
 def eq_transport(rng):
     worst = 0.0
     for n in widths(rng):
@@ -638,15 +428,9 @@ def eq_transport(rng):
 
 
 @check(
-    "eq-derivative",
-    page=PAGE,
-    source="paper App. E: a discrete Fourier differentiation operator",
-    title="The generator differentiates band-limited signals exactly",
-    tex=(
-        r"\begin{gathered} (\mathcal{A} x)_i = \dot x(i) \quad \text{if } x_i = x(i), \\ "
-        r"x(s) = \sum_{|m| < n/2} c_m \, e^{2\pi \mathrm{i} m s/n} \end{gathered}"
-    ),
-    implements=(operators.generator, operators.generator_closed_form),
+    "paper App. E: a discrete Fourier differentiation operator",
+    operators.generator,
+    operators.generator_closed_form,
     tolerance=1e-10,
 )
 def eq_derivative(rng):
@@ -662,15 +446,8 @@ def eq_derivative(rng):
 
 
 @check(
-    "eq-stencil",
-    page=PAGE,
-    source="paper App. E: the tridiagonal matrix that the main text does not show",
-    title="The local stencil",
-    tex=(
-        r"\begin{gathered} D = \tfrac12 (S - S^\top), \\ "
-        r"(D x)_i = \tfrac12 (x_{i+1} - x_{i-1}) \end{gathered}"
-    ),
-    implements=operators.stencil,
+    "paper App. E: the tridiagonal matrix that the main text does not show",
+    operators.stencil,
     tolerance=1e-12,
 )
 def eq_stencil(rng):
@@ -683,13 +460,7 @@ def eq_stencil(rng):
 
 
 @check(
-    "eq-stencil-spectrum",
-    page=PAGE,
-    source="ours; paper App. E says only that it sacrifices spectral accuracy",
-    title="The stencil turns mode k at the speed sin(2πk/n) instead of 2πk/n",
-    tex=r"D = F^* \operatorname{diag}\!\left( \mathrm{i} \sin \tfrac{2\pi k}{n} \right) F",
-    implements=operators.stencil,
-    tolerance=1e-12,
+    "ours; paper App. E says only that it sacrifices spectral accuracy", operators.stencil, tolerance=1e-12
 )
 def eq_stencil_spectrum(rng):
     worst = 0.0
@@ -701,14 +472,9 @@ def eq_stencil_spectrum(rng):
 
 
 @check(
-    "eq-stencil-limit",
-    page=PAGE,
-    source="paper App. E: in the continuum limit, both agree",
-    title="Long waves cannot tell the stencil from the generator",
-    tex=r"""\begin{gathered} \frac{\|(\mathcal{A} - D)\, x\|}{\|x\|} = \omega_m - \sin \omega_m \le
-\frac{\omega_m^3}{6} \\ \text{for a wave of mode } m,\ 0 \le m < \tfrac n2,\ \omega_m = \tfrac{2\pi m}{n}
-\end{gathered}""",
-    implements=(operators.generator, operators.stencil),
+    "paper App. E: in the continuum limit, both agree",
+    operators.generator,
+    operators.stencil,
     tolerance=1e-11,
 )
 def eq_stencil_limit(rng):
@@ -722,18 +488,7 @@ def eq_stencil_limit(rng):
     return worst
 
 
-@check(
-    "eq-stencil-bessel",
-    page=PAGE,
-    source="ours; paper App. E calls the stencil an approximation",
-    title="The exponential of the stencil is a dispersive wave, far from the shift",
-    tex=(
-        r"\begin{gathered} \exp(p D) = \sum_{m \in \mathbb{Z}} J_m(p) \, S^m, \\ "
-        r"\exp(D) \neq S \end{gathered}"
-    ),
-    implements=operators.stencil_roll,
-    tolerance=1e-11,
-)
+@check("ours; paper App. E calls the stencil an approximation", operators.stencil_roll, tolerance=1e-11)
 def eq_stencil_bessel(rng):
     worst = 0.0
     for n in (count(rng, 1, 2), *widths(rng)):

@@ -15,8 +15,6 @@ from rollpe.encodings.roll import MultiplexedRoll
 from rollpe.equations.cases import count, error, must_fail, must_hold, normal, shift_power, whole, widths
 from rollpe.equations.registry import check
 
-PAGE = "08-multiplexed"
-
 
 def _waves(rng: Generator, n: int):
     """W, queries and keys [5, W, n], whole positions [5]."""
@@ -37,15 +35,7 @@ def _terms(q: Tensor, k: Tensor, p: Tensor) -> Tensor:
     return terms
 
 
-@check(
-    "eq-waves",
-    page=PAGE,
-    source="paper Eq. 11",
-    title="One projection for each wave",
-    tex=r"q^{(w)} = W_Q^{(w)} x, \qquad w = 1, \dots, W",
-    implements=operators.multiplexed_roll,
-    tolerance=1e-11,
-)
+@check("paper Eq. 11", operators.multiplexed_roll, tolerance=1e-11)
 def eq_waves(rng):
     worst = 0.0
     for n in widths(rng):
@@ -57,15 +47,7 @@ def eq_waves(rng):
     return worst
 
 
-@check(
-    "eq-multiplexed",
-    page=PAGE,
-    source="paper Eq. 12",
-    title="Multiplexed RollPE: a sum of rolls at different speeds",
-    tex=r"\mathrm{MPRoll}_p(q) = \sum_{w=1}^{W} \mathrm{Roll}_{wp}\bigl( q^{(w)} \bigr)",
-    implements=operators.multiplexed_roll,
-    tolerance=1e-12,
-)
+@check("paper Eq. 12", operators.multiplexed_roll, tolerance=1e-12)
 def eq_multiplexed(rng):
     worst = 0.0
     for n in widths(rng):
@@ -79,20 +61,7 @@ def eq_multiplexed(rng):
     return worst
 
 
-@check(
-    "eq-multiplexed-score",
-    page=PAGE,
-    source="ours; the square of Eq. 12",
-    title="The score has cross terms between waves",
-    tex=(
-        r"\begin{aligned} & \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) \\ "
-        r"& \quad = \sum_{w, w'} \bigl( q^{(w)} \bigr)^\top S^{\,w' p_k - w p_q} \, k^{(w')} "
-        r"\end{aligned}"
-    ),
-    implements=operators.multiplexed_roll,
-    tolerance=1e-11,
-    cases=4,
-)
+@check("ours; the square of Eq. 12", operators.multiplexed_roll, tolerance=1e-11, cases=4)
 def eq_multiplexed_score(rng):
     worst = 0.0
     for n in widths(rng):
@@ -103,16 +72,8 @@ def eq_multiplexed_score(rng):
 
 
 @check(
-    "eq-multiplexed-split",
-    page=PAGE,
-    source="ours; which terms of the square of Eq. 12 are relative",
-    title="Each wave with itself is relative; each wave with another one sees where the query stands",
-    tex=(
-        r"\begin{aligned} & \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) \\ & \quad = \sum_{w} "
-        r"q^{(w)\top} S^{\,w \Delta} \, k^{(w)} \\ & \quad + \sum_{w \neq w'} q^{(w)\top} "
-        r"S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')} \end{aligned}"
-    ),
-    implements=operators.multiplexed_roll,
+    "ours; which terms of the square of Eq. 12 are relative",
+    operators.multiplexed_roll,
     tolerance=1e-11,
     cases=4,
 )
@@ -134,19 +95,9 @@ def eq_multiplexed_split(rng):
 
 
 @check(
-    "eq-multiplexed-shift",
-    page=PAGE,
-    source="paper Sec. 2: 'breaks equivariance', made exact",
-    title="A joint shift turns the cross terms: the score is no longer relative",
-    tex=(
-        r"\begin{gathered} p \mapsto p + s: \\ "
-        r"S^{\,w' p_k - w p_q} \mapsto S^{\,w' p_k - w p_q} \, S^{\,(w' - w) s} \end{gathered}"
-    ),
-    implements=operators.multiplexed_roll,
-    tolerance=1e-11,
-    cases=4,
+    "paper Sec. 2: 'breaks equivariance', made exact", operators.multiplexed_roll, tolerance=1e-11, cases=4
 )
-def eq_multiplexedshift_power(rng):
+def eq_multiplexed_shift(rng):
     worst = 0.0
     for n in widths(rng):
         W, q, k, p = _waves(rng, n)
@@ -166,15 +117,7 @@ def eq_multiplexedshift_power(rng):
     return worst
 
 
-@check(
-    "eq-wave-period",
-    page=PAGE,
-    source="ours",
-    title="Faster waves come round sooner, and only if they share a factor with n",
-    tex=r"\min \{ p > 0 : S^{wp} = I \} = \frac{n}{\gcd(w, n)}",
-    implements=operators.wave_period,
-    tolerance=0.0,
-)
+@check("ours", operators.wave_period, tolerance=0.0)
 def eq_wave_period(rng):
     worst = 0.0
     for n in (1, *widths(rng)):
@@ -185,18 +128,7 @@ def eq_wave_period(rng):
     return worst
 
 
-@check(
-    "eq-wave-relabel",
-    page=PAGE,
-    source="ours",
-    title="Alone, a wave whose speed shares no factor with n is the plain roll with its channels reordered",
-    tex=(
-        r"\begin{gathered} S^{w} = P^\top S \, P, \qquad (P x)_i = x_{w i \bmod n}, \\ "
-        r"\gcd(w, n) = 1 \end{gathered}"
-    ),
-    implements=operators.roll,
-    tolerance=0.0,
-)
+@check("ours", operators.roll, tolerance=0.0)
 def eq_wave_relabel(rng):
     worst = 0.0
     for n in widths(rng):
@@ -209,19 +141,9 @@ def eq_wave_relabel(rng):
     return worst
 
 
-@check(
-    "eq-multiplexed-variance",
-    page=PAGE,
-    source="ours",
-    title="Unscaled, W waves make the logits W times as large",
-    tex=(
-        r"\operatorname{Var}\!\left[ \frac{\mathrm{MPRoll}_{p_q}(q)^\top "
-        r"\mathrm{MPRoll}_{p_k}(k)}{\sqrt n} \right] = W^2"
-    ),
-    implements=operators.multiplexed_roll,
-    tolerance=1e-11,
-)
+@check("ours", operators.multiplexed_roll, tolerance=1e-11)
 def eq_multiplexed_variance(rng):
+    """Without scaling, W waves make the logits W times as large."""
     worst = 0.0
     for n in widths(rng):
         W, p_q, p_k = count(rng, 1, 4), count(rng, -20, 20), count(rng, -20, 20)
@@ -231,15 +153,7 @@ def eq_multiplexed_variance(rng):
     return worst
 
 
-@check(
-    "eq-multiplexed-parameters",
-    page=PAGE,
-    source="ours; the paper says 'requires more parameters'",
-    title="What the extra waves cost in L blocks of width D",
-    tex=r"\Delta_{\text{parameters}} = 2 L (W - 1) (D^2 + D)",
-    implements=textbook.multiplexed_parameters,
-    tolerance=0.0,
-)
+@check("ours; the paper says 'requires more parameters'", textbook.multiplexed_parameters, tolerance=0.0)
 def eq_multiplexed_parameters(rng):
     D, L, W = count(rng, 2, 30), count(rng, 1, 12), count(rng, 1, 4)
 
@@ -250,19 +164,7 @@ def eq_multiplexed_parameters(rng):
     return float(abs(textbook.multiplexed_parameters(D, L, W) - (counted(W) - counted(1))))
 
 
-@check(
-    "eq-multiplexed-control",
-    page=PAGE,
-    source="ours; a control with as many parameters and the same logits",
-    title="Waves of one speed are plain RollPE with the sum of their projections",
-    tex=(
-        r"\begin{aligned} & \sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) \\ "
-        r"& \quad = \mathrm{Roll}_{p}\Bigl( \bigl( \textstyle\sum_{w} W_Q^{(w)} \bigr) x \Bigr) "
-        r"\end{aligned}"
-    ),
-    implements=MultiplexedRoll,
-    tolerance=1e-11,
-)
+@check("ours; a control with as many parameters and the same logits", MultiplexedRoll, tolerance=1e-11)
 def eq_multiplexed_control(rng):
     worst = 0.0
     for n in widths(rng):

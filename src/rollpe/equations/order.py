@@ -11,8 +11,6 @@ from rollpe import textbook
 from rollpe.equations.cases import count, error, must_fail, normal, number, permutation
 from rollpe.equations.registry import check
 
-PAGE = "01-order"
-
 
 def _tokens(rng: Generator, *lead: int):
     """Tokens X [*lead, N, D] and three weight matrices, with N, D and the head's width all different."""
@@ -21,30 +19,14 @@ def _tokens(rng: Generator, *lead: int):
     return normal(rng, *lead, N, D), *(normal(rng, D, width) * scale for width in (d, d, m))
 
 
-@check(
-    "eq-attention",
-    page=PAGE,
-    source="paper Eq. 1",
-    title="Softmax attention",
-    tex=r"\operatorname{Attn}(Q, K, V) = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d}}\right) V",
-    implements=textbook.attention,
-    tolerance=1e-12,
-)
+@check("paper Eq. 1", textbook.attention, textbook.scores, tolerance=1e-12)
 def eq_attention(rng):
     B, N, d, m = 2, count(rng, 3, 6), count(rng, 1, 9), count(rng, 1, 4)
     q, k, v = normal(rng, B, N, d), normal(rng, B, N, d), normal(rng, B, N, m)
     return error(textbook.attention(q, k, v), F.scaled_dot_product_attention(q, k, v))
 
 
-@check(
-    "eq-softmax",
-    page=PAGE,
-    source="order and equivariance, softmax row by row",
-    title="Softmax of each row",
-    tex=r"\operatorname{softmax}(A)_{ij} = \frac{e^{A_{ij}}}{\sum_{l} e^{A_{il}}}",
-    implements=textbook.softmax,
-    tolerance=1e-12,
-)
+@check("order and equivariance, softmax row by row", textbook.softmax, tolerance=1e-12)
 def eq_softmax(rng):
     N = count(rng, 2, 6)
     A = normal(rng, 2, N, N + 1)
@@ -53,33 +35,14 @@ def eq_softmax(rng):
     return max(error(textbook.softmax(A), rows), error(textbook.softmax(far), torch.softmax(far, -1)))
 
 
-@check(
-    "eq-self-attention",
-    page=PAGE,
-    source="paper Sec. 2; order and equivariance",
-    title="Queries, keys and values from the tokens",
-    tex=r"Q = X W_Q, \quad K = X W_K, \quad V = X W_V",
-    implements=textbook.self_attention,
-    tolerance=1e-12,
-)
+@check("paper Sec. 2; order and equivariance", textbook.self_attention, tolerance=1e-12)
 def eq_self_attention(rng):
     X, W_Q, W_K, W_V = _tokens(rng, 2)
     q, k, v = (torch.einsum("bnd,de->bne", X, W) for W in (W_Q, W_K, W_V))
     return error(textbook.self_attention(X, W_Q, W_K, W_V), F.scaled_dot_product_attention(q, k, v))
 
 
-@check(
-    "eq-permutation",
-    page=PAGE,
-    source="equivariance, permutation equivariance",
-    title="A permutation of the tokens as a matrix",
-    tex=(
-        r"\begin{gathered} (PX)_i = X_{\pi(i)}, \qquad P^\top P = I, \\ "
-        r"P_{ij} = [\, j = \pi(i) \,] \end{gathered}"
-    ),
-    implements=textbook.permutation_matrix,
-    tolerance=0.0,
-)
+@check("equivariance, permutation equivariance", textbook.permutation_matrix, tolerance=0.0)
 def eq_permutation(rng):
     X = _tokens(rng)[0]
     order = permutation(rng, len(X))
@@ -87,15 +50,7 @@ def eq_permutation(rng):
     return max(error(P @ X, X[order]), error(P.T @ P, torch.eye(len(X), dtype=X.dtype)))
 
 
-@check(
-    "eq-scores-permuted",
-    page=PAGE,
-    source="equivariance, permutation equivariance",
-    title="Permuted tokens permute rows and columns of the scores",
-    tex=r"(PQ)(PK)^\top = P \, QK^\top P^\top",
-    implements=textbook.permutation_matrix,
-    tolerance=1e-12,
-)
+@check("equivariance, permutation equivariance", textbook.permutation_matrix, tolerance=1e-12)
 def eq_scores_permuted(rng):
     N, d = count(rng, 3, 7), count(rng, 2, 5)
     q, k, order = normal(rng, N, d), normal(rng, N, d), permutation(rng, N)
@@ -105,13 +60,7 @@ def eq_scores_permuted(rng):
 
 
 @check(
-    "eq-softmax-permuted",
-    page=PAGE,
-    source="equivariance, permutation equivariance",
-    title="Softmax commutes with permuting rows and columns",
-    tex=r"\operatorname{softmax}(P A P^\top) = P \operatorname{softmax}(A) P^\top",
-    implements=(textbook.softmax, textbook.permutation_matrix),
-    tolerance=1e-12,
+    "equivariance, permutation equivariance", textbook.softmax, textbook.permutation_matrix, tolerance=1e-12
 )
 def eq_softmax_permuted(rng):
     N = count(rng, 3, 7)
@@ -121,12 +70,9 @@ def eq_softmax_permuted(rng):
 
 
 @check(
-    "eq-permutation-equivariance",
-    page=PAGE,
-    source="equivariance, permutation equivariance",
-    title="Attention is permutation equivariant",
-    tex=r"\operatorname{Attn}(PX) = P \operatorname{Attn}(X)",
-    implements=(textbook.self_attention, textbook.permutation_matrix),
+    "equivariance, permutation equivariance",
+    textbook.self_attention,
+    textbook.permutation_matrix,
     tolerance=1e-12,
 )
 def eq_permutation_equivariance(rng):
@@ -137,18 +83,7 @@ def eq_permutation_equivariance(rng):
     return error(there, here[order]) + must_fail(error(there, here), least=1e-6)  # equivariant, not invariant
 
 
-@check(
-    "eq-pooled",
-    page=PAGE,
-    source="consequence of permutation equivariance",
-    title="The pooled output does not see the order at all",
-    tex=(
-        r"\tfrac{1}{N} \mathbf{1}^\top \operatorname{Attn}(PX) = \tfrac{1}{N} \mathbf{1}^\top "
-        r"\operatorname{Attn}(X)"
-    ),
-    implements=textbook.self_attention,
-    tolerance=1e-12,
-)
+@check("consequence of permutation equivariance", textbook.self_attention, tolerance=1e-12)
 def eq_pooled(rng):
     X, *weights = _tokens(rng)
     shuffled = X[permutation(rng, len(X))]
@@ -157,18 +92,7 @@ def eq_pooled(rng):
     )
 
 
-@check(
-    "eq-added",
-    page=PAGE,
-    source="order and equivariance, absolute encodings",
-    title="A code that is added to the tokens breaks the symmetry",
-    tex=(
-        r"\begin{gathered} x_p \mapsto x_p + c_p, \\ "
-        r"\operatorname{Attn}(PX + C) \neq P \operatorname{Attn}(X + C) \end{gathered}"
-    ),
-    implements=textbook.self_attention,
-    tolerance=0.0,
-)
+@check("order and equivariance, absolute encodings", textbook.self_attention, tolerance=0.0)
 def eq_added(rng):
     X, *weights = _tokens(rng)
     C, order = normal(rng, *X.shape), permutation(rng, len(X))
@@ -177,17 +101,7 @@ def eq_added(rng):
 
 
 @check(
-    "eq-blind-bias",
-    page=PAGE,
-    source="consequence of permutation equivariance",
-    title="The only added biases that stay blind to the order",
-    tex=(
-        r"\begin{aligned} & \operatorname{softmax}(PAP^\top + \beta) \\ "
-        r"& \quad = P \operatorname{softmax}(A + \beta) P^\top \ \text{ for all } A, P \\ "
-        r"& \Longleftrightarrow \quad \beta = aI + u\mathbf{1}^\top \end{aligned}"
-    ),
-    implements=(textbook.softmax, textbook.permutation_matrix),
-    tolerance=1e-12,
+    "consequence of permutation equivariance", textbook.softmax, textbook.permutation_matrix, tolerance=1e-12
 )
 def eq_blind_bias(rng):
     N = count(rng, 3, 7)

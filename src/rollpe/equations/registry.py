@@ -5,7 +5,8 @@ this one for each page of the book) and the random cases they are tried on (`cas
 
 A check is a function of a random generator that draws ONE case, computes both sides of the equation by
 two independent routes in float64, and returns the largest difference. The runner calls it `cases` times
-and keeps the largest.
+and keeps the largest. The function is named after the equation's label, its module after the page that
+displays the equation; the page alone holds the TeX.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from rollpe.encodings import ENCODINGS
+from rollpe.encodings.properties import formulas
 from rollpe.errors import InputError
 from rollpe.sources import PACKAGE, hash_files, hash_json, module_files
 
@@ -37,24 +41,22 @@ PAGES = (
     "10-topography",
 )
 CASES = 12
-SCHEMA = 1
+SCHEMA = 2
 
 EQUATIONS: dict[str, Equation] = {}
 
 
 @dataclass(frozen=True)
 class Equation:
-    """One displayed equation: what it says, where, which functions compute it, and how it is checked.
+    """One displayed equation: its page, its source, which functions compute it, and how it is checked.
 
-    `tex` is what the page displays. `implements` holds dotted names such as "rollpe.operators.roll".
-    Either `function` and `tolerance` are there, or a `reason` why nothing can be checked.
+    `implements` holds dotted names such as "rollpe.operators.roll". Either `function` and `tolerance` are
+    there, or a `reason` why nothing can be checked.
     """
 
     label: str
     page: str
     source: str
-    title: str
-    tex: str
     implements: tuple[str, ...] = ()
     tolerance: float | None = None
     cases: int = CASES
@@ -93,39 +95,39 @@ def dotted_name(function: Callable) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def check(
-    label: str,
-    *,
-    page: str,
-    source: str,
-    title: str,
-    tex: str,
-    implements: Callable | tuple[Callable, ...],
-    tolerance: float,
-    cases: int = CASES,
-) -> Callable:
-    """Register the decorated function `(rng) -> error of one random case` as the check of an equation."""
-    functions = implements if isinstance(implements, tuple) else (implements,)
+def check(source: str, *implements: Callable, tolerance: float, cases: int = CASES) -> Callable:
+    """Register the decorated function `(rng) -> error of one random case` as the check of an equation.
+
+    `def eq_roll` in a module `rolling` checks "eq-roll" of the page 05-rolling. implements: the functions
+    and classes of the library that compute the equation.
+    """
 
     def register(function: Callable[[torch.Generator], float]) -> Callable[[torch.Generator], float]:
-        names = tuple(dotted_name(f) for f in functions)
-        _add(Equation(label, page, source, title, tex, names, tolerance, cases, None, function))
+        names = tuple(map(dotted_name, implements))
+        _add(function, source, implements=names, tolerance=tolerance, cases=cases, function=function)
         return function
 
     return register
 
 
-def no_check(label: str, *, page: str, source: str, title: str, tex: str, reason: str) -> None:
-    """Register an equation that nothing can be computed for, and say why."""
-    _add(Equation(label, page, source, title, tex, reason=reason))
+def no_check(source: str, *, reason: str) -> Callable:
+    """Register an equation that nothing can be computed for, and say why; the function gives its name."""
+
+    def register(function: Callable) -> Callable:
+        _add(function, source, reason=reason)
+        return function
+
+    return register
 
 
-def _add(equation: Equation) -> None:
-    if equation.label in EQUATIONS:
-        raise ValueError(f"{equation.label} is registered twice")
-    if equation.page not in PAGES:
-        raise ValueError(f"{equation.label} is on {equation.page}, which is no page of the book")
-    EQUATIONS[equation.label] = equation
+def _add(named: Callable, source: str, **fields: Any) -> None:
+    label, module = named.__name__.replace("_", "-"), named.__module__.rpartition(".")[2]
+    page = next((page for page in PAGES if page.partition("-")[2] == module), None)
+    if label in EQUATIONS:
+        raise ValueError(f"{label} is registered twice")
+    if page is None:
+        raise ValueError(f"{label} is in {module}.py, which is named after no page of the book")
+    EQUATIONS[label] = Equation(label, page, source, **fields)
 
 
 def run_checks(
@@ -168,12 +170,15 @@ def run_checks(
 def write_report(path: str | Path, results: Iterable[CheckResult] | None = None, seed: int = 0) -> dict:
     """Write what the checks found as JSON and return it; without results, all checks are run with this seed.
 
-    {"schema", "source_hash", "seed", "equations": [{"label", "page", "source", "title", "tex", "implements",
-    "reason" | "error", "tolerance", "passed", "cases"}, …], "digest"}. Equations without a check are listed
-    with their reason. source_hash is of the equations and all that they import, digest of the rest of the
-    report; `rollpe gate` compares both. No dates and no timings: the same code on the same machine writes the
-    same bytes. An infinite error is written as the largest float, because JSON has no infinity.
+    {"schema", "source_hash", "seed", "equations": [{"label", "page", "source", "implements", "encodings",
+    "reason" | "error", "tolerance", "passed", "cases"}, …], "digest"}. "encodings" are those that implement
+    the equation or whose reference calls what does; a statement that is wrong as printed has none. Equations
+    without a check are listed with their reason. source_hash is of the equations and all that they import,
+    digest of the rest of the report; `rollpe gate` compares both. No dates and no timings: the same code on
+    the same machine writes the same bytes. An infinite error is written as the largest float, because JSON
+    has no infinity.
     """
+    computes = {name: {dotted_name(encoding)} | formulas(name) for name, encoding in ENCODINGS.items()}
     found = {result.label: result for result in (run_checks(seed=seed) if results is None else results)}
     entries = []
     for label, equation in EQUATIONS.items():
@@ -181,9 +186,12 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
             "label": label,
             "page": equation.page,
             "source": equation.source,
-            "title": equation.title,
-            "tex": equation.tex,
             "implements": list(equation.implements),
+            "encodings": [
+                name
+                for name, used in computes.items()
+                if used & set(equation.implements) and not label.endswith("-printed")
+            ],
         }
         if equation.reason is not None:
             entry["reason"] = equation.reason

@@ -16,8 +16,6 @@ from rollpe.encodings.relative import Shaw, with_ones, with_products
 from rollpe.equations.cases import count, error, must_hold, normal, whole
 from rollpe.equations.registry import check
 
-PAGE = "03-relative"
-
 
 def _sequence(rng: Generator, *lead: int):
     """q, k [*lead, N, d], v [*lead, N, m]."""
@@ -35,15 +33,7 @@ def _offset(i: int, j: int, K: int) -> int:
     return min(max(j - i, -K), K) + K
 
 
-@check(
-    "eq-toeplitz",
-    page=PAGE,
-    source="equivariance, relative position",
-    title="A relative quantity is constant along diagonals",
-    tex=r"B_{ij} = b_{j-i}, \qquad B_{i+\delta,\, j+\delta} = B_{ij}",
-    implements=(textbook.relative_lookup, textbook.offsets),
-    tolerance=0.0,
-)
+@check("equivariance, relative position", textbook.relative_lookup, textbook.offsets, tolerance=0.0)
 def eq_toeplitz(rng):
     n = count(rng, 2, 8)
     b = normal(rng, 2 * n - 1)  # offsets −(n−1) … n−1
@@ -53,12 +43,9 @@ def eq_toeplitz(rng):
 
 
 @check(
-    "eq-shaw",
-    page=PAGE,
-    source="equivariance, relative positional encoding (Shaw)",
-    title="Shaw: a vector for each offset joins the key",
-    tex=r"e_{ij} = \frac{1}{\sqrt{d}} \left( q_i^\top k_j + q_i^\top R^K_{j-i} \right)",
-    implements=(textbook.shaw_scores, textbook.relative_lookup),
+    "equivariance, relative positional encoding (Shaw)",
+    textbook.shaw_scores,
+    textbook.relative_lookup,
     tolerance=1e-12,
 )
 def eq_shaw(rng):
@@ -72,15 +59,7 @@ def eq_shaw(rng):
     return error(textbook.shaw_scores(q, k, _vectors(table, N)), slow)
 
 
-@check(
-    "eq-shaw-clip",
-    page=PAGE,
-    source="equivariance, bounded window",
-    title="Offsets beyond the table use its ends",
-    tex=r"R_{j-i} = T_{\max(-K,\, \min(K,\, j-i))}",
-    implements=(textbook.relative_lookup, textbook.offsets),
-    tolerance=0.0,
-)
+@check("equivariance, bounded window", textbook.relative_lookup, textbook.offsets, tolerance=0.0)
 def eq_shaw_clip(rng):
     n, K, d = count(rng, 4, 9), count(rng, 0, 4), count(rng, 1, 3)
     table = normal(rng, 2 * K + 1, d)
@@ -88,15 +67,7 @@ def eq_shaw_clip(rng):
     return error(_vectors(table, n), slow)
 
 
-@check(
-    "eq-shaw-shift",
-    page=PAGE,
-    source="equivariance, shift invariance",
-    title="A joint shift leaves relative scores unchanged",
-    tex=r"e_{i+\delta,\, j+\delta} = e_{ij} \quad \text{if } q_{i+\delta} = q_i,\ k_{j+\delta} = k_j",
-    implements=(textbook.shaw_scores, textbook.relative_lookup),
-    tolerance=1e-12,
-)
+@check("equivariance, shift invariance", textbook.shaw_scores, textbook.relative_lookup, tolerance=1e-12)
 def eq_shaw_shift(rng):
     q, k, _ = _sequence(rng)
     (N, d), K, shift = q.shape, count(rng, 1, 4), count(rng, 1, 3)
@@ -108,12 +79,9 @@ def eq_shaw_shift(rng):
 
 
 @check(
-    "eq-shaw-gather",
-    page=PAGE,
-    source="the usual way to compute Shaw's term without an N × N × d tensor",
-    title="One product with the table, then a lookup",
-    tex=r"q_i^\top R_{j-i} = \bigl( Q T^\top \bigr)_{i,\; j-i+K}",
-    implements=(textbook.shaw_scores, textbook.relative_lookup),
+    "the usual way to compute Shaw's term without an N × N × d tensor",
+    textbook.shaw_scores,
+    textbook.relative_lookup,
     tolerance=1e-12,
 )
 def eq_shaw_gather(rng):
@@ -126,18 +94,8 @@ def eq_shaw_gather(rng):
 
 
 @check(
-    "eq-shaw-grid",
-    page=PAGE,
-    source="ours; the sum over axes as the decomposed relative positions of MViTv2 (Li et al. 2022)",
-    title="On a grid Shaw's bias is a product of a few more channels",
-    tex=(
-        r"\begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} "
-        r"\,\bigr], \\ "
-        r"\hat k_j &= \bigl[\, k_j,\; \bigl( [c = p_j^a] \bigr)_{a,c} \,\bigr], \\ "
-        r"\hat q_i^\top \hat k_j &= q_i^\top \Bigl( k_j + \sum_a R^a_{p_j^a - p_i^a} \Bigr) "
-        r"\end{aligned}"
-    ),
-    implements=Shaw,
+    "ours; the sum over axes as the decomposed relative positions of MViTv2 (Li et al. 2022)",
+    Shaw,
     tolerance=1e-12,
 )
 def eq_shaw_grid(rng):
@@ -158,18 +116,7 @@ def eq_shaw_grid(rng):
     return max(narrow, error((wide_q @ wide_k.mT)[0, 0], expected))
 
 
-@check(
-    "eq-shaw-values",
-    page=PAGE,
-    source="order, keys and values",
-    title="Shaw with values: the offset also joins what is read out",
-    tex=(
-        r"\begin{gathered} y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \\ "
-        r"\alpha = \operatorname{softmax}(e) \end{gathered}"
-    ),
-    implements=(textbook.shaw_attention, textbook.relative_lookup),
-    tolerance=1e-12,
-)
+@check("order, keys and values", textbook.shaw_attention, textbook.relative_lookup, tolerance=1e-12)
 def eq_shaw_values(rng):
     q, k, v = _sequence(rng, 2)
     (_, N, d), m, K = q.shape, v.shape[-1], count(rng, 1, 4)
@@ -183,12 +130,9 @@ def eq_shaw_values(rng):
 
 
 @check(
-    "eq-t5",
-    page=PAGE,
-    source="circles and equivariance, after Raffel et al. 2020",
-    title="T5: one learned number per bucket of offsets",
-    tex=r"e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} + b_{\operatorname{bucket}(j-i)}",
-    implements=(textbook.t5_scores, textbook.t5_bucket),
+    "circles and equivariance, after Raffel et al. 2020",
+    textbook.t5_scores,
+    textbook.t5_bucket,
     tolerance=1e-12,
 )
 def eq_t5(rng):
@@ -218,20 +162,7 @@ def _bucket(delta: int, buckets: int, reach: int) -> int:
     return min(a, half - 1) + half * (delta > 0)
 
 
-@check(
-    "eq-t5-bucket",
-    page=PAGE,
-    source="Raffel et al. 2020, as their code computes it",
-    title="Buckets: exact when near, logarithmic when far",
-    tex=(
-        r"\begin{aligned} & \operatorname{bucket}(\Delta) = 2c \, [\Delta > 0] \\ "
-        r"& \quad + \min\bigl( 2c - 1,\, f(|\Delta|) \bigr), \\ "
-        r"& f(a) = \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c "
-        r"\end{cases} \end{aligned}"
-    ),
-    implements=textbook.t5_bucket,
-    tolerance=0.0,
-)
+@check("Raffel et al. 2020, as their code computes it", textbook.t5_bucket, tolerance=0.0)
 def eq_t5_bucket(rng):
     buckets = 4 * count(rng, 1, 10)
     reach = buckets // 4 + count(rng, 1, 60)
@@ -249,31 +180,16 @@ def eq_t5_bucket(rng):
     return max(whole_numbers, *(error(a, b) for a, b in zip(found, slow, strict=True)))
 
 
-@check(
-    "eq-cache",
-    page=PAGE,
-    source="equivariance, key–value cache",
-    title="Decoding with cached keys and values",
-    tex=(
-        r"\begin{gathered} y_t = \sum_{j \le t} \alpha_{tj} v_j, \\ "
-        r"\alpha_{t\cdot} = \operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j "
-        r"\le t} \end{gathered}"
-    ),
-    implements=textbook.decode,
-    tolerance=1e-12,
-)
+@check("equivariance, key–value cache", textbook.decode, tolerance=1e-12)
 def eq_cache(rng):
     q, k, v = _sequence(rng)
     return error(textbook.decode(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True))
 
 
 @check(
-    "eq-cache-shaw",
-    page=PAGE,
-    source="equivariance, corrected: it says that relative encodings cannot use a cache",
-    title="A relative bias is added at each step; cached keys and values stay as they are",
-    tex=r"e_{tj} = \frac{1}{\sqrt{d}} \left( q_t^\top k_j + q_t^\top R_{j-t} \right), \qquad j \le t",
-    implements=(textbook.decode, textbook.shaw_scores),
+    "equivariance, corrected: it says that relative encodings cannot use a cache",
+    textbook.decode,
+    textbook.shaw_scores,
     tolerance=1e-12,
 )
 def eq_cache_shaw(rng):

@@ -12,28 +12,13 @@ from rollpe import operators
 from rollpe.equations.cases import count, error, must_fail, normal, whole, widths
 from rollpe.equations.registry import check
 
-PAGE = "05-rolling"
-
 
 def _ring(rng: Generator, n: int, N: int = 5):
     """Queries and keys [2, N, n] and their whole positions [N]."""
     return normal(rng, 2, N, n), normal(rng, 2, N, n), whole(rng, -30, 30, N)
 
 
-@check(
-    "eq-shift-matrix",
-    page=PAGE,
-    source="paper Eq. 2",
-    title="The shift matrix",
-    tex=(
-        r"\begin{gathered} S = \begin{bmatrix} 0 & 1 & 0 & \cdots & 0 \\ 0 & 0 & 1 & \cdots & 0 \\ "
-        r"\vdots & & & \ddots & \vdots \\ "
-        r"0 & \cdots & 0 & 0 & 1 \\ 1 & 0 & \cdots & 0 & 0 \end{bmatrix}, \\ "
-        r"\mathrm{Roll}_p(x) = S^p x \end{gathered}"
-    ),
-    implements=(operators.shift_matrix, operators.roll),
-    tolerance=0.0,
-)
+@check("paper Eq. 2", operators.shift_matrix, operators.roll, tolerance=0.0)
 def eq_shift_matrix(rng):
     worst = 0.0
     for n in (count(rng, 1, 2), *widths(rng)):
@@ -46,15 +31,7 @@ def eq_shift_matrix(rng):
     return worst
 
 
-@check(
-    "eq-roll",
-    page=PAGE,
-    source="paper Eq. 2, its matrix",
-    title="Entry i takes the value of entry i+p",
-    tex=r"(S^p x)_i = x_{(i+p) \bmod n}",
-    implements=operators.roll,
-    tolerance=0.0,
-)
+@check("paper Eq. 2, its matrix", operators.roll, tolerance=0.0)
 def eq_roll(rng):
     worst = 0.0
     for n in widths(rng):
@@ -69,18 +46,7 @@ def eq_roll(rng):
     return worst
 
 
-@check(
-    "eq-roll-printed",
-    page=PAGE,
-    source="paper Eq. 2, its sentence in one reading: q_i ↦ q_{i'}, i' = i + p",
-    title="Moving entry i to place i+p is the roll the other way",
-    tex=(
-        r"\begin{gathered} y_{(i+p) \bmod n} = x_i \ \text{ for all } i \\ "
-        r"\Longleftrightarrow \quad y = S^{-p} x \end{gathered}"
-    ),
-    implements=operators.roll,
-    tolerance=0.0,
-)
+@check("paper Eq. 2, its sentence in one reading: q_i ↦ q_{i'}, i' = i + p", operators.roll, tolerance=0.0)
 def eq_roll_printed(rng):
     worst = 0.0
     for n in widths(rng):
@@ -93,15 +59,7 @@ def eq_roll_printed(rng):
     return worst
 
 
-@check(
-    "eq-mirror",
-    page=PAGE,
-    source="ours; the two readings of Eq. 2",
-    title="Both directions are mirror images: the same functions with the channels reversed",
-    tex=r"S^{-p} = J S^p J, \qquad (J x)_i = x_{n-1-i}",
-    implements=(operators.roll, operators.shift_matrix),
-    tolerance=0.0,
-)
+@check("ours; the two readings of Eq. 2", operators.roll, operators.shift_matrix, tolerance=0.0)
 def eq_mirror(rng):
     worst = 0.0
     for n in widths(rng):
@@ -112,15 +70,7 @@ def eq_mirror(rng):
     return worst
 
 
-@check(
-    "eq-rolled",
-    page=PAGE,
-    source="paper Eq. 10",
-    title="The encoded query is a power of the shift matrix times the query",
-    tex=r"q' = \mathrm{Roll}_p(q) = S^p q, \qquad S^p S^{p'} = S^{p + p'}",
-    implements=operators.roll,
-    tolerance=0.0,
-)
+@check("paper Eq. 10", operators.roll, tolerance=0.0)
 def eq_rolled(rng):
     worst = 0.0
     for n in widths(rng):
@@ -133,15 +83,7 @@ def eq_rolled(rng):
     return worst
 
 
-@check(
-    "eq-orthogonal",
-    page=PAGE,
-    source="paper, after Eq. 4 and in App. B",
-    title="The shift matrix is a permutation, hence orthogonal",
-    tex=r"S^\top S = I, \qquad \|S^p x\| = \|x\|",
-    implements=operators.shift_matrix,
-    tolerance=1e-12,
-)
+@check("paper, after Eq. 4 and in App. B", operators.shift_matrix, tolerance=1e-12)
 def eq_orthogonal(rng):
     worst = 0.0
     for n in widths(rng):
@@ -152,13 +94,7 @@ def eq_orthogonal(rng):
 
 
 @check(
-    "eq-order",
-    page=PAGE,
-    source="paper Sec. 2.1: RollPE is periodic with period n",
-    title="After n steps everything is back, and not before",
-    tex=r"S^n = I, \qquad S^p \neq I \ \text{ for } 0 < p < n",
-    implements=(operators.shift_matrix, operators.roll),
-    tolerance=0.0,
+    "paper Sec. 2.1: RollPE is periodic with period n", operators.shift_matrix, operators.roll, tolerance=0.0
 )
 def eq_order(rng):
     worst = 0.0
@@ -169,15 +105,7 @@ def eq_order(rng):
     return worst
 
 
-@check(
-    "eq-roll-attention",
-    page=PAGE,
-    source="paper Eq. 3",
-    title="The attention score of RollPE",
-    tex=r"\alpha_{i,j} = \frac{\mathrm{Roll}_{p_i}(q_i) \cdot \mathrm{Roll}_{p_j}(k_j)}{\sqrt{d}}",
-    implements=operators.roll,
-    tolerance=1e-12,
-)
+@check("paper Eq. 3", operators.roll, tolerance=1e-12)
 def eq_roll_attention(rng):
     worst = 0.0
     for n in widths(rng):
@@ -193,15 +121,7 @@ def eq_roll_attention(rng):
     return worst
 
 
-@check(
-    "eq-roll-score",
-    page=PAGE,
-    source="paper App. B",
-    title="The score depends on the offset alone",
-    tex=r"(S^{p_q} q)^\top S^{p_k} k = q^\top S^{\,p_k - p_q} \, k",
-    implements=(operators.roll, operators.shift_matrix),
-    tolerance=1e-12,
-)
+@check("paper App. B", operators.roll, operators.shift_matrix, tolerance=1e-12)
 def eq_roll_score(rng):
     worst = 0.0
     for n in widths(rng):
@@ -216,18 +136,7 @@ def eq_roll_score(rng):
     return worst
 
 
-@check(
-    "eq-joint-shift",
-    page=PAGE,
-    source="paper App. B, as an invariance",
-    title="Moving query and key together changes nothing",
-    tex=(
-        r"\begin{gathered} (S^{p_q + s} q)^\top S^{p_k + s} k = (S^{p_q} q)^\top S^{p_k} k \\ "
-        r"\text{for all } s \in \mathbb{Z} \end{gathered}"
-    ),
-    implements=operators.roll,
-    tolerance=1e-12,
-)
+@check("paper App. B, as an invariance", operators.roll, tolerance=1e-12)
 def eq_joint_shift(rng):
     worst = 0.0
     for n in widths(rng):
@@ -241,16 +150,7 @@ def eq_joint_shift(rng):
 
 
 @check(
-    "eq-correlation",
-    page=PAGE,
-    source="ours; the score as a function of the offset",
-    title="The score is the circular cross-correlation of query and key",
-    tex=(
-        r"\begin{gathered} c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}, \\ "
-        r"\hat c = \sqrt{n}\; \overline{\hat q} \odot \hat k, \qquad \hat x = F x \end{gathered}"
-    ),
-    implements=(operators.roll, operators.fourier_matrix),
-    tolerance=1e-11,
+    "ours; the score as a function of the offset", operators.roll, operators.fourier_matrix, tolerance=1e-11
 )
 def eq_correlation(rng):
     worst = 0.0
@@ -264,18 +164,7 @@ def eq_correlation(rng):
     return worst
 
 
-@check(
-    "eq-distinct-offsets",
-    page=PAGE,
-    source="paper Sec. 2.1, corrected: period n is no problem only if n ≥ 2G − 1",
-    title="G tokens have 2G−1 signed offsets: the ring must be that long",
-    tex=(
-        r"\begin{aligned} & \#\{ S^\Delta : -G < \Delta < G \} \\ "
-        r"& \quad = \min(n,\, 2G - 1) \end{aligned}"
-    ),
-    implements=operators.roll,
-    tolerance=0.0,
-)
+@check("paper Sec. 2.1, corrected: period n is no problem only if n ≥ 2G − 1", operators.roll, tolerance=0.0)
 def eq_distinct_offsets(rng):
     drawn = [(n, count(rng, 1, 14)) for n in widths(rng)]
     limits = [(n, G) for G in (8, 14, 16) for n in (2 * G - 2, 2 * G - 1)]  # just too short, and long enough
@@ -286,18 +175,7 @@ def eq_distinct_offsets(rng):
     return worst
 
 
-@check(
-    "eq-complete",
-    page=PAGE,
-    source="ours",
-    title="RollPE realizes every function of the offset on the ring",
-    tex=(
-        r"\begin{gathered} q = e_0,\ k = f \quad \Longrightarrow \\ "
-        r"(S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n} \end{gathered}"
-    ),
-    implements=operators.roll,
-    tolerance=0.0,
-)
+@check("ours", operators.roll, tolerance=0.0)
 def eq_complete(rng):
     worst = 0.0
     for n in widths(rng):
@@ -309,18 +187,7 @@ def eq_complete(rng):
     return worst
 
 
-@check(
-    "eq-heads",
-    page=PAGE,
-    source="ours; the paper does not say where heads are split",
-    title="Roll inside each head: a roll of the full width leaks across heads",
-    tex=(
-        r"\begin{gathered} (I_H \otimes S_n^{\,p}) \, x \neq S_{Hn}^{\,p} \, x \\ "
-        r"(0 < p < Hn,\ H > 1) \end{gathered}"
-    ),
-    implements=operators.roll,
-    tolerance=0.0,
-)
+@check("ours; the paper does not say where heads are split", operators.roll, tolerance=0.0)
 def eq_heads(rng):
     worst = 0.0
     for n in widths(rng):

@@ -26,8 +26,6 @@ from rollpe.equations.cases import (
 )
 from rollpe.equations.registry import check
 
-PAGE = "07-rope"
-
 
 def _rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
     """RoPE by complex multiplication, interleaved: x [N, 2m], p [N], frequencies [m]."""
@@ -51,20 +49,7 @@ def _layer(rng: Generator, n: int):
     return normal(rng, 4, D), whole(rng, -20, 20, 4), normal(rng, D, n), normal(rng, D, n)
 
 
-@check(
-    "eq-real-basis",
-    page=PAGE,
-    source="ours; the real form of the paper's F",
-    title="The real Fourier basis",
-    tex=(
-        r"\begin{gathered} Q = \sqrt{\tfrac 2n} \Bigl[ \cos \tfrac{2\pi k i}{n},\; -\sin \tfrac{2\pi k "
-        r"i}{n} \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \\ "
-        r"\Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ \tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, "
-        r"\qquad Q^\top Q = I \end{gathered}"
-    ),
-    implements=operators.real_fourier_basis,
-    tolerance=1e-12,
-)
+@check("ours; the real form of the paper's F", operators.real_fourier_basis, tolerance=1e-12)
 def eq_real_basis(rng):
     worst = 0.0
     for n in (count(rng, 1, 2), *widths(rng)):
@@ -83,17 +68,9 @@ def eq_real_basis(rng):
 
 
 @check(
-    "eq-rotary-form",
-    page=PAGE,
-    source="paper Eq. 7: 'is equivalent to a RoPE matrix', made exact",
-    title="In the real Fourier basis the roll is rotary, up to one or two channels",
-    tex=(
-        r"\begin{aligned} Q^\top S^p Q = {} & \bigoplus_{k=1}^{\lfloor (n-1)/2 \rfloor} "
-        r"\begin{bmatrix} \cos \omega_k p & -\sin \omega_k p \\ \sin \omega_k p & \cos \omega_k p "
-        r"\end{bmatrix} \\ "
-        r"& \oplus 1 \;\bigl( \oplus\, (-1)^p \text{ for even } n \bigr) \end{aligned}"
-    ),
-    implements=(operators.real_fourier_basis, operators.shift_matrix),
+    "paper Eq. 7: 'is equivalent to a RoPE matrix', made exact",
+    operators.real_fourier_basis,
+    operators.shift_matrix,
     tolerance=1e-11,
 )
 def eq_rotary_form(rng):
@@ -112,15 +89,7 @@ def eq_rotary_form(rng):
     return worst
 
 
-@check(
-    "eq-ring-frequencies",
-    page=PAGE,
-    source="paper, after Theorem 1",
-    title="The frequencies of RollPE",
-    tex=r"\omega_k = \frac{2\pi k}{\lambda n}, \qquad k = 0, \dots, \lfloor \tfrac n2 \rfloor",
-    implements=operators.ring_frequencies,
-    tolerance=1e-11,
-)
+@check("paper, after Theorem 1", operators.ring_frequencies, tolerance=1e-11)
 def eq_ring_frequencies(rng):
     worst = 0.0
     for n in (count(rng, 1, 2), *widths(rng)):
@@ -133,22 +102,7 @@ def eq_ring_frequencies(rng):
     return worst
 
 
-@check(
-    "eq-embedding",
-    page=PAGE,
-    source="ours",
-    title="The rotary form needs n+1 channels (odd n) or n+2 (even n)",
-    tex=(
-        r"\begin{gathered} E : \mathbb{R}^n \to \mathbb{R}^{2 (\lfloor n/2 \rfloor + 1)}, \qquad \|E "
-        r"x\| = \|x\|, \\ "
-        r"(E x)_m = \sqrt{w_m} \left( \operatorname{Re} \hat x_m, \operatorname{Im} \hat x_m \right), "
-        r"\\ "
-        r"w_m = \begin{cases} 1 & m \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases} "
-        r"\end{gathered}"
-    ),
-    implements=operators.embed_in_rope,
-    tolerance=1e-11,
-)
+@check("ours", operators.embed_in_rope, tolerance=1e-11)
 def eq_embedding(rng):
     worst = 0.0
     for n in (count(rng, 1, 2), *widths(rng)):
@@ -162,20 +116,7 @@ def eq_embedding(rng):
     return worst
 
 
-@check(
-    "eq-theorem",
-    page=PAGE,
-    source="paper Theorem 1, corrected",
-    title="RollPE embeds in RoPE: the scores agree",
-    tex=(
-        r"\begin{aligned} & \mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = \bigl( R_{p_q} E q "
-        r"\bigr)^\top R_{p_k} E k, \\ "
-        r"& R_p = \bigoplus_{m=0}^{\lfloor n/2 \rfloor} R(\omega_m p), \\ "
-        r"& p \in \mathbb{Z} \ (p \in \mathbb{R} \text{ for odd } n) \end{aligned}"
-    ),
-    implements=(operators.embed_in_rope, operators.ring_frequencies),
-    tolerance=1e-10,
-)
+@check("paper Theorem 1, corrected", operators.embed_in_rope, operators.ring_frequencies, tolerance=1e-10)
 def eq_theorem(rng):
     worst = 0.0
     for n in widths(rng):
@@ -196,15 +137,9 @@ def eq_theorem(rng):
 
 
 @check(
-    "eq-not-rope",
-    page=PAGE,
-    source="ours; refutes Theorem 1 as printed for even n",
-    title="On n channels an even ring is no RoPE",
-    tex=(
-        r"\begin{gathered} \det \bigoplus_i R(\theta_i p) = 1 \neq -1 = \det S^p \\ "
-        r"(n \text{ even},\ p \text{ odd}) \end{gathered}"
-    ),
-    implements=(operators.shift_matrix, textbook.rotation_matrix),
+    "ours; refutes Theorem 1 as printed for even n",
+    operators.shift_matrix,
+    textbook.rotation_matrix,
     tolerance=1e-11,
 )
 def eq_not_rope(rng):
@@ -215,20 +150,7 @@ def eq_not_rope(rng):
     return max(error((torch.linalg.inv(E) @ R @ E).det(), 1.0), error(S.det(), -1.0))
 
 
-@check(
-    "eq-lie-form",
-    page=PAGE,
-    source="paper App. F, after van de Geijn et al. 2025",
-    title="Every one-parameter rotation is RoPE in some basis",
-    tex=(
-        r"\begin{gathered} \mathcal{A}^\top = -\mathcal{A} \quad \Longrightarrow \\ "
-        r"e^{p \mathcal{A}} = V \Bigl( \bigoplus_i R(\omega_i p) \; (\oplus\, 1) \Bigr) V^\top, \\ "
-        r"V^\top V = I, \qquad \pm \mathrm{i} \omega_i \in \operatorname{spec} \mathcal{A} "
-        r"\end{gathered}"
-    ),
-    implements=operators.rotation_form,
-    tolerance=1e-9,
-)
+@check("paper App. F, after van de Geijn et al. 2025", operators.rotation_form, tolerance=1e-9)
 def eq_lie_form(rng):
     worst = 0.0
     n = count(rng, 2, 9)
@@ -255,19 +177,7 @@ def eq_lie_form(rng):
     return worst
 
 
-@check(
-    "eq-twin",
-    page=PAGE,
-    source="ours",
-    title="The rotary twin: the Fourier basis disappears in the weights",
-    tex=(
-        r"\begin{aligned} & \mathrm{Roll}_{p}(W_Q x)^\top \mathrm{Roll}_{p'}(W_K y) \\ "
-        r"& \quad = \bigl( R_p\, W_Q' x \bigr)^\top R_{p'}\, W_K' y, \\ "
-        r"& W' = Q^\top W \end{aligned}"
-    ),
-    implements=operators.real_fourier_basis,
-    tolerance=1e-10,
-)
+@check("ours", operators.real_fourier_basis, tolerance=1e-10)
 def eq_twin(rng):
     worst = 0.0
     for n in widths(rng):
@@ -290,18 +200,7 @@ def _gradients(rng: Generator, n: int) -> tuple[Tensor, Tensor, Tensor]:
     return ring.grad, twin.grad, Q
 
 
-@check(
-    "eq-sgd",
-    page=PAGE,
-    source="ours",
-    title="Plain gradient descent cannot tell the twins apart",
-    tex=(
-        r"\begin{gathered} \nabla_{W'} L = Q^\top \nabla_W L \quad \Longrightarrow \\ "
-        r"Q^\top \bigl( W - \eta \nabla_W L \bigr) = W' - \eta \nabla_{W'} L \end{gathered}"
-    ),
-    implements=operators.real_fourier_basis,
-    tolerance=1e-9,
-)
+@check("ours", operators.real_fourier_basis, tolerance=1e-9)
 def eq_sgd(rng):
     worst = 0.0
     for n in widths(rng):
@@ -310,18 +209,9 @@ def eq_sgd(rng):
     return worst
 
 
-@check(
-    "eq-adam",
-    page=PAGE,
-    source="ours; the same functions are not the same training",
-    title="Adam can: it scales each coordinate by itself",
-    tex=r"""\begin{gathered} Q^\top \, \frac{\nabla_W L}{\sqrt{(\nabla_W L)^2} + \varepsilon} \;\neq\;
-\frac{\nabla_{W'} L}{\sqrt{(\nabla_{W'} L)^2} + \varepsilon} \\ \text{(Adam's first step, entry by entry)}
-\end{gathered}""",
-    implements=operators.real_fourier_basis,
-    tolerance=0.0,
-)
+@check("ours; the same functions are not the same training", operators.real_fourier_basis, tolerance=0.0)
 def eq_adam(rng):
+    """Adam's first step scales each entry by itself, in the ring's basis other entries than in the twin's."""
     worst = 0.0
     for n in widths(rng):
         ring, twin, Q = _gradients(rng, n)
@@ -331,15 +221,9 @@ def eq_adam(rng):
 
 
 @check(
-    "eq-lambda",
-    page=PAGE,
-    source="paper, after Theorem 1: λ = −π / ln 10000",
-    title="A wavelength that makes the exponents of both codes agree",
-    tex=(
-        r"\begin{gathered} \lambda = -\frac{\pi}{\ln 10000} \quad \Longrightarrow \\ "
-        r"\frac{2\pi k}{\lambda n} = \ln\!\left( 10000^{-2k/n} \right) \end{gathered}"
-    ),
-    implements=(operators.ring_frequencies, textbook.rope_frequencies),
+    "paper, after Theorem 1: λ = −π / ln 10000",
+    operators.ring_frequencies,
+    textbook.rope_frequencies,
     tolerance=1e-10,
 )
 def eq_lambda(rng):
@@ -348,19 +232,7 @@ def eq_lambda(rng):
     return error(omega, textbook.rope_frequencies(n).log())
 
 
-@check(
-    "eq-lambda-aliased",
-    page=PAGE,
-    source="ours; on the same sentence",
-    title="With that wavelength most frequencies are aliased at whole positions",
-    tex=(
-        r"\begin{gathered} |\omega_k| = \frac{2k}{n} \ln 10000 > \pi \\ "
-        r"\Longleftrightarrow \quad k > \frac{\pi n}{2 \ln 10000}, \\ "
-        r"n = 32,\ k < \tfrac n2:\ k = 6, \dots, 15 \end{gathered}"
-    ),
-    implements=operators.ring_frequencies,
-    tolerance=1e-9,
-)
+@check("ours; on the same sentence", operators.ring_frequencies, tolerance=1e-9)
 def eq_lambda_aliased(rng):
     wavelength = -math.pi / math.log(10000)
     n = even(rng, 4, 64)
@@ -375,15 +247,9 @@ def eq_lambda_aliased(rng):
 
 
 @check(
-    "eq-spectra",
-    page=PAGE,
-    source="paper, after Theorem 1; circles on progressions",
-    title="RollPE's frequencies are an arithmetic, RoPE's a geometric progression",
-    tex=(
-        r"\begin{gathered} \omega_{k+1} - \omega_k = \frac{2\pi}{\lambda n}, \\ "
-        r"\frac{\theta_{k+1}}{\theta_k} = 10000^{-2/d} \end{gathered}"
-    ),
-    implements=(operators.ring_frequencies, textbook.rope_frequencies),
+    "paper, after Theorem 1; circles on progressions",
+    operators.ring_frequencies,
+    textbook.rope_frequencies,
     tolerance=1e-11,
 )
 def eq_spectra(rng):
@@ -397,21 +263,7 @@ def eq_spectra(rng):
     )
 
 
-@check(
-    "eq-score-waves",
-    page=PAGE,
-    source="ours; the correlation theorem for Eq. 3",
-    title="The score is a sum of waves of the offset",
-    tex=(
-        r"\begin{gathered} q^\top S^\Delta k = \sum_{m=0}^{\lfloor n/2 \rfloor} w_m "
-        r"\operatorname{Re}\!\left( \overline{\hat q_m} \, \hat k_m \, e^{\mathrm{i} \omega_m \Delta} "
-        r"\right), \\ "
-        r"w_m = \begin{cases} 1 & m \in \{0, \tfrac n2\} \\ 2 & \text{otherwise} \end{cases} "
-        r"\end{gathered}"
-    ),
-    implements=(operators.roll, operators.ring_frequencies),
-    tolerance=1e-11,
-)
+@check("ours; the correlation theorem for Eq. 3", operators.roll, operators.ring_frequencies, tolerance=1e-11)
 def eq_score_waves(rng):
     worst = 0.0
     for n in widths(rng):

@@ -14,8 +14,6 @@ from rollpe import topography as measures
 from rollpe.equations.cases import count, error, excess, must_fail, must_hold, normal, number, uniform, widths
 from rollpe.equations.registry import check
 
-PAGE = "10-topography"
-
 
 def _cosine(rng: Generator, n: int):
     """q [n], an offset, Roll_Δ q and the cosine between them."""
@@ -24,18 +22,7 @@ def _cosine(rng: Generator, n: int):
     return q, delta, rolled, float(q @ rolled / q.dot(q))
 
 
-@check(
-    "eq-smooth",
-    page=PAGE,
-    source="paper Eq. 8",
-    title="A small shift keeps a token correlated with itself, wherever it stands",
-    tex=(
-        r"\begin{aligned} & \frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} \\ "
-        r"& \quad = \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \end{aligned}"
-    ),
-    implements=operators.continuous_roll,
-    tolerance=1e-11,
-)
+@check("paper Eq. 8", operators.continuous_roll, tolerance=1e-11)
 def eq_smooth(rng):
     worst = 0.0
     for n in widths(rng):
@@ -46,19 +33,7 @@ def eq_smooth(rng):
     return worst
 
 
-@check(
-    "eq-distance",
-    page=PAGE,
-    source="ours; the polarization identity for an orthogonal roll",
-    title="Correlation and distance say the same",
-    tex=(
-        r"\begin{aligned} & \|q - \mathrm{Roll}_\Delta(q)\|^2 \\ "
-        r"& \quad = 2 \|q\|^2 \left( 1 - \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \right) "
-        r"\end{aligned}"
-    ),
-    implements=operators.continuous_roll,
-    tolerance=1e-11,
-)
+@check("ours; the polarization identity for an orthogonal roll", operators.continuous_roll, tolerance=1e-11)
 def eq_distance(rng):
     worst = 0.0
     for n in widths(rng):
@@ -68,19 +43,7 @@ def eq_distance(rng):
     return worst
 
 
-@check(
-    "eq-close",
-    page=PAGE,
-    source="paper Eq. 9, corrected",
-    title="What follows from Eq. 8",
-    tex=(
-        r"\begin{gathered} \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad "
-        r"\Longleftrightarrow \\ "
-        r"\|q - \mathrm{Roll}_\Delta(q)\| \le \sqrt{2 \epsilon} \, \|q\| \end{gathered}"
-    ),
-    implements=operators.continuous_roll,
-    tolerance=0.0,
-)
+@check("paper Eq. 9, corrected", operators.continuous_roll, tolerance=0.0)
 def eq_close(rng):
     worst = 0.0
     for n in widths(rng):
@@ -92,18 +55,7 @@ def eq_close(rng):
 
 
 @check(
-    "eq-close-printed",
-    page=PAGE,
-    source="paper Eq. 9, as printed: Eq. 8 would give a distance below ε",
-    title="As printed, Eq. 9 does not follow: at equality in Eq. 8 the distance is far above ε",
-    tex=(
-        r"\begin{gathered} \frac{\|q - \mathrm{Roll}_\Delta(q)\|}{\epsilon \, \|q\|} = "
-        r"\sqrt{\frac{2}{\epsilon}} > 1 \\ "
-        r"\text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ \epsilon < 2 "
-        r"\end{gathered}"
-    ),
-    implements=operators.continuous_roll,
-    tolerance=1e-9,
+    "paper Eq. 9, as printed: Eq. 8 would give a distance below ε", operators.continuous_roll, tolerance=1e-9
 )
 def eq_close_printed(rng):
     worst = 0.0
@@ -116,19 +68,7 @@ def eq_close_printed(rng):
     return worst
 
 
-@check(
-    "eq-close-needed",
-    page=PAGE,
-    source="ours; what Eq. 9 would take",
-    title="A distance below ε needs a cosine above 1 − ε²/2",
-    tex=(
-        r"\begin{gathered} \|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad "
-        r"\Longleftrightarrow \\ "
-        r"\frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} > 1 - \frac{\epsilon^2}{2} \end{gathered}"
-    ),
-    implements=operators.continuous_roll,
-    tolerance=0.0,
-)
+@check("ours; what Eq. 9 would take", operators.continuous_roll, tolerance=0.0)
 def eq_close_needed(rng):
     worst = 0.0
     for n in widths(rng):
@@ -140,17 +80,9 @@ def eq_close_needed(rng):
 
 
 @check(
-    "eq-lipschitz",
-    page=PAGE,
-    source="paper Sec. 4.1: Lipschitz continuous with respect to position",
-    title="The roll is Lipschitz in position, and its constant is the speed of q",
-    tex=(
-        r"\begin{aligned} & \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - "
-        r"p'|}{\lambda} \|\mathcal{A} q\| \\ "
-        r"& \quad \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} "
-        r"\Bigr\rfloor \|q\| \end{aligned}"
-    ),
-    implements=(operators.continuous_roll, operators.generator),
+    "paper Sec. 4.1: Lipschitz continuous with respect to position",
+    operators.continuous_roll,
+    operators.generator,
     tolerance=1e-10,
 )
 def eq_lipschitz(rng):
@@ -171,18 +103,7 @@ def eq_lipschitz(rng):
     return worst
 
 
-@check(
-    "eq-laplacian",
-    page=PAGE,
-    source="paper Sec. 4.1, corrected: its 'directed cyclic graph'",
-    title="Neighbor differences are the Laplacian of the undirected cycle",
-    tex=(
-        r"\begin{gathered} \sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \\ "
-        r"L = 2 I - S - S^\top \end{gathered}"
-    ),
-    implements=operators.ring_laplacian,
-    tolerance=1e-11,
-)
+@check("paper Sec. 4.1, corrected: its 'directed cyclic graph'", operators.ring_laplacian, tolerance=1e-11)
 def eq_laplacian(rng):
     worst = 0.0
     for n in widths(rng):
@@ -192,16 +113,9 @@ def eq_laplacian(rng):
     return worst
 
 
-@check(
-    "eq-undirected",
-    page=PAGE,
-    source="ours; on 'directed cyclic graph'",
-    title="The quadratic form of the directed cycle cannot see its direction",
-    tex=r"q^\top (I - S) \, q = q^\top (I - S^\top) \, q = \tfrac12 \, q^\top L \, q",
-    implements=operators.ring_laplacian,
-    tolerance=1e-11,
-)
+@check("ours; on 'directed cyclic graph'", operators.ring_laplacian, tolerance=1e-11)
 def eq_undirected(rng):
+    """The quadratic form of the directed cycle cannot see its direction."""
     worst = 0.0
     for n in widths(rng):
         q = normal(rng, n)
@@ -211,15 +125,7 @@ def eq_undirected(rng):
     return worst
 
 
-@check(
-    "eq-laplacian-spectrum",
-    page=PAGE,
-    source="ours",
-    title="Rough modes cost more: the spectrum of the ring's Laplacian",
-    tex=r"L = F^* \operatorname{diag}\!\left( 4 \sin^2 \tfrac{\pi k}{n} \right) F",
-    implements=operators.ring_laplacian,
-    tolerance=1e-11,
-)
+@check("ours", operators.ring_laplacian, tolerance=1e-11)
 def eq_laplacian_spectrum(rng):
     worst = 0.0
     for n in widths(rng):
@@ -232,17 +138,7 @@ def eq_laplacian_spectrum(rng):
 
 
 @check(
-    "eq-sheet-laplacian",
-    page=PAGE,
-    source="ours; the 'more complicated mesh' of the paper's Sec. 4.1",
-    title="On a sheet of channels both directions add up",
-    tex=(
-        r"\begin{gathered} L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \\ "
-        r"\operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\} "
-        r"\end{gathered}"
-    ),
-    implements=operators.sheet_laplacian,
-    tolerance=1e-11,
+    "ours; the 'more complicated mesh' of the paper's Sec. 4.1", operators.sheet_laplacian, tolerance=1e-11
 )
 def eq_sheet_laplacian(rng):
     h, w = count(rng, 3, 5), count(rng, 6, 7)
@@ -257,16 +153,8 @@ def eq_sheet_laplacian(rng):
 
 
 @check(
-    "eq-smoothness",
-    page=PAGE,
-    source="ours; the regularizer of the paper's Sec. 4.1, made free of scale",
-    title="Roughness of a signal on the ring: 1 is white noise",
-    tex=(
-        r"\begin{aligned} \rho(x) = \frac{x^\top L x}{2 \|x\|^2} &= \frac{\sum_k 2 \sin^2 (\pi k / n) "
-        r"\, |\hat x_k|^2}{\sum_k |\hat x_k|^2} \\ "
-        r"&= 1 - \frac{x \cdot S x}{\|x\|^2} \end{aligned}"
-    ),
-    implements=measures.smoothness_ratio,
+    "ours; the regularizer of the paper's Sec. 4.1, made free of scale",
+    measures.smoothness_ratio,
     tolerance=1e-11,
 )
 def eq_smoothness(rng):
@@ -286,18 +174,7 @@ def eq_smoothness(rng):
     return worst
 
 
-@check(
-    "eq-random-order",
-    page=PAGE,
-    source="ours; the mean over all orders of the channels",
-    title="In random order only what the channels have in common is smooth",
-    tex=(
-        r"\frac{1}{n!} \sum_{\pi} \rho(x_\pi) = \frac{n}{n - 1} \left( 1 - \frac{|\hat x_0|^2}{\|x\|^2} "
-        r"\right)"
-    ),
-    implements=measures.shuffled_ratio,
-    tolerance=1e-11,
-)
+@check("ours; the mean over all orders of the channels", measures.shuffled_ratio, tolerance=1e-11)
 def eq_random_order(rng):
     worst = 0.0
     for n in (2, 5, 6):  # few enough for all orders
@@ -309,15 +186,7 @@ def eq_random_order(rng):
     return worst
 
 
-@check(
-    "eq-smooth-blur",
-    page=PAGE,
-    source="ours; the price of smoothness",
-    title="A smooth token looks much the same a few steps on",
-    tex=r"\frac{q \cdot S^{\Delta} q}{\|q\|^2} \ge 1 - \Delta^2 \rho(q)",
-    implements=measures.smoothness_ratio,
-    tolerance=1e-11,
-)
+@check("ours; the price of smoothness", measures.smoothness_ratio, tolerance=1e-11)
 def eq_smooth_blur(rng):
     worst = 0.0
     for n in widths(rng):
@@ -333,18 +202,7 @@ def eq_smooth_blur(rng):
     return worst
 
 
-@check(
-    "eq-ring-power",
-    page=PAGE,
-    source="ours",
-    title="A traveling wave keeps the power of every mode",
-    tex=(
-        r"\begin{gathered} \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \\ "
-        r"\text{for all } k \text{ and all real } p \end{gathered}"
-    ),
-    implements=(operators.continuous_roll, measures.ring_spectrum),
-    tolerance=1e-10,
-)
+@check("ours", operators.continuous_roll, measures.ring_spectrum, tolerance=1e-10)
 def eq_ring_power(rng):
     worst = 0.0
     for n in widths(rng):
@@ -358,16 +216,8 @@ def eq_ring_power(rng):
 
 
 @check(
-    "eq-spatial-loss",
-    page=PAGE,
-    source="Margalit et al. 2024 (TDANN), cited in the paper's Sec. 4.1",
-    title="The spatial loss of a topographic network",
-    tex=(
-        r"\begin{gathered} \mathcal{L} = 1 - \operatorname{corr}_{i < j}\!\left( r_{ij}, \; "
-        r"\frac{1}{d_{ij} + 1} \right), \\ "
-        r"r_{ij} = \operatorname{corr}(x_i, x_j) \end{gathered}"
-    ),
-    implements=measures.spatial_correlation_loss,
+    "Margalit et al. 2024 (TDANN), cited in the paper's Sec. 4.1",
+    measures.spatial_correlation_loss,
     tolerance=1e-10,
 )
 def eq_spatial_loss(rng):
@@ -385,19 +235,13 @@ def eq_spatial_loss(rng):
 
 
 @check(
-    "eq-spatial-affine",
-    page=PAGE,
-    source="ours; on 'corresponds directly' in the paper's Sec. 4.1",
-    title="The spatial loss does not see the scale or the mean of a unit; the ring's penalty does",
-    tex=(
-        r"\begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x) \qquad (a_i > 0), \\ "
-        r"\rho(a \odot x + b) \neq \rho(x) \\ "
-        r"\text{for almost all } a, b \end{gathered}"
-    ),
-    implements=(measures.spatial_correlation_loss, measures.smoothness_ratio),
+    "ours; on 'corresponds directly' in the paper's Sec. 4.1",
+    measures.spatial_correlation_loss,
+    measures.smoothness_ratio,
     tolerance=1e-10,
 )
 def eq_spatial_affine(rng):
+    """The spatial loss does not see the scale or the mean of a unit; the ring's penalty does."""
     h, w, samples = count(rng, 2, 3), count(rng, 4, 5), count(rng, 6, 12)
     x = normal(rng, samples, h * w)
     moved = uniform(rng, 0.2, 5, h * w) * x + normal(rng, h * w)
@@ -409,20 +253,12 @@ def eq_spatial_affine(rng):
 
 
 @check(
-    "eq-position-average",
-    page=PAGE,
-    source="ours; the gain is that of a moving average (the Dirichlet kernel, squared)",
-    title="A weight's gradient sums over positions, each rolled back: a moving average over channels",
-    tex=(
-        r"\begin{gathered} \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, "
-        r"\quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \\ "
-        r"\Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u \Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / "
-        r"n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2 \end{gathered}"
-    ),
-    implements=measures.position_average_gain,
+    "ours; the gain is that of a moving average (the Dirichlet kernel, squared)",
+    measures.position_average_gain,
     tolerance=1e-11,
 )
 def eq_position_average(rng):
+    """A weight's gradient sums over positions, each rolled back: a moving average over channels."""
     worst = 0.0
     for n in widths(rng):
         G, inputs = count(rng, 1, 2 * n), count(rng, 1, 4)
