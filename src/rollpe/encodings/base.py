@@ -79,8 +79,8 @@ class Encoding(nn.Module):
     - ``learned``: has parameters of its own;
     - ``preserves_norm``: encoded queries and keys keep their Euclidean norm.
 
-    Wherever a method takes ``positions``, it takes [M, axes], [B, M, axes] for positions that differ by
-    image, or what ``place`` made of them.
+    Positions are [M, axes], or [B, M, axes] if they differ by image. Most methods also take what ``place``
+    made of them.
 
     A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
     ``transform``, and beside it ``formula``, made of the checked functions of `rollpe.operators` and
@@ -123,6 +123,8 @@ class Encoding(nn.Module):
         """Channels of a head that belong to one axis, head_dim // axes."""
         return self.head_dim // self.axes
 
+    # What users call.
+
     def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         """Return tokens [B, N, heads*d] with their positions added; here, the tokens themselves.
 
@@ -161,45 +163,6 @@ class Encoding(nn.Module):
         own = layers if layers[0].learned else layers[:1]
         placed = [layer.place(positions, like, grid) for layer in own]
         return placed if layers[0].learned else placed * len(layers)
-
-    def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
-        """Positions as ``tables`` and ``formula`` take them, [N, axes] or [B, 1, N, axes].
-
-        Checked, 0 for the N - M leading tokens without a position; float64 if ``like`` is float64 and float32
-        otherwise, or int64 where fractions are refused.
-        """
-        check_positions(positions, like, self.axes)
-        ready = positions.to(table_dtype(like)) if self.real_positions else self.whole(positions)
-        ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
-        return ready if ready.dim() == 2 else ready.unsqueeze(-3)
-
-    def whole(self, positions: Tensor) -> Tensor:
-        """The positions as int64; InputError if one is a fraction."""
-        if not are_integers(positions):
-            raise InputError(
-                f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll'."
-            )
-        return (positions.round() if positions.is_floating_point() else positions).long()
-
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Everything ``transform`` needs of ``prepared`` positions; called outside autocast."""
-        return ()
-
-    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        """Queries or keys [B, heads, N, streams*d] to their encoded form [B, heads, N, d]: the fast path."""
-        return x
-
-    def transform_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        """``transform`` up to a rotation that queries and keys share, which no score notices."""
-        return self.transform(x, tables)
-
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
-        """What ``transform`` computes, by the textbook: x float32 or float64, ``prepared`` positions."""
-        return x
-
-    def on_ring(self, x: Tensor) -> Tensor:
-        """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
-        return x
 
     def encode(self, x: Tensor, positions: Tensor | Placed) -> Tensor:
         """Queries alone, or keys alone before they enter a cache. See ``forward``."""
@@ -243,16 +206,6 @@ class Encoding(nn.Module):
         self._look_for_add()
         placed = self.place(positions, k)
         return self._attend(q, k, v, placed, Masking(attn_mask, dropout_p, is_causal))
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
-        """``attend`` after its checks."""
-        masking = self._mask(q, k, placed, masking)
-        q, k = (self.transform_for_score(x, placed.tables) for x in (q, k))
-        return attention(q, k, v, masking, scale=self.head_dim**-0.5)
-
-    def _mask(self, q: Tensor, k: Tensor, placed: Placed, masking: Masking) -> Masking:
-        """``masking`` with what this encoding adds to scores."""
-        return masking
 
     def weights(
         self,
@@ -308,6 +261,63 @@ class Encoding(nn.Module):
         moved_q, moved_k = (self.formula(x.to(dtype), ready) for x in (q, k))
         return textbook.scores(moved_q, moved_k).to(q.dtype)
 
+    def no_weight_decay(self) -> set[str]:
+        """Names of parameters that weight decay must leave alone: all of an encoding's own."""
+        return {name for name, _ in self.named_parameters()}
+
+    # What a subclass defines.
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Everything ``transform`` needs of ``prepared`` positions; called outside autocast."""
+        return ()
+
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        """Queries or keys [B, heads, N, streams*d] to their encoded form [B, heads, N, d]: the fast path."""
+        return x
+
+    def transform_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        """``transform`` up to a rotation that queries and keys share, which no score notices."""
+        return self.transform(x, tables)
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        """What ``transform`` computes, by the textbook: x float32 or float64, ``prepared`` positions."""
+        return x
+
+    def on_ring(self, x: Tensor) -> Tensor:
+        """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
+        return x
+
+    # What both rest on.
+
+    def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
+        """Positions as ``tables`` and ``formula`` take them, [N, axes] or [B, 1, N, axes].
+
+        Checked, 0 for the N - M leading tokens without a position; float64 if ``like`` is float64 and float32
+        otherwise, or int64 where fractions are refused.
+        """
+        check_positions(positions, like, self.axes)
+        ready = positions.to(table_dtype(like)) if self.real_positions else self.whole(positions)
+        ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
+        return ready if ready.dim() == 2 else ready.unsqueeze(-3)
+
+    def whole(self, positions: Tensor) -> Tensor:
+        """The positions as int64; InputError if one is a fraction."""
+        if not are_integers(positions):
+            raise InputError(
+                f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll'."
+            )
+        return (positions.round() if positions.is_floating_point() else positions).long()
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
+        """``attend`` after its checks."""
+        masking = self._mask(q, k, placed, masking)
+        q, k = (self.transform_for_score(x, placed.tables) for x in (q, k))
+        return attention(q, k, v, masking, scale=self.head_dim**-0.5)
+
+    def _mask(self, q: Tensor, k: Tensor, placed: Placed, masking: Masking) -> Masking:
+        """``masking`` with what this encoding adds to scores."""
+        return masking
+
     def check_width(self, *queries_or_keys: Tensor, values: Tensor | None = None) -> None:
         """Refuse queries, keys and values that do not have ``heads`` heads, or channels but streams*d."""
         for x in (*queries_or_keys, *(() if values is None else (values,))):
@@ -343,10 +353,6 @@ class Encoding(nn.Module):
             " the first block, tokens = encoding.add(tokens, positions).",
             stacklevel=3,
         )
-
-    def no_weight_decay(self) -> set[str]:
-        """Names of parameters that weight decay must leave alone: all of an encoding's own."""
-        return {name for name, _ in self.named_parameters()}
 
     def extra_repr(self) -> str:
         return f"head_dim={self.head_dim}, heads={self.heads}, axes={self.axes}"
