@@ -61,7 +61,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ),
     },
     "rollpe.textbook.t5_bucket": {
-        "def t5_bucket(delta: Tensor, buckets: int=33, max_distance: int=128) -> Tensor:": (
+        "def t5_bucket(delta: Tensor, buckets: int=33, max_distance: int=128, bidirectional: bool=True) -> Tensor:": (
             "33 // 2 is 16, as is 32 // 2"
         ),
     },

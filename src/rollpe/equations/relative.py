@@ -171,10 +171,12 @@ def eq_t5_bucket(rng):
         torch.tensor([_bucket(int(a), *o) for a in delta])
         for o in ((32, 128), (buckets, 128), (buckets, reach))
     ]
+    slow.append(torch.tensor([_bucket(min(int(a), 0), 2 * buckets, reach + buckets) for a in delta]))
     found = (
         textbook.t5_bucket(delta),
         textbook.t5_bucket(delta, buckets),
         textbook.t5_bucket(delta, buckets, reach),
+        textbook.t5_bucket(delta, buckets, reach + buckets, bidirectional=False),
     )
     whole_numbers = must_hold(all(bucket.dtype == torch.int64 for bucket in found))
     return max(whole_numbers, *(error(a, b) for a, b in zip(found, slow, strict=True)))
