@@ -1,4 +1,4 @@
-"""Would the checks notice? Small faults are put into the library, one at a time, and a test must fail for each.
+"""Would the tests notice? Small faults are put into the library, one at a time, and a test must fail.
 
 mutmut makes the mutants of whole modules, and a few more are made here that only mathematics knows: a sine
 for a cosine, a forgotten conjugate. Each is swapped into its function in a process of its own, where those
@@ -24,11 +24,12 @@ import textwrap
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from operator import itemgetter
+from os.path import commonprefix
 from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
@@ -36,9 +37,10 @@ from typing import Any
 import libcst as cst
 import libcst.matchers as m
 import pytest
-from equivalents import EQUIVALENT
 from mutmut.mutation.file_mutation import create_mutations
 from mutmut.mutation.mutators import mutation_operators
+
+from equivalents import EQUIVALENT
 
 ROOT = Path(__file__).resolve().parent.parent
 JUDGES = {  # where the tests of a module are
@@ -130,9 +132,9 @@ class Mutant:
         return [(self.dotted, f) for f in fragments if self.after.count(f) > self.before.count(f)]
 
     def __str__(self) -> str:
-        start = os.path.commonprefix([self.before, self.after])
+        start = commonprefix([self.before, self.after])  # noqa: RUF071 - of texts, not of paths
         rest = [text[len(start) :] for text in (self.before, self.after)]
-        end = os.path.commonprefix([text[::-1] for text in rest])[::-1]
+        end = commonprefix([text[::-1] for text in rest])[::-1]  # noqa: RUF071
         was, now = (text.removesuffix(end) for text in rest)
         return f"{self.dotted}: …{start[-30:]}[{was} → {now}]{end[:30]}…"
 
@@ -173,7 +175,7 @@ def mutants(module: ModuleType, every: int) -> Iterator[Mutant]:
 
 
 def in_children(tasks: Iterable[partial]) -> Iterator[tuple[partial, bool, Any]]:
-    """Each task, whether it ended, and what it returned, from a process of its own; in the order of their ends."""
+    """Each task, whether it ended and what it returned, in a process of its own; in the order of the ends."""
     tasks, running = iter(tasks), {}
     while True:
         while len(running) < PROCESSORS and (task := next(tasks, None)):

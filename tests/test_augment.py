@@ -134,6 +134,23 @@ def test_each_rand_augment_operation_is_torchvisions(name: str, level: int, sign
         assert_within_a_level(ours, torch.stack(theirs), share=0.01 if blends else 0.0)
 
 
+@pytest.mark.parametrize(("name", "size"), [("TranslateX", (40, 331)), ("TranslateY", (331, 40))])
+def test_the_farthest_shift_is_150_of_331_pixels_and_nothing_else(name: str, size: tuple[int, int]):
+    images = pictures(0, size=size)
+    moved = images if name == "TranslateX" else images.mT
+    ours = augment.rand_augment(images, name, augment.LEVELS)
+    ours = ours if name == "TranslateX" else ours.mT
+    assert torch.equal(ours[..., 150:], moved[..., :-150]) and not ours[..., :150].any()
+
+
+@pytest.mark.parametrize("size", [(2, 5), (5, 2), (3, 3)])
+def test_the_smallest_images_are_sharpened_as_torchvision_does(size: tuple[int, int]):
+    images = pictures(0, size=(8, 8))[..., : size[0], : size[1]]
+    ours = augment.adjust_sharpness(images, 0.5)
+    assert_within_a_level(ours, tv.adjust_sharpness(images, 0.5), share=0.1)
+    assert torch.equal(ours, images) == (min(size) < 3)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("ours", "theirs"),
@@ -280,6 +297,11 @@ def test_mixing_weights_follow_the_beta_law(alpha: float, seed: int):
     assert abs(draws.mean() - 0.5) < 4 * (variance / 5000) ** 0.5
     assert draws.var().item() == pytest.approx(variance, rel=0.1)
     assert stats.kstest(draws, stats.beta(alpha, alpha).cdf).pvalue > UNLIKELY
+
+
+def test_mixing_weights_do_not_repeat():
+    generator = seeded(0)
+    assert len({augment.draw_beta(generator, 1, 1.0).item() for _ in range(1000)}) > 990
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -519,6 +541,19 @@ def test_images_of_another_size_are_resized():
         images, torch.zeros(6), seeded(0)
     )
     assert output.shape == (6, 3, 16, 20)
+
+
+def test_crops_are_drawn_for_the_images_that_come_in(monkeypatch: pytest.MonkeyPatch):
+    sizes = []
+    draw_boxes = augment.draw_boxes
+
+    def watched(generator: Generator, count: int, size: tuple[int, int], *rest):
+        sizes.append(size)
+        return draw_boxes(generator, count, size, *rest)
+
+    monkeypatch.setattr(augment, "draw_boxes", watched)
+    raw(Augmentation(crop="resized"), (16, 20))(pictures(0), torch.zeros(6), seeded(0))
+    assert sizes == [SIZE]
 
 
 def test_gray_images_take_what_needs_no_color():

@@ -58,6 +58,15 @@ def test_a_spherical_rotation_tilts_the_last_two_channels_and_then_turns_the_fir
         assert torch.allclose(moved, torch.stack((a, b, c)), atol=1e-6)
 
 
+def test_each_token_of_each_sequence_is_rotated_by_its_own_position():
+    x, positions, frequencies = torch.randn(5, 4, 6), torch.randn(4, 2), torch.rand(2, 2)
+    for p, tokens, found in zip(
+        positions, x.unbind(1), textbook.spherical_rope(x, positions, frequencies).unbind(1), strict=True
+    ):
+        alone = torch.cat([textbook.spherical_rope(t[None], p[None], frequencies) for t in tokens])
+        assert torch.allclose(found, alone, atol=1e-6)
+
+
 @pytest.mark.parametrize("axis", range(3))
 def test_a_rotation_about_an_axis_keeps_it_and_turns_the_next_to_the_one_after(axis):
     turn = textbook.plane_rotation(torch.tensor([0.5 * math.pi, 0.3]), axis)

@@ -251,8 +251,6 @@ class Augmenter:
         return images.float().sub_(255 * mean).mul_(1 / (255 * std))
 
     def _resize(self, images: Tensor) -> Tensor:
-        if tuple(images.shape[-2:]) == self.size:
-            return images
         return tv.resize(images, list(self.size), antialias=True)
 
     def _pixels(self, images: Tensor, draws: Draws) -> Tensor:
