@@ -25,6 +25,34 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "rollpe.textbook.t5_bucket": {"buckets: int = 33": "33 // 2 is 16, as is 32 // 2"},
     "rollpe.statistics.summarize": {"sample[(-1)]": "all values are equal there"},
     "rollpe.statistics.equivalence": {"p <= alpha": "no p is exactly alpha"},
+    "rollpe.statistics.paired_by_image": {
+        "resamples: int = 2001": "about as many",
+        "resamples: int = (1999)": "about as many",
+        "only_a - only_b else": "p is 1 where the two are equal",
+    },
+    "rollpe.statistics.agreement": {
+        "resamples: int = 501": "about as many",
+        "resamples: int = (499)": "about as many",
+        "seed: int = 1": "any seed that is always the same",
+        "@ others @ member.T)).mT": "phi is symmetric",
+        "(own[:, None] + own) / 2).mT": "phi is symmetric",
+        "arm_of[two] != a": "the two arms change places",
+    },
+    "rollpe.statistics._permuted": {
+        "size) < 10_000": "about as many ways",
+        "<= 10001": "about as many ways",
+        "<= (9999)": "about as many ways",
+        "((9998), 1)": "about as many ways",
+        "(10000, 1)": "about as many ways",
+        "one / 1.0": "a number divided by 1",
+        "one * 2.0": "a mean does not depend on the scale of its weights",
+        "] < excess(first": "1e-12 is there for those that are equal",
+    },
+    "rollpe.statistics.repeatability": {
+        "splits: int = 51": "about as many",
+        "splits: int = (49)": "about as many",
+        "seed: int = 1": "any seed that is always the same",
+    },
     "rollpe.statistics.seeds_needed": {"alpha) <= target": "no power is exactly the target"},
     "rollpe.augment._send": dict.fromkeys(
         (

@@ -123,7 +123,7 @@ def test_welch_agrees_with_scipy_from_samples_and_from_printed_moments(seed):
     a, b = rng.normal(72, 0.4, size=3 + seed), rng.normal(71, 1.1, size=5)
     expected = stats.ttest_ind(a, b, equal_var=False)
     printed = [Printed(x.mean(), x.std(ddof=1), len(x)) for x in (a, b)]
-    for ours in (welch(a, b), welch(*printed), welch(summarize(a), b)):
+    for ours in (welch(a, b), welch(*printed), welch(summarize(a), b), welch(a, printed[1].summary())):
         assert (ours.t, ours.p, ours.dof) == pytest.approx((expected.statistic, expected.pvalue, expected.df))
         assert (ours.low, ours.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
@@ -316,7 +316,7 @@ def test_agreement_is_that_of_all_pairs_of_runs_of_different_seeds_one_by_one():
     rng = np.random.default_rng(12)
     arms = [
         {seed: rng.random(40) < right for seed in seeds}
-        for right, seeds in ((0.5, (0, 1, 2)), (0.6, (0, 3)), (0.7, (4, 5, 6)))
+        for right, seeds in ((0.5, (0, 1, 2, 3)), (0.6, (0, 4, 5)), (0.7, (6, 7, 8, 9)))
     ]
     found = agreement(arms, resamples=30, confidence=0.8, seed=5)
 
