@@ -11,18 +11,27 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "rollpe.operators.fourier_matrix": {"/ math.sqrt(n)).mT": "F is symmetric"},
     "rollpe.operators.generator_closed_form": {"math.pi / n / torch.cos": "cos(πd) is its own reciprocal"},
-    "rollpe.operators.ring_laplacian": {"- S.T).mT": "the Laplacian is symmetric"},
     "rollpe.operators.sheet_laplacian": {"ring_laplacian(width))).mT": "the Laplacian is symmetric"},
     "rollpe.operators.roll_kernel": {
         "remainder(t - n / 2": "n/2 and −n/2 are the same modulo n",
         "t == 0, 1.5": "a stand-in that the next torch.where replaces",
         "t == 0, (-0.5)": "a stand-in that the next torch.where replaces",
     },
-    "rollpe.operators.rotation_form": {"values >= 1e-9": "no eigenvalue is on the threshold"},
     "rollpe.textbook._even": {"d < (1)": "1 is odd"},
     "rollpe.textbook.bit_flips": {"~p | (p + 1)": "it is the negative of the same power of 2"},
-    "rollpe.textbook.decay_bound": {"exp((-1j)": "conjugate sums have the same modulus"},
+    "rollpe.textbook.decay_bound": {"((-0-1j)) * (delta": "conjugate sums have the same modulus"},
     "rollpe.textbook.t5_bucket": {"buckets: int = 33": "33 // 2 is 16, as is 32 // 2"},
+    "rollpe.vit.VisionTransformer.grid_of": {"images.shape[+2:]": "images have four dimensions"},
+    "rollpe.vit.VisionTransformer.__init__": {"needs_reset=True": "a new model has nothing to reset"},
+    "rollpe.vit.VisionTransformer._features": {
+        "use_reentrant=True": "another way to the same gradients",
+        "self.grad_checkpointing or": "checkpoints change no result",
+    },
+    "rollpe.vit.from_timm": {
+        "weight.shape[-2]": "patches are square",
+        "model.blocks[(-1)]": "all blocks have as many heads",
+    },
+    "rollpe.vit._rows_first": {"value[(-1)]": "there is one table"},
     "rollpe.statistics.summarize": {"sample[(-1)]": "all values are equal there"},
     "rollpe.statistics.equivalence": {"p <= alpha": "no p is exactly alpha"},
     "rollpe.statistics.paired_by_image": {
@@ -107,7 +116,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "settings.mixup or 2.0": "what is drawn there is not used",
     },
     "rollpe.augment.draw_beta": {
-        "2 ** (61)": "as many seeds as anybody needs",
         "2**(61)": "as many seeds as anybody needs",
     },
 }

@@ -68,8 +68,9 @@ SWAPPED = {"sin": "cos", "cos": "sin", "real": "imag", "imag": "real", "mH": "mT
 DROPPED = ("mT", "T", "mH", "conj", "flip", "abs", "floor", "sqrt", "clamp", "square")
 
 
-def less_by_one(node: cst.BaseNumber) -> Iterator[cst.BaseExpression]:
-    yield cst.parse_expression(f"({node.evaluated_value - 1!r})")
+def less_by_one_or_conjugate(node: cst.BaseNumber) -> Iterator[cst.BaseExpression]:
+    value = node.evaluated_value
+    yield cst.parse_expression(f"({-value if isinstance(value, complex) else value - 1!r})")
 
 
 def other_side(node: cst.BinaryOperation) -> Iterator[cst.BaseExpression]:
@@ -100,7 +101,7 @@ def transposed(node: cst.Return) -> Iterator[cst.Return]:
 LEFT_OUT = (cst.Assign, cst.AnnAssign, cst.Call, cst.Lambda, cst.BaseString)
 mutation_operators[:] = [
     *((node, operator) for node, operator in mutation_operators if node not in LEFT_OUT),
-    (cst.BaseNumber, less_by_one),
+    (cst.BaseNumber, less_by_one_or_conjugate),
     (cst.BinaryOperation, other_side),
     (cst.Attribute, other_name),
     (cst.Call, without_call),
@@ -252,6 +253,10 @@ class Campaign:
         for function, tests in judges.items():
             module = next(name for name in self.counts if function.startswith(f"{name}."))
             tests = sorted((t for t in tests if t[1].nodeid.startswith(JUDGES[module])), key=itemgetter(0))
+            cases = Counter()
+            tests.sort(
+                key=lambda t: cases.update([t[1].function]) or cases[t[1].function]
+            )  # each test once first
             within = accumulate(seconds for seconds, _ in tests)
             judges[function] = [
                 test for (_, test), total in zip(tests, within, strict=True) if total <= SECONDS

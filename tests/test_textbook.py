@@ -46,6 +46,7 @@ def test_half_layout_is_that_of_transformers():
 def test_a_spherical_rotation_tilts_the_last_two_channels_and_then_turns_the_first_two():
     z, (y, x), frequencies = torch.randn(2, 3), (0.7, -1.3), torch.tensor([[1.1, 0.4], [0.9, 0.3]])
     found = textbook.spherical_rope(z.flatten()[None], torch.tensor([[y, x]]), frequencies)
+    assert found.shape == (1, 6)
     for (a, b, c), moved, tilt, turn in zip(z, found.view(2, 3), *frequencies, strict=True):
         b, c = (
             b * torch.cos(tilt * y) - c * torch.sin(tilt * y),

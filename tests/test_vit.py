@@ -382,8 +382,8 @@ def test_blocks_one_by_one_at_the_positions_of_the_tokens_are_the_model(encoding
     model = build(encoding, patch_dropout=left_out)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
-    images = draw(2, 3, 12, 16)
-    for positions in (None, grid_positions(3, 4).flip(0), grid_positions(3, 4).expand(2, -1, -1).flip(1)):
+    images = draw(3, 3, 12, 16)
+    for positions in (None, grid_positions(3, 4).flip(0), grid_positions(3, 4).expand(3, -1, -1).flip(1)):
         torch.manual_seed(3)
         x, placed = model.embed(images, positions)
         for block in model.blocks:
