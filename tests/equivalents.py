@@ -94,7 +94,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "images.shape[+2:]": "images have four dimensions",
         "(0, 2)": "one pixel outside the image is enough",
     },
-    "rollpe.augment.adjust_sharpness": {"images.shape[+2:]": "images have four dimensions"},
+    "rollpe.augment.erase": {"boxes / chosen": "a box at infinity holds no pixel"},
+    "rollpe.augment.Augmenter._mix": {
+        "boxes[:, 3] * boxes[:, 3] == 0": "a box without area keeps everything either way",
+        "boxes[:, 2] * boxes[:, (2)] == 0": "a box without area keeps everything either way",
+    },
     "rollpe.augment._sources": {
         "center=[1, 0]": "a shear along an axis has no center on it",
         "center=[(-1), 0]": "a shear along an axis has no center on it",

@@ -134,16 +134,16 @@ def test_each_rand_augment_operation_is_torchvisions(name: str, level: int, sign
         assert_within_a_level(ours, torch.stack(theirs), share=0.01 if blends else 0.0)
 
 
-@pytest.mark.parametrize(("name", "size"), [("TranslateX", (40, 331)), ("TranslateY", (331, 40))])
+@pytest.mark.parametrize(("name", "size"), [("TranslateX", (40, 1324)), ("TranslateY", (1324, 40))])
 def test_the_farthest_shift_is_150_of_331_pixels_and_nothing_else(name: str, size: tuple[int, int]):
     images = pictures(0, size=size)
     moved = images if name == "TranslateX" else images.mT
     ours = augment.rand_augment(images, name, augment.LEVELS)
     ours = ours if name == "TranslateX" else ours.mT
-    assert torch.equal(ours[..., 150:], moved[..., :-150]) and not ours[..., :150].any()
+    assert torch.equal(ours[..., 600:], moved[..., :-600]) and not ours[..., :600].any()
 
 
-@pytest.mark.parametrize("size", [(2, 5), (5, 2), (3, 3)])
+@pytest.mark.parametrize("size", [(1, 4), (2, 5), (5, 2), (3, 3)])
 def test_the_smallest_images_are_sharpened_as_torchvision_does(size: tuple[int, int]):
     images = pictures(0, size=(8, 8))[..., : size[0], : size[1]]
     ours = augment.adjust_sharpness(images, 0.5)
@@ -396,6 +396,20 @@ def test_color_jitter_draws_its_factors_evenly_and_its_order_at_random(
     assert_uniform(
         torch.tensor([3 * steps[0] + steps[1] for steps in history]).unique(return_inverse=True)[1], 6
     )
+
+
+def test_each_color_change_takes_its_own_factor_in_the_order_drawn():
+    images, augmenter = pictures(0), raw(Augmentation(color_jitter=0.4), SIZE)
+    draws = augmenter.draw(1, len(images), SIZE, seeded(0))
+    assert draws.factors is not None and draws.order is not None
+    changes = (augment.adjust_brightness, augment.adjust_contrast, augment.adjust_saturation)
+    expected = []
+    for image, factors, order in zip(images.split(1), draws.factors, draws.order, strict=True):
+        for step in order:
+            image = changes[step](image, factors[step, None])
+        expected.append(image)
+    output, _ = augmenter(images, torch.zeros(len(images)), seeded(0))
+    assert torch.equal(output.round().to(torch.uint8), torch.cat(expected))
 
 
 def test_where_no_box_fits_nothing_is_erased():
