@@ -134,6 +134,23 @@ def test_each_rand_augment_operation_is_torchvisions(name: str, level: int, sign
         assert_within_a_level(ours, torch.stack(theirs), share=0.01 if blends else 0.0)
 
 
+@pytest.mark.parametrize(("name", "size"), [("TranslateX", (40, 1324)), ("TranslateY", (1324, 40))])
+def test_the_farthest_shift_is_150_of_331_pixels_and_nothing_else(name: str, size: tuple[int, int]):
+    images = pictures(0, size=size)
+    moved = images if name == "TranslateX" else images.mT
+    ours = augment.rand_augment(images, name, augment.LEVELS)
+    ours = ours if name == "TranslateX" else ours.mT
+    assert torch.equal(ours[..., 600:], moved[..., :-600]) and not ours[..., :600].any()
+
+
+@pytest.mark.parametrize("size", [(1, 4), (2, 5), (5, 2), (3, 3)])
+def test_the_smallest_images_are_sharpened_as_torchvision_does(size: tuple[int, int]):
+    images = pictures(0, size=(8, 8))[..., : size[0], : size[1]]
+    ours = augment.adjust_sharpness(images, 0.5)
+    assert_within_a_level(ours, tv.adjust_sharpness(images, 0.5), share=0.1)
+    assert torch.equal(ours, images) == (min(size) < 3)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("ours", "theirs"),
@@ -282,6 +299,11 @@ def test_mixing_weights_follow_the_beta_law(alpha: float, seed: int):
     assert stats.kstest(draws, stats.beta(alpha, alpha).cdf).pvalue > UNLIKELY
 
 
+def test_mixing_weights_do_not_repeat():
+    generator = seeded(0)
+    assert len({augment.draw_beta(generator, 1, 1.0).item() for _ in range(1000)}) > 990
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_three_augment_does_exactly_one_of_its_three_changes_equally_often(seed: int):
     count = 1500
@@ -374,6 +396,20 @@ def test_color_jitter_draws_its_factors_evenly_and_its_order_at_random(
     assert_uniform(
         torch.tensor([3 * steps[0] + steps[1] for steps in history]).unique(return_inverse=True)[1], 6
     )
+
+
+def test_each_color_change_takes_its_own_factor_in_the_order_drawn():
+    images, augmenter = pictures(0), raw(Augmentation(color_jitter=0.4), SIZE)
+    draws = augmenter.draw(1, len(images), SIZE, seeded(0))
+    assert draws.factors is not None and draws.order is not None
+    changes = (augment.adjust_brightness, augment.adjust_contrast, augment.adjust_saturation)
+    expected = []
+    for image, factors, order in zip(images.split(1), draws.factors, draws.order, strict=True):
+        for step in order:
+            image = changes[step](image, factors[step, None])
+        expected.append(image)
+    output, _ = augmenter(images, torch.zeros(len(images)), seeded(0))
+    assert torch.equal(output.round().to(torch.uint8), torch.cat(expected))
 
 
 def test_where_no_box_fits_nothing_is_erased():
@@ -519,6 +555,19 @@ def test_images_of_another_size_are_resized():
         images, torch.zeros(6), seeded(0)
     )
     assert output.shape == (6, 3, 16, 20)
+
+
+def test_crops_are_drawn_for_the_images_that_come_in(monkeypatch: pytest.MonkeyPatch):
+    sizes = []
+    draw_boxes = augment.draw_boxes
+
+    def watched(generator: Generator, count: int, size: tuple[int, int], *rest):
+        sizes.append(size)
+        return draw_boxes(generator, count, size, *rest)
+
+    monkeypatch.setattr(augment, "draw_boxes", watched)
+    raw(Augmentation(crop="resized"), (16, 20))(pictures(0), torch.zeros(6), seeded(0))
+    assert sizes == [SIZE]
 
 
 def test_gray_images_take_what_needs_no_color():

@@ -129,7 +129,10 @@ def test_a_ring_wider_than_its_axis_is_refused():
     assert "width=5" in one_line(caught)
 
 
-@pytest.mark.parametrize("A", [torch.eye(3), torch.ones(2, 3), torch.tensor([[0.0, 1.0], [1.0, 0.0]])])
+@pytest.mark.parametrize(
+    "A",
+    [torch.eye(3), torch.ones(2, 3), torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.full((2, 2), 1e-6)],
+)
 def test_only_skew_symmetric_matrices_have_a_rotation_form(A):
     with pytest.raises(InputError) as caught:
         operators.rotation_form(A)
@@ -306,6 +309,9 @@ def test_positions_of_each_sample_broadcast_over_axes_too():
 def test_axes_share_a_head_and_what_is_left_carries_no_position():
     assert operators.axis_slices(64, 2) == [slice(0, 32), slice(32, 64)]
     assert operators.axis_slices(65, 2, 31) == [slice(0, 31), slice(32, 63)]
+    assert operators.axis_slices(8, 2, 1) == [slice(0, 1), slice(4, 5)]
+    with pytest.raises(InputError, match="1 channels give 0 to each of 2 axes"):
+        operators.axis_slices(1, 2)
     x, p = torch.randn(5, 65), torch.randint(-9, 9, (5, 2))
     moved = operators.axial_roll(x, p, width=31)
     assert torch.equal(moved[:, [31, 63, 64]], x[:, [31, 63, 64]])

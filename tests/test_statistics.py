@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def test_welch_agrees_with_scipy_from_samples_and_from_printed_moments(seed):
     a, b = rng.normal(72, 0.4, size=3 + seed), rng.normal(71, 1.1, size=5)
     expected = stats.ttest_ind(a, b, equal_var=False)
     printed = [Printed(x.mean(), x.std(ddof=1), len(x)) for x in (a, b)]
-    for ours in (welch(a, b), welch(*printed), welch(summarize(a), b)):
+    for ours in (welch(a, b), welch(*printed), welch(summarize(a), b), welch(a, printed[1].summary())):
         assert (ours.t, ours.p, ours.dof) == pytest.approx((expected.statistic, expected.pvalue, expected.df))
         assert (ours.low, ours.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
@@ -140,10 +141,15 @@ def test_the_printed_table_1_has_the_p_values_that_its_numbers_imply(a, b, p):
 
 
 def test_a_test_over_seeds_refuses_one_seed_and_no_spread():
-    with pytest.raises(InputError, match="at least 2 seeds"):
-        welch([71.0], [70.0, 71.0])
+    for one in ([71.0], Printed(71.0, 0.5, 1)):
+        with pytest.raises(InputError, match="at least 2 seeds"):
+            welch(one, [70.0, 71.0])
     with pytest.raises(InputError, match="no spread"):
         welch([71.0, 71.0], [70.0, 70.0])
+
+
+def test_two_arms_may_spread_alike():
+    assert welch([1.0, 2.0], [3.0, 4.0]).p == pytest.approx(stats.ttest_ind([1.0, 2.0], [3.0, 4.0]).pvalue)
 
 
 def test_equivalence_holds_exactly_when_the_90_percent_interval_lies_inside_the_margin():
@@ -194,10 +200,29 @@ def test_power_is_the_share_of_simulated_experiments_that_reach_significance():
     assert power(6, 0.4, 0.5) == pytest.approx(share, abs=0.025)
 
 
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_power_is_a_probability_averaged_over_the_spread_that_is_estimated(n):
+    dof = 2 * (n - 1)
+    for difference in (0.0, 0.3, -2.0):
+        shift = difference * np.sqrt(n / 2)
+        spread = np.sqrt(stats.chi2(dof).ppf((np.arange(100_000) + 0.5) / 100_000) / dof)
+        limit = stats.t.ppf(0.975, dof) * spread
+        expected = (stats.norm.cdf(-limit - shift) + stats.norm.sf(limit - shift)).mean()
+        assert power(n, 1.0, difference) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_difference_that_leaps_to_the_eye_needs_two_seeds():
+    assert seeds_needed(0.1, 100) == seeds_needed(0.1, 100, method="normal") == 2
+
+
 def test_impossible_questions_about_seeds_are_refused():
-    for arguments in ({"sd": 0, "difference": 1}, {"sd": 1, "difference": 0}):
+    possible = {"sd": 1, "difference": 1}
+    for wrong in ({"sd": 0}, {"sd": -1}, {"difference": 0}, {"target": 0.05}, {"target": 1}, {"target": 1.5}):
         with pytest.raises(InputError, match="needed"):
-            seeds_needed(**arguments)
+            seeds_needed(**possible | wrong)
+    for n, sd in ((1, 1), (2, 0), (2, -0.5)):
+        with pytest.raises(InputError, match="power needs"):
+            power(n, sd, 1)
     with pytest.raises(InputError, match="method='bayes'"):
         seeds_needed(1, 1, method="bayes")
 
@@ -228,7 +253,8 @@ def test_many_seeds_generalize_to_seeds_and_images_and_a_lone_seed_never_does():
     a, b = rng.random((3, 100)) < 0.7, rng.random((4, 100)) < 0.6
     assert paired_by_image(a, b, resamples=50).over == "images and seeds"
     assert paired_by_image(a, b, resamples=50).p is None
-    assert paired_by_image(a[:1], b, resamples=50).over == "images"
+    lone = paired_by_image(a[:1], b, resamples=50)
+    assert lone.over == "images" and lone.p is None
     assert paired_by_image(a, b[0], resamples=50).over == "images"
 
 
@@ -241,6 +267,14 @@ def test_seeds_that_differ_widen_the_interval_over_images_and_seeds():
     expected = np.sqrt(levels_a.var(ddof=1) / 3 + levels_b.var(ddof=1) / 2)
     assert (result.high - result.low) / 2 == pytest.approx(expected, rel=0.35)
     assert paired_by_image(a[:1], b[:1]).high - paired_by_image(a[:1], b[:1]).low < 0.1 * expected
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_each_resample_draws_one_seed_less_than_there_are(turned):
+    """One of two seeds: their mean is never drawn, and the middle 40 % reach from one to the other."""
+    arms = [np.arange(4000) % 100 < 100 * np.array(level) for level in ([[0.5]] * 3, [[0.3], [0.4]])]
+    result = paired_by_image(*(arms[::-1] if turned else arms), confidence=0.4, resamples=500)
+    assert result.high - result.low == pytest.approx(0.1, abs=0.02)
 
 
 def test_the_interval_over_images_covers_the_truth_19_times_in_20():
@@ -256,8 +290,10 @@ def test_the_interval_over_images_covers_the_truth_19_times_in_20():
 
 
 def test_different_test_sets_are_refused():
-    with pytest.raises(InputError, match="same images"):
-        paired_by_image(np.ones(5), np.ones(6))
+    flat, deep, empty = np.ones(5), np.ones((1, 5, 1)), np.ones((1, 0))
+    for arms in ((flat, np.ones(6)), (flat, deep), (deep, flat), (deep, deep), (empty, empty)):
+        with pytest.raises(InputError, match="same images"):
+            paired_by_image(*arms)
 
 
 def runs_of(seen, seeds, rng, noise=0.8, shift=0.0):
@@ -276,6 +312,39 @@ def test_runs_that_differ_by_chance_agree_across_arms_as_within_them_whatever_th
     assert agreement([one, one], resamples=2).phi == pytest.approx(1)
 
 
+def test_agreement_is_that_of_all_pairs_of_runs_of_different_seeds_one_by_one():
+    rng = np.random.default_rng(12)
+    arms = [
+        {seed: rng.random(40) < right for seed in seeds}
+        for right, seeds in ((0.5, (0, 1, 2, 3)), (0.6, (0, 4, 5)), (0.7, (6, 7, 8, 9)))
+    ]
+    found = agreement(arms, resamples=30, confidence=0.8, seed=5)
+
+    def phi(one, other, chosen=slice(None)):
+        pairs = [(x[chosen], y[chosen]) for s, x in one for t, y in other if s != t]
+        return np.mean([np.corrcoef(*pair)[0, 1] for pair in pairs]) if pairs else np.nan
+
+    def excess(one, other, chosen=slice(None)):
+        return phi(one, other, chosen) - (phi(one, one, chosen) + phi(other, other, chosen)) / 2
+
+    rng = np.random.default_rng(5)
+    draws = [rng.integers(40, size=40) for _ in range(30)]
+    runs = [list(arm.items()) for arm in arms]
+    for i, one in enumerate(runs):
+        for j, other in enumerate(runs):
+            assert found.phi[i, j] == pytest.approx(phi(one, other))
+            assert found.excess[i, j] == pytest.approx(excess(one, other))
+            bounds = np.quantile([excess(one, other, chosen) for chosen in draws], [0.1, 0.9])
+            assert (found.low[i, j], found.high[i, j]) == pytest.approx(tuple(bounds))
+            both = one + other
+            ways = [
+                excess([both[r] for r in way], [both[r] for r in range(len(both)) if r not in way])
+                for way in itertools.combinations(range(len(both)), len(one))
+            ]
+            less = [way <= excess(one, other) + 1e-12 for way in ways if np.isfinite(way)]
+            assert found.p[i, j] == pytest.approx(1 if i == j else np.mean(less))
+
+
 def test_arms_that_see_other_things_agree_less_across_than_within():
     rng = np.random.default_rng(7)
     common, own = rng.standard_normal(10_000), rng.standard_normal((2, 10_000))
@@ -283,6 +352,8 @@ def test_arms_that_see_other_things_agree_less_across_than_within():
     found = agreement(arms, resamples=200)
     assert found.high[0, 1] < 0 and found.low[0, 1] < found.excess[0, 1] < found.high[0, 1]
     assert found.p[0, 1] == found.p[1, 0] == pytest.approx(2 / 20)  # the least that three runs each can give
+    many = [runs_of(common + 0.5 * own[arm], range(8), rng) for arm in range(2)]  # too many ways to try all
+    assert agreement(many, resamples=2).p[0, 1] < 0.01
 
 
 def test_labels_of_runs_that_differ_by_chance_can_be_permuted():
@@ -334,6 +405,23 @@ def test_images_that_are_hard_for_all_do_not_make_gains_repeat():
         repeatability(a[:1], b, groups)
 
 
+def test_gains_of_groups_of_any_size_are_means_and_those_of_one_seed_alone_do_not_repeat():
+    rng = np.random.default_rng(13)
+    groups = np.repeat(np.arange(200), rng.integers(2, 60, 200))
+    chance = rng.random((2, 3, len(groups)))
+    assert abs(repeatability(chance[0] < 0.8, chance[1] < 0.5, groups)) < 0.2
+    luck_of_a_seed = 0.2 * rng.standard_normal((3, 200))[:, groups]
+    assert abs(repeatability(chance[0] < 0.5 + luck_of_a_seed, chance[1] < 0.5, groups)) < 0.2
+
+
+def test_two_seeds_and_two_images_of_each_group_are_enough():
+    rng = np.random.default_rng(14)
+    groups = np.repeat(np.arange(300), 2)
+    right = (rng.random(300) < 0.5)[groups]
+    a, b = np.tile(right, (2, 1)), np.tile(~right, (2, 1))
+    assert repeatability(a, b, groups) == pytest.approx(1)
+
+
 def test_holm_multiplies_the_smallest_by_the_number_of_tests_and_keeps_the_order():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.6]) == pytest.approx([1, 1])
@@ -365,10 +453,10 @@ def test_a_table_knows_its_epochs_from_its_records_else_from_its_recipe():
 
 def test_a_cell_counts_once_and_other_recipes_do_not_count():
     records = [
+        make_record(recipe="quick"),
         make_record(right=150),
         make_record(right=10),
         make_record(seed=1),
-        make_record(recipe="quick"),
     ]
     arms = arms_of(records, "strong")
     assert list(arms) == ["roll"] and list(arms["roll"]) == [0, 1]
@@ -403,6 +491,7 @@ def test_the_table_opens_with_table_1_and_never_fills_in_what_was_not_measured()
 def test_an_empty_table_still_shows_table_1():
     table = results_table([], "paper")
     assert len(table.rows) == 4 and all(row.measured is None for row in table.rows)
+    assert not table.measured and results_table([make_record()], "strong").measured
 
 
 def test_the_three_formats_carry_the_same_rows():
@@ -414,15 +503,18 @@ def test_the_three_formats_carry_the_same_rows():
     assert [row["encoding"] for row in rows] == [row.slug for row in table.rows]
     last = rows[-1]
     assert last["n"] == "2" and float(last["mean"]) == pytest.approx(75.5)
-    assert rows[0]["mean"] == "" and rows[0]["paper_mean"] == "64.2"
+    assert rows[0]["mean"] == "" and rows[0]["n"] == "0" and rows[0]["paper_mean"] == "64.2"
     latex = table.to_latex()
     assert latex.count(r"\\") == 6 and r"roll@a\_b=1" in latex and r"$\pm$" in latex and "–" not in latex
+    begin, _, head, *_ = latex.splitlines()
+    assert begin == r"\begin{tabular}{lrrrr}" and head.startswith("encoding & ")
 
 
 def test_the_papers_numbers_stand_only_beside_results_on_its_data_set():
     assert results_table([], "strong").beside_paper
     digits = results_table([], "quick")
-    assert not digits.beside_paper
+    assert not digits.beside_paper and {len(row) for row in digits.cells()} == {4}
+    assert not results_table([make_record(data="digits")], "strong").beside_paper
     assert len(digits.columns) == 4 and "paper" not in digits.to_markdown() + digits.to_latex()
 
 

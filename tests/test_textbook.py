@@ -17,9 +17,18 @@ torch.manual_seed(0)
 def test_t5_buckets_are_those_of_transformers():
     t5 = pytest.importorskip("transformers.models.t5.modeling_t5", reason="transformers is not installed")
     delta = torch.arange(-600, 601)
-    for buckets, reach in ((32, 128), (64, 128), (32, 256)):
-        theirs = t5.T5Attention._relative_position_bucket(delta, True, buckets, reach)
-        assert torch.equal(textbook.t5_bucket(delta, buckets, reach), theirs)
+    for settings in ((32, 128, True), (64, 128, True), (32, 256, True), (32, 128, False), (17, 100, False)):
+        buckets, reach, both = settings
+        theirs = t5.T5Attention._relative_position_bucket(delta, both, buckets, reach)
+        assert torch.equal(textbook.t5_bucket(delta, *settings), theirs)
+
+
+def test_one_sided_buckets_are_all_those_of_one_side_and_keys_to_the_right_are_at_distance_0():
+    delta = torch.arange(-300, 301)
+    for buckets in (32, 17):
+        found = textbook.t5_bucket(delta, buckets, 128, bidirectional=False)
+        assert torch.equal(found, textbook.t5_bucket(delta.clamp(max=0), 2 * buckets, 128))
+        assert found[300:].max() == 0 and found[0] == buckets - 1
 
 
 def test_half_layout_is_that_of_transformers():
@@ -32,6 +41,41 @@ def test_half_layout_is_that_of_transformers():
     theirs = llama.apply_rotary_pos_emb(q, k, angle.cos(), angle.sin())
     for x, expected in zip((q, k), theirs, strict=True):
         assert torch.allclose(textbook.rope(x, p, theta, "half"), expected, atol=1e-6)
+
+
+def test_a_spherical_rotation_tilts_the_last_two_channels_and_then_turns_the_first_two():
+    z, (y, x), frequencies = torch.randn(2, 3), (0.7, -1.3), torch.tensor([[1.1, 0.4], [0.9, 0.3]])
+    found = textbook.spherical_rope(z.flatten()[None], torch.tensor([[y, x]]), frequencies)
+    assert found.shape == (1, 6)
+    for (a, b, c), moved, tilt, turn in zip(z, found.view(2, 3), *frequencies, strict=True):
+        b, c = (
+            b * torch.cos(tilt * y) - c * torch.sin(tilt * y),
+            b * torch.sin(tilt * y) + c * torch.cos(tilt * y),
+        )
+        a, b = (
+            a * torch.cos(turn * x) - b * torch.sin(turn * x),
+            a * torch.sin(turn * x) + b * torch.cos(turn * x),
+        )
+        assert torch.allclose(moved, torch.stack((a, b, c)), atol=1e-6)
+
+
+def test_each_token_of_each_sequence_is_rotated_by_its_own_position():
+    x, positions, frequencies = torch.randn(5, 4, 6), torch.randn(4, 2), torch.rand(2, 2)
+    for p, tokens, found in zip(
+        positions, x.unbind(1), textbook.spherical_rope(x, positions, frequencies).unbind(1), strict=True
+    ):
+        alone = torch.cat([textbook.spherical_rope(t[None], p[None], frequencies) for t in tokens])
+        assert torch.allclose(found, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_a_rotation_about_an_axis_keeps_it_and_turns_the_next_to_the_one_after(axis):
+    turn = textbook.plane_rotation(torch.tensor([0.5 * math.pi, 0.3]), axis)
+    assert turn.shape == (2, 3, 3) and torch.equal(turn[:, axis, axis], torch.ones(2))
+    unit = torch.eye(3)
+    following, last = unit[(axis + 1) % 3], unit[(axis + 2) % 3]
+    assert torch.allclose(turn[0] @ following, last, atol=1e-6)
+    assert torch.allclose(turn @ turn.mT, unit.expand(2, 3, 3), atol=1e-6)
 
 
 def test_bfloat16_stays_bfloat16_with_angles_in_full_precision():

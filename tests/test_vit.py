@@ -353,6 +353,45 @@ def test_intermediate_tokens_are_those_between_the_blocks() -> None:
     assert torch.equal(last, final[:, 2:])
 
 
+def test_no_block_runs_after_the_last_one_wanted() -> None:
+    model = build("roll", depth=3).eval()
+    run = []
+    for i, block in enumerate(model.blocks):
+        block.register_forward_hook(lambda *_, i=i: run.append(i))
+    for wanted, expected in ((0, [0]), (1, [0, 1]), (2, [0, 1, 2])):
+        run.clear()
+        model.forward_intermediates(draw(1, 3, 12, 16), [wanted], stop_early=True, intermediates_only=True)
+        assert run == expected
+    run.clear()
+    final, _ = model.forward_intermediates(draw(1, 3, 12, 16), [0])
+    assert run == [0, 1, 2] and torch.equal(final, model.forward_features(draw(1, 3, 12, 16)))
+
+
+def test_the_smallest_model_runs_and_the_default_one_has_a_hundred_classes_and_biases() -> None:
+    one = dict.fromkeys(("image_size", "patch_size", "depth", "heads", "channels", "classes"), 1)
+    assert create_vit("none", width=2, **one)(torch.ones(2, 1, 1, 1)).shape == (2, 1)
+    model = create_vit("none", size="nano")
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 100)
+    assert all(block.attn.qkv.bias is not None for block in model.blocks)
+
+
+@pytest.mark.parametrize("encoding", IMAGE_NAMES)
+@pytest.mark.parametrize("left_out", [0.0, 0.5])
+def test_blocks_one_by_one_at_the_positions_of_the_tokens_are_the_model(encoding: str, left_out) -> None:
+    """Whatever the model prepares for all its layers: on a grid, off it, and with patches left out."""
+    model = build(encoding, patch_dropout=left_out)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    images = draw(3, 3, 12, 16)
+    for positions in (None, grid_positions(3, 4).flip(0), grid_positions(3, 4).expand(3, -1, -1).flip(1)):
+        torch.manual_seed(3)
+        x, placed = model.embed(images, positions)
+        for block in model.blocks:
+            x = block(x, placed)
+        torch.manual_seed(3)
+        assert worst(model(images, positions), model.forward_head(model.norm(x))) < 1e-12
+
+
 @pytest.mark.parametrize("encoding", IMAGE_NAMES)
 def test_a_pickled_model_gives_the_same_output(encoding: str) -> None:
     model = build(encoding).eval()
@@ -403,7 +442,10 @@ def test_dropout_and_stochastic_depth_act_in_training_only() -> None:
         ({"heads": 0}, "heads=0"),
         ({"classes": -1}, "classes=-1"),
         ({"registers": -1}, "registers=-1"),
+        ({"image_size": 0}, "(0, 0)"),
         ({"layer_scale": -1}, "layer_scale=-1"),
+        ({"layer_scale": 0}, "layer_scale=0"),
+        ({"layer_scale": float("inf")}, "layer_scale=inf"),
         ({"drop_path": 1.5}, "drop_path=1.5"),
         ({"dropout": -0.1}, "dropout=-0.1"),
         ({"patch_dropout": 1.0}, "patch_dropout=1.0"),
