@@ -9,11 +9,12 @@ from pathlib import Path
 from mutants import COLUMNS, COUNTS, JUDGES
 
 ROOT = Path(__file__).resolve().parent.parent
+FORMULAS = ("rollpe.operators", "rollpe.textbook")
 
 
 def test_a_test_fails_for_every_fault_of_a_formula_that_changes_a_result():
     """Every thirtieth fault of the two modules that hold the mathematics."""
-    command = [sys.executable, "tests/mutants.py", "--every", "30", "rollpe.operators", "rollpe.textbook"]
+    command = [sys.executable, "tests/mutants.py", "--every", "30", *FORMULAS]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
@@ -28,7 +29,7 @@ def test_the_counts_of_the_book_add_up_and_no_formula_has_a_survivor():
         rows = list(csv.DictReader(file))
     modules = [row["module"] for row in rows]
     assert modules == [module for module in JUDGES if module in modules]
-    assert [row["survived"] for row in rows[:2]] == ["0", "0"]
+    assert {row["survived"] for row in rows if row["module"] in FORMULAS} <= {"0"}
     for row in rows:
         mutants, killed, equivalent, survived = (int(row[column]) for column in COLUMNS)
         assert mutants == killed + equivalent + survived and killed > 0
