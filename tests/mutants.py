@@ -21,6 +21,7 @@ import os
 import re
 import resource
 import sys
+import tempfile
 import textwrap
 import time
 import traceback
@@ -52,14 +53,23 @@ JUDGES = {  # where the tests of a module are
     **{f"rollpe.{name}": (f"tests/test_{name}.py",) for name in ("statistics", "augment")},
     "rollpe.vit": ("tests/test_vit.py", "tests/encodings/test_adapters.py"),
     **{
-        f"rollpe.encodings.{path.stem}": ("tests/encodings/",)
-        for path in sorted((ROOT / "src/rollpe/encodings").glob("[a-z]*.py"))
+        f"rollpe.encodings.{name}": (
+            "tests/encodings/test_properties.py",
+            f"tests/encodings/test_{own}.py",
+        )
+        for name, own in (
+            *((room, room) for room in ("absolute", "relative", "rotary", "lie", "roll", "adapters")),
+            ("base", "roll"),
+            ("outside", "outside"),
+            ("properties", "measured"),
+        )
     },
 }
 COUNTS = ROOT / "book/mutants.csv"
 PROCESSORS = len(os.sched_getaffinity(0))
 COLUMNS = ["mutants", "killed", "equivalent", "survived"]
-SECONDS = 60  # of tests, the fastest first, that judge one mutant
+SECONDS = 20  # of tests, the fastest first, that judge one mutant
+QUICK = 1.5  # seconds of a test that may judge: compiled graphs take longer
 
 
 # More faults than mutmut knows, as it takes them: (type of node, node -> replacements).
@@ -182,22 +192,23 @@ def in_children(tasks: Iterable[partial]) -> Iterator[tuple[partial, bool, Any]]
     tasks, running = iter(tasks), {}
     while True:
         while len(running) < PROCESSORS and (task := next(tasks, None)):
-            reading, writing = os.pipe()
+            file = tempfile.TemporaryFile("w+")
             if not (pid := os.fork()):
                 try:
-                    os.write(writing, json.dumps(task()).encode())
+                    json.dump(task(), file)
+                    file.flush()
                 except BaseException:
                     traceback.print_exc()
                     os._exit(1)
                 os._exit(0)
-            os.close(writing)
-            running[pid] = task, reading
+            running[pid] = task, file
         if not running:
             return
         pid, status = os.wait()
-        task, reading = running.pop(pid)
-        with open(reading) as pipe:
-            answer = pipe.read()
+        task, file = running.pop(pid)
+        with file:
+            file.seek(0)
+            answer = file.read()
         assert answer or os.WIFSIGNALED(status), f"{task} raised an error"
         yield task, bool(answer), json.loads(answer or "null")
 
@@ -207,19 +218,22 @@ def passes(test: pytest.Item) -> bool:
     return not test.session.testsfailed
 
 
-def traced(test: pytest.Item, names: dict[str, str]) -> tuple[float, list[str]]:
-    """Seconds that a test takes, and which functions of the modules of these files it calls."""
-    called = set()
+def traced(tests: list[pytest.Item], names: dict[str, str]) -> list[tuple[float, list[str]]]:
+    """Seconds that each test takes, and which functions of the modules of these files it calls."""
+    traces = []
+    for test in tests:
+        called = set()
 
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and (module := names.get(frame.f_code.co_filename)):
-            called.add(f"{module}.{frame.f_code.co_qualname.partition('.<locals>')[0]}")
+        def note(frame: FrameType, event: str, _: object, called: set[str] = called) -> None:
+            if event == "call" and (module := names.get(frame.f_code.co_filename)):
+                called.add(f"{module}.{frame.f_code.co_qualname.partition('.<locals>')[0]}")
 
-    start = time.process_time()
-    sys.setprofile(note)
-    assert passes(test), f"{test.nodeid} fails on the unchanged code"
-    sys.setprofile(None)
-    return time.process_time() - start, sorted(called)
+        start = time.process_time()
+        sys.setprofile(note)
+        assert passes(test), f"{test.nodeid} fails on the unchanged code"
+        sys.setprofile(None)
+        traces.append((time.process_time() - start, sorted(called)))
+    return traces
 
 
 def noticed(mutant: Mutant, tests: list[pytest.Item]) -> str | None:
@@ -246,17 +260,17 @@ class Campaign:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         names = {module.__file__: module.__name__ for module in self.modules}
         judges = defaultdict(list)
-        for trace, passed, answer in in_children(partial(traced, test, names) for test in session.items):
-            assert passed, f"{trace.args[0].nodeid} fails on the unchanged code"
-            for function in answer[1]:
-                judges[function].append((answer[0], trace.args[0]))
+        parts = [session.items[i::PROCESSORS] for i in range(PROCESSORS)]
+        for task, passed, traces in in_children(partial(traced, part, names) for part in parts):
+            assert passed
+            for test, (seconds, called) in zip(task.args[0], traces, strict=True):
+                for function in called if seconds < QUICK else ():
+                    judges[function].append((seconds, test))
         for function, tests in judges.items():
             module = next(name for name in self.counts if function.startswith(f"{name}."))
             tests = sorted((t for t in tests if t[1].nodeid.startswith(JUDGES[module])), key=itemgetter(0))
-            cases = Counter()
-            tests.sort(
-                key=lambda t: cases.update([t[1].function]) or cases[t[1].function]
-            )  # each test once first
+            cases = Counter()  # each test is tried once before the second of its cases
+            tests.sort(key=lambda t: cases.update([t[1].function]) or cases[t[1].function])
             within = accumulate(seconds for seconds, _ in tests)
             judges[function] = [
                 test for (_, test), total in zip(tests, within, strict=True) if total <= SECONDS
@@ -287,7 +301,7 @@ def main() -> int:
     campaign = Campaign(wanted.modules or JUDGES, wanted.every)
     tests = sorted({judge for name in campaign.counts for judge in JUDGES[name]})
     options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-o", "addopts=", "--assert=plain"]
-    options += ["-k", "not transformers"]  # every child would import it anew, for seconds
+    options += ["-k", "not transformers and not compile"]  # every child would take seconds for either
     if pytest.main([*options, *tests], plugins=[campaign]):
         return 2
     rows = {name: [name, *(count[column] for column in COLUMNS)] for name, count in campaign.counts.items()}
