@@ -68,7 +68,7 @@ JUDGES = {  # where the tests of a module are
 COUNTS = ROOT / "book/mutants.csv"
 PROCESSORS = len(os.sched_getaffinity(0))
 COLUMNS = ["mutants", "killed", "equivalent", "survived"]
-SECONDS = 20  # of tests, the fastest first, that judge one mutant
+SECONDS = 60  # of tests, the fastest first, that judge one mutant
 QUICK = 1.5  # seconds of a test that may judge: compiled graphs take longer
 
 
