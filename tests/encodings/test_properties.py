@@ -29,6 +29,7 @@ from rollpe.encodings import (
 from rollpe.encodings.base import SHORT, Masking, Placed, attention
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
+from rollpe.operators import NYQUIST
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:aliased offsets"),
@@ -188,6 +189,54 @@ def test_the_fast_path_equals_softmax_of_the_reference_scores(name: str, axes: i
         assert worst(attend(encoding, q, k, v, encoding.place(p, k)), expected) < 1e-12
 
 
+OPTIONS = [
+    ("rope", {"base": 50.0, "scale": 0.3}),
+    ("rope", {"layout": "half"}),
+    ("axial-rope", {"base": 7.0}),
+    ("mixed-rope", {"base": 3.0}),
+    ("uniform-rope", {"frequency": 0.7}),
+    ("spherical-rope", {"base": 5.0, "frequency": 0.7}),
+    ("lie", {"block": 3}),
+    ("roll", {"width": 5, "direction": -1}),
+    *(("continuous-roll", {"nyquist": n, "wavelength": 1.7, "direction": -1}) for n in NYQUIST),
+    *(("continuous-roll", {"nyquist": n, "width": 2}) for n in NYQUIST),
+    ("multiplexed-roll", {"waves": 3, "scale": "sqrt", "speeds": (1, -2, 3), "direction": -1}),
+    ("multiplexed-roll", {"scale": "mean", "width": 5}),
+    ("torus-roll", {"sheet": (2, 5), "direction": -1}),
+    ("roll-twin", {"width": 5, "direction": -1}),
+    ("shaw", {"clip": 1}),
+    ("t5-bias", {"buckets": 6, "max_distance": 3}),
+    ("t5-bias", {"buckets": 5, "max_distance": 4, "bidirectional": False}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "options"),
+    [
+        *((*case.values, {}) for case in CASES),
+        *((name, *ONLY_AXES.get(name, (2,)), options) for name, options in OPTIONS),
+    ],
+)
+def test_the_fast_path_is_the_formula_in_values_and_gradients(name: str, axes: int, options: dict) -> None:
+    """Encoded queries, too; with every option, and for positions that all images share or that differ."""
+    encoding = build(name, axes, **options)
+    q, k, _, shared = inputs(encoding)
+    leaves = [x.requires_grad_() for x in (q, k, *encoding.parameters())]
+    pull = torch.randn(2, HEADS, q.shape[2], k.shape[2], dtype=torch.double)
+    for positions in (shared, torch.stack((shared, shared.flip(0) + 1))):
+        if transforms(encoding):
+            assert (
+                worst(encoding.encode(q, positions), encoding.formula(q, encoding.prepared(positions, q)))
+                < 1e-12
+            )
+        slow, fast = (
+            torch.autograd.grad((weights * pull).sum(), leaves, allow_unused=True, materialize_grads=True)
+            for weights in (encoding.scores(q, k, positions).softmax(-1), encoding.weights(q, k, positions))
+        )
+        assert max(map(worst, slow, fast)) < 1e-12
+        assert worst(encoding.scores(q, k, positions).softmax(-1), encoding.weights(q, k, positions)) < 1e-12
+
+
 @pytest.mark.parametrize(("name", "axes"), CODES)
 def test_tokens_get_the_code_of_the_textbook(name: str, axes: int) -> None:
     """Within the grid, on its edge and between its places; the tokens without a position get none."""
@@ -219,19 +268,6 @@ def test_encoded_queries_and_keys_have_the_reference_scores_together_and_apart(n
     else:
         product_ = together[0] @ together[1].transpose(-2, -1) * HEAD_DIM**-0.5
         assert worst(product_, encoding.scores(q, k, positions)) < 1e-12
-
-
-@pytest.mark.parametrize(("name", "axes"), CASES)
-def test_the_reference_has_the_gradients_of_the_fast_path(name: str, axes: int) -> None:
-    encoding = build(name, axes)
-    q, k, _, positions = inputs(encoding)
-    leaves = [x.requires_grad_() for x in (q, k, *encoding.parameters())]
-    pull = torch.randn(2, HEADS, q.shape[2], k.shape[2], dtype=torch.double)
-    slow, fast = (
-        torch.autograd.grad((weights * pull).sum(), leaves, allow_unused=True, materialize_grads=True)
-        for weights in (encoding.scores(q, k, positions).softmax(-1), encoding.weights(q, k, positions))
-    )
-    assert max(map(worst, slow, fast)) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)

@@ -176,7 +176,8 @@ def test_a_token_without_a_position_sees_where_the_others_are_not_only_how_far_a
 def test_rounding_fractions_is_an_option(name: str) -> None:
     encoding = create_encoding(name, head_dim=16, heads=1, axes=2, on_fraction="round")
     x, positions = draw(1, 1, 6, 16), grid_positions(2, 3)
-    assert torch.equal(encoding.encode(x, positions + 0.3), encoding.encode(x, positions))
+    for step in (0.3, -0.3):
+        assert torch.equal(encoding.encode(x, positions + step), encoding.encode(x, positions))
 
 
 @pytest.mark.parametrize(
@@ -234,8 +235,9 @@ def test_the_cosine_treatment_keeps_neither_norm_nor_relativity_between_integers
     half = torch.tensor([[0.5], [1.5]], dtype=torch.double)
     assert worst(encoding.encode(x, half).norm(dim=-1), x.norm(dim=-1)) > 1e-3
     assert worst(encoding.scores(x, x, half), encoding.scores(x, x, half + 0.5)) > 1e-3
-    odd = create_encoding("continuous-roll", head_dim=7, heads=1, axes=1, nyquist="cosine")
-    assert odd.relative and odd.preserves_norm
+    for n in (5, 7):
+        odd = create_encoding("continuous-roll", head_dim=n, heads=1, axes=1, nyquist="cosine")
+        assert odd.relative and odd.preserves_norm
 
 
 @pytest.mark.parametrize("nyquist", ["fixed", "odd", "paired"])
@@ -430,6 +432,8 @@ def test_a_state_dict_is_carried_over_except_for_values_and_the_rest() -> None:
         ("continuous-roll", {"wavelength": math.inf}, "wavelength=inf"),
         ("continuous-roll", {"nyquist": "paired", "width": 7}, "width=7"),
         ("continuous-roll", {"nyquist": "paired", "width": 6}, "width=6"),
+        ("continuous-roll", {"nyquist": "paired", "width": 3}, "width=3"),
+        ("continuous-roll", {"nyquist": "paired", "width": 0}, "width=0"),
         ("continuous-roll", {"nyquist": "odd", "width": 0}, "width=0"),
         ("continuous-roll", {"direction": 0}, "direction=0"),
         ("multiplexed-roll", {"waves": 0}, "waves=0"),
@@ -445,6 +449,19 @@ def test_impossible_options_are_refused_in_one_line(name: str, options: dict, sa
     with pytest.raises(InputError) as caught:
         create_encoding(name, head_dim=16, heads=1, axes=2, **options)
     assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_smallest_and_the_largest_rings_are_possible_and_two_share_an_axis_by_default() -> None:
+    """Eight channels on each axis."""
+    for name, options in (
+        ("roll", {"width": 1}),
+        ("roll", {"width": 8}),
+        ("torus-roll", {"sheet": (1, 16)}),
+        ("continuous-roll", {"nyquist": "paired", "width": 2}),
+        ("continuous-roll", {"nyquist": "paired", "width": 4}),
+    ):
+        create_encoding(name, head_dim=16, heads=1, axes=2, **options)
+    assert create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired").width == 4
 
 
 @pytest.mark.parametrize("name", FAMILY)

@@ -99,7 +99,7 @@ class _WholeRoll(_OnRings):
 
     real_positions = False
 
-    def __init__(self, *, direction: int = 1, on_fraction: str = "error", **shape: Unpack[Shape]) -> None:
+    def __init__(self, *, direction: int, on_fraction: str, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)
         if on_fraction not in ("error", "round"):
             raise InputError(f"on_fraction={on_fraction!r} must be 'error' or 'round'.")
@@ -398,7 +398,7 @@ class TorusRoll(_WholeRoll):
 
     def source_channels(self, shifts: Tensor) -> Tensor:
         device = shifts.device
-        source = torch.zeros(*shifts.shape[:-1], *[1] * self.axes, dtype=torch.long, device=device)
+        source = torch.zeros([1] * self.axes, dtype=torch.long, device=device)
         for axis, size in enumerate(self.sheet):
             shape = [1] * self.axes
             shape[axis] = size
@@ -518,8 +518,7 @@ def fourier_basis(
     for axis in range(axes):
         turning += [place(pairs, axis, ring) for ring in range(rings)]
         still += [place(constant_mode, axis, ring) for ring in range(rings)]
-        if n % 2 == 0:
-            (turning if rings == 2 else lone).extend(place(nyquist, axis, ring) for ring in range(rings))
+        (turning if rings == 2 else lone).extend(place(nyquist, axis, ring) for ring in range(rings))
     unit = torch.eye(head_dim, dtype=wide, device=device)
     rest = [unit[axis * part + rings * n : (axis + 1) * part] for axis in range(axes)]
     return torch.cat((*turning, *lone, *still, *rest, unit[axes * part :])).to(dtype)
