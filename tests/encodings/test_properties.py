@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import warnings
 from collections.abc import Callable
 from itertools import product
@@ -470,6 +471,65 @@ def test_stated_options_are_the_defaults(name: str, axes: int) -> None:
     plain, stated = build(name, axes), build(name, axes, **encoding_options(name))
     q, k, v, positions = inputs(plain)
     assert torch.equal(attend(plain, q, k, v, positions), attend(stated, q, k, v, positions))
+
+
+DEFAULTS = {
+    "sinusoidal": {"base": 10000.0},
+    "shaw": {"clip": 16},
+    "shaw-kv": {"clip": 16},
+    "t5-bias": {"buckets": 32, "max_distance": 128, "bidirectional": True},
+    "rope": {"base": 10000.0, "scale": 1.0, "layout": "interleaved"},
+    "axial-rope": {"base": 100.0},
+    "mixed-rope": {"base": 10.0},
+    "uniform-rope": {"frequency": None},
+    "spherical-rope": {"base": 10000.0, "frequency": None},
+    "lie": {"block": None, "init": 2 * math.pi},
+    "roll": {"width": None, "direction": 1, "on_fraction": "error"},
+    "roll-twin": {"width": None, "direction": 1, "on_fraction": "error"},
+    "continuous-roll": {"wavelength": 1.0, "nyquist": "fixed", "width": None, "direction": 1},
+    "multiplexed-roll": {"waves": 2, "scale": "none", "speeds": None, "width": None, "direction": 1}
+    | {"on_fraction": "error"},
+    "torus-roll": {"sheet": None, "direction": 1, "on_fraction": "error"},
+}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_defaults_are_what_records_without_options_were_trained_with(name: str) -> None:
+    assert encoding_options(name) == DEFAULTS.get(name, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("sinusoidal", {"head_dim": 2, "heads": 2, "axes": 2, "base": 0.5}),
+        ("rope", {"head_dim": 2, "axes": 1, "base": 0.5}),
+        ("axial-rope", {"head_dim": 4, "base": 0.5}),
+        ("mixed-rope", {"head_dim": 4, "base": 0.5}),
+        ("uniform-rope", {"head_dim": 4, "grid": (2, 2)}),
+        ("spherical-rope", {"head_dim": 3, "grid": (2, 2), "base": 0.5}),
+        ("lie", {"head_dim": 2, "block": 2}),
+        ("shaw", {"head_dim": 2, "clip": 1}),
+        ("t5-bias", {"head_dim": 2, "buckets": 4, "max_distance": 2}),
+        ("t5-bias", {"head_dim": 2, "buckets": 2, "max_distance": 2, "bidirectional": False}),
+        ("roll", {"head_dim": 2, "width": 1}),
+        ("torus-roll", {"head_dim": 2, "sheet": (1, 2)}),
+        ("continuous-roll", {"head_dim": 8, "nyquist": "paired", "width": 2}),
+    ],
+)
+def test_the_smallest_possible_sizes_are_possible(name: str, shape: dict) -> None:
+    create_encoding(name, **({"heads": 1} | shape))
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_the_layers_of_a_model_are_placed_at_once_as_each_by_itself(name: str) -> None:
+    layers = [build(name, *ONLY_AXES.get(name, (2,)), seed=seed) for seed in (0, 1)]
+    q, _, _, shared = inputs(layers[0])
+    for positions in (shared, torch.stack((shared, shared.flip(0) + 1))):
+        placed = layers[0].place_layers(layers, positions, q)
+        for one, layer in zip(placed, layers, strict=True):
+            assert torch.equal(one.positions, positions)
+            alone = layer.place(positions, q).tables
+            assert all(worst(a, b) < 1e-12 for a, b in zip(one.tables, alone, strict=True))
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

@@ -451,21 +451,8 @@ def test_impossible_options_are_refused_in_one_line(name: str, options: dict, sa
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_the_smallest_and_the_largest_rings_are_possible_and_two_share_an_axis_by_default() -> None:
+def test_the_largest_rings_fill_an_axis_and_two_share_one_by_default() -> None:
     """Eight channels on each axis."""
-    for name, options in (
-        ("roll", {"width": 1}),
-        ("roll", {"width": 8}),
-        ("torus-roll", {"sheet": (1, 16)}),
-        ("continuous-roll", {"nyquist": "paired", "width": 2}),
-        ("continuous-roll", {"nyquist": "paired", "width": 4}),
-    ):
-        create_encoding(name, head_dim=16, heads=1, axes=2, **options)
+    create_encoding("roll", head_dim=16, heads=1, axes=2, width=8)
+    create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired", width=4)
     assert create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired").width == 4
-
-
-@pytest.mark.parametrize("name", FAMILY)
-def test_the_family_has_no_parameters_and_shows_its_ring(name: str) -> None:
-    encoding = create_encoding(name, head_dim=16, heads=1, axes=2)
-    assert not list(encoding.parameters()) and not list(encoding.buffers())
-    assert ("sheet=(4, 4)" if name == "torus-roll" else "width=8") in repr(encoding)

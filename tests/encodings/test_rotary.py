@@ -9,7 +9,7 @@ import torch
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
-from rollpe.encodings import create_encoding, encoding_options, grid_positions
+from rollpe.encodings import create_encoding, grid_positions
 from rollpe.encodings.base import Encoding
 from rollpe.errors import InputError
 
@@ -155,8 +155,17 @@ def test_mixed_rope_starts_from_two_bundles_at_a_right_angle_turned_at_random_pe
     torch.testing.assert_close(second.norm(dim=1), speed.expand(HEADS, 4), rtol=1e-6, atol=0)
     assert (first * second).sum(1).abs().max() < 1e-6
     turn = torch.atan2(first[:, 0], first[:, 1])
+    quarter = torch.atan2(second[:, 0], second[:, 1]) - turn
+    torch.testing.assert_close(quarter.sin(), torch.ones(HEADS, 4).double())
     assert turn.std(1).max() < 1e-6 < 0.1 < turn.std(0).min()
     assert not torch.equal(start, build("mixed-rope", 16, seed=1).frequencies)
+
+
+def test_bundles_of_mixed_rope_start_in_all_directions() -> None:
+    torch.manual_seed(0)
+    start = create_encoding("mixed-rope", head_dim=4, heads=4000).frequencies.detach()
+    turns = torch.atan2(start[:, 0, 0], start[:, 1, 0]) / (2 * math.pi) % 1
+    assert (turns.histc(8, 0, 1) / 4000 - 1 / 8).abs().max() < 0.02
 
 
 def test_mixed_rope_with_frequencies_on_one_axis_each_is_axial_rope() -> None:
@@ -276,8 +285,3 @@ def test_what_cannot_be_is_refused_in_one_line_with_a_way_out(
     with pytest.raises(InputError) as error:
         create_encoding(name, **({"head_dim": 8, "heads": 1} | settings))
     assert words in str(error.value) and "\n" not in str(error.value)
-
-
-def test_options_are_named_with_their_defaults() -> None:
-    assert encoding_options("rope") == {"base": 10000.0, "scale": 1.0, "layout": "interleaved"}
-    assert encoding_options("spherical-rope") == {"base": 10000.0, "frequency": None}
