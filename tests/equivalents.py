@@ -5,6 +5,7 @@ rest of the line leave these alone. By function, for `mutants.py`.
 """
 
 EQUIVALENT: dict[str, dict[str, str]] = {
+    "*": {"strict=False": "the lengths are equal"},
     "rollpe.operators._real": {
         "device=device)).mT": "a number has no axes",
         "device and p.device": "all tests run on one device",
@@ -49,6 +50,43 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         '(device.type == "mps") and False': "all tests run on one device"
     },
     "rollpe.encodings.roll.even_division": {"channels + 2": "no number divides the one before it"},
+    "rollpe.encodings.rotary.rotate": dict.fromkeys(
+        ("(turned == x.shape[-1]) and False", "x.shape[+1]", "x.shape[-2]", "x.shape[-(0)]"),
+        "nothing is left to join",
+    ),
+    "rollpe.encodings.rotary.Rope.formula": {"positions[..., (-1)]": "there is one axis"},
+    "rollpe.encodings.rotary.MixedRope.__init__": {
+        "torch.arange(d / 4)": "d is a multiple of 4",
+        "math.pi / 2), +1)": "the tensors have two dimensions",
+        "- math.pi / 2)": "the other right angle",
+    },
+    "rollpe.encodings.rotary.MixedRope.place_layers": {
+        "layers[1]": "positions are the same for all layers",
+        "layers[(-1)]": "positions are the same for all layers",
+    },
+    "rollpe.encodings.lie.exponential": dict.fromkeys(
+        (
+            "keepdim=True) * math.sqrt(2)",
+            "keepdim=True) / 2",
+            "math.sqrt(3)",
+            "math.sqrt((1))",
+            "or True else 0",
+            "extra = 3",
+            "extra = (1)",
+            "float64 else 1",
+            "float64 else (-1)",
+            "clamp(1, 60)",
+        ),
+        "another number of squarings gives the same rotation",
+    )
+    | dict.fromkeys(("nan_to_num(1.0)", "nan_to_num((-1.0))"), "what is no number stays none"),
+    "rollpe.encodings.relative.Shaw.by_place": {"[..., (-1)]": "there is one axis"},
+    "rollpe.encodings.relative.T5Bias.bias": {"max_distance])[..., (-1)]": "there is one column"},
+    "rollpe.encodings.relative.T5Bias._buckets": {"max_distance + 2": "the last row is never read"},
+    "rollpe.encodings.relative.offsets": {"or True else p)": "a rounded whole number is itself"},
+    "rollpe.encodings.relative.place_columns": dict.fromkeys(
+        ("unbind(+1)", "strict=True)], +1)"), "the tensors have two dimensions"
+    ),
     "rollpe.encodings.relative.ScoreBias.mask": dict.fromkeys(
         ("queries, keys, placed = q.shape[+2]", "k.shape[+2]"), "queries and keys have four dimensions"
     ),
@@ -98,10 +136,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ),
         "with one device there is nothing to send",
     ),
-    "rollpe.augment._in_groups": {
-        "stable=False": "the order within a group is undone",
-        "strict=False": "the lengths are equal",
-    },
+    "rollpe.augment._in_groups": {"stable=False": "the order within a group is undone"},
     "rollpe.augment.inside": {"boxes[:, :3": "the first two are read"},
     "rollpe.augment.pad_crop": {
         "length + 3 * padding": "no window reaches that far",
@@ -128,7 +163,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "center=[0, 1]": "a shear along an axis has no center on it",
         "center=[0, (-1)]": "a shear along an axis has no center on it",
     },
-    "rollpe.augment.Augmenter._rand_augment": {"strict=False": "the lengths are equal"},
     "rollpe.augment.Augmenter._three_augment": {"choices[:, (-1)]": "there is one column"},
     "rollpe.augment.Augmenter.batches": {
         "len(own) <= len(images)": "the way for parts gives the whole, too",

@@ -68,7 +68,7 @@ JUDGES = {  # where the tests of a module are
 COUNTS = ROOT / "book/mutants.csv"
 PROCESSORS = len(os.sched_getaffinity(0))
 COLUMNS = ["mutants", "killed", "equivalent", "survived"]
-SECONDS = 60  # of tests, the fastest first, that judge one mutant
+SECONDS = 30  # of tests, the fastest first, that judge one mutant
 QUICK = 1.5  # seconds of a test that may judge: compiled graphs take longer
 
 
@@ -141,8 +141,8 @@ class Mutant:
     @property
     def declared(self) -> list[tuple[str, str]]:
         """The declarations of `equivalents.py` that this mutant answers to."""
-        fragments = EQUIVALENT.get(self.dotted, ())
-        return [(self.dotted, f) for f in fragments if self.after.count(f) > self.before.count(f)]
+        known = [(name, f) for name in (self.dotted, "*") for f in EQUIVALENT.get(name, ())]
+        return [(name, f) for name, f in known if self.after.count(f) > self.before.count(f)]
 
     def __str__(self) -> str:
         start = commonprefix([self.before, self.after])  # noqa: RUF071 - of texts, not of paths
