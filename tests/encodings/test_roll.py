@@ -456,3 +456,16 @@ def test_the_largest_rings_fill_an_axis_and_two_share_one_by_default() -> None:
     create_encoding("roll", head_dim=16, heads=1, axes=2, width=8)
     create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired", width=4)
     assert create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired").width == 4
+
+
+def test_two_rings_on_each_of_two_axes_are_the_formula() -> None:
+    encoding = create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired")
+    x, positions = draw(1, 1, 6, 16), grid_positions(2, 3).double() + 0.3
+    assert worst(encoding.encode(x, positions), encoding.formula(x, positions)) < 1e-12
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_family_has_no_parameters_and_shows_its_ring(name: str) -> None:
+    encoding = create_encoding(name, head_dim=16, heads=1, axes=2)
+    assert not list(encoding.parameters()) and not list(encoding.buffers())
+    assert ("sheet=(4, 4)" if name == "torus-roll" else "width=8") in repr(encoding)
