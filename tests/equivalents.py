@@ -58,7 +58,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "rollpe.encodings.rotary.MixedRope.__init__": {
         "torch.arange(d / 4)": "d is a multiple of 4",
         "math.pi / 2), +1)": "the tensors have two dimensions",
-        "- math.pi / 2)": "the other right angle",
     },
     "rollpe.encodings.rotary.MixedRope.place_layers": {
         "layers[1]": "positions are the same for all layers",
@@ -76,10 +75,15 @@ EQUIVALENT: dict[str, dict[str, str]] = {
             "float64 else 1",
             "float64 else (-1)",
             "clamp(1, 60)",
+            "clamp((-1), 60)",
+            "clamp(0, 61)",
+            "clamp(0, (59))",
         ),
         "another number of squarings gives the same rotation",
     )
     | dict.fromkeys(("nan_to_num(1.0)", "nan_to_num((-1.0))"), "what is no number stays none"),
+    "rollpe.encodings.lie.Lie.formula": {"None])[..., (-1)]": "there is one column"},
+    "rollpe.encodings.absolute.Sinusoidal.fast_code": {"like.shape[-1] / self": "floored twice"},
     "rollpe.encodings.relative.Shaw.by_place": {"[..., (-1)]": "there is one axis"},
     "rollpe.encodings.relative.T5Bias.bias": {"max_distance])[..., (-1)]": "there is one column"},
     "rollpe.encodings.relative.T5Bias._buckets": {"max_distance + 2": "the last row is never read"},

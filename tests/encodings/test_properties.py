@@ -242,12 +242,13 @@ def test_the_fast_path_is_the_formula_with_every_option(name: str, options: dict
 
 @pytest.mark.parametrize(("name", "axes"), CODES)
 def test_tokens_get_the_code_of_the_textbook(name: str, axes: int) -> None:
-    """Within the grid, on its edge and between its places; the tokens without a position get none."""
+    """Within the grid, between its places and beyond its edge; the tokens without a position get none."""
     encoding = build(name, axes)
-    inner = grid_positions(*GRIDS[axes]).double()
-    inner[1:-1] += 0.3 * torch.rand_like(inner[1:-1])
-    for positions in (inner, torch.stack((inner, inner.flip(0)))):
-        tokens = torch.randn(2, PREFIX + len(inner), HEADS * HEAD_DIM, dtype=torch.double)
+    shared = grid_positions(*GRIDS[axes]).double()
+    shared[1:-1] += 0.3 * torch.rand_like(shared[1:-1])
+    shared[0], shared[-1] = -1.3, 7.6
+    for positions in (shared, torch.stack((shared, shared.flip(0)))):
+        tokens = torch.randn(2, PREFIX + len(shared), HEADS * HEAD_DIM, dtype=torch.double)
         leaves = [tokens.requires_grad_(), *encoding.parameters()]
         expected = tokens + F.pad(encoding.code(positions), (0, 0, PREFIX, 0))
         got = encoding.add(tokens, positions)
@@ -495,6 +496,7 @@ DEFAULTS = {
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_defaults_are_what_records_without_options_were_trained_with(name: str) -> None:
+    build(name, *ONLY_AXES.get(name, (2,)))
     assert encoding_options(name) == DEFAULTS.get(name, {})
 
 
