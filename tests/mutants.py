@@ -62,7 +62,7 @@ JUDGES = {  # where the tests of a module are
 }
 COUNTS = ROOT / "book/mutants.csv"
 PROCESSORS = len(os.sched_getaffinity(0))
-COLUMNS = ["mutants", "killed", "equivalent", "survived"]
+COLUMNS = ["faults", "noticed", "equivalent", "missed"]
 SECONDS = 30  # of tests, the fastest first, that judge one mutant
 QUICK = 1.5  # seconds of a test that may judge: compiled graphs take longer
 
@@ -278,11 +278,11 @@ class Campaign:
             if failed:  # it may well notice the next one, too
                 tests.sort(key=lambda test: test.nodeid != failed)
             alive = ended and not failed
-            outcome = "killed" if not alive else "equivalent" if mutant.declared else "survived"
-            self.counts[mutant.module.__name__].update(["mutants", outcome])
+            outcome = "noticed" if not alive else "equivalent" if mutant.declared else "missed"
+            self.counts[mutant.module.__name__].update(["faults", outcome])
             if alive:
                 self.unneeded.difference_update(mutant.declared)
-            if outcome == "survived":
+            if outcome == "missed":
                 print(mutant, flush=True)
         return True
 

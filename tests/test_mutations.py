@@ -20,8 +20,8 @@ def test_a_test_fails_for_every_fault_of_a_formula_that_changes_a_result():
     assert result.returncode == 0, result.stderr
     *survivors, operators, textbook = csv.reader(result.stdout.splitlines())
     assert survivors == []
-    for _, mutants, killed, equivalent, survived in (operators, textbook):
-        assert int(mutants) >= 10 and int(killed) + int(equivalent) == int(mutants) and survived == "0"
+    for _, faults, noticed, equivalent, missed in (operators, textbook):
+        assert int(faults) >= 10 and int(noticed) + int(equivalent) == int(faults) and missed == "0"
 
 
 def test_the_counts_of_the_book_add_up_and_no_formula_has_a_survivor():
@@ -29,7 +29,7 @@ def test_the_counts_of_the_book_add_up_and_no_formula_has_a_survivor():
         rows = list(csv.DictReader(file))
     modules = [row["module"] for row in rows]
     assert modules == [module for module in JUDGES if module in modules]
-    assert {row["survived"] for row in rows if row["module"] in FORMULAS} <= {"0"}
+    assert {row["missed"] for row in rows if row["module"] in FORMULAS} <= {"0"}
     for row in rows:
-        mutants, killed, equivalent, survived = (int(row[column]) for column in COLUMNS)
-        assert mutants == killed + equivalent + survived and killed > 0
+        faults, noticed, equivalent, missed = (int(row[column]) for column in COLUMNS)
+        assert faults == noticed + equivalent + missed and noticed > 0
