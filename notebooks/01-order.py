@@ -38,9 +38,9 @@ from torch import nn
 
 from rollpe import figures
 from rollpe.agree import agree, gap
-from rollpe.datasets import load_dataset
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
 from rollpe.textbook import attention, permutation_matrix, self_attention, softmax
+from rollpe.training import load_dataset
 
 torch.manual_seed(seed)
 figures.use_theme()

@@ -45,10 +45,10 @@ from torch.nn.functional import cross_entropy, unfold
 
 from rollpe import figures
 from rollpe.agree import agree, gap
-from rollpe.datasets import load_dataset
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.encodings.adapters import Attention
 from rollpe.encodings.roll import twin_state_dict
+from rollpe.files import write_atomically
 from rollpe.operators import (
     continuous_roll,
     embed_in_rope,
@@ -60,9 +60,10 @@ from rollpe.operators import (
     rotation_form,
     shift_matrix,
 )
-from rollpe.records import environment, now, provenance, write_atomically
+from rollpe.records import environment, now, provenance
 from rollpe.sources import enter_root
 from rollpe.textbook import rope, rope_frequencies, rotation_matrix
+from rollpe.training import load_dataset
 
 enter_root()
 figures.use_theme()

@@ -45,10 +45,10 @@ import yaml
 from IPython.display import Markdown
 
 from rollpe import figures
-from rollpe.datasets import load_dataset
 from rollpe.records import Cell, record_path
 from rollpe.sources import enter_root
-from rollpe.training import create_model, load_recipe, resolve_options, shape_of, train
+from rollpe.training import create_model, load_dataset, load_recipe, train
+from rollpe.training.state import resolve_options, shape_of
 
 enter_root()
 figures.use_theme()

@@ -39,8 +39,7 @@ import numpy as np
 from IPython.display import Markdown
 
 from rollpe import figures
-from rollpe.datasets import load_dataset, test_labels
-from rollpe.families import (
+from rollpe.evidence.families import (
     compared,
     family,
     later_cells,
@@ -48,21 +47,13 @@ from rollpe.families import (
     signed,
     to_markdown,
 )
+from rollpe.evidence.table import LARGE, PAPER_TABLE_1, recipe_with_runs, results_table
 from rollpe.records import read_records
 from rollpe.sources import enter_root
-from rollpe.statistics import (
-    LARGE,
-    PAPER_TABLE_1,
-    agreement,
-    recipe_with_runs,
-    repeatability,
-    results_table,
-    seeds_needed,
-    summarize,
-    welch,
-)
-from rollpe.sweeps import train_missing
-from rollpe.training import load_recipe
+from rollpe.statistics import agreement, repeatability, seeds_needed, summarize, welch
+from rollpe.training import load_dataset, load_recipe
+from rollpe.training.data import test_labels
+from rollpe.training.sweep import train_missing
 
 enter_root()
 figures.use_theme()

@@ -35,10 +35,11 @@ import matplotlib.pyplot as plt
 from IPython.display import Markdown
 
 from rollpe import figures
-from rollpe.families import ABLATIONS, family, later_cells, signed, to_markdown
+from rollpe.evidence.families import ABLATIONS, family, later_cells, signed, to_markdown
+from rollpe.evidence.table import LARGE, recipe_with_runs
 from rollpe.records import read_records
 from rollpe.sources import enter_root
-from rollpe.statistics import LARGE, holm, recipe_with_runs, welch
+from rollpe.statistics import holm, welch
 
 enter_root()
 figures.use_theme()

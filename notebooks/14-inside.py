@@ -39,13 +39,13 @@ import torch
 from IPython.display import Markdown
 
 from rollpe import figures
-from rollpe.families import compared, later_cells, to_markdown
-from rollpe.observation import neighbor_correlation, ring_roughness
+from rollpe.evidence.families import compared, later_cells, to_markdown
 from rollpe.operators import real_fourier_basis
 from rollpe.records import read_arrays, read_records, record_path
 from rollpe.sources import enter_root
 from rollpe.statistics import summarize
 from rollpe.topography import position_average_gain, ring_spectrum
+from rollpe.training.observation import neighbor_correlation, ring_roughness
 
 enter_root()
 figures.use_theme()

@@ -128,7 +128,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "seed: int = 1": "any seed that is always the same",
     },
     "rollpe.statistics.seeds_needed": {"alpha) <= target": "no power is exactly the target"},
-    "rollpe.augment._send": dict.fromkeys(
+    "rollpe.training.augment._send": dict.fromkeys(
         (
             'like.device and like.device.type != "cuda"',
             '!= "cuda" and values',
@@ -140,47 +140,47 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ),
         "with one device there is nothing to send",
     ),
-    "rollpe.augment._in_groups": {"stable=False": "the order within a group is undone"},
-    "rollpe.augment.inside": {"boxes[:, :3": "the first two are read"},
-    "rollpe.augment.pad_crop": {
+    "rollpe.training.augment._in_groups": {"stable=False": "the order within a group is undone"},
+    "rollpe.training.augment.inside": {"boxes[:, :3": "the first two are read"},
+    "rollpe.training.augment.pad_crop": {
         "length + 3 * padding": "no window reaches that far",
         "range(3 * padding": "no offset is that large",
         "2 * padding + 2": "no offset is that large",
     },
-    "rollpe.augment._scaling": {
+    "rollpe.training.augment._scaling": {
         "source >= start": "a center of a pixel is never at a border",
         "source <= start": "a center of a pixel is never at a border",
     },
-    "rollpe.augment.gaussian_blur": {"[:, None] - taps": "the kernel is symmetric"},
-    "rollpe.augment.rand_augment": {
+    "rollpe.training.augment.gaussian_blur": {"[:, None] - taps": "the kernel is symmetric"},
+    "rollpe.training.augment.rand_augment": {
         "images.shape[+2:]": "images have four dimensions",
         "(0, 2)": "one pixel outside the image is enough",
     },
-    "rollpe.augment.erase": {"boxes / chosen": "a box at infinity holds no pixel"},
-    "rollpe.augment.Augmenter._mix": {
+    "rollpe.training.augment.erase": {"boxes / chosen": "a box at infinity holds no pixel"},
+    "rollpe.training.augment.Augmenter._mix": {
         "boxes[:, 3] * boxes[:, 3] == 0": "a box without area keeps everything either way",
         "boxes[:, 2] * boxes[:, (2)] == 0": "a box without area keeps everything either way",
     },
-    "rollpe.augment._sources": {
+    "rollpe.training.augment._sources": {
         "center=[1, 0]": "a shear along an axis has no center on it",
         "center=[(-1), 0]": "a shear along an axis has no center on it",
         "center=[0, 1]": "a shear along an axis has no center on it",
         "center=[0, (-1)]": "a shear along an axis has no center on it",
     },
-    "rollpe.augment.Augmenter._three_augment": {"choices[:, (-1)]": "there is one column"},
-    "rollpe.augment.Augmenter.batches": {
+    "rollpe.training.augment.Augmenter._three_augment": {"choices[:, (-1)]": "there is one column"},
+    "rollpe.training.augment.Augmenter.batches": {
         "len(own) <= len(images)": "the way for parts gives the whole, too",
         "is not None or draws_of_these.erases": "they are there together",
         "index_select((-1), chosen)": "labels have one dimension",
     },
-    "rollpe.augment.Augmenter.draw": {
+    "rollpe.training.augment.Augmenter.draw": {
         "<= settings.flip": "no draw is exactly the threshold",
         "<= settings.erasing": "no draw is exactly the threshold",
         "<= settings.mix_probability": "no draw is exactly the threshold",
         "settings.cutmix or 2.0": "what is drawn there is not used",
         "settings.mixup or 2.0": "what is drawn there is not used",
     },
-    "rollpe.augment.draw_beta": {
+    "rollpe.training.augment.draw_beta": {
         "2**(61)": "as many seeds as anybody needs",
     },
 }

@@ -43,14 +43,15 @@ from mutmut.mutation.file_mutation import create_mutations
 from mutmut.mutation.mutators import mutation_operators
 
 from equivalents import EQUIVALENT
+from shared import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 JUDGES = {  # where the tests of a module are
     **{
         f"rollpe.{name}": ("tests/test_equations.py::test_the_equation_holds", f"tests/test_{name}.py")
         for name in ("operators", "textbook")
     },
-    **{f"rollpe.{name}": (f"tests/test_{name}.py",) for name in ("statistics", "augment")},
+    "rollpe.statistics": ("tests/test_statistics.py",),
+    "rollpe.training.augment": ("tests/training/test_augment.py",),
     "rollpe.vit": ("tests/test_vit.py", "tests/encodings/test_adapters.py"),
     **{
         f"rollpe.encodings.{room}": (

@@ -16,14 +16,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rollpe import comparison, notebooks
+from rollpe import comparison
 from rollpe.cli import cli, main
 from rollpe.encodings import ENCODINGS, create_encoding
 from rollpe.equations import EQUATIONS
-from rollpe.recipes import load_recipe, recipes
-from rollpe.records import read_records, source_hash
-
-ROOT = Path(__file__).resolve().parents[1]
+from rollpe.evidence import comparison
+from rollpe.notebooks import parameters
+from rollpe.records import read_records
+from rollpe.sources import source_hash
+from rollpe.training import load_recipe, recipes
+from shared import ROOT
 
 
 @contextmanager
@@ -79,7 +81,7 @@ def test_every_example_is_understood_and_names_what_exists(example):
         if isinstance(value, Path) and value.parts[0] in ("notebooks", "plans"):
             assert (ROOT / value).is_file(), value
     if "parameters" in values and values["file"]:
-        notebooks.check_parameters(ROOT / values["file"], dict(values["parameters"]))
+        parameters.check_parameters(ROOT / values["file"], dict(values["parameters"]))
     if command.name == "compare":
         groups = [comparison.find_runs(name, [ROOT / "data/records"]) for name in (values["a"], values["b"])]
         assert comparison.compare(*groups).sentence
@@ -226,10 +228,14 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("module", "arguments", "way_on"),
     [
-        ("rollpe.training.train", ["train", "--recipe", "smoke"], "--resume"),
-        ("rollpe.sweeps.sweep", ["sweep", str(ROOT / "plans/quick.yaml")], "the same command goes on"),
-        ("rollpe.datasets.fetch", ["data", "fetch", "digits"], "the same command goes on"),
-        ("rollpe.datasets.verify", ["data", "verify", "digits"], ""),
+        ("rollpe.training.run.train", ["train", "--recipe", "smoke"], "--resume"),
+        (
+            "rollpe.training.sweep.sweep",
+            ["sweep", str(ROOT / "plans/quick.yaml")],
+            "the same command goes on",
+        ),
+        ("rollpe.training.fetch.fetch", ["data", "fetch", "digits"], "the same command goes on"),
+        ("rollpe.training.fetch.verify", ["data", "verify", "digits"], ""),
     ],
 )
 def test_an_interruption_is_one_line_that_says_how_to_go_on(
@@ -252,7 +258,7 @@ def test_a_file_that_ends_too_early_is_no_interruption(capsys, monkeypatch):
     def truncated(*_):
         raise EOFError("Compressed file ended before the end-of-stream marker was reached")
 
-    monkeypatch.setattr("rollpe.datasets.verify", truncated)
+    monkeypatch.setattr("rollpe.training.fetch.verify", truncated)
     status, _, err = run(capsys, "data", "verify", "digits")
     assert status == 2 and "interrupted" not in err and "Compressed file ended" in err
 
@@ -261,7 +267,7 @@ def test_a_process_of_torchrun_is_ended_by_sigterm_alone(capsys, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     seen = []
     monkeypatch.setattr(
-        "rollpe.datasets.verify", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)) or []
+        "rollpe.training.fetch.verify", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)) or []
     )
     run(capsys, "data", "verify", "digits")
     assert seen == [signal.getsignal(signal.SIGTERM)]
@@ -313,7 +319,7 @@ def test_letters_that_a_terminal_lacks_are_written_as_numbers(monkeypatch, tmp_p
 
 
 def test_no_encodings_are_not_all_of_them(capsys, monkeypatch):
-    monkeypatch.setattr("rollpe.bench.matmul_peak", lambda *_: pytest.fail("it was begun"))
+    monkeypatch.setattr("rollpe.bench.timing.matmul_peak", lambda *_: pytest.fail("it was begun"))
     status, _, err = run(capsys, "bench", "--encodings", "")
     assert status == 2 and err.count("\n") == 1 and "encoding ''" in err
 
@@ -337,7 +343,7 @@ def test_a_full_disk_is_one_line_that_names_the_file_and_says_how_to_go_on(capsy
 
 
 def test_a_benchmark_whose_folder_is_closed_is_not_begun(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("rollpe.bench.benchmark", lambda **_: pytest.fail("it was begun"))
+    monkeypatch.setattr("rollpe.bench.run.benchmark", lambda **_: pytest.fail("it was begun"))
     (tmp_path / "file").touch()
     status, _, err = run(capsys, "bench", "--records", str(tmp_path / "file" / "deeper"))
     assert status == 2 and err.count("\n") == 1 and "cannot write there" in err
@@ -376,7 +382,7 @@ def test_an_equation_without_a_check_is_listed_with_its_reason(capsys):
 
 
 def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("rollpe.training.train", lambda *_, **__: pytest.fail("it was trained"))
+    monkeypatch.setattr("rollpe.training.run.train", lambda *_, **__: pytest.fail("it was trained"))
     there = ("train", "--recipe", "quick", "--encoding", "roll", "--records", str(ROOT / "data/records"))
     status, out, err = run(capsys, *there)
     assert (status, out, err.count("\n")) == (2, "", 1) and "seed-0.json" in err and "--force" in err
@@ -388,8 +394,8 @@ def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp
 
 def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkeypatch, tmp_path):
     seen = {}
-    monkeypatch.setattr("rollpe.training.train", lambda *_, **settings: seen.update(settings))
-    monkeypatch.setattr("rollpe.distributed.speaks", lambda: False)
+    monkeypatch.setattr("rollpe.training.run.train", lambda *_, **settings: seen.update(settings))
+    monkeypatch.setattr("rollpe.training.distributed.speaks", lambda: False)
     run(capsys, "train", "--encoding", "axial-rope", "--option", "base=1e2", "--records", str(tmp_path))
     assert seen["encoding_options"] == {"base": 100.0}
 

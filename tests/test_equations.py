@@ -5,7 +5,6 @@ import importlib
 import json
 import math
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,13 +16,9 @@ from rollpe.equations import EQUATIONS, PAGES, axes, registry, rope, run_checks
 from rollpe.equations import cases as draw
 from rollpe.equations.registry import Equation
 from rollpe.errors import InputError
+from shared import DISPLAYED
 
 CHECKED = [label for label, equation in EQUATIONS.items() if equation.function is not None]
-DISPLAYED = [  # page, TeX and label, in the order of the book
-    (page.stem, tex.replace("\n# ", "\n").strip(), label)
-    for page in sorted((Path(__file__).parents[1] / "notebooks").glob("*.py"))
-    for tex, label in re.findall(r"(?ms)^# \$\$(\n.*?)^# \$\$ \((\S+)\)$", page.read_text(encoding="utf-8"))
-]
 
 
 @pytest.mark.parametrize("label", CHECKED)

@@ -4,11 +4,10 @@ import csv
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from mutants import COLUMNS, COUNTS, JUDGES
+from shared import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 FORMULAS = ("rollpe.operators", "rollpe.textbook")
 
 

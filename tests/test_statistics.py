@@ -11,65 +11,20 @@ import pytest
 from scipy import stats
 
 from rollpe.errors import InputError
-from rollpe.recipes import load_recipe
-from rollpe.records import Record, pack_bits
+from rollpe.evidence.table import LARGE, PAPER_TABLE_1, Printed, arms_of, recipe_with_runs, results_table
 from rollpe.statistics import (
-    LARGE,
-    PAPER_TABLE_1,
-    Printed,
     agreement,
-    arms_of,
     equivalence,
     holm,
     paired_by_image,
     power,
-    recipe_with_runs,
     repeatability,
-    results_table,
     seeds_needed,
     summarize,
     welch,
 )
-
-IMAGES = 200
-
-
-def make_record(encoding="roll", right=150, seed=0, recipe="strong", options=None, images=IMAGES, **config):
-    """A record with the first `right` of `images` test images correct."""
-    bits = np.arange(images) < right
-    return Record(
-        protocol=1,
-        recipe=recipe,
-        encoding=encoding,
-        encoding_options=options or {},
-        seed=seed,
-        config={"name": recipe, "epochs": 3} | config,
-        parameters=10,
-        history=[],
-        test={"loss": 1.0, "accuracy": right / images, "images": images, "correct": pack_bits(bits)},
-        throughput=100.0,
-        environment={
-            "python": "3.12",
-            "platform": "Linux",
-            "torch": "2.11",
-            "timm": "1.0",
-            "numpy": "2.0",
-            "device": "cpu",
-            "device_name": "a processor",
-            "driver": None,
-            "threads": 1,
-        },
-        provenance={
-            "commit": "unknown",
-            "dirty": None,
-            "source_hash": "",
-            "command": "",
-            "started": "",
-            "finished": "",
-            "wall_seconds": 1.0,
-        },
-    )
-
+from rollpe.training import load_recipe
+from shared import make_record
 
 # One arm
 

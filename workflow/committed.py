@@ -18,10 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from rollpe.datasets import test_labels
 from rollpe.errors import InputError
 from rollpe.records import Record, read_record, record_path
-from rollpe.sweeps import load_plan
+from rollpe.training import load_plan
+from rollpe.training.data import test_labels
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = "data/records"
@@ -62,7 +62,7 @@ def read_history(root: Path = ROOT) -> History | None:
 
 @cache
 def source_hash(root: Path, commit: str) -> str | None:
-    """What `rollpe.records.source_hash` says in a checkout of the commit; None without such a commit."""
+    """What `rollpe.sources.source_hash` says in a checkout of the commit; None without such a commit."""
     try:
         listed = _git(root, "ls-tree", "-r", "-z", f"{commit}:src/rollpe").decode().split("\0")[:-1]
     except subprocess.CalledProcessError:

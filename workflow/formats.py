@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rollpe.sphinx_ext import find_mathjax
+from rollpe.book import find_mathjax
 
 DRAWN = """async () => {
     await document.fonts.ready;

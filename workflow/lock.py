@@ -1,6 +1,6 @@
 """Lock every dependency: requirements.lock (all platforms, with hashes) and environment.yml from it.
 
-Run by ``make lock``. The two files then name the same versions; tests/test_environment.py compares them
+Run by ``make lock``. The two files then name the same versions; tests/workflow/test_environment.py compares them
 with each other and with pyproject.toml.
 """
 

@@ -3,7 +3,7 @@
     .venv/bin/python workflow/pictures.py
 
 book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
-six positions, drawn with rollpe.operators, under the question; rollpe.page_ext writes the tags that name it.
+six positions, drawn with rollpe.operators, under the question; rollpe.book.head writes the tags that name it.
 book/_static/screenshot.png, for README, is the moving figure on the front page of the built book. Run it
 again after a change of either.
 """
@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from formats import browser
 from rollpe import figures
+from rollpe.figures.waves import bump, ring_bars
 from rollpe.operators import roll
-from rollpe.waves import bump, ring_bars
 
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "book/_static"

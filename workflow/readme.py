@@ -1,6 +1,6 @@
 """Write the results table of README.md from the committed records; `--check` only compares.
 
-Run by ``make readme``. tests/test_readme.py runs the check.
+Run by ``make readme``. tests/workflow/test_readme.py runs the check.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rollpe.evidence.table import LARGE, recipe_with_runs, results_table
 from rollpe.records import Record, read_records
-from rollpe.statistics import LARGE, recipe_with_runs, results_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

@@ -12,7 +12,7 @@ The stages, in order:
 - wheels: install what is missing here.
 - source: which commit is this, and is it that commit?
 - warm: compile every encoding of the plan side by side, in the background.
-- tests: tests/test_cuda.py.
+- tests: tests/training/test_cuda.py.
 - data: wait for the pieces of the archive, check them, unpack.
 - bench: the speed of a step, which decides the number of epochs.
 - sweep: train what the plan lacks, while the minutes last.
@@ -262,7 +262,7 @@ class Turn:
 
     def tests(self) -> None:
         """The tests that only this machine can run. A failure is told, and stops nothing."""
-        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_cuda.py"]
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/training/test_cuda.py"]
         self.start("tests", [*words, "--override-ini", "addopts="])
         status = self.wait("tests", min(TESTS, self.left()))
         self.say(f"tests: {'passed' if status == 0 else 'FAILED'}. {self.last_line('tests')}")

@@ -1,6 +1,6 @@
 /* The formulas behind the moving figures: what rollpe.operators and rollpe.textbook compute, on plain arrays.
 
-   Here: pure functions, no document, usable in a page (global Waves) and in Node (require). tests/test_waves.py
+   Here: pure functions, no document, usable in a page (global Waves) and in Node (require). tests/figures/test_waves.py
    holds every one of them to the Python function named in its comment, to 1e-12. Not here: anything that draws
    or listens (widgets.js).
 
@@ -17,7 +17,7 @@ const Waves = (() => {
   const add = (x, y) => x.map((value, i) => value + y[i]);
   const subtract = (x, y) => x.map((value, i) => value - y[i]);
 
-  /** A smooth bump around channel `center` of a ring, e^{κ(cos(2π(i−c)/n) − 1)}. waves_ext.bump */
+  /** A smooth bump around channel `center` of a ring, e^{κ(cos(2π(i−c)/n) − 1)}. figures/waves.py: bump */
   const bump = (n, center, sharpness) =>
     range(n).map((i) => Math.exp(sharpness * (Math.cos((TAU * (i - center)) / n) - 1)));
 

@@ -123,7 +123,7 @@ def _record_folders(folders: tuple[Path, ...]) -> list[Path]:
 
 
 def _records(folders: list[Path]) -> list[Any]:
-    from rollpe.records import read_records
+    from rollpe.records.store import read_records
 
     return [record for folder in folders for record in read_records(folder)]
 
@@ -169,7 +169,8 @@ def notebook(
     Example: rollpe notebook notebooks/06-continuous.py --list
     Example: rollpe notebook notebooks/06-continuous.py -p n 30 -p nyquist cosine
     """
-    from rollpe import notebooks, pages
+    from rollpe import notebooks
+    from rollpe.sources import find_root
 
     if synchronize or check:
         differing = notebooks.sync(check=check)
@@ -179,9 +180,9 @@ def notebook(
     if file is None:
         raise InputError("no notebook named: give its path, for example notebooks/11-train.py.")
     if file.name and file.parent == Path() and not file.with_suffix(".py").is_file():
-        file = _short(notebooks.find_root() / "notebooks" / file)
+        file = _short(find_root() / "notebooks" / file)
     if show:
-        for p in notebooks.parameters(file):
+        for p in notebooks.read_parameters(file):
             click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help} {p.allowed}".rstrip())
         return
     executed = notebooks.run(file, dict(parameters), output=output)
@@ -189,10 +190,12 @@ def notebook(
     if output is not None:
         return
     try:
-        page = pages.notebook_page(executed, notebooks.find_root(file))
-    except InputError as error:  # the run itself is good
-        click.echo(f"rollpe: {error}", err=True)
+        from rollpe.book.page import notebook_page
+    except ModuleNotFoundError as error:  # the run itself is good
+        repair = "Repair: pip install -e '.[book]'."
+        click.echo(f"rollpe: no page: {error.name} is not installed. {repair}", err=True)
         return
+    page = notebook_page(executed, find_root(file))
     changed = notebooks.read_stamp(executed)["changed"]
     what = ", ".join(f"{name}={value}" for name, value in changed.items())
     click.echo(f"page      {_short(page)}   ({what or 'all parameters at their defaults'})")
@@ -228,7 +231,7 @@ def data_fetch(name: str, root: Path) -> None:
 
     Example: rollpe data fetch cifar100
     """
-    from rollpe.datasets import fetch
+    from rollpe.training.fetch import fetch
 
     fetch(name, root)
     click.echo(f"{name} is complete and verified under {root}/")
@@ -250,7 +253,7 @@ def data_verify(name: str, root: Path) -> None:
 
     Example: rollpe data verify cifar100
     """
-    from rollpe.datasets import verify
+    from rollpe.training.fetch import verify
 
     checks = verify(name, root)
     for check in checks:
@@ -315,16 +318,19 @@ def train(
     """Train one model and write its record.
 
     A name or a key that does not exist is answered with those that do. The recipes are the YAML files in
-    src/rollpe/recipes; the encodings have a page in the book.
+    src/rollpe/training/recipes; the encodings have a page in the book.
 
     \b
     Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
     Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
     """
-    from rollpe.distributed import speaks
-    from rollpe.recipes import read_yaml
-    from rollpe.records import Cell, record_path
-    from rollpe.training import load_recipe, resolve_options, train
+    from rollpe.files import read_yaml
+    from rollpe.records.record import Cell
+    from rollpe.records.store import record_path
+    from rollpe.training import load_recipe
+    from rollpe.training.distributed import speaks
+    from rollpe.training.run import train
+    from rollpe.training.state import resolve_options
 
     encoding_options = {key: read_yaml(value, key) for key, value in _pairs(options, "--option").items()}
     chosen = load_recipe(recipe, _pairs(overrides, "--set"))
@@ -366,14 +372,14 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 
     Example: rollpe observe checkpoints/mini/roll/seed-0.pt
     """
-    from rollpe.training import observe_again
+    from rollpe.training.run import observe_again
 
     for path in checkpoints:
         click.echo(observe_again(path, records, device=device, data_root=data_root))
 
 
 @cli.command()
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("file", metavar="PLAN", type=click.Path(path_type=Path))
 @click.option("--budget", help="Time to use: 90s, 25m, 1h30m. Without it, until nothing is missing.")
 @_overrides
 @click.option(
@@ -402,7 +408,7 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, most wanted first.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
-    plan: Path,
+    file: Path,
     budget: str | None,
     overrides: tuple[str, ...],
     records: Path,
@@ -426,19 +432,19 @@ def sweep(
     Example: rollpe sweep plans/quick.yaml --list
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
-    from rollpe import sweeps
+    from rollpe.training import estimates, plan, sweep
 
-    planned = sweeps.load_plan(plan, _pairs(overrides, "--set"))
+    planned = plan.load_plan(file, _pairs(overrides, "--set"))
     if only is not None:
-        planned = sweeps.only(planned, only)
+        planned = plan.only(planned, only)
     failed = False
     if show:
-        absent = sweeps.missing(planned, records, retry=True)
+        absent = plan.missing(planned, records, retry=True)
     else:
-        report = sweeps.sweep(
+        report = sweep.sweep(
             planned,
             records,
-            budget=None if budget is None else sweeps.seconds(budget),
+            budget=None if budget is None else estimates.seconds(budget),
             device=device,
             data_root=data_root,
             checkpoints=None if no_checkpoints else checkpoints,
@@ -450,7 +456,7 @@ def sweep(
         absent = report.missing
         failed = bool(only and absent)
     for cell in absent:
-        reason = "" if retry else sweeps.failure(records, cell.cell)
+        reason = "" if retry else plan.failure(records, cell.cell)
         again = f"failed: {cell}: {reason.rstrip('.')}. Try it again with --retry."
         click.echo(again if reason else f"missing: {cell}")
     click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
@@ -478,10 +484,11 @@ def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: P
 
     Example: rollpe warm plans/table1-short.yaml --device cuda --jobs 6
     """
-    from rollpe import sweeps
+    from rollpe.training.plan import load_plan
+    from rollpe.training.sweep import warm
 
-    planned = sweeps.load_plan(plan, _pairs(overrides, "--set"))
-    if not sweeps.warm(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
+    planned = load_plan(plan, _pairs(overrides, "--set"))
+    if not warm(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
         sys.exit(1)
 
 
@@ -505,8 +512,8 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     Example: rollpe table --recipe quick
     Example: rollpe table --recipe strong --format latex
     """
-    from rollpe.recipes import recipes
-    from rollpe.statistics import results_table
+    from rollpe.evidence.table import results_table
+    from rollpe.training.recipe import recipes
 
     found = _records(_record_folders(records))
     if recipe not in (known := sorted({*recipes(), *(record.recipe for record in found)})):
@@ -536,8 +543,8 @@ def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> Non
     Example: rollpe compare quick/roll quick/learned
     Example: rollpe compare data/records/quick/roll/seed-0.json data/records/quick/learned/seed-0.json
     """
-    from rollpe import comparison
-    from rollpe.records import write_atomically
+    from rollpe.evidence import comparison
+    from rollpe.files import write_atomically
 
     folders = [] if all(name.endswith(".json") for name in (a, b)) else _record_folders(records)
     groups = [comparison.find_runs(name, folders) for name in (a, b)]
@@ -573,7 +580,7 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     Example: rollpe equations eq-roll eq-roll-score
     """
     from rollpe.equations import EQUATIONS, run_checks, write_report
-    from rollpe.records import expect_file
+    from rollpe.files import expect_file
 
     if report:
         expect_file(report)
@@ -612,9 +619,9 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 
     Example: rollpe claims --full
     """
-    from rollpe.claims import counts, ledger, to_markdown
     from rollpe.equations import run_checks
-    from rollpe.records import find_arrays
+    from rollpe.evidence.claims import counts, ledger, to_markdown
+    from rollpe.records.store import find_arrays
 
     folders = _record_folders(records)
     verdicts = ledger(run_checks(), _records(folders), arrays=partial(find_arrays, folders=folders))
@@ -662,9 +669,9 @@ def bench(
 
     Example: rollpe bench --device cpu --encodings axial-rope,roll
     """
-    from rollpe.bench import benchmark
-    from rollpe.sweeps import seconds
-    from rollpe.training import ensure_writable
+    from rollpe.bench.run import benchmark
+    from rollpe.files import ensure_writable
+    from rollpe.training.estimates import seconds
 
     if profile and not records:
         raise click.UsageError("--profile writes files: name their folder with --records.")
@@ -703,7 +710,7 @@ def gate() -> None:
 
     Example: rollpe gate
     """
-    from rollpe.notebooks import gate
+    from rollpe.notebooks.stamp import gate
 
     reasons = gate()
     for reason in reasons:

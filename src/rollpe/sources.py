@@ -1,8 +1,8 @@
 """Where the project lies and which of its files a piece of code depends on, by reading and nothing else.
 
 Here: the root, the closure of imports, hashes of files and of JSON. It imports the standard library alone,
-so that chapters, equations and the build can ask it at no cost. Not here: what a notebook is (notebooks.py),
-what a record says of its source (records.py).
+so that chapters, equations and the build can ask it at no cost. Not here: what a notebook is (rollpe.notebooks),
+what a record says of its source (records/origin.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,3 +135,53 @@ def hash_files(paths: Iterable[Path], root: Path) -> str:
 def hash_json(content: Mapping[str, Any]) -> str:
     """sha256 over what a JSON object says, whatever its layout and the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+
+# Machine and source
+
+
+def source_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
+    """sha256 over names and contents of the package's .py and .yaml files, sorted by name.
+
+    only: beginnings of the relative names to include; the default includes everything.
+    also: files outside of the package that belong to it, such as that of an encoding.
+    """
+    return _with_files(_package_digest(PACKAGE, tuple(only)), also)
+
+
+def loaded_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
+    """`source_hash` of what this process runs: of the package as it was when the process first asked.
+
+    A process keeps the code that it has imported, whatever is edited while it works.
+    """
+    return _with_files(_first_digest(PACKAGE, tuple(only)), also)
+
+
+def _package_digest(package: Path, only: tuple[str, ...]) -> Any:
+    inside = {
+        path.relative_to(package).as_posix(): path
+        for path in package.rglob("*")
+        if path.suffix in (".py", ".yaml")
+    }
+    digest = hashlib.sha256()
+    for name, path in sorted(inside.items()):
+        if name.startswith(only):
+            _add_file(digest, name, path)
+    return digest
+
+
+def _with_files(digest: Any, also: Sequence[Path]) -> str:
+    whole = digest.copy()
+    for path in also:
+        _add_file(whole, path.name, path)
+    hexadecimal: str = whole.hexdigest()
+    return hexadecimal
+
+
+def _add_file(digest: Any, name: str, path: Path) -> None:
+    content = path.read_bytes()
+    digest.update(f"{name}\0{len(content)}\0".encode() + content)
+
+
+_first_digest = cache(_package_digest)

@@ -3,7 +3,7 @@
 RollPE treats the rolled channels of a head as sensors on a circle; a topographic network treats
 its units as points on a sheet. Everything here is a pure function of queries and keys (or of
 attention weights) that already exist: no module, no state, nothing about where the tensors came
-from. The encodings themselves live in `encodings/`, plots in `figures.py`.
+from. The encodings themselves live in `encodings/`, plots in `figures/`.
 
 Maps. A head's channels are laid out either on rings (one per position axis: the head is cut into
 `axes` equal sub-vectors, and the first `width` channels of each form a ring, exactly the channels

@@ -1,7 +1,7 @@
 """timm's VisionTransformer with our attention inside.
 
 Here: how positions reach every layer of the transformer. Not here: the encodings (encodings/) and
-training (training.py). Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
+training (rollpe.training). Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from torch.utils.checkpoint import checkpoint
 
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
 from rollpe.encodings.adapters import Attention
-from rollpe.encodings.base import Placed, constant
+from rollpe.encodings.base import Placed
+from rollpe.encodings.positions import constant
 from rollpe.errors import InputError
 
 

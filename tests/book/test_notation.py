@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rollpe.encodings import ENCODINGS
-from test_equations import DISPLAYED
+from shared import DISPLAYED
 
 BOOK = Path(__file__).parents[2] / "book"
 NOTATION = (BOOK / "notation.md").read_text(encoding="utf-8")

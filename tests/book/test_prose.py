@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from shared import ROOT
+
 PAGES = sorted((ROOT / "book").glob("*.md")) + sorted((ROOT / "notebooks").glob("*.py"))
 LIST = "book/quoted.toml"
 QUOTED = tomllib.loads((ROOT / LIST).read_text(encoding="utf-8"))["number"]

@@ -12,6 +12,7 @@ import pytest
 import torch
 from built_book import HTML
 
+from rollpe.figures.waves import WAVES, bump, ring_and_sheet, walking_pair
 from rollpe.operators import (
     axial_roll,
     continuous_roll,
@@ -23,7 +24,6 @@ from rollpe.operators import (
     wave_period,
 )
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
-from rollpe.waves import WAVES, bump, ring_and_sheet, walking_pair
 
 PAGES = sorted(
     str(path.relative_to(HTML))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,8 @@ from rollpe.encodings.properties import measure
 from rollpe.encodings.rotary import AxialRope
 from rollpe.errors import InputError
 from rollpe.vit import create_vit
+from shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "book/encodings.md").read_text()
 
 

@@ -27,7 +27,8 @@ from rollpe.encodings import (
     grid_positions,
     told_options,
 )
-from rollpe.encodings.base import SHORT, Masking, Placed, attention
+from rollpe.encodings.base import Placed
+from rollpe.encodings.kernels import SHORT, Masking, attention
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 from rollpe.operators import NYQUIST

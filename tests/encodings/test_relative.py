@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rollpe.encodings import create_encoding, grid_positions
-from rollpe.encodings.base import Encoding
+from rollpe.encodings import Encoding, create_encoding, grid_positions
 from rollpe.encodings.relative import offsets
 from rollpe.errors import InputError
 from rollpe.textbook import t5_bucket

@@ -9,8 +9,7 @@ import torch
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
-from rollpe.encodings import create_encoding, grid_positions
-from rollpe.encodings.base import Encoding
+from rollpe.encodings import Encoding, create_encoding, grid_positions
 from rollpe.errors import InputError
 
 HEADS, PREFIX = 3, 2

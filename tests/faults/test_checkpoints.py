@@ -11,9 +11,11 @@ import torch
 from rollpe import training
 from rollpe.errors import InputError
 from rollpe.records import read_record, record_path
-from rollpe.sweeps import Planned, sweep
-from rollpe.training import Checkpoint, checkpoint_path, load_model, load_recipe, previous_path, train
-from test_training import timeless
+from rollpe.training import checkpoint, load_model, load_recipe, run, train
+from rollpe.training.checkpoint import Checkpoint, checkpoint_path, previous_path
+from rollpe.training.plan import Planned
+from rollpe.training.sweep import sweep
+from shared import timeless
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "ema": 0.5, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)
@@ -46,7 +48,7 @@ def written(tmp_path_factory, undisturbed):
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr(run, "CHECKPOINT_SECONDS", 0.0)
         patch.setattr(Checkpoint, "save", stop_after_two)
         run(folder)
     return folder, checkpoint_path(folder / "checkpoints", undisturbed[0].cell)
@@ -80,7 +82,7 @@ def goes_on_from(path, content: bytes) -> bool:
     """Whether a run would go on from a file with this content."""
     path.write_bytes(content)
     try:
-        training._read_checkpoint(path, torch.device("cpu"), sealed=True)
+        checkpoint._read_checkpoint(path, torch.device("cpu"), sealed=True)
     except InputError as error:
         assert "\n" not in str(error)
         return False
@@ -169,7 +171,10 @@ def test_what_is_no_checkpoint_is_one_line(tmp_path, undisturbed, content):
         path.write_bytes(content)
     else:
         torch.save(content, path)
-    for read in (load_model, lambda path: training._read_checkpoint(path, torch.device("cpu"), sealed=True)):
+    for read in (
+        load_model,
+        lambda path: checkpoint._read_checkpoint(path, torch.device("cpu"), sealed=True),
+    ):
         with pytest.raises(InputError, match=r"damaged checkpoint .*without resume\.$") as error:
             read(path)
         assert "\n" not in str(error.value) and str(path) in str(error.value)

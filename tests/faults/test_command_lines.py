@@ -16,10 +16,9 @@ from rollpe.cli import cli
 from rollpe.encodings import ENCODINGS
 from rollpe.equations import run_checks
 from rollpe.errors import InputError
-from rollpe.recipes import Recipe
-from rollpe.training import TrainingError
+from rollpe.training import Recipe, TrainingError
+from shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 # fmt: off
 NUMBERS = [
     "0", "-1", "1", "2", "1e3", "1_000", "0x10", "٣", "½", "9" * 30, "9" * 5000, "nan", "inf", "", " 1",
@@ -75,7 +74,7 @@ def folder(tmp_path_factory) -> Path:
         (folder / name).touch()
     (folder / "leave.py").write_text("raise SystemExit(0)")
     (folder / "plan.yaml").write_text("recipe: recipe.yaml\nblocks: [{encodings: [roll], seeds: [0]}]\n")
-    shutil.copy(ROOT / "src/rollpe/recipes/smoke.yaml", folder / "recipe.yaml")
+    shutil.copy(ROOT / "src/rollpe/training/recipes/smoke.yaml", folder / "recipe.yaml")
     return folder
 
 
@@ -95,8 +94,8 @@ def idle(folder, monkeypatch):
         monkeypatch.setattr(f"rollpe.{place}", stop)
     for place in ("training._epoch", "sweeps.train"):
         monkeypatch.setattr(f"rollpe.{place}", break_off)
-    monkeypatch.setattr("rollpe.sweeps.warm", lambda *_, **__: True)
-    monkeypatch.setattr("rollpe.notebooks.sync", lambda **_: [])
+    monkeypatch.setattr("rollpe.training.sweep.warm", lambda *_, **__: True)
+    monkeypatch.setattr("rollpe.notebooks.execute.sync", lambda **_: [])
     monkeypatch.setattr("rollpe.equations.run_checks", lambda *_, **__: checks)
     monkeypatch.setattr(CIFAR100, "url", "http://127.0.0.1:1/")
     monkeypatch.chdir(folder)

@@ -6,14 +6,13 @@ import json
 import random
 import shutil
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rollpe.records import pack_bits, unpack_bits
+from shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("committed", ROOT / "workflow/committed.py")
 committed = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(committed)

@@ -7,15 +7,14 @@ import json
 import random
 import shutil
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from answers import complaint
 
 from rollpe.equations import run_checks
+from shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-RECIPE = (ROOT / "src/rollpe/recipes/smoke.yaml").read_text(encoding="utf8")
+RECIPE = (ROOT / "src/rollpe/training/recipes/smoke.yaml").read_text(encoding="utf8")
 PLAN = """recipe: smoke
 set: {epochs: 3, augmentation: {flip: 0.5}}
 blocks:
@@ -92,8 +91,8 @@ def spoil(text: str, rng: random.Random) -> bytes:
 
 
 def test_a_spoiled_recipe_or_plan_is_read_or_refused_in_one_line(tmp_path, monkeypatch, times, tally):
-    monkeypatch.setattr("rollpe.training.train", lambda *_, **__: None)
-    monkeypatch.setattr("rollpe.distributed.speaks", lambda: False)
+    monkeypatch.setattr("rollpe.training.run.train", lambda *_, **__: None)
+    monkeypatch.setattr("rollpe.training.distributed.speaks", lambda: False)
     monkeypatch.chdir(tmp_path)
     rng, wrong, tried = random.Random(7), [], 40 * times
     file = tmp_path / "spoiled.yaml"

@@ -14,11 +14,11 @@ import time
 import pytest
 import torch
 
-from rollpe import training
 from rollpe.records import Cell, read_arrays, read_record, read_records, record_path
-from rollpe.sweeps import load_plan, sweep
-from rollpe.training import checkpoint_path, load_model, load_recipe, train
-from test_training import timeless
+from rollpe.training import load_model, load_plan, load_recipe, run, train
+from rollpe.training.checkpoint import checkpoint_path
+from rollpe.training.sweep import sweep
+from shared import timeless
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on POSIX only")
 
@@ -49,7 +49,7 @@ def work(folder, end: int = 0) -> None:
     fsync = os.fsync
     sys.addaudithook(report)
     os.fsync = lambda file: (count(), fsync(file))  # what is written has no other name yet
-    training.CHECKPOINT_SECONDS = 0.0
+    run.CHECKPOINT_SECONDS = 0.0
     torch.set_num_threads(1)
     places = {"records": folder / "records", "checkpoints": folder / "checkpoints"}
     train(RECIPE, "roll", device="cpu", resume=True, progress=False, **places)

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from torchvision.datasets import CIFAR100
 
-from rollpe import datasets
-from rollpe.datasets import fetch, verify
 from rollpe.errors import InputError
+from rollpe.training import fetch
+from rollpe.training.fetch import fetch, verify
 
 FILES = {name: random.Random(name).randbytes(3000) for name in ("train", "test", "meta")}
 BOUND = 5.0  # seconds for one fetch, whatever the server does
@@ -137,9 +137,9 @@ def server(monkeypatch):
     monkeypatch.setattr(CIFAR100, "train_list", [["train", sums["train"]]])
     monkeypatch.setattr(CIFAR100, "test_list", [["test", sums["test"]]])
     monkeypatch.setattr(CIFAR100, "meta", {**CIFAR100.meta, "md5": sums["meta"]})
-    monkeypatch.setattr(datasets, "ARCHIVE_BYTES", len(GOOD))
-    monkeypatch.setattr(datasets, "TIMEOUT", 0.2)
-    monkeypatch.setattr(datasets, "PATIENCE", 0.3)
+    monkeypatch.setattr(fetch, "ARCHIVE_BYTES", len(GOOD))
+    monkeypatch.setattr(fetch, "TIMEOUT", 0.2)
+    monkeypatch.setattr(fetch, "PATIENCE", 0.3)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with Server() as there:
         monkeypatch.setattr(CIFAR100, "url", f"http://127.0.0.1:{there.server_address[1]}/archive")

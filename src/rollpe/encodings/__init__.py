@@ -4,18 +4,17 @@ Importing the rooms registers their encodings; the order here is the order of ``
 """
 
 # isort: off
-from rollpe.encodings.base import (
+from rollpe.encodings.registry import (
     ENCODINGS,
-    Encoding,
     create_encoding,
     encoding_options,
-    grid_positions,
     no_weight_decay,
-    scale_positions,
     split_name,
     split_options,
     told_options,
 )
+from rollpe.encodings.base import Encoding
+from rollpe.encodings.positions import grid_positions, scale_positions
 from rollpe.encodings.outside import import_encodings, outside_files
 from rollpe.encodings import absolute, relative, rotary, lie, roll
 # isort: on

@@ -14,16 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import textbook
-from rollpe.encodings.base import (
-    Encoding,
-    Shape,
-    check_positions,
-    grid_positions,
-    note_added,
-    register,
-    scale_positions,
-    table_dtype,
-)
+from rollpe.encodings.base import Encoding, Shape
+from rollpe.encodings.kernels import table_dtype
+from rollpe.encodings.positions import check_positions, grid_positions, scale_positions
+from rollpe.encodings.registry import note_added, register
 from rollpe.errors import InputError
 
 

@@ -18,16 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import textbook
-from rollpe.encodings.base import (
-    Encoding,
-    Placed,
-    as_bias,
-    checked_grid,
-    constant,
-    create_encoding,
-    grid_positions,
-    split_name,
-)
+from rollpe.encodings.base import Encoding, Placed
+from rollpe.encodings.kernels import as_bias
+from rollpe.encodings.positions import checked_grid, constant, grid_positions
+from rollpe.encodings.registry import create_encoding, split_name
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 

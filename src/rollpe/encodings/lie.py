@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from rollpe import textbook
-from rollpe.encodings.base import Encoding, Shape, register
+from rollpe.encodings.base import Encoding, Shape
+from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
 SQUARINGS = 12

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from traceback import extract_tb
 
-from rollpe.encodings.base import ENCODINGS, split_name
+from rollpe.encodings.registry import ENCODINGS, split_name
 from rollpe.errors import InputError
 
 

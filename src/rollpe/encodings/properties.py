@@ -19,7 +19,9 @@ from torch import Tensor
 from rollpe import operators, textbook
 from rollpe.encodings.absolute import TokenCode
 from rollpe.encodings.adapters import linear_attention
-from rollpe.encodings.base import ENCODINGS, Encoding, create_encoding, grid_positions
+from rollpe.encodings.base import Encoding
+from rollpe.encodings.positions import grid_positions
+from rollpe.encodings.registry import ENCODINGS, create_encoding
 from rollpe.errors import InputError
 
 GRID = (3, 4, 2)

@@ -19,18 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import textbook
-from rollpe.encodings.base import (
-    Encoding,
-    Masking,
-    Placed,
-    Shape,
-    as_bias,
-    attention,
-    check_positions,
-    constant,
-    grid_positions,
-    register,
-)
+from rollpe.encodings.base import Encoding, Placed, Shape
+from rollpe.encodings.kernels import Masking, as_bias, attention
+from rollpe.encodings.positions import check_positions, constant, grid_positions
+from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
 

@@ -23,15 +23,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rollpe import operators
-from rollpe.encodings.base import (
-    Encoding,
-    Shape,
-    are_integers,
-    constant,
-    register,
-    spans,
-    table_dtype,
-)
+from rollpe.encodings.base import Encoding, Shape
+from rollpe.encodings.kernels import table_dtype
+from rollpe.encodings.positions import are_integers, constant, spans
+from rollpe.encodings.registry import register
 from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
 

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from rollpe import operators, textbook
-from rollpe.encodings.base import Encoding, Placed, Shape, register, without_autocast
+from rollpe.encodings.base import Encoding, Placed, Shape
+from rollpe.encodings.kernels import without_autocast
+from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
 

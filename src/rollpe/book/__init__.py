@@ -1,0 +1,100 @@
+"""The book: what Sphinx needs beyond Jupyter Book.
+
+Each file holds one kind of thing that pages show: equations.py, numbers.py, tables.py, ledger.py, costs.py,
+figures.py, waves.py, rerun.py; head.py is what every page carries besides its text, page.py makes one page of
+one notebook, site.py is what they share. Here: putting them together. Not here: anything that works without
+Sphinx.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from rollpe.book import costs, equations, figures, head, ledger, numbers, rerun, source, tables, waves
+from rollpe.book.site import enclosing_output, find_mathjax, is_site, record_page
+from rollpe.notebooks.stamp import command, read_stamp
+
+logger = logging.getLogger(__name__)
+
+
+def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Add the badges, the notes of recorded numbers, what stands under figures and the page's stamp."""
+    report = app.env.rollpe_report  # type: ignore[attr-defined]
+    for node in list(doctree.findall(nodes.math_block)):
+        if node.get("label") in report and enclosing_output(node) is None:
+            node.parent.insert(
+                node.parent.index(node) + 1, equations.badge(app, docname, report[node["label"]])
+            )
+    notes: dict[str, str] = {}
+    app.env.rollpe_notes[docname] = notes  # type: ignore[attr-defined]
+    if is_site(app):
+        for inline in list(doctree.findall(nodes.inline)):
+            if "rollpe_cell" in inline:
+                numbers.link_number(app, docname, inline, notes)
+    ledger.fold_claims(app, doctree)
+    stamp = read_stamp(app.env.doc2path(docname))
+    figures.finish_figures(app, doctree, docname, stamp, lambda cell: record_page(app, docname, cell))
+    figures.finish_waves(
+        app, doctree, docname, lambda name: source.source_uri(app, docname, f"figures.waves.draw_{name}")
+    )
+    if stamp:
+        section = next(doctree.findall(nodes.section), doctree)
+        section += page_line(stamp)
+
+
+def page_line(stamp: dict[str, Any]) -> nodes.paragraph:
+    line = nodes.paragraph(classes=["page-stamp"])
+    text = command(stamp)
+    versions = ", ".join(f"{name} {version}" for name, version in stamp["versions"].items())
+    machine = f"{stamp['date'][:10]} in {stamp['seconds']:.0f} s on {stamp['device']}"
+    line += [nodes.Text(f"Run {machine}; {versions}. Again: "), nodes.literal(text, text)]
+    return line
+
+
+def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
+    """Put MathJax into the book, so that a page shows its mathematics without a network."""
+    if exception is None and app.builder.format == "html":
+        source = find_mathjax()
+        if source is None:
+            logger.warning("sphinx-mathjax-offline is not installed: equations stay as TeX", type="rollpe")
+            return
+        target = Path(app.outdir, "_static/mathjax", source.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+
+
+def share_writers(app: Sphinx) -> None:
+    """Let the one-file and the EPUB writer use whatever the HTML writer knows.
+
+    An extension that registers its nodes for these builders by name hides all nodes that others
+    registered for HTML alone, such as the folded cells of notebooks.
+    """
+    known = app.registry.translation_handlers
+    for name in ("singlehtml", "epub"):
+        if name in known:
+            known[name] = known.get("html", {}) | known[name]
+
+
+def begin(app: Sphinx) -> None:
+    """What the pages of this build link to, collected while they are written."""
+    env: Any = app.env
+    env.rollpe_sources, env.rollpe_cells, env.rollpe_notes = set(), set(), {}
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_config_value("rollpe_root", "", "env", str)
+    app.connect("builder-inited", begin)
+    app.connect("builder-inited", share_writers)
+    for part in (equations, numbers, tables, ledger, costs, figures, rerun, waves, head):
+        part.setup(app)
+    app.connect("doctree-resolved", finish_page)
+    app.connect("html-collect-pages", source.collect_sources)
+    app.connect("build-finished", copy_mathjax)
+    # Pages are written in one process: the lists of what they link to are kept in memory.
+    return {"version": "0.2", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": False}

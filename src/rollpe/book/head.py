@@ -1,0 +1,250 @@
+"""What every page of the book carries besides its text: what search engines and previews are told, how to
+cite it, and markup that everybody can use.
+
+Here: the ``{how-to-cite}`` directive, the tags in a page's head, and a last pass over the written pages that
+takes out what they need not load and mends what the theme leaves unusable by screen readers. Each repair says
+what it is for; make check-book finds out if one no longer fits. Not here: what stands in the text
+(the other files of this folder), how it looks (book/_static/book.css).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+import yaml
+from docutils import nodes
+from fontTools import subset
+from pybtex.database import BibliographyData, Entry, Person, parse_file
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.osutil import relative_uri
+
+PREVIEW = "_static/preview.png"
+"""The picture that a link to the book shows: 1200×630 pixels, made by workflow/pictures.py."""
+ICONS = 'url(../vendor/fontawesome/webfonts/icons.woff) format("woff")'
+PREVIEW_SAYS = "A wave on a ring of channels, turned step by step as its token moves"
+
+
+# -------------------------------------------------------------------------------------------- citation
+
+
+def read_citation(app: Sphinx) -> dict[str, Any]:
+    """CITATION.cff, which stands beside the folder of the book."""
+    path = Path(app.config.rollpe_root or Path(app.srcdir).parent) / "CITATION.cff"
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf8"))
+    return content
+
+
+def author_names(citation: dict[str, Any]) -> list[str]:
+    """People as "Family, Given", groups by their name."""
+    return [a.get("name") or f"{a['family-names']}, {a['given-names']}" for a in citation["authors"]]
+
+
+def to_bibtex(citation: dict[str, Any], paper: Entry, year: str) -> str:
+    """Two entries: this work, from CITATION.cff, and the paper, its year without the letter of this book."""
+    fields = {"title": f"{{{citation['title']}}}", "year": year, "version": str(citation["version"])}
+    if "repository-code" in citation:
+        fields["url"] = citation["repository-code"]
+    work = Entry("software", fields=fields)
+    named = (
+        "{" + a["name"] + "}" if "name" in a else author_names({"authors": [a]})[0]
+        for a in citation["authors"]
+    )
+    work.persons["author"] = [Person(name) for name in named]
+    plain = Entry(paper.type, fields=[*paper.fields.items()], persons=paper.persons)
+    plain.fields["year"] = paper.fields["year"].rstrip("abc")
+    return BibliographyData({f"{paper.key}-living": work, paper.key: plain}).to_string("bibtex").strip()
+
+
+class HowToCiteDirective(SphinxDirective):
+    """``{how-to-cite} key``: BibTeX of this work and of the paper with that key in the bibliography."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        library = Path(self.env.srcdir) / self.config.bibtex_bibfiles[0]
+        entries = parse_file(str(library)).entries
+        text = to_bibtex(read_citation(self.env.app), entries[self.arguments[0]], self.config.copyright)
+        for path in (library, Path(self.env.srcdir).parent / "CITATION.cff"):
+            self.env.note_dependency(str(path))
+        return [nodes.literal_block(text, text, language="bibtex")]
+
+
+# ------------------------------------------------------------------------------------------------ head
+
+
+def first_sentences(body: str, longest: int = 200) -> str:
+    """The text of a page's first paragraph, cut after a sentence or a word; "" if it has none."""
+    found = re.search(r"<p>(.*?)</p>", body, flags=re.DOTALL)
+    if found is None:
+        return ""
+    text = re.sub(r'\s*<span class="bibtex-citation".*?</span>', "", found[1], flags=re.DOTALL)
+    text = " ".join(unescape(re.sub(r"<[^>]+>|\\[()]", "", text)).split())
+    if len(text) <= longest:
+        return text
+    sentences = re.match(rf"(.{{40,{longest - 1}}}[.?!])\s", text)
+    return sentences[1] if sentences else text[: longest - 1].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+
+
+def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
+    """What a search engine, a preview and a reference manager want to know of a page."""
+    citation = read_citation(app)
+    front = pagename == app.config.root_doc
+    title = unescape(re.sub(r"<[^>]+>", "", context.get("title") or "")) if not front else citation["title"]
+    says = first_sentences(context.get("body") or "") or citation["abstract"]
+    base = app.config.html_baseurl
+    picture = urljoin(base, PREVIEW) if base else relative_uri(pagename + ".html", PREVIEW)
+    properties = {
+        "og:type": "website" if front else "article",
+        "og:site_name": app.config.project,
+        "og:title": title,
+        "og:description": says,
+        "og:image": picture,
+        "og:image:width": "1200",
+        "og:image:height": "630",
+        "og:image:alt": PREVIEW_SAYS,
+    }
+    if base:
+        properties["og:url"] = urljoin(base, pagename + ".html")
+    names = [("description", says), ("twitter:card", "summary_large_image")]
+    names += [("citation_title", citation["title"])]
+    names += [("citation_author", name) for name in author_names(citation)]
+    names += [("citation_publication_date", app.config.copyright), ("citation_language", app.config.language)]
+    tags = [f'<meta property="{key}" content="{escape(value)}"/>' for key, value in properties.items()]
+    tags += [f'<meta name="{key}" content="{escape(value)}"/>' for key, value in names]
+    if front:
+        work = {
+            "@context": "https://schema.org",
+            "@type": "Book",
+            "name": citation["title"],
+            "description": citation["abstract"],
+            "author": [
+                {"@type": "Organization" if "name" in a else "Person", "name": n}
+                for a, n in zip(citation["authors"], author_names(citation), strict=True)
+            ],
+            "version": str(citation["version"]),
+            "license": f"https://spdx.org/licenses/{citation['license']}",
+            "inLanguage": app.config.language,
+        }
+        text = json.dumps(work, ensure_ascii=False).replace("<", "\\u003c")
+        tags.append(f'<script type="application/ld+json">{text}</script>')
+    return "\n    ".join(tags)
+
+
+def add_head(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    if pagename == app.config.root_doc:
+        context["docstitle"] = "the living version of the RollPE paper"
+    if app.builder.name in ("html", "dirhtml"):
+        context["metatags"] = f"{context.get('metatags', '')}\n    {head_tags(app, pagename, context)}"
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+_ONE = r"[-−+±]?\d[\d.,]*"
+NUMBER = re.compile(rf"(< |about )?{_ONE}( ?(±|to|of|–|,) ?{_ONE})?( ?%)?( \[{_ONE}, {_ONE}\])?")
+
+
+def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Give a table's cells that hold one number, with its ± or its interval, the class "number".
+
+    The style sheet keeps them in one line where a telephone would break "1.31 ± 0.01" into three.
+    """
+    if app.builder.name in ("html", "dirhtml"):
+        for cell in doctree.findall(nodes.entry):
+            if NUMBER.fullmatch(" ".join(cell.astext().split())):
+                cell["classes"].append("number")
+
+
+# ---------------------------------------------------------------------------------------- the last pass
+
+REPAIRS: tuple[tuple[str, str], ...] = (
+    # 1.5 MB of icons as scripts; the theme's style sheet has the same icons as a font.
+    (r'\s*<script defer src="[^"]*fontawesome\.js[^"]*"></script>', ""),
+    # The viewport is declared twice, and the second is a copy.
+    (r'\s*<meta name="viewport" content="width=device-width, initial-scale=1"\s*/>', ""),
+    # A placeholder for advertisements.
+    (r'<div id="ethical-ad-placement".*?</div>', ""),
+    # Labels that say something other than the words one sees: the words are better.
+    (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
+    (r'(<button class="btn search-button-field[^>]*?) aria-label="Search"', r"\1"),
+    # Icons are pictures beside a name.
+    (r'<(i|span) class="((?:theme-switch )?fa-solid [^"]*)"', r'<\1 aria-hidden="true" class="\2"'),
+    # The book's title in the sidebar stands in no landmark.
+    (
+        r'<div class="sidebar-primary-item">(\s*<a class="navbar-brand)',
+        r'<div class="sidebar-primary-item" role="navigation" aria-label="Front page">\1',
+    ),
+    # A list of references whose entries have a role that is deprecated, so that no list remains.
+    (r' role="doc-biblioentry"', ' role="listitem"'),
+    # The line under a caption opens a second caption inside the first, which is never closed.
+    (r'(</p>)\s*<figcaption>\s*(<div class="legend">)', r"\1\n\2"),
+    # The empty corner of a table is not the head of a column.
+    (r'<th class="head[^"]*">\s*(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
+)
+
+
+def finish_html(html: str, *, search: bool) -> str:
+    """A written page with the repairs made. search: whether it is the page that looks things up."""
+    for pattern, replacement in REPAIRS:
+        html = re.sub(pattern, replacement, html, flags=re.DOTALL)
+    if not search:
+        # Only the search page reads the index.
+        html = re.sub(
+            r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>', "", html
+        )
+    return html
+
+
+def finish_pages(app: Sphinx, exception: Exception | None) -> None:
+    if exception is None and app.builder.name in ("html", "dirhtml"):
+        written = []
+        for path in sorted(Path(app.outdir).rglob("*.html")):
+            if "_static" not in path.relative_to(app.outdir).parts:
+                html = finish_html(path.read_text(encoding="utf8"), search=path.name == "search.html")
+                path.write_text(html, encoding="utf8")
+                written.append(html)
+        slim_icons(Path(app.outdir, "_static"), "".join(written))
+
+
+def slim_icons(static: Path, pages: str) -> None:
+    """Keep of the theme's 1,900 icons those that the pages show: they are most of what a page would load.
+
+    static: the folder _static of the book; pages: the text of all its pages.
+    """
+    sheet = static / "styles/pydata-sphinx-theme.css"
+    css = sheet.read_text(encoding="utf8")
+    script = (static / "scripts/pydata-sphinx-theme.js").read_text(encoding="utf8")
+    shown = set(re.findall(r"\bfa-[a-z0-9-]+", pages + script))
+    rules = r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"(?:\\([0-9a-f]+)|[^"]*)"\}'
+    codes = {ord(icon) for icon in re.findall(r'--pst-icon-[a-z-]+:"(.)"', css)}
+
+    def keep(rule: re.Match[str]) -> str:
+        if not shown & set(re.findall(r"fa-[a-z0-9-]+", rule[1])):
+            return ""
+        if rule[2]:
+            codes.add(int(rule[2], 16))
+        return rule[0]
+
+    css = re.sub(rules, keep, css)
+    fonts = static / "vendor/fontawesome/webfonts"
+    options = subset.Options(flavor="woff")
+    font = subset.load_font(str(fonts / "fa-solid-900.ttf"), options)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(unicodes=codes)
+    subsetter.subset(font)
+    subset.save_font(font, str(fonts / "icons.woff"), options)
+    sheet.write_text(re.sub(r"src:[^}]*?fa-solid-900[^}]*", f"src:{ICONS}", css), encoding="utf8")
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("how-to-cite", HowToCiteDirective)
+    app.connect("html-page-context", add_head)
+    app.connect("doctree-resolved", mark_numbers)
+    app.connect("build-finished", finish_pages)

@@ -1,0 +1,111 @@
+"""What a reader needs to run a chapter elsewhere: downloads, buttons, the first cell of a rented machine.
+
+Not here: running notebooks (rollpe.notebooks).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from rollpe.book.site import is_site, project_root
+from rollpe.notebooks.stamp import read_stamp
+
+PLACEHOLDER = "OWNER/NAME"
+GITHUB = re.compile(
+    r"(?:https://(?:[^@/]+@)?github\.com/|(?:ssh://)?git@github\.com[:/])([\w.-]+/[\w.-]+?)(?:\.git)?/?"
+)
+
+
+# ------------------------------------------------------------------------------- downloads and buttons
+
+
+def repository_of(address: str) -> str | None:
+    """ "owner/name" of an address on GitHub, without whatever else the address holds; None for any other."""
+    found = GITHUB.fullmatch(address.strip())
+    return found[1] if found else None
+
+
+@cache
+def repository(root: Path) -> str | None:
+    """ "owner/name" if the remote named origin is on GitHub, else None."""
+    command = ["git", "-C", str(root), "remote", "get-url", "origin"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return repository_of(done.stdout)
+
+
+def links(notebook: str, up: str, where: str | None) -> list[tuple[str, str, bool]]:
+    """Label, address and whether it is a download, of ``notebooks/NN-name.py``; ``up`` leads to the root."""
+    pair = notebook.removesuffix(".py") + ".ipynb"
+    found = [("Notebook (.ipynb)", up + pair, True), ("Script (.py)", up + notebook, True)]
+    if where is not None:
+        colab = f"https://colab.research.google.com/github/{where}/blob/HEAD/{pair}"
+        binder = f"https://mybinder.org/v2/gh/{where}/HEAD?labpath={pair}"
+        found += [("Open in Colab", colab, False), ("Open in Binder", binder, False)]
+    return found
+
+
+def add_links(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Under the title of a chapter: its notebook for download, and where else it opens."""
+    stamp = read_stamp(app.env.doc2path(docname))
+    title = next(doctree.findall(nodes.title), None)
+    if not stamp or title is None or not is_site(app):
+        return
+    here = app.builder.get_target_uri(docname)
+    shown = []
+    for label, address, download in links(
+        stamp["notebook"], "../" * here.count("/"), repository(project_root(app))
+    ):
+        spoken = ", this chapter" if download else " (needs a first cell: see Run it yourself)"
+        extra = " download" if download else ""
+        hidden = f'<span class="visually-hidden">{spoken}</span>'
+        shown.append(f'<a href="{escape(address)}"{extra}>{label}{hidden}</a>')
+    line = nodes.raw("", f'<p class="take-along">{" · ".join(shown)}</p>', format="html")
+    title.parent.insert(title.parent.index(title) + 1, line)
+
+
+def copy_notebooks(app: Sphinx, exception: Exception | None) -> None:
+    """Put both files of every notebook into the site, where the links look for them."""
+    if exception is not None or not is_site(app):
+        return
+    target = Path(app.outdir, "notebooks")
+    for file in sorted((project_root(app) / "notebooks").glob("*.*")):
+        if file.suffix in (".py", ".ipynb"):
+            target.mkdir(exist_ok=True)
+            shutil.copyfile(file, target / file.name)
+
+
+class FirstCellDirective(SphinxDirective):
+    """``{first-cell}``: what to run first in a notebook on a machine that has none of this."""
+
+    def run(self) -> list[nodes.Node]:
+        where = repository(project_root(self.env.app))
+        code = (
+            f"!git clone --depth 1 https://github.com/{where or PLACEHOLDER} rollpe\n"
+            '%cd rollpe\n%pip install --quiet ".[notebooks]"'
+        )
+        made: list[nodes.Node] = [nodes.literal_block(code, code, language="ipython")]
+        if where is None:
+            text = (
+                f"{PLACEHOLDER} stands for the place of this project on GitHub. This copy of the book was "
+                "built from a folder that has none, so its chapters show downloads and no buttons."
+            )
+            made.append(nodes.paragraph("", text))
+        return made
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("first-cell", FirstCellDirective)
+    app.connect("doctree-resolved", add_links)
+    app.connect("build-finished", copy_notebooks)

@@ -1,0 +1,95 @@
+"""What the parts of the book share: where the project is, which records there are, addresses of pages.
+
+Not here: anything that a page shows.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from rollpe.records.record import Record
+from rollpe.records.store import read_record, read_records
+
+RECORDS = ("data/records", "_build/records")
+"""Where records are looked for. A seed that is in both is taken from the first: means stay of one commit."""
+NUMBERS_PAGE = "numbers"
+
+
+def project_root(app: Sphinx) -> Path:
+    """The folder that holds book/, data/ and _build/."""
+    return Path(app.config.rollpe_root or Path(app.srcdir).parent).resolve()
+
+
+def find_records(root: Path, cell: str) -> dict[Path, Record]:
+    """The records of a cell ``recipe/encoding slug`` by path, in the order of their seeds."""
+    found: dict[str, Path] = {}
+    for folder in reversed(RECORDS):
+        found |= {path.name: path for path in (root / folder / cell).glob("seed-*.json")}
+    records = [(path, read_record(path)) for path in found.values()]
+    return dict(sorted(records, key=lambda pair: pair[1].seed))
+
+
+def record_page(app: Sphinx, docname: str, cell: str) -> str | None:
+    """The address of a cell's entry on the page of recorded numbers; None without records."""
+    if not find_records(project_root(app), cell):
+        return None
+    app.env.rollpe_cells.add(cell)  # type: ignore[attr-defined]
+    return f"{app.builder.get_relative_uri(docname, NUMBERS_PAGE)}#{nodes.make_id(cell)}"
+
+
+# ------------------------------------------------------------------------------------------- directives
+
+
+def all_records(root: Path) -> list[Record]:
+    """Every record of the project; of two runs of the same seed the committed one."""
+    found = {r.cell.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
+    return list(found.values())
+
+
+def record_copy(path: Path) -> str:
+    """Where the book keeps its own copy of a record, relative to the book's root."""
+    return "/".join(["records", *path.parts[-3:]])
+
+
+def is_site(app: Sphinx) -> bool:
+    """Only a site of many pages can hold the generated source and provenance pages."""
+    return app.builder.name in ("html", "dirhtml")
+
+
+def enclosing_output(node: nodes.Node) -> nodes.Element | None:
+    """The output of a notebook's cell that this node stands in; None for what an author wrote."""
+    while node.parent is not None:
+        node = node.parent
+        if "cell_output" in getattr(node, "attributes", {}).get("classes", []):
+            return node  # type: ignore[return-value]
+    return None
+
+
+def plain_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str, kind: str
+) -> nodes.table:
+    def row(cells: Sequence[str]) -> nodes.row:
+        sides = ["text-left", *["text-right"] * (len(cells) - 1)]
+        entries = (
+            nodes.entry("", nodes.paragraph("", text), classes=[s])
+            for text, s in zip(cells, sides, strict=True)
+        )
+        return nodes.row("", *entries)
+
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
+    group += nodes.thead("", row(columns))
+    group += nodes.tbody("", *map(row, rows))
+    return nodes.table("", nodes.title("", caption), group, classes=[kind])
+
+
+def find_mathjax() -> Path | None:
+    """The one file of MathJax 3 that draws SVG and needs no other, from the installed package."""
+    package = importlib.util.find_spec("sphinx-mathjax-offline")
+    if package is None or not package.submodule_search_locations:
+        return None
+    return Path(next(iter(package.submodule_search_locations)), "static/mathjax/tex-svg-full.js")

@@ -1,0 +1,194 @@
+"""Tables that the build computes: ``{results}``, ``{encodings}``, ``{timings}``, ``{speeds}``.
+
+Not here: what they are computed from (rollpe.evidence, rollpe.bench, rollpe.encodings.properties).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from rollpe.bench.report import read_benchmarks
+from rollpe.book.numbers import sentence_of
+from rollpe.book.site import all_records, find_records, plain_table, project_root
+from rollpe.encodings.properties import measure_all
+from rollpe.encodings.registry import ENCODINGS
+from rollpe.errors import InputError
+from rollpe.evidence.table import recipe_with_runs, results_table
+
+logger = logging.getLogger(__name__)
+
+
+class TableDirective(SphinxDirective):
+    """A table that the library knows. ``:caption:`` and ``:name:`` make it a numbered one."""
+
+    option_spec: ClassVar = {"caption": directives.unchanged, "name": directives.unchanged}
+
+    def finish(self, columns: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> list[nodes.Node]:
+        """The docutils table: the first column is text, the others are numbers or short words."""
+
+        def row(cells: Sequence[nodes.Node]) -> nodes.row:
+            sides = ["text-left", *["text-right"] * (len(cells) - 1)]
+            entries = (
+                nodes.entry("", nodes.paragraph("", "", cell), classes=[side])
+                for cell, side in zip(cells, sides, strict=True)
+            )
+            return nodes.row("", *entries)
+
+        group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
+        group += nodes.thead("", row([nodes.Text(name) for name in columns]))
+        group += nodes.tbody("", *(row(cells) for cells in rows))
+        table = nodes.table("", group, classes=[self.name])
+        if caption := self.options.get("caption"):
+            inline, _ = self.parse_inline(caption)
+            table.insert(0, nodes.title("", "", *inline))
+        self.set_source_info(table)
+        self.add_name(table)
+        return [table]
+
+
+class ResultsDirective(TableDirective):
+    """``{results} recipe``: the results table of one recipe, on the paper's data beside its numbers.
+
+    Of several recipes, ``{results} strong short``, the first that has runs; ``{recipe}`` and ``{epochs}`` in
+    the caption stand for it. Every measured accuracy links to its runs. ``:only:`` names the encodings to
+    show, where all are too many. ``:ours:`` leaves the paper's column out, where its training was another.
+    What is written inside stands in place of the table as long as there is no run at all.
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec: ClassVar = TableDirective.option_spec | {
+        "only": directives.unchanged,
+        "ours": directives.flag,
+    }
+
+    def run(self) -> list[nodes.Node]:
+
+        root = project_root(self.env.app)
+        records = all_records(root)
+        recipe = recipe_with_runs(records, self.arguments[0].split())
+        try:
+            results = results_table(records, recipe)
+        except InputError as error:
+            logger.warning("results: %s", error, location=self.get_location(), type="rollpe")
+            return []
+        chosen = self.options.get("only", "").split()
+        if self.content and not results.measured:
+            return self.parse_content_to_nodes()
+        if "caption" in self.options:
+            told = self.options["caption"].replace("{recipe}", recipe)
+            self.options["caption"] = told.replace("{epochs}", str(results.epochs))
+        kept = slice(-1 if results.beside_paper and "ours" in self.options else None)
+        shown = [row[kept] for row in results.cells() if not chosen or row[0] in chosen]
+        rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in shown]
+        return self.finish(results.columns[kept], rows)
+
+    def _row(self, root: Path, cell: str, texts: tuple[str, ...]) -> list[nodes.Node]:
+        name, accuracy, *rest = texts
+        number = nodes.inline("", accuracy, classes=["recorded-number"])
+        found = find_records(root, cell)
+        if found:
+            number["rollpe_cell"], number["rollpe_metric"] = cell, "accuracy"
+            number["rollpe_provenance"] = sentence_of(list(found.values()))
+        for path in found:
+            self.env.note_dependency(str(path))
+        return [nodes.literal(name, name), number, *(nodes.Text(text) for text in rest)]
+
+
+class EncodingsDirective(TableDirective):
+    """``{encodings}``: the properties of every encoding, found by trying it during the build."""
+
+    columns = (
+        *("encoding", "acts on", "relative", "real p", "larger grid"),
+        *("norms", "cache", "linear", "parameters"),
+    )
+
+    def run(self) -> list[nodes.Node]:
+
+        word = {True: "yes", False: "no", None: "–"}
+        rows: list[list[nodes.Node]] = []
+        for p in measure_all():
+            seen = (word[v] for v in (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear))
+            texts = (p.acts_on, p.relative, *seen, f"{p.parameters:,}")
+            rows.append([nodes.literal(p.name, p.name), *(nodes.Text(text) for text in texts)])
+        made = self.finish(self.columns, rows)
+        made[0]["classes"].append("compact")
+        return made
+
+
+class TimingsDirective(TableDirective):
+    """``{timings}``: what a step costs with each encoding, from the newest benchmark of each device."""
+
+    def run(self) -> list[nodes.Node]:
+
+        folder = project_root(self.env.app) / "data/benchmarks"
+        for path in sorted(folder.glob("*.json")):
+            self.env.note_dependency(str(path))
+        newest = {b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)}
+        columns = ["encoding"]
+        for b in newest.values():
+            columns += [f"{b.environment.device_name}, ViT {b.size}", "quartiles (ms)", "timm ÷ ours"]
+        rows: list[list[nodes.Node]] = []
+        for name in ENCODINGS:
+            row: list[nodes.Node] = [nodes.literal(name, name)]
+            for b in newest.values():
+                ours = next((t for t in b.encodings if t.name == name), None)
+                theirs = next((t for t in b.timm if t.name == name), None)
+                texts = (
+                    f"{ours.ratio:.2f}" if ours else "not measured",
+                    f"{ours.low:.0f} to {ours.high:.0f}" if ours else "",
+                    f"{theirs.ratio:.2f}" if theirs else "",
+                )
+                row += [nodes.Text(text) for text in texts]
+            rows.append(row)
+        return self.finish(columns, rows)
+
+
+# --------------------------------------------------------------------------------- what a run costs
+
+
+TIMED = ("none", "axial-rope", "roll")
+
+
+class SpeedsDirective(SphinxDirective):
+    """``{speeds}``: training speed without positions, with RoPE and with RollPE, in every benchmark."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = []
+        for path in sorted((project_root(self.env.app) / "data/benchmarks").glob("*.json")):
+            self.env.note_dependency(str(path))
+            rows.append(speed_row(json.loads(path.read_text(encoding="utf8"))))
+        if not rows:
+            return [nodes.paragraph("", "Not measured.")]
+        columns = ("measured on", *TIMED, "share of peak")
+        return [
+            plain_table(columns, rows, "Training speed in images a second, from data/benchmarks.", "speeds")
+        ]
+
+
+def speed_row(report: dict[str, Any]) -> tuple[str, ...]:
+    """One benchmark: where and how, images a second of TIMED, and the share of the device's peak reached."""
+    how = f"{report['environment']['device_name']}: {report['size']}, batch {report['batch']}"
+    how += f", {report['precision']}{', compiled' if report['compiled'] else ''}"
+    timed = {timing["name"]: timing for timing in report["encodings"]}
+    rates = (f"{timed[n]['images_per_second']:,.0f}" if n in timed else "not measured" for n in TIMED)
+    shares = [round(100 * timed[n]["share_of_peak"]) for n in TIMED if n in timed]
+    span = " to ".join(map(str, sorted({min(shares), max(shares)}))) if shares else ""
+    return how, *rates, f"{span} %" if span else "not measured"
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("results", ResultsDirective)
+    app.add_directive("encodings", EncodingsDirective)
+    app.add_directive("timings", TimingsDirective)
+    app.add_directive("speeds", SpeedsDirective)

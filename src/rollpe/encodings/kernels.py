@@ -1,0 +1,81 @@
+"""Attention on tensors: masks, precision, and which kernel runs.
+
+Here: what every encoding calls with queries, keys and values that are ready. Not here: positions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Masking(NamedTuple):
+    """What ``attend`` takes beyond queries, keys, values and their positions."""
+
+    attn_mask: Tensor | None = None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+
+
+def table_dtype(like: Tensor) -> torch.dtype:
+    """The dtype in which angles are computed: float64 for float64 tensors, float32 for all others."""
+    return torch.float64 if like.dtype == torch.float64 else torch.float32
+
+
+def without_autocast(like: Tensor) -> torch.autocast:
+    """Autocast switched off on the device of ``like``; the meta device has none to switch off."""
+    return torch.autocast("cpu" if like.is_meta else like.device.type, enabled=False)
+
+
+def as_bias(attn_mask: Tensor, like: Tensor) -> Tensor:
+    """What a mask adds to scores, in the dtype of ``like``: 0 for True and -∞ for False, or its numbers."""
+    if attn_mask.dtype != torch.bool:
+        return attn_mask.to(like.dtype)
+    zero = torch.zeros((), dtype=like.dtype, device=like.device)
+    return zero.masked_fill(~attn_mask, -math.inf)
+
+
+def causal(scores: Tensor, queries: int, keys: int) -> Tensor:
+    """-∞ where one of the last ``queries`` tokens would look at a later one of ``keys``, else ``scores``."""
+    later = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu(keys - queries + 1)
+    return scores.masked_fill(later, -math.inf)
+
+
+SHORT = 128
+"""Keys up to which ``attention`` prefers plain products on a CPU; with 256 the fused kernel is faster."""
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float) -> Tensor:
+    """``scaled_dot_product_attention`` for v [B, heads, N, c] that may have fewer channels than k.
+
+    Compiled training steps on a CPU take plain products where keys are few: the compiler joins the softmax
+    to its neighbors, and the fused kernel takes longer to go back (`rollpe bench --variants`). There the
+    weights are divided by their sum after they met the values, d numbers a query in place of N; torch's
+    compiler would turn a softmax between two products into the fused kernel again. An exported program
+    keeps the fused kernel, for any number of keys.
+    """
+    attn_mask, dropout_p, is_causal = masking
+    if attn_mask is not None and is_causal:
+        attn_mask, is_causal = causal(as_bias(attn_mask, q), q.shape[-2], k.shape[-2]), False
+    # what torch.compiler.is_exporting() returns, which torch 2.11 compiles to True
+    exporting = getattr(torch.compiler, "_is_exporting_flag", False)
+    training = torch.compiler.is_compiling() and not exporting and torch.is_grad_enabled()
+    wide = q.device.type == "cpu" and q.dtype.itemsize > 2
+    if training and wide and attn_mask is None and not is_causal and k.shape[-2] <= SHORT:
+        scores = q @ k.mT * scale
+        weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
+        return F.dropout(weights, dropout_p) @ v / weights.sum(-1, keepdim=True)
+    width = v.shape[-1]
+    if width < k.shape[-1]:  # the fused kernels want equal widths
+        v = F.pad(v, (0, k.shape[-1] - width))
+    out = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
+    )
+    if exporting and attn_mask is not None:
+        # the ONNX exporter decomposes a mask with gradients into operators of another layout
+        out = out.clone(memory_format=torch.contiguous_format)
+    return out[..., :width]

@@ -1,0 +1,138 @@
+"""Positions: making them, checking them, and what is remembered of them.
+
+Here: functions of positions and sizes alone. Not here: what an encoding makes of them (base.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from rollpe.encodings.base import T
+from rollpe.errors import InputError
+
+
+def grid_positions(
+    *sizes: int, device: torch.device | str | None = None, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Positions of a full grid, row-major, counted from 0: [prod(sizes), len(sizes)].
+
+    ``grid_positions(2, 3)`` is (0,0), (0,1), (0,2), (1,0), (1,1), (1,2).
+    """
+    if not sizes or min(sizes) < 1:
+        raise InputError(f"grid sizes {sizes} must be one or more numbers of at least 1.")
+    ranges = [torch.arange(size, device=device, dtype=dtype) for size in sizes]
+    return torch.stack(torch.meshgrid(*ranges, indexing="ij"), dim=-1).flatten(0, -2)
+
+
+def scale_positions(positions: Tensor, shown: tuple[int, ...], built: tuple[int, ...]) -> Tensor:
+    """Squeeze the positions of a grid of ``shown`` sizes into the extent of a ``built`` grid.
+
+    A token stands for the middle of its patch: p ↦ (p + ½)·built/shown - ½. This is how an encoding of
+    real positions meets another resolution at the span it was trained on.
+    """
+    axes = zip(positions.unbind(-1), shown, built, strict=True)
+    return torch.stack([(p + 0.5) * (b / s) - 0.5 for p, s, b in axes], -1)
+
+
+def checked_grid(grid: Sequence[int], axes: int | None = None) -> tuple[int, ...]:
+    """The sizes of a grid as a tuple, of so many axes if they are known."""
+    whole = isinstance(grid, Sequence) and all(isinstance(size, Integral) and size >= 1 for size in grid)
+    if not whole or len(grid) != (axes or len(grid) or 1):
+        sizes = "sizes" if axes is None else f"axes={axes} sizes"
+        raise InputError(f"grid={grid} must hold {sizes} of at least 1, as in grid={(14,) * (axes or 2)}.")
+    return tuple(grid)
+
+
+def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
+    """Refuse positions other than [M, axes] or [B, M, axes] for ``like`` [B, ..., N, c] with M <= N."""
+    batch, tokens = like.shape[0], like.shape[-2]
+    if positions.dim() not in (2, 3) or positions.shape[-1] != axes:
+        raise InputError(
+            f"positions have shape {tuple(positions.shape)}: this encoding needs"
+            f" [tokens, {axes}] or [batch, tokens, {axes}]."
+        )
+    if positions.shape[-2] > tokens:
+        raise InputError(
+            f"{positions.shape[-2]} positions for {tokens} tokens: give at most one to each token."
+        )
+    if positions.dim() == 3 and len(positions) not in (1, batch):
+        raise InputError(
+            f"positions of {len(positions)} images for tokens of {batch}: give one set to each image,"
+            f" or one [tokens, {axes}] to all."
+        )
+
+
+_constants: dict[tuple, Tensor] = {}
+
+
+def constant(make: Callable[..., Tensor], *args: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """``make(*args, device=device, dtype=dtype)``, computed once: never change the result in place.
+
+    For tensors that depend on nothing but sizes. A buffer would be rounded by ``model.bfloat16()``. The
+    tensor is made outside inference mode, so that a later training step may save it for its backward
+    pass; a traced graph makes its own.
+    """
+    if torch.compiler.is_compiling():
+        return make(*args, device=device, dtype=dtype)
+    key = (make, args, device, dtype)
+    if key not in _constants:
+        with torch.inference_mode(False), torch.no_grad():
+            made = make(*args, device=device, dtype=dtype)
+        if type(made) is not Tensor:  # a tracer's stand-in
+            return made
+        _constants[key] = made
+    return _constants[key]
+
+
+_integral: WeakIdKeyDictionary = WeakIdKeyDictionary()
+_spans: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def are_integers(positions: Tensor) -> bool:
+    """Whether every position is a whole number.
+
+    On an accelerator the answer costs a synchronization, so it is remembered for as long as the tensor
+    lives unchanged: the layers of a model, and its later batches, ask again for nothing. (Changes of an
+    inference tensor go unseen.) On the meta device, and while a graph is being traced or captured, the values
+    are not known, and the answer is True.
+    """
+    if not positions.is_floating_point() or torch.compiler.is_compiling() or positions.is_meta:
+        return True
+    if positions.device.type == "cpu":
+        return torch.equal(positions, positions.round())
+    return _remembered(_integral, positions, lambda: torch.equal(positions, positions.round()), True)
+
+
+def spans(positions: Tensor) -> list[float] | None:
+    """How far the positions [M, axes] or [B, M, axes] of an image lie apart at most, for each axis.
+
+    Remembered as the answer of ``are_integers``, and None where that does not know the values.
+    """
+    if torch.compiler.is_compiling() or positions.is_meta or not positions.shape[-2] or not len(positions):
+        return None
+
+    def ask() -> list[float] | None:
+        low, high = positions.detach().aminmax(dim=-2)
+        try:
+            return (high - low).reshape(-1, positions.shape[-1]).amax(0).tolist()
+        except RuntimeError:  # a tracer's or vmap's stand-in
+            return None
+
+    return _remembered(_spans, positions, ask, None)
+
+
+def _remembered(known: WeakIdKeyDictionary, positions: Tensor, ask: Callable[[], T], unknown: T) -> T:
+    """The answer for a tensor that has not changed since; ``unknown`` while a graph is captured."""
+    version = 0 if positions.is_inference() else positions._version
+    answer = known.get(positions)
+    if answer is None or answer[0] != version:
+        if positions.is_cuda and torch.cuda.is_current_stream_capturing():
+            return unknown
+        answer = known[positions] = (version, ask())
+    return answer[1]

@@ -1,0 +1,219 @@
+"""Encodings by name: which there are, what options they take, building one, joining two.
+
+``@register("its-name")`` makes a subclass of ``Encoding`` known. Its options are the keyword-only arguments
+of its ``__init__`` before ``**shape``; what they may be is read off their annotations. Here: names, options
+and files with encodings of one's own. Not here: any encoding.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, get_args, get_type_hints
+
+import torch
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from torch import nn
+
+from rollpe.encodings.base import Encoding, Shape
+from rollpe.errors import InputError
+
+ENCODINGS: dict[str, type[Encoding]] = {}
+"""Every encoding by its public name."""
+
+
+_COMMON = {"self", *Shape.__annotations__}
+
+
+def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:
+    """The encoding of the scores, which also adds that of the tokens, as in ``"learned+axial-rope"``."""
+    on_scores.on_tokens = on_tokens
+    on_scores.acts_on, on_scores.relative = "both", False
+    on_scores.real_positions &= on_tokens.real_positions
+    on_scores.learned |= on_tokens.learned
+    return on_scores
+
+
+def note_added(encoding: Encoding) -> None:
+    """Remember that an encoding of tokens has been added; a compiled graph cannot, and is never asked."""
+    if not torch.compiler.is_compiling():
+        encoding.added = True
+
+
+def no_weight_decay(model: nn.Module) -> set[str]:
+    """Full names of the parameters of all encodings in a model, which weight decay must leave alone.
+
+    For timm's factory, whose own rule spares vectors only, and an encoding's parameters are none::
+
+        timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay_list=no_weight_decay(model))
+    """
+    return {
+        f"{place}.{name}".lstrip(".")
+        for place, module in model.named_modules()
+        if isinstance(module, Encoding)
+        for name in module.no_weight_decay()
+    }
+
+
+def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
+    """Class decorator: make an encoding available under its public name.
+
+    A name belongs to one class; only a later version of that class may have it. Otherwise, and for a class
+    that does not say what it acts on, InputError.
+    """
+
+    def enter(encoding: type[Encoding]) -> type[Encoding]:
+        if encoding.acts_on == "nothing" and name != "none":
+            raise InputError(f'encoding {name!r} would do nothing: write acts_on = "tokens" or "scores".')
+        taken = ENCODINGS.get(name, encoding)
+        if (taken.__module__, taken.__qualname__) != (encoding.__module__, encoding.__qualname__):
+            raise InputError(f"encoding name {name!r} belongs to {taken.__module__}.{taken.__qualname__}.")
+        encoding.name = name
+        ENCODINGS[name] = encoding
+        return encoding
+
+    return enter
+
+
+def encoding_options(name: str) -> dict[str, Any]:
+    """The options an encoding takes, with their defaults: ``encoding_options("roll")``.
+
+    For ``"a+b"``, the options of both. One that both have is given to both; its default here is that of the
+    score encoding, and each keeps its own where nothing is given.
+    """
+    options: dict[str, Any] = {}
+    for part in split_name(name):
+        for option, parameter in inspect.signature(ENCODINGS[part].__init__).parameters.items():
+            if option not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD:
+                options[option] = parameter.default
+    return options
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split a name into its token encoding and its score encoding; an absent one is ``"none"``.
+
+    ``"roll"`` is ("none", "roll"), ``"learned+roll"`` is ("learned", "roll"). An unknown name or two
+    encodings of the same kind raise InputError.
+    """
+    kinds = {"tokens": "none", "scores": "none"}
+    parts = name.split("+")
+    for part in parts:
+        if part not in ENCODINGS:
+            raise InputError(
+                f"unknown encoding {part!r}: choose from {', '.join(ENCODINGS)},"
+                " or join one for tokens and one for scores, as in 'learned+roll'."
+            )
+        kind = ENCODINGS[part].acts_on
+        if len(parts) > 1 and (kind == "nothing" or kinds[kind] != "none"):
+            raise InputError(
+                f"encoding {name!r} does not combine: join one that acts on tokens"
+                f" ({', '.join(n for n, e in ENCODINGS.items() if e.acts_on == 'tokens')})"
+                " with one that acts on scores."
+            )
+        if kind != "nothing":
+            kinds[kind] = part
+    return kinds["tokens"], kinds["scores"]
+
+
+def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options in the types that the encoding's ``__init__`` names: base=100 becomes 100.0, a list a tuple.
+
+    Raises InputError for an unknown option and for a value of another type, NaN and infinity among them.
+    """
+    allowed = encoding_options(name)
+    types = {k: t for part in split_name(name) for k, t in get_type_hints(ENCODINGS[part].__init__).items()}
+    checked = {}
+    for option, value in options.items():
+        if option not in allowed:
+            known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+            raise InputError(f"encoding {name!r} has no option {option!r}: {known}.")
+        adapter: TypeAdapter = TypeAdapter(types.get(option, Any), config=_STRICT)
+        try:
+            checked[option] = adapter.validate_python(tuple(value) if isinstance(value, list) else value)
+        except ValidationError:
+            kinds = get_args(types[option]) if type(None) in get_args(types[option]) else (types[option],)
+            wanted = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
+            raise InputError(f"encoding {name!r}: {option}={value!r} must be {wanted}.") from None
+        numbers = checked[option] if isinstance(checked[option], tuple) else (checked[option],)
+        if any(isinstance(number, int) and abs(number) > 10**6 for number in numbers):
+            raise InputError(f"encoding {name!r}: {option}={value!r} is beyond a million. Lower it.")
+    return checked
+
+
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "a word",
+    tuple[int, ...]: "a list of whole numbers",
+    type(None): "null",
+}
+
+
+def told_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Only the options that change the encoding, in one spelling, so that an encoding has one name.
+
+    Left out is what equals the default (of both encodings in "a+b", if both have the option) or, where the
+    default is None, what the encoding makes of None for heads of every width: speeds=[1, 2] of two waves.
+    """
+    defaults = encoding_options(name)
+    own = [encoding_options(part) for part in split_name(name)]
+    told = {
+        k: v
+        for k, v in checked_options(name, options).items()
+        if any(k in part and v != part[k] for part in own)
+    }
+    for option in [k for k in told if defaults[k] is None]:
+        rest = {k: v for k, v in told.items() if k != option}
+        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+            try:
+                built = [
+                    create_encoding(name, head_dim=d, heads=2, axes=2, grid=(2, 2), **rest) for d in (24, 48)
+                ]
+            except InputError:
+                continue  # refused where it is built
+        if all(getattr(e, option) == told[option] for e in built):
+            del told[option]
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in told.items()}
+
+
+def split_options(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options for the token encoding and for the score encoding of a name, checked (``checked_options``)."""
+    options = checked_options(name, options)
+    on_tokens, on_scores = (
+        {key: value for key, value in options.items() if key in encoding_options(part)}
+        for part in split_name(name)
+    )
+    return on_tokens, on_scores
+
+
+def create_encoding(
+    name: str,
+    *,
+    head_dim: int,
+    heads: int,
+    axes: int = 2,
+    grid: tuple[int, ...] | None = None,
+    **options: Any,
+) -> Encoding:
+    """Build an encoding by name.
+
+    Args:
+        name: one of ``ENCODINGS``, or a token and a score encoding joined by "+".
+        head_dim, heads, axes, grid: see ``Encoding``.
+        options: the encoding's own, see ``encoding_options(name)``.
+
+    Raises:
+        InputError: unknown name or option, or a value that the encoding cannot use.
+    """
+    parts = zip(split_name(name), split_options(name, options), strict=True)
+    built = [
+        ENCODINGS[part](head_dim=head_dim, heads=heads, axes=axes, grid=grid, **taken)
+        for part, taken in parts
+        if part != "none"
+    ]
+    if len(built) == 2:
+        return joined(*built)
+    return built[0] if built else ENCODINGS["none"](head_dim=head_dim, heads=heads, axes=axes, grid=grid)

@@ -1,0 +1,601 @@
+"""The ledger: every claim of the paper and of the three teaching documents, with a computed verdict.
+
+What was claimed, what would refute it and by which rule it is decided stand in claims.yaml; no verdict stands
+there. Rules are written before the results that they look at; the page of errata names those that were not.
+Here the rules are applied: to the results of the checks in `rollpe.equations` for mathematical claims, to
+records of runs for empirical ones. What runs were tested for and leave open is "undecided"; what lacks a rule
+or its runs is "not tested", with what is missing. Nothing here runs a check or trains a model.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from rollpe.equations import CheckResult
+from rollpe.errors import InputError
+from rollpe.evidence.table import PAPER_TABLE_1, Printed, arms_of
+from rollpe.records.record import Record
+from rollpe.statistics import equivalence, seeds_needed, summarize, welch
+from rollpe.training.observation import neighbor_correlation
+
+__all__ = [
+    "CLAIMS",
+    "VERDICTS",
+    "Claim",
+    "Verdict",
+    "counts",
+    "decided_by_training",
+    "ledger",
+    "load_claims",
+    "sources",
+    "tally",
+    "to_markdown",
+]
+
+CLAIMS = Path(__file__).with_suffix(".yaml")
+VERDICTS = ("reproduced", "corrected", "refuted", "undecided", "not tested")
+Decision = Literal["reproduced", "corrected", "refuted", "undecided", "not tested"]
+Arrays = Callable[["Record"], Mapping[str, "np.ndarray"]]
+EVIDENCE = ("formulas", "counts", "on the printed table", "by training")
+PRINTED = "printed"
+"""Stands for a recipe whose runs are the paper's own: Table 1 as printed."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# ------------------------------------------------------------------------ evidence from equations
+
+
+class Checks(_Strict):
+    """Which equations decide a claim.
+
+    holds: checks that pass if the claim is right as stated → reproduced.
+    fails: checks that pass if it is wrong as stated → refuted; or, where the checks in corrected_by,
+    which establish what holds instead, pass too → corrected.
+    A named check that was not run, or that does not pass, leaves the claim not tested.
+    """
+
+    holds: tuple[str, ...] = ()
+    fails: tuple[str, ...] = ()
+    corrected_by: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_direction(self) -> Checks:
+        if bool(self.holds) == bool(self.fails) or (self.corrected_by and not self.fails):
+            raise ValueError("name checks under holds, or under fails and perhaps corrected_by")
+        return self
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.holds + self.fails + self.corrected_by
+
+    def rule(self) -> str:
+        if self.holds:
+            return f"{_listed(self.holds)} must pass within tolerance"
+        text = f"wrong as stated if {_listed(self.fails)} passes within tolerance"
+        if self.corrected_by:
+            text += f"; corrected if {_listed(self.corrected_by)} passes as well"
+        return text
+
+    def decide(self, results: dict[str, CheckResult]) -> tuple[Decision, str, bool]:
+        """The decision, its grounds, and whether a check that should pass did not."""
+        failed = [label for label in self.labels if label in results and not results[label].passed]
+        if failed:
+            return "not tested", f"FAILED: {'; '.join(_error(results[label]) for label in failed)}", True
+        missing = [label for label in self.labels if label not in results]
+        if missing:
+            return "not tested", f"{_listed(missing)} was not run", False
+        decision: Decision = "reproduced" if self.holds else "corrected" if self.corrected_by else "refuted"
+        return decision, "; ".join(_error(results[label]) for label in dict.fromkeys(self.labels)), False
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels)
+
+
+def _error(result: CheckResult) -> str:
+    return f"{result.label} (error {result.error:.1e}, tolerance {result.tolerance:.0e})"
+
+
+# -------------------------------------------------------------------------- evidence from records
+
+
+class _Missing(Exception):
+    """Its message says which runs a rule lacks."""
+
+
+class _Runs(_Strict):
+    """Which runs a rule looks at, and what it reads from them.
+
+    recipe: a recipe by name, or "printed" for Table 1 as printed.
+    measure: "accuracy" in percent; "kept", what is left at `resolution` pixels of the accuracy above that of
+    guessing, `chance`, in percent of it; "speed", 100·ln(images per second), whose differences are percent,
+    on one device. (A loss in points would say less: who reads little has little to lose.)
+    seeds: the least number of seeds in each arm. p: the level of the tests.
+    example: one case of a claim that something is possible: it can show the claim, and never refute it.
+    """
+
+    recipe: str
+    a: str
+    b: str
+    example: bool = False
+    measure: Literal["accuracy", "kept", "speed"] = "accuracy"
+    resolution: int | None = None
+    chance: float | None = Field(None, ge=0, lt=100)
+    seeds: int = Field(3, ge=2)
+    p: float = Field(0.05, gt=0, lt=0.5)
+
+    @model_validator(mode="after")
+    def _kept_at_a_resolution(self) -> _Runs:
+        kept = self.measure == "kept"
+        if not kept == (self.resolution is not None) == (self.chance is not None):
+            raise ValueError("measure: kept needs a resolution and chance, and only it does")
+        return self
+
+    def _what(self) -> str:
+        what = {
+            "accuracy": "test accuracy",
+            "kept": f"what is left at {self.resolution} px of the accuracy above {self.chance} %",
+            "speed": "training speed on one device",
+        }[self.measure]
+        place = "in Table 1 as printed" if self.recipe == PRINTED else f"under recipe {self.recipe}"
+        return f"{what} of {self.a} against {self.b} {place}, at least {self.seeds} seeds each"
+
+    @property
+    def _unit(self) -> str:
+        return "points" if self.measure == "accuracy" else "percent"
+
+    def _arms(self, records: Sequence[Record]) -> tuple[list[float] | Printed, list[float] | Printed]:
+        if self.recipe == PRINTED:
+            return PAPER_TABLE_1[self.a], PAPER_TABLE_1[self.b]
+        try:
+            arms = arms_of(records, self.recipe)
+        except InputError as error:
+            raise _Missing(str(error)) from None
+        a, b = (list(arms.get(slug, {}).values()) for slug in (self.a, self.b))
+        if self.measure == "speed" and len({r.environment.device_name for r in a + b}) > 1:
+            raise _Missing("the runs were timed on different devices")
+        values = [[v for r in runs if (v := self._read(r)) is not None] for runs in (a, b)]
+        lacking = [
+            f"{slug} has {len(v)} of {self.seeds} seeds"
+            for slug, v in zip((self.a, self.b), values, strict=True)
+            if len(v) < self.seeds
+        ]
+        if lacking:
+            raise _Missing(f"recipe {self.recipe}: {', '.join(lacking)}")
+        return values[0], values[1]
+
+    def _read(self, record: Record) -> float | None:
+        if self.measure == "speed":
+            return 100 * math.log(record.throughput)
+        accuracy = 100 * record.test.accuracy
+        if self.measure == "accuracy":
+            return accuracy
+        at, chance = record.resolutions.get(str(self.resolution)), self.chance or 0.0
+        return None if at is None or accuracy <= chance else 100 * (100 * at - chance) / (accuracy - chance)
+
+    def _against(self, criterion: str) -> str:
+        """What happens if the criterion against the claim is met, in words."""
+        return f"one example, so left open if {criterion}" if self.example else f"refuted if {criterion}"
+
+    @property
+    def _fell(self) -> Decision:
+        return "undecided" if self.example else "refuted"
+
+    def _left_open(self, grounds: str, a: Any, b: Any, difference: float) -> str:
+        spread = max(x.sd if isinstance(x, Printed) else summarize(x).sd or 0.0 for x in (a, b))
+        seeds = seeds_needed(spread, difference) if spread > 0 else self.seeds
+        return f"{grounds}; {difference:g} {self._unit} need about {seeds} seeds each"
+
+
+class Better(_Runs):
+    """a is better than b. Refuted if it is worse, or if its lead is shown to be below `negligible`."""
+
+    rule: Literal["better"]
+    negligible: float = Field(0.5, gt=0)
+
+    def text(self) -> str:
+        return (
+            f"{self._what()}: reproduced if a − b > 0 with Welch p < {self.p}, however small; else "
+            + self._against(
+                f"a − b < 0 with p < {self.p}, or one-sided tests at {self.p} show a − b < {self.negligible} "
+                f"{self._unit}"
+            )
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        a, b = self._arms(records)
+        test = welch(a, b)
+        grounds = (
+            f"{test.difference:+.2f} {self._unit} [{test.low:+.2f}, {test.high:+.2f}], "
+            f"Welch p = {test.p:.2g}, n = {_count(a)} + {_count(b)}"
+        )
+        if test.p < self.p:
+            return ("reproduced" if test.difference > 0 else self._fell), grounds
+        if equivalence(a, b, margin=self.negligible, alpha=self.p).high < self.negligible:
+            return self._fell, f"{grounds}; less than {self.negligible} {self._unit} ahead"
+        return "undecided", self._left_open(grounds, a, b, self.negligible)
+
+
+class Equivalent(_Runs):
+    """a and b differ by less than a margin that was set beforehand."""
+
+    rule: Literal["equivalent"]
+    margin: float = Field(gt=0)
+
+    def text(self) -> str:
+        return (
+            f"{self._what()}: reproduced if two one-sided tests at {self.p} put the difference inside "
+            f"±{self.margin} {self._unit}; refuted if its {1 - 2 * self.p:.0%} interval lies outside"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        a, b = self._arms(records)
+        test = equivalence(a, b, margin=self.margin, alpha=self.p)
+        grounds = (
+            f"{test.difference:+.2f} {self._unit} [{test.low:+.2f}, {test.high:+.2f}] against a margin of "
+            f"{self.margin}, TOST p = {test.p:.2g}, n = {_count(a)} + {_count(b)}"
+        )
+        if test.equivalent:
+            return "reproduced", grounds
+        if test.low > self.margin or test.high < -self.margin:
+            return "refuted", grounds
+        return "undecided", self._left_open(grounds, a, b, self.margin)
+
+
+class NotWorse(_Runs):
+    """a falls behind b by less than a margin that was set beforehand."""
+
+    rule: Literal["not-worse"]
+    margin: float = Field(gt=0)
+
+    def text(self) -> str:
+        return (
+            f"{self._what()}: reproduced if a one-sided test at {self.p} shows a − b > −{self.margin} "
+            f"{self._unit}; {self._against(f'one shows a − b < −{self.margin}')}"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        a, b = self._arms(records)
+        test = equivalence(a, b, margin=self.margin, alpha=self.p)
+        grounds = (
+            f"{test.difference:+.2f} {self._unit} [{test.low:+.2f}, {test.high:+.2f}] against a margin of "
+            f"{self.margin}, n = {_count(a)} + {_count(b)}"
+        )
+        if test.low > -self.margin:
+            return "reproduced", grounds
+        if test.high < -self.margin:
+            return self._fell, grounds
+        return "undecided", self._left_open(grounds, a, b, self.margin)
+
+
+class NearPrinted(_Strict):
+    """Our runs reach the accuracy that Table 1 prints for an encoding, give or take a margin.
+
+    Runs that do not are no refutation: the paper states no recipe, so that ours need not be the one.
+    """
+
+    rule: Literal["near-printed"]
+    recipe: str
+    encoding: str
+    margin: float = Field(gt=0)
+    seeds: int = Field(3, ge=2)
+    p: float = Field(0.05, gt=0, lt=0.5)
+
+    def text(self) -> str:
+        return (
+            f"test accuracy of {self.encoding} under recipe {self.recipe}, at least {self.seeds} seeds, "
+            f"against the printed mean ± SD: reproduced if two one-sided tests at {self.p} put the "
+            f"difference inside ±{self.margin} points; else left open, since the paper states no recipe"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        try:
+            runs = arms_of(records, self.recipe).get(self.encoding, {})
+        except InputError as error:
+            raise _Missing(str(error)) from None
+        if len(runs) < self.seeds:
+            raise _Missing(f"recipe {self.recipe}: {self.encoding} has {len(runs)} of {self.seeds} seeds")
+        ours = summarize([100 * r.test.accuracy for r in runs.values()])
+        printed = PAPER_TABLE_1[self.encoding]
+        test = equivalence(ours, printed, margin=self.margin, alpha=self.p)
+        grounds = (
+            f"{ours.mean:.2f} % here, {printed.mean} % printed: {test.difference:+.2f} points "
+            f"[{test.low:+.2f}, {test.high:+.2f}] against a margin of {self.margin}, n = {ours.n}"
+        )
+        if test.equivalent:
+            return "reproduced", grounds
+        outside = test.low > self.margin or test.high < -self.margin
+        return "undecided", f"{grounds}; not repeated with this recipe" if outside else grounds
+
+
+class Parameters(_Strict):
+    """a has as many trained numbers as b ("equal"), or more ("more"). One run of each is enough."""
+
+    rule: Literal["parameters"]
+    recipe: str
+    a: str
+    b: str
+    relation: Literal["equal", "more"]
+
+    def text(self) -> str:
+        relation = {"equal": "as many trained numbers as", "more": "more trained numbers than"}[self.relation]
+        return (
+            f"records of recipe {self.recipe}: reproduced if {self.a} has {relation} {self.b}, else refuted"
+        )
+
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        try:
+            arms = arms_of(records, self.recipe)
+        except InputError as error:
+            raise _Missing(str(error)) from None
+        lacking = [slug for slug in (self.a, self.b) if slug not in arms]
+        if lacking:
+            raise _Missing(f"recipe {self.recipe}: no run of {_listed(lacking)}")
+        a, b = (next(iter(arms[slug].values())).parameters for slug in (self.a, self.b))
+        right = a == b if self.relation == "equal" else a > b
+        return ("reproduced" if right else "refuted"), f"{self.a} {a:,} parameters, {self.b} {b:,}"
+
+
+class Ordered(_Strict):
+    """Trained channels of queries and keys respond as their neighbors on the ring do.
+
+    least: the smallest lead of neighbors over any two channels that counts, a difference of correlations.
+    """
+
+    rule: Literal["ordered"]
+    recipe: str
+    encoding: str
+    least: float = Field(0.1, gt=0, lt=1)
+    seeds: int = Field(3, ge=2)
+    p: float = Field(0.05, gt=0, lt=0.5)
+
+    def text(self) -> str:
+        return (
+            f"correlation of neighbors around the ring in trained queries and keys of {self.encoding} under "
+            f"recipe {self.recipe}, minus that of any two channels, at least {self.seeds} seeds: reproduced "
+            f"if a one-sided t-test at {self.p} shows a mean above {self.least:g}; refuted if one shows a "
+            "mean below"
+        )
+
+    def decide(self, records: Sequence[Record], arrays: Arrays) -> tuple[Decision, str]:
+        try:
+            runs = arms_of(records, self.recipe).get(self.encoding, {})
+        except InputError as error:
+            raise _Missing(str(error)) from None
+        beside = [found for run in runs.values() if "key_correlation" in (found := arrays(run))]
+        if len(beside) < self.seeds:
+            raise _Missing(f"recipe {self.recipe}: {self.encoding} has {len(beside)} of {self.seeds} seeds")
+        leads = [near - any_two for near, any_two in map(neighbor_correlation, beside)]
+        lead = summarize(leads, 1 - 2 * self.p)
+        grounds = f"neighbors lead by {lead.mean:.2f} [{lead.low:.2f}, {lead.high:.2f}], n = {lead.n}"
+        if lead.low is not None and lead.low > self.least:
+            return "reproduced", grounds
+        if lead.high is not None and lead.high < self.least:
+            return "refuted", grounds
+        return "undecided", grounds
+
+
+Rule = Annotated[
+    Better | Equivalent | NotWorse | NearPrinted | Parameters | Ordered, Field(discriminator="rule")
+]
+
+
+def _count(arm: Sequence[float] | Printed) -> int:
+    return arm.n if isinstance(arm, Printed) else len(arm)
+
+
+# --------------------------------------------------------------------------------------- the ledger
+
+
+class Claim(_Strict):
+    """One claim, in our words, with its place and the rule that decides it.
+
+    refuted_by: the finding that would speak against it. Exactly one of: checks (labels of
+    `rollpe.equations`), records (a rule on runs), needs (why it is not tested, and what would decide it).
+    instead: what holds instead, shown once the verdict is corrected or refuted. also: other places that
+    make the same claim.
+    """
+
+    id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    source: str
+    place: str = Field(min_length=1)
+    also: tuple[str, ...] = ()
+    kind: Literal["mathematical", "empirical", "interpretive"]
+    claim: str = Field(min_length=10)
+    refuted_by: str = Field(min_length=10)
+    checks: Checks | None = None
+    records: Rule | None = None
+    needs: str | None = Field(None, min_length=10)
+    instead: str | None = None
+
+    @model_validator(mode="after")
+    def _one_kind_of_evidence(self) -> Claim:
+        if sum(x is not None for x in (self.checks, self.records, self.needs)) != 1:
+            raise ValueError(f"{self.id}: give exactly one of checks, records, needs")
+        if self.checks and self.checks.corrected_by and not self.instead:
+            raise ValueError(f"{self.id}: corrected_by needs instead, the statement that holds")
+        return self
+
+    @property
+    def evidence(self) -> str:
+        """What decides it, one of EVIDENCE; "" for a claim without a rule."""
+        rule = self.records
+        if rule is None:
+            return "formulas" if self.checks else ""
+        if isinstance(rule, Parameters):
+            return "counts"
+        return "on the printed table" if rule.recipe == PRINTED else "by training"
+
+    @property
+    def takes_training(self) -> bool:
+        """Whether models that were trained here decide it, not a formula, a count or the printed table."""
+        return self.evidence == "by training"
+
+    def rule(self) -> str:
+        """The decision rule in words; for a claim without one, that no rule is set."""
+        if self.checks:
+            return self.checks.rule()
+        return self.records.text() if self.records else "none: nothing here measures it"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what the evidence says of it. broken: a check that should pass did not."""
+
+    claim: Claim
+    verdict: Decision
+    grounds: str
+    broken: bool = False
+
+
+@cache
+def _contents(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def sources(path: Path = CLAIMS) -> dict[str, str]:
+    """The four documents: id → title."""
+    return dict(_contents(path)["sources"])
+
+
+@cache
+def load_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
+    """Every claim of the ledger, in the order of the documents. A malformed ledger raises ValueError."""
+    claims = tuple(Claim.model_validate(entry) for entry in _contents(path)["claims"])
+    twice = [name for name, number in Counter(claim.id for claim in claims).items() if number > 1]
+    foreign = {claim.source for claim in claims} - sources(path).keys()
+    if twice or foreign:
+        raise ValueError(f"{path}: ids used twice: {twice}; unknown sources: {sorted(foreign)}")
+    return claims
+
+
+def ledger(
+    check_results: Iterable[CheckResult],
+    records: Sequence[Record],
+    claims: Sequence[Claim] | None = None,
+    arrays: Arrays = lambda record: {},
+) -> list[Verdict]:
+    """The verdict on every claim, computed from the results of the checks and from records of runs.
+
+    arrays: what lies beside a record (`rollpe.records.find_arrays`); without it rules on arrays find no runs.
+    """
+    results = {result.label: result for result in check_results}
+    verdicts = []
+    for claim in load_claims() if claims is None else claims:
+        if claim.checks:
+            verdicts.append(Verdict(claim, *claim.checks.decide(results)))
+        elif claim.records:
+            try:
+                beside = (arrays,) if isinstance(claim.records, Ordered) else ()
+                verdicts.append(Verdict(claim, *claim.records.decide(records, *beside)))
+            except (_Missing, InputError) as reason:
+                verdicts.append(Verdict(claim, "not tested", str(reason)))
+        else:
+            verdicts.append(Verdict(claim, "not tested", claim.needs or ""))
+    return verdicts
+
+
+def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """How many claims got each verdict, in the order of VERDICTS."""
+    found: Counter[str] = Counter(v.verdict for v in verdicts)
+    return {verdict: found[verdict] for verdict in VERDICTS}
+
+
+def tally(verdicts: Sequence[Verdict]) -> list[str]:
+    """The verdicts that occur, counted: "29 reproduced (26 formulas, 3 by training)", "18 corrected".
+
+    What was reproduced is told by its evidence, so that nobody takes proofs or sums for experiments.
+    """
+    told = {verdict: f"{number} {verdict}" for verdict, number in counts(verdicts).items() if number}
+    evidence = Counter(v.claim.evidence for v in verdicts if v.verdict == "reproduced")
+    if evidence:
+        told["reproduced"] += f" ({', '.join(f'{evidence[e]} {e}' for e in EVIDENCE if evidence[e])})"
+    return list(told.values())
+
+
+def decided_by_training(verdicts: Iterable[Verdict]) -> str:
+    """How many of the claims that only training decides have had their runs, in a sentence."""
+    of_training = [v for v in verdicts if v.claim.takes_training]
+    tested = sum(v.verdict != "not tested" for v in of_training)
+    has = "have" if tested > 1 else "has"
+    return f"{tested or 'None'} of the {len(of_training)} that training decides {has} been tested."
+
+
+def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
+    """The ledger as MyST Markdown: a table of counts, then every claim under its document and verdict.
+
+    What did not hold comes first.
+
+    roles: write the labels of equations as links, powers and indices as such, which only the book can do.
+    """
+    lines = [f"| kind | {' | '.join(VERDICTS)} |", f"| :-- |{' --: |' * len(VERDICTS)}"]
+    for kind in ("mathematical", "empirical", "interpretive"):
+        row = counts(v for v in verdicts if v.claim.kind == kind)
+        lines.append(f"| {kind} | {' | '.join(str(row[verdict]) for verdict in VERDICTS)} |")
+    tested = sum(
+        v.claim.records is not None and not isinstance(v.claim.records, Parameters) for v in verdicts
+    )
+    lines += [
+        "",
+        "A mathematical claim is reproduced if all checks that it rests on pass, refuted if the checks that "
+        "contradict it pass, and corrected if those of what holds instead pass as well. "
+        f"{tested} claims have statistical tests on runs for a rule, each by itself; no level is corrected. "
+        "Undecided is what was tested and left open, not tested what still lacks its runs or any rule.",
+    ]
+    broken = [v.claim.id for v in verdicts if v.broken]
+    if broken:
+        lines += ["", f"**Checks failed** that these claims rest on: {', '.join(broken)}."]
+    for source, title in sources().items():
+        lines += ["", f"## {title}", "", f"Cited as *{source}* below."]
+        for verdict in ("refuted", "corrected", "reproduced", "undecided", "not tested"):
+            entries = [_entry(v) for v in verdicts if (v.claim.source, v.verdict) == (source, verdict)]
+            if entries:
+                lines += ["", f"### {verdict.capitalize()}: {len(entries)}"]
+            for entry in entries:
+                lines += ["", *entry]
+    page = "\n".join(lines)
+    if not roles:
+        return page
+    page = re.sub(r"(?<=[\w)])\^(?:\(([^()]*)\)|(\w))", lambda m: f"{{sup}}`{m[1] or m[2]}`", page)
+    page = re.sub(r"\b([^\W\d_])_([A-Za-z])(?![A-Za-z_])", r"\1{sub}`\2`", page)
+    return re.sub(r"\beq-[a-z0-9]+(?:-[a-z0-9]+)*", lambda label: f"{{eq}}`{label[0]}`", page)
+
+
+DETAILS = ("Checks: ", "Refuted by: ", "Would be refuted by: ", "Rule: ")
+"""How the lines under a claim begin that say how its verdict came about; the book folds them."""
+
+
+def _entry(v: Verdict) -> list[str]:
+    c, fell = v.claim, v.verdict in ("corrected", "refuted")
+    verdict = f": **{v.verdict.capitalize()}** ({c.kind})."
+    lines = [
+        f"{c.claim} *({'; '.join((c.place, *c.also))})*",
+        verdict if c.checks else f"{verdict} {_sentence(re.sub(r'(?<![^ [])-(?=[0-9])', '−', v.grounds))}",
+    ]
+    if c.instead and fell:
+        lines.append(f": Holds instead: {_sentence(c.instead)}")
+    details = {
+        "Checks": v.grounds if c.checks else "",
+        "Refuted by" if fell else "Would be refuted by": c.refuted_by,
+        "Rule": c.rule() if c.records else "",
+    }
+    return lines + [f": {name}: {_sentence(text)}" for name, text in details.items() if text]
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split())
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,181 @@
+"""Which comparisons are one family, and which of them stand.
+
+A family is all that this book asks of the runs of one recipe: which of six encodings differ, and what each
+ablation changes. It is fixed here, once, so that a pair of encodings has one p on every page. In here: the
+pairs, their tests, and the verdict. Not in here: the tests themselves (statistics.py), how runs are planned
+(rollpe.training.plan).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+
+from rollpe.records.record import Record
+from rollpe.statistics import Paired, Welch, holm, paired_by_image, welch
+from rollpe.training.plan import load_plan
+
+MAIN = ("none", "learned", "roll", "roll-twin", "axial-rope", "multiplexed-roll")
+"""The encodings of which all pairs are compared, the later minus the earlier."""
+
+ABLATIONS = {
+    ("roll-twin", "roll"): "the same functions in Fourier coordinates",
+    ("continuous-roll", "roll"): "shifts by the generator",
+    ("roll@width=7", "roll"): "smallest ring for four patches, other channels at rest",
+    ("roll@width=8", "roll"): "one channel more: even, still no aliasing",
+    ("roll@width=15", "roll"): "smallest ring for eight patches, other channels at rest",
+    ("roll@width=16", "roll"): "one channel more: even, still no aliasing",
+    ("roll@width=31", "roll"): "an odd ring",
+    ("continuous-roll@wavelength=2.0", "continuous-roll"): "waves half as fast",
+    ("continuous-roll@wavelength=0.5", "continuous-roll"): "waves twice as fast",
+    ("multiplexed-roll", "roll"): "a second wave, with weights of its own",
+    ("multiplexed-roll@speeds=[1,1]", "multiplexed-roll"): "its weights without its speed",
+    ("multiplexed-roll@scale=sqrt", "multiplexed-roll"): "its logits scaled back",
+    ("axial-rope", "roll-twin"): "RoPE's frequencies: spacing, range, none at rest",
+    ("axial-rope@base=10000.0", "axial-rope"): "slower waves, but for the fastest",
+    ("mixed-rope", "axial-rope"): "learned frequencies in learned directions, faster at the start",
+    ("@topography=ring/roll", "roll"): "order asked of a roll",
+    ("@topography=ring/roll-twin", "roll-twin"): "order asked of its twin",
+    ("@topography=ring/axial-rope", "axial-rope"): "order asked of RoPE",
+}
+"""(variant, reference) → what changes. A variant that begins with @ is of a changed recipe."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Variant − reference, in points of test accuracy, by two tests; p after Holm over the family.
+
+    planned: p of the runs alone that were planned before any of their arm was known, in the family of such
+    runs; None where an arm has fewer than two. The other fields are of all runs.
+    """
+
+    variant: str
+    reference: str
+    over_seeds: Welch
+    over_images: Paired  # and seeds
+    p: float
+    planned: float | None
+    runs: tuple[tuple[Record, ...], tuple[Record, ...]]
+
+    @property
+    def seen(self) -> bool:
+        """Whether all runs show a difference: to Welch's test in its family, and over images and seeds."""
+        return self.p < 0.05 and self.over_images.low * self.over_images.high > 0
+
+    @property
+    def verdict(self) -> str:
+        """`stands`; `exploratory` where it takes runs that were added after looking; else `open`."""
+        if not self.seen:
+            return "open"
+        return "stands" if self.planned is not None and self.planned < 0.05 else "exploratory"
+
+
+def compared(
+    arms: Mapping[str, Sequence[Record]],
+    pairs: Iterable[tuple[str, str]],
+    later: Collection[Path] = (),
+) -> list[Compared]:
+    """Every pair (variant, reference) of which both arms have two runs or more, as one family.
+
+    arms: runs by name. later: the cells, as `Cell.path`, whose seeds were added after looking.
+    """
+    asked = [pair for pair in pairs if min(len(arms.get(name, ())) for name in pair) > 1]
+    tests = [_points([arms[name] for name in pair]) for pair in asked]
+    first = {name: [r for r in runs if r.cell.path not in later] for name, runs in arms.items()}
+    before = [pair for pair in asked if min(len(first[name]) for name in pair) > 1]
+    planned = dict(
+        zip(before, _adjusted([_points([first[name] for name in p]) for p in before]), strict=True)
+    )
+    return [
+        Compared(
+            *pair,
+            test,
+            paired_by_image(*(np.stack([r.correct_bits() for r in arms[name]]) for name in pair)),
+            p,
+            planned.get(pair),
+            (tuple(arms[pair[0]]), tuple(arms[pair[1]])),
+        )
+        for pair, test, p in zip(asked, tests, _adjusted(tests), strict=True)
+    ]
+
+
+def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ()) -> list[Compared]:
+    """All comparisons that this book makes under a recipe: of the main encodings, then of the ablations."""
+    arms: dict[str, list[Record]] = {}
+    for record in records:
+        if record.recipe == recipe or record.recipe.startswith(f"{recipe}@"):
+            change = record.recipe.removeprefix(recipe)
+            arms.setdefault(unquote(f"{change}/{record.cell.slug}".removeprefix("/")), []).append(record)
+    pairs = [(variant, reference) for reference, variant in itertools.combinations(MAIN, 2)]
+    return compared(arms, dict.fromkeys([*pairs, *ABLATIONS]), later)
+
+
+def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
+    """The cells of all plans whose seeds were added when earlier runs were known."""
+    planned = (load_plan(path) for path in sorted(Path(plans).glob("*.yaml")))
+    return frozenset(p.cell.path for plan in planned for p in plan if p.later)
+
+
+def _points(arms: Sequence[Sequence[Record]]) -> Welch:
+    variant, reference = ([100 * r.test.accuracy for r in arm] for arm in arms)
+    return welch(variant, reference)
+
+
+def _adjusted(tests: Sequence[Welch]) -> list[float]:
+    return [float(p) for p in holm([test.p for test in tests])]
+
+
+# -------------------------------------------------------------------------------------------- as text
+
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def signed(points: float, digits: int = 2) -> str:
+    """A difference with its sign, and a minus as long as the plus."""
+    return f"{points:+.{digits}f}".replace("-", "−")
+
+
+def p_value(p: float | None) -> str:
+    """Three digits; what they cannot show is small, not zero."""
+    return "–" if p is None else f"<{NO_BREAK}0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def to_markdown(
+    found: Sequence[Compared], asked: Callable[[Compared], str] | None = None, title: str = "difference"
+) -> str:
+    """A table, one row a comparison: difference, both intervals, p, verdict.
+
+    asked: what to print in front, in place of the pair.
+    """
+    more = any(c.planned != c.p for c in found)  # some runs were added later
+    head = [
+        title,
+        "points [95 %, seeds]<br>[95 %, images and seeds]".replace(" ", NO_BREAK),
+        "p (of planned runs)" if more else "p",
+        "runs",
+        "verdict",
+    ]
+    rows = []
+    for c in found:
+        test, images = c.over_seeds, c.over_images
+        row = [
+            asked(c) if asked else f"`{c.variant}` − `{c.reference}`",
+            f"{signed(test.difference)} {_interval(test.low, test.high)}"
+            f"<br>{_interval(100 * images.low, 100 * images.high)}",
+            f"{p_value(c.p)} ({p_value(c.planned)})" if more else p_value(c.p),
+            ", ".join(str(len(arm)) for arm in c.runs),
+            f"**{c.verdict}**" if c.verdict == "stands" else c.verdict,
+        ]
+        rows.append([row[0], *(cell.replace(" ", NO_BREAK) for cell in row[1:])])
+    rule = [":--", *["--:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, rule, *rows])
+
+
+def _interval(low: float, high: float) -> str:
+    return f"[{signed(low)}, {signed(high)}]"

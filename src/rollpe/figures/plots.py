@@ -1,0 +1,155 @@
+"""One function per kind of plot.
+
+Every function takes plain arrays or records, draws on an Axes that it is given or makes, and returns the
+Axes. No file is written, and no number is computed here that a table would not also have. Not here: colors
+and the theme (theme.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from rollpe.statistics import summarize
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from rollpe.records.record import Record
+from rollpe.figures.theme import DIVERGING, INK, MUTED, color_of, drawn_from
+
+
+def learning_curves(records: Sequence[Record], ax: Axes | None = None) -> Axes:
+    """Held-out accuracy against epoch: one thin line a run, one label an encoding."""
+    ax = ax or plt.subplots()[1]
+    last: dict[str, list[tuple[float, float]]] = {}
+    for record in records:
+        epochs = [epoch.epoch for epoch in record.history]
+        accuracy = [
+            np.nan if epoch.held_out_accuracy is None else 100 * epoch.held_out_accuracy
+            for epoch in record.history
+        ]
+        name = f"{record.encoding}, seed {record.seed}"
+        ax.plot(epochs, accuracy, color=color_of(record.encoding), alpha=0.75, linewidth=1.3, label=name)
+        last.setdefault(record.encoding, []).append((epochs[-1], accuracy[-1]))
+    ends = {name: np.mean(points, axis=0) for name, points in last.items()}
+    label_line_ends(ax, ends)
+    ax.set(xlabel="epoch", ylabel="held-out accuracy (%)")
+    drawn_from(ax.figure, records)
+    return ax
+
+
+def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.06) -> None:
+    """Write each name beside the end of its line, in its color, in the order of the ends.
+
+    Names are moved as little as it takes to stand ``gap`` of the axis height apart.
+    """
+    low, high = ax.get_ylim()
+    names = sorted(ends, key=lambda name: ends[name][1])
+    steps = gap * (high - low) * np.arange(len(names))
+    heights = isotonic_regression([ends[name][1] for name in names] - steps).x + steps
+    for name, height in zip(names, heights, strict=True):
+        ax.annotate(
+            name,
+            (ends[name][0], height),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=color_of(name),
+            va="center",
+            fontsize=9,
+            annotation_clip=False,  # a name may be moved past the end of the axis
+        )
+
+
+def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
+    """One row an encoding: every run as a dot, the mean as a bar, the 95 % interval of the mean as a line.
+
+    ``samples`` maps a label to the accuracies in [0, 1] of its runs; the rows keep the mapping's order.
+    """
+    ax = ax or plt.subplots(figsize=(6.4, 0.45 * len(samples) + 1.1))[1]
+    for row, (label, accuracies) in enumerate(samples.items()):
+        color, summary = color_of(label), summarize(accuracies)
+        if summary.low is not None and summary.high is not None:
+            ends = [100 * summary.low, 100 * summary.high]
+            name = f"{label}, 95 % interval"
+            ax.plot(ends, [row, row], color=color, linewidth=2.2, alpha=0.6, label=name)
+        mean, runs = 100 * summary.mean, 100 * np.asarray(accuracies)
+        ax.plot(mean, row, "|", color=color, markersize=15, markeredgewidth=2.4, label=f"{label}, mean")
+        ax.plot(runs, np.full(len(runs), row), "o", color=color, markersize=4, label=f"{label}, runs")
+    name_rows(ax, list(samples))
+    ax.set_xlabel("test accuracy (%)")
+    return ax
+
+
+def accuracy_under(
+    condition: Literal["resolutions", "shifts"],
+    arms: Mapping[str, Sequence[Record]],
+    trained: int,
+    ax: Axes | None = None,
+) -> Axes:
+    """Test accuracy against a condition that training never showed: a line through the means, a dot a run.
+
+    condition: the field of the records, by pixels. arms: runs by encoding. trained: the value of training,
+    where the dotted line stands and the plain test accuracy belongs.
+    """
+    ax = ax or plt.subplots()[1]
+    ends = {}
+    for name, runs in arms.items():
+        by_run = [{int(x): y for x, y in getattr(r, condition).items()} for r in runs]
+        for run, values in zip(runs, by_run, strict=True):
+            values[trained] = run.test.accuracy
+        places = sorted(set.intersection(*(set(values) for values in by_run)))
+        percent = 100 * np.array([[values[x] for x in places] for values in by_run])
+        color, mean = color_of(name), percent.mean(0)
+        ax.plot(places, mean, color=color, label=f"{name}, mean")
+        ax.plot(np.tile(places, len(runs)), percent.ravel(), "o", color=color, markersize=2.5, label=name)
+        ends[name] = np.array([places[-1], mean[-1]])
+        drawn_from(ax.figure, runs)
+    ax.set_ylim(bottom=0)
+    ax.set_xticks(places)
+    ax.axvline(trained, color=MUTED, linewidth=0.8, linestyle=":")
+    label_line_ends(ax, ends)
+    ax.set_ylabel("test accuracy (%)")
+    return ax
+
+
+def name_rows(ax: Axes, names: Sequence[str], reference: float | None = None) -> None:
+    """Make the lines y = 0, 1, … named rows, from the top down; a thin line at x = ``reference``."""
+    if reference is not None:
+        ax.axvline(reference, color=MUTED, linewidth=0.8)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+
+
+def offset_map(
+    values: np.ndarray,
+    ax: Axes | None = None,
+    *,
+    title: str = "",
+    limit: float | None = None,
+    mark: tuple[int, int] | None = None,
+) -> Axes:
+    """Scores over all signed offsets on a grid: Δ_y down, Δ_x to the right, a cross at zero.
+
+    ``values`` [2·G_y − 1, 2·G_x − 1], offset (0, 0) in the middle. Colors diverge around 0 up to ``limit``,
+    the largest absolute value by default. ``mark`` puts a ring around one offset (Δ_y, Δ_x).
+    """
+    ax = ax or plt.subplots()[1]
+    values = np.asarray(values)
+    down, right = (size // 2 for size in values.shape)
+    limit = limit or float(np.abs(values).max()) or 1.0
+    extent = (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)
+    ax.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, extent=extent)
+    for color, width in (("white", 2.4), (INK, 1.0)):  # legible on dark and on light
+        ax.plot(0, 0, "+", color=color, markersize=6, markeredgewidth=width, label="offset zero")
+        if mark is not None:
+            ring = ax.plot(mark[1], mark[0], "o", color=color, markersize=10, label="marked offset")[0]
+            ring.set(markerfacecolor="none", markeredgewidth=width)
+    ax.set(title=title, xticks=[-right, 0, right], yticks=[-down, 0, down])
+    return ax

@@ -1,0 +1,175 @@
+"""One theme for all figures, and what a notebook keeps of a figure.
+
+An encoding keeps its color on every page. Each color has a twin for dark pages (:func:`to_dark`); in both
+sets words have enough contrast to be read, and the colors remain distinct for color-blind readers. Here:
+colors, the theme, the SVG. Not here: any plot (plots.py).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from cycler import cycler
+from matplotlib.colors import to_hex
+
+from rollpe.figures.data import to_csv
+from rollpe.figures.narrow import EDGE, narrow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from rollpe.records.record import Record
+
+INK = "#333333"
+MUTED = "#5c5c5c"
+BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW, BLACK = (
+    "#0068a6",
+    "#a46800",
+    "#00855f",
+    "#ad5592",
+    "#3d9bd6",
+    "#a92f00",
+    "#6b6000",
+    "#010101",  # not quite black: matplotlib leaves the fill out of an SVG if it is black
+)
+ON_DARK, ON_PALE = "#fefefe", "#2d2d2d"
+"""Lines on top of dark and of pale color maps, which are the same on light and dark pages."""
+SEQUENTIAL = "cividis"
+DIVERGING = "RdBu_r"
+
+DARK: dict[str, str] = {
+    "#ffffff": "#121212",  # the ground of a dark page, as the book's theme has it
+    INK: "#ced6dd",
+    MUTED: "#8f8f8f",
+    BLUE: "#4f9fe0",
+    ORANGE: "#f5b83d",
+    GREEN: "#2fd0a0",
+    PINK: "#e89ac8",
+    SKY: "#9ad7ff",
+    VERMILION: "#ff7a3d",
+    YELLOW: "#f2ec7a",
+    BLACK: "#ffffff",
+}
+"""What takes the place of each color on a dark page. Colors that are not listed, and color maps, stay."""
+
+COLORS: dict[str, str] = {
+    "none": MUTED,
+    "sinusoidal": YELLOW,
+    "learned": ORANGE,
+    "axial-rope": BLUE,
+    "rope": BLUE,
+    "mixed-rope": SKY,
+    "roll": VERMILION,
+    "roll-twin": PINK,
+    "multiplexed-roll": GREEN,
+}
+
+
+def use_theme() -> None:
+    """Set the theme and, inside a notebook, vector output that carries the plotted numbers along."""
+    mpl.rcParams.update(
+        {
+            "figure.figsize": (6.4, 3.4),
+            "figure.dpi": 110,
+            "figure.constrained_layout.use": True,
+            "font.size": 10,
+            "font.family": "DejaVu Sans",
+            "axes.titlesize": 10,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "axes.edgecolor": INK,
+            "axes.labelcolor": INK,
+            "text.color": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": False,
+            "axes.prop_cycle": cycler(color=[BLUE, VERMILION, GREEN, ORANGE, PINK, SKY, YELLOW, BLACK]),
+            "lines.linewidth": 1.8,
+            "legend.frameon": False,
+            "image.cmap": SEQUENTIAL,
+            "image.interpolation": "none",  # one cell of an array stays one square, however large it is shown
+            "svg.hashsalt": "rollpe",  # the same figure gives the same bytes
+        }
+    )
+    try:
+        from IPython import get_ipython
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+    except ImportError:
+        return
+    shell = get_ipython()
+    if shell is not None:
+        set_matplotlib_formats("svg")
+        shell.display_formatter.formatters["image/svg+xml"].for_type(mpl.figure.Figure, show)
+
+
+def show(figure: Figure) -> tuple[str, dict[str, Any]]:
+    """What a notebook keeps of a figure: SVG, and ``csv``, ``thinned``, ``records``, ``narrow`` as metadata.
+
+    ``csv`` and ``thinned`` come from :func:`rollpe.figures.data.to_csv`; ``records`` names the runs given to
+    :func:`drawn_from` as recipe/encoding; ``narrow`` is the SVG of its twin for a telephone
+    (:mod:`rollpe.figures.narrow`).
+    """
+    keep_words_on_maps(figure)
+    svg = _to_svg(figure)
+    csv, thinned = to_csv(figure)
+    about = {"csv": csv, "thinned": thinned, "records": getattr(figure, "rollpe_records", [])}
+    return svg, about | {"narrow": _to_svg(narrow(figure), pad_inches=EDGE)}
+
+
+def _to_svg(figure: Figure, **options: Any) -> str:
+    file = io.StringIO()
+    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None}, **options)
+    return file.getvalue()
+
+
+def keep_words_on_maps(figure: Figure) -> None:
+    """Give words that stand on a color of a map a color that :func:`to_dark` leaves, as it leaves the map's.
+
+    It is the same color to the eye: one step in 255 away from that of the theme.
+    """
+    for ax in figure.axes:
+        patches = [p for p in ax.patches if p.get_fill() and to_hex(p.get_facecolor()) not in DARK]
+        for words in ax.texts:
+            color = to_hex(words.get_color())
+            at = words.get_transform().transform(words.get_position())
+            on_patch = any(patch.get_window_extent().contains(*at) for patch in patches)
+            if color in DARK and (on_patch or any(_covers(image, at) for image in ax.images)):
+                step = -1 if color == "#ffffff" else 1
+                words.set_color(f"#{int(color[1:], 16) + step:06x}")
+
+
+def _covers(image: Any, at: np.ndarray) -> bool:
+    """Whether an image has a color at a place of the screen; it has none where its value is nan."""
+    if not image.get_window_extent().contains(*at):
+        return False
+    x, y = image.axes.transData.inverted().transform(at)
+    left, right, bottom, top = image.get_extent()
+    values = np.ma.masked_invalid(image.get_array())
+    rows, columns = values.shape[:2]
+    down = (y - bottom) / (top - bottom) if image.origin == "lower" else (top - y) / (top - bottom)
+    row, column = int(down * rows), int((x - left) / (right - left) * columns)
+    cell = values[min(row, rows - 1), min(column, columns - 1)]
+    return not np.ma.getmaskarray(cell).any()
+
+
+def drawn_from(figure: Any, records: Sequence[Record]) -> None:
+    """Note on a figure which runs it shows, so that the book can link to their records."""
+    cells = (r.cell.path.parent.as_posix() for r in records)
+    figure.rollpe_records = list(dict.fromkeys([*getattr(figure, "rollpe_records", []), *cells]))
+
+
+def to_dark(svg: str) -> str:
+    """The same drawing for a dark page: each color of the theme replaced by its twin in ``DARK``."""
+    return re.sub(r"#[0-9a-f]{6}\b", lambda match: DARK.get(match.group(0), match.group(0)), svg)
+
+
+def color_of(encoding: str) -> str:
+    """The color of an encoding, also of a combination or of one with options."""
+    return COLORS.get(encoding, COLORS.get(encoding.split("@")[0].split("+")[-1], BLACK))

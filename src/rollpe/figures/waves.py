@@ -1,0 +1,323 @@
+"""The waves of the book, as still pictures, and the values that their moving pictures start from.
+
+Here: one entry of WAVES for each wave that ``{wave} name`` puts on a page (rollpe.book.waves): what a reader
+who cannot see it is told, where its sliders stand at first, and a picture drawn at build time with
+rollpe.operators, for paper and for pages without scripts. Not here: what moves (book/_static/widgets.js, with
+the formulas of book/_static/waves.js, which are tested against this library).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from rollpe import figures
+from rollpe.figures.data import to_csv
+from rollpe.operators import (
+    axial_roll,
+    continuous_roll,
+    embed_in_rope,
+    multiplexed_roll,
+    ring_frequencies,
+    roll,
+    torus_roll,
+)
+from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TYPES = ("svg", "pdf")
+"""Every builder takes one of these."""
+
+
+def bump(n: int, center: float, sharpness: float) -> Tensor:
+    """A smooth bump around one channel of a ring, e^{κ(cos(2π(i−c)/n) − 1)}, float64 [n]."""
+    angle = 2 * math.pi / n * (torch.arange(n, dtype=torch.float64) - center)
+    return torch.exp(sharpness * (torch.cos(angle) - 1))
+
+
+@cache
+def random_pair(n: int = 16, waves: int = 2) -> dict[str, list[list[float]]]:
+    """A query and a key of some waves of n channels, with two digits, the same in every build."""
+    drawn = torch.randn(2, waves, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    q, k = (100 * drawn).round().div(100).tolist()
+    return {"q": q, "k": k}
+
+
+def walking_pair() -> tuple[Tensor, Tensor]:
+    """The query and the key that walk along the row of tokens, on 12 channels."""
+    return bump(12, 0, 6) + 0.45 * bump(12, 7, 9), bump(12, 2, 3)
+
+
+def ring_and_sheet() -> tuple[Tensor, Tensor]:
+    """The same 64 channels twice: two rings of 32, one after the other, and a sheet of 8 × 8, row by row.
+
+    All bumps are 1.1 channels wide, those of the rings around channel 0, that of the sheet in its middle.
+    """
+    long, short = (bump(m, center, (m / (2 * math.pi * 1.1)) ** 2) for m, center in ((32, 0), (8, 4)))
+    return torch.cat((long, long)), torch.outer(short, short).flatten()
+
+
+# --------------------------------------------------------------------------------------- pieces of pictures
+
+
+def ring_bars(ax: Axes, values: Tensor, color: str, radius: float = 1.0, reach: float = 0.6) -> None:
+    """Bars around a ring, channel 0 on top, then clockwise."""
+    n = len(values)
+    for i, value in enumerate(values.tolist()):
+        direction = np.array([math.sin(2 * math.pi * i / n), math.cos(2 * math.pi * i / n)])
+        ends = np.stack((radius * direction, (radius + reach * value) * direction))
+        width = min(9.0, 60 * radius / n)
+        ax.plot(*ends.T, color=color, linewidth=width, solid_capstyle="butt")
+    ax.add_patch(mpl.patches.Circle((0, 0), radius, fill=False, color=figures.MUTED, linewidth=0.8))
+    ax.set_aspect("equal")
+    ax.axis("off")
+
+
+def stems(ax: Axes, values: Tensor, color: str, title: str) -> None:
+    """One channel, one stem."""
+    ax.vlines(range(len(values)), 0, values, color=color, linewidth=1.6)
+    ax.plot(values, "o", color=color, markersize=3.5)
+    ax.axhline(0, color=figures.MUTED, linewidth=0.6)
+    ax.set_title(title, fontsize=9)
+    ax.set(ylim=(-0.45, 1.1), xticks=[0, len(values) - 1])
+
+
+# ------------------------------------------------------------------------------------------- still pictures
+
+
+def draw_walk(figure: Figure, start: dict[str, Any]) -> None:
+    p, delta = start["p"], start["delta"]
+    q, k = walking_pair()
+    axes = figure.subplots(1, 3)
+    for ax, x, at, color, name in (
+        (axes[0], q, p, figures.BLUE, "query"),
+        (axes[2], k, p + delta, figures.VERMILION, "key"),
+    ):
+        ring_bars(ax, roll(x, at), color)
+        ax.set_title(f"{name} at position {at}", loc="center")
+    offsets = torch.arange(-4, 5)
+    score = roll(k, p + offsets) @ roll(q, p) / len(q) ** 0.5
+    axes[1].plot(offsets, score, "o-", color=figures.MUTED, linewidth=1)
+    axes[1].plot(delta, score[delta + 4], "o", color=figures.INK, markersize=9)
+    axes[1].set(xlabel="offset Δ of the key", ylabel="score", ylim=(0, None), xticks=[-4, 0, 4])
+
+
+def draw_ring(figure: Figure, start: dict[str, Any]) -> None:
+    n, p = start["n"], start["p"]
+    q = bump(n, 0, 4)
+    left, right = figure.subplots(1, 2, width_ratios=[1, 1.3])
+    ring_bars(left, roll(q, p), figures.BLUE)
+    left.set_title(f"the ring, position {p}", loc="center")
+    right.set_title("its Fourier modes, one hand each", loc="center")
+    sizes = torch.fft.rfft(q).abs()
+    for k, omega in enumerate(ring_frequencies(n).tolist()):
+        x, y = 2.6 * (k % 3), -3.4 * (k // 3)
+        turn = omega * p
+        right.add_patch(mpl.patches.Circle((x, y), 1, fill=False, color=figures.MUTED, linewidth=0.8))
+        for length, width in ((1, 0.8), (float(sizes[k] / sizes[0]), 3)):
+            tip = [x, x - length * math.sin(turn)], [y, y + length * math.cos(turn)]
+            right.plot(*tip, color=figures.BLUE, linewidth=width, solid_capstyle="round")
+        right.text(x, y - 1.6, f"k = {k}", ha="center", fontsize=9)
+    right.set_aspect("equal")
+    right.axis("off")
+
+
+def draw_continuous(figure: Figure, start: dict[str, Any]) -> None:
+    odd, even = start["n"], start["n"] + 1
+    axes = figure.subplots(2, 4, sharey=True)
+    cases = [(odd, "fixed"), (even, "fixed"), (even, "cosine"), (even, "paired")]
+    for row, p in enumerate((0.5, 1.0)):
+        for ax, (n, nyquist) in zip(axes[row], cases, strict=True):
+            x = torch.zeros(2 * n if nyquist == "paired" else n, dtype=torch.float64)
+            x[n // 2] = 1
+            moved = continuous_roll(x, p, nyquist=nyquist)
+            color = figures.BLUE if n == odd else figures.VERMILION
+            stems(ax, moved[:n], color, f"n = {n}" + ("" if n == odd else f", {nyquist}"))
+            if nyquist == "paired" and row == 0:
+                ax.plot(moved[n:], "x", color=figures.MUTED, markersize=4)
+                ax.text(n - 1, 0.85, "× second ring", color=figures.MUTED, fontsize=8, ha="right")
+        axes[row, 0].set_ylabel(f"p = {p:g}")
+
+
+def draw_score(figure: Figure, start: dict[str, Any]) -> None:
+    q, k = (torch.tensor(start[name], dtype=torch.float64) for name in "qk")
+    n, p = q.shape[-1], start["p"]
+    whole, fine = torch.arange(-24, 25), torch.linspace(-24, 24, 769, dtype=torch.float64)
+    theta, ring = rope_frequencies(n), ring_frequencies(n)
+    embedded = embed_in_rope(q[0]), embed_in_rope(k[0])
+    curves = {
+        "roll": (whole, roll(k[0], whole) @ q[0], figures.BLUE),
+        "RoPE of the theorem": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
+        "multiplexed, W = 2, halved": (
+            whole,
+            multiplexed_roll(k, p + whole) @ multiplexed_roll(q, p) / 2,
+            figures.GREEN,
+        ),
+        "rope, geometric speeds": (fine, [rope_score(q[0], k[0], d, theta) for d in fine], figures.PINK),
+        "sinusoidal": (fine, n / 2 * similarity_kernel(fine, theta), figures.YELLOW),
+    }
+    axes = figure.subplots(len(curves), 1, sharex=True)
+    for ax, (name, (offsets, score, color)) in zip(axes, curves.items(), strict=True):
+        score = torch.as_tensor(score) / n**0.5
+        ax.plot(offsets, score, "o-" if len(offsets) < 50 else "-", color=color, markersize=2.5, linewidth=1)
+        ax.axhline(0, color=figures.MUTED, linewidth=0.6)
+        ax.set_title(name, fontsize=9, color=color)
+    axes[-1].set(xlabel="offset Δ of the key", xticks=[-n, 0, n])
+
+
+def draw_speeds(figure: Figure, start: dict[str, Any]) -> None:
+    n, waves, positions = start["n"], start["W"], torch.arange(17)
+    shapes = bump(n, 0, 7).expand(waves, -1)
+    axes = figure.subplots(1, waves + 1, sharey=True)
+    alone = [roll(shapes[w], (w + 1) * positions) for w in range(waves)]
+    together = multiplexed_roll(shapes, positions)
+    titles = [f"wave {w + 1}" for w in range(waves)] + ["their sum"]
+    for ax, values, title in zip(axes, [*alone, together], titles, strict=True):
+        ax.imshow(values, vmin=0, vmax=waves, aspect="auto")
+        ax.set(title=title, xlabel="channel", xticks=[0, n - 1])
+    axes[0].set(ylabel="position p", yticks=[0, 8, 16])
+
+
+def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
+    rings, sheet = ring_and_sheet()
+    offsets = torch.cartesian_prod(*[torch.arange(-7, 8)] * 2)
+    by_rings = axial_roll(rings.expand(len(offsets), -1), offsets) @ rings
+    by_torus = torus_roll(sheet.expand(len(offsets), -1), offsets, (8, 8)) @ sheet
+    at = torch.tensor([start["d0"], start["d1"]])
+    panels = figure.subplots(1, 3)
+    panels[0].imshow(torus_roll(sheet, at, (8, 8)).unflatten(0, (8, 8)))
+    panels[0].set(title="a sheet, moved", xticks=[], yticks=[])
+    for ax, score, title in (
+        (panels[1], by_rings, "score of two rings"),
+        (panels[2], by_torus, "of the torus"),
+    ):
+        ax.imshow(score.unflatten(0, (15, 15)), extent=(-7.5, 7.5, 7.5, -7.5))
+        ax.plot(at[1], at[0], "s", color=figures.ON_DARK, markersize=7, markerfacecolor="none")
+        ax.set(title=title, xlabel="Δx", ylabel="Δy", xticks=[-7, 0, 7], yticks=[-7, 0, 7])
+
+
+def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
+    n, wavelength = start["n"], start["wavelength"]
+    ring = ring_frequencies(n, wavelength)[: n // 2]
+    rows: Sequence[tuple[str, Tensor, str]] = (
+        ("rope", rope_frequencies(n), figures.BLUE),
+        (f"roll, λ = {wavelength:g}", ring, figures.VERMILION),
+        ("as seen", torch.arccos(torch.cos(ring)), figures.MUTED),
+    )
+    ax, below = figure.subplots(2, 1, height_ratios=(3, 2))
+    ax.axvspan(
+        math.pi, max(float(ring.max()), math.pi) * 1.05, color=figures.VERMILION, alpha=0.1, linewidth=0
+    )
+    for row, (_, frequencies, color) in enumerate(rows):
+        ax.plot(frequencies, torch.full_like(frequencies, -row), "o", color=color, markersize=4)
+    for fast, slow in zip(ring, rows[-1][1], strict=True):
+        if fast > math.pi:
+            ax.plot([fast, slow], [-1, -2], color=figures.MUTED, linewidth=0.6)
+    ax.set_yticks([0, -1, -2], [name for name, _, _ in rows])
+    ax.set(xlabel="ω (radians per position)", ylim=(-2.6, 0.6), xticks=[0, math.pi], xticklabels=["0", "π"])
+    one, positions = ring[start["k"]], torch.arange(13.0)
+    between = torch.linspace(0, 12, 481)
+    below.plot(between, torch.cos(one * between), color=figures.VERMILION, linewidth=0.7)
+    seen = rows[-1][1][start["k"]]
+    below.plot(between, torch.cos(seen * between), "--", color=figures.MUTED)
+    below.plot(positions, torch.cos(one * positions), "o", color=figures.VERMILION, markersize=4)
+    below.set(xlabel="position", xlim=(0, 12), yticks=[], ylabel=f"wave k = {start['k']}")
+
+
+# ------------------------------------------------------------------------------------------------ the list
+
+
+@dataclass(frozen=True)
+class Wave:
+    """What ``{wave} name`` puts on a page."""
+
+    label: str
+    """The still picture in words."""
+    start: dict[str, Any]
+    """Where the sliders stand at first."""
+    draw: Callable[[Figure, dict[str, Any]], None]
+    size: tuple[float, float] = (6.8, 3.0)
+    """Inches."""
+
+
+WAVES: dict[str, Wave] = {
+    "walk": Wave(
+        "Two rings of bars, a query's and a key's, each turned by the position of its token. Between them"
+        " a dotted curve of their score against the offset of the key, with one offset marked.",
+        {"p": 6, "delta": 2},
+        draw_walk,
+    ),
+    "ring": Wave(
+        "Left: bars around a ring, a bump turned a few channels against the clock. Right: clock faces,"
+        " one for each Fourier mode; hand k has turned k times as far as the ring.",
+        {"n": 9, "p": 2},
+        draw_ring,
+    ),
+    "continuous": Wave(
+        "A pulse on rings of an odd and an even number of channels, moved by half a channel and by one."
+        " The odd ring ripples and returns to a pulse; each treatment of the even ring shows its own"
+        " remainder.",
+        {"n": 9, "p": 0.5, "nyquist": "fixed"},
+        draw_continuous,
+        (6.8, 3.6),
+    ),
+    "score": Wave(
+        "Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat"
+        " every 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and"
+        " the sinusoidal code peaks at zero.",
+        {**random_pair(), "delta": 3, "p": 0, "content": "random"},
+        draw_score,
+        (6.8, 5.4),
+    ),
+    "speeds": Wave(
+        "Maps with channels across and positions downward. Each wave is a slanted stripe, steeper for"
+        " slow waves; in the map of their sum the stripes cross.",
+        {"n": 16, "W": 2, "p": 3},
+        draw_speeds,
+    ),
+    "axes": Wave(
+        "Left: a sheet of eight by eight channels with a bright patch that has moved. Middle: the score"
+        " of two rings over all offsets, a cross. Right: the score of the torus, a spot.",
+        {"d0": 2, "d1": -1},
+        draw_axes,
+        (6.8, 2.6),
+    ),
+    "frequencies": Wave(
+        "Dots on an axis of angular frequency: those of rope crowd near zero, those of the roll are"
+        " evenly spaced and some lie beyond π, and what whole positions see of these is folded back below"
+        " π. Under it a fast wave and a slow one that meet at every whole position.",
+        {"n": 32, "wavelength": 0.6, "k": 12, "axis": "linear"},
+        draw_frequencies,
+        (6.8, 3.6),
+    ),
+}
+
+
+def draw_still(name: str, folder: Path) -> Path:
+    """Draw a wave's still picture into ``folder`` in every type; returns its path, with the ending ``.*``.
+
+    The numbers that it shows lie beside it as CSV.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wave = WAVES[name]
+    with mpl.rc_context():
+        figures.use_theme()
+        figure = Figure(figsize=wave.size, layout="constrained")
+        wave.draw(figure, wave.start)
+        for kind in TYPES:
+            dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+            figure.savefig(folder / f"wave-{name}.{kind}", metadata=dates)
+    (folder / f"wave-{name}.csv").write_text(to_csv(figure)[0], encoding="utf8")
+    return folder / f"wave-{name}.*"

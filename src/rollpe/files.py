@@ -1,0 +1,156 @@
+"""Files as others may find them: written atomically, refused where they are no files, YAML of plain values.
+
+Here: what every room needs to read and write one file safely. Not here: the form of any particular file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import os.path
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rollpe.errors import InputError
+
+
+def ensure_writable(folder: Path) -> None:
+    """Make the folder now: what forbids it must not be found after the last epoch."""
+    way_out = "Choose another folder"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK) else "no permission"
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno == errno.ENAMETOOLONG:
+            way_out = "Name the recipe with --set name=mine"
+    if reason:
+        raise InputError(f"{folder}: cannot write there ({reason}). {way_out}.")
+
+
+def expect_file(path: Path) -> None:
+    """Refuse a folder, a device or a pipe: reading may wait for ever, and writing would replace it."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: a folder, a device or a pipe, and no file. Give another path.")
+
+
+# Writing
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write a file so that whoever reads `path`, at whatever moment, finds the old or the new one.
+
+    A temporary file in the same folder is written, forced to disk and renamed over `path`. An OSError names
+    `path`, also where the system names no file. Raises InputError for what is no file.
+    """
+    path = Path(path)
+    expect_file(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{path.parent}: a file is where the folder should be. Give another path.") from None
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    if os.name == "posix":  # the rename itself must survive a power cut, too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+LONGEST = 2**16
+"""Bytes of a YAML file; the longest plan has a tenth of that."""
+DEEPEST = 20
+"""Levels of lists and mappings, one in another."""
+
+
+def read_yaml_file(path: Path) -> Any:
+    """The YAML of a file. Raises InputError for what is no regular file, no UTF-8, too long or no YAML."""
+    if not os.path.isfile(path):
+        what = "not a file" if os.path.lexists(path) else "no such file"
+        raise InputError(f"{path}: {what}. Name a YAML file.")
+    try:
+        with path.open("rb") as file:
+            content = file.read(LONGEST + 1)
+        return read_yaml(content.decode("utf-8-sig"), str(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}). Name another file.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not text in UTF-8. Save it anew in that encoding.") from None
+
+
+def read_yaml(text: str, place: str) -> Any:
+    """YAML text, found at ``place``, as plain Python values. Raises InputError for other text.
+
+    Refused, before anything is built: aliases, tags, keys that are no words or come twice, nesting beyond
+    `DEEPEST`, text beyond `LONGEST`. Numbers are decimal: 1e-3 is one, 1:30 and 1_000 are text.
+    """
+    if len(text) > LONGEST:
+        raise InputError(f"{place}: longer than {LONGEST} bytes. Shorten it.")
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        reason = f"{error.problem}{line}"
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
+        reason = " ".join(str(error).split())
+    raise InputError(f"{place}: not YAML ({reason}). Write a plain value or a list.")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML of plain values alone; see `read_yaml`."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            raise _refusal("aliases are not read here: write the value again", event)
+        if getattr(event, "tag", None) not in (None, "!"):
+            raise _refusal(f"tags are not read here: leave out {event.tag}", event)
+        if self.depth >= DEEPEST:
+            raise _refusal(f"more than {DEEPEST} levels", event)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != self.DEFAULT_SCALAR_TAG:
+                raise _refusal("a key that is no word", key)
+            if key.value in seen:
+                raise _refusal(f"the key {key.value!r} comes twice", key)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _refusal(reason: str, at: Any) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, reason, at.start_mark)
+
+
+_Loader.yaml_implicit_resolvers = {}  # none of YAML 1.1's, but these:
+for _kind, _written, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"(?i:true|false|yes|no|on|off)", list("tTfFyYnNoO")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    ("float", r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("float", r"[-+]?\.(?i:inf|nan)", list("-+.")),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"(?:{_written})$"), _first)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))

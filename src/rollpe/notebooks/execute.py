@@ -1,0 +1,270 @@
+"""Running a notebook with checked parameters, and keeping its two files in step.
+
+The ``.py`` file is the source of a notebook; the ``.ipynb`` beside it is a copy without outputs for those
+who work in Jupyter. Nothing here knows what a notebook computes.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import importlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rollpe.errors import InputError
+from rollpe.files import write_atomically
+from rollpe.notebooks.parameters.parameters import (
+    Value,
+    _read,
+    check_parameters,
+    find_source,
+    list_notebooks,
+    parameters,
+)
+from rollpe.notebooks.stamp import _first_line, fingerprint, stamp_digest
+from rollpe.records.origin import now
+from rollpe.sources import PACKAGE, find_root, source_hash
+
+WITNESS = """\
+import sys
+torch = sys.modules.get("torch")
+{"threads": torch and torch.get_num_threads(), "optimize": sys.flags.optimize}"""
+"""What the kernel itself is asked when all cells have run."""
+VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
+
+
+class NotebookFailed(InputError):
+    """A cell raised or the kernel died: one line that says which cell, why, and where the rest lies."""
+
+
+def _device(threads: int | None) -> str:
+    """The accelerator's name, else the processor's with the threads that torch used, if it was imported."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+        if names.strip():
+            return names.strip().splitlines()[0]
+    used = f", {threads} thread{'s' * (threads > 1)}" if threads else ""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip() + used
+    import platform
+
+    return (platform.processor() or platform.machine()) + used
+
+
+# --------------------------------------------------------------------------------------------------- run
+
+
+def run(
+    path: Path | str,
+    values: Mapping[str, object] | None = None,
+    output: Path | str | None = None,
+    *,
+    progress: bool | None = None,
+) -> Path:
+    """Run a notebook from a clean copy of its source and return the executed one.
+
+    With the default parameters it goes to ``book/executed/NN-name.ipynb``; with other values to
+    ``_build/runs/NN-name-<hash>/``, so that the book stays as it is. For the same reason a notebook that
+    writes ``records`` below ``_build/`` then works on a copy of them in that folder, unless told where. The
+    kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails raises
+    NotebookFailed and leaves the previous output alone.
+    """
+    source = find_source(path).resolve()
+    root = find_root(source)
+    given = check_parameters(source, values or {})
+    every = {p.name: p.default for p in parameters(source)}
+    changed = {name: value for name, value in given.items() if value != every[name]}
+    digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
+    name = f"{source.stem}-{digest}" if changed else source.stem
+    folder = root / "_build/runs" / name if changed else root / "book/executed"
+    output = Path(output or folder / f"{source.stem}.ipynb").resolve()
+    if output.exists() and not output.is_file():
+        raise InputError(f"{output} is no regular file and is not written over: name another --output.")
+
+    before = fingerprint(source, root)  # of what is run, even if somebody edits it meanwhile
+    started = time.monotonic()
+    own = _own_records(root, folder, every, given) if changed else {}
+    partial = root / "_build/failed" / f"{name}.ipynb"
+    notebook, kernel = _execute(source, partial, root, changed | own, progress)
+    notebook.metadata["rollpe"] = {
+        "notebook": source.relative_to(root).as_posix(),
+        **before,
+        "package": source_hash(),
+        "parameters": every | given,
+        "changed": changed,
+        **({"records": own["records"]} if own else {}),
+        "device": _device(kernel["threads"]),
+        "optimize": kernel["optimize"],
+        "seconds": round(time.monotonic() - started, 2),
+        "date": now(),
+        "versions": {"python": sys.version.split()[0], **_versions()},
+    }
+    notebook.metadata["rollpe"]["digest"] = stamp_digest(notebook)
+    write_atomically(output, (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())
+    return output
+
+
+def _own_records(
+    root: Path, folder: Path, every: Mapping[str, Value], given: Mapping[str, Value]
+) -> dict[str, Value]:
+    """``records`` for a rerun: a fresh copy, in its own folder, of those that the book's tables read."""
+    shared = str(every.get("records", ""))
+    if not shared.startswith("_build/") or "records" in given:
+        return {}
+    own = folder / "records"
+    shutil.rmtree(own, ignore_errors=True)
+    if (root / shared).is_dir():
+        shutil.copytree(root / shared, own)
+    return {"records": own.relative_to(root).as_posix()}
+
+
+def _execute(
+    source: Path, partial: Path, root: Path, changed: Mapping[str, Value], progress: bool | None
+) -> tuple[Any, dict[str, Any]]:
+    """The executed notebook and what its kernel says of itself.
+
+    Papermill writes to ``partial``, which stays behind only if a cell fails. Asserts are on, whatever the
+    environment says.
+    """
+    nbformat, papermill, client = map(_extra, ("nbformat", "papermill", "nbclient.exceptions"))
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that are checked here
+
+    clean = partial.with_suffix(".input.ipynb")
+    clean.parent.mkdir(parents=True, exist_ok=True)
+    notebook = _read(source)
+    notebook.metadata.setdefault("kernelspec", _kernelspec())
+    notebook.cells.append(nbformat.v4.new_code_cell(WITNESS))
+    clean.write_text(nbformat.writes(notebook), encoding="utf8")
+    try:
+        settings = {"PYTHONPATH": _pythonpath(), "PYTHONOPTIMIZE": "", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        with _environment(**settings):
+            executed = papermill.execute_notebook(
+                str(clean),
+                str(partial),
+                dict(changed),
+                kernel_name="python3",
+                cwd=str(root),
+                progress_bar=sys.stderr.isatty() if progress is None else progress,
+                extra_arguments=["--IPKernelApp.log_level=50"],  # its notices are no news
+            )
+    except papermill.PapermillExecutionError as error:
+        reason = _first_line(error.ename, error.evalue)
+        raise NotebookFailed(
+            f"{source.relative_to(root)}: cell In [{error.exec_count}] stopped with {reason} "
+            f"(what ran before it: {partial.relative_to(root)})"
+        ) from None
+    except (client.DeadKernelError, client.CellTimeoutError) as error:
+        raise NotebookFailed(
+            f"{source.relative_to(root)}: {str(error).splitlines()[0]} "
+            f"(what ran before it: {partial.relative_to(root)})"
+        ) from None
+    finally:
+        clean.unlink(missing_ok=True)
+    partial.unlink(missing_ok=True)
+    # Paths of this machine are no part of a result.
+    executed.metadata["papermill"] = {k: executed.metadata.papermill.get(k) for k in ("version", "exception")}
+    answer = executed.cells.pop().outputs[-1]["data"]["text/plain"]
+    return executed, ast.literal_eval(answer)
+
+
+def _extra(name: str) -> Any:
+    """A module that only the extra "notebooks" brings."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{error.name} is not installed, which notebooks need. Repair: pip install -e '.[notebooks]'."
+        ) from None
+
+
+def _kernelspec() -> dict[str, str]:
+    return {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+def _pythonpath() -> str:
+    """The kernel must import this very package, installed or not."""
+    return os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for name in VERSIONS:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
+
+
+# ----------------------------------------------------------------------------------------------- pairs
+
+
+def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
+    """Make every ``.ipynb`` say what its ``.py`` says, without outputs; return those that differed.
+
+    Contents are compared, never times: the ``.py`` is the source and wins. With ``check`` nothing is
+    written. An ``.ipynb`` without a ``.py`` is always reported and never touched.
+    """
+    nbformat = _extra("nbformat")
+    root = find_root(root)
+    differing = []
+    for source in list_notebooks(root):
+        pair = source.with_suffix(".ipynb")
+        wanted = _pair_of(source)
+        if pair.is_file() and _content(json.loads(pair.read_text(encoding="utf8"))) == _content(wanted):
+            continue
+        differing.append(pair)
+        if not check:
+            write_atomically(pair, (nbformat.writes(wanted) + "\n").encode())
+    lone = [p for p in sorted((root / "notebooks").glob("*.ipynb")) if not p.with_suffix(".py").is_file()]
+    return differing + lone
+
+
+def _pair_of(source: Path) -> Any:
+    notebook = _read(source)
+    notebook.metadata.setdefault("kernelspec", _kernelspec())
+    notebook.metadata.pop("jupytext", None)
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number:03d}"  # random ids would make every writing a change
+    return notebook
+
+
+def _content(notebook: Mapping[str, Any]) -> list[Any]:
+    """What makes two notebooks equal: cells with their type, text and kept metadata; outputs count too."""
+    cells = [
+        (
+            cell["cell_type"],
+            "".join(cell["source"]),
+            {k: v for k, v in cell.get("metadata", {}).items() if k in ("tags", "mystnb")},
+            cell.get("outputs") or [],
+            cell.get("execution_count"),
+        )
+        for cell in notebook["cells"]
+    ]
+    return [cells, notebook.get("metadata", {}).get("rollpe")]

@@ -1,0 +1,265 @@
+"""The parameters of a notebook: what it takes, and whether given values are allowed.
+
+Here: reading the cell tagged ``parameters``, turning text into typed values, refusing what is not allowed.
+Not here: running the notebook (execute.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rollpe.errors import InputError
+from rollpe.notebooks.execute import _extra
+from rollpe.sources import PACKAGE
+
+Value = int | float | bool | str
+TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line ``name: type = value  # help [allowed]`` of the cell tagged ``parameters``.
+
+    ``allowed`` is the bracket that may end the help: ``[1..1000]`` (a bound may be left out),
+    ``[2..256 step 2]`` (counted from the lower bound), ``{a|b|c}``, or what the library knows:
+    ``{encodings}``, ``{recipes}``, ``{nyquist}``, ``{device}``. With ``,...`` at its end, as in ``{a|b,...}``
+    or ``{encodings,...}``, the value is a list of such names separated by commas. ``{options of encoding}``
+    and ``{overrides of recipe}`` are pairs ``key=value`` for what the named parameter chooses.
+    """
+
+    name: str
+    type: str
+    default: Value
+    help: str
+    allowed: str = ""
+
+
+# ------------------------------------------------------------------------------------- where things are
+
+
+def find_source(path: Path | str) -> Path:
+    """The ``.py`` of a notebook, named by either file of its pair; a missing file is an InputError."""
+    if not Path(path).name:
+        raise InputError(f"{path}: no notebook; name one, for example notebooks/11-train.py.")
+    source = Path(path).with_suffix(".py")
+    if not source.is_file():
+        there = sorted(p.stem for p in source.parent.glob("*.py"))
+        near = difflib.get_close_matches(source.stem, there, 1)
+        hint = f"did you mean {source.parent / near[0]}.py?" if near else f"there are: {', '.join(there)}."
+        raise InputError(f"{path}: no such notebook; {hint}")
+    return source
+
+
+def list_notebooks(root: Path) -> list[Path]:
+    """The sources of all notebooks, in the order of their numbers."""
+    return sorted((root / "notebooks").glob("*.py"))
+
+
+# ---------------------------------------------------------------------------------------------- parameters
+
+
+def read_parameters(path: Path | str) -> list[Parameter]:
+    """Read the parameters of a notebook; a notebook without a cell tagged ``parameters`` has none.
+
+    A line of that cell that is not ``name: int|float|bool|str = literal`` is an InputError.
+    """
+    path = find_source(path)
+    cells = [c for c in _read(path).cells if "parameters" in c.metadata.get("tags", [])]
+    return [p for cell in cells for p in _parse_parameters(path, cell.source)]
+
+
+def _parse_parameters(path: Path, code: str) -> Iterator[Parameter]:
+    comments = {
+        token.start[0]: token.string.lstrip("# ").strip()
+        for token in tokenize.generate_tokens(io.StringIO(code).readline)
+        if token.type == tokenize.COMMENT
+    }
+    for statement in ast.parse(code).body:
+        line = code.splitlines()[statement.lineno - 1].strip()
+        try:
+            name, kind, default = _parts(statement)
+        except ValueError:
+            raise InputError(
+                f"{path}: the parameter line {line!r} is not 'name: type = value  # help' "
+                "with a type int, float, bool or str and a value of that type."
+            ) from None
+        comment = comments.get(statement.lineno, "")
+        match = re.search(r"\s*([\[{][^\[\]{}]*[\]}])$", comment)
+        allowed = match.group(1) if match else ""
+        yield Parameter(name, kind, default, comment.removesuffix(allowed).strip(), allowed)
+
+
+def _parts(statement: ast.stmt) -> tuple[str, str, Value]:
+    """Name, type and default of a statement ``name: type = default``; any other is a ValueError."""
+    if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+        raise ValueError("no annotated name")
+    kind, default = ast.unparse(statement.annotation), ast.literal_eval(statement.value or "")
+    if kind not in ("int", "float", "bool", "str") or not _fits(default, kind):
+        raise ValueError("another type")
+    return statement.target.id, kind, default
+
+
+def _fits(value: object, kind: str) -> bool:
+    """Whether a Python value has the named type; an int counts as a float, a bool never as a number."""
+    types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "bool": (bool,)}
+    return isinstance(value, types.get(kind, (str,))) and (kind == "bool" or type(value) is not bool)
+
+
+def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str, Value]:
+    """Turn ``{name: text}`` into typed values, each inside what its parameter allows.
+
+    Values that already have the type pass as they are. An unknown name, a text that is not of the type
+    and a value that is not allowed are InputErrors of one line. Nothing is run and nothing is written.
+    """
+    path = find_source(path)
+    known = {p.name: p for p in read_parameters(path)}
+    values = {}
+    for name, text in given.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            takes = f"It takes: {', '.join(known)}." if known else "It takes none."
+            raise InputError(f"{path} has no parameter {name!r}. {hint}{takes}")
+        values[name] = _check_allowed(known[name], _convert(known[name], text))
+    if values.keys() & _tried_out(known):
+        _try_out({p.name: values.get(p.name, p.default) for p in known.values()}, known)
+    return values
+
+
+def _convert(parameter: Parameter, value: object) -> Value:
+    if not isinstance(value, str) and _fits(value, parameter.type):
+        return float(value) if parameter.type == "float" else value  # type: ignore[arg-type,return-value]
+    text = str(value).strip()
+    try:
+        if parameter.type == "bool":
+            if text.lower() not in TRUE | FALSE:
+                raise ValueError
+            return text.lower() in TRUE
+        return {"int": int, "float": float, "str": str}[parameter.type](text)
+    except ValueError:
+        expected = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+        raise InputError(
+            f"{parameter.name}={text!r}: expected {expected[parameter.type]}, "
+            f"for example {parameter.default!r}."
+        ) from None
+
+
+def _check_allowed(parameter: Parameter, value: Value) -> Value:
+    allowed = parameter.allowed[1:-1]
+    if parameter.allowed.startswith("["):
+        _check_range(parameter, float(value))
+    elif allowed.endswith(",..."):
+        names = [name.strip() for name in str(value).split(",")]
+        for name in names:
+            _check_name(parameter.name, allowed.removesuffix(",..."), name)
+        if len(set(names)) < len(names):
+            raise InputError(f"{parameter.name}={value!r} names something twice.")
+        return ",".join(names)
+    elif allowed and " of " not in allowed:
+        _check_name(parameter.name, allowed, str(value))
+    return value
+
+
+def _check_range(parameter: Parameter, value: float) -> None:
+    bounds, _, step = parameter.allowed[1:-1].partition(" step ")
+    low, _, high = (bound.strip() for bound in bounds.partition(".."))
+    if (low and not value >= float(low)) or (high and not value <= float(high)):
+        raise InputError(
+            f"{parameter.name}={value:g} is not allowed: {parameter.help} must lie between "
+            f"{low or 'minus infinity'} and {high or 'infinity'}."
+        )
+    if step and (value - float(low or 0)) % float(step):
+        raise InputError(
+            f"{parameter.name}={value:g} is not allowed: it goes from {low or 0} in steps of {step} "
+            f"({parameter.help})."
+        )
+
+
+def _check_name(parameter: str, allowed: str, name: str) -> None:
+    """Whether a name is one of ``a|b|c``, or one that the library knows under ``allowed``."""
+    if allowed == "encodings":
+        from rollpe.encodings import create_encoding
+
+        create_encoding(name, head_dim=32, heads=1, axes=2, grid=(2, 2))
+    elif allowed == "device":
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
+            raise InputError(f"{parameter}={name!r} is not one of auto, cpu, cuda, cuda:N, mps.")
+        if name not in ("auto", "cpu"):
+            from rollpe.training.device import choose_device
+
+            choose_device(name)
+    elif allowed == "recipes":
+        known = sorted(p.stem for p in (PACKAGE / "recipes").glob("*.yaml"))
+        if name not in known and not (name.endswith(".yaml") and Path(name).is_file()):
+            raise InputError(
+                f"{parameter}={name!r} is not a recipe: use one of {', '.join(known)} or a YAML file."
+            )
+    else:
+        choices = _nyquist_treatments() if allowed == "nyquist" else tuple(allowed.split("|"))
+        if name not in (choice.strip() for choice in choices):
+            raise InputError(f"{parameter}={name!r} is not one of {', '.join(choices)}.")
+
+
+def _tried_out(known: Mapping[str, Parameter]) -> set[str]:
+    """Names of the parameters that decide what model is built; none where nothing is overridden."""
+    asked = {name: p.allowed[1:-1].partition(" of ")[2] for name, p in known.items()}
+    found = {part for pair in asked.items() if pair[1] for part in pair}
+    if not found:
+        return set()
+    from rollpe.training.recipe import Recipe
+
+    return found | (known.keys() & Recipe.model_fields.keys())
+
+
+def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> None:
+    """Build, without data or training, what options and overrides ask for; raises InputError if it cannot be.
+
+    Other parameters that bear the name of a recipe's key replace that key, unless they are 0.
+    """
+    asked = {}
+    for name, parameter in known.items():
+        what, _, of = parameter.allowed[1:-1].partition(" of ")
+        if of:
+            asked[what] = str(values[of]), _pairs(name, str(values[name]))
+    from rollpe.records.record import Cell
+    from rollpe.training.recipe import Recipe, load_recipe
+    from rollpe.training.state import create_model
+
+    recipe, changes = asked.get("overrides", ("quick", {}))
+    keys = {key: value for key, value in values.items() if key in Recipe.model_fields and value}
+    settings = load_recipe(recipe, keys | changes)
+    encoding, options = asked.get("options", ("none", {}))
+    side, channels, classes = {"digits": (8, 1, 10), "cifar100": (32, 3, 100)}[settings.data]
+    shape = {"image_size": (side, side), "channels": channels, "classes": classes}
+    cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=options, seed=0)
+    create_model(settings, cell, shape)
+
+
+def _pairs(name: str, text: str) -> dict[str, Any]:
+    """ "a=1,b=[x,y]" → {"a": 1, "b": ["x", "y"]}."""
+    from rollpe.files import read_yaml
+
+    with contextlib.suppress(InputError):
+        found = read_yaml("{" + text.replace("=", ": ") + "}", name)
+        if all(value is not None for value in found.values()):
+            return found
+    raise InputError(f"{name}={text!r}: expected key=value, and commas between several.")
+
+
+def _nyquist_treatments() -> tuple[str, ...]:
+    from rollpe import operators
+
+    return tuple(operators.NYQUIST)
+
+
+def _read(path: Path) -> Any:
+    return _extra("jupytext").read(path, fmt="py:percent")

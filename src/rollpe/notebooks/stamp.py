@@ -1,0 +1,208 @@
+"""What an executed notebook came from, and the gate that refuses what is not whole.
+
+The promise: a notebook under ``book/executed`` was run from top to bottom, with its default parameters, by
+the sources that lie beside it. The promise breaks silently when a source changes and the notebook is not
+run again (stale), when a shortened run is left in its place (reduced), when the kernel was never asked
+(hollow) or ran without asserts (unchecked), when a cell failed, when somebody wrote into the file afterwards
+(edited), or when it is not there. So every run leaves a stamp in the notebook's metadata, under ``rollpe``,
+and :func:`gate` compares it with what is on disk now.
+
+A notebook may say in its header what it reads beside ``src/``::
+
+    # jupyter:
+    #   rollpe:
+    #     after: [11-train]         # notebooks that must have run before
+    #     reads: [data/records]     # files and folders whose change makes it stale
+
+Not here: running notebooks (execute.py), building the book (rollpe.book).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rollpe.notebooks.execute import sync
+from rollpe.notebooks.parameters.parameters import _read, list_notebooks, parameters
+from rollpe.sources import PACKAGE, find_root, hash_files, hash_json, imports, module_files
+
+# --------------------------------------------------------------------------------- what a notebook came from
+
+
+def header(path: Path | str) -> dict[str, list[str]]:
+    """What the notebook's header declares under ``rollpe``: ``{"after": [...], "reads": [...]}``."""
+    lines = Path(path).read_text(encoding="utf8").splitlines()
+    if not lines or lines[0].strip() != "# ---":
+        return {"after": [], "reads": []}
+    end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "# ---")
+    declared = yaml.safe_load("\n".join(line[2:] for line in lines[1:end])) or {}
+    ours = declared.get("jupyter", {}).get("rollpe") or {}
+    return {"after": list(ours.get("after", [])), "reads": list(ours.get("reads", []))}
+
+
+def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[str, Any]:
+    """The part of the stamp that :func:`gate` compares: hashes of everything the outputs depend on."""
+    path = Path(path)
+    declared = header(path)
+    return {
+        "source": hash_files([path], root),
+        "imports": hash_files(imports(path, package), package.parent),
+        "lock": hash_files([root / "requirements.lock"], root),
+        "reads": {name: hash_files([root / name], root) for name in declared["reads"]},
+        "after": {
+            name: read_stamp(root / "book/executed" / f"{name}.ipynb").get("date")
+            for name in declared["after"]
+        },
+    }
+
+
+def read_stamp(executed: Path | str) -> dict[str, Any]:
+    """The stamp that :func:`run` left in an executed notebook; {} for anything else."""
+    executed = Path(executed)
+    if executed.suffix != ".ipynb" or not executed.is_file():
+        return {}
+    with contextlib.suppress(ValueError):
+        return _stamp_in(json.loads(executed.read_text(encoding="utf8")))
+    return {}
+
+
+def _stamp_in(notebook: Any) -> dict[str, Any]:
+    about = notebook.get("metadata") if isinstance(notebook, dict) else None
+    stamp = about.get("rollpe") if isinstance(about, dict) else None
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def command(stamp: dict[str, Any]) -> str:
+    """The command that repeats the run of a stamp, every parameter with its value."""
+    words = ["rollpe", "notebook", stamp["notebook"]]
+    for name, value in stamp.get("parameters", {}).items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["-p", name, text]
+    return shlex.join(words)
+
+
+def stamp_digest(notebook: Mapping[str, Any]) -> str:
+    """sha256 over a whole executed notebook, cells, outputs and stamp, but for this digest in the stamp."""
+    about = notebook["metadata"]
+    stamp = {key: value for key, value in about["rollpe"].items() if key != "digest"}
+    return hash_json({**notebook, "metadata": {**about, "rollpe": stamp}})
+
+
+# ------------------------------------------------------------------------------------------------ gate
+
+
+def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
+    """Why executed notebooks, their pairs and the report of the equations may not become the book; or [].
+
+    The digest in a stamp binds cells, outputs and the stamp itself, that in the report every error. It is no
+    signature: who edits a file and computes its digest anew passes, and so does a run whose clock or kernel
+    lies, or that reads forged data (workflow/committed.py looks at records). These only another run finds.
+    """
+    root = find_root(root)
+    folder = root / "book/executed"
+    sources = list_notebooks(root)
+    reasons = [reason for source in sources for reason in _refuse(source, folder, root, package)]
+    orphans = sorted({p.stem for p in folder.glob("*.ipynb")} - {s.stem for s in sources})
+    reasons += [f"book/executed/{name}.ipynb: notebooks/{name}.py is gone; delete it" for name in orphans]
+    toc = root / "book/_toc.yml"
+    listed = toc.read_text(encoding="utf8").split() if toc.is_file() else []
+    pages = (f"executed/{source.stem}" for source in sources)
+    reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in listed]
+    reasons += _refuse_report(root / "_build/equations.json", root, package)
+    offered = (pair.relative_to(root) for pair in sync(check=True, root=root) if pair.is_file())
+    reasons += [
+        f"{pair}: is no copy of its .py, and readers get it; run: rollpe notebook --sync" for pair in offered
+    ]
+    return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
+
+
+def _first_line(name: str, message: str) -> str:
+    return f"{name}: {message}".strip(": \n").splitlines()[0]
+
+
+def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[str]:
+    executed = folder / f"{source.stem}.ipynb"
+    name = executed.relative_to(root)
+    again = f"run: rollpe notebook {source.relative_to(root)}"
+    if not executed.is_file():
+        yield f"{name}: missing; {again}"
+        return
+    try:
+        notebook = json.loads(executed.read_text(encoding="utf8"))
+    except ValueError:
+        yield f"{name}: damaged, not JSON; {again}"
+        return
+    stamp = _stamp_in(notebook)
+    if "digest" not in stamp:
+        yield f"{name}: no stamp, so nobody knows what made it; {again}"
+        return
+    if stamp["digest"] != stamp_digest(notebook):
+        yield f"{name}: edited, it is not what its run left; {again}"
+        return
+
+    now = fingerprint(source, root, package)
+    words = {
+        "source": f"{source.relative_to(root)}",
+        "imports": "a file of src/rollpe that it imports",
+        "lock": "requirements.lock",
+        "reads": "data that it reads",
+        "after": "a notebook that it builds on",
+    }
+    stale = [words[key] for key in words if stamp.get(key) != now[key]]
+    if stale:
+        yield f"{name}: stale, {' and '.join(stale)} changed since; {again}"
+    defaults = {p.name: p.default for p in parameters(source)}
+    given = stamp.get("parameters", {})
+    reduced = [f"{k}={given.get(k)!r} instead of {v!r}" for k, v in defaults.items() if given.get(k) != v]
+    if reduced and not stale:
+        yield f"{name}: reduced, it ran with {', '.join(reduced)}; {again}"
+    if stamp.get("optimize") != 0:
+        yield f"{name}: unchecked, it ran with asserts switched off; {again}"
+
+    # A run with default parameters has no injected cell, so none is left out here.
+    if not (stale or reduced) and _cells(notebook) != _cells(_read(source)):
+        yield f"{name}: edited, its cells are not those of {source.relative_to(root)}; {again}"
+    code = [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
+    outputs = [o for c in code for o in c.get("outputs", [])]
+    failed = [o for o in outputs if o["output_type"] == "error"]
+    if failed:
+        yield f"{name}: failed, {_first_line(failed[0]['ename'], failed[0]['evalue'])}; {again}"
+    elif not code or not outputs or any(c.get("execution_count") is None for c in code):
+        yield f"{name}: hollow, it has code cells that never ran or left no output at all; {again}"
+
+
+def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]:
+    """Type, text, tags and figure or table of every cell: what an author wrote."""
+    return [
+        (
+            cell["cell_type"],
+            "".join(cell["source"]),
+            cell["metadata"].get("tags", []),
+            cell["metadata"].get("mystnb"),
+        )
+        for cell in notebook["cells"]
+    ]
+
+
+def _refuse_report(path: Path, root: Path, package: Path) -> Iterator[str]:
+    """Why a report of the equations' checks may not be shown; one that is missing the book itself misses."""
+    if not path.is_file():
+        return
+    name = path.relative_to(root)
+    again = f"run: rollpe equations --json {name}"
+    try:
+        report = json.loads(path.read_text(encoding="utf8"))
+    except ValueError:
+        report = None
+    if not isinstance(report, dict) or "digest" not in report:
+        yield f"{name}: damaged, no report of checks; {again}"
+    elif report.pop("digest") != hash_json(report):
+        yield f"{name}: edited, it is not what the checks left; {again}"
+    elif report.get("source_hash") != hash_files(module_files("rollpe.equations", package), package.parent):
+        yield f"{name}: stale, the equations or what they check changed since; {again}"

@@ -1,0 +1,59 @@
+"""What a run leaves behind: a record.
+
+record.py has its fields and says when two may be compared, store.py writes and reads them, origin.py names
+the machine, the source and the time that they come from.
+"""
+
+from rollpe.records.origin import Source, environment, loaded_source, now, provenance
+from rollpe.records.record import (
+    Cell,
+    Environment,
+    EpochMetrics,
+    FinalMetrics,
+    Provenance,
+    Record,
+    comparable,
+    flatten,
+    pack_bits,
+    slug,
+    unpack_bits,
+)
+from rollpe.records.store import (
+    claim,
+    find_arrays,
+    read_arrays,
+    read_record,
+    read_records,
+    record_path,
+    sweep_up,
+    write_arrays,
+    write_record,
+)
+
+__all__ = [
+    "Cell",
+    "Environment",
+    "EpochMetrics",
+    "FinalMetrics",
+    "Provenance",
+    "Record",
+    "Source",
+    "claim",
+    "comparable",
+    "environment",
+    "find_arrays",
+    "flatten",
+    "loaded_source",
+    "now",
+    "pack_bits",
+    "provenance",
+    "read_arrays",
+    "read_record",
+    "read_records",
+    "record_path",
+    "slug",
+    "sweep_up",
+    "unpack_bits",
+    "write_arrays",
+    "write_record",
+]

@@ -1,0 +1,129 @@
+"""Where a run comes from: the machine, the source and the time, as a record holds them.
+
+Here: asking the system and git. Not here: the fields themselves (record.py), hashes of sources
+(rollpe.sources).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rollpe.records.record import Environment, Provenance
+from rollpe.sources import PACKAGE, _package_digest, loaded_hash, source_hash
+
+
+def environment(device: str) -> Environment:
+    """Versions and hardware of this process, for a run on `device` ("cpu", "cuda:0", "mps")."""
+    import timm
+    import torch
+
+    kind = torch.device(device).type
+    cuda = kind == "cuda"
+    return Environment(
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        torch=torch.__version__,
+        timm=timm.__version__,
+        numpy=np.__version__,
+        device=kind,
+        device_name=torch.cuda.get_device_name(device) if cuda else _processor(),
+        driver=_driver() if cuda else None,
+        threads=torch.get_num_threads(),
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine() or "unknown"
+
+
+def _driver() -> str | None:
+    listed = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return listed.split("\n")[0] if listed else None
+
+
+def now() -> str:
+    """The time in UTC to the second, as records hold it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Source(NamedTuple):
+    """Commit, whether files differ from it, and hash; see `Provenance`."""
+
+    commit: str
+    dirty: bool | None
+    source_hash: str
+
+
+def loaded_source(outside: Sequence[Path] = ()) -> Source:
+    """The source that this process runs, to be asked for before a run; see `loaded_hash`.
+
+    outside: the files outside of the package that define its encoding, as they are now; the commit says
+    nothing of them, the hash does.
+    """
+    return Source(*_first_commit(PACKAGE), loaded_hash(also=outside))
+
+
+def provenance(
+    command: str,
+    started: str,
+    wall_seconds: float,
+    source: Source | None = None,
+    plan: str | None = None,
+) -> Provenance:
+    """Of a run that has just finished: its source, beside what the caller knows of it.
+
+    source: what `loaded_source` said before the run; by default the package as it lies there now.
+    """
+    source = source or Source(*_commit(PACKAGE), source_hash())
+    return Provenance(
+        **source._asdict(),
+        command=command,
+        started=started,
+        finished=now(),
+        wall_seconds=wall_seconds,
+        plan=plan,
+    )
+
+
+SOURCE_VARIABLE = "ROLLPE_SOURCE"
+"""Variable for a machine without the repository: the commit that the source was copied from and, after a
+space, its `source_hash` there."""
+
+
+def _commit(package: Path) -> tuple[str, bool | None]:
+    """The commit a package belongs to, and whether it has changes; ("unknown", None) if to none."""
+    git = ("git", "-C", str(package))
+    # A package installed inside somebody else's repository must not borrow its commit.
+    tracked = _output(*git, "ls-files", "--error-unmatch", "errors.py")
+    commit = _output(*git, "rev-parse", "HEAD") if tracked else None
+    changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
+    if not commit and SOURCE_VARIABLE in os.environ:
+        commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
+        return commit, there != _package_digest(package, ("",)).hexdigest()
+    return commit or "unknown", None if changes is None else bool(changes)
+
+
+_first_commit = cache(_commit)
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints, stripped; None if it is absent, fails, or hangs."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,92 @@
+"""One run on several processes: who we are, which device is ours, and sums over all.
+
+In here: joining the processes that `torchrun` started, and the three things that a run asks of them. A
+process that was started alone is a group of one, for which nothing here does anything. Not in here: what
+is computed (step.py), how gradients are averaged (torch's DistributedDataParallel).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from rollpe.errors import InputError
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes of one run; rank 0 is the one that writes."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def part(self, batch: int) -> slice:
+        """Which images of every batch are this process's. Raises InputError if the shares are uneven."""
+        if batch % self.size:
+            raise InputError(
+                f"batch_size={batch} cannot be shared evenly by {self.size} processes. Choose a multiple of "
+                f"{self.size}, or another number of processes."
+            )
+        share = batch // self.size
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum over all processes, for every one of them."""
+        if self.size > 1:
+            values = values.clone()
+            dist.all_reduce(values)
+        return values
+
+    def mean(self, values: Tensor) -> Tensor:
+        return self.total(values) / self.size
+
+
+ALONE = Group()
+
+
+def processes() -> int:
+    """How many processes `torchrun` started for this run; 1 if it did not start this one."""
+    return numbered("WORLD_SIZE", 1, least=1)
+
+
+def numbered(variable: str, default: int, least: int = 0) -> int:
+    """A variable that `torchrun` sets to a whole number."""
+    text = os.environ.get(variable, str(default))
+    if not text.isdecimal() or int(text) < least:
+        raise InputError(f"{variable}={text!r}: allowed is an integer ≥ {least}. Leave it to torchrun.")
+    return int(text)
+
+
+def speaks() -> bool:
+    """Whether this process is the one that prints; known before the processes have joined."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def joined(place: torch.device) -> Iterator[Group]:
+    """Join the other processes of this run, over NCCL if they compute on `place` = cuda, else over Gloo."""
+    if processes() == 1:
+        yield ALONE
+        return
+    own = not dist.is_initialized()
+    if own:
+        try:
+            dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+        except ValueError as error:  # it reads more variables
+            reason = str(error).splitlines()[0]
+            raise InputError(f"the processes cannot join ({reason}). Start them with torchrun.") from None
+    try:
+        yield Group(dist.get_rank(), dist.get_world_size())
+    finally:
+        if own:
+            dist.destroy_process_group()

@@ -1,0 +1,110 @@
+"""Scoring a model on images that it was not trained on.
+
+Here: loss, accuracy and one bit per image, at any image size. Not here: when to score (run.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rollpe.records.record import FinalMetrics, pack_bits
+from rollpe.training.augment import Augmentation, Augmenter
+from rollpe.training.compiling import EAGER, How, compiled
+from rollpe.training.data import ImageData, Split
+from rollpe.training.device import TrainingError
+from rollpe.training.distributed import ALONE, Group
+from rollpe.training.recipe import Recipe
+from rollpe.training.step import predictor
+
+EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
+
+
+# Evaluation
+
+
+class Evaluator:
+    """Scores a model on the images of one data set, never augmented.
+
+    Where training is compiled, so is scoring at the size of training, in batches of one shape. Other sizes
+    are seen once, which takes less time than compiling for them. Several processes share the batches.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: ImageData,
+        place: torch.device,
+        group: Group = ALONE,
+        way: How = EAGER,
+    ) -> None:
+        self.recipe, self.data, self.place, self.group, self.way = recipe, data, place, group, way
+        self.predictors: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
+
+    @torch.no_grad()
+    def __call__(self, model: nn.Module, split: Split, size: int | None = None) -> FinalMetrics:
+        """Loss and accuracy on a split, its images resized to `size` pixels if given.
+
+        Resizing is bilinear and antialiased. A larger image is a larger grid of patches of the
+        same size, so its positions go beyond those of training.
+        """
+        model.eval()
+        batch = EVALUATION_BATCH.get(self.place.type, 1000)
+        if self.way.gradient and size is None and len(split) >= batch:
+            if model not in self.predictors:
+                predict = predictor(model, self.recipe, self.place)
+                self.predictors[model] = compiled(predict, self.way.gradient)
+            predict, shape = self.predictors[model], batch
+        else:
+            predict, shape = predictor(model, self.recipe, self.place), 0
+        loss = torch.zeros((), device=self.place)
+        correct = torch.zeros(len(split), device=self.place)
+        for start in range(self.group.rank * batch, len(split), self.group.size * batch):
+            chosen = slice(start, min(start + batch, len(split)))
+            labels = split.labels[chosen].to(self.place)
+            images = self.prepare(split.images[chosen], size)
+            missing = max(0, shape - len(labels))
+            padded = F.pad(images, (0,) * 7 + (missing,)) if missing else images
+            if self.way.graphs:
+                torch.compiler.cudagraph_mark_step_begin()
+            logits = predict(padded)[: len(labels)]
+            loss += F.cross_entropy(logits, labels, reduction="sum")
+            correct[chosen] = (logits.argmax(1) == labels).float()
+        nats = self.group.total(loss).item()
+        if not math.isfinite(nats):
+            raise TrainingError(
+                "the loss on images not trained on is not finite. Try a lower learning_rate "
+                f"than {self.recipe.learning_rate:g}."
+            )
+        bits = self.group.total(correct).cpu().numpy() > 0.5
+        return FinalMetrics(
+            loss=nats / len(bits),
+            accuracy=float(bits.mean()),
+            images=len(bits),
+            correct=pack_bits(bits),
+        )
+
+    def prepare(self, images: Tensor, size: int | None = None) -> Tensor:
+        """Bytes [B, channels, H, W] to what the model sees: on its device, resized, normalized."""
+        height, width = images.shape[-2:]
+        shown = (size, size) if size else (height, width)
+        augmenter = Augmenter(Augmentation(), shown, self.data.mean, self.data.std)
+        return augmenter.normalize(images.to(self.place))
+
+    def rehearse(self, model: nn.Module, sizes: list[int]) -> None:
+        """See one image at every size now: a size the encoding refuses must not cost a run."""
+        one = Split(self.data.train.images[:1], self.data.train.labels[:1])
+        for size in (None, *sizes):
+            self(model, one, size)
+
+
+def moved(split: Split, by: int) -> Split:
+    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
+    height, width = split.images.shape[-2:]
+    rows = (torch.arange(height) - by).clamp(0, height - 1)
+    columns = (torch.arange(width) - by).clamp(0, width - 1)
+    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)

@@ -1,0 +1,254 @@
+"""What a run is made of, except the encoding, the seed and the machine: recipes.
+
+A recipe is a small YAML file; the folder recipes/ beside this file has those of the package. Here: its keys,
+what they may be, reading it, changing it, and the name that a changed recipe gets. Not here: what each key
+does (step.py, augment.py, data.py, rollpe.vit).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os.path
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rollpe.errors import InputError
+from rollpe.files import read_yaml, read_yaml_file
+from rollpe.records.record import HOW, RecipeName, flatten, slug
+from rollpe.training.augment import Augmentation
+
+FOLDER = Path(__file__).parent / "recipes"
+
+PATCHES = 64
+"""In a row of an image: attention looks from each of their square to each."""
+WEIGHTS = 10**9 // 12
+"""Of depth × width²: a block has twelve times the square of its width."""
+OPERATIONS = 100
+"""Of RandAugment on one image, one after another."""
+
+
+class Recipe(BaseModel):
+    """Everything that a run is made of, except the encoding, the seed and the machine.
+
+    Each description says what is allowed and what it is; the error for a bad value quotes it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    name: RecipeName = Field(description="letters, digits and _.-~%@=,+: the folder of its records")
+    data: Literal["digits", "cifar100"] = Field(description="digits or cifar100")
+    held_out: int | None = Field(
+        None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
+    )
+    train_images: int | None = Field(
+        None, gt=0, description="null (all) or an integer ≥ 1: train on the first so many images"
+    )
+
+    size: Literal["nano", "tiny", "small", "base"] = Field(
+        description="nano, tiny, small or base: width, depth and heads"
+    )
+    patch_size: int = Field(gt=0, le=1024, description="an integer ≥ 1, at most 1,024, in pixels")
+    depth: int | None = Field(
+        None, gt=0, le=256, description="null (from size) or an integer ≥ 1, at most 256: blocks"
+    )
+    width: int | None = Field(
+        None,
+        gt=0,
+        le=8192,
+        description="null (from size) or an integer ≥ 1, at most 8,192: channels of a token",
+    )
+    heads: int | None = Field(
+        None, gt=0, le=1024, description="null (from size) or an integer ≥ 1, at most 1,024"
+    )
+    pool: Literal["token", "avg"] = Field("token", description="token (the class token) or avg")
+    layer_scale: float | None = Field(
+        None, gt=0, description="null (none) or a number > 0: its initial value"
+    )
+    qkv_bias: bool = Field(True, description="true or false: biases on queries, keys and values")
+    dropout: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
+    drop_path: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
+
+    epochs: int = Field(
+        gt=0, le=10**6, description="an integer ≥ 1, at most a million: passes over the training images"
+    )
+    max_steps: int | None = Field(None, gt=0, description="null or an integer ≥ 1: stop after so many steps")
+    batch_size: int = Field(gt=0, le=10**5, description="an integer ≥ 1, at most 100,000: images per step")
+    optimizer: Literal["adamw", "lamb", "muon", "sgd"] = Field(description="adamw, lamb, muon or sgd")
+    learning_rate: float = Field(gt=0, description="a number > 0: the highest learning rate")
+    final_learning_rate: float = Field(0.0, ge=0, description="a number ≥ 0: where the schedule ends")
+    schedule: Literal["cosine"] = Field("cosine", description="cosine")
+    warmup_epochs: float = Field(0.0, ge=0, description="a number from 0 to epochs")
+    weight_decay: float = Field(0.0, ge=0, description="a number ≥ 0")
+    momentum: float = Field(0.9, ge=0, lt=1, description="a number from 0 to below 1: sgd and muon")
+    betas: list[float] = Field(
+        [0.9, 0.999],
+        min_length=2,
+        max_length=2,
+        description="two numbers from 0 to below 1: adamw, lamb, and the vectors under muon",
+    )
+    gradient_clip: float | None = Field(
+        None, gt=0, description="null (none) or a number > 0: largest norm of the gradient"
+    )
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
+    ema: float | None = Field(
+        None, gt=0, lt=1, description="null (none) or a number between 0 and 1: decay per step"
+    )
+    augmentation: Augmentation = Field(
+        Augmentation(), description=f"a mapping with {', '.join(Augmentation.model_fields)}"
+    )
+
+    topography: Literal["none", "ring", "sheet", "tdann"] = Field(
+        "none", description="none, ring, sheet or tdann: order asked of queries and keys; trains uncompiled"
+    )
+    topography_weight: float = Field(0.1, ge=0, description="a number ≥ 0: weight of that loss")
+
+    precision: Literal["auto", "float32", "bfloat16", "bfloat16-weights"] = Field(
+        "auto",
+        description="auto (bfloat16 on CUDA), float32, bfloat16 (in products) or bfloat16-weights (but for "
+        "the optimizer's copy of the weights)",
+    )
+    compile: bool | Literal["auto", "default", "max-autotune"] = Field(
+        "auto",
+        description="auto (on CUDA if it works), true, false, default (without CUDA graphs) or max-autotune "
+        "(times kernels: slow to begin)",
+    )
+    attention: Literal["auto", "flash", "cudnn", "efficient", "math"] = Field(
+        "auto", description="auto (torch chooses), flash, cudnn, efficient or math: the kernel of attention"
+    )
+    score_every: int = Field(
+        1, gt=0, description="an integer ≥ 1: epochs from one scoring of the held-out images to the next"
+    )
+    resolutions: list[Annotated[int, Field(gt=0, le=1024)]] = Field(
+        [], description="a list of image sizes, 1 to 1,024 pixels, each a multiple of patch_size"
+    )
+    shifts: list[Annotated[int, Field(ge=-1024, le=1024)]] = Field(
+        [], description="a list of whole pixels to move the test images by, at most 1,024"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Recipe:
+        if self.warmup_epochs > self.epochs:
+            raise ValueError(
+                f"warmup_epochs={self.warmup_epochs:g} is longer than epochs={self.epochs}. "
+                "Lower it or raise epochs."
+            )
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={self.betas}: allowed are two numbers from 0 to below 1.")
+        for size in self.resolutions:
+            if size % self.patch_size:
+                raise ValueError(
+                    f"resolutions={self.resolutions}: {size} is no positive multiple of "
+                    f"patch_size={self.patch_size}. Change one of them."
+                )
+            if size // self.patch_size > PATCHES:
+                raise ValueError(
+                    f"resolutions={self.resolutions}: {size} is more than {PATCHES} patches of "
+                    f"patch_size={self.patch_size} in a row. Lower it."
+                )
+        if (self.depth or 1) * (self.width or 1) ** 2 > WEIGHTS:
+            raise ValueError(
+                f"depth={self.depth}, width={self.width}: such a model has more than a billion weights. "
+                "Lower one of them."
+            )
+        if self.augmentation.rand_augment[0] > OPERATIONS:
+            raise ValueError(
+                f"augmentation.rand_augment={list(self.augmentation.rand_augment)}: allowed are at most "
+                f"{OPERATIONS} operations."
+            )
+        if self.augmentation.crop_padding > 1024:
+            raise ValueError(
+                f"augmentation.crop_padding={self.augmentation.crop_padding}: allowed is an integer "
+                "from 0 to 1024."
+            )
+        return self
+
+
+def recipes() -> list[str]:
+    """Names of the recipes that come with the package."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe by its name, or from a .yaml file, and change some of its keys.
+
+    overrides: key → value; a dot reaches into a mapping ("augmentation.mixup"); text is read as a
+        YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
+
+    A recipe that was changed gets a name of its own, "quick@epochs=5": its records never mix with
+    those of the recipe it came from. The keys `rollpe.records.record.HOW` change no name.
+
+    Raises InputError for an unknown recipe, an unknown key, or a value out of range.
+    """
+    path = Path(name_or_path)
+    if str(name_or_path) in recipes():
+        path = FOLDER / f"{name_or_path}.yaml"
+    elif path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
+        raise InputError(
+            f"recipe {str(name_or_path)!r} is unknown{_did_you_mean(str(name_or_path), recipes())}. "
+            f"Allowed: {', '.join(recipes())}, or the path of a .yaml file."
+        )
+    values = read_yaml_file(path)
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: a recipe is a mapping of keys to values. Write key: value lines.")
+    values.setdefault("name", path.stem)
+    original = _recipe(values)
+    for key, value in (overrides or {}).items():
+        *outer, last = key.split(".")
+        level = values
+        for part in outer:
+            level = level.setdefault(part, {})
+            if not isinstance(level, dict):
+                raise InputError(f"{key}: {part} holds a single value. Set {part} itself.")
+        level[last] = read_yaml(value, key) if isinstance(value, str) else value
+    changed = _recipe(values)
+    if changed.name == original.name:
+        changed = changed.model_copy(update={"name": name_of(original, changed)})
+    return changed
+
+
+def changes(original: Recipe, changed: Recipe) -> dict[str, Any]:
+    """The keys in which a recipe differs from another, as `--set` spells them, and their values."""
+    before, after = flatten(original.model_dump()), flatten(changed.model_dump())
+    return {key: value for key, value in after.items() if before[key] != value}
+
+
+def name_of(original: Recipe, changed: Recipe) -> str:
+    """The name that a recipe gets which was made from another."""
+    told = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
+    return slug(original.name, told)
+
+
+def _recipe(values: dict[str, Any]) -> Recipe:
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_line(error.errors()[0])) from None
+
+
+def _line(error: Any) -> str:
+    """One of pydantic's errors as one line: key=value, what is allowed."""
+    *outer, key = [str(part) for part in error["loc"]] or [""]
+    if outer and outer[0] != "augmentation" and not key.isdigit():  # which of several kinds was tried last
+        outer, key = [], outer[0]
+    fields = (Augmentation if outer[:1] == ["augmentation"] else Recipe).model_fields
+    place, value = ".".join((*outer, key)), textwrap.shorten(repr(error["input"]), 200, placeholder=" …")
+    if error["type"] == "extra_forbidden":
+        allowed = ", ".join(fields)
+        return f"recipe key {place!r} is unknown{_did_you_mean(key, fields)}. Allowed: {allowed}."
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    allowed = Recipe.model_fields[outer[0] if outer else key].description or ""
+    if outer[:1] == ["augmentation"]:
+        allowed = error["msg"][0].lower() + error["msg"][1:]
+    if error["type"] == "missing":
+        return f"recipe key {place!r} is missing: allowed is {allowed}."
+    return f"recipe key {place}={value}: allowed is {allowed}."
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

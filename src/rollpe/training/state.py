@@ -1,0 +1,266 @@
+"""The tensors of a run: model, average, optimizers; made once, then used seed after seed.
+
+Here: building them from a recipe and an encoding, bringing them to where a seed begins, and keeping what was
+compiled for the next run. Not here: moving them (step.py), writing them down (checkpoint.py).
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rollpe.encodings import told_options
+from rollpe.errors import InputError
+from rollpe.records.record import Cell
+from rollpe.training.augment import Augmenter
+from rollpe.training.compiling import compiles, how
+from rollpe.training.data import ImageData, Split, load_dataset, stand_in
+from rollpe.training.device import choose_device, enough_memory, reproducible, stream
+from rollpe.training.distributed import ALONE, Group
+from rollpe.training.evaluate import EVALUATION_BATCH, Evaluator
+from rollpe.training.observation import disorder, queries_and_keys
+from rollpe.training.recipe import Recipe
+from rollpe.training.step import Step, create_optimizers
+from rollpe.vit import VisionTransformer, create_vit
+
+AHEAD = 32  # batches augmented at once, so that many images share each operation ...
+AHEAD_BYTES = 2**27  # ... unless they take more than this
+
+
+# Programs
+
+
+class Program:
+    """Model, optimizers, step and scoring of one recipe and encoding: made once, then used seed after seed.
+
+    What is compiled is bound to the tensors of this model, so every seed puts its weights into them.
+    """
+
+    def __init__(
+        self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
+    ) -> None:
+        self.recipe, self.cell, self.shape = recipe, cell, shape_of(data)
+        self.way = how(recipe, place, group.size)
+        self.model = create_model(recipe, cell, self.shape).to(place)
+        self.average = copy.deepcopy(self.model) if recipe.ema else None
+        self.evaluate = Evaluator(recipe, data, place, group, self.way)
+        size = tuple(self.shape["image_size"])
+        self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
+        penalty, self.hooks = None, ExitStack()
+        if recipe.topography != "none":
+            seen = self.hooks.enter_context(queries_and_keys(self.model))
+            penalty = _penalty(recipe, self.model, seen)
+        self.step = Step(
+            self.model,
+            recipe,
+            create_optimizers(self.model, recipe, self.way),
+            self.way,
+            average=self.average,
+            penalty=penalty,
+            processes=group.size,
+        )
+        self.ready = False
+
+    @property
+    def judged(self) -> VisionTransformer:
+        """The model that is evaluated: the average of the weights if there is one."""
+        return self.average or self.model
+
+    def begin(self, seed: int) -> VisionTransformer:
+        """Bring all tensors to where a run of this seed begins; returns another model with these weights."""
+        fresh = _initial_model(self.recipe, self.cell.model_copy(update={"seed": seed}), self.shape)
+        for model in filter(None, (self.model, self.average)):
+            model.load_state_dict(fresh.state_dict())
+        self.step.reset()
+        return fresh
+
+    def warm(self, batch: int) -> float:
+        """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
+
+        batch: images of a step, those of this process alone. Returns the seconds that it took; nothing is
+        done where nothing is to be compiled, or all is.
+        """
+        begun, place = time.perf_counter(), self.evaluate.place
+        if self.way.gradient and not self.ready:
+            images = torch.randint(256, (1, batch, self.shape["channels"], *self.shape["image_size"]))
+            labels = torch.randint(self.shape["classes"], (1, batch))
+            noise = Split(images.to(torch.uint8), labels).to(place)
+            inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
+            self.model.train()
+            self.step.warm(inputs[0], targets[0])
+            few = EVALUATION_BATCH.get(place.type, 1000)
+            again = torch.arange(few, device=place) % batch
+            self.evaluate(self.judged, Split(noise.images[0][again], noise.labels[0][again]))
+        self.ready = True
+        return time.perf_counter() - begun
+
+
+BESIDE_PROGRAM = frozenset(
+    {"name", "held_out", "train_images", "epochs", "max_steps", "warmup_epochs", "schedule"}
+    | {"final_learning_rate", "score_every", "resolutions", "shifts"}
+)
+"""Keys of a recipe that its program does not depend on: runs that differ in these alone share one."""
+
+
+def program_key(recipe: Recipe, cell: Cell) -> str:
+    """The same for all runs that can share a program."""
+    return f"{cell.slug} {recipe.model_dump_json(exclude=set(BESIDE_PROGRAM))}"
+
+
+class Programs:
+    """What the runs of one process share: data sets, and a `Program` for each recipe and encoding.
+
+    Each program keeps the memory of its activations, so that there are `KEPT` at most: one more, and all are
+    dropped. Leaving the context drops them, too. waited: seconds that the last run waited for its program to
+    be compiled.
+    """
+
+    KEPT = 8
+
+    def __init__(self) -> None:
+        self.waited = 0.0
+        self._data: dict[tuple[str, str, int | None], ImageData] = {}
+        self._programs: dict[tuple[str, str], Program] = {}
+
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.forget()
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def data(self, recipe: Recipe, root: str | Path) -> ImageData:
+        key = (recipe.data, str(root), recipe.held_out)
+        if key not in self._data:
+            self._data[key] = load_dataset(recipe.data, root, held_out=recipe.held_out)
+        return self._data[key]
+
+    def program(
+        self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
+    ) -> Program:
+        """The program of a cell, whatever its seed: the one there is, or a new one."""
+        key = (program_key(recipe, cell), str(place))
+        if key not in self._programs:
+            if len(self._programs) == self.KEPT:
+                self.forget()
+            self._programs[key] = Program(recipe, cell, data, place, group)
+        return self._programs[key]
+
+    def forget(self) -> None:
+        """Drop all programs, with what was compiled and the memory of its graphs."""
+        compiled_any = any(program.way.gradient for program in self._programs.values())
+        self._programs.clear()
+        gc.collect()  # each step refers to itself
+        if compiled_any:
+            torch.compiler.reset()
+
+
+def warm(
+    recipe: Recipe,
+    encoding: str,
+    *,
+    encoding_options: Mapping[str, Any] | None = None,
+    device: str = "auto",
+) -> float:
+    """Compile what a run will need, before its data are there; returns the seconds it took.
+
+    What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
+    """
+    place, data = choose_device(device), stand_in(recipe.data)
+    recipe = resolve(recipe, place, held_out=0)
+    told = resolve_options(encoding, encoding_options or {})
+    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=told, seed=0)
+    with Programs() as programs, reproducible(place), enough_memory(recipe):
+        return programs.program(recipe, cell, data, place).warm(recipe.batch_size)
+
+
+def ahead(batch: int, numbers: int) -> int:
+    """How many batches are augmented at once, for images of so many numbers; the same on every device."""
+    return max(1, min(AHEAD, AHEAD_BYTES // (4 * batch * numbers)))
+
+
+def _penalty(
+    recipe: Recipe, model: VisionTransformer, seen: list[tuple[Tensor, Tensor]]
+) -> Callable[[], Tensor]:
+    """The loss of disorder among the queries and keys of the last forward pass, with its weight."""
+    return lambda: recipe.topography_weight * disorder(seen, recipe.topography, model.token_encoding.head_dim)
+
+
+# Data, device, randomness
+
+
+def _used(recipe: Recipe, data: ImageData) -> Split:
+    """The training images a run sees: all of them, or the first train_images."""
+    count = recipe.train_images or len(data.train)
+    if count > len(data.train):
+        raise InputError(
+            f"train_images={count}: with held_out={len(data.held_out)}, {data.name} has {len(data.train)}. "
+            "Lower it or leave it out."
+        )
+    return Split(data.train.images[:count], data.train.labels[:count])
+
+
+def resolve(recipe: Recipe, place: torch.device, held_out: int) -> Recipe:
+    """The recipe with every "auto" and every default of the data set decided."""
+    cuda = place.type == "cuda"
+    precision = "bfloat16" if cuda and torch.cuda.is_bf16_supported() else "float32"
+    return recipe.model_copy(
+        update={
+            "held_out": held_out,
+            "precision": precision if recipe.precision == "auto" else recipe.precision,
+            # queries and keys are collected by hooks, which CUDA graphs would not see
+            "compile": recipe.topography == "none"
+            and (cuda and compiles(place) if recipe.compile == "auto" else recipe.compile),
+        }
+    )
+
+
+# The model
+
+
+def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
+    """The untrained model of a run, for images of that shape."""
+    return create_vit(
+        cell.encoding,
+        image_size=tuple(shape["image_size"]),
+        channels=shape["channels"],
+        classes=shape["classes"],
+        patch_size=recipe.patch_size,
+        size=recipe.size,
+        depth=recipe.depth,
+        width=recipe.width,
+        heads=recipe.heads,
+        pool=recipe.pool,
+        layer_scale=recipe.layer_scale,
+        qkv_bias=recipe.qkv_bias,
+        dropout=recipe.dropout,
+        drop_path=recipe.drop_path,
+        encoding_options=cell.encoding_options,
+    )
+
+
+def _initial_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
+    """The model of a run before its first step; leaves the random state where its weights end."""
+    torch.manual_seed(stream(cell.seed, "weights"))
+    return create_model(recipe, cell, shape)
+
+
+def shape_of(data: ImageData) -> dict[str, Any]:
+    """What a model has to know of a data set."""
+    _, channels, height, width = data.train.images.shape
+    return {"image_size": [height, width], "channels": channels, "classes": len(data.classes)}
+
+
+def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Only the options that differ from the default, so that a cell has one name."""
+    return told_options(encoding, options)

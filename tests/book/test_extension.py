@@ -1,0 +1,631 @@
+"""What the Sphinx extension adds to pages, seen in tiny books built in a temporary folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+from rollpe import figures
+from rollpe.book import equations, figures, numbers, site
+from rollpe.encodings import ENCODINGS
+from rollpe.errors import InputError
+from rollpe.evidence.claims import load_claims
+from rollpe.evidence.table import LARGE
+from rollpe.records import (
+    Environment,
+    FinalMetrics,
+    Provenance,
+    Record,
+    pack_bits,
+    record_path,
+    write_record,
+)
+from shared import ROOT
+
+ROLL = {
+    "label": "eq-roll",
+    "page": "rolling",
+    "implements": ["rollpe.operators.roll", "rollpe.operators.shift_matrix"],
+    "encodings": ["roll", "torus-roll"],
+    "source": "paper Eq. 2",
+    "error": 3.04e-16,
+    "tolerance": 1e-12,
+    "passed": True,
+    "cases": 12,
+}
+WAVE = {
+    "label": "eq-wave",
+    "page": "rolling",
+    "implements": [],
+    "encodings": [],
+    "source": "paper Eq. 9",
+    "reason": "it is a definition",
+}
+PAGE = "# Rolling\n\n$$\nS^p q\n$$ (eq-roll)\n\nThen\n\n$$\na = b\n$$ (eq-wave)\n"
+
+
+def a_record(seed=0, accuracy=0.9, encoding="roll", recipe="quick", epochs=12) -> Record:
+    bits = np.arange(1000) < round(1000 * accuracy)
+    return Record(
+        protocol=1,
+        recipe=recipe,
+        encoding=encoding,
+        encoding_options={},
+        seed=seed,
+        config={"epochs": epochs},
+        parameters=1234567,
+        history=[],
+        test=FinalMetrics(loss=0.25, accuracy=bits.mean(), images=1000, correct=pack_bits(bits)),
+        resolutions={"24": 0.5},
+        throughput=1500.0,
+        environment=Environment(
+            python="3.11",
+            platform="Linux",
+            torch="2",
+            timm="1",
+            numpy="2",
+            device="cpu",
+            device_name="A <fast> processor",
+            driver=None,
+            threads=1,
+        ),
+        provenance=Provenance(
+            commit="c0ffee" * 6,
+            dirty=False,
+            source_hash="",
+            command="rollpe train --encoding roll",
+            started="2026-01-02T03:04:05",
+            finished="2026-01-02T03:05:05",
+            wall_seconds=60,
+        ),
+    )
+
+
+class Book:
+    """A book of some pages: pages {name: text}, report: the checks, None for no report at all."""
+
+    def __init__(self, root: Path):
+        self.root, self.source, self.html = root, root / "book", root / "_build/html"
+        self.source.mkdir()
+
+    def build(self, pages, report=(), builder="html") -> str:
+        """Build it and return the warnings, without colors."""
+        for name, text in pages.items():
+            path = self.source / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        if report is not None:
+            (self.root / "_build").mkdir(exist_ok=True)
+            (self.root / "_build/equations.json").write_text(json.dumps({"equations": list(report)}))
+        warnings = io.StringIO()
+        settings = {
+            "extensions": ["myst_nb", "rollpe.book"],
+            "root_doc": next(iter(pages)).partition(".")[0],
+            "html_theme": "basic",
+            "myst_enable_extensions": ["dollarmath", "amsmath", "deflist"],
+            "nb_execution_mode": "off",
+            "numfig": True,
+        }
+        with docutils_namespace():
+            app = Sphinx(
+                self.source,
+                None,
+                self.html,
+                self.root / "_build/trees",
+                builder,
+                settings,
+                io.StringIO(),
+                warnings,
+            )
+            app.build(force_all=True)
+        return re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue())
+
+    def text(self, name: str) -> str:
+        """What a page says, without markup."""
+        body = (self.html / f"{name}.html").read_text().partition("<body")[2]
+        return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", body)))
+
+    def markup(self, name: str) -> str:
+        return (self.html / f"{name}.html").read_text()
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------ equations
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3.04e-16, "3·10⁻¹⁶"),
+        (1e-12, "10⁻¹²"),
+        (0.0, "0"),
+        (2.5, "2.5·10⁰"),
+        (0.117, "1.2·10⁻¹"),
+        (1.7e308, "1.7·10³⁰⁸"),
+    ],
+)
+def test_errors_are_written_with_powers_of_ten(value, text):
+    assert equations.scientific(value) == text
+
+
+def test_a_dotted_name_leads_to_the_line_that_defines_it():
+    for dotted in (
+        "rollpe.operators.roll",
+        "operators.roll",
+        "rollpe.encodings.create_encoding",
+        "errors.InputError",
+    ):
+        file, line = equations.find_line(dotted)
+        assert re.match(
+            rf"(def|class) {dotted.rpartition('.')[2]}\b", file.read_text().splitlines()[line - 1]
+        )
+    assert equations.find_line("operators.NYQUIST") is not None, "constants count"
+    assert equations.find_line("operators.no_such_thing") is None
+    assert equations.find_line("no_such_room.roll") is None
+
+
+def test_every_equation_says_what_its_check_found_and_where_its_code_is(book):
+    assert book.build({"rolling.md": PAGE}, [ROLL, WAVE]) == ""
+    text = book.text("rolling")
+    assert "Checked: largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases" in text
+    assert "operators.roll · operators.shift_matrix · trained in roll, torus-roll · paper Eq. 2" in text
+    assert "Not checked: it is a definition · paper Eq. 9" in text
+    links = re.findall(r'href="(source/rollpe\.[a-z.]+\.html)#(L-\d+)"', book.markup("rolling"))
+    pages = ["source/rollpe.operators.html"] * 2 + ["source/rollpe.encodings.roll.html"] * 2
+    assert [page for page, _ in links] == pages
+    for page, anchor in links:
+        assert f'id="{anchor}"' in (book.html / page).read_text()
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ({"none"}, "shift_matrix · trained in every encoding · paper"),
+        ({"none", "t5-bias", "lie"}, "trained in every encoding but t5-bias, lie · paper"),
+        (ENCODINGS.keys(), "shift_matrix · paper"),
+    ],
+)
+def test_what_nearly_all_encodings_are_made_of_is_said_short(book, missing, says):
+    encodings = [name for name in ENCODINGS if name not in missing]
+    assert book.build({"rolling.md": PAGE}, [ROLL | {"encodings": encodings}, WAVE]) == ""
+    assert says in book.text("rolling")
+
+
+@pytest.mark.parametrize("builder", ["singlehtml", "epub"])
+def test_a_book_of_one_file_has_badges_without_links_to_pages_it_lacks(book, builder):
+    warnings = book.build(
+        {"rolling.md": PAGE + "\n{num}`quick/roll accuracy`\n"}, [ROLL, WAVE], builder=builder
+    )
+    assert "WARNING" not in warnings.replace("WARNING: conf value", "")
+    (page,) = book.html.glob("rolling.*html")
+    assert "largest error 3·10⁻¹⁶" in page.read_text() and "source/rollpe" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "report", "says"),
+    [
+        (PAGE + "\n$$\nx = y\n$$\n", [ROLL, WAVE], "displayed equation without a label"),
+        (PAGE + "\n$$\nx = y\n$$ (eq-new)\n", [ROLL, WAVE], "equation eq-new is in no registry"),
+        (
+            PAGE + "\n\\begin{align}\nx &= y\n\\end{align}\n",
+            [ROLL, WAVE],
+            "displayed equation without a label",
+        ),
+        (PAGE, [ROLL | {"passed": False, "error": 0.5}, WAVE], "equation eq-roll: its check failed"),
+        (
+            PAGE + "\n$$\na  =\nb\n$$ (eq-again)\n",
+            [ROLL, WAVE, WAVE | {"label": "eq-again"}],
+            "equation eq-again is displayed already, as eq-wave",
+        ),
+        (PAGE + "\n$$\nx = y\n$$ (eq-roll)\n", [ROLL, WAVE], "duplicate label of equation eq-roll"),
+        (PAGE, [ROLL, WAVE, WAVE | {"label": "eq-more"}], "equation eq-more belongs on this page"),
+        (PAGE, [ROLL | {"implements": ["operators.gone"]}, WAVE], "operators.gone is defined nowhere"),
+        (PAGE, None, "equations.json is missing"),
+    ],
+)
+def test_an_equation_without_a_good_check_is_a_warning(book, page, report, says):
+    assert says in book.build({"rolling.md": page}, report)
+
+
+def test_a_failed_check_shows_on_the_page(book):
+    book.build({"rolling.md": PAGE}, [ROLL | {"passed": False, "error": 0.5}, WAVE])
+    assert "CHECK FAILED: largest error 5·10⁻¹ (tolerance 10⁻¹²)" in book.text("rolling")
+
+
+def test_a_page_that_is_not_there_need_not_show_its_equations(book):
+    assert book.build({"other.md": "# Other\n"}, [ROLL, WAVE]) == ""
+
+
+# ------------------------------------------------------------------------------------------------- numbers
+
+
+def test_a_number_is_the_mean_and_sd_over_seeds_and_leads_to_its_records(book):
+    for seed, accuracy in enumerate((0.90, 0.92, 0.94)):
+        write_record(book.root / "data/records", a_record(seed, accuracy))
+    assert book.build({"index.md": "# Page\n\nIt reached {num}`quick/roll accuracy` here.\n"}) == ""
+    assert "It reached 92.0 ± 2.0 % here." in book.text("index")
+    link = re.search(
+        r'<a class="recorded-number" href="numbers.html#quick-roll" data-note="[^"]*" title="([^"]*)"',
+        book.markup("index"),
+    )
+    assert "mean ± SD of 3 runs, seeds 0, 1, 2; commit c0ffeec0ff" in unescape(link.group(1))
+    numbers = book.text("numbers")
+    assert "rollpe train --encoding roll" in numbers and "A <fast> processor" in numbers
+    assert "Recipe quick, encoding roll: test accuracy 92.0 ± 2.0 %" in numbers and "n = 3" in numbers
+    for seed in range(3):
+        copy = f"records/quick/roll/seed-{seed}.json"
+        assert f'href="{copy}"' in book.markup("numbers")
+        original = record_path(book.root / "data/records", a_record(seed))
+        assert (book.html / copy).read_bytes() == original.read_bytes()
+
+
+def test_a_number_has_a_note_that_says_all_about_its_origin_without_another_page(book):
+    for seed in (0, 1):
+        write_record(book.root / "data/records", a_record(seed, 0.9))
+    text = "{num}`quick/roll accuracy`, again {num}`quick/roll accuracy`, {num}`quick/roll accuracy@24`"
+    assert book.build({"part/page.md": f"# Page\n\n{text}\n"}) == ""
+    notes = re.findall(r'<div class="number-note" id="([^"]*)".*?</button></div>', book.markup("part/page"))
+    links = re.findall(r'data-note="([^"]*)"', book.markup("part/page"))
+    assert links == [notes[0], notes[0], notes[1]] and len(set(notes)) == 2, "one note for each number"
+    note = re.search(rf'id="{notes[0]}".*?</div></dl>', book.markup("part/page")).group(0)
+    said = " ".join(unescape(re.sub("<[^>]+>", " ", note)).split())
+    for word in ("90.0 ± 0.0 %", "mean ± SD", "n = 2", "0, 1", "recipe quick", "c0ffeec0ff", "2026-01-02"):
+        assert word in said, word
+    assert "rollpe train --encoding roll" in said and "A <fast> processor" in said
+    for uri in re.findall(r'href="([^"#]*)', note):
+        assert (book.html / "part" / uri).is_file(), uri
+    assert " hidden" in note, "without the script there is only the link"
+
+
+def test_notes_stay_out_of_the_search(book):
+    write_record(book.root / "data/records", a_record(0, 0.9))
+    book.build({"index.md": "# Page\n\n{num}`quick/roll accuracy`\n"})
+    assert "processor" in book.markup("index")
+    assert "processor" not in (book.html / "searchindex.js").read_text()
+
+
+@pytest.mark.parametrize(
+    ("metric", "text"),
+    [
+        ("accuracy", "90.0 %"),
+        ("accuracy@24", "50.0 %"),
+        ("accuracy@48", "not measured"),
+        ("loss", "0.250"),
+        ("parameters", "1,234,567"),
+        ("throughput", "1,500 images/s"),
+        ("seconds", "60 s"),
+        ("seeds", "1"),
+    ],
+)
+def test_what_can_be_read_from_one_record(metric, text):
+    assert numbers.recorded_number([a_record()], metric) == text
+
+
+def test_without_records_a_number_is_not_measured():
+    assert numbers.recorded_number([], "accuracy") == "not measured"
+    with pytest.raises(InputError, match="'speed' is not recorded: use one of accuracy, loss"):
+        numbers.recorded_number([], "speed")
+
+
+def test_a_number_that_was_not_measured_says_so_and_links_nowhere(book):
+    assert book.build({"index.md": "# Page\n\n{num}`quick/spiral accuracy`\n"}) == ""
+    assert "not measured" in book.text("index") and "numbers.html" not in book.markup("index")
+    assert not (book.html / "numbers.html").exists()
+
+
+def test_the_readers_own_runs_are_added_but_replace_no_committed_one_of_the_same_seed(tmp_path):
+    for seed in (0, 1):
+        write_record(tmp_path / "data/records", a_record(seed, 0.5))
+    for seed in (1, 2):
+        write_record(tmp_path / "_build/records", a_record(seed, 0.75))
+    found = site.find_records(tmp_path, "quick/roll")
+    assert [(r.seed, r.test.accuracy) for r in found.values()] == [(0, 0.5), (1, 0.5), (2, 0.75)]
+    assert {r.seed: r.test.accuracy for r in site.all_records(tmp_path)} == {0: 0.5, 1: 0.5, 2: 0.75}
+
+
+@pytest.mark.parametrize(
+    ("role", "says"),
+    [
+        ("quick accuracy", "write recipe/encoding and metric"),
+        ("quick/roll speed", "'speed' is not recorded"),
+        ("quick/roll accuracy", "no sample of one thing: epochs: 12 and 3"),
+    ],
+)
+def test_a_number_that_means_nothing_is_a_warning(book, role, says):
+    write_record(book.root / "data/records", a_record(0, epochs=12))
+    write_record(book.root / "data/records", a_record(1, epochs=3))
+    assert says in book.build({"index.md": f"# Page\n\n{{num}}`{role}`\n"})
+
+
+def test_the_results_table_links_every_measured_accuracy(book):
+    for seed in (0, 1):
+        write_record(book.root / "data/records", a_record(seed, 0.6 + seed / 10, recipe="strong"))
+    directive = "```{results} strong\n:caption: What came out\n:name: tab-quick\n```\n"
+    assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-quick`.\n"}) == ""
+    text = book.text("index")
+    assert "roll 65.00 ± 7.07" in text and "learned not measured" in text and "72.1 ± 0.1" in text
+    assert "Table 1 What came out" in text and "See Table 1." in text
+    assert book.markup("index").count('<a class="recorded-number" href="numbers.html#strong-roll"') == 1
+
+
+def test_the_table_of_encodings_says_what_was_tried(book, monkeypatch):
+    from rollpe.encodings import properties
+
+    seen = [properties.Properties("roll", "scores", 2, (True, True), False, True, None, True, False, 1234)]
+    monkeypatch.setattr(properties, "measure_all", lambda: seen)
+    assert book.build({"index.md": "# Page\n\n```{encodings}\n```\n"}) == ""
+    assert "roll scores yes no yes – yes no 1,234" in book.text("index")
+
+
+def test_a_results_table_can_be_kept_to_some_encodings(book):
+    for encoding in ("roll", "none", "shaw"):
+        write_record(book.root / "data/records", a_record(encoding=encoding, recipe="quick"))
+    assert book.build({"index.md": "# Page\n\n```{results} quick\n:only: none roll\n```\n"}) == ""
+    assert "roll 90.00" in book.text("index") and "none 90.00" in book.text("index")
+    assert "shaw" not in book.text("index")
+
+
+def test_a_results_table_without_any_run_gives_way_to_what_is_written_in_it(book):
+    page = "# Page\n\n````{results} strong\nNot run: {gpu-hours}`strong 12`.\n\n"
+    page += "```{results} mini\n:only: roll\n:ours:\n```\n````\n"
+    write_record(book.root / "data/records", a_record(recipe="mini"))
+    assert book.build({"index.md": page}) == ""
+    text = book.text("index")
+    hours = re.search(r"Not run: ([\d.]+) to ([\d.]+) GPU-hours at a peak of 1000 TFLOP/s", text)
+    assert hours and 0 < float(hours[1]) < float(hours[2])
+    assert "roll 90.00" in text and "72.1" not in text and "not measured" not in text
+
+    write_record(book.root / "data/records", a_record(recipe="strong"))
+    assert book.build({"index.md": page}) == ""
+    text = book.text("index")
+    assert "Not run" not in text and "learned not measured" in text and "roll 90.00 – 1 72.1 ± 0.1" in text
+
+
+def test_the_front_page_shows_the_first_recipe_of_the_papers_model_that_has_runs(book):
+    front = ROOT.joinpath("book/index.md").read_text()
+    wanted, options = re.search(r"````\{results\} (.*)\n((?::.*\n)+)", front).groups()
+    assert tuple(wanted.split()) == LARGE
+    page = f"# Page\n\n````{{results}} {wanted}\n{options}\nNothing yet.\n````\n"
+    assert book.build({"index.md": page}) == ""
+    assert "Nothing yet." in book.text("index")
+
+    for recipe, epochs in (("short@epochs=60", 60), ("short", 50), ("strong", 100)):
+        write_record(book.root / "data/records", a_record(recipe=recipe, epochs=epochs))
+        assert book.build({"index.md": page}) == ""
+        text = book.text("index")
+        assert f"{epochs} epochs, recipe {recipe}: mean" in text and "Nothing yet." not in text
+        assert "roll 90.00 – 1 72.1 ± 0.1" in text and "learned not measured" in text
+
+
+def test_the_timings_of_encodings_come_from_the_newest_benchmark_of_each_device(book):
+    directive = "```{timings}\n:caption: Time\n:name: tab-time\n```\n"
+    assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-time`.\n"}) == ""
+    assert "roll" in book.text("index") and "÷" not in book.text("index"), "no benchmark, no number"
+
+    committed = sorted((ROOT / "data/benchmarks").glob("cpu-*.json"))[-1]
+    old, new = json.loads(committed.read_text()), json.loads(committed.read_text())
+    for timing in old["encodings"]:
+        timing["ratio"] = 7.77
+    for timing in new["encodings"]:
+        timing["ratio"] = 3.33
+    new["encodings"] = [t for t in new["encodings"] if t["name"] != "roll"]
+    new["provenance"]["started"] = "2999-01-01T00:00:00+00:00"
+    folder = book.root / "data/benchmarks"
+    folder.mkdir(parents=True)
+    (folder / "cpu-a.json").write_text(json.dumps(new))
+    (folder / "cpu-b.json").write_text(json.dumps(old))
+    assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-time`.\n"}) == ""
+    text = book.text("index")
+    assert "none 3.33" in text and "7.77" not in text
+    assert "roll not measured" in text
+
+
+def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(book):
+    entry = {
+        "implements": [],
+        "encodings": [],
+        "source": "",
+        "error": 0.0,
+        "tolerance": 1e-9,
+        "passed": True,
+        "cases": 1,
+    }
+    shown = entry | {"label": "eq-permutation-equivariance", "page": "01-order"}
+    absent = entry | {"label": "eq-pooled", "page": "99-nowhere"}
+    page = "# Order\n\n$$\nx = y\n$$ (eq-permutation-equivariance)\n\n"
+    page += "```{claims}\n:summary:\n```\n\n```{claims}\n```\n"
+    assert book.build({"01-order.md": page}, [shown, absent]) == ""
+    text = book.text("01-order")
+    assert "Attention without positions is permutation-invariant" in text and "Corrected: 1" in text
+    assert text.index("no level is corrected") < text.index("Corrected: 1"), "the summary comes first"
+    assert 'href="#equation-eq-permutation-equivariance"' in book.markup("01-order")
+    assert "eq-pooled" in text and "not tested" in text
+
+
+@pytest.mark.parametrize("builder", ["html", "singlehtml"])
+def test_what_decides_a_claim_is_folded_on_a_site_and_stands_open_elsewhere(book, builder):
+    assert book.build({"index.md": "# Page\n\n```{claims}\n```\n"}, builder=builder) == ""
+    page = re.sub(r"\s+", " ", book.markup("index"))
+    folds = re.findall(r'<details class="claim-details">(.*?)</details>', page)
+    rules = page.count("Would be refuted by: ")
+    assert rules > 10
+    if builder != "html":
+        assert folds == []
+        return
+    assert len(folds) == len(load_claims())
+    assert all(fold.startswith("<summary>") for fold in folds)
+    assert "".join(folds).count("Would be refuted by: ") == rules
+    outside = re.sub(r'<details class="claim-details">.*?</details>', "", page)
+    assert "Rule: " not in outside and "tolerance" not in outside and "<strong>" in outside
+
+
+def test_the_counts_of_the_ledger_keep_the_paper_apart_from_the_texts_that_teach_it(book):
+    assert book.build({"index.md": "# Page\n\n```{claims}\n:counts:\n```\n"}) == ""
+    paper = sum(claim.source == "paper" for claim in load_claims())
+    first, second = re.findall(r"<p[^>]*>(.*?)</p>", book.markup("index"), flags=re.DOTALL)[:2]
+    assert f"The paper's {paper} claims:" in unescape(first).replace("’", "'")
+    assert "3 reproduced (3 on the printed table)<" in first, "without runs only the printed table decides"
+    assert "not tested" in first
+    assert "None of the" in second and f"{len(load_claims()) - paper}: " in second
+
+
+# ------------------------------------------------------------------------------------------------ notebooks
+
+
+STAMP = {
+    "notebook": "notebooks/01-page.py",
+    "parameters": {"n": 8, "loud": False, "kind": "two words"},
+    "date": "2026-01-02T03:04:05+00:00",
+    "seconds": 4.2,
+    "device": "a processor",
+    "versions": {"python": "3.11.7"},
+}
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="6.1pt">'
+    '<path style="stroke: #333333; fill: #ffffff"/></svg>'
+)
+SHOWN = {"csv": "panel,x\n1,2\n", "thinned": 1, "records": ["quick/roll", "quick/none"]}
+
+
+def a_notebook(picture=None) -> str:
+    picture = picture or nbformat.v4.new_output("display_data", {"image/png": PIXEL})
+    formula = nbformat.v4.new_output("display_data", {"text/latex": "$$a^2$$"})
+    figure = {"figure": {"name": "fig-one", "caption": "One pixel."}, "image": {"alt": "a pixel"}}
+    cells = [
+        nbformat.v4.new_markdown_cell("# Page"),
+        nbformat.v4.new_code_cell(
+            "plot()",
+            outputs=[picture],
+            execution_count=1,
+            metadata={"mystnb": figure, "tags": ["hide-input"]},
+        ),
+        nbformat.v4.new_code_cell("show()", outputs=[formula], execution_count=2),
+    ]
+    metadata = {"rollpe": STAMP, "language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    return json.dumps(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
+
+
+def test_a_figure_and_its_page_carry_the_command_that_makes_them_again(book):
+    assert book.build({"01-page.ipynb": a_notebook()}) == "", "and what a cell displays needs no label"
+    command = "rollpe notebook notebooks/01-page.py -p n 8 -p loud false -p kind 'two words'"
+    figure = re.search(r"<figcaption>.*?</figcaption>", book.markup("01-page"), re.DOTALL).group(0)
+    assert f"Make it again: {command}" in unescape(re.sub(r"\s+", " ", re.sub("<[^>]+>", "", figure)))
+    assert f"Run 2026-01-02 in 4 s on a processor; python 3.11.7. Again: {command}" in book.text("01-page")
+
+
+def drawn(**said):
+    about = SHOWN | said
+    return nbformat.v4.new_output("display_data", {"image/svg+xml": SVG}, metadata={"image/svg+xml": about})
+
+
+def test_a_figure_leads_to_its_numbers_its_code_and_the_records_of_its_runs(book):
+    write_record(book.root / "data/records", a_record())
+    assert book.build({"part/01-page.ipynb": a_notebook(drawn())}) == ""
+    page = book.markup("part/01-page")
+    tools = re.search(r'<p class="figure-tools">.*?</p>', page).group(0)
+    links = dict(re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', tools))
+    spoken = {uri: re.sub("<[^>]+>", "", text) for uri, text in links.items()}
+    assert spoken == {
+        "../figures/fig-one.csv": "Data (CSV) of figure 1",
+        "#code-fig-one": "Code of figure 1",
+        "../numbers.html#quick-roll": "roll of recipe quick",
+    }, "quick/none has no record here"
+    assert (book.html / "figures/fig-one.csv").read_text() == SHOWN["csv"]
+    assert re.search(r'<details.*?id="code-fig-one".*?plot.*?</details>', page, re.DOTALL), "inside the fold"
+
+
+def test_records_of_several_recipes_are_told_apart():
+    def page(cell):
+        return f"numbers.html#{cell}"
+
+    (found,) = figures._record_links(["quick/roll", "mini/roll", "quick@topography=ring/roll"], page)
+    shown = [re.sub("<span.*", "", text) for text in re.findall(r"<a [^>]*>(.*?)</a>", found)]
+    assert shown == ["quick: roll", "mini: roll", "quick: roll (topography=ring)"]
+
+
+def test_thinned_data_say_so(book):
+    book.build({"01-page.ipynb": a_notebook(drawn(thinned=3))})
+    assert "Data (CSV, one point in 3)" in book.text("01-page")
+
+
+def test_a_drawn_figure_has_a_twin_for_dark_pages_in_other_colors(book):
+    book.build({"01-page.ipynb": a_notebook(drawn())})
+    light, dark = re.findall(r'<img [^>]*class="([^"]*)" src="([^"]*)"', book.markup("01-page"))
+    assert "for-light" in light[0] and "for-dark" in dark[0]
+    assert "#333333" in (book.html / light[1]).read_text()
+    twin = (book.html / dark[1]).read_text()
+    assert figures.DARK["#333333"] in twin and "#333333" not in twin and "#ffffff" not in twin
+
+
+def test_a_telephone_gets_the_narrow_twin_in_both_sets_of_colors(book):
+    twin = SVG.replace("9pt", "3pt")
+    assert book.build({"01-page.ipynb": a_notebook(drawn(narrow=twin))}) == ""
+    pictures = re.findall(r"<picture>(.*?)</picture>", book.markup("01-page"), re.DOTALL)
+    assert len(pictures) == 2 and book.markup("01-page").count("<img") == 2
+    for picture, kind, ink in zip(
+        pictures, ("light", "dark"), ("#333333", figures.DARK["#333333"]), strict=True
+    ):
+        source, image = re.fullmatch(r"\s*(<source [^>]*>)\s*(<img [^>]*>)\s*", picture).groups()
+        assert 'media="(max-width: 600px)"' in source and 'width="4" height="8"' in source
+        assert f"for-{kind}" in image and 'loading="lazy"' in image and 'width="12"' in image
+        narrow = (book.html / re.search(r'srcset="([^"]*)"', source)[1]).read_text()
+        assert 'width="3pt"' in narrow and ink in narrow
+        assert 'width="9pt"' in (book.html / re.search(r'src="([^"]*)"', image)[1]).read_text()
+
+
+@pytest.mark.parametrize("builder", ["singlehtml", "epub"])
+def test_books_of_one_file_have_one_picture_and_the_command(book, builder):
+    book.build({"01-page.ipynb": a_notebook(drawn(narrow=SVG))}, builder=builder)
+    (page,) = book.html.glob("01-page.*html")
+    assert page.read_text().count("<img") == 1 and "Make it again" in page.read_text()
+    assert "figure-tools" not in page.read_text() and not (book.html / "figures").exists()
+
+
+def test_a_moving_figure_leads_to_the_numbers_and_the_code_of_its_still(book):
+    assert book.build({"index.md": "# Page\n\n```{wave} ring\n:name: wave-ring\nA ring.\n```\n"}) == ""
+    tools = re.search(r'<p class="figure-tools">.*?</p>', book.markup("index")).group(0)
+    uris = re.findall(r'href="([^"]*)"', tools)
+    assert uris[0] == "figures/wave-ring.csv" and uris[2] == "_static/widgets.js"
+    assert (book.html / uris[0]).read_text().startswith("panel,kind,series,x,y,value")
+    file, line = uris[1].split("#L-")
+    assert (book.html / file).is_file()
+    source = (ROOT / "src/rollpe/figures/waves.py").read_text().splitlines()
+    assert source[int(line) - 1].startswith("def draw_ring")
+
+
+def test_a_drawn_figure_waits_for_its_reader_in_a_place_of_its_size(book):
+    """A browser that knows width and height lets nothing jump when the picture comes."""
+    book.build({"01-page.ipynb": a_notebook(drawn())})
+    pictures = re.findall(r'<img loading="lazy" width="(\d+)" height="(\d+)"', book.markup("01-page"))
+    assert pictures == [("12", "8")] * 2  # 9 and 6.1 points in pixels, of the picture and its twin
+
+
+def test_a_figure_that_an_author_put_in_has_no_command(book):
+    (book.source / "one.png").write_bytes(b"")
+    book.build({"index.md": "# Page\n\n```{figure} one.png\nA caption\n```\n"})
+    assert "A caption" in book.text("index") and "Make it again" not in book.text("index")
+
+
+# --------------------------------------------------------------------------------------------------- assets
+
+
+def test_mathjax_is_one_local_file(book):
+    book.build({"rolling.md": PAGE}, [ROLL, WAVE])
+    (file,) = (book.html / "_static/mathjax").iterdir()
+    assert file.name == "tex-svg-full.js" and file.stat().st_size > 1_000_000

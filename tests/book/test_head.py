@@ -1,0 +1,109 @@
+"""What stands around the text of a page: its description, its citation, and the front page's commands."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from docutils import nodes
+from docutils.utils import new_document
+from pybtex.database import parse_file, parse_string
+
+from rollpe.book.head import finish_html, first_sentences, mark_numbers, to_bibtex
+from rollpe.notebooks import parameters
+from shared import ROOT
+
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf8"))
+FRONT = (ROOT / "book/index.md").read_text(encoding="utf8")
+
+
+def test_the_bibtex_of_this_work_says_what_the_citation_file_says():
+    paper = parse_file(str(ROOT / "book/references.bib")).entries["rollpe"]
+    entries = parse_string(to_bibtex(CITATION, paper, "2030"), "bibtex").entries
+    assert list(entries) == ["rollpe-living", "rollpe"]
+    work = entries["rollpe-living"]
+    assert work.fields["title"].strip("{}") == CITATION["title"]
+    assert (work.fields["version"], work.fields["year"]) == (str(CITATION["version"]), "2030")
+    assert [str(p).strip("{}") for p in work.persons["author"]] == [a["name"] for a in CITATION["authors"]]
+    assert dict(entries["rollpe"].fields) == dict(paper.fields) | {"year": "2025"}
+    assert entries["rollpe"].persons == paper.persons
+
+
+def test_the_versions_that_are_cited_and_installed_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+    assert (CITATION["version"], CITATION["license"]) == (project["version"], project["license"])
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("<h1>A</h1><p>One <em>wave</em> &amp; one\nring.</p><p>Two.</p>", "One wave & one ring."),
+        ('<p>Let <span class="math">\\(n\\)</span> be odd.</p>', "Let n be odd."),
+        ('<p>So it is <span class="bibtex-citation" id="id1">[<a>B, 2025</a>]</span>.</p>', "So it is."),
+        (
+            f"<p>{'One word after another. ' * 3}{'w' * 200}</p>",
+            "One word after another. " * 2 + "One word after another.",
+        ),
+        (f"<p>{'word ' * 60}</p>", "word " * 38 + "word…"),
+        ("<h1>A</h1>", ""),
+    ],
+)
+def test_a_description_is_the_plain_beginning_of_the_first_paragraph(body, says):
+    assert first_sentences(body) == says
+    assert len(says) <= 200
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("1.31 ± 0.01", True),
+        ("+4.68 to +6.14", True),
+        ("−0.0 to +2.0", True),
+        ("< 0.001", True),
+        ("12,345", True),
+        ("97.2 %", True),
+        ("−2.3 [−4.0, −0.5]", True),
+        ("5, 5", True),
+        ("not measured", False),
+        ("2 rings", False),
+        ("–", False),
+    ],
+)
+def test_a_cell_with_a_number_stays_in_one_line(text, whole):
+    cell = nodes.entry("", nodes.paragraph("", text), classes=["text-right"])
+    tree = new_document("page")
+    tree += cell
+    mark_numbers(SimpleNamespace(builder=SimpleNamespace(name="html")), tree, "page")
+    assert ("number" in cell["classes"]) == whole
+    other = nodes.entry("", nodes.paragraph("", text))
+    tree += other
+    mark_numbers(SimpleNamespace(builder=SimpleNamespace(name="epub")), tree, "page")
+    assert other["classes"] == [], "paper and readers of books keep theirs"
+
+
+def test_only_the_search_page_loads_the_index():
+    page = '<script src="_static/searchtools.js"></script><script src="searchindex.js"></script><p>x</p>'
+    assert finish_html(page, search=False) == "<p>x</p>"
+    assert finish_html(page, search=True) == page
+
+
+def test_the_lines_of_python_on_the_front_page_run():
+    (code,) = re.findall(r"```python\n(.*?)```", FRONT, flags=re.DOTALL)
+    names: dict = {}
+    exec(compile(code, "book/index.md", "exec"), names)
+    assert names["out"].shape == names["q"].shape
+
+
+def test_the_commands_on_the_front_page_exist():
+    make, rerun = re.findall(r"```bash\n(.*?)\n```", FRONT)
+    program, target = make.split()
+    assert program == "make" and re.search(
+        rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE
+    )
+    words = rerun.split()
+    assert words[:2] == ["rollpe", "notebook"] and words[3] == "-p"
+    source = ROOT / words[2]
+    parameters.check_parameters(source, {words[4]: words[5]})

@@ -1,0 +1,237 @@
+"""Downloads, buttons, costs and errata, in a tiny book built in a temporary folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import nbformat
+import pytest
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+from rollpe.book import costs, rerun
+from rollpe.book.costs import training_flops, work
+from rollpe.book.ledger import errata
+from rollpe.book.rerun import links, repository, repository_of
+from rollpe.book.tables import speed_row
+from rollpe.evidence.claims import Claim, Verdict, sources
+from rollpe.training import load_recipe
+from shared import ROOT
+
+STAMP = {
+    "notebook": "notebooks/01-small.py",
+    "parameters": {},
+    "versions": {},
+    "date": "2026-01-02T03:04:05+00:00",
+    "seconds": 1.0,
+    "device": "an abacus",
+}
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("https://github.com/owner/name.git\n", "owner/name"),
+        ("https://github.com/owner/na.me", "owner/na.me"),
+        ("git@github.com:owner/name.git", "owner/name"),
+        ("ssh://git@github.com/owner/name", "owner/name"),
+        ("https://user:secret@github.com/owner/name", "owner/name"),
+        ("https://gitlab.com/owner/name", None),
+        ("https://github.com.example.org/owner/name", None),
+        ("https://example.org/github.com/owner/name", None),
+        ("/srv/git/owner/name", None),
+        ("../name", None),
+        ("https://github.com/owner", None),
+        ("", None),
+    ],
+)
+def test_only_an_address_on_github_makes_buttons_and_no_secret_passes(address, found):
+    assert repository_of(address) == found
+
+
+def test_a_chapter_offers_its_two_files_and_buttons_only_with_a_repository():
+    plain = links("notebooks/01-small.py", "../", None)
+    assert [address for _, address, _ in plain] == ["../notebooks/01-small.ipynb", "../notebooks/01-small.py"]
+    assert all(download for *_, download in plain)
+    more = links("notebooks/01-small.py", "", "owner/name")[2:]
+    assert [label for label, *_ in more] == ["Open in Colab", "Open in Binder"]
+    assert all("owner/name" in address and "01-small.ipynb" in address for _, address, _ in more)
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with one executed notebook, a page that uses every directive, and one benchmark."""
+    for folder in ("notebooks", "book/executed", "data/benchmarks", "_build"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "notebooks/01-small.py").write_text("# %% [markdown]\n# # Small\n")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Small\n\nWords.")])
+    nbformat.write(notebook, tmp_path / "notebooks/01-small.ipynb")
+    notebook.metadata["rollpe"] = STAMP
+    nbformat.write(notebook, tmp_path / "book/executed/01-small.ipynb")
+    directives = "".join(f"```{{{name}}}\n```\n\n" for name in ("first-cell", "speeds", "costs} mini strong"))
+    directives = directives.replace("strong}", "strong")
+    (tmp_path / "book/index.md").write_text(f"# Run\n\n{directives}```{{errata}} paper\n```\n")
+    (tmp_path / "book/plain.md").write_text("# Plain\n")
+    timing = {"name": "roll", "images_per_second": 1234.4, "share_of_peak": 0.123}
+    report = {
+        "size": "small",
+        "batch": 8,
+        "precision": "bfloat16",
+        "compiled": True,
+        "environment": {"device_name": "an abacus"},
+        "encodings": [timing],
+    }
+    (tmp_path / "data/benchmarks/a.json").write_text(json.dumps(report))
+    return tmp_path
+
+
+def build(project: Path, builder: str = "html") -> Path:
+    html, log = project / "_build" / builder, io.StringIO()
+    (project / "_build/equations.json").write_text('{"equations": []}')
+    settings = {
+        "extensions": ["myst_nb", "rollpe.book"],
+        "root_doc": "index",
+        "html_theme": "basic",
+        "nb_execution_mode": "off",
+        "myst_enable_extensions": ["deflist"],
+    }
+    with docutils_namespace():
+        source, trees = project / "book", project / "_build/trees"
+        app = Sphinx(source, None, html, trees / builder, builder, settings, status=None, warning=log)
+        app.build()
+    assert not [w for w in log.getvalue().splitlines() if "toctree" not in w], log.getvalue()
+    return html
+
+
+def test_every_chapter_links_to_copies_of_its_files_that_lie_in_the_site(project):
+    html = build(project)
+    page = (html / "executed/01-small.html").read_text()
+    found = re.findall(r'<a href="([^"]+)" download>', page)
+    assert len(found) == 2 and "colab" not in page and "binder" not in page
+    for address in found:
+        copy = (html / "executed" / address).resolve()
+        assert copy.read_bytes() == (project / "notebooks" / copy.name).read_bytes()
+    assert page.index("<h1>") < page.index("take-along") < page.index("Words.")
+    assert "take-along" not in (html / "plain.html").read_text()
+
+
+def test_buttons_appear_where_the_remote_is_on_github(project):
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    address = "https://user:secret@github.com/owner/name.git"
+    subprocess.run(["git", "-C", str(project), "remote", "add", "origin", address], check=True)
+    repository.cache_clear()
+    html = build(project)
+    page, run = (html / "executed/01-small.html").read_text(), (html / "index.html").read_text()
+    for start in (
+        "https://colab.research.google.com/github/owner/name/",
+        "https://mybinder.org/v2/gh/owner/name/",
+    ):
+        assert f'href="{start}' in page
+    assert "owner/name rollpe" in re.sub(r"<[^>]*>", "", run) and rerun.PLACEHOLDER not in run
+    assert not any("secret" in path.read_text() for path in html.rglob("*.html"))
+
+
+def test_a_book_of_one_file_has_neither_links_nor_a_form(project):
+    html = build(project, "singlehtml")
+    page = (html / "index.html").read_text()
+    assert "take-along" not in page and "cost-form" not in page and "PFLOP a run" in page
+
+
+def test_the_page_shows_what_was_measured_and_computes_the_rest(project):
+    page = (build(project) / "index.html").read_text()
+    text = re.sub(r"<[^>]*>", " ", page)
+    assert "an abacus: small, batch 8, bfloat16, compiled" in text and "1,234" in text and " 12 % " in text
+    assert page.count("<p>not measured</p>") == 2, "the two encodings that were not timed"
+    assert rerun.PLACEHOLDER in text
+    for name in ("mini", "strong"):
+        gflop, images = work(load_recipe(name))
+        total = float(re.search(rf'<option value="([^"]+)">{name}<', page)[1])
+        assert total == pytest.approx(gflop * images / 1e6)
+        assert f"{total / (costs.PEAK / 1000 * 0.2) / 3600:.2f}" in text
+
+
+def test_an_empty_list_of_benchmarks_reads_not_measured(project):
+    (project / "data/benchmarks/a.json").unlink()
+    assert "Not measured." in (build(project) / "index.html").read_text()
+
+
+def test_the_committed_benchmarks_can_be_shown():
+    for path in (ROOT / "data/benchmarks").glob("*.json"):
+        assert all(speed_row(json.loads(path.read_text())))
+
+
+def test_counted_operations_are_those_of_the_formula():
+    """Twice the multiplications of every matrix product, and the backward pass has two products for each."""
+    width, depth, tokens, patch, classes = 96, 5, 65, 4, 100
+    block = tokens * 12 * width**2 + 2 * tokens**2 * width
+    unread = (tokens - 1) * 9 * width**2  # of the last block: projection and MLP of all but the class token
+    forward = 2 * (64 * 3 * patch**2 * width + depth * block - unread + width * classes)
+    counted = training_flops("nano", 32, patch, classes, "token")
+    assert counted == pytest.approx(3 * forward, rel=0.02)
+
+
+def claim(number: int, source: str = "paper", **changes) -> Claim:
+    fields = {
+        "id": f"claim-{number}",
+        "source": source,
+        "place": f"Eq. {number}",
+        "kind": "mathematical",
+        "claim": f"A statement with number {number}.",
+        "refuted_by": "A case in which it fails.",
+        "checks": {"fails": ["eq-a"], "corrected_by": ["eq-b", "eq-a"]},
+        "instead": "Another one\nholds.",
+    }
+    return Claim.model_validate(fields | changes)
+
+
+TRAINED = {"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"}
+
+
+def test_errata_are_what_one_document_has_wrong_as_written_whatever_models_reached():
+    other = next(name for name in sources() if name != "paper")
+    verdicts = [
+        Verdict(claim(1), "corrected", "eq-a"),
+        Verdict(claim(2), "reproduced", "eq-a"),
+        Verdict(claim(3), "not tested", "eq-a was not run"),
+        Verdict(claim(4), "refuted", "eq-a"),
+        Verdict(claim(5, other), "corrected", "eq-a"),
+        Verdict(claim(6, checks=None, records=TRAINED), "refuted", "−9 points"),
+    ]
+    text = "\n".join(errata(verdicts, "paper", {"eq-a"}))
+    assert [n for n in "123456" if f"Eq. {n}" in text] == ["1", "4"]
+    assert "**Corrected.** Another one holds. *Checked by {eq}`eq-a`, eq-b.*" in text
+    assert "**Refuted.**" in text
+    assert "Nothing" in "\n".join(errata(verdicts[1:3], "paper", set()))
+
+
+def test_the_pages_that_this_serves_are_in_the_contents():
+    listed = (ROOT / "book/_toc.yml").read_text().split()
+    assert {"run", "errata"} <= set(listed)
+
+
+def test_commands_of_the_page_are_understood_and_their_files_exist(tmp_path, monkeypatch):
+    from rollpe.cli import cli
+
+    (tmp_path / "mine.py").touch()  # the reader's own
+    monkeypatch.chdir(tmp_path)
+
+    text = (ROOT / "book/run.md").read_text()
+    code = "\n".join(re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    code = code.replace("\\\n", " ").replace("$SLURM_ARRAY_TASK_ID", "0")
+    lines = re.findall(r"\b(?:rollpe|rollpe\.cli) ([a-z][^\n']*)", code)
+    verbs = set()
+    for line in lines:
+        verb, *words = shlex.split(line)
+        command = cli.commands[verb]
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        command.make_context(command.name, words)
+        verbs.add(verb)
+    assert {"notebook", "train", "compare", "sweep", "table", "bench", "data"} <= verbs
+    for place in re.findall(r"\b(?:notebooks|plans|workflow)/[\w./-]*\w", code):
+        assert (ROOT / place).exists(), place

@@ -1,0 +1,146 @@
+"""The small pages stand alone: whole, without a network, and true to the notebook that they show."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from rollpe.errors import InputError
+from rollpe.notebooks import execute, page
+from shared import ROOT, Outline, assert_alone
+
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="4"/></svg>'
+SOURCE = """\
+# %% [markdown]
+# # A small page & more
+#
+# As {cite}`rollpe` says, {doc}`05-rolling` and the role {num}`quick/none-such accuracy`.
+#
+# $$
+# e^{i\\pi} = -1
+# $$ (eq-euler)
+#
+# | a | b |
+# | :-- | --: |
+# | 1 | 2 |
+
+# %% tags=["parameters"]
+n: int = 3  # how many [1..10]
+kind: str = "a<b"  # the shape
+
+# %% tags=["hide-input"]
+n
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A page of a notebook that ran with n=4; the notebook is stamped by hand, no kernel is needed."""
+    root = tmp_path_factory.mktemp("pages") / "project"
+    (root / "notebooks").mkdir(parents=True)
+    shutil.copytree(ROOT / "book/_static", root / "book/_static")
+    for name in ("_config.yml", "pyproject.toml", "book/references.bib"):
+        shutil.copy(ROOT / name, root / name)
+    shutil.copy(ROOT / "notebooks/05-rolling.py", root / "notebooks")
+    source = root / "notebooks/01-small.py"
+    source.write_text(SOURCE)
+    notebook = execute._pair_of(source)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    picture = {"image/svg+xml": SVG, "text/plain": "a circle"}
+    code[1].outputs = [nbformat.v4.new_output("display_data", picture)]
+    code[1].metadata["mystnb"] = {"image": {"alt": "A circle"}, "figure": {"caption": "A circle."}}
+    notebook.metadata["rollpe"] = {
+        "notebook": "notebooks/01-small.py",
+        **dict.fromkeys(("source", "package", "lock"), "0123456789abcdef"),
+        "parameters": {"n": 4, "kind": "a<b"},
+        "changed": {"n": 4},
+        "device": "an abacus",
+        "seconds": 2.0,
+        "date": "2026-01-02T03:04:05+00:00",
+        "versions": {"python": "3.12"},
+    }
+    executed = root / "_build/runs/01-small-abc/01-small.ipynb"
+    executed.parent.mkdir(parents=True)
+    nbformat.write(notebook, executed)
+    return page.notebook_page(executed, root)
+
+
+def test_the_page_lies_beside_the_run_and_nothing_else_is_left(made):
+    assert sorted(p.name for p in made.parent.iterdir()) == ["01-small.html", "01-small.ipynb"]
+
+
+def test_the_page_of_a_notebook_stands_alone(made):
+    assert_alone(made.read_text())
+
+
+def test_the_top_says_what_was_changed_and_what_the_run_came_from(made):
+    text = made.read_text()
+    assert "<title>A small page &amp; more (n=4)</title>" in text
+    top = text[text.index("<h1>") : text.index("<p>As ")]
+    assert re.search(r'<th scope="row">n</th><td[^>]*>4</td><td[^>]*>3</td><td[^>]*>how many</td>', top)
+    assert top.index("how many") < top.index("<details") < top.index("the shape")
+    for word in ("an abacus", "2026-01-02 03:04", "python 3.12", "0123456789", "-p n 4"):
+        assert word in top
+    assert "a&lt;b" in top and "a<b" not in top
+    assert "page-stamp" not in text.partition("</style>")[2], "the stamp stands once"
+
+
+def test_mathematics_roles_links_and_figures_are_rendered(made):
+    body = made.read_text().partition("<body>")[2]
+    assert re.search(r'<div class="math notranslate nohighlight"[^>]*id="equation-eq-euler"', body)
+    title = re.search("^# # (.+)$", (ROOT / "notebooks/05-rolling.py").read_text(), re.MULTILINE).group(1)
+    assert f"<em>{title}</em>" in body
+    assert "05-rolling" not in body, "a link that leads nowhere shows the title of its page"
+    assert "not measured" in body and "{num}" not in body and "{cite}" not in body
+    (image,), (dark,) = Outline(body).all("img"), Outline(body).all("source")
+    assert dark["media"] == "(prefers-color-scheme: dark)" and dark["srcset"].startswith("data:image/svg+xml")
+    kind, _, data = image["src"].partition(";base64,")
+    assert kind == "data:image/svg+xml" and b"<circle" in base64.b64decode(data)
+    assert image["alt"] == "A circle"
+
+
+def test_mathjax_lies_in_the_page_only_if_there_is_mathematics(made):
+    assert "window.MathJax" in made.read_text() and made.stat().st_size > 1_000_000
+    assert "MathJax" not in page.page("t", "<h1>t</h1>")
+
+
+def test_a_script_cannot_end_early_and_a_title_is_text():
+    text = page.page("a < b", "<h1>x</h1>", scripts=["s = '</script>'"])
+    assert text.count("</script>") == 1 and "<title>a &lt; b</title>" in text
+
+
+def test_numbers_of_a_table_stand_right_and_the_first_cell_heads_its_row():
+    text = page.table(("name", "value", "word"), [("a<", "1.5 %", "x"), ("b", "−2", "y")])
+    assert '<th scope="row">a&lt;</th><td class="number">1.5 %</td><td>x</td>' in text
+    assert '<th scope="col" class="number">value</th><th scope="col">word</th>' in text
+
+
+def test_the_command_writes_the_page_says_where_and_leaves_the_book_alone(tmp_path):
+    root = tmp_path / "project"
+    (root / "notebooks").mkdir(parents=True)
+    shutil.copytree(ROOT / "book/_static", root / "book/_static")
+    for name in ("_config.yml", "pyproject.toml", "requirements.lock", "book/references.bib"):
+        shutil.copy(ROOT / name, root / name)
+    (root / "notebooks/01-small.py").write_text(SOURCE)
+    command = [sys.executable, "-m", "rollpe.cli", "notebook", "notebooks/01-small.py", "-p", "n", "7"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    executed, page, way = done.stdout.splitlines()
+    file = root / page.split()[1]
+    assert file.is_file() and page.endswith("(n=7)") and str(file.as_uri()) in way
+    assert file.with_suffix(".ipynb") == root / executed.split()[1]
+    assert not (root / "book/executed").exists()
+    assert_alone(file.read_text())
+
+
+def test_without_the_books_tools_the_refusal_is_one_line_with_the_way_out(made, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jupyter_book.config", None)
+    with pytest.raises(InputError, match=r"no page: jupyter_book.* pip install -e '\.\[book\]'") as refused:
+        page.notebook_page(made.with_suffix(".ipynb"), made.parents[3], made.parent / "other.html")
+    assert "\n" not in str(refused.value) and not (made.parent / "other.html").exists()

@@ -1,0 +1,493 @@
+"""The ledger of claims: complete, decided by rules, and never by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from rollpe.encodings import ENCODINGS, encoding_options
+from rollpe.equations import EQUATIONS, CheckResult
+from rollpe.evidence.claims import (
+    CLAIMS,
+    VERDICTS,
+    Claim,
+    Verdict,
+    counts,
+    decided_by_training,
+    ledger,
+    load_claims,
+    sources,
+    tally,
+    to_markdown,
+)
+from rollpe.evidence.table import PAPER_TABLE_1
+from rollpe.records import Record, pack_bits
+from rollpe.training import load_plan
+from shared import ROOT
+
+CLAIM = {
+    "id": "a-claim",
+    "source": "paper",
+    "place": "Sec. 1",
+    "kind": "empirical",
+    "claim": "One thing is better than another.",
+    "refuted_by": "The other thing being better.",
+}
+
+
+def claim(**fields):
+    return Claim.model_validate(CLAIM | fields)
+
+
+def result(label, passed=True):
+    error = 1e-15 if passed else 0.5
+    return CheckResult(label, "05-rolling", (), "", error, 1e-12, passed, 12, 0.0)
+
+
+def all_passed():
+    return [result(label) for label in EQUATIONS]
+
+
+def verdict_on(some_claim, records=(), checks=()) -> Verdict:
+    (found,) = ledger(checks, list(records), [some_claim])
+    return found
+
+
+def runs(encoding, accuracies, recipe="strong", at=None, speed=100.0, parameters=10, device="a processor"):
+    """One record for each accuracy in percent, with 10,000 test images."""
+    bits = [np.arange(10_000) < round(100 * accuracy) for accuracy in accuracies]
+    return [
+        Record(
+            protocol=1,
+            recipe=recipe,
+            encoding=encoding,
+            encoding_options={},
+            seed=seed,
+            config={"name": recipe},
+            parameters=parameters,
+            history=[],
+            test={
+                "loss": 1.0,
+                "accuracy": float(right.mean()),
+                "images": right.size,
+                "correct": pack_bits(right),
+            },
+            resolutions={} if at is None else {"12": at / 100 + 0.001 * seed},
+            throughput=speed * (1 + 0.001 * seed),
+            environment={
+                "python": "3.12",
+                "platform": "Linux",
+                "torch": "2.11",
+                "timm": "1.0",
+                "numpy": "2.0",
+                "device": "cpu",
+                "device_name": device,
+                "driver": None,
+                "threads": 1,
+            },
+            provenance={
+                "commit": "unknown",
+                "dirty": None,
+                "source_hash": "",
+                "command": "",
+                "started": "",
+                "finished": "",
+                "wall_seconds": 1.0,
+            },
+        )
+        for seed, right in enumerate(bits)
+    ]
+
+
+# The ledger as it stands
+
+
+def test_every_document_has_claims_and_every_kind_occurs():
+    assert (
+        {c.source for c in load_claims()} == set(sources()) == {"paper", "order", "circles", "equivariance"}
+    )
+    assert {c.kind for c in load_claims()} == {"mathematical", "empirical", "interpretive"}
+
+
+def test_ids_are_unique_and_every_claim_has_a_refutation_and_a_rule():
+    ids = [c.id for c in load_claims()]
+    assert len(set(ids)) == len(ids)
+    for c in load_claims():
+        assert len(c.refuted_by) > 20, c.id
+        assert bool(c.needs) != bool(c.checks or c.records), c.id
+        assert len(c.rule()) > 20, c.id
+
+
+def test_no_verdict_is_written_in_the_ledger():
+    """No key or value of the file is a verdict; rules name evidence only."""
+
+    def walk(node):
+        if isinstance(node, dict):
+            for key, value in node.items():
+                yield key
+                yield from walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                yield from walk(value)
+        else:
+            yield node
+
+    contents = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
+    words = {word for word in walk(contents) if isinstance(word, str)}
+    assert not words & {*VERDICTS, "verdict", "true", "false"}
+    assert "verdict" not in Claim.model_fields
+    with pytest.raises(ValidationError, match="verdict"):
+        claim(needs="A measurement that nobody made.", verdict="reproduced")
+
+
+def test_every_check_that_a_claim_names_exists_and_can_be_run():
+    named = {label: c.id for c in load_claims() if c.checks for label in c.checks.labels}
+    assert named.keys() <= EQUATIONS.keys(), named.keys() - EQUATIONS.keys()
+    unchecked = {label for label in named if EQUATIONS[label].function is None}
+    assert not unchecked, unchecked
+
+
+def test_every_encoding_that_a_rule_names_exists():
+    for c in load_claims():
+        for slug in (getattr(c.records, name, None) for name in ("a", "b", "encoding")):
+            if slug is not None:
+                name, _, options = slug.partition("@")
+                assert name in ENCODINGS, c.id
+                given = dict(pair.split("=") for pair in options.split(",") if pair)
+                assert given.keys() <= encoding_options(name).keys(), c.id
+                assert getattr(c.records, "recipe", "") != "printed" or slug in PAPER_TABLE_1, c.id
+
+
+def test_mathematical_claims_rest_on_checks_and_interpretive_ones_on_no_number():
+    for c in load_claims():
+        assert c.kind != "mathematical" or c.records is None, c.id
+        assert c.kind != "empirical" or c.checks is None, c.id
+        assert c.kind != "interpretive" or c.needs, c.id
+
+
+def test_one_random_case_of_each_check_decides_every_claim_that_rests_on_checks():
+    named = {label for c in load_claims() if c.checks for label in c.checks.labels}
+    results = []
+    for equation in (EQUATIONS[label] for label in sorted(named)):
+        error = equation.largest_error(seed=7, cases=1)
+        passed = error <= equation.tolerance
+        results.append(dataclasses.replace(result(equation.label, passed), error=error))
+    for v in ledger(results, []):
+        if v.claim.checks:
+            assert v.verdict != "not tested" and not v.broken, f"{v.claim.id}: {v.grounds}"
+
+
+@pytest.mark.parametrize("c", [c for c in load_claims() if c.checks], ids=lambda c: c.id)
+def test_flipping_any_check_that_a_claim_names_undoes_its_verdict(c):
+    results = all_passed()
+    decided = verdict_on(c, checks=results)
+    assert decided.verdict != "not tested"
+    for label in c.checks.labels:
+        flipped = [result(r.label, r.label != label) for r in results]
+        undone = verdict_on(c, checks=flipped)
+        assert undone.verdict == "not tested" and undone.broken and label in undone.grounds
+        missing = verdict_on(c, checks=[r for r in results if r.label != label])
+        assert missing.verdict == "not tested" and not missing.broken and label in missing.grounds
+
+
+def test_without_any_evidence_only_the_printed_table_decides():
+    for v in ledger([], []):
+        printed = getattr(v.claim.records, "recipe", None) == "printed"
+        assert printed or v.verdict == "not tested", v.claim.id
+        assert v.grounds
+
+
+def test_the_printed_numbers_decide_what_they_can():
+    found = {v.claim.id: v for v in ledger([], [])}
+    assert found["paper-roll-beats-learned-printed"].verdict == "reproduced"
+    assert found["paper-multiplexed-better-printed"].verdict == "reproduced"
+    assert "p = 0.041" in found["paper-multiplexed-better-printed"].grounds
+    assert found["paper-multiplexed-beats-rope-printed"].verdict == "undecided"
+
+
+# The rules for checks
+
+
+def test_checks_give_the_four_verdicts():
+    results = [result("eq-good"), result("eq-wrong"), result("eq-broken", passed=False)]
+    for checks, expected in (
+        ({"holds": ["eq-good"]}, "reproduced"),
+        ({"fails": ["eq-wrong"]}, "refuted"),
+        ({"fails": ["eq-wrong"], "corrected_by": ["eq-good"]}, "corrected"),
+        ({"holds": ["eq-good", "eq-broken"]}, "not tested"),
+        ({"fails": ["eq-wrong"], "corrected_by": ["eq-broken"]}, "not tested"),
+        ({"holds": ["eq-absent"]}, "not tested"),
+    ):
+        c = claim(kind="mathematical", checks=checks, instead="What holds.")
+        assert verdict_on(c, checks=results).verdict == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"needs": "A measurement.", "checks": {"holds": ["eq-roll"]}},
+        {"checks": {"holds": ["eq-roll"], "fails": ["eq-roll"]}},
+        {"checks": {"holds": ["eq-roll"], "corrected_by": ["eq-roll"]}, "instead": "Something."},
+        {"checks": {"fails": ["eq-roll"], "corrected_by": ["eq-roll"]}},
+        {"checks": {"corrected_by": ["eq-roll"]}},
+        {"records": {"rule": "looks-good"}},
+        {"records": {"rule": "better", "recipe": "strong", "a": "roll", "b": "none", "resolution": 12}},
+        {"records": {"rule": "better", "recipe": "strong", "a": "roll", "b": "none", "measure": "kept"}},
+        {"records": {"rule": "equivalent", "recipe": "strong", "a": "roll", "b": "none"}},
+        {"needs": "A measurement that nobody made.", "kind": "plausible"},
+    ],
+)
+def test_a_claim_without_exactly_one_sensible_kind_of_evidence_is_refused(fields):
+    with pytest.raises(ValidationError):
+        claim(**fields)
+
+
+# The rules for records
+
+BETTER = {"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ((72.0, 72.2, 72.1), (64.0, 65.0, 64.5), "reproduced"),
+        ((64.0, 65.0, 64.5), (72.0, 72.2, 72.1), "refuted"),
+        ((72.0, 72.1, 72.2), (72.0, 72.1, 72.15), "refuted"),  # the lead is shown to be negligible
+        ((70.0, 72.0, 74.0), (69.0, 71.0, 74.0), "undecided"),  # too noisy to say
+        ((72.0, 72.2), (64.0, 65.0, 64.5), "not tested"),  # too few seeds
+        ((), (), "not tested"),
+    ],
+)
+def test_better_follows_welchs_test_and_the_smallest_lead_that_counts(a, b, expected):
+    found = verdict_on(claim(records=BETTER), runs("roll", a) + runs("learned", b))
+    assert found.verdict == expected, found.grounds
+
+
+def test_the_same_records_support_the_claim_and_speak_against_its_opposite():
+    records = runs("roll", (72.0, 72.2, 72.1)) + runs("learned", (64.0, 65.0, 64.5))
+    opposite = BETTER | {"a": "learned", "b": "roll"}
+    assert verdict_on(claim(records=opposite), records).verdict == "refuted"
+
+
+def test_seeds_are_counted_once_and_other_recipes_not_at_all():
+    few = runs("roll", (72.0, 72.2)) * 2 + runs("learned", (64.0, 65.0, 64.5))
+    found = verdict_on(claim(records=BETTER), few + runs("roll", (72.0, 72.1, 72.2), recipe="quick"))
+    assert found.verdict == "not tested" and "roll has 2 of 3 seeds" in found.grounds
+
+
+def test_records_that_may_not_be_compared_decide_nothing():
+    records = runs("roll", (72.0, 72.2, 72.1)) + runs("learned", (64.0, 65.0, 64.5))
+    records[0] = records[0].model_copy(update={"protocol": 2})
+    found = verdict_on(claim(records=BETTER), records)
+    assert found.verdict == "not tested" and "not comparable" in found.grounds
+
+
+@pytest.mark.parametrize(
+    ("rule", "a", "expected"),
+    [
+        ("equivalent", (72.0, 72.2, 72.1), "reproduced"),
+        ("equivalent", (73.0, 74.9, 72.0), "undecided"),
+        ("equivalent", (75.0, 75.2, 75.1), "refuted"),
+        ("equivalent", (69.0, 69.2, 69.1), "refuted"),
+        ("not-worse", (75.0, 75.2, 75.1), "reproduced"),
+        ("not-worse", (72.0, 72.2, 72.1), "reproduced"),
+        ("not-worse", (69.0, 69.2, 69.1), "refuted"),
+        ("not-worse", (69.0, 72.0, 73.5), "undecided"),
+    ],
+)
+def test_margins_are_two_sided_for_equivalence_and_one_sided_for_not_worse(rule, a, expected):
+    records = runs("roll", a) + runs("learned", (72.1, 72.3, 72.4))
+    found = verdict_on(claim(records=BETTER | {"rule": rule, "margin": 1.0}), records)
+    assert found.verdict == expected, found.grounds
+
+
+def test_runs_without_spread_decide_nothing():
+    records = runs("roll", (72.0,) * 3) + runs("learned", (64.0,) * 3)
+    assert "no spread" in verdict_on(claim(records=BETTER), records).grounds
+
+
+KEPT = BETTER | {"measure": "kept", "resolution": 12, "chance": 10}
+
+
+def test_kept_compares_what_another_resolution_leaves_of_the_accuracy_above_chance():
+    records = runs("roll", (72.0, 72.2, 72.1), at=70) + runs("learned", (74.0, 74.2, 74.1), at=60)
+    found = verdict_on(claim(records=KEPT), records)
+    assert found.verdict == "reproduced" and found.grounds.startswith("+18.62 percent")  # 96.6 − 78.0
+    records = runs("roll", (72.0, 72.2, 72.1)) + runs("learned", (74.0, 74.2, 74.1), at=60)
+    assert "roll has 0 of 3 seeds" in verdict_on(claim(records=KEPT), records).grounds
+
+
+def test_who_reads_little_does_not_win_by_having_little_to_lose():
+    records = runs("roll", (60.0, 60.2, 60.1), at=10.5) + runs("learned", (80.0, 80.2, 80.1), at=20)
+    assert verdict_on(claim(records=KEPT), records).verdict == "refuted", "50 points lost are worse than 60"
+    records = runs("roll", (9.0, 9.5, 10.0), at=10.5) + runs("learned", (80.0, 80.2, 80.1), at=20)
+    assert "roll has 0 of 3 seeds" in verdict_on(claim(records=KEPT), records).grounds
+
+
+def test_speed_is_compared_in_percent_and_only_on_one_device():
+    rule = BETTER | {"rule": "not-worse", "measure": "speed", "margin": 5.0}
+    values = (72.0, 72.2, 72.1)
+    for speed, expected in ((98.0, "reproduced"), (90.0, "refuted")):
+        records = runs("roll", values, speed=speed) + runs("learned", values)
+        assert verdict_on(claim(records=rule), records).verdict == expected
+    records = runs("roll", values, device="another") + runs("learned", values)
+    assert "different devices" in verdict_on(claim(records=rule), records).grounds
+
+
+def test_near_printed_compares_with_table_1():
+    rule = {"rule": "near-printed", "recipe": "paper", "encoding": "roll", "margin": 2.0}
+    for values, expected in (
+        ((72.0, 72.3, 71.9), "reproduced"),
+        ((78.0, 78.3, 77.9), "undecided"),
+        ((70.0, 74.0, 78.0), "undecided"),
+        ((72.0,), "not tested"),
+    ):
+        found = verdict_on(claim(records=rule), runs("roll", values, "paper"))
+        assert found.verdict == expected
+        assert ("not repeated" in found.grounds) == (min(values) > 75)
+
+
+@pytest.mark.parametrize("rule", [{"rule": "better"}, {"rule": "not-worse", "margin": 1.0}])
+def test_one_example_can_show_a_claim_and_never_refute_it(rule):
+    for a, alone, one_of_many in (
+        ((75.0, 75.2, 75.1), "reproduced", "reproduced"),
+        ((69.0, 69.2, 69.1), "refuted", "undecided"),
+    ):
+        records = runs("roll", a) + runs("learned", (72.1, 72.3, 72.4))
+        for example, expected in ((False, alone), (True, one_of_many)):
+            judged = claim(records=BETTER | rule | {"example": example})
+            assert verdict_on(judged, records).verdict == expected
+            assert ("one example" in judged.rule()) == example == ("refuted" not in judged.rule())
+
+
+def test_every_rule_on_runs_can_be_decided_by_the_plans():
+    planned = Counter(
+        (p.recipe.name, p.cell.slug) for plan in (ROOT / "plans").glob("*.yaml") for p in load_plan(plan)
+    )
+    for c in load_claims():
+        if c.takes_training:
+            arms = [getattr(c.records, arm) for arm in ("a", "b", "encoding") if hasattr(c.records, arm)]
+            for arm in arms:
+                assert planned[c.records.recipe, arm] >= c.records.seeds, (c.id, arm)
+
+
+def test_one_run_of_each_is_enough_to_count_parameters():
+    rule = {"rule": "parameters", "recipe": "strong", "a": "roll", "b": "learned"}
+    records = runs("roll", (72.0,), parameters=100) + runs("learned", (64.0,), parameters=90)
+    for relation, expected in (("more", "reproduced"), ("equal", "refuted")):
+        assert verdict_on(claim(records=rule | {"relation": relation}), records).verdict == expected
+    missing = verdict_on(claim(records=rule | {"relation": "more"}), records[:1])
+    assert missing.verdict == "not tested" and "learned" in missing.grounds
+
+
+def beside(lead):
+    """Arrays of a ring of 16 whose neighbors are correlated by that much more than any two channels."""
+    by_distance = np.full(9, 0.1 - 2 * lead / 13)  # of 15 partners two are neighbors; the mean of all is 0.1
+    by_distance[:2] = 1, 0.1 + lead
+    correlation = np.broadcast_to(by_distance, (2, 3, 2, 9))
+    return {"query_correlation": correlation, "key_correlation": correlation}
+
+
+@pytest.mark.parametrize(
+    ("leads", "expected"),
+    [
+        ((0.65, 0.66, 0.67), "reproduced"),
+        ((0.01, -0.02, 0.0), "refuted"),
+        ((0.05, 0.06, 0.055), "refuted"),  # a lead, but shown to be below a tenth
+        ((0.3, -0.1, 0.1), "undecided"),
+        ((0.65, 0.66), "not tested"),
+    ],
+)
+def test_ordered_compares_neighbors_on_the_ring_with_any_two_channels(leads, expected):
+    rule = {"rule": "ordered", "recipe": "strong", "encoding": "roll", "least": 0.1}
+    records = runs("roll", range(70, 70 + len(leads)))
+    by_seed = {record.seed: beside(lead) for record, lead in zip(records, leads, strict=True)}
+    (found,) = ledger([], records, [claim(records=rule)], arrays=lambda record: by_seed[record.seed])
+    assert found.verdict == expected, found.grounds
+    (blind,) = ledger([], records, [claim(records=rule)])
+    assert blind.verdict == "not tested" and "roll has 0 of 3 seeds" in blind.grounds
+
+
+# What is shown
+
+
+def test_the_counts_cover_every_claim_in_a_fixed_order():
+    verdicts = ledger(all_passed(), [])
+    assert tuple(counts(verdicts)) == VERDICTS
+    assert sum(counts(verdicts).values()) == len(verdicts) == len(load_claims())
+    assert counts([]) == dict.fromkeys(VERDICTS, 0)
+
+
+def test_a_tally_keeps_formulas_and_printed_numbers_apart_from_experiments():
+    formula = claim(kind="mathematical", checks={"holds": ["eq-roll"]})
+    printed = claim(records={"rule": "better", "recipe": "printed", "a": "roll", "b": "learned"})
+    trained = claim(records={"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"})
+    decided = ledger([result("eq-roll")], [], [formula, printed, trained, trained])
+    assert tally(decided) == ["2 reproduced (1 formulas, 1 on the printed table)", "2 not tested"]
+    assert decided_by_training(decided) == "None of the 2 that training decides has been tested."
+    some = [*decided, Verdict(trained, "refuted", ""), Verdict(trained, "undecided", "")]
+    assert decided_by_training(some) == "2 of the 4 that training decides have been tested."
+    assert tally(some[-1:]) == ["1 undecided"] and tally([]) == []
+
+
+def test_the_page_shows_every_claim_and_what_holds_instead_only_where_it_was_shown():
+    verdicts = ledger(all_passed(), [])
+    page = to_markdown(verdicts)
+    for v in verdicts:
+        assert v.claim.claim in page
+        if v.claim.instead:
+            assert (v.claim.instead in page) == (v.verdict in ("corrected", "refuted")), v.claim.id
+    assert "Checks failed" not in page and "Holds instead" not in to_markdown(ledger([], []))
+
+
+def test_numbers_on_the_page_have_minus_signs_and_names_keep_their_hyphens():
+    rule = {"rule": "equivalent", "recipe": "printed", "a": "roll", "b": "axial-rope", "margin": 1.0}
+    page = to_markdown(ledger([], [], [claim(records=rule)]))
+    assert "−0.30 points [−0.95, +0.35]" in page and "axial-rope" in page
+
+
+def test_what_was_refuted_or_corrected_does_not_wait_to_be_refuted():
+    verdicts = ledger(all_passed(), [])
+    for v in verdicts:
+        fell = v.verdict in ("corrected", "refuted")
+        lines = to_markdown([v]).splitlines()
+        (by,) = (line for line in lines if v.claim.refuted_by.split(".")[0] in line and line.startswith(": "))
+        assert by.startswith(": Refuted by: " if fell else ": Would be refuted by: ")
+    assert {v.verdict for v in verdicts} > {"corrected", "reproduced"}
+
+
+def test_links_to_equations_are_written_for_the_book_alone():
+    verdicts = ledger(all_passed(), [])
+    named = {label for c in load_claims() if c.checks for label in c.checks.labels}
+    linked = set(re.findall(r"\{eq\}`([^`]+)`", to_markdown(verdicts, roles=True)))
+    assert linked == named and "{eq}" not in to_markdown(verdicts)
+
+
+def test_the_page_says_aloud_when_a_check_failed():
+    label = next(c for c in load_claims() if c.checks).checks.labels[0]
+    page = to_markdown(ledger([result(r.label, r.label != label) for r in all_passed()], []))
+    assert "**Checks failed**" in page and f"FAILED: {label}" in page
+
+
+def test_a_ledger_with_one_id_twice_or_a_foreign_document_is_refused(tmp_path):
+    entry = CLAIM | {"needs": "A measurement that nobody made."}
+    for claims, reason in (([entry, entry], "used twice"), ([entry | {"source": "rumor"}], "rumor")):
+        path = tmp_path / f"{reason.split()[0]}.yaml"
+        path.write_text(yaml.safe_dump({"sources": {"paper": "A paper"}, "claims": claims}))
+        with pytest.raises(ValueError, match=reason):
+            load_claims(path)
+
+
+def test_powers_and_indices_are_set_in_the_book_and_read_plainly_in_a_terminal():
+    book, plain = (to_markdown(ledger(all_passed(), []), roles=roles) for roles in (True, False))
+    for text in ("10000{sup}`−2k/n`", "(−1){sup}`p`", "ω{sub}`k`", "W{sub}`Q`ᵀ"):
+        assert text in book
+    assert not re.search(r"[\w)]\^|\b[^\W\d]_[^\W\d]\b", re.sub(r"`[^`]*`", "", book))
+    assert "10000^(−2k/n)" in plain and "{" not in plain

@@ -1,0 +1,190 @@
+"""Two groups of runs side by side: the right differences, refusals of one line, a page that stands alone."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rollpe import comparison
+from rollpe.cli import main
+from rollpe.errors import InputError
+from rollpe.evidence import comparison
+from rollpe.evidence.comparison import compare, comparison_page, find_runs, over_seeds, paired_by_seed
+from rollpe.records import pack_bits, read_record, write_record
+from shared import assert_alone, make_record
+
+
+def make(encoding, seed, right=150, folder=None, **config):
+    record = make_record(encoding, right, seed, **config)
+    bits = np.roll(record.correct_bits(), 7 * seed)  # other images in other runs
+    epochs = [
+        {
+            "epoch": e,
+            "steps": e,
+            "learning_rate": 0.1,
+            "train_loss": 2.0 / e,
+            "held_out_loss": 1.0,
+            "held_out_accuracy": 0.1 * e,
+            "images_per_second": 9.0,
+            "seconds": 1.0,
+        }
+        for e in (1, 2, 3)
+    ]
+    test = record.test.model_copy(update={"correct": pack_bits(bits)})
+    changes = {"history": epochs, "test": test, "resolutions": {"24": right / 400}, "shifts": {"2": 0.5}}
+    record = type(record).model_validate(record.model_dump() | changes)
+    write_record(folder, record)
+    return record
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """roll with three seeds and learned with four, two of them in common; one run under another recipe."""
+    for seed, right in ((0, 150), (1, 154), (2, 160)):
+        make("roll", seed, right, tmp_path)
+    for seed, right in ((1, 140), (2, 143), (3, 141), (4, 150)):
+        make("learned", seed, right, tmp_path)
+    make("roll", 0, 150, tmp_path, recipe="long", epochs=9)
+    return tmp_path
+
+
+def both(folder):
+    return compare(find_runs("strong/roll", [folder]), find_runs("strong/learned", [folder]))
+
+
+def test_a_name_means_all_its_seeds_and_a_file_one_run(folder):
+    assert list(find_runs("strong/roll", [folder]).runs) == [0, 1, 2]
+    file = folder / "strong/roll/seed-1.json"
+    assert find_runs(str(file), []).runs == {1: read_record(file)}
+
+
+@pytest.mark.parametrize("name", ["multiplexed-roll@speeds=[1,1]", "multiplexed-roll@speeds=%5B1%2C1%5D"])
+def test_options_are_named_as_tables_show_them_or_as_their_folder(name, tmp_path):
+    write_record(tmp_path, make_record("multiplexed-roll", options={"speeds": [1, 1]}))
+    assert find_runs(f"strong/{name}", [tmp_path]).name == "strong/multiplexed-roll@speeds=[1,1]"
+
+
+def test_of_two_records_of_one_seed_the_first_folder_counts(folder, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    make("roll", 0, 20, other)
+    make("roll", 9, 20, other)
+    found = find_runs("strong/roll", [folder, other])
+    assert list(found.runs) == [0, 1, 2, 9] and found.runs[0].test.accuracy == 0.75
+
+
+def test_differences_over_seeds_and_paired_by_seed_are_those_of_scipy():
+    a, b = {0: 70.0, 1: 72.5, 2: 71.0}, {1: 69.0, 2: 69.5, 3: 68.0, 4: 70.0}
+    welch, paired = over_seeds(a, b), paired_by_seed(a, b)
+    expected = stats.ttest_ind(list(a.values()), list(b.values()), equal_var=False)
+    assert welch.p == pytest.approx(expected.pvalue)
+    assert (welch.low, welch.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
+    expected = stats.ttest_rel([72.5, 71.0], [69.0, 69.5])
+    assert paired.p == pytest.approx(expected.pvalue) and paired.value == pytest.approx(2.5)
+    assert (paired.low, paired.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
+
+
+def test_what_no_test_over_seeds_can_tell_is_said_of_the_groups():
+    assert over_seeds({0: 70.0}, {0: 69.0, 1: 69.5}).note == "a test needs at least 2 seeds in both groups"
+    assert over_seeds({0: 70.0, 1: 70.0}, {0: 69.0, 1: 69.0}).note == "in both groups all runs are equal"
+
+
+def test_seeds_that_all_differ_by_the_same_images_have_no_interval():
+    right = {0: 4512, 1: 4600, 2: 4703}
+    a, b = ({s: 100 * ((n - less) / 10_000) for s, n in right.items()} for less in (0, 13))
+    assert len({a[s] - b[s] for s in right}) > 1, "they differ in the last bits"
+    paired = paired_by_seed(a, b)
+    assert paired.value == pytest.approx(0.13) and paired.low is paired.p is None
+    assert paired.note == "all seeds differ by the same"
+
+
+def test_exchanging_the_groups_turns_every_difference_around(folder):
+    one = both(folder)
+    other = compare(one.b, one.a)
+    for x, y in zip(one.differences[:2], other.differences[:2], strict=True):
+        assert (x.value, x.low, x.high) == pytest.approx((-y.value, -y.high, -y.low))
+
+
+def test_what_cannot_be_said_is_not_said(folder):
+    one = compare(*(find_runs(str(folder / f"strong/{e}/seed-1.json"), []) for e in ("roll", "learned")))
+    seeds, paired, images = one.differences
+    assert seeds.low is paired.low is None and "at least 2 seeds" in seeds.note
+    assert images.low is not None and "these trained models alone" in images.note
+    assert "for these trained models alone" in one.sentence
+    assert "two seeds" in paired.note
+    alike = [
+        comparison.Group(name, {s: make(name, s, right, folder) for s in (0, 1)})
+        for name, right in (("none", 150), ("shaw", 120))
+    ]
+    several = compare(*alike)
+    assert several.differences[0].low is None
+    assert "over test images and seeds:" in several.sentence and "alone" not in several.sentence
+    even = paired_by_seed({0: 1.0, 1: 2.0}, {0: 3.0, 1: 4.0})
+    assert even.value == -2 and even.low is None and "the same" in even.note
+    apart = paired_by_seed({0: 1.0}, {1: 2.0})
+    assert apart.value is None and "no seed" in apart.note
+
+
+def test_the_sentence_claims_a_difference_only_if_zero_lies_outside(folder):
+    assert both(folder).sentence.startswith("strong/roll is better than strong/learned by 5.58 points")
+    runs = find_runs("strong/roll", [folder]).runs
+    near = {s: make("none", s + 7, round(200 * r.test.accuracy), folder) for s, r in runs.items()}
+    same = compare(comparison.Group("a", runs), comparison.Group("b", near))
+    assert same.sentence.startswith("No difference is established")
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (("strong/roll", "long/roll"), "not comparable: epochs: 3 and 9"),
+        (("strong/roll", "strong/rol"), "strong/rol: no runs of that name"),
+        (("strong/roll", "strong/roll"), "both hold the run strong/roll/seed-0"),
+        (("strong/roll", "none.json"), "none.json: no record to read"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line_with_status_2_and_no_page(names, says, folder, capsys):
+    page = folder / "page.html"
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", *names, "--records", str(folder), "--html", str(page)])
+    out, err = capsys.readouterr()
+    assert stop.value.code == 2 and err.count("\n") == 1 and says in err and out == ""
+    assert not page.exists()
+
+
+def test_a_page_is_not_written_over_what_is_no_file(folder, capsys):
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(SystemExit) as stop:
+        main(
+            ["compare", "strong/roll", "strong/learned", "--records", str(folder), "--html", f"{folder}/pipe"]
+        )
+    assert stop.value.code == 2 and capsys.readouterr().err.count("\n") == 1
+    assert (folder / "pipe").is_fifo()
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_there_is(folder):
+    with pytest.raises(InputError, match=r"there are strong/learned"):
+        find_runs("strong/leaned", [folder])
+
+
+def test_the_command_prints_the_differences_and_writes_the_page(folder, capsys):
+    page = folder / "deep/page.html"
+    main(["compare", "strong/roll", "strong/learned", "--records", str(folder), "--html", str(page)])
+    out = capsys.readouterr().out
+    for words in ("A  strong/roll", "n = 4", "over seeds (Welch)", "seed (2 in common)", page.as_uri()):
+        assert words in out
+    text = page.read_text()
+    outline = assert_alone(text)
+    (drawing,) = outline.all("svg")
+    assert drawing["aria-label"].startswith("held-out accuracy (%) against epoch")
+    for words in ("+5.58", "24 px", "moved 2 px right and down", "a processor", "unknown", "keys agree"):
+        assert words in text
+    assert text.count(">A, seed ") == 3 and text.count(">B, seed ") == 4
+
+
+def test_sizes_that_one_group_lacks_are_left_out(folder):
+    found = both(folder)
+    bare = {s: r.model_copy(update={"resolutions": {}}) for s, r in found.b.runs.items()}
+    text = comparison_page(compare(found.a, comparison.Group("strong/learned", bare)))
+    assert "24 px" not in text and "moved 2 px" in text

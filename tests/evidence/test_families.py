@@ -1,0 +1,105 @@
+"""Comparisons: one family for a recipe, the same p on every page, and what added seeds may not decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rollpe.evidence.families import ABLATIONS, MAIN, compared, family, later_cells, to_markdown
+from rollpe.records import pack_bits, read_records
+from rollpe.statistics import holm
+from rollpe.training import load_plan
+from shared import ROOT, make_record
+
+
+def arm(encoding: str, *right: int, recipe: str = "strong") -> list:
+    """One run for each number of images read, of a thousand."""
+    return [make_record(encoding, n, seed, recipe, images=1000) for seed, n in enumerate(right)]
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return read_records(ROOT / "data/records")
+
+
+@pytest.fixture(scope="module")
+def later():
+    return later_cells(ROOT / "plans")
+
+
+def test_every_comparison_of_a_recipe_is_in_one_family():
+    runs = [
+        *arm("none", 500, 505),
+        *arm("roll", 700, 703, 701),
+        *arm("roll-twin", 702, 704),
+        *arm("learned", 600),  # one run is no arm
+        *arm("roll", 640, 650, recipe="strong@topography=ring"),
+        *arm("roll", 100, 900, recipe="quick"),  # another family
+    ]
+    found = family(runs, "strong")
+    pairs = {(c.variant, c.reference) for c in found}
+    assert pairs == {
+        ("roll", "none"),
+        ("roll-twin", "none"),
+        ("roll-twin", "roll"),
+        ("@topography=ring/roll", "roll"),
+    }
+    assert [c.p for c in found] == pytest.approx(holm([c.over_seeds.p for c in found]))
+    assert family(runs, "strong", later=()) == found
+
+
+def test_a_pair_has_one_direction_on_every_page():
+    for variant, reference in ABLATIONS:
+        if {variant, reference} <= set(MAIN):
+            assert MAIN.index(variant) > MAIN.index(reference)
+
+
+def test_what_takes_added_seeds_is_exploratory_and_what_the_planned_show_stands():
+    a, b = arm("roll", 700, 701, 650, 702), arm("none", 640, 650, 720, 630)
+    spoiled = {r.cell.path for r in a + b if r.seed == 2}  # the seed that hides the difference
+    (every,) = compared({"roll": a, "none": b}, [("roll", "none")])
+    assert every.verdict == "open" and every.planned == every.p
+    good = {"roll": [r for r in a if r.seed != 2], "none": [r for r in b if r.seed != 2]}
+    (stands,) = compared(good, [("roll", "none")])
+    assert stands.verdict == "stands"
+    added = {r.cell.path for r in [*a, *b] if r.seed > 1}
+    (open_before,) = compared(good, [("roll", "none")], added - spoiled | {a[1].cell.path})
+    assert open_before.planned is None and open_before.verdict == "exploratory"
+
+
+def test_a_difference_that_other_images_may_undo_does_not_stand():
+    """Seeds agree that the one reads three images of thirty more; but it reads other images."""
+    a = [make_record("roll", 13 + s, s, images=30) for s in range(4)]
+    last = [np.arange(30) >= 30 - 10 - s for s in range(4)]
+    b = [
+        make_record("none", bits.sum(), s, images=30).model_copy(
+            update={
+                "test": a[0].test.model_copy(update={"accuracy": bits.mean(), "correct": pack_bits(bits)})
+            }
+        )
+        for s, bits in enumerate(last)
+    ]
+    (c,) = compared({"roll": a, "none": b}, [("roll", "none")])
+    assert c.p < 0.05 and c.over_images.low < 0 < c.over_images.high and c.verdict == "open"
+
+
+def test_added_seeds_are_those_that_the_plans_call_later(later, committed):
+    by_plan = {p.cell.path for plan in (ROOT / "plans").glob("*.yaml") for p in load_plan(plan) if p.later}
+    assert later == by_plan
+    mini = {path for path in later if path.parts[0] == "mini"}
+    assert mini == {Path("mini", name, "seed-3") for name in ("roll", "roll-twin", "learned", "axial-rope")}
+    have = {r.cell.path for r in committed}
+    assert later <= have
+
+
+def test_a_row_says_pair_difference_intervals_p_and_verdict():
+    a, b = arm("roll", 700, 703, 702), arm("none", 640, 650, 630)
+    found = compared({"roll": a, "none": b}, [("roll", "none")])
+    head, _, row = to_markdown(found).splitlines()
+    assert "planned" not in head and "`roll` − `none` | +6.17" in row and row.endswith("| **stands** |")
+    explored = replace(found[0], planned=0.2)
+    head, _, row = to_markdown([explored], lambda c: "positions", "what changes").splitlines()
+    assert "planned" in head and row.startswith("| positions |") and "(0.200)" in row and "exploratory" in row

@@ -1,0 +1,268 @@
+"""The moving figures: their formulas against the library, and the markup that the directive leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import shutil
+import subprocess
+import warnings
+from html import unescape
+from pathlib import Path
+
+import pytest
+import torch
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+from rollpe import operators, textbook
+from rollpe.encodings import create_encoding
+from rollpe.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
+from shared import ROOT
+
+STATIC = ROOT / "book/_static"
+RUN = (
+    "(cases) => cases.map(([name, args]) => name.split('.').reduce((room, key) => room[key], Waves)(...args))"
+)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+# ------------------------------------------------------------------------------------------------- formulas
+
+
+def offset_score(name: str, q, k, delta: int, p: int, **options) -> float:
+    """The slow reference of an encoding: a query at p, a key at p + Δ; q, k [W, n]."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a ring shorter than the row, on purpose
+        encoding = create_encoding(name, head_dim=q.shape[-1], heads=1, axes=1, **options)
+    tokens = torch.stack((q.flatten(), k.flatten()))[None, None]
+    positions = torch.tensor([[p], [p + delta]], dtype=torch.float64)
+    return encoding.scores(tokens, tokens, positions)[0, 0, 0, 1].item()
+
+
+def theorem_score(q, k, delta: float) -> float:
+    """The RoPE score of the embedded vectors, over √n of the ring."""
+    n, ring = len(q), operators.ring_frequencies(len(q))
+    score = textbook.rope_score(operators.embed_in_rope(q), operators.embed_in_rope(k), delta, ring)
+    return score.item() / n**0.5
+
+
+def golden_cases(seed: int) -> list[tuple[str, list, object]]:
+    """(function of waves.js, its arguments, what rollpe computes)."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def vector(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=rng, dtype=torch.float64)
+
+    cases: list[tuple[str, list, object]] = []
+    for n in (2, 3, 9, 10, 16):
+        x = vector(n)
+        modes = torch.view_as_real(torch.fft.rfft(x, norm="ortho"))
+        cases += [
+            ("bump", [n, 1.5, 4], bump(n, 1.5, 4)),
+            ("spectrum", [x], modes),
+            ("fromSpectrum", [modes, n], x),
+            ("ringFrequencies", [n, 0.7], operators.ring_frequencies(n, 0.7)),
+            ("embedInRope", [x], operators.embed_in_rope(x)),
+            ("wavePeriod", [n, 6], operators.wave_period(n, 6)),
+        ]
+        cases += [("roll", [x, p], operators.roll(x, p)) for p in (-5, 0, 3, 40)]
+        waves = vector(3, n)
+        cases += [("multiplexedRoll", [waves, p], operators.multiplexed_roll(waves, p)) for p in (-2, 7)]
+        for p in (-3.75, 0.0, 0.5, 1.0, 6.2):
+            cases += [
+                (
+                    "continuousRoll",
+                    [x, p, wavelength, nyquist],
+                    operators.continuous_roll(x, p, wavelength, nyquist),
+                )
+                for wavelength in (1.0, -0.341)
+                for nyquist in ("fixed", "cosine")
+            ]
+            both = vector(2 * n)
+            moved = operators.continuous_roll(both, p, nyquist="paired")
+            cases.append(("continuousRoll", [both, p, 1, "paired"], moved))
+            at = operators.continuous_roll(x, p, nyquist="cosine")[0]
+            cases.append(("between", [x, p], at))
+    for p in (0.0, 0.3, 1.0, 2.5):
+        ring = torch.tensor([1.0, -1.0], dtype=torch.float64) / 2**0.5  # the Nyquist mode of two channels
+        for nyquist in ("fixed", "cosine", "paired"):
+            x = torch.cat((ring, 0 * ring)) if nyquist == "paired" else ring
+            moved = operators.continuous_roll(x, p, nyquist=nyquist)
+            place = [moved[:2] @ ring, moved[2:] @ ring if nyquist == "paired" else 0.0]
+            cases.append(("nyquistPlace", [p, nyquist], torch.tensor(place, dtype=torch.float64)))
+    sheet, parts = vector(15), vector(2, 7)
+    for at in ([1, 2], [-4, 9]):
+        positions = torch.tensor(at)
+        cases.append(("torusRoll", [sheet, at, [3, 5]], operators.torus_roll(sheet, positions, (3, 5))))
+        cases.append(("axialRoll", [parts, at], operators.axial_roll(parts.flatten(), positions)))
+    q, k, theta = vector(8), vector(8), textbook.rope_frequencies(8)
+    cases.append(("ropeFrequencies", [8], theta))
+    for delta in (-11.0, 0.0, 0.4, 100.0):
+        cases.append(("ropeScore", [q, k, delta, theta], textbook.rope_score(q, k, delta, theta)))
+        kernel = textbook.similarity_kernel(torch.tensor(delta, dtype=torch.float64), theta)
+        cases.append(("similarityKernel", [delta, theta], kernel))
+    for omega in (0.0, 1.0, math.pi, 4.0, 6.9, 17.5):
+        cases.append(("apparentFrequency", [omega], math.acos(math.cos(omega))))
+    q, k = vector(2, 2, 6)
+    code = textbook.sinusoids(torch.arange(30), 6)
+    for delta, p in ((0, 0), (4, 1), (-3, 8), (13, 16)):
+        arguments = [q, k, delta, p]
+        cases += [
+            ("scores.roll", arguments, offset_score("roll", q[0], k[0], delta, p)),
+            ("scores.theorem", arguments, theorem_score(q[0], k[0], delta)),
+            ("scores.rope", arguments, offset_score("rope", q[0], k[0], delta, p)),
+            ("scores.multiplexed", arguments, offset_score("multiplexed-roll", q, k, delta, p, waves=2)),
+            ("scores.sinusoidal", arguments, code[p] @ code[p + delta] / 6**0.5),
+        ]
+    return cases
+
+
+def plain(value):
+    return value.tolist() if isinstance(value, torch.Tensor) else value
+
+
+def in_node(cases: Path) -> str:
+    """The cases, computed by Node."""
+    code = f"Waves = require({json.dumps(str(STATIC / 'waves.js'))});"
+    code += f"const cases = JSON.parse(require('fs').readFileSync({json.dumps(str(cases))}));"
+    code += f"console.log(JSON.stringify(({RUN})(cases)))"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def in_chromium(cases: Path) -> str:
+    """The cases, computed on an empty page."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.add_script_tag(path=STATIC / "waves.js")
+        found = page.evaluate(f"(cases) => JSON.stringify(({RUN})(cases))", json.loads(cases.read_text()))
+        browser.close()
+    return found
+
+
+def test_every_formula_of_the_figures_computes_what_the_library_does(tmp_path):
+    engine = in_node if shutil.which("node") else in_chromium if CHROMIUM else None
+    if engine is None:
+        pytest.skip("neither node nor Chromium is installed: nothing here can run JavaScript")
+    golden = [
+        [name, [plain(argument) for argument in arguments], plain(value)]
+        for seed in (0, 1, 2)
+        for name, arguments, value in golden_cases(seed)
+    ]
+    (tmp_path / "golden.json").write_text(json.dumps(golden))
+    found = json.loads(engine(tmp_path / "golden.json"))
+    assert len(found) == len(golden)
+    for (name, arguments, expected), value in zip(golden, found, strict=True):
+        left, right = torch.tensor([value, expected], dtype=torch.float64)
+        error = (left - right).abs().max().item()
+        assert error <= 1e-12 * max(1.0, right.abs().max().item()), (name, arguments, error)
+
+
+def test_no_exported_formula_goes_unchecked():
+    exported = re.search(r"return \{([^}]*)\};\s*\}\)\(\);", (STATIC / "waves.js").read_text()).group(1)
+    names = set(re.findall(r"\w+", exported))
+    checked = {name.partition(".")[0] for name, _, _ in golden_cases(0)}
+    arithmetic = {"range", "mod", "sum", "dot", "norm", "add", "subtract", "pulse"}
+    assert names - arithmetic - {"through"} == checked, "and through is what between calls"
+
+
+def test_the_drawings_name_every_wave_and_no_other():
+    drawn = set(re.findall(r"^  waves\.(\w+) = \(stage\)", (STATIC / "widgets.js").read_text(), re.MULTILINE))
+    assert drawn == set(WAVES)
+
+
+def test_the_fixed_query_and_key_survive_the_way_through_text():
+    pair = random_pair()
+    assert json.loads(json.dumps(pair)) == pair
+    assert torch.tensor(pair["q"]).shape == torch.tensor(pair["k"]).shape == (2, 16)
+
+
+# ----------------------------------------------------------------------------------------------- the figure
+
+
+def build(root: Path, text: str, builder: str = "html") -> tuple[str, str]:
+    """Build a book of one page; returns the page and the warnings."""
+    (root / "book").mkdir(exist_ok=True)
+    (root / "book/index.md").write_text(text)
+    (root / "_build").mkdir(exist_ok=True)
+    (root / "_build/equations.json").write_text('{"equations": []}')
+    settings = {
+        "extensions": ["myst_nb", "rollpe.book"],
+        "html_theme": "basic",
+        "myst_enable_extensions": ["dollarmath"],
+        "nb_execution_mode": "off",
+        "numfig": True,
+    }
+    said = io.StringIO()
+    with docutils_namespace():
+        app = Sphinx(
+            root / "book",
+            None,
+            root / "_build" / builder,
+            root / "_build/trees",
+            builder,
+            settings,
+            io.StringIO(),
+            said,
+        )
+        app.build(force_all=True)
+    (page,) = (path for path in (root / "_build" / builder).glob("index.*html") if path.is_file())
+    return page.read_text(), re.sub(r"\x1b\[[0-9;]*m", "", said.getvalue())
+
+
+PAGE = "# Page\n\nSee {numref}`wave-one`.\n\n```{wave} ring\n:name: wave-one\nThe *roll* of $q$.\n```\n"
+
+
+def test_a_wave_is_a_numbered_figure_with_a_caption_a_stage_and_a_still_picture(tmp_path):
+    page, said = build(tmp_path, PAGE)
+    assert said == ""
+    figure = re.search(
+        r'<figure class="[^"]*\bwave\b[^"]*" id="wave-one">.*?</figure>', page, re.DOTALL
+    ).group(0)
+    assert 'data-wave="ring"' in figure and "data-moving" not in figure
+    assert "<em>roll</em>" in figure and "Fig. 1" in page
+    picture = re.search(r'<img [^>]*alt="([^"]*)"[^>]*src="([^"]*)"', figure)
+    assert unescape(picture.group(1)) == WAVES["ring"].label
+    assert "<svg" in (tmp_path / "_build/html" / picture.group(2)).read_text()
+
+
+def test_the_page_tells_the_figure_where_its_sliders_start(tmp_path):
+    page, _ = build(tmp_path, "# Page\n\n```{wave} score\n:moving:\nScores.\n```\n")
+    start = json.loads(unescape(re.search(r'data-start="([^"]*)"', page).group(1)))
+    assert start == WAVES["score"].start and "data-moving" in page
+
+
+@pytest.mark.parametrize("builder", ["singlehtml", "epub"])
+def test_paper_and_readers_get_the_still_picture_alone(tmp_path, builder):
+    page, _ = build(tmp_path, PAGE, builder)
+    assert "wave-ring" in page and "wave-stage" not in page
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        ("```{wave} spiral\nCaption.\n```", "wave 'spiral' is unknown: choose one of walk, ring"),
+        ("```{wave} ring\n```", "wave ring has no caption"),
+    ],
+)
+def test_a_wave_that_cannot_be_shown_is_a_warning(tmp_path, page, says):
+    assert says in build(tmp_path, f"# Page\n\n{page}\n")[1]
+
+
+@pytest.mark.parametrize("name", WAVES)
+def test_every_wave_has_a_still_picture_for_every_builder(tmp_path, name):
+    picture = draw_still(name, tmp_path)
+    assert picture.name == f"wave-{name}.*"
+    for kind in TYPES:
+        assert picture.with_suffix(f".{kind}").stat().st_size > 2000
+
+
+def test_a_still_picture_is_the_same_in_every_build(tmp_path):
+    first, second = (draw_still("ring", tmp_path / build).with_suffix(".svg") for build in ("one", "two"))
+    assert first.read_bytes() == second.read_bytes()

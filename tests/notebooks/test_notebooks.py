@@ -1,0 +1,649 @@
+"""Running, stamping, pairing and gating notebooks, on small projects in a temporary folder."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from itertools import takewhile
+from pathlib import Path
+
+import jupytext
+import pytest
+import yaml
+
+from rollpe import notebooks
+from rollpe.errors import InputError
+from rollpe.notebooks import execute, page, parameters, stamp
+from rollpe.sources import enter_root, hash_json
+from shared import ROOT
+
+CHAPTERS = ROOT / "notebooks"
+SRC = notebooks.PACKAGE.parent
+SOURCE = """\
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A small page
+
+# %% tags=["parameters"]
+n: int = 3  # how many [1..10]
+scale: float = 1.0  # factor
+loud: bool = False  # print more, as in loud=true
+kind: str = "flat"  # the shape {flat|round}
+
+# %% [markdown]
+# Some words.
+
+# %%
+from pathlib import Path
+
+assert n != 7, "seven is not my number\\nsecond line"
+print("in", Path.cwd().name, n * scale, type(loud).__name__, kind)
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    (root / "notebooks").mkdir(parents=True)
+    (root / "pyproject.toml").write_text("")
+    (root / "requirements.lock").write_text("numpy==1\n")
+    (root / "notebooks/01-small.py").write_text(SOURCE)
+    return root
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """One project whose notebook was run with its default parameters."""
+    root = tmp_path_factory.mktemp("executed") / "project"
+    (root / "notebooks").mkdir(parents=True)
+    (root / "pyproject.toml").write_text("")
+    (root / "requirements.lock").write_text("numpy==1\n")
+    (root / "notebooks/01-small.py").write_text(SOURCE)
+    (root / "book").mkdir()
+    (root / "book/_toc.yml").write_text("chapters:\n  - file: executed/01-small\n")
+    path = execute.run(root / "notebooks/01-small.py")
+    return root, path
+
+
+@pytest.fixture
+def built(executed, tmp_path):
+    """A private copy of the executed project."""
+    return Path(shutil.copytree(executed[0], tmp_path / "copy"))
+
+
+def printed(path: Path) -> str:
+    cells = json.loads(path.read_text())["cells"]
+    return "".join(
+        line
+        for c in cells
+        for o in c.get("outputs", [])
+        for line in o.get("text", [])
+        if o["name"] == "stdout"
+    )
+
+
+# ---------------------------------------------------------------------------------------------- parameters
+
+
+def test_a_parameter_is_a_line_with_type_default_help_and_bounds(project):
+    found = parameters.parameters(project / "notebooks/01-small.py")
+    assert found == [
+        parameters.Parameter("n", "int", 3, "how many", "[1..10]"),
+        parameters.Parameter("scale", "float", 1.0, "factor"),
+        parameters.Parameter("loud", "bool", False, "print more, as in loud=true"),
+        parameters.Parameter("kind", "str", "flat", "the shape", "{flat|round}"),
+    ]
+
+
+def test_texts_become_values_of_the_parameters_types(project):
+    path = project / "notebooks/01-small.py"
+    given = {"n": "5", "scale": "2", "loud": "true", "kind": "round"}
+    values = parameters.check_parameters(path, given)
+    assert values == {"n": 5, "scale": 2.0, "loud": True, "kind": "round"}
+    assert [type(v) for v in values.values()] == [int, float, bool, str]
+    assert parameters.check_parameters(path, {"loud": "False"}) == {"loud": False}, (
+        "not a string that is true"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"lod": "true"}, "has no parameter 'lod'. Did you mean loud? It takes: n, scale, loud, kind."),
+        ({"n": "three"}, "n='three': expected a whole number"),
+        ({"n": "2.5"}, "n='2.5': expected a whole number"),
+        ({"n": True}, "n='True': expected a whole number"),
+        ({"scale": "wide"}, "scale='wide': expected a number"),
+        ({"loud": "maybe"}, "loud='maybe': expected true or false"),
+        ({"n": "11"}, "n=11 is not allowed: how many must lie between 1 and 10"),
+        ({"n": "0"}, "between 1 and 10"),
+        ({"kind": "square"}, "kind='square' is not one of flat, round"),
+    ],
+)
+def test_a_wrong_parameter_is_one_line_and_nothing_is_written(project, given, says):
+    with pytest.raises(InputError) as error:
+        execute.run(project / "notebooks/01-small.py", given)
+    assert says in str(error.value) and "\n" not in str(error.value)
+    assert not (project / "_build").exists() and not (project / "book").exists()
+
+
+@pytest.mark.parametrize(
+    ("help", "good", "bad"),
+    [
+        ("{encodings}", "learned+axial-rope", "spiral"),
+        ("{recipes}", "quick", "slow"),
+        ("{nyquist}", "odd", "even"),
+        ("{device}", "cpu", "meta"),
+        ("{encodings,...}", "roll,learned+axial-rope", "roll,spiral"),
+        ("{cuda|cpu,...}", "cpu,cuda", "cpu,tpu"),
+        ("{cuda|cpu,...}", "cpu", "cpu,cpu"),
+    ],
+)
+def test_names_that_the_library_knows_are_asked_of_the_library(project, help, good, bad):
+    path = project / "notebooks/02-names.py"
+    path.write_text(f'# %% tags=["parameters"]\nname: str = "x"  # which one {help}\n')
+    assert parameters.check_parameters(path, {"name": good}) == {"name": good}
+    with pytest.raises(InputError, match=bad.rpartition(",")[2]):
+        parameters.check_parameters(path, {"name": bad})
+
+
+def test_spaces_in_a_list_of_names_are_dropped():
+    given = {"encodings": " none, learned+roll "}
+    values = parameters.check_parameters(CHAPTERS / "12-results.py", given)
+    assert values == {"encodings": "none,learned+roll"}
+
+
+@pytest.mark.parametrize(
+    ("chapter", "name", "value", "says"),
+    [
+        ("02-sinusoids", "d", "7", "from 2 in steps of 2"),
+        ("03-relative", "d", "1", "between 2 and 256"),
+        ("04-rotary", "d", "5", "from 4 in steps of 2"),
+        ("06-continuous", "position", "2", "between 0.1 and 0.9"),
+        ("07-rope", "images", "64", "between 256 and 1257"),
+        ("07-rope", "steps", "10", "between 40 and 150"),
+        ("08-multiplexed", "n", "3", "between 4 and 128"),
+        ("10-topography", "side", "4", "between 8 and 12"),
+        ("10-topography", "steps", "1", "between 40 and 300"),
+        ("09-axes", "head_dim", "20", "from 16 in steps of 8"),
+        ("11-train", "device", "foo", "not one of auto, cpu, cuda, cuda:N, mps"),
+        ("11-train", "options", "width=999", "width=999 does not fit"),
+        ("11-train", "options", "speeds=[1", "expected key=value"),
+        ("11-train", "overrides", "epochz=3", "did you mean 'epochs'"),
+        ("11-train", "overrides", "warmup_epochs=99", "longer than epochs"),
+        ("11-train", "overrides", "patch_size=3,resolutions=[]", "both sides must divide"),
+        ("12-results", "encodings", "roll,foo", "unknown encoding 'foo'"),
+        ("15-fast", "kinds", "tpu", "not one of cuda, cpu"),
+    ],
+)
+def test_a_chapter_refuses_before_it_runs_what_would_fail_or_show_something_else(chapter, name, value, says):
+    with pytest.raises(InputError) as error:
+        parameters.check_parameters(CHAPTERS / f"{chapter}.py", {name: value})
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_options_may_hold_lists_and_are_read_as_the_chapter_reads_them():
+    given = {
+        "encoding": "multiplexed-roll",
+        "options": "speeds=[1,1], width=8",
+        "overrides": "betas=[0.8,0.9]",
+    }
+    path = CHAPTERS / "11-train.py"
+    assert parameters.check_parameters(path, given) == given
+    (cell,) = (c.source for c in jupytext.read(path).cells if "def pairs" in c.source)
+    names: dict = {"yaml": yaml}
+    exec(re.search(r"def pairs.*?(?=\n\n)", cell, re.DOTALL)[0], names)
+    for text in ("", *(given[key] for key in ("options", "overrides")), "augmentation.mixup=0.2,name=a"):
+        assert names["pairs"](text) == parameters._pairs("options", text)
+    assert names["pairs"](given["options"]) == {"speeds": [1, 1], "width": 8}
+
+
+def test_the_defaults_of_every_chapter_are_allowed():
+    for path in sorted(CHAPTERS.glob("*.py")):
+        defaults = {p.name: p.default for p in parameters.parameters(path)}
+        assert parameters.check_parameters(path, defaults) == defaults
+
+
+@pytest.mark.parametrize("start", ["", "notebooks"])
+def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, monkeypatch):
+    root = CHAPTERS.parent
+    found = {}
+    for path in sorted(CHAPTERS.glob("*.py")):
+        body = ast.parse(path.read_text()).body
+        texts = (n.value for n in ast.walk(ast.Module(body, [])) if isinstance(n, ast.Constant))
+        places = {text for text in texts if isinstance(text, str) and text.startswith(("data/", "_build/"))}
+        if places:
+            monkeypatch.chdir(root / start)
+            ready = takewhile(lambda s: isinstance(s, ast.Import | ast.ImportFrom | ast.AnnAssign), body)
+            first = body[len(list(ready))]  # before this, there are only imports and parameters
+            exec(ast.unparse(first), {"enter_root": enter_root})
+            found[path.stem] = {Path(place).resolve().parent for place in places}
+    assert found.keys() >= {"11-train", "12-results", "13-ablations", "14-inside", "15-fast"}
+    assert set().union(*found.values()) <= {root / "data", root / "_build"}
+
+
+def test_a_chapter_outside_of_the_project_stays_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    enter_root()
+    assert Path.cwd() == tmp_path
+
+
+@pytest.mark.parametrize("line", ["n = 3", "n: list = [1]", "n: int = 2.5", "n: int = f(3)", "print(n)"])
+def test_a_parameters_cell_holds_only_typed_literals(project, line):
+    path = project / "notebooks/02-odd.py"
+    path.write_text(f'# %% tags=["parameters"]\n{line}\n')
+    with pytest.raises(InputError, match="the parameter line"):
+        parameters.parameters(path)
+
+
+def test_a_notebook_that_does_not_exist_names_its_neighbor(project):
+    with pytest.raises(InputError, match=r"no such notebook; did you mean .*01-small.py"):
+        execute.run(project / "notebooks/01-smal.py")
+
+
+# ----------------------------------------------------------------------------------------------------- run
+
+
+def test_a_run_starts_in_the_root_and_leaves_a_stamp(executed):
+    root, path = executed
+    assert path == root / "book/executed/01-small.ipynb"
+    assert printed(path) == "in project 3.0 bool flat\n"
+    stamp = stamp.read_stamp(path)
+    assert stamp["notebook"] == "notebooks/01-small.py"
+    assert stamp["parameters"] == {"n": 3, "scale": 1.0, "loud": False, "kind": "flat"}
+    assert stamp["changed"] == {} and stamp["seconds"] > 0 and stamp["device"] and stamp["optimize"] == 0
+    assert stamp["versions"]["python"] == sys.version.split()[0]
+    assert stamp.gate(root) == []
+    assert str(root) not in path.read_text(), "no path of this machine in a result"
+    assert list((root / "_build/failed").iterdir()) == []
+
+
+def test_other_parameters_go_elsewhere_and_change_the_result(project, caplog):
+    path = execute.run(project / "notebooks/01-small.py", {"n": "4", "loud": "true"})
+    assert path.parent.parent == project / "_build/runs"
+    assert printed(path) == "in project 4.0 bool flat\n"
+    assert stamp.read_stamp(path)["changed"] == {"n": 4, "loud": True}
+    assert not caplog.messages
+    assert not (project / "book/executed").exists()
+
+
+def test_a_rerun_with_other_parameters_writes_records_of_its_own(project):
+    source = project / "notebooks/02-writes.py"
+    source.write_text(
+        '# %% tags=["parameters"]\nn: int = 1  # how many\nrecords: str = "_build/records"  # folder\n\n'
+        "# %%\nfrom pathlib import Path\n\nfolder = Path(records)\n"
+        "print(sorted(p.name for p in folder.iterdir()))\n(folder / f'{n}.json').touch()\n"
+    )
+    shared = project / "_build/records"
+    shared.mkdir(parents=True)
+    (shared / "0.json").touch()
+    for _ in range(2):
+        path = execute.run(source, {"n": 2})
+        assert printed(path) == "['0.json']\n", "what is there is read, what an earlier rerun wrote is not"
+        assert [p.name for p in shared.iterdir()] == ["0.json"]
+        assert sorted(p.name for p in (path.parent / "records").iterdir()) == ["0.json", "2.json"]
+        assert stamp.read_stamp(path)["records"] == path.parent.relative_to(project).as_posix() + "/records"
+    execute.run(source, {"n": 3, "records": "_build/records"})
+    execute.run(source)
+    assert sorted(p.name for p in shared.iterdir()) == ["0.json", "1.json", "3.json"]
+
+
+def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(project, monkeypatch):
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")  # asserts of a chapter are its checks, and stay on
+    with pytest.raises(execute.NotebookFailed) as error:
+        execute.run(project / "notebooks/01-small.py", {"n": 7})
+    message = str(error.value)
+    assert "notebooks/01-small.py: cell In [3] stopped with AssertionError: seven is not my number" in message
+    assert "\n" not in message
+    (partial,) = (project / "_build/failed").glob("*.ipynb")
+    assert partial.name in message
+    assert not (project / "_build/runs").exists()
+
+
+@pytest.mark.parametrize("kind", ["folder", "device", "fifo"])
+def test_an_output_that_is_no_regular_file_is_refused_before_anything_runs(project, kind):
+    target = {"folder": project, "device": Path("/dev/null"), "fifo": project / "fifo"}[kind]
+    if kind == "fifo":
+        os.mkfifo(target)
+    with pytest.raises(InputError, match="no regular file") as error:
+        execute.run(project / "notebooks/01-small.py", output=target)
+    assert "\n" not in str(error.value) and not (project / "_build").exists()
+    assert target.exists() and not target.is_file()
+
+
+@pytest.mark.parametrize("missing", ["jupytext", "papermill"])
+def test_without_the_extra_a_run_is_one_line_that_names_it(project, monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(InputError, match=rf"{missing} is not installed.*\[notebooks\]") as error:
+        execute.run(project / "notebooks/01-small.py")
+    assert "\n" not in str(error.value)
+
+
+def test_without_the_extra_the_gate_is_one_line_that_names_it(built, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jupytext", None)
+    with pytest.raises(InputError, match=r"jupytext is not installed.*\[notebooks\]"):
+        stamp.gate(built)
+
+
+def test_a_device_is_named_with_the_threads_that_torch_used(monkeypatch):
+    monkeypatch.setenv("PATH", "")  # no nvidia-smi
+    assert execute._device(3).endswith(", 3 threads") and execute._device(1).endswith(", 1 thread")
+    assert "thread" not in execute._device(None)
+
+
+def test_a_dead_kernel_is_one_line(project):
+    path = project / "notebooks/02-dies.py"
+    path.write_text("# %%\nimport os\nos._exit(1)\n")
+    with pytest.raises(execute.NotebookFailed, match=r"02-dies.py: .*died"):
+        execute.run(path)
+
+
+def test_the_page_of_a_rerun_says_that_its_text_was_written_for_the_defaults(project):
+    shown = {"source": "0", "package": "0", "lock": "0", "versions": {}, "date": "2026-01-02T03:04"}
+    shown |= {"notebook": "notebooks/01-small.py", "parameters": {"n": 4}, "seconds": 1.0, "device": "none"}
+    words = "Text and captions were written for the defaults."
+    assert words in page._run_box(shown | {"changed": {"n": 4}}, project)
+    assert words not in page._run_box(shown | {"changed": {}}, project)
+
+
+def test_the_pair_runs_under_plain_papermill(project):
+    execute.sync(root=project)
+    command = ["papermill", "notebooks/01-small.ipynb", "out.ipynb", "-p", "n", "5", "--log-level", "ERROR"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "--no-progress-bar"], cwd=project, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert printed(project / "out.ipynb").endswith("5.0 bool flat\n")
+
+
+# --------------------------------------------------------------------------------------------------- pairs
+
+
+def test_syncing_twice_changes_nothing_and_reads_back_equal(project):
+    pair = project / "notebooks/01-small.ipynb"
+    assert execute.sync(check=True, root=project) == [pair] and not pair.exists()
+    assert execute.sync(root=project) == [pair]
+    first = pair.read_bytes()
+    assert execute.sync(root=project) == [] == execute.sync(check=True, root=project)
+    assert pair.read_bytes() == first
+    cells = jupytext.read(pair).cells
+    assert [c.source for c in cells] == [
+        c.source for c in jupytext.read(project / "notebooks/01-small.py").cells
+    ]
+    assert not any(c.get("outputs") or c.get("execution_count") for c in cells)
+
+
+@pytest.mark.parametrize("change", ["text", "tags", "outputs", "cells"])
+def test_a_difference_in_content_is_found_and_one_in_time_or_layout_is_not(project, change):
+    execute.sync(root=project)
+    pair = project / "notebooks/01-small.ipynb"
+    content = json.loads(pair.read_text())
+    pair.write_text(json.dumps(content))  # another layout, a later time
+    assert execute.sync(check=True, root=project) == []
+    cell = content["cells"][-1]
+    if change == "text":
+        cell["source"].append("\n1 + 1")
+    elif change == "tags":
+        cell["metadata"]["tags"] = ["hide-input"]
+    elif change == "outputs":
+        cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["1\n"]}]
+    else:
+        content["cells"].pop()
+    pair.write_text(json.dumps(content))
+    assert execute.sync(check=True, root=project) == [pair]
+
+
+def test_a_pair_without_source_is_reported_and_left_alone(project):
+    execute.sync(root=project)
+    lone = project / "notebooks/09-lone.ipynb"
+    lone.write_text("{}")
+    assert execute.sync(root=project) == [lone] and lone.read_text() == "{}"
+
+
+# ----------------------------------------------------------------------------------------- what is imported
+
+
+@pytest.fixture
+def package(tmp_path):
+    """a → b → sub (a package of two files); c only for type checkers; d by nobody."""
+    root = tmp_path / "src/toy"
+    (root / "sub").mkdir(parents=True)
+    (root / "__init__.py").write_text("")
+    (root / "a.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from toy import c\n"
+        "def f():\n    from toy.b import x\n"
+    )
+    (root / "b.py").write_text("from .sub import one\nx = 1\n")
+    (root / "c.py").write_text("import toy.d\n")
+    (root / "d.py").write_text("")
+    (root / "sub/__init__.py").write_text("")
+    (root / "sub/one.py").write_text("from ..errors import E\n")
+    (root / "sub/two.py").write_text("")
+    (root / "errors.py").write_text("E = 1\n")
+    (root / "b.yaml").write_text("k: 1\n")
+    (root / "d.yaml").write_text("k: 1\n")
+    (root / "sub/data.yaml").write_text("k: 1\n")
+    return root
+
+
+def test_imports_are_followed_and_nothing_else_counts(tmp_path, package):
+    page = tmp_path / "page.py"
+    page.write_text("# %%\n%matplotlib inline\nimport numpy\nfrom toy import a\n")
+    names = [p.relative_to(package).as_posix() for p in notebooks.imports(page, package)]
+    beside = ["sub/__init__.py", "sub/data.yaml", "sub/one.py", "sub/two.py"]
+    assert names == ["__init__.py", "a.py", "b.py", "b.yaml", "errors.py", *beside]
+    assert package / "d.py" in notebooks.module_files("toy.c", package)
+
+
+# ---------------------------------------------------------------------------------------------------- gate
+
+
+def change_source(root):
+    path = root / "notebooks/01-small.py"
+    path.write_text(path.read_text().replace("Some words", "Other words"))
+
+
+def change_lock(root):
+    (root / "requirements.lock").write_text("numpy==2\n")
+
+
+def change_notebook(root, edit):
+    """Edit the executed notebook and compute its digest anew, so that the gate has to look further."""
+    path = root / "book/executed/01-small.ipynb"
+    content = json.loads(path.read_text())
+    edit(content)
+    if "rollpe" in content["metadata"]:
+        content["metadata"]["rollpe"]["digest"] = stamp.stamp_digest(content)
+    path.write_text(json.dumps(content))
+
+
+def forget_stamp(root):
+    change_notebook(root, lambda nb: nb["metadata"].pop("rollpe"))
+
+
+def reduce(root):
+    change_notebook(root, lambda nb: nb["metadata"]["rollpe"]["parameters"].update(n=1))
+
+
+def never_ran(root):
+    change_notebook(root, lambda nb: nb["cells"][-1].update(execution_count=None))
+
+
+def no_output(root):
+    change_notebook(root, lambda nb: [c.update(outputs=[]) for c in nb["cells"] if "outputs" in c])
+
+
+def fail(root):
+    output = {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
+    change_notebook(root, lambda nb: nb["cells"][-1]["outputs"].append(output))
+
+
+def edit(root):
+    change_notebook(root, lambda nb: nb["cells"][-1].update(source="print(42)"))
+
+
+def inject(root):
+    claim = {"cell_type": "code", "source": "n = 3", "outputs": [], "execution_count": 9}
+    claim["metadata"] = {"tags": ["injected-parameters"]}
+    change_notebook(root, lambda nb: nb["cells"].append(claim))
+
+
+def relabel(root):
+    change_notebook(root, lambda nb: nb["cells"][-1]["metadata"].update(tags=["hide-input"]))
+
+
+def switch_off(root):
+    change_notebook(root, lambda nb: nb["metadata"]["rollpe"].update(optimize=1))
+
+
+def forget_digest(root):
+    path = root / "book/executed/01-small.ipynb"
+    path.write_text(path.read_text().replace('"digest"', '"digits"'))
+
+
+def print_more(root):
+    path = root / "book/executed/01-small.ipynb"
+    path.write_text(path.read_text().replace("3.0 bool flat", "99.99 bool flat"))
+
+
+def write_report(root, **changes):
+    report = {"source_hash": notebooks.hash_files(notebooks.module_files("rollpe.equations"), SRC)}
+    report |= {"equations": [{"label": "eq-a", "error": 0.1}]} | changes
+    report = {"digest": hash_json(report)} | report
+    (root / "_build").mkdir(exist_ok=True)
+    (root / "_build/equations.json").write_text(json.dumps(report))
+
+
+def edit_pair(root):
+    execute.sync(root=root)
+    path = root / "notebooks/01-small.ipynb"
+    path.write_text(path.read_text().replace("Some words.", "A proof."))
+
+
+def edit_report(root):
+    write_report(root)
+    path = root / "_build/equations.json"
+    path.write_text(path.read_text().replace("0.1", "0.0"))
+
+
+def age_report(root):
+    write_report(root, source_hash="0")
+
+
+def damage_report(root):
+    (root / "_build").mkdir(exist_ok=True)
+    (root / "_build/equations.json").write_text("[]")
+
+
+def remove(root):
+    (root / "book/executed/01-small.ipynb").unlink()
+
+
+def damage(root):
+    (root / "book/executed/01-small.ipynb").write_text("{")
+
+
+def unlist(root):
+    (root / "book/_toc.yml").write_text("root: index\n")
+
+
+def lose_source(root):
+    (root / "notebooks/01-small.py").rename(root / "notebooks/02-other.py")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "says"),
+    [
+        (change_source, "stale, notebooks/01-small.py changed since"),
+        (change_lock, "stale, requirements.lock changed since"),
+        (forget_stamp, "no stamp"),
+        (reduce, "reduced, it ran with n=1 instead of 3"),
+        (never_ran, "hollow"),
+        (no_output, "hollow"),
+        (fail, "failed, ValueError"),
+        (edit, "edited, its cells are not those of notebooks/01-small.py"),
+        (inject, "edited, its cells are not those of notebooks/01-small.py"),
+        (relabel, "edited, its cells are not those of notebooks/01-small.py"),
+        (print_more, "edited, it is not what its run left"),
+        (switch_off, "unchecked, it ran with asserts switched off"),
+        (forget_digest, "no stamp"),
+        (edit_pair, "notebooks/01-small.ipynb: is no copy of its .py"),
+        (edit_report, "_build/equations.json: edited"),
+        (age_report, "_build/equations.json: stale"),
+        (damage_report, "_build/equations.json: damaged"),
+        (remove, "missing"),
+        (damage, "damaged"),
+        (unlist, "book/_toc.yml: does not list executed/01-small"),
+        (lose_source, "notebooks/01-small.py is gone"),
+    ],
+)
+def test_the_gate_refuses(built, break_it, says):
+    assert stamp.gate(built) == []
+    break_it(built)
+    reasons = stamp.gate(built)
+    assert any(says in reason for reason in reasons), reasons
+    assert all("\n" not in reason for reason in reasons)
+
+
+def test_a_report_of_the_equations_as_they_are_passes(built):
+    write_report(built)
+    assert stamp.gate(built) == []
+
+
+def test_another_layout_of_an_executed_notebook_passes(built):
+    change = built / "book/executed/01-small.ipynb"
+    change.write_text(json.dumps(json.loads(change.read_text()), sort_keys=True))
+    assert stamp.gate(built) == []
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"metadata": []}', '{"metadata": {"rollpe": 1}}'])
+def test_what_is_no_executed_notebook_has_no_stamp(tmp_path, content):
+    (tmp_path / "a.ipynb").write_text(content)
+    assert stamp.read_stamp(tmp_path / "a.ipynb") == {}
+
+
+def test_a_touched_source_is_not_stale(built):
+    (built / "notebooks/01-small.py").touch()
+    assert stamp.gate(built) == []
+
+
+def test_a_changed_library_file_makes_stale_only_what_imports_it(tmp_path, package):
+    root = tmp_path
+    page = root / "page.py"
+    page.write_text("from toy import b\n")
+    (root / "requirements.lock").write_text("")
+    before = stamp.fingerprint(page, root, package)
+    (package / "d.py").write_text("new = 1\n")
+    assert stamp.fingerprint(page, root, package) == before
+    (package / "errors.py").write_text("E = 2\n")
+    assert stamp.fingerprint(page, root, package)["imports"] != before["imports"]
+
+
+def test_declared_data_and_earlier_notebooks_count(tmp_path, package):
+    root = tmp_path
+    (root / "requirements.lock").write_text("")
+    (root / "data").mkdir()
+    page = root / "page.py"
+    page.write_text(
+        "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-a]\n#     reads: [data]\n# ---\n\n# %%\n1\n"
+    )
+    assert stamp.header(page) == {"after": ["01-a"], "reads": ["data"]}
+    before = stamp.fingerprint(page, root, package)
+    (root / "data/new.json").write_text("1")
+    middle = stamp.fingerprint(page, root, package)
+    assert middle["reads"] != before["reads"] and middle["after"] == {"01-a": None}
+    (root / "book/executed").mkdir(parents=True)
+    (root / "book/executed/01-a.ipynb").write_text('{"metadata": {"rollpe": {"date": "2026"}}}')
+    assert stamp.fingerprint(page, root, package)["after"] == {"01-a": "2026"}

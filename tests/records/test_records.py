@@ -1,0 +1,617 @@
+"""What a record promises: it comes back as it was written, or says which file is damaged."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from rollpe import records as recording
+from rollpe import sources
+from rollpe.errors import InputError
+from rollpe.files import write_atomically
+from rollpe.records import (
+    Cell,
+    Record,
+    claim,
+    comparable,
+    environment,
+    find_arrays,
+    flatten,
+    origin,
+    pack_bits,
+    provenance,
+    read_arrays,
+    read_record,
+    read_records,
+    record,
+    record_path,
+    slug,
+    store,
+    unpack_bits,
+    write_arrays,
+    write_record,
+)
+from rollpe.sources import source_hash
+from shared import ROOT
+
+PACKAGE_PARENT = Path(recording.__file__).parents[1]
+
+
+def make(images: int = 37, draw: int = 0, **changes) -> Record:
+    bits = np.random.default_rng(draw).random(images) < 0.7
+    values = {
+        "protocol": 1,
+        "recipe": "quick",
+        "encoding": "roll",
+        "encoding_options": {},
+        "seed": 0,
+        "config": {"name": "quick", "epochs": 2, "augmentation": {"mixup": 0.8, "flip": 0.5}},
+        "parameters": 225418,
+        "history": [
+            {
+                "epoch": 1,
+                "steps": 19,
+                "learning_rate": 0.1 + 0.2,
+                "train_loss": 2 / 3,
+                "held_out_loss": None,
+                "held_out_accuracy": None,
+                "images_per_second": 1234.5,
+                "seconds": 1e-7,
+            }
+        ],
+        "test": {
+            "loss": np.pi,
+            "accuracy": float(bits.mean()),
+            "images": images,
+            "correct": pack_bits(bits),
+        },
+        "resolutions": {"24": 0.5},
+        "throughput": 1000.0,
+        "environment": environment("cpu").model_dump(),
+        "provenance": {
+            "commit": "unknown",
+            "dirty": None,
+            "source_hash": "0" * 64,
+            "command": "rollpe train",
+            "started": "2026-01-01T00:00:00+00:00",
+            "finished": "2026-01-01T00:01:00+00:00",
+            "wall_seconds": 60.0,
+        },
+    }
+    return Record.model_validate(values | changes)
+
+
+# Round trips
+
+
+@pytest.mark.parametrize("draw", range(5))
+def test_a_record_comes_back_as_it_was_written(tmp_path, draw):
+    record = make(images=1 + 97 * draw, draw=draw, seed=draw, encoding_options={"nyquist": "odd"})
+    path = write_record(tmp_path, record)
+    assert read_record(path) == record
+    assert path == tmp_path / "quick" / "roll@nyquist=odd" / f"seed-{draw}.json"
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=100))
+def test_bits_come_back_as_they_were_packed(bits):
+    assert unpack_bits(pack_bits(np.array(bits)), len(bits)).tolist() == bits
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=100), st.integers(1, 200))
+def test_bits_of_another_number_of_bytes_are_refused(bits, images):
+    if -(-len(bits) // 8) != -(-images // 8):
+        with pytest.raises(ValueError, match="bytes"):
+            unpack_bits(pack_bits(np.array(bits)), images)
+
+
+def test_the_bits_of_a_record_have_its_accuracy():
+    record = make(images=203)
+    assert record.correct_bits().dtype == bool
+    assert record.correct_bits().mean() == pytest.approx(record.test.accuracy)
+
+
+def test_arrays_come_back_as_they_were_written(tmp_path):
+    arrays = {"ring": np.arange(6.0).reshape(2, 3), "names": np.array(["a", "b"])}
+    path = write_record(tmp_path, make())
+    write_arrays(path, **arrays)
+    loaded = read_arrays(path)
+    assert loaded.keys() == arrays.keys()
+    assert all(np.array_equal(loaded[name], arrays[name]) for name in arrays)
+
+
+def test_arrays_that_are_not_those_of_their_record_are_refused(tmp_path):
+    path = write_record(tmp_path, make(), which=np.zeros(3))
+    old = path.read_bytes()
+    write_record(tmp_path, make(draw=1), which=np.ones(3))
+    assert read_arrays(path)["which"].tolist() == [1, 1, 1]
+    path.write_bytes(old)  # as if a run that replaces a record had been killed between both files
+    with pytest.raises(InputError, match=r"seed-0\.npz: not the arrays of the record beside it") as error:
+        read_arrays(path)
+    assert "\n" not in str(error.value)
+
+
+def test_records_from_before_arrays_had_a_digest_are_read_with_their_arrays(tmp_path):
+    path = write_record(tmp_path, make(), which=np.zeros(3))
+    content = json.loads(path.read_text())
+    del content["arrays_sha256"], content["provenance"]["plan"]
+    path.write_text(json.dumps(content))
+    assert read_record(path) == make()
+    assert read_arrays(path)["which"].tolist() == [0, 0, 0]
+
+
+def test_a_record_without_arrays_has_none(tmp_path):
+    assert read_arrays(write_record(tmp_path, make())) == {}
+    assert find_arrays(make(), [tmp_path, tmp_path / "absent"]) == {}
+
+
+def test_arrays_are_taken_from_the_first_folder_that_has_them(tmp_path):
+    for number, folder in enumerate(("first", "second")):
+        write_record(tmp_path / folder, make(), which=np.array(number))
+    write_record(tmp_path / "bare", make())
+    folders = [tmp_path / name for name in ("absent", "bare", "second", "first")]
+    assert find_arrays(make(), folders)["which"] == 1
+
+
+# Names
+
+
+def test_a_slug_sorts_its_options_and_is_the_bare_name_without_any():
+    assert slug("learned+roll", {}) == "learned+roll"
+    assert slug("roll", {"width": 16, "direction": -1}) == "roll@direction=-1,width=16"
+
+
+nasty = st.text('aZ0 ./\\:*?"<>|%@=,+~é\n\0', max_size=6)
+plain = st.one_of(
+    st.integers(-9, 9), st.booleans(), st.none(), nasty, st.lists(st.integers(-9, 9), max_size=2)
+)
+options = st.dictionaries(st.text("abyz_", min_size=1, max_size=4), plain, max_size=3)
+
+
+@settings(deadline=None)
+@given(options)
+def test_a_slug_is_one_harmless_folder_name(chosen):
+    text = slug("roll", chosen)
+    assert Path(text).name == text and not text.startswith(".")
+    assert not set(text) & set(" /\\:*?\"<>|'\n\0")
+
+
+@settings(deadline=None)
+@given(st.dictionaries(nasty, nasty, max_size=2), st.dictionaries(nasty, nasty, max_size=2))
+def test_different_text_options_have_different_slugs(a, b):
+    assert (slug("roll", a) == slug("roll", b)) == (a == b)
+
+
+@pytest.mark.parametrize("recipe", ["../up", ".hidden", "a/b", "two words", ""])
+def test_a_recipe_name_cannot_leave_the_folder_of_records(recipe):
+    with pytest.raises(ValidationError):
+        Cell(recipe=recipe, encoding="roll", seed=0)
+    with pytest.raises(ValidationError):
+        make(recipe=recipe)
+
+
+def test_a_cell_and_its_record_lie_in_the_same_place():
+    cell = Cell(recipe="quick@epochs=5", encoding="roll", encoding_options={"width": 16}, seed=3)
+    record = make(**cell.model_dump())
+    assert record_path("here", cell) == record_path("here", record)
+    assert str(record_path("here", cell)) == "here/quick@epochs=5/roll@width=16/seed-3.json"
+
+
+# Nonsense is refused
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"throughput": float("nan")},
+        {"seed": -1},
+        {"history": [{"epoch": 1}]},
+        {"surprise": 1},
+        {"resolutions": {"24": 5.0}},
+        {"resolutions": {"large": 0.5}},
+        {"shifts": {"-1": -0.1}},
+        {"arrays_sha256": "0"},
+        {"test": make().test.model_dump() | {"accuracy": 5.0}},
+        {"test": make().test.model_dump() | {"accuracy": 0.123}},
+        {"test": make().test.model_dump() | {"images": 1000}},
+        {"test": make().test.model_dump() | {"correct": "not base64!"}},
+        {"test": make().test.model_dump() | {"loss": float("inf")}},
+    ],
+)
+def test_a_record_that_says_nonsense_cannot_be_built(changes):
+    with pytest.raises(ValidationError):
+        make(**changes)
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def flip_a_bit(path):
+    content = json.loads(path.read_text())
+    bits = unpack_bits(content["test"]["correct"], content["test"]["images"])
+    bits[0] ^= True
+    content["test"]["correct"] = pack_bits(bits)
+    path.write_text(json.dumps(content))
+
+
+def drop_a_key(path):
+    content = json.loads(path.read_text())
+    del content["throughput"]
+    path.write_text(json.dumps(content))
+
+
+def claim_the_future(path):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"schema_version": 99}))
+
+
+def add_a_key_of_two_lines(path):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"two\nlines": 3}))
+
+
+@pytest.mark.parametrize(
+    "damage, says",
+    [
+        (truncate, "not JSON"),
+        (flip_a_bit, "bits"),
+        (drop_a_key, "throughput"),
+        (claim_the_future, "schema_version=99"),
+        (lambda path: path.write_text("[]"), "schema_version=None"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), "not JSON"),
+        (lambda path: path.write_bytes(b""), "not JSON"),
+        (lambda path: path.write_text("[" * 100_000), "not JSON"),
+        (add_a_key_of_two_lines, r"two\nlines"),
+        (lambda path: (path.unlink(), path.mkdir()), "no file"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "no file"),
+        (lambda path: os.truncate(path, store.RECORD_BYTES + 1), "bytes"),
+    ],
+)
+def test_a_damaged_record_is_one_line_that_names_the_file(tmp_path, damage, says):
+    path = write_record(tmp_path, make())
+    damage(path)
+    with pytest.raises(InputError) as error:
+        read_records(tmp_path)
+    assert str(path) in str(error.value) and says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_absent_record_is_one_line_that_names_the_file(tmp_path):
+    with pytest.raises(InputError, match=r"gone\.json: no record"):
+        read_record(tmp_path / "gone.json")
+
+
+def test_a_record_at_the_place_of_another_run_is_refused(tmp_path):
+    path = write_record(tmp_path, make(seed=1))
+    path.rename(path.with_name("seed-2.json"))
+    with pytest.raises(InputError, match=r"seed-2\.json: holds the run of .*seed-1\.json"):
+        read_records(tmp_path)
+
+
+def test_pickled_objects_are_neither_written_nor_read(tmp_path):
+    path = tmp_path / "seed-0.json"
+    with pytest.raises(TypeError, match="objects"):
+        write_arrays(path, trap=np.array([{}], dtype=object))
+    np.savez(path.with_suffix(".npz"), trap=np.array([{}], dtype=object))
+    with pytest.raises(InputError, match=r"seed-0\.npz: damaged"):
+        read_arrays(path)
+    path.with_suffix(".npz").write_bytes(b"PK nothing")
+    with pytest.raises(InputError, match=r"seed-0\.npz: damaged"):
+        read_arrays(path)
+
+
+def plain(path):
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+
+
+def encrypted(path):
+    np.savez(path, ring=np.zeros(3))
+    content = path.read_bytes()
+    for start, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        place = content.index(start) + flags
+        content = content[:place] + bytes([content[place] | 1]) + content[place + 1 :]
+    path.write_bytes(content)
+
+
+def with_an_array_of(shape: str, path):
+    """An array of zeros whose header says another shape."""
+    with io.BytesIO() as file:
+        np.save(file, np.zeros(3, dtype="u1"))
+        array = file.getvalue().replace(b"(3,), }" + b" " * (len(shape) - 4), f"{shape}, }}".encode())
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ring.npy", array)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(plain, encrypted, lambda path: path.write_bytes(b""), lambda path: path.mkdir(), os.mkfifo),
+        lambda path: with_an_array_of("(9999999999999999,)", path),
+        lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_RDWR), store.ARRAYS_BYTES + 1),
+    ],
+    ids=["plain", "encrypted", "empty", "folder", "pipe", "shape", "length"],
+)
+def test_what_is_no_archive_of_arrays_is_one_line(tmp_path, damage):
+    beside = tmp_path / "seed-0.npz"
+    damage(beside)
+    with pytest.raises(InputError, match=r"seed-0\.npz: ") as error:
+        read_arrays(beside.with_suffix(".json"))
+    assert "\n" not in str(error.value)
+
+
+def test_arrays_that_unpack_to_more_than_a_record_has_are_refused_before_they_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "ARRAYS_BYTES", 10_000)
+    path = write_record(tmp_path, make(), which=np.zeros(100_000, dtype="u1"))
+    assert path.with_suffix(".npz").stat().st_size < 10_000
+    with pytest.raises(InputError, match="unpacks to more than"):
+        read_arrays(path)
+
+
+# Reading many
+
+
+def test_records_are_found_sorted_and_filtered(tmp_path):
+    cells = [
+        Cell(recipe=recipe, encoding=encoding, encoding_options=chosen, seed=seed)
+        for recipe in ("quick", "strong")
+        for encoding, chosen in (("none", {}), ("roll", {}), ("roll", {"width": 16}))
+        for seed in (0, 2, 10)
+    ]
+    for cell in random.Random(0).sample(cells, len(cells)):
+        write_record(tmp_path, make(**cell.model_dump()))
+    assert [record.cell for record in read_records(tmp_path)] == cells
+    found = [record.cell for record in read_records(tmp_path, recipe="strong", encoding="roll")]
+    assert found == cells[12:15]
+    found = [record.cell for record in read_records(tmp_path, encoding="roll@width=16")]
+    assert found == cells[6:9] + cells[15:]
+
+
+def test_an_absent_folder_holds_no_records(tmp_path):
+    assert read_records(tmp_path / "nothing") == []
+
+
+# Atomic writing
+
+WRITE_FOR_EVER = """
+import itertools, sys
+from pathlib import Path
+from rollpe.records import write_atomically
+for i in itertools.count():
+    write_atomically(Path(sys.argv[1]), b"%d" % (i % 10) * 3_000_000)
+    if i == 0: print("written", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on POSIX only")
+def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path):
+    path = tmp_path / "seed-0.json"
+    waits = random.Random(1)
+    for _ in range(4):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITE_FOR_EVER, str(path)],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert writer.stdout.readline() == b"written\n"
+        time.sleep(waits.uniform(0.0, 0.1))
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        content = path.read_bytes()
+        assert len(content) == 3_000_000 and len(set(content)) == 1
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = write_record(tmp_path, make(draw=1))
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space") as error:
+        write_record(tmp_path, make(draw=2))
+    assert error.value.filename == str(path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("make_it", [os.mkdir, os.mkfifo, lambda path: os.symlink(os.devnull, path)])
+def test_nothing_but_a_file_is_written_over(tmp_path, make_it):
+    path = tmp_path / "page.html"
+    make_it(path)
+    before = path.lstat()
+    with pytest.raises(InputError, match=r"page\.html: a folder, a device or a pipe") as error:
+        write_atomically(path, b"content")
+    assert "\n" not in str(error.value) and path.lstat() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_where_the_folder_should_be_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="a file is where the folder should be"):
+        write_atomically(tmp_path / "file" / "page.html", b"content")
+
+
+def test_a_claim_that_is_given_back_leaves_no_file(tmp_path):
+    with claim(tmp_path, make().cell) as first, claim(tmp_path, make().cell) as again:
+        assert first and again, "who holds it may ask again"
+        assert any(path.is_file() for path in tmp_path.rglob("*"))
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_without_locks_a_cell_is_free_with_a_warning(tmp_path, monkeypatch, caplog, recwarn, code):
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with caplog.at_level(logging.WARNING), claim(tmp_path, make().cell) as free:
+        assert free
+    assert len(caplog.records) + len(recwarn) == 1
+    with claim(tmp_path, make().cell) as free:
+        assert free
+
+
+def test_what_a_killed_run_leaves_among_records_is_ignored_by_git(tmp_path):
+    root = ROOT
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text((root / ".gitignore").read_text())
+    folder = "data/records/quick/roll"
+    for name in (f"{folder}/.seed-0.json.12.tmp", "data/records/.locks/quick/roll/seed-0.lock"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / folder / "seed-0.json").touch()
+    git(tmp_path, "add", ".")
+    assert git(tmp_path, "ls-files", "data") == f"{folder}/seed-0.json"
+
+
+def test_a_temporary_file_left_behind_is_not_taken_for_a_record(tmp_path):
+    path = write_record(tmp_path, make())
+    path.with_name(f".{path.name}.123.tmp").write_text("half a rec")
+    assert len(read_records(tmp_path)) == 1
+
+
+# Comparing
+
+
+def test_runs_that_differ_in_encoding_options_and_seed_are_comparable():
+    assert comparable(make(), make(encoding="none", seed=7, encoding_options={"width": 3})) == []
+
+
+def test_keys_that_leave_the_result_alone_do_not_forbid_comparison():
+    config = make().config
+    values = {"name": "mine", "resolutions": [64], "shifts": [1]}
+    values |= {"compile": True, "attention": "math", "score_every": 5}
+    assert values.keys() == record.NOT_COMPARED
+    for key, value in values.items():
+        assert comparable(make(), make(config=config | {key: value})) == []
+
+
+def test_a_key_that_recipes_had_not_yet_is_what_all_runs_did_then():
+    later = make(config=make().config | {"qkv_bias": True}, seed=1)
+    assert comparable(make(), later) == comparable(later, make()) == []
+    assert comparable(make(), make(config=make().config | {"qkv_bias": False}, seed=1)) == [
+        "qkv_bias: True and False"
+    ]
+
+
+def test_records_from_before_batches_could_stay_unmixed_mixed_all_of_them():
+    before = make().config["augmentation"]
+    assert "mix_probability" not in before
+    every, half = (
+        make(config=make().config | {"augmentation": before | {"mix_probability": p}}, seed=1)
+        for p in (1.0, 0.5)
+    )
+    assert comparable(make(), every) == comparable(every, make()) == []
+    assert comparable(make(), half) == ["augmentation.mix_probability: 1.0 and 0.5"]
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"config": make().config | {"epochs": 3}}, "epochs: 2 and 3"),
+        (
+            {"config": make().config | {"augmentation": {"mixup": 0.0, "flip": 0.5}}},
+            "augmentation.mixup: 0.8 and 0.0",
+        ),
+        ({"config": make().config | {"ema": 0.9}}, "ema: only in quick/roll/seed-1"),
+        ({"test": make(images=41).test}, "test images: 37 and 41"),
+        ({"protocol": 2}, "protocol: 1 and 2"),
+    ],
+)
+def test_every_other_difference_is_named(change, reason):
+    changed = make(**change, seed=1)
+    assert comparable(make(), changed) == [reason]
+    assert len(comparable(changed, make())) == 1
+
+
+def test_flat_keys_are_spelled_as_overrides_are():
+    assert flatten({"a": 1, "b": {"c": {"d": 2}, "e": []}}) == {"a": 1, "b.c.d": 2, "b.e": []}
+
+
+# Machine and source
+
+
+def test_the_hash_of_the_source_sees_names_and_contents_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "a.py").write_text("x = 1")
+    (tmp_path / "deep" / "b.yaml").write_text("y: 1")
+    hashes = [source_hash()]
+    (tmp_path / "notes.txt").write_text("not source")
+    assert source_hash() == hashes[0]
+    (tmp_path / "a.py").write_text("x = 2")
+    hashes.append(source_hash())
+    (tmp_path / "a.py").rename(tmp_path / "c.py")
+    hashes.append(source_hash())
+    part = source_hash(["deep/"])
+    (tmp_path / "c.py").unlink()
+    hashes.append(source_hash())
+    assert len(set(hashes)) == 4
+    assert source_hash(["deep/"]) == part
+
+
+def git(folder, *words):
+    identity = ("-c", "user.name=Someone", "-c", "user.email=someone@example.org")
+    done = subprocess.run(
+        ["git", "-C", str(folder), *identity, *words], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def traced():
+    return provenance("rollpe train", "then", 1.0)
+
+
+def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, monkeypatch):
+    package = tmp_path / "src" / "rollpe"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(sources, "PACKAGE", package)
+    (package / "errors.py").write_text("x = 1")
+    assert (traced().commit, traced().dirty) == ("unknown", None)
+    git(tmp_path, "init", "-q")
+    # A package that merely lies inside somebody's repository has no commit of its own.
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "theirs")
+    assert (traced().commit, traced().dirty) == ("unknown", None)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "ours")
+    assert (traced().commit, traced().dirty) == (git(tmp_path, "rev-parse", "HEAD"), False)
+    (tmp_path / "notes.txt").write_text("outside the source")
+    assert traced().dirty is False
+    (package / "errors.py").write_text("x = 2")
+    assert traced().dirty is True
+
+
+def test_a_copy_without_a_repository_is_told_its_commit_and_sees_whether_it_left_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
+    (tmp_path / "errors.py").write_text("x = 1")
+    monkeypatch.setenv(origin.SOURCE_VARIABLE, f"0123abc {source_hash()}")
+    assert (traced().commit, traced().dirty) == ("0123abc", False)
+    (tmp_path / "errors.py").write_text("x = 2")
+    assert (traced().commit, traced().dirty) == ("0123abc", True)
+
+
+def test_a_run_says_which_machine_but_neither_where_nor_whose():
+    text = environment("cpu").model_dump_json()
+    assert environment("cpu").device_name and environment("cpu").threads >= 1
+    assert str(Path.home()) not in text and str(PACKAGE_PARENT) not in text

@@ -1,0 +1,103 @@
+"""What tests of several rooms share."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from rollpe.records import Record, pack_bits
+
+ROOT = Path(__file__).resolve().parents[1]
+
+DISPLAYED = [  # page, TeX and label, in the order of the book
+    (page.stem, tex.replace("\n# ", "\n").strip(), label)
+    for page in sorted((ROOT / "notebooks").glob("*.py"))
+    for tex, label in re.findall(r"(?ms)^# \$\$(\n.*?)^# \$\$ \((\S+)\)$", page.read_text(encoding="utf-8"))
+]
+
+IMAGES = 200
+
+
+def make_record(encoding="roll", right=150, seed=0, recipe="strong", options=None, images=IMAGES, **config):
+    """A record with the first `right` of `images` test images correct."""
+    bits = np.arange(images) < right
+    return Record(
+        protocol=1,
+        recipe=recipe,
+        encoding=encoding,
+        encoding_options=options or {},
+        seed=seed,
+        config={"name": recipe, "epochs": 3} | config,
+        parameters=10,
+        history=[],
+        test={"loss": 1.0, "accuracy": right / images, "images": images, "correct": pack_bits(bits)},
+        throughput=100.0,
+        environment={
+            "python": "3.12",
+            "platform": "Linux",
+            "torch": "2.11",
+            "timm": "1.0",
+            "numpy": "2.0",
+            "device": "cpu",
+            "device_name": "a processor",
+            "driver": None,
+            "threads": 1,
+        },
+        provenance={
+            "commit": "unknown",
+            "dirty": None,
+            "source_hash": "",
+            "command": "",
+            "started": "",
+            "finished": "",
+            "wall_seconds": 1.0,
+        },
+    )
+
+
+def timeless(record) -> dict:
+    """All of a record that must not depend on when and how fast it was made."""
+    content = record.model_dump(exclude={"throughput": True, "provenance": True})
+    for row in content["history"]:
+        del row["seconds"], row["images_per_second"]
+    return content
+
+
+class Outline(HTMLParser):
+    """Tags in the order in which they come, with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def all(self, *names: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag in names]
+
+
+def assert_alone(text: str) -> Outline:
+    """What every page promises: language, title, one h1, headed tables, described pictures, no address."""
+    outline = Outline(text)
+    assert outline.tags[0] == ("html", {"lang": "en"})
+    assert len(outline.all("title")) == len(outline.all("h1")) == 1
+    assert all("scope" in cell or cell["class"].startswith("head") for cell in outline.all("th"))
+    assert all(image["alt"] for image in outline.all("img"))
+    boxes = [a for a in outline.all("div") if a.get("class") == "scroll"]
+    assert len(boxes) == len(outline.all("table")) and all(a["tabindex"] == "0" for a in boxes)
+    fetched = [
+        a.get(key)
+        for a in outline.all("img", "source", "script", "link")
+        for key in ("src", "href", "srcset")
+    ]
+    assert all(address is None or address.startswith("data:") for address in fetched)
+    assert "@import" not in text and "url(http" not in text
+    levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert all(b - a <= 1 for a, b in pairwise(levels)), "a level of headings is skipped"
+    return outline

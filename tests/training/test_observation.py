@@ -1,0 +1,181 @@
+"""What is read off a model is what its attention computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rollpe.encodings.roll import twin_state_dict
+from rollpe.topography import smoothness_ratio, topography_loss
+from rollpe.training.observation import (
+    disorder,
+    first_step,
+    neighbor_correlation,
+    observe,
+    queries_and_keys,
+    ring_roughness,
+    squarest,
+)
+from rollpe.vit import create_vit
+
+
+def model(encoding: str, **settings):
+    torch.manual_seed(3)
+    return create_vit(
+        encoding, image_size=(8, 12), patch_size=4, classes=5, size="nano", depth=2, channels=1, **settings
+    )
+
+
+def images(count: int = 3):
+    return torch.randn(count, 1, 8, 12, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("encoding", ["none", "roll", "multiplexed-roll", "learned+axial-rope"])
+def test_queries_and_keys_are_those_of_the_projection(encoding):
+    vit = model(encoding).eval()
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit(images())
+        vit(images())
+        assert len(pairs) == 2
+        tokens, _ = vit.embed(images())
+        block = vit.blocks[0]
+        wide = block.attn.encoding.streams * 96
+        q = block.attn.qkv(block.norm1(tokens))[..., :wide].unflatten(-1, (3, -1)).transpose(1, 2)
+        torch.testing.assert_close(pairs[0][0], q)
+    vit(images())
+    assert len(pairs) == 2, "nothing is collected any more"
+
+
+@pytest.mark.parametrize("kind", ["ring", "sheet", "tdann"])
+def test_the_regularizer_reaches_every_projection_and_can_be_lowered(kind):
+    vit = model("roll")
+    optimizer = torch.optim.SGD(vit.parameters(), lr=0.5)
+    losses = []
+    with queries_and_keys(vit) as pairs:
+        for _ in range(8):
+            vit(images())
+            loss = disorder(pairs, kind, 32)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    for block in vit.blocks:
+        assert block.attn.qkv.weight.grad[:192].abs().sum() > 0
+
+
+def test_the_waves_of_one_layer_count_alike():
+    q, k = torch.randn(2, 1, 3, 5, 64)
+    halves = [topography_loss(q[..., s], k[..., s], "ring") for s in (slice(0, 32), slice(32, 64))]
+    torch.testing.assert_close(disorder([(q, k)], "ring", 32), sum(halves) / 2)
+
+
+@pytest.mark.parametrize("encoding", ["roll", "multiplexed-roll", "shaw"])
+def test_attention_by_offset_averages_the_weights_pair_by_pair(encoding):
+    vit = model(encoding)
+    found = observe(vit, images(5), batch=2)
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit.eval()(images(5))
+        q, k = pairs[1]
+        encoding_1 = vit.blocks[1].attn.encoding
+        positions = torch.cartesian_prod(torch.arange(2.0), torch.arange(3.0))
+        weights = encoding_1.scores(q, k, positions).softmax(-1)
+    for row, offset in enumerate(found["offsets"]):
+        same = [
+            weights[:, :, 1 + i, 1 + j]
+            for i in range(6)
+            for j in range(6)
+            if np.array_equal((positions[j] - positions[i]).numpy(), offset)
+        ]
+        expected = torch.stack(same).mean((0, 1))
+        np.testing.assert_allclose(found["attention"][1, :, row], expected, rtol=1e-4)
+
+
+def test_spectra_are_shares_of_power():
+    found = observe(model("roll"), images(4))
+    np.testing.assert_allclose(found["query_spectrum"].sum(-1), 1, rtol=1e-5)
+    assert found["query_spectrum"].shape == (2, 3, 2, 9)
+    assert found["key_roughness"].shape == (2, 3, 2)
+
+
+def test_correlations_are_those_of_channels_over_images_and_patches():
+    vit = model("roll")
+    found = observe(vit, images(5), batch=2)["key_correlation"]
+    assert found.shape == (2, 3, 2, 9) and np.allclose(found[..., 0], 1)
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit.eval()(images(5))
+        keys = pairs[1][1][:, 2, 1:, 16:]  # second layer, third head, second axis
+    r = np.corrcoef(keys.flatten(0, 1).numpy().T)
+    expected = [np.mean([r[i, (i + d) % 16] for i in range(16)]) for d in range(9)]
+    np.testing.assert_allclose(found[1, 2, 1], expected, atol=1e-4)
+
+
+def test_order_of_trained_channels_is_summed_up_beside_chance():
+    vit = model("roll")
+    found = observe(vit, images(5))
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit.eval()(images(5))
+    rings = torch.stack([x[:, :, 1:].unflatten(-1, (2, 16)) for pair in pairs for x in pair])
+    shuffled = torch.stack([smoothness_ratio(rings[..., torch.randperm(16)]).mean() for _ in range(300)])
+    seen, chance = ring_roughness(found)
+    assert seen == pytest.approx(smoothness_ratio(rings).mean().item(), rel=1e-4)
+    assert chance == pytest.approx(shuffled.mean().item(), abs=5 * shuffled.std().item() / 300**0.5)
+
+    samples = rings.permute(0, 2, 4, 5, 1, 3).flatten(-2).flatten(0, 2)  # every ring by its samples
+    r = np.stack([np.corrcoef(ring.numpy()) for ring in samples]).mean(0)
+    neighbors, any_two = neighbor_correlation(found)
+    assert neighbors == pytest.approx(np.mean([r[i, (i + 1) % 16] for i in range(16)]), abs=1e-4)
+    assert any_two == pytest.approx(r[np.triu_indices(16, 1)].mean(), abs=1e-4)
+
+
+def test_the_twin_of_a_roll_is_seen_on_the_same_ring():
+    roll, twin = model("roll"), model("roll-twin")
+    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
+    seen, same = observe(roll, images(4)), observe(twin, images(4))
+    for name in ("query_spectrum", "key_roughness", "query_correlation", "attention"):
+        np.testing.assert_allclose(same[name], seen[name], rtol=1e-3, atol=1e-5)
+
+
+def test_twins_are_asked_for_the_same_and_adam_follows_channels_or_waves():
+    """Equal gradients on the ring; signs are taken channel by channel there, and wave by wave by the twin."""
+    roll, twin = model("roll"), model("roll-twin")
+    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
+    labels = torch.tensor([0, 1, 4])
+    a, b = (first_step(vit, images(), labels, 0.1) for vit in (roll, twin))
+    for which in ("query", "key"):
+        assert a[f"{which}_gradient"].shape == (2, 3, 2, 9)
+        np.testing.assert_allclose(a[f"{which}_gradient"], b[f"{which}_gradient"], atol=2e-4)
+        level = np.full(9, 2 / 16)
+        level[[0, -1]] = 1 / 16
+        np.testing.assert_allclose(b[f"{which}_step"], np.broadcast_to(level, (2, 3, 2, 9)), atol=1e-6)
+        assert abs(a[f"{which}_step"] - level).max() > 0.02
+        np.testing.assert_allclose(a[f"{which}_step"].sum(-1), 1, rtol=1e-5)
+    assert all(p.grad is None for p in roll.parameters())
+
+
+@pytest.mark.filterwarnings("ignore:aliased offsets")
+@pytest.mark.parametrize("encoding", ["roll", "roll-twin", "none"])
+def test_a_channel_that_belongs_to_no_axis_is_on_no_ring(encoding):
+    vit = model(encoding, width=21, heads=3)
+    found = observe(vit, images(2)) | first_step(vit, images(2), torch.tensor([0, 1]))
+    for name in ("query_spectrum", "key_gradient"):
+        assert found[name].shape == (2, 3, 2, 3 // 2 + 1)
+        np.testing.assert_allclose(found[name].sum(-1), 1, rtol=1e-5)
+
+
+def test_of_a_multiplexed_roll_the_first_wave_of_every_head_is_seen():
+    vit = model("multiplexed-roll")
+    labels = torch.tensor([0, 1, 4])
+    found = first_step(vit, images(), labels)
+    torch.nn.functional.cross_entropy(vit.eval()(images()), labels).backward()
+    rows = vit.attentions[1].qkv.weight.grad[3 * 64 :][64:96]  # keys, head 1 of 3, the first of two waves
+    power = torch.fft.rfft(rows.T.unflatten(-1, (2, 16)), norm="ortho").abs().square()
+    power[..., 1:-1] *= 2
+    share = power.sum(0) / power.sum((0, 2))[:, None]
+    np.testing.assert_allclose(found["key_gradient"][1, 1], share.numpy(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("channels", "sheet"), [(64, (8, 8)), (32, (4, 8)), (15, (3, 5)), (7, (1, 7))])
+def test_the_sheet_is_as_square_as_possible(channels, sheet):
+    assert squarest(channels) == sheet

@@ -1,0 +1,151 @@
+"""Recipes and plans as files: what is read, and what is refused before anything expands or trains."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rollpe.errors import InputError
+from rollpe.files import DEEPEST, LONGEST, read_yaml, read_yaml_file
+from rollpe.training import load_plan, load_recipe
+from rollpe.training.estimates import seconds
+from rollpe.training.recipe import FOLDER
+
+BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+
+
+def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("5.", 5.0),
+        ("-.5", -0.5),
+        ("010", 10),
+        ("+7", 7),
+        ("1:30", "1:30"),
+        ("1_0_0_", "1_0_0_"),
+        ("1_000.5", "1_000.5"),
+        ("0x10", "0x10"),
+        ("2020-01-01", "2020-01-01"),
+        ("~", None),
+        ("no", False),
+        ("{a: [1, x]}", {"a": [1, "x"]}),
+        ("'5'", "5"),
+    ],
+)
+def test_numbers_are_decimal_and_all_else_is_plain(text, value):
+    assert repr(read_yaml(text, "here")) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (BOMB, "aliases"),
+        ("!!python/object/apply:os.getcwd []", "tags"),
+        ("!!binary aGk=", "tags"),
+        ("epochs: 3\nepochs: 30\n", "'epochs' comes twice, line 2"),
+        ("{1: 2}", "a key that is no word"),
+        ("{[a]: 2}", "a key that is no word"),
+        ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), "levels"),
+        ("[" * 50_000, "levels"),
+        ("a" * (LONGEST + 1), "longer than"),
+        ("9" * 5000, "digits"),
+        ("a: b: c", "line 1"),
+        ("\0", "special characters"),
+    ],
+    ids=range(12),
+)
+def test_yaml_of_more_than_plain_values_is_refused_in_one_line(text, named):
+    with pytest.raises(InputError, match=named) as error:
+        read_yaml(text, "here")
+    assert one_line(error).startswith("here: ") and len(one_line(error)) < 300
+
+
+def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "latin").write_bytes("a: é".encode("latin1"))
+    (tmp_path / "wide").write_text("a: b", encoding="utf16")
+    (tmp_path / "long").write_bytes(b"#" * (LONGEST + 1))
+    for name in ("pipe", "folder", "loop", "latin", "wide", "long", "none", "a" * 300):
+        with pytest.raises(InputError, match=name) as error:
+            read_yaml_file(tmp_path / name)
+        one_line(error)
+    (tmp_path / "marked").write_text("a: é", encoding="utf-8-sig")
+    assert read_yaml_file(tmp_path / "marked") == {"a": "é"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("epochs", "1:30"),
+        ("epochs", "1_0_0_"),
+        ("epochs", 10**30),
+        ("batch_size", 10**30),
+        ("width", 10**9),
+        ("depth", 10**9),
+        ("heads", 10**9),
+        ("patch_size", 10**9),
+        ("resolutions", [1_000_000_000]),
+        ("resolutions", [2 * 65]),
+        ("shifts", [10**30]),
+        ("augmentation.rand_augment", [10**9, 9]),
+        ("augmentation.crop_padding", 10**9),
+    ],
+)
+def test_what_no_machine_could_train_is_refused_when_the_recipe_is_read(key, value):
+    with pytest.raises(InputError, match=key) as error:
+        load_recipe("smoke", {key: value})
+    one_line(error)
+
+
+def test_a_key_of_several_kinds_is_named_as_it_is_written():
+    with pytest.raises(InputError, match=r"^recipe key compile='sometimes': allowed is auto"):
+        load_recipe("smoke", {"compile": "sometimes"})
+
+
+def test_a_model_of_a_billion_weights_is_refused_though_width_and_depth_are_allowed():
+    assert load_recipe("smoke", {"depth": 256, "width": 384}).depth == 256
+    with pytest.raises(InputError, match="a billion weights"):
+        load_recipe("smoke", {"depth": 256, "width": 8192})
+
+
+def test_a_recipe_of_a_plan_lies_beside_the_plan(tmp_path, monkeypatch):
+    (tmp_path / "plans").mkdir()
+    plan = tmp_path / "plans/plan.yaml"
+    plan.write_text("recipe: shallow.yaml\nblocks: [{encodings: [roll], seeds: [0]}]\n")
+    shutil.copy(FOLDER / "smoke.yaml", tmp_path / "plans/shallow.yaml")
+    monkeypatch.chdir(tmp_path)
+    (planned,) = load_plan("plans/plan.yaml")
+    assert planned.recipe == load_recipe("smoke")
+    plan.write_text("recipe: none.yaml\nblocks: [{encodings: [roll], seeds: [0]}]\n")
+    with pytest.raises(InputError, match=r"plans/none\.yaml"):
+        load_plan(Path("plans/plan.yaml"))
+
+
+@pytest.mark.parametrize("seeds", ["['0']", "[true]", "[1.0]", "[99999999999999999999]"])
+def test_seeds_are_whole_numbers_and_no_words_for_them(tmp_path, seeds):
+    (tmp_path / "plan.yaml").write_text(f"recipe: smoke\nblocks: [{{encodings: [roll], seeds: {seeds}}}]\n")
+    with pytest.raises(InputError, match="seeds") as error:
+        load_plan(tmp_path / "plan.yaml")
+    one_line(error)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("1h 30m", 5400), ("1h30m10s", 5410), ("1m30", 90), ("0", 0)])
+def test_a_budget_is_hours_minutes_and_seconds_in_this_order(text, expected):
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["1h1h", "5m5m", "30m1h", "1:30", "1_000", "٣m", "9" * 400, ""])
+def test_a_unit_that_comes_twice_or_a_number_that_is_not_decimal_is_no_budget(text):
+    with pytest.raises(InputError, match="budget"):
+        seconds(text)

@@ -1,0 +1,591 @@
+"""The step: what is compiled changes nothing but speed, a new rate is no new program, nothing waits."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import itertools
+import math
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import timm.optim
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._dynamo.utils import counters
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rollpe import engine
+from rollpe.encodings import ENCODINGS
+from rollpe.encodings.roll import twin_state_dict
+from rollpe.errors import InputError
+from rollpe.training import Recipe, TrainingError, compiling, create_optimizers, load_recipe, step, train
+from rollpe.training.compiling import EAGER, How, compiled, compiles, how
+from rollpe.training.device import enough_memory
+from rollpe.training.run import LOOK_EVERY
+from rollpe.training.state import resolve
+from rollpe.training.step import Step
+from rollpe.vit import create_vit
+
+CPU = torch.device("cpu")
+OPTIMIZERS = ["adamw", "lamb", "sgd"]
+
+
+def recipe(**changes) -> Recipe:
+    return load_recipe("smoke", {"name": "test", "ema": 0.7, "gradient_clip": 0.5, "depth": 1} | changes)
+
+
+def vit(encoding: str = "none") -> nn.Module:
+    torch.manual_seed(0)
+    return create_vit(encoding, image_size=8, channels=1, classes=10, size="nano", patch_size=2, depth=1)
+
+
+class Line(nn.Sequential):
+    """A model that compiles in seconds."""
+
+    def no_weight_decay(self) -> set[str]:
+        return set()
+
+
+def batches(count: int):
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(count):
+        yield torch.randn(8, 1, 8, 8, generator=generator), torch.randint(10, (8,), generator=generator)
+
+
+def run(recipe: Recipe, way: How, steps: int = 6) -> tuple[list[float], nn.Module, nn.Module]:
+    """Losses, model and average after some steps at falling rates.
+
+    In float64: Adam turns the rounding of a gradient near zero into a step of full length.
+    """
+    model = vit().double()
+    average = copy.deepcopy(model)
+    step = Step(model, recipe, create_optimizers(model, recipe, way), way, average=average)
+    losses = [step(x.double(), y, 0.01 / (i + 1)).item() for i, (x, y) in enumerate(batches(steps))]
+    return losses, model, average
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """Dynamo without a compiler behind it; the list grows by one graph for each program."""
+    seen = []
+    make = torch.compile
+
+    def backend(graph, _inputs):
+        seen.append(graph)
+        return graph.forward
+
+    def compile_without_compiler(function, mode=None, dynamic=None):
+        return make(function, backend=backend, dynamic=dynamic)
+
+    monkeypatch.setattr(torch, "compile", compile_without_compiler)
+    yield seen
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_compiled_step_is_the_eager_one_up_to_rounding(optimizer, programs):
+    asked = recipe(optimizer=optimizer)
+    eager, plain, slow = run(asked, EAGER)
+    fast, model, average = run(asked, How(gradient="default", update=True))
+    assert programs, "something was compiled"
+    assert fast == pytest.approx(eager, rel=1e-5)
+    for ours, theirs in ((model, plain), (average, slow)):
+        assert_weights_agree(ours, theirs)
+
+
+@pytest.mark.parametrize("optimizer", [*OPTIMIZERS, "muon"])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_step_goes_on_from_a_saved_state_whatever_it_did_before(optimizer, used):
+    asked, data = recipe(optimizer=optimizer, ema=None), list(batches(6))
+
+    def made() -> tuple[nn.Module, Step]:
+        model = vit()
+        return model, Step(model, asked, create_optimizers(model, asked), EAGER)
+
+    model, step = made()
+    for x, y in data[:3]:
+        step(x, y, 0.01)
+    weights, state = copy.deepcopy((model.state_dict(), step.state()))
+    expected = [step(x, y, 0.01).item() for x, y in data[3:]]
+    other, later = made()
+    if used:
+        later(*data[5], 0.1)
+    other.load_state_dict(weights)
+    later.load(state)
+    assert [later(x, y, 0.01).item() for x, y in data[3:]] == expected
+
+
+def assert_weights_agree(ours: nn.Module, theirs: nn.Module) -> None:
+    for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        if name.endswith("qkv.bias"):  # no key bias changes a softmax: Adam follows what rounding leaves
+            a, b = (torch.cat((x.chunk(3)[0], x.chunk(3)[2])) for x in (a, b))
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=2e-6)
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """A CPU whose update is made as that of an accelerator: on all parameters, with counters of its own."""
+    monkeypatch.setattr(step, "_takes_many", lambda place: True)
+    adam = importlib.import_module("torch.optim.adam")
+    monkeypatch.setattr(adam, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_update_of_an_accelerator_is_one_program_and_the_eager_one(optimizer, programs, accelerator):
+    asked, way = recipe(optimizer=optimizer), How(gradient="default", update=True)
+    eager, plain, slow = run(asked, EAGER)
+    fast, model, average = run(asked, way, steps=6)
+    assert len(programs) == 2
+    assert fast == pytest.approx(eager, rel=1e-5)
+    for ours, theirs in ((model, plain), (average, slow)):
+        assert_weights_agree(ours, theirs)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_lamb_of_an_older_timm_has_a_loop_for_all(older, monkeypatch, accelerator):
+    given = {}
+
+    class Newer(timm.optim.Lamb):
+        def __init__(self, groups, lr, betas, max_grad_norm, foreach=None):
+            given["foreach"] = foreach
+            super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
+
+    class Older(timm.optim.Lamb):
+        def __init__(self, groups, lr, betas, max_grad_norm):
+            super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
+
+    monkeypatch.setattr(engine, "Lamb", Older if older else Newer)
+    create_optimizers(vit(), recipe(optimizer="lamb"), How(gradient="default", update=True))
+    assert given == ({} if older else {"foreach": True})
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_new_learning_rate_is_no_new_program(optimizer, programs):
+    model, asked, way = vit(), recipe(optimizer=optimizer), How(gradient="default", update=True)
+    step = Step(model, asked, create_optimizers(model, asked, way), way, average=copy.deepcopy(model))
+    counts = []
+    for i, (x, y) in enumerate(batches(8)):
+        step(x, y, 0.01 / (i + 1))
+        counts.append(len(programs))
+    assert counts[-1] == counts[2] > 0, counts
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_is_two_programs_for_every_model_however_many_there_are(optimizer, programs):
+    """Dynamo gives up after eight programs to a code object, as torch sets it; a sweep trains more models."""
+    asked, way = recipe(optimizer=optimizer), How(gradient="default", update=True)
+    counts = [0]
+    with torch._dynamo.config.patch(recompile_limit=8):
+        for _ in range(10):
+            model = Line(nn.Flatten(), nn.Linear(64, 10))
+            step = Step(model, asked, create_optimizers(model, asked, way), way, average=copy.deepcopy(model))
+            for x, y in batches(3):
+                step(x, y, 0.01)
+            counts.append(len(programs))
+    assert [b - a for a, b in itertools.pairwise(counts)] == [2] * 10
+    assert any("norm" in str(node.target) for node in programs[1].graph.nodes), "clipping is in it"
+
+
+def test_functions_made_by_one_line_of_code_are_all_compiled(programs):
+    counts = []
+    with torch._dynamo.config.patch(recompile_limit=8):
+        for i in range(12):
+            weight = torch.eye(i + 1)
+
+            def double(x, weight=weight):
+                return 2 * x @ weight
+
+            assert torch.equal(
+                compiled(double, "default")(torch.ones(i + 1, i + 1)), 2 * torch.ones(i + 1, i + 1)
+            )
+            counts.append(len(programs))
+    assert counts == list(range(1, 13))
+
+
+@pytest.mark.parametrize("kind", ["single", "foreach", "fused"])
+def test_the_ways_to_run_an_optimizer_agree(kind):
+    losses, *_ = run(recipe(), How(optimizer=kind))
+    assert losses == pytest.approx(run(recipe(), EAGER)[0], rel=1e-5)
+
+
+def test_the_compiled_function_may_hold_the_loss_or_not(programs):
+    inside, outside = (run(recipe(), How(gradient="default", loss=loss))[0] for loss in (True, False))
+    assert inside == pytest.approx(outside, rel=1e-6)
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operations that read a number from the device, and so wait for it."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func in (
+            torch.ops.aten._local_scalar_dense.default,
+            torch.ops.aten.nonzero.default,
+            torch.ops.aten.equal.default,
+        )
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_reads_nothing_from_the_device(optimizer):
+    asked = recipe(optimizer=optimizer)
+    model = vit()
+    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=copy.deepcopy(model))
+    (x, y), (x2, y2) = batches(2)
+    step(x, y, 0.01)
+    with Waits() as waits:
+        step(x2, y2, 0.01)
+    # LAMB keeps its counter of steps on the host, one to a group of parameters
+    assert waits.count <= (2 if optimizer == "lamb" else 0)
+
+
+def test_the_average_follows_with_its_decay():
+    asked, model = recipe(ema=0.75), vit()
+    average = copy.deepcopy(model)
+    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=average)
+    expected = [p.detach().clone() for p in model.parameters()]
+    for x, y in batches(3):
+        step(x, y, 0.01)
+        expected = [0.75 * e + 0.25 * p.detach() for e, p in zip(expected, model.parameters(), strict=True)]
+    for e, a in zip(expected, average.parameters(), strict=True):
+        torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "low", "high"), [("sgd", 0, 1e-4), ("muon", 0, 0.1), ("adamw", 0.5, 2), ("lamb", 0.5, 2)]
+)
+def test_which_optimizers_keep_rollpe_and_its_twin_one_model(optimizer, low, high):
+    """How far weights come apart, in units of how far they move. Muon rounds its steps to bfloat16."""
+    wanted = recipe(optimizer=optimizer, momentum=0.9, weight_decay=0.1)
+    shape = {"image_size": 8, "channels": 1, "classes": 10, "size": "nano", "patch_size": 2, "depth": 1}
+    torch.manual_seed(0)
+    roll, twin = (create_vit(name, qkv_bias=False, **shape) for name in ("roll", "roll-twin"))
+    encoding = twin.attentions[0].encoding
+    start = twin_state_dict(roll.state_dict(), encoding)
+    twin.load_state_dict(start)
+    for model in (roll, twin):
+        step = Step(model, wanted, create_optimizers(model, wanted), EAGER)
+        for x, y in batches(3):
+            step(x, y, 0.02)
+    name, rows = "blocks.0.attn.qkv.weight", slice(0, 2 * 96)  # of queries and keys
+    before, roll, twin = (
+        state[name][rows]
+        for state in (start, twin_state_dict(roll.state_dict(), encoding), twin.state_dict())
+    )
+    assert low <= (roll - twin).norm() / (roll - before).norm() < high
+
+
+def test_the_gradient_is_clipped_before_the_update():
+    asked, model = recipe(optimizer="sgd", gradient_clip=0.01, weight_decay=0, ema=None), vit()
+    before = [p.detach().clone() for p in model.parameters()]
+    (x, y) = next(iter(batches(1)))
+    Step(model, asked, create_optimizers(model, asked), EAGER)(x, y, 1.0)
+    moved = math.sqrt(
+        sum(float(((p.detach() - b) ** 2).sum()) for p, b in zip(model.parameters(), before, strict=True))
+    )
+    # Nesterov's first move is (1 + momentum) times the gradient
+    assert moved == pytest.approx((1 + asked.momentum) * 0.01, rel=1e-3)
+
+
+def test_the_penalty_moves_the_weights_but_is_not_told():
+    asked = recipe()
+    x, y = next(iter(batches(1)))
+    model = vit()
+    expected = F.cross_entropy(model(x), y, label_smoothing=asked.label_smoothing).item()
+    weight = next(p for p in model.parameters() if p.ndim == 2)
+    step = Step(
+        model, asked, create_optimizers(model, asked), EAGER, penalty=lambda: 1e3 * weight.pow(2).sum()
+    )
+    size = weight.norm().item()
+    assert step(x, y, 0.001).item() == pytest.approx(expected, rel=1e-5)
+    assert weight.norm().item() < size
+
+
+def test_what_is_compiled_depends_on_recipe_device_and_processes():
+    cuda = torch.device("cuda")
+    auto, never, tuned = (recipe(compile=c) for c in ("auto", False, "max-autotune"))
+    assert how(auto, CPU) == how(never, cuda) == EAGER
+    assert how(auto, cuda) == How(gradient="reduce-overhead", update=True)
+    assert how(tuned, cuda).gradient == "max-autotune"
+    assert how(recipe(compile=True), CPU) == How(gradient="default")
+    assert how(auto, cuda, processes=2) == How(gradient="default", update=True)
+    assert not how(recipe(optimizer="muon"), cuda).update
+
+
+def test_where_the_compiler_does_not_work_auto_is_eager_and_says_why(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("Cannot find a working triton installation.\nmore")
+
+    place = torch.device("cuda")
+    compiles.cache_clear()
+    monkeypatch.setattr(torch, "compile", broken)
+    with pytest.warns(UserWarning, match="nothing is compiled, .* a working triton installation") as told:
+        resolved = [resolve(recipe(compile=c), place, 0).compile for c in ("auto", "auto", True, False)]
+    assert resolved == [False, False, True, False] and len(told) == 1
+    compiles.cache_clear()
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: torch.ones_like)
+    monkeypatch.setattr(torch, "ones", lambda *_, **__: torch.zeros(8))
+    assert resolve(recipe(compile="auto"), place, 0).compile is True
+    compiles.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("backend='inductor' raised:\nOutOfMemoryError: CUDA out of memory."),
+        RuntimeError("CUDA error: out of memory\nmore"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+    ],
+)
+def test_memory_that_runs_out_is_one_line_wherever_it_does(error):
+    with (
+        pytest.raises(TrainingError, match="out of memory at batch_size=64") as told,
+        enough_memory(recipe()),
+    ):
+        raise error
+    assert "\n" not in str(told.value)
+
+
+def test_other_errors_are_left_as_they_are():
+    with pytest.raises(RuntimeError, match="shapes differ"), enough_memory(recipe()):
+        raise RuntimeError("shapes differ")
+
+
+def test_a_run_compiled_on_the_cpu_has_the_record_of_an_eager_one(programs):
+    settings = {"max_steps": LOOK_EVERY + 1, "epochs": 3, "train_images": 640, "held_out": 150, "depth": 1}
+    runs = [
+        train(
+            load_recipe("smoke", settings | {"compile": c}),
+            "roll",
+            device="cpu",
+            checkpoints=None,
+            progress=False,
+        )
+        for c in (False, True)
+    ]
+    eager, fast = runs
+    assert programs and fast.config["compile"] is True
+    for a, b in zip(eager.history, fast.history, strict=True):
+        assert b.train_loss == pytest.approx(a.train_loss, rel=1e-4)
+        assert b.held_out_loss == pytest.approx(a.held_out_loss, rel=1e-4)
+    assert fast.test.loss == pytest.approx(eager.test.loss, rel=1e-4)
+
+
+def test_inductor_compiles_a_step():
+    losses = []
+    for way in (EAGER, How(gradient="default", update=True)):
+        torch.manual_seed(0)
+        model, asked = Line(nn.Flatten(), nn.Linear(64, 10)), recipe(ema=None)
+        step = Step(model, asked, create_optimizers(model, asked, way), way)
+        losses.append([step(x, y, 0.01).item() for x, y in batches(3)])
+    torch.compiler.reset()
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+# Kernels of attention
+
+
+@pytest.mark.parametrize(("kernel", "encoding"), [("flash", "none"), ("math", "none"), ("math", "t5-bias")])
+def test_a_kernel_of_attention_changes_the_gradient_only_by_rounding(kernel, encoding, programs):
+    """The choice is a call in the graph, with the kernel's name; "auto" leaves none."""
+    moved, chosen = {}, {}
+    for attention in ("auto", kernel):
+        for mode in (None, "default"):
+            programs.clear()
+            asked, model = recipe(attention=attention, optimizer="sgd", ema=None), vit(encoding)
+            step = Step(model, asked, create_optimizers(model, asked), How(gradient=mode))
+            for x, y in batches(2):
+                step(x, y, 0.1)
+            moved[attention, mode] = torch.cat([p.detach().flatten() for p in model.parameters()])
+            nodes = [node for graph in programs for node in graph.graph.nodes]
+            chosen[attention, mode] = [n.args[0] for n in nodes if "_backend_from_string" in str(n.target)]
+    for weights in moved.values():
+        torch.testing.assert_close(weights, moved["auto", None], rtol=1e-5, atol=1e-6)
+    assert chosen["auto", "default"] == [] and chosen[kernel, "default"][0] == compiling.KERNELS[kernel].name
+
+
+def test_a_kernel_that_cannot_run_is_one_line_before_the_first_step():
+    asked, model = recipe(attention="cudnn"), vit("t5-bias")
+    with pytest.raises(InputError, match="'cudnn' cannot run 't5-bias' on cpu in float32") as told:
+        Step(model, asked, create_optimizers(model, asked), EAGER)
+    assert "\n" not in str(told.value)
+    with pytest.raises(InputError, match="'flash' cannot run 't5-bias'"):  # its bias has a gradient
+        step.predictor(model, asked.model_copy(update={"attention": "flash"}), CPU)
+    with pytest.raises(InputError, match="cannot run 'none' on cpu in bfloat16"):
+        step.predictor(Line(nn.Flatten()), asked.model_copy(update={"precision": "bfloat16"}), CPU)
+
+
+# Weights in bfloat16
+
+
+@pytest.mark.parametrize("encoding", [*(name for name in ENCODINGS if name != "rope"), "learned+roll"])
+@pytest.mark.parametrize("pool", ["token", "avg"])
+@pytest.mark.filterwarnings("ignore:aliased offsets")
+def test_weights_in_bfloat16_have_the_gradient_of_autocast_and_keep_every_block_narrow(encoding, pool):
+    torch.manual_seed(0)
+    shape = {"image_size": (8, 12), "channels": 1, "classes": 10, "size": "nano", "patch_size": 2, "depth": 2}
+    model = create_vit(encoding, pool=pool, registers=1, layer_scale=0.1, **shape)
+    x, y = torch.randn(8, 1, 8, 12), torch.randint(10, (8,))
+    moved, entered = {}, set()
+    for precision in ("float32", "bfloat16", "bfloat16-weights"):
+        changes = {"precision": precision, "gradient_clip": None, "momentum": 1e-9, "weight_decay": 0.0}
+        asked, own = recipe(optimizer="sgd", ema=None, **changes), copy.deepcopy(model)
+        step = Step(own, asked, create_optimizers(own, asked), EAGER)
+        if step.working:
+            own.eval()  # as whoever evaluates it between two steps
+            for block in step.working.blocks:
+                block.register_forward_pre_hook(lambda _, given: entered.add(given[0].dtype))
+        step(x, y, 1.0)
+        pairs = zip(model.parameters(), own.parameters(), strict=True)
+        moved[precision] = torch.cat([(a - b).detach().flatten() for a, b in pairs])
+    exact, cast, narrow = moved.values()
+    assert entered == {torch.bfloat16} and step.working.training
+    assert (cast - exact).norm() < 0.01 * exact.norm()
+    assert (narrow - exact).norm() < 0.015 * exact.norm() and (narrow - cast).norm() < 0.015 * exact.norm()
+    for (name, ours), master in zip(step.working.named_parameters(), own.parameters(), strict=True):
+        assert ours.dtype == (torch.float32 if "encoding" in name else torch.bfloat16)
+        assert master.dtype == torch.float32 and torch.equal(ours, master.to(ours.dtype))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_compiled_step_with_weights_in_bfloat16_is_the_eager_one(optimizer, programs, accelerator):
+    asked = recipe(optimizer=optimizer, precision="bfloat16-weights")
+    told = []
+    for way in (EAGER, How(gradient="default", update=True)):
+        model, average = vit("mixed-rope"), vit("mixed-rope")
+        step = Step(model, asked, create_optimizers(model, asked, way), way, average=average)
+        losses = [step(x, y, 0.001).item() for x, y in batches(4)]
+        told.append((losses, average.head.weight.detach()))
+    assert len(programs) == 2 and told[1][0] == pytest.approx(told[0][0], rel=1e-3)
+    torch.testing.assert_close(told[1][1], told[0][1], rtol=0, atol=1e-3)
+
+
+def test_weights_changed_from_outside_reach_the_working_copy_when_it_is_told():
+    asked, model = recipe(precision="bfloat16-weights"), vit()
+    step = Step(model, asked, create_optimizers(model, asked), EAGER)
+    model.load_state_dict({name: torch.full_like(w, 0.5) for name, w in model.state_dict().items()})
+    assert not step.working.head.weight.eq(0.5).any()
+    step.refresh()
+    assert all(p.eq(0.5).all() for p in step.working.parameters())
+
+
+def test_weights_in_bfloat16_refuse_a_penalty_and_several_processes():
+    asked, model = recipe(precision="bfloat16-weights"), vit()
+    for more, what in (({"penalty": lambda: 0}, "a penalty"), ({"processes": 2}, "2 processes")):
+        with pytest.raises(InputError, match=what):
+            Step(model, asked, create_optimizers(model, asked), EAGER, **more)
+
+
+def test_on_five_seeds_weights_in_bfloat16_learn_what_float32_learns():
+    settings = {"depth": 1, "epochs": 2, "train_images": 384, "batch_size": 16, "resolutions": []}
+    quiet = {"device": "cpu", "checkpoints": None, "progress": False}
+    accuracies = {}
+    for precision in ("float32", "bfloat16-weights"):
+        asked = load_recipe("quick", settings | {"precision": precision})
+        runs = [train(asked, "axial-rope", seed=seed, **quiet) for seed in range(5)]
+        accuracies[precision] = (
+            [run.test.accuracy for run in runs],
+            [run.history[-1].train_loss for run in runs],
+        )
+    (exact, losses), (narrow, others) = accuracies.values()
+    assert others == pytest.approx(losses, rel=0.005)
+    assert np.mean(exact) > 0.15 and abs(np.mean(narrow) - np.mean(exact)) < 0.02, (exact, narrow)
+
+
+# One step for several seeds
+
+
+def small(seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    layers = {"flat": nn.Flatten(), "blocks": nn.Linear(64, 16), "gelu": nn.GELU(), "head": nn.Linear(16, 10)}
+    return Line(OrderedDict(layers))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "precision", "mode"),
+    [
+        *((name, "float32", None) for name in (*OPTIMIZERS, "muon")),
+        ("adamw", "bfloat16-weights", None),
+        ("lamb", "float32", "default"),
+        ("adamw", "bfloat16-weights", "default"),
+    ],
+)
+def test_after_a_reset_a_step_is_a_new_one_bit_for_bit_and_compiles_nothing(
+    optimizer, precision, mode, request
+):
+    if (optimizer, mode) == ("lamb", "default"):  # its kernels take a compiler half a minute
+        request.getfixturevalue("programs")
+    asked = recipe(optimizer=optimizer, precision=precision)
+    way = How(gradient=mode, update=bool(mode))
+    rehearsal = next(iter(batches(1)))
+
+    def begun(seed: int) -> tuple[nn.Module, nn.Module, Step]:
+        model, average = small(seed), small(seed)
+        step = Step(model, asked, create_optimizers(model, asked, way), way, average=average)
+        step.warm(*rehearsal)
+        for weights, before in zip((model, average), (small(seed), small(seed)), strict=True):
+            assert all(
+                torch.equal(a, b) for a, b in zip(weights.parameters(), before.parameters(), strict=True)
+            )
+        return model, average, step
+
+    def trained(model: nn.Module, average: nn.Module, step: Step) -> list[torch.Tensor]:
+        losses = [step(x, y, 0.01 / (i + 1)).clone() for i, (x, y) in enumerate(batches(5))]
+        return [*losses, *model.parameters(), *average.parameters()]
+
+    model, average, step = begun(0)
+    trained(model, average, step)
+    tensors = [*model.parameters(), *average.parameters(), *step._states()]
+    addresses = [t.data_ptr() for t in tensors]
+    model.load_state_dict(small(1).state_dict())
+    average.load_state_dict(small(1).state_dict())
+    step.reset()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        again = trained(model, average, step)
+    assert [t.data_ptr() for t in (*model.parameters(), *average.parameters(), *step._states())] == addresses
+    for ours, fresh in zip(again, trained(*begun(1)), strict=True):
+        assert torch.equal(ours, fresh)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_warming_keeps_weights_and_average_and_begins_the_states_anew(optimizer):
+    asked, model, average = recipe(optimizer=optimizer), small(0), small(0)
+    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=average)
+    for x, y in batches(2):
+        step(x, y, 0.01)
+    before = [t.clone() for t in (*model.parameters(), *average.parameters())]
+    assert any(state.any() for state in step._states())
+    step.warm(x, y)
+    for ours, theirs in zip((*model.parameters(), *average.parameters()), before, strict=True):
+        assert torch.equal(ours, theirs)
+    assert not any(state.any() for state in step._states())
+    assert model[1].weight.requires_grad and all(p.grad is None for p in model.parameters())
+
+
+def test_a_program_on_disk_is_not_taken_for_a_function_whose_backward_differs(monkeypatch, tmp_path):
+    """Its forward pass, and so all that a name would tell, is the same."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    x, seen = torch.ones(4, requires_grad=True), []
+    for factor in (3, 3, 5):
+
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return 2 * x
+
+            @staticmethod
+            def backward(ctx, gradient, factor=factor):
+                return factor * gradient
+
+        counters.clear()
+        compiled(lambda x, double=Double: double.apply(x).sum(), "default")(x).backward()
+        seen.append((x.grad[0].item(), counters["aot_autograd"]["autograd_cache_hit"]))
+        x.grad = None
+        torch.compiler.reset()
+    assert seen == [(3, 0), (3, 1), (5, 0)]

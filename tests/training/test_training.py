@@ -1,0 +1,709 @@
+"""What training promises: the same seed gives the same record, also after a kill; every encoding
+gets the same data; nothing unusable is accepted, nothing broken is recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from rollpe import training
+from rollpe.encodings import ENCODINGS, encoding_options
+from rollpe.errors import InputError
+from rollpe.records import (
+    Cell,
+    claim,
+    pack_bits,
+    read_arrays,
+    read_record,
+    record_path,
+    write_arrays,
+    write_record,
+)
+from rollpe.sources import loaded_hash, source_hash
+from rollpe.training import (
+    Recipe,
+    TrainingError,
+    checkpoint,
+    create_model,
+    create_optimizers,
+    evaluate,
+    learning_rate,
+    load_dataset,
+    load_model,
+    load_recipe,
+    recipes,
+    run,
+    train,
+)
+from rollpe.training.checkpoint import checkpoint_path
+from rollpe.training.data import stand_in
+from rollpe.training.recipe import changes
+from rollpe.training.run import observe_again
+from rollpe.training.state import Programs, shape_of
+from shared import timeless
+
+TABLE_1 = ["none", "learned", "axial-rope", "roll", "multiplexed-roll"]
+
+
+def tiny(**changes) -> Recipe:
+    """Four steps of 64 digits to an epoch, everything random switched on."""
+    values = {
+        "epochs": 2,
+        "batch_size": 64,
+        "train_images": 256,
+        "width": 48,
+        "dropout": 0.1,
+        "drop_path": 0.1,
+        "ema": 0.5,
+        "augmentation.crop": "pad",
+        "augmentation.crop_padding": 1,
+        "augmentation.mixup": 0.4,
+        "resolutions": [12],
+        "name": "tiny",
+    }
+    return load_recipe("smoke", values | changes)
+
+
+def run(recipe=None, encoding="roll", **settings):
+    settings = {"checkpoints": None, "device": "cpu", "progress": False} | settings
+    return train(recipe or tiny(), encoding, **settings)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    """The record of one run of three epochs, made in one go."""
+    return run(tiny(epochs=3))
+
+
+# The same and not the same
+
+
+def test_the_same_seed_gives_the_same_record(undisturbed):
+    assert timeless(run(tiny(epochs=3))) == timeless(undisturbed)
+
+
+def test_another_seed_gives_another_record():
+    one, other = (run(tiny(max_steps=2), seed=seed) for seed in (0, 1))
+    assert one.history[0].train_loss != other.history[0].train_loss
+    assert one.test.loss != other.test.loss
+
+
+def test_every_encoding_gets_the_same_images_order_and_dropout(monkeypatch):
+    seen: dict[str, list] = {}
+
+    class Watched(training.Step):
+        def __call__(self, inputs, targets, rate):
+            noise = hash(torch.get_rng_state().numpy().tobytes())  # what dropout will draw
+            seen[encoding].append((inputs.sum().item(), targets.sum(0).tolist(), noise))
+            return super().__call__(inputs, targets, rate)
+
+    monkeypatch.setattr(training, "Step", Watched)
+    for encoding in ("none", "learned", "roll"):
+        seen[encoding] = []
+        run(encoding=encoding)
+    assert len(seen["roll"]) == 8 and len({image for image, _, _ in seen["roll"]}) == 8
+    assert seen["none"] == seen["learned"] == seen["roll"]
+
+
+@pytest.mark.parametrize("encoding", ["none", "multiplexed-roll", "lie", "shaw-kv", "learned+mixed-rope"])
+def test_a_seed_trained_after_another_leaves_the_record_it_leaves_alone(encoding):
+    recipe = tiny(max_steps=3, epochs=1)
+    with Programs() as programs:
+        run(recipe, encoding, seed=4, programs=programs)
+        later = run(recipe, encoding, seed=0, programs=programs)
+        assert len(programs) == 1
+    assert timeless(later) == timeless(run(recipe, encoding, seed=0))
+
+
+@pytest.mark.parametrize("optimizer", ["lamb", "sgd", "muon"])
+def test_what_an_optimizer_keeps_is_forgotten_between_seeds(optimizer):
+    recipe = tiny(max_steps=3, epochs=1, optimizer=optimizer)
+    with Programs() as programs:
+        run(recipe, seed=4, programs=programs)
+        later = run(recipe, seed=0, programs=programs)
+    assert timeless(later) == timeless(run(recipe, seed=0))
+
+
+def test_no_more_programs_are_kept_than_memory_is_meant_for(monkeypatch):
+    monkeypatch.setattr(Programs, "KEPT", 2)
+    programs = Programs()
+    for encoding in ("none", "learned", "roll"):
+        run(tiny(max_steps=1), encoding, programs=programs)
+    assert len(programs) == 1
+    programs.forget()
+    assert len(programs) == 0
+
+
+def test_held_out_images_are_scored_every_few_epochs_and_after_the_last():
+    often, seldom = (run(tiny(epochs=5, score_every=every)) for every in (1, 3))
+    assert [row.held_out_accuracy is None for row in seldom.history] == [True, True, False, True, False]
+    assert all(row.held_out_accuracy is not None for row in often.history)
+    assert seldom.test == often.test and seldom.recipe == often.recipe
+
+
+def test_the_global_random_state_is_left_as_it_was():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    run(tiny(max_steps=1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_what_is_compiled_before_the_data_are_there_has_their_shape():
+    assert shape_of(stand_in("digits")) == shape_of(load_dataset("digits"))
+
+
+def test_a_clock_that_stands_still_changes_no_number(undisturbed, monkeypatch):
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: 5.0))
+    record = run(tiny(epochs=3))
+    assert timeless(record) == timeless(undisturbed) and record.provenance.wall_seconds == 0
+
+
+# Checkpoints; see also faults/test_checkpoints.py and faults/test_killed.py
+
+
+@pytest.mark.parametrize(("seconds", "files"), [(0.0, 4), (3600.0, 2)])
+def test_a_checkpoint_is_written_first_and_last_and_in_between_now_and_then(
+    tmp_path, monkeypatch, seconds, files
+):
+    """After each of three epochs and at the end, or after the first and at the end."""
+    written = []
+    save = checkpoint.Checkpoint.save
+    monkeypatch.setattr(run, "CHECKPOINT_SECONDS", seconds)
+    monkeypatch.setattr(
+        checkpoint.Checkpoint, "save", lambda self, *args, **to: (written.append(to), save(self, *args, **to))
+    )
+    run(tiny(epochs=3), checkpoints=tmp_path)
+    assert len(written) == files and written[-1] == {"finished": True}
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A finished run of one step: (record, path of its checkpoint, folder)."""
+    record = run(tiny(max_steps=1), checkpoints=tmp_path)
+    return record, checkpoint_path(tmp_path, record.cell), tmp_path
+
+
+def test_resuming_a_finished_run_trains_nothing_and_gives_its_record(finished, monkeypatch):
+    record, _, folder = finished
+    monkeypatch.setattr(run, "_epoch", None)
+    assert timeless(run(tiny(max_steps=1), checkpoints=folder, resume=True)) == timeless(record)
+
+
+def test_the_model_of_a_finished_run_scores_what_its_record_says(finished):
+    record, path, _ = finished
+    model, data = load_model(path, device="cpu"), load_dataset("digits")
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (data.mean, data.std))
+    with torch.no_grad():
+        logits = model((data.test.images / 255 - mean) / std)
+    assert not model.training
+    assert np.array_equal((logits.argmax(1) == data.test.labels).numpy(), record.correct_bits())
+
+
+def test_a_checkpoint_of_another_recipe_or_source_is_refused(finished, monkeypatch):
+    _, path, folder = finished
+    with pytest.raises(InputError, match=rf"{path}: .* \(its recipe differs\)"):
+        run(tiny(max_steps=1, weight_decay=0.1), checkpoints=folder, resume=True)
+    monkeypatch.setattr(training, "loaded_hash", lambda *_: "another")
+    with pytest.raises(InputError, match=rf"{path}: .* \(its source differs\)"):
+        run(tiny(max_steps=1), checkpoints=folder, resume=True)
+
+
+def test_without_resume_an_old_checkpoint_is_overwritten(finished):
+    _, path, folder = finished
+    run(tiny(max_steps=2), checkpoints=folder)
+    assert torch.load(path, weights_only=True)["history"][-1]["steps"] == 2
+
+
+class Trap:
+    def __reduce__(self):
+        return (os.mkdir, ("sprung",))
+
+
+def test_a_checkpoint_that_is_damaged_or_holds_code_is_refused(finished, monkeypatch):
+    _, path, folder = finished
+    monkeypatch.chdir(folder)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=rf"{path}: damaged checkpoint") as error:
+        run(tiny(max_steps=1), checkpoints=folder, resume=True)
+    assert "\n" not in str(error.value)
+    torch.save({"identity": Trap()}, path)
+    with pytest.raises(InputError, match=rf"{path}: damaged checkpoint"):
+        load_model(path)
+    assert not Path("sprung").exists()
+
+
+def test_a_model_is_loaded_from_finished_runs_only(finished):
+    _, path, folder = finished
+    with pytest.raises(InputError, match="no checkpoint to read"):
+        load_model(folder / "nothing.pt")
+    state = torch.load(path, weights_only=True)
+    del state["judged"]
+    torch.save(state, path)
+    with pytest.raises(InputError, match="has not finished"):
+        load_model(path)
+
+
+def test_a_finished_model_is_looked_at_again_unless_it_is_not_the_records(finished, tmp_path):
+    record = run(tiny(max_steps=1), checkpoints=tmp_path, records=tmp_path / "records")
+    path, beside = checkpoint_path(tmp_path, record.cell), record_path(tmp_path / "records", record)
+    before = read_arrays(beside)
+    write_arrays(beside, offsets=np.zeros(1))
+    assert observe_again(path, tmp_path / "records", device="cpu") == beside.with_suffix(".npz")
+    after = read_arrays(beside)
+    assert after.keys() == before.keys()
+    assert all(np.array_equal(after[key], before[key]) for key in before)
+    assert read_record(beside) == record
+
+    bits = ~record.correct_bits()
+    test = record.test.model_copy(update={"correct": pack_bits(bits), "accuracy": bits.mean()})
+    write_record(tmp_path / "records", record.model_copy(update={"test": test}))
+    with pytest.raises(InputError, match="not the model of") as error:
+        observe_again(path, tmp_path / "records", device="cpu")
+    assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="no record to read"):
+        observe_again(path, tmp_path / "elsewhere", device="cpu")
+
+
+def test_whoever_has_a_record_has_the_trained_model_too(tmp_path, monkeypatch):
+    """Killed before the record is written, a run finds its last weights and writes the same record."""
+    places = {"records": tmp_path / "records", "checkpoints": tmp_path / "checkpoints"}
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training, "write_record", killed)
+        run(tiny(max_steps=1), **places)
+    cell = Cell(recipe=tiny(max_steps=1).name, encoding="roll", seed=0)
+    load_model(checkpoint_path(places["checkpoints"], cell), device="cpu")
+    resumed = run(tiny(max_steps=1), resume=True, **places)
+    alone = run(tiny(max_steps=1), records=tmp_path / "alone")
+    assert timeless(resumed) == timeless(alone)
+    assert read_record(record_path(places["records"], cell)) == resumed
+
+
+def forked(ask) -> int:
+    """What a process of its own answers."""
+    child = os.fork()
+    if child == 0:
+        os._exit(int(ask()))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def is_free(folder) -> bool:
+    with claim(folder, Cell(recipe="tiny", encoding="roll", seed=0)) as free:
+        return free
+
+
+def test_a_run_keeps_others_from_its_record_and_its_checkpoint_while_it_trains(tmp_path, monkeypatch):
+    folders, answers, epoch = [tmp_path / "r", tmp_path / "c"], [], run._epoch
+
+    def watched(*args):
+        answers.extend(forked(lambda folder=folder: is_free(folder)) for folder in folders)
+        return epoch(*args)
+
+    monkeypatch.setattr(run, "_epoch", watched)
+    run(tiny(max_steps=1), records=folders[0], checkpoints=folders[1])
+    assert answers == [False, False] and all(map(is_free, folders))
+
+
+@pytest.mark.parametrize("folder", ["records", "checkpoints"])
+def test_a_run_that_another_process_trains_is_refused_and_nothing_of_it_swept_up(tmp_path, folder):
+    half = tmp_path / "tiny/roll/.seed-0.pt.123.tmp"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    (heard, said), (end, stop) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(stop)
+        with claim(tmp_path, Cell(recipe="tiny", encoding="roll", seed=0)):
+            os.write(said, b"held")
+            os.read(end, 1)  # returns when the other end is closed
+            os._exit(0)
+    assert os.read(heard, 4) == b"held"
+    try:
+        with pytest.raises(InputError, match="another process trains this run") as error:
+            run(tiny(max_steps=1), **{folder: tmp_path})
+    finally:
+        os.close(stop)
+        os.waitpid(child, 0)
+    assert "\n" not in str(error.value) and half.exists()
+
+
+def test_what_a_killed_run_left_half_written_is_swept_up(tmp_path):
+    record = run(tiny(max_steps=1), records=tmp_path, checkpoints=tmp_path)
+    files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    beside = record_path(tmp_path, record)
+    for suffix in ("json", "npz", "pt"):
+        beside.with_name(f".seed-0.{suffix}.123.tmp").touch()
+    run(tiny(max_steps=1), records=tmp_path, checkpoints=tmp_path)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == files
+
+
+# Learning
+
+
+CALM = {"dropout": 0.0, "drop_path": 0.0, "pool": "avg"}
+
+
+def losses_on_sixteen_images(recipe: Recipe, encoding: str, steps: int) -> list[float]:
+    data = load_dataset("digits")
+    images = (data.train.images[:16] / 255 - data.mean[0]) / data.std[0]
+    torch.manual_seed(0)
+    model = create_model(recipe, Cell(recipe="x", encoding=encoding, seed=0), shape_of(data))
+    optimizers = create_optimizers(model, recipe)
+    losses = []
+    for _ in range(steps):
+        loss = F.cross_entropy(model(images), data.train.labels[:16])
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("encoding", TABLE_1)
+def test_every_encoding_learns_sixteen_images_by_heart(encoding):
+    losses = losses_on_sixteen_images(tiny(**CALM, learning_rate=0.005), encoding, steps=40)
+    assert losses[0] == pytest.approx(math.log(10), abs=0.3)
+    assert losses[-1] < 0.2
+
+
+@pytest.mark.parametrize("optimizer, rate", [("adamw", 0.005), ("lamb", 0.02), ("sgd", 0.01), ("muon", 0.01)])
+def test_every_optimizer_lowers_the_loss(optimizer, rate):
+    if optimizer == "muon" and not hasattr(torch.optim, "Muon"):
+        pytest.skip("this torch has no Muon")
+    recipe = tiny(**CALM, optimizer=optimizer, learning_rate=rate)
+    losses = losses_on_sixteen_images(recipe, "learned", steps=25)
+    assert losses[-1] < losses[0] - 0.2
+
+
+@pytest.mark.parametrize("encoding", TABLE_1)
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_every_parameter_has_one_optimizer_and_only_weights_decay(encoding, optimizer):
+    recipe = load_recipe("smoke", {"optimizer": optimizer, "layer_scale": 0.1})
+    cell = Cell(recipe="x", encoding=encoding, seed=0)
+    model = create_model(recipe, cell, shape_of(load_dataset("digits")))
+    groups = [group for one in create_optimizers(model, recipe) for group in one.param_groups]
+    decays = [(id(p), group["weight_decay"]) for group in groups for p in group["params"]]
+    assert sorted(key for key, _ in decays) == sorted(id(p) for p in model.parameters())
+    decay = dict(decays)
+    for name, parameter in model.named_parameters():
+        spared = name.endswith(("bias", "gamma")) or "norm" in name or name in model.no_weight_decay()
+        assert decay[id(parameter)] == (0 if spared else recipe.weight_decay), name
+
+
+@pytest.mark.parametrize("warmup, epochs, steps", [(0, 3, 7), (1, 3, 7), (2.5, 5, 4), (3, 3, 5)])
+def test_the_learning_rate_rises_to_its_peak_and_falls_to_its_end(warmup, epochs, steps):
+    recipe = tiny(epochs=epochs, warmup_epochs=warmup, learning_rate=0.5, final_learning_rate=0.01)
+    total = epochs * steps
+    rates = [learning_rate(recipe, step, total, steps) for step in range(total)]
+    peak = max(0, round(warmup * steps) - 1)
+    assert rates[peak] == pytest.approx(0.5)
+    assert all(np.diff(rates[: peak + 1]) > 0) and all(np.diff(rates[peak:]) <= 0)
+    assert np.diff(rates[: peak + 1]) == pytest.approx(0.5 / max(1, peak + 1))
+    assert 0.01 <= rates[-1] and 0 < min(rates)
+    assert learning_rate(recipe, total, total + 1, steps) >= 0.01
+
+
+def test_half_way_down_the_cosine_the_rate_is_the_mean_of_both_ends():
+    recipe = tiny(epochs=10, learning_rate=0.5, final_learning_rate=0.1)
+    assert learning_rate(recipe, 50, 100, 10) == pytest.approx(0.3)
+
+
+def test_an_average_that_forgets_at_once_judges_as_the_weights_do():
+    plain, forgetful, slow = (run(tiny(ema=ema), "none").test.loss for ema in (None, 1e-12, 0.9))
+    assert forgetful == pytest.approx(plain, abs=1e-5)
+    assert abs(slow - plain) > 1e-4
+
+
+def test_bfloat16_trains_and_is_recorded_as_such():
+    record = run(tiny(precision="bfloat16", max_steps=2))
+    assert record.config["precision"] == "bfloat16" and math.isfinite(record.test.loss)
+    assert record.test.loss != run(tiny(precision="float32", max_steps=2)).test.loss
+
+
+# Evaluation
+
+
+def test_the_test_images_are_scored_once_at_the_end(monkeypatch):
+    sizes = []
+    call = evaluate.Evaluator.__call__
+
+    def counted(self, model, split, size=None):
+        sizes.append((len(split), size))
+        return call(self, model, split, size)
+
+    monkeypatch.setattr(evaluate.Evaluator, "__call__", counted)
+    run(tiny(epochs=3))
+    rehearsal = [(1, None), (1, 12)]
+    assert sizes == [*rehearsal, *[(180, None)] * 3, (360, None), (360, 12)]
+
+
+def test_a_record_holds_what_it_says(undisturbed, tmp_path):
+    record = undisturbed
+    assert [row.epoch for row in record.history] == [1, 2, 3]
+    assert [row.steps for row in record.history] == [4, 8, 12]
+    assert record.test.images == 360 and record.correct_bits().shape == (360,)
+    assert set(record.resolutions) == {"12"}
+    assert record.config == json.loads(Recipe.model_validate(record.config).model_dump_json())
+    assert (record.config["held_out"], record.config["precision"]) == (180, "float32")
+    assert record.throughput == pytest.approx(
+        np.mean([row.images_per_second for row in record.history]), rel=0.9
+    )
+    model = create_model(tiny(), record.cell, {"image_size": [8, 8], "channels": 1, "classes": 10})
+    assert record.parameters == sum(p.numel() for p in model.parameters())
+
+
+def test_the_native_resolution_repeats_the_test_accuracy():
+    record = run(tiny(resolutions=[8, 16], max_steps=8))
+    assert record.resolutions["8"] == record.test.accuracy
+
+
+def test_with_nothing_held_out_there_is_nothing_to_select_by():
+    record = run(tiny(held_out=0, epochs=1))
+    assert record.history[0].held_out_accuracy is None and record.config["held_out"] == 0
+
+
+def test_a_run_ends_after_max_steps():
+    assert [row.steps for row in run(tiny(epochs=9, max_steps=6)).history] == [4, 6]
+
+
+def test_an_option_at_its_default_leaves_no_trace_in_the_name(monkeypatch):
+    default = encoding_options("roll")["direction"]
+    record = run(tiny(max_steps=1), encoding_options={"direction": default})
+    assert record.cell.slug == "roll"
+    record = run(tiny(max_steps=1), encoding_options={"direction": -default})
+    assert record.cell.slug == f"roll@direction={-default}"
+
+
+def test_nothing_is_written_unless_a_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(tiny(max_steps=1))
+    assert list(tmp_path.iterdir()) == []
+
+
+# What goes wrong
+
+
+def test_a_loss_that_is_not_a_number_is_one_line_and_no_record(tmp_path):
+    recipe = tiny(learning_rate=1e30, gradient_clip=None)
+    with pytest.raises(TrainingError, match=r"epoch 1, step \d+.*learning_rate") as error:
+        run(recipe, records=tmp_path)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_weights_broken_by_the_very_last_step_are_noticed(tmp_path):
+    with pytest.raises(TrainingError, match="not finite"):
+        run(tiny(learning_rate=1e30, gradient_clip=None, max_steps=1), records=tmp_path)
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        ({"device": "abacus"}, r"device='abacus' .*Allowed: auto, cpu"),
+        ({"seed": -1}, "seed=-1: allowed"),
+        ({"encoding": "rol"}, "rol"),
+        ({"encoding_options": {"speed": 3}}, "speed"),
+        ({"recipe": tiny(patch_size=3, resolutions=[])}, "patch_size=3"),
+        ({"recipe": tiny(width=100)}, "width=100"),
+        ({"recipe": tiny(held_out=10**6)}, "held_out=1000000"),
+        ({"recipe": tiny(train_images=1258)}, "train_images=1258: .* has 1257"),
+    ],
+)
+def test_bad_input_is_one_line(settings, says):
+    with pytest.raises(InputError, match=says) as error:
+        run(**settings)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is here")
+@pytest.mark.parametrize("device", ["meta", "hpu"])
+def test_a_device_that_computes_nothing_here_is_refused_in_one_line(device):
+    with pytest.raises(InputError, match=f"device='{device}' is not available here. Allowed: auto, cpu"):
+        run(device=device)
+
+
+def test_a_record_names_the_source_that_ran_and_not_what_was_edited_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr("rollpe.records.origin._first_commit", lambda package: ("loaded", False))
+    monkeypatch.setattr("rollpe.records.origin._commit", lambda package: ("edited", True))
+    monkeypatch.setattr("rollpe.sources._package_digest", lambda *_: hashlib.sha256(b"edited"))
+    record = run(tiny(max_steps=1), records=tmp_path)
+    assert (record.provenance.commit, record.provenance.dirty) == ("loaded", False)
+    assert record.provenance.source_hash == loaded_hash() != source_hash()
+
+
+def test_an_absent_device_is_named():
+    with pytest.raises(InputError, match="device='cuda' is not available"):
+        run(device="cuda")
+
+
+@pytest.mark.parametrize("folder", ["records", "checkpoints"])
+def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monkeypatch, folder):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr(run, "_epoch", None)
+    with pytest.raises(InputError, match="cannot write there"):
+        run(**{folder: tmp_path / "file" / "deeper"})
+    with pytest.raises(InputError, match=r"cannot write there .* Name the recipe with --set name=mine"):
+        run(tiny(name="n" * 300), **{folder: tmp_path})
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz", ".pt", ".previous.pt"])
+def test_a_folder_in_the_place_of_a_file_is_found_before_training(tmp_path, monkeypatch, suffix):
+    (tmp_path / f"tiny/roll/seed-0{suffix}").mkdir(parents=True)
+    monkeypatch.setattr(run, "_epoch", None)
+    with pytest.raises(InputError, match=rf"seed-0{suffix}: a folder, a device or a pipe"):
+        run(records=tmp_path, checkpoints=tmp_path)
+
+
+def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
+    monkeypatch.setattr(run, "_epoch", None)
+
+    def refuse(self, model, split, size=None):
+        raise InputError(f"size {size} refused")
+
+    monkeypatch.setattr(evaluate.Evaluator, "__call__", refuse)
+    with pytest.raises(InputError, match="refused"):
+        run()
+
+
+# Recipes
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_the_recipes_load_and_build_a_model_for_every_encoding_of_table_1(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    small = {"image_size": [8, 8], "channels": 1, "classes": 10}
+    large = {"image_size": [32, 32], "channels": 3, "classes": 100}
+    shape = small if recipe.data == "digits" else large
+    for encoding in TABLE_1:
+        with torch.device("meta") if recipe.size == "small" else torch.device("cpu"):
+            create_model(recipe, Cell(recipe=name, encoding=encoding, seed=0), shape)
+    assert {"smoke", "quick", "short", "strong", "paper"} <= set(recipes()) and set(TABLE_1) <= set(ENCODINGS)
+
+
+def test_short_differs_from_strong_in_length_and_regularization_alone():
+    short, strong = load_recipe("short"), load_recipe("strong")
+    told = changes(strong, short).keys() - {"name", "score_every", "epochs", "warmup_epochs"}
+    assert told == {f"augmentation.{key}" for key in ("rand_augment", "erasing", "mix_probability")}
+
+
+def test_a_changed_recipe_has_a_name_of_its_own():
+    assert load_recipe("quick", {}).name == "quick"
+    assert load_recipe("quick", {"epochs": str(load_recipe("quick").epochs)}).name == "quick"
+    changed = load_recipe("quick", {"learning_rate": "1e-4", "augmentation.flip": "0.5"})
+    assert changed.name == "quick@augmentation.flip=0.5,learning_rate=0.0001"
+    assert (changed.learning_rate, changed.augmentation.flip) == (1e-4, 0.5)
+    assert load_recipe("quick", {"name": "mine", "epochs": 1}).name == "mine"
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [("betas=[0.9, 0.95]", [0.9, 0.95]), ("ema=null", None), ("ema=0.999", 0.999), ("compile=true", True),
+     ("learning_rate=1e-3", 0.001), ("size=tiny", "tiny"), ("weight_decay=0", 0.0)],
+)  # fmt: skip
+def test_text_is_read_as_yaml(text, value):
+    key, _, written = text.partition("=")
+    assert getattr(load_recipe("quick", {key: written}), key) == value
+
+
+@pytest.mark.parametrize(
+    "key, value, says",
+    [
+        ("epochs", "-1", r"epochs=-1: allowed is an integer ≥ 1"),
+        ("epochs", "0", r"epochs=0: allowed is an integer ≥ 1"),
+        ("epochs", "banana", r"epochs='banana': allowed is an integer ≥ 1"),
+        ("epochs", "2.5", r"epochs=2\.5: allowed is an integer"),
+        ("epochs", "true", r"epochs=True: allowed is an integer"),
+        ("epochs", "", r"epochs=None: allowed is an integer"),
+        ("epoch", "3", r"'epoch' is unknown \(did you mean 'epochs'\?\)\. Allowed: name, data, "),
+        ("learning_rate", "0", r"learning_rate=0: allowed is a number > 0"),
+        ("learning_rate", ".inf", r"learning_rate=inf: allowed"),
+        ("optimizer", "adam", r"optimizer='adam': allowed is adamw, lamb, muon or sgd"),
+        ("precision", "float16", r"allowed is auto \(bfloat16 on CUDA\), float32, bfloat16"),
+        ("betas", "[0.9]", r"betas=\[0\.9\]: allowed is two numbers"),
+        ("betas", "[0.9, 1.0]", r"betas=\[0\.9, 1\.0\]: allowed"),
+        ("betas", "[0.9", r"betas: not YAML"),
+        ("resolutions", "[7]", r"resolutions=\[7\]: 7 is no positive multiple of patch_size=2"),
+        ("warmup_epochs", "1000", r"warmup_epochs=1000 is longer than epochs="),
+        ("augmentation.mixpu", "1", r"'augmentation\.mixpu' is unknown \(did you mean 'mixup'\?\)"),
+        ("augmentation.flip", "2", r"augmentation\.flip=2: allowed is input should be less than"),
+        ("augmentation", "3", r"augmentation=3: allowed is "),
+        ("epochs.more", "3", r"epochs\.more: epochs holds a single value"),
+        ("name", "a/b", r"name='a/b': allowed is letters"),
+    ],
+)
+def test_a_bad_key_or_value_is_one_line_that_names_what_is_allowed(key, value, says):
+    with pytest.raises(InputError, match=says) as error:
+        load_recipe("quick", {key: value})
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_recipe_is_one_line_that_names_the_known_ones():
+    with pytest.raises(InputError, match=r"'quik' is unknown \(did you mean 'quick'\?\).*smoke"):
+        load_recipe("quik")
+
+
+def test_a_recipe_of_ones_own_is_a_yaml_file(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: digits\nsize: nano\npatch_size: 2\nepochs: 3\nbatch_size: 64\n"
+                    "optimizer: sgd\nlearning_rate: 1e-1\n")  # fmt: skip
+    recipe = load_recipe(file)
+    assert (recipe.name, recipe.learning_rate) == ("mine", 0.1)
+    file.write_text("data: digits\n")
+    with pytest.raises(InputError, match="is missing"):
+        load_recipe(file)
+    for text, says in (("- a list\n", "mapping"), ("a: [", "not YAML")):
+        file.write_text(text)
+        with pytest.raises(InputError, match=says):
+            load_recipe(file)
+
+
+@pytest.mark.parametrize(
+    "changes, options",
+    [
+        ({}, {}),
+        ({"epochs": 5, "betas": "[0.9, 0.95]"}, {"direction": -1}),
+        ({"augmentation.flip": 0.5}, {}),
+        ({"name": "mine", "max_steps": 2, "resolutions": "[]", "learning_rate": "1e-5"}, {}),
+        ({"name": "quick@of=mine", "layer_scale": "0.1"}, {}),
+    ],
+)
+def test_the_recorded_command_rebuilds_recipe_and_cell(changes, options):
+    recipe = load_recipe("quick", changes)
+    cell = Cell(recipe=recipe.name, encoding="roll", encoding_options=options, seed=4)
+    words = shlex.split(run.command(recipe, cell))
+    assert words[:2] == ["rollpe", "train"]
+    pairs = list(zip(words[2::2], words[3::2], strict=True))
+    settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
+    assert load_recipe(dict(pairs)["--recipe"], settings) == recipe
+    chosen = dict(value.split("=", 1) for option, value in pairs if option == "--option")
+    assert {key: json.loads(value) for key, value in chosen.items()} == options
+    assert (dict(pairs)["--encoding"], dict(pairs)["--seed"]) == ("roll", "4")
+
+
+def test_the_recorded_command_repeats_a_recipe_from_a_file_without_the_file(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: digits\nsize: nano\npatch_size: 2\nepochs: 3\nbatch_size: 64\n"
+                    "optimizer: sgd\nlearning_rate: 1e-1\n")  # fmt: skip
+    recipe = load_recipe(file)
+    words = shlex.split(run.command(recipe, Cell(recipe="mine", encoding="roll", seed=0)))
+    pairs = list(zip(words[2::2], words[3::2], strict=True))
+    settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
+    assert load_recipe(dict(pairs)["--recipe"], settings) == recipe

@@ -1,0 +1,116 @@
+"""The worked example of CONTRIBUTING.md is run as it stands there: nothing is copied into this file."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+
+from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
+from rollpe.encodings.properties import measure
+from rollpe.equations import EQUATIONS, run_checks
+from rollpe.records import read_record
+from shared import ROOT
+
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """The namespace after all Python blocks ran in order, in an empty folder; the registries are put back.
+
+    They run in a module named after the page 03-relative, where a check of the example would stand.
+    """
+    folder = tmp_path_factory.mktemp("contributing")
+    known, labels = dict(ENCODINGS), dict(EQUATIONS)
+    module = sys.modules["contributing.relative"] = ModuleType("contributing.relative")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for block in BLOCKS:
+            exec(compile(block, "CONTRIBUTING.md", "exec"), vars(module))
+    yield vars(module) | {"folder": folder}
+    del sys.modules["contributing.relative"]
+    for registry, before in ((ENCODINGS, known), (EQUATIONS, labels)):
+        registry.clear()
+        registry.update(before)
+
+
+@pytest.fixture(scope="module")
+def suite(example):
+    """tests/encodings/test_properties.py, as it would be with the example in the library."""
+    path = ROOT / "tests/encodings/test_properties.py"
+    spec = importlib.util.spec_from_file_location("properties_with_the_example", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_there_is_an_example_of_every_step():
+    assert len(BLOCKS) == 4
+    assert [n for n in re.findall(r"^### (\d)\.", TEXT, re.MULTILINE)] == list("123456")
+
+
+def test_the_example_is_not_in_the_library():
+    assert "alibi" not in ENCODINGS, "choose another example: this one was added"
+
+
+def test_the_example_passes_every_property_of_the_suite(suite):
+    done = 0
+    for name, function in vars(suite).items():
+        marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
+        if not name.startswith("test_") or not any(m.args[0] == ("name", "axes") for m in marks):
+            continue
+        extra = [m for m in marks if m.args[0] != ("name", "axes")]
+        cases = [case.values for m in marks for case in m.args[1] if m.args[0] == ("name", "axes")]
+        for case in [c for c in cases if c[0] == "alibi"]:
+            settings = [{m.args[0]: value} for m in extra for value in m.args[1]] or [{}]
+            for setting in settings:
+                function(name=case[0], axes=case[1], **setting)
+                done += 1
+    assert done > 30, "the suite no longer looks at the example"
+
+
+def test_its_measured_properties_are_those_of_its_class(example):
+    seen, promised = measure("alibi"), example["ALiBi"]
+    assert (seen.relative == "yes") == promised.relative
+    assert seen.real_positions == promised.real_positions
+    assert bool(seen.parameters) == promised.learned
+
+
+def test_a_near_key_scores_higher_than_a_far_one_of_the_same_content(example):
+    encoding = create_encoding("alibi", head_dim=8, heads=2).double()
+    same = torch.ones(1, 2, 6, 8, dtype=torch.double)
+    scores = encoding.scores(same, same, grid_positions(1, 6).double())
+    assert (scores[0, :, 0].diff() < 0).all()
+
+
+def test_its_check_passes_and_a_wrong_slope_does_not(example, monkeypatch):
+    (result,) = run_checks(["eq-alibi"])
+    assert result.passed and result.page == "03-relative"
+    right = example["ALiBi"].slopes
+    monkeypatch.setattr(example["ALiBi"], "slopes", lambda self, like: 1.01 * right(self, like))
+    assert not run_checks(["eq-alibi"])[0].passed
+
+
+def test_its_run_left_a_record_that_learned_something(example):
+    record = example["record"]
+    (path,) = (example["folder"] / "_build/records").glob("*/alibi/seed-0.json")
+    assert read_record(path) == record
+    assert record.history[1].train_loss < record.history[0].train_loss
+    assert record.test.accuracy > 0.2, "twice what guessing among ten digits would reach"
+
+
+def test_every_command_of_the_page_exists():
+    from rollpe.cli import cli
+
+    code = "\n".join(re.findall(r"^```bash\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
+    code += "\n".join(re.findall(r"`([^`\n]+)`", TEXT))
+    verbs, targets = re.findall(r"\brollpe ([a-z]+)", code), re.findall(r"\bmake ([a-z-]+)", code)
+    rules = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert verbs and set(verbs) <= set(cli.commands)
+    assert targets and set(targets) <= set(rules)

@@ -1,0 +1,127 @@
+"""The three places that name versions agree: pyproject.toml, requirements.lock, environment.yml."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from shared import ROOT
+
+
+@pytest.fixture(scope="module")
+def lock():
+    spec = importlib.util.spec_from_file_location("lock", ROOT / "workflow/lock.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_the_lock_holds_every_direct_dependency_at_an_allowed_version(lock, python):
+    versions = lock.locked_versions(python)
+    for requirement in lock.direct_dependencies():
+        name = canonicalize_name(requirement.name)
+        assert name in versions, f"{name} is not in requirements.lock: run make lock"
+        assert requirement.specifier.contains(versions[name]), f"{requirement} against {versions[name]}"
+
+
+def test_every_locked_package_has_hashes():
+    text = (ROOT / "requirements.lock").read_text()
+    packages = re.split(r"^(?=[A-Za-z0-9][^\n]*==)", text, flags=re.MULTILINE)[1:]
+    assert len(packages) > 100
+    assert [p.split()[0] for p in packages if "--hash=sha256:" not in p] == []
+
+
+def test_conda_users_get_the_locked_versions(lock):
+    assert (ROOT / "environment.yml").read_text() == lock.environment_text()
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    versions = lock.locked_versions(lock.CONDA_PYTHON)
+    pinned = {canonicalize_name(r.name): str(r.specifier) for r in map(Requirement, pip)}
+    assert pinned == {
+        canonicalize_name(r.name): f"=={versions[canonicalize_name(r.name)]}"
+        for r in lock.direct_dependencies()
+    }
+    assert {
+        "jupyter-book",
+        "jupytext",
+        "papermill",
+        "torch",
+        "torchvision",
+        "matplotlib",
+        "seaborn",
+    } <= set(pinned)
+
+
+def test_an_old_python_is_told_so_in_one_line():
+    script = (ROOT / "workflow/install.py").read_text()
+    pretend = "import sys; sys.version_info = (3, 9, 18, 'final', 0)\n"
+    result = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            pretend + script.replace("__file__", repr(str(ROOT / "workflow/install.py"))),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "3.9" in result.stderr and "3.11" in result.stderr
+
+
+def test_without_a_network_the_installation_stops_with_one_line(tmp_path):
+    """The installer runs in a copy of the project whose package index is a closed port."""
+    (tmp_path / "workflow").mkdir()
+    for name in ("workflow/install.py", "requirements.lock", "pyproject.toml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_RETRIES": "0",
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_NO_CACHE_DIR": "1",
+        "HOME": str(tmp_path),
+    }
+    result = subprocess.run(
+        [sys.executable, "workflow/install.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "check the network" in result.stderr
+    assert not (tmp_path / ".venv/.installed").exists()
+
+
+def test_a_python_without_venv_is_told_what_to_install_and_can_try_again(tmp_path):
+    """Debian leaves half an environment and a hint in the middle of its words."""
+    (tmp_path / "workflow").mkdir()
+    script = tmp_path / "workflow/install.py"
+    script.write_text((ROOT / "workflow/install.py").read_text())
+    python = tmp_path / "python3"
+    python.write_text(
+        "#!/bin/sh\nmkdir -p .venv/bin\n"
+        "echo 'The virtual environment was not created successfully because ensurepip is not available.'\n"
+        "echo 'Failing command: /usr/bin/python3 -m ensurepip'\nexit 1\n"
+    )
+    python.chmod(0o755)
+    pretend = f"import runpy, sys; sys.executable = {str(python)!r}; "
+    for _ in range(2):
+        result = subprocess.run(
+            [sys.executable, "-c", pretend + f"runpy.run_path({str(script)!r}, run_name='__main__')"],
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 2
+        assert result.stderr.count("\n") == 1 and "python3-venv" in result.stderr

@@ -1,0 +1,61 @@
+"""README.md says what the records and the command line say."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+
+from rollpe.cli import cli
+from rollpe.records import Record, read_record
+from shared import ROOT
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_results_table_shows_the_committed_records():
+    check = subprocess.run(
+        [sys.executable, "workflow/readme.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert check.returncode == 0, check.stderr
+
+
+def planted(recipe: str, epochs: int) -> Record:
+    """A committed record as if it were of another recipe."""
+    record = read_record(next((ROOT / "data/records/mini/roll").glob("seed-*.json")))
+    config = record.config | {"name": recipe, "epochs": epochs}
+    return record.model_copy(update={"recipe": recipe, "config": config})
+
+
+def test_the_first_table_is_of_the_first_recipe_of_the_papers_model_that_has_runs():
+    spec = importlib.util.spec_from_file_location("readme", ROOT / "workflow/readme.py")
+    readme = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(readme)
+    for recipe, epochs in (("short@epochs=60", 60), ("short", 50), ("strong", 100)):
+        title = f"ViT-S/4 on CIFAR-100, {epochs} epochs (recipe `{recipe}`):"
+        first = readme.tables([planted(recipe, epochs)]).strip().split("\n\n")
+        assert first[0] == title
+        assert re.search(r"^\| `roll` \| [\d.]+ \| – \| 1 \| 72.1 ± 0.1 \|$", first[1], re.MULTILINE)
+    assert readme.tables([]).strip().startswith(f"{title} not run yet.")
+
+
+def test_every_command_in_the_readme_exists_with_its_options():
+    commands = re.findall(r"^\s*(?:\.venv/bin/)?rollpe ([^#\n`]+)", README, flags=re.MULTILINE)
+    assert len(commands) >= 5
+    for line in commands:
+        words = shlex.split(line)
+        command = cli
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        assert command is not cli, line
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-") and not word.lstrip("-").isdigit()} <= known, (
+            line
+        )
+
+
+def test_every_file_the_readme_links_to_exists():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target

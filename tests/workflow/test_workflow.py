@@ -1,0 +1,118 @@
+"""What runs again and what does not, whatever the dates: Snakemake on a small project with two notebooks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rollpe.equations import write_report
+from shared import ROOT
+
+FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
+
+
+def snakemake(root: Path, *arguments: str) -> subprocess.CompletedProcess:
+    profile = f"workflow/profiles/{'slurm' if 'slurm' in arguments else 'local'}"
+    command = ["-m", "snakemake", "--snakefile", "workflow/Snakefile", "--profile", profile]
+    given = [argument for argument in arguments if argument != "slurm"]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return subprocess.run(
+        [sys.executable, *command, *given], cwd=root, capture_output=True, text=True, env=environment
+    )
+
+
+def planned(root: Path) -> set[str]:
+    """The notebooks that a dry run would run."""
+    done = snakemake(root, "--dry-run", FIRST, SECOND)
+    assert done.returncode == 0, done.stderr
+    return set(re.findall(r"Running notebooks/([\w-]+)\.py", done.stdout + done.stderr))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """Two notebooks that were run: the first imports rollpe.errors, the second follows it and reads data."""
+    root = tmp_path_factory.mktemp("workflow") / "project"
+    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(ROOT / "workflow", root / "workflow")
+    for folder in ("notebooks", "book", "data/records"):
+        (root / folder).mkdir(parents=True)
+    (root / "data/records/one.json").write_text("1")
+    (root / "_config.yml").write_text("title: small\n")
+    (root / "pyproject.toml").write_text("")
+    (root / "requirements.lock").write_text("")
+    (root / "notebooks/01-first.py").write_text("# %%\nimport rollpe.errors\n\nprint(rollpe)\n")
+    header = "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-first]\n#     reads: [data/records]\n# ---\n\n"
+    (root / "notebooks/02-second.py").write_text(header + "# %%\nprint(2)\n")
+    done = snakemake(root, FIRST, SECOND)
+    assert done.returncode == 0, done.stderr
+    assert planned(root) == set()
+    return root
+
+
+@pytest.fixture
+def change(project):
+    """Write into a file of the project, with an older date than any other, and put it back afterwards."""
+    before: dict[Path, str] = {}
+
+    def write(name: str, more: str) -> None:
+        path = project / name
+        before[path] = path.read_text()
+        path.write_text(before[path] + more)
+        os.utime(path, (1e9, 1e9))
+
+    yield write
+    for path, text in before.items():
+        path.write_text(text)
+
+
+def test_new_dates_and_unfinished_files_of_others_run_nothing(project):
+    for name in ("notebooks/01-first.py", "src/rollpe/errors.py", "requirements.lock", FIRST):
+        (project / name).touch()
+    (project / "data/records/.locks").mkdir()
+    for name in (".two.json.1.tmp", ".locks/one"):
+        (project / "data/records" / name).touch()
+    assert planned(project) == set()
+
+
+def test_an_edited_notebook_runs_again_with_what_follows_it(project, change):
+    change("notebooks/02-second.py", "print(3)\n")
+    assert planned(project) == {"02-second"}
+    change("notebooks/01-first.py", "print(3)\n")
+    assert planned(project) == {"01-first", "02-second"}
+
+
+def test_an_edited_source_runs_what_imports_it(project, change):
+    change("src/rollpe/operators.py", "# a comment\n")
+    assert planned(project) == set()
+    change("src/rollpe/errors.py", "# a comment\n")
+    assert "01-first" in planned(project)
+
+
+def test_new_data_runs_what_reads_it(project, change):
+    change("data/records/one.json", "2")
+    assert planned(project) == {"02-second"}
+
+
+def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(project, change):
+    (project / "CITATION.cff").touch()
+    (project / "book/_toc.yml").write_text("- executed/01-first\n- executed/02-second\n")
+    write_report(project / "_build/equations.json", [])
+    path = project / SECOND
+    change(SECOND, "")
+    path.write_text(path.read_text().replace('"2\\n"', '"99.99\\n"'))
+    os.utime(path, (1e9, 1e9))
+    done = snakemake(project, "_build/html/index.html")
+    assert done.returncode != 0 and f"{SECOND}: edited, it is not what its run left" in done.stderr
+    assert not (project / "_build/html").exists()
+
+
+def test_the_cluster_profile_plans_the_same_jobs(project):
+    done = snakemake(project, "slurm", "--dry-run", "--forceall", SECOND)
+    assert done.returncode == 0, done.stderr
+    assert "Running notebooks/02-second.py" in done.stdout + done.stderr
