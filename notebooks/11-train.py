@@ -48,7 +48,7 @@ from rollpe import figures
 from rollpe.records import Cell, record_path
 from rollpe.sources import enter_root
 from rollpe.training import create_model, load_dataset, load_recipe, train
-from rollpe.training.state import resolve_options, shape_of
+from rollpe.training.state import changed_options, shape_of
 
 enter_root()
 figures.use_theme()
@@ -177,7 +177,7 @@ fig
 cell = Cell(
     recipe=settings.name,
     encoding=encoding,
-    encoding_options=resolve_options(encoding, pairs(options)),
+    encoding_options=changed_options(encoding, pairs(options)),
     seed=seed,
 )
 model = create_model(settings, cell, shape_of(data))

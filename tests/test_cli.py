@@ -395,7 +395,7 @@ def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp
 def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkeypatch, tmp_path):
     seen = {}
     monkeypatch.setattr("rollpe.training.run.train", lambda *_, **settings: seen.update(settings))
-    monkeypatch.setattr("rollpe.training.distributed.speaks", lambda: False)
+    monkeypatch.setattr("rollpe.training.distributed.is_main_process", lambda: False)
     run(capsys, "train", "--encoding", "axial-rope", "--option", "base=1e2", "--records", str(tmp_path))
     assert seen["encoding_options"] == {"base": 100.0}
 

@@ -262,7 +262,15 @@ class Turn:
 
     def tests(self) -> None:
         """The tests that only this machine can run. A failure is told, and stops nothing."""
-        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/training/test_cuda.py"]
+        words = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "tests/training/test_cuda.py",
+        ]
         self.start("tests", [*words, "--override-ini", "addopts="])
         status = self.wait("tests", min(TESTS, self.left()))
         self.say(f"tests: {'passed' if status == 0 else 'FAILED'}. {self.last_line('tests')}")

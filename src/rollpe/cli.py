@@ -324,17 +324,17 @@ def train(
     Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
     Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
     """
+    from rollpe.encodings import changed_options
     from rollpe.files import read_yaml
     from rollpe.records.record import Cell
     from rollpe.records.store import record_path
     from rollpe.training import load_recipe
-    from rollpe.training.distributed import speaks
+    from rollpe.training.distributed import is_main_process
     from rollpe.training.run import train
-    from rollpe.training.state import resolve_options
 
     encoding_options = {key: read_yaml(value, key) for key, value in _pairs(options, "--option").items()}
     chosen = load_recipe(recipe, _pairs(overrides, "--set"))
-    told = resolve_options(encoding, encoding_options)
+    told = changed_options(encoding, encoding_options)
     cell = Cell(recipe=chosen.name, encoding=encoding, encoding_options=told, seed=seed)
     if not force and (path := record_path(records, cell)).exists():
         raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
@@ -349,7 +349,7 @@ def train(
         resume=resume,
         progress=not no_progress,
     )
-    if speaks():
+    if is_main_process():
         click.echo(f"test accuracy {100 * record.test.accuracy:.2f} %   {record_path(records, record)}")
 
 

@@ -1,8 +1,8 @@
 """Where the project lies and which of its files a piece of code depends on, by reading and nothing else.
 
 Here: the root, the closure of imports, hashes of files and of JSON. It imports the standard library alone,
-so that chapters, equations and the build can ask it at no cost. Not here: what a notebook is (rollpe.notebooks),
-what a record says of its source (records/origin.py).
+so that chapters, equations and the build can ask it at no cost. Not here: notebooks (rollpe.notebooks), the
+commit of a run (records/origin.py).
 """
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ def hash_files(paths: Iterable[Path], root: Path) -> str:
 def hash_json(content: Mapping[str, Any]) -> str:
     """sha256 over what a JSON object says, whatever its layout and the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
 
 
 # Machine and source

@@ -15,12 +15,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rollpe import bench
 from rollpe.bench import Benchmark, benchmark, read_benchmarks, run, timing, variants
-from rollpe.bench.timing import Trial, in_turns, matmul_peak
+from rollpe.bench.timing import Trial, interleaved, matmul_peak
 from rollpe.bench.variants import VARIANTS
 from rollpe.cli import cli
 from rollpe.errors import InputError
 from rollpe.training import Recipe, load_recipe
-from rollpe.training.compiling import How
+from rollpe.training.compiling import CompileMode
 from rollpe.vit import SIZES, VisionTransformer, create_vit
 from shared import ROOT
 
@@ -50,7 +50,7 @@ def test_every_call_is_timed_once_a_round_and_the_slow_one_is_slower():
 
         return run
 
-    times = in_turns({"fast": call("fast", 0.0), "slow": call("slow", 0.02)}, 4, CPU)
+    times = interleaved({"fast": call("fast", 0.0), "slow": call("slow", 0.02)}, 4, CPU)
     assert {name: len(t) for name, t in times.items()} == {"fast": 4, "slow": 4}
     assert called == {"fast": 5, "slow": 5}, "one call each before the clock starts"
     assert min(times["slow"]) > max(times["fast"])
@@ -60,7 +60,7 @@ def test_on_cuda_five_calls_share_one_wait_for_the_device(monkeypatch):
     """Training, too, runs ahead of the device; a wait after each step would hide what that gains."""
     waits, calls = [], []
     monkeypatch.setattr(timing, "synchronize", waits.append)
-    times = in_turns({"a": lambda: calls.append(time.sleep(0.01))}, 2, torch.device("cuda"))["a"]
+    times = interleaved({"a": lambda: calls.append(time.sleep(0.01))}, 2, torch.device("cuda"))["a"]
     assert len(calls) in (11, 15) and len(waits) in (4, 6)
     assert all(0.01 <= t < 0.05 for t in times), "a call's share"
 
@@ -74,7 +74,9 @@ def test_a_trial_is_ready_after_the_two_steps_that_compile(monkeypatch):
 
     monkeypatch.setattr(bench, "Step", create_step)
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 2})
-    trial = Trial(partial(create_vit, "none", image_size=16, size="nano", depth=1), recipe, How(), CPU, 16)
+    trial = Trial(
+        partial(create_vit, "none", image_size=16, size="nano", depth=1), recipe, CompileMode(), CPU, 16
+    )
     assert len(steps) == 2 and trial.ready_seconds >= 0.1
 
 
@@ -223,9 +225,9 @@ def test_every_changed_recipe_makes_a_step(variant):
     recipe = recipe.model_copy(update={"precision": "float32"})
     if variant.changes.get("attention") in ("cudnn", "efficient"):  # CUDA has them
         with pytest.raises(InputError, match="cannot run"):
-            variants._prepared(replace(variant, way=How()), recipe, CPU)
+            variants._prepared(replace(variant, mode=CompileMode()), recipe, CPU)
     else:
-        assert variants._prepared(replace(variant, way=How()), recipe, CPU).ready_seconds > 0
+        assert variants._prepared(replace(variant, mode=CompileMode()), recipe, CPU).ready_seconds > 0
 
 
 def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatch):
@@ -264,7 +266,7 @@ def test_timms_models_take_the_shape_of_the_recipe(encoding, pool):
 
 
 def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monkeypatch):
-    chosen = [v for v in VARIANTS if v.needs or (v.way.gradient is None and not v.changes)]
+    chosen = [v for v in VARIANTS if v.needs or (v.mode.gradient is None and not v.changes)]
     monkeypatch.setattr(variants, "VARIANTS", chosen)
     report = benchmark(
         device="cpu",
@@ -316,8 +318,8 @@ def test_channels_last_changes_no_update():
         return create_vit(encoding, image_size=16, size="nano", depth=1)
 
     def weight_after_three_steps(optimizer: str) -> torch.Tensor:
-        way = How(optimizer=optimizer)
-        trial = variants._prepared(replace(variant, way=way), recipe, CPU, build, 16)
+        mode = CompileMode(optimizer=optimizer)
+        trial = variants._prepared(replace(variant, mode=mode), recipe, CPU, build, 16)
         for _ in range(3):
             trial.step(trial.images, trial.targets, 1e-2)
         weight = trial.model.patch_embed.proj.weight.detach()
@@ -341,10 +343,10 @@ def test_a_budget_begins_nothing_that_would_be_ready_too_late(monkeypatch, budge
         return "ready"
 
     wanted = dict.fromkeys("abcd", make)
-    patience = timing.Patience(budget)
-    assert list(patience.prepare(wanted, until=0.5)) == list("abcd")[:made]
+    budget_left = timing.TimeBudget(budget)
+    assert list(budget_left.prepare(wanted, until=0.5)) == list("abcd")[:made]
     if budget == 0.0:
-        assert patience.prepare(wanted, until=1.0) == {}
+        assert budget_left.prepare(wanted, until=1.0) == {}
 
 
 def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
@@ -354,12 +356,12 @@ def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
     def takes(seconds: float):
         return lambda: now.__setitem__(0, now[0] + seconds)
 
-    patience = timing.Patience(300.0)
+    budget_left = timing.TimeBudget(300.0)
     wanted = {"first": takes(120), "second": takes(20), "third": takes(20), "slow": takes(100)}
-    ready = patience.prepare(wanted, until=0.8, effort={"slow": 6.0})
+    ready = budget_left.prepare(wanted, until=0.8, effort={"slow": 6.0})
     assert list(ready) == ["first", "second", "third"], "the first also starts the compiler"
     again = dict.fromkeys(["quick", "usual"], takes(70))
-    ready = patience.prepare(again, until=0.8, effort={"quick": 0.2})
+    ready = budget_left.prepare(again, until=0.8, effort={"quick": 0.2})
     assert list(ready) == ["quick"], "it took as long as 350 s of what is usual"
 
 
@@ -372,7 +374,7 @@ def test_rounds_end_with_the_budget_but_there_are_two(monkeypatch):
 
     def rounds(until: float) -> int:
         now[0] = 0.0
-        return len(in_turns({"a": call, "b": call}, 20, CPU, until=until)["a"])
+        return len(interleaved({"a": call, "b": call}, 20, CPU, until=until)["a"])
 
     assert [rounds(until) for until in (0.0, 11.0, 12.0, 1e9)] == [2, 4, 5, 20]
 
@@ -384,10 +386,10 @@ def out_of_memory() -> None:
 def test_what_cannot_be_made_is_named_and_the_rest_is_timed():
     failed = {}
     wanted = {"a": lambda: "ready", "b": out_of_memory, "c": lambda: "ready"}
-    assert list(timing.Patience(None).prepare(wanted, 1.0, failed)) == ["a", "c"]
+    assert list(timing.TimeBudget(None).prepare(wanted, 1.0, failed)) == ["a", "c"]
     assert failed == {"b": "OutOfMemoryError: CUDA out of memory."}
     with pytest.raises(torch.OutOfMemoryError):
-        timing.Patience(None).prepare(wanted, 1.0)
+        timing.TimeBudget(None).prepare(wanted, 1.0)
 
 
 def test_what_breaks_while_it_is_timed_is_named_and_the_rest_keeps_its_rounds():
@@ -398,11 +400,11 @@ def test_what_breaks_while_it_is_timed_is_named_and_the_rest_keeps_its_rounds():
         if len(calls) == 3:
             raise ValueError("one | two")
 
-    times = in_turns({"a": lambda: None, "b": breaks_later, "c": lambda: None}, 5, CPU, failed)
+    times = interleaved({"a": lambda: None, "b": breaks_later, "c": lambda: None}, 5, CPU, failed)
     assert {name: len(t) for name, t in times.items()} == {"a": 5, "c": 5} and len(calls) == 3
     assert failed == {"b": "ValueError: one ¦ two"}
     with pytest.raises(torch.OutOfMemoryError):
-        in_turns({"a": out_of_memory}, 2, CPU)
+        interleaved({"a": out_of_memory}, 2, CPU)
 
 
 def test_a_report_names_what_broke(monkeypatch, tmp_path):
@@ -450,7 +452,7 @@ def test_what_a_budget_leaves_out_is_named(monkeypatch):
     assert report.missing == ["timm none", "plain none", "roll"]
     assert all(v.missing == "not measured: no time left" for v in report.variants if v.of == "step")
     assert "Not measured, no time left: `timm none`" in report.to_markdown()
-    assert in_turns({}, 3, CPU) == {}
+    assert interleaved({}, 3, CPU) == {}
 
 
 def test_a_profile_names_what_takes_the_time(monkeypatch, tmp_path):

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from rollpe.encodings import (
     ENCODINGS,
     Encoding,
+    changed_options,
     create_encoding,
     encoding_options,
     grid_positions,
-    told_options,
 )
 from rollpe.encodings.base import Placed
 from rollpe.encodings.kernels import SHORT, Masking, attention
@@ -480,7 +480,7 @@ DEFAULTS = {
     "shaw": {"clip": 16},
     "shaw-kv": {"clip": 16},
     "t5-bias": {"buckets": 32, "max_distance": 128, "bidirectional": True},
-    "rope": {"base": 10000.0, "scale": 1.0, "layout": "interleaved"},
+    "rope": {"base": 10000.0, "scale": 1.0, "layout": "seed_by_seed"},
     "axial-rope": {"base": 100.0},
     "mixed-rope": {"base": 10.0},
     "uniform-rope": {"frequency": None},
@@ -613,7 +613,7 @@ def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str
     axes = 1 if name == "rope" else 2
     for meets in (
         lambda: create_encoding(name, head_dim=24, heads=2, axes=axes, grid=(3, 4)[:axes], **{option: value}),
-        lambda: told_options(name, {option: value}),
+        lambda: changed_options(name, {option: value}),
     ):
         with pytest.raises(InputError, match=f"{option}=.* must be a|{option}=.* must be true") as caught:
             meets()
@@ -638,8 +638,8 @@ def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str
     ],
 )
 def test_options_have_one_spelling_and_defaults_none(name: str, options: dict, told: dict) -> None:
-    assert told_options(name, options) == told
-    assert [repr(v) for v in told_options(name, options).values()] == [repr(v) for v in told.values()]
+    assert changed_options(name, options) == told
+    assert [repr(v) for v in changed_options(name, options).values()] == [repr(v) for v in told.values()]
 
 
 @pytest.mark.parametrize("name", ["roll-twin", "shaw-kv", "multiplexed-roll", "continuous-roll"])

@@ -92,7 +92,7 @@ def spoil(text: str, rng: random.Random) -> bytes:
 
 def test_a_spoiled_recipe_or_plan_is_read_or_refused_in_one_line(tmp_path, monkeypatch, times, tally):
     monkeypatch.setattr("rollpe.training.run.train", lambda *_, **__: None)
-    monkeypatch.setattr("rollpe.training.distributed.speaks", lambda: False)
+    monkeypatch.setattr("rollpe.training.distributed.is_main_process", lambda: False)
     monkeypatch.chdir(tmp_path)
     rng, wrong, tried = random.Random(7), [], 40 * times
     file = tmp_path / "spoiled.yaml"

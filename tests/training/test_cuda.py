@@ -19,14 +19,14 @@ from torch.nn.attention import sdpa_kernel
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.errors import InputError
 from rollpe.training import checkpoint, create_optimizers, evaluate, load_recipe, train
-from rollpe.training.compiling import EAGER, KERNELS, How
+from rollpe.training.compiling import EAGER, KERNELS, CompileMode
 from rollpe.training.step import Step, predictor
 from rollpe.vit import create_vit
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 PLACE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-GRAPHS = How(gradient="reduce-overhead", update=True)
+GRAPHS = CompileMode(gradient="reduce-overhead", update=True)
 BATCH = 64
 LOGITS, GRADIENTS = 0.03, 0.04  # relative errors that bfloat16 may have
 
@@ -48,9 +48,9 @@ def test_replayed_steps_are_the_eager_ones_on_batches_at_other_addresses(encodin
     shape = {"image_size": 8, "channels": 1, "classes": 10, "size": "nano", "patch_size": 2, "depth": 2}
     model = create_vit(encoding, **shape).to(PLACE).train()
     seen = []
-    for way in (EAGER, GRAPHS):
+    for mode in (EAGER, GRAPHS):
         own, average = copy.deepcopy(model), copy.deepcopy(model)
-        step = Step(own, asked, create_optimizers(own, asked, way), way, average=average)
+        step = Step(own, asked, create_optimizers(own, asked, mode), mode, average=average)
         losses = [step(x, y, 1e-3).item() for x, y in zip(images, labels, strict=True)]
         seen.append((losses, own.head.weight.detach(), average.head.weight.detach()))
     (eager, *weights), (replayed, *others) = seen
@@ -184,10 +184,10 @@ def test_one_step_of_replayed_graphs_serves_seed_after_seed_and_waits_for_nothin
     given = batches(6, BATCH)
     counters.clear()
 
-    def begun(seed: int, way: How = GRAPHS) -> tuple[nn.Module, nn.Module, Step]:
+    def begun(seed: int, mode: CompileMode = GRAPHS) -> tuple[nn.Module, nn.Module, Step]:
         model = small_vit(encoding, pool, depth=2, seed=seed, drop_path=asked.drop_path)
         average = copy.deepcopy(model)
-        step = Step(model, asked, create_optimizers(model, asked, way), way, average=average)
+        step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=average)
         step.warm(*given[0])
         return model, average, step
 

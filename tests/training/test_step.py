@@ -22,7 +22,7 @@ from rollpe.encodings import ENCODINGS
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.errors import InputError
 from rollpe.training import Recipe, TrainingError, compiling, create_optimizers, load_recipe, step, train
-from rollpe.training.compiling import EAGER, How, compiled, compiles, how
+from rollpe.training.compiling import EAGER, CompileMode, compile_mode, compiled, compiles
 from rollpe.training.device import enough_memory
 from rollpe.training.run import LOOK_EVERY
 from rollpe.training.state import resolve
@@ -55,14 +55,14 @@ def batches(count: int):
         yield torch.randn(8, 1, 8, 8, generator=generator), torch.randint(10, (8,), generator=generator)
 
 
-def run(recipe: Recipe, way: How, steps: int = 6) -> tuple[list[float], nn.Module, nn.Module]:
+def run(recipe: Recipe, mode: CompileMode, steps: int = 6) -> tuple[list[float], nn.Module, nn.Module]:
     """Losses, model and average after some steps at falling rates.
 
     In float64: Adam turns the rounding of a gradient near zero into a step of full length.
     """
     model = vit().double()
     average = copy.deepcopy(model)
-    step = Step(model, recipe, create_optimizers(model, recipe, way), way, average=average)
+    step = Step(model, recipe, create_optimizers(model, recipe, mode), mode, average=average)
     losses = [step(x.double(), y, 0.01 / (i + 1)).item() for i, (x, y) in enumerate(batches(steps))]
     return losses, model, average
 
@@ -89,7 +89,7 @@ def programs(monkeypatch):
 def test_a_compiled_step_is_the_eager_one_up_to_rounding(optimizer, programs):
     asked = recipe(optimizer=optimizer)
     eager, plain, slow = run(asked, EAGER)
-    fast, model, average = run(asked, How(gradient="default", update=True))
+    fast, model, average = run(asked, CompileMode(gradient="default", update=True))
     assert programs, "something was compiled"
     assert fast == pytest.approx(eager, rel=1e-5)
     for ours, theirs in ((model, plain), (average, slow)):
@@ -135,9 +135,9 @@ def accelerator(monkeypatch):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_update_of_an_accelerator_is_one_program_and_the_eager_one(optimizer, programs, accelerator):
-    asked, way = recipe(optimizer=optimizer), How(gradient="default", update=True)
+    asked, mode = recipe(optimizer=optimizer), CompileMode(gradient="default", update=True)
     eager, plain, slow = run(asked, EAGER)
-    fast, model, average = run(asked, way, steps=6)
+    fast, model, average = run(asked, mode, steps=6)
     assert len(programs) == 2
     assert fast == pytest.approx(eager, rel=1e-5)
     for ours, theirs in ((model, plain), (average, slow)):
@@ -158,14 +158,14 @@ def test_lamb_of_an_older_timm_has_a_loop_for_all(older, monkeypatch, accelerato
             super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
 
     monkeypatch.setattr(engine, "Lamb", Older if older else Newer)
-    create_optimizers(vit(), recipe(optimizer="lamb"), How(gradient="default", update=True))
+    create_optimizers(vit(), recipe(optimizer="lamb"), CompileMode(gradient="default", update=True))
     assert given == ({} if older else {"foreach": True})
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_new_learning_rate_is_no_new_program(optimizer, programs):
-    model, asked, way = vit(), recipe(optimizer=optimizer), How(gradient="default", update=True)
-    step = Step(model, asked, create_optimizers(model, asked, way), way, average=copy.deepcopy(model))
+    model, asked, mode = vit(), recipe(optimizer=optimizer), CompileMode(gradient="default", update=True)
+    step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=copy.deepcopy(model))
     counts = []
     for i, (x, y) in enumerate(batches(8)):
         step(x, y, 0.01 / (i + 1))
@@ -176,12 +176,14 @@ def test_a_new_learning_rate_is_no_new_program(optimizer, programs):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_step_is_two_programs_for_every_model_however_many_there_are(optimizer, programs):
     """Dynamo gives up after eight programs to a code object, as torch sets it; a sweep trains more models."""
-    asked, way = recipe(optimizer=optimizer), How(gradient="default", update=True)
+    asked, mode = recipe(optimizer=optimizer), CompileMode(gradient="default", update=True)
     counts = [0]
     with torch._dynamo.config.patch(recompile_limit=8):
         for _ in range(10):
             model = Line(nn.Flatten(), nn.Linear(64, 10))
-            step = Step(model, asked, create_optimizers(model, asked, way), way, average=copy.deepcopy(model))
+            step = Step(
+                model, asked, create_optimizers(model, asked, mode), mode, average=copy.deepcopy(model)
+            )
             for x, y in batches(3):
                 step(x, y, 0.01)
             counts.append(len(programs))
@@ -207,12 +209,12 @@ def test_functions_made_by_one_line_of_code_are_all_compiled(programs):
 
 @pytest.mark.parametrize("kind", ["single", "foreach", "fused"])
 def test_the_ways_to_run_an_optimizer_agree(kind):
-    losses, *_ = run(recipe(), How(optimizer=kind))
+    losses, *_ = run(recipe(), CompileMode(optimizer=kind))
     assert losses == pytest.approx(run(recipe(), EAGER)[0], rel=1e-5)
 
 
 def test_the_compiled_function_may_hold_the_loss_or_not(programs):
-    inside, outside = (run(recipe(), How(gradient="default", loss=loss))[0] for loss in (True, False))
+    inside, outside = (run(recipe(), CompileMode(gradient="default", loss=loss))[0] for loss in (True, False))
     assert inside == pytest.approx(outside, rel=1e-6)
 
 
@@ -308,12 +310,12 @@ def test_the_penalty_moves_the_weights_but_is_not_told():
 def test_what_is_compiled_depends_on_recipe_device_and_processes():
     cuda = torch.device("cuda")
     auto, never, tuned = (recipe(compile=c) for c in ("auto", False, "max-autotune"))
-    assert how(auto, CPU) == how(never, cuda) == EAGER
-    assert how(auto, cuda) == How(gradient="reduce-overhead", update=True)
-    assert how(tuned, cuda).gradient == "max-autotune"
-    assert how(recipe(compile=True), CPU) == How(gradient="default")
-    assert how(auto, cuda, processes=2) == How(gradient="default", update=True)
-    assert not how(recipe(optimizer="muon"), cuda).update
+    assert compile_mode(auto, CPU) == compile_mode(never, cuda) == EAGER
+    assert compile_mode(auto, cuda) == CompileMode(gradient="reduce-overhead", update=True)
+    assert compile_mode(tuned, cuda).gradient == "max-autotune"
+    assert compile_mode(recipe(compile=True), CPU) == CompileMode(gradient="default")
+    assert compile_mode(auto, cuda, processes=2) == CompileMode(gradient="default", update=True)
+    assert not compile_mode(recipe(optimizer="muon"), cuda).update
 
 
 def test_where_the_compiler_does_not_work_auto_is_eager_and_says_why(monkeypatch):
@@ -378,10 +380,10 @@ def test_a_run_compiled_on_the_cpu_has_the_record_of_an_eager_one(programs):
 
 def test_inductor_compiles_a_step():
     losses = []
-    for way in (EAGER, How(gradient="default", update=True)):
+    for mode in (EAGER, CompileMode(gradient="default", update=True)):
         torch.manual_seed(0)
         model, asked = Line(nn.Flatten(), nn.Linear(64, 10)), recipe(ema=None)
-        step = Step(model, asked, create_optimizers(model, asked, way), way)
+        step = Step(model, asked, create_optimizers(model, asked, mode), mode)
         losses.append([step(x, y, 0.01).item() for x, y in batches(3)])
     torch.compiler.reset()
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
@@ -398,7 +400,7 @@ def test_a_kernel_of_attention_changes_the_gradient_only_by_rounding(kernel, enc
         for mode in (None, "default"):
             programs.clear()
             asked, model = recipe(attention=attention, optimizer="sgd", ema=None), vit(encoding)
-            step = Step(model, asked, create_optimizers(model, asked), How(gradient=mode))
+            step = Step(model, asked, create_optimizers(model, asked), CompileMode(gradient=mode))
             for x, y in batches(2):
                 step(x, y, 0.1)
             moved[attention, mode] = torch.cat([p.detach().flatten() for p in model.parameters()])
@@ -456,9 +458,9 @@ def test_weights_in_bfloat16_have_the_gradient_of_autocast_and_keep_every_block_
 def test_a_compiled_step_with_weights_in_bfloat16_is_the_eager_one(optimizer, programs, accelerator):
     asked = recipe(optimizer=optimizer, precision="bfloat16-weights")
     told = []
-    for way in (EAGER, How(gradient="default", update=True)):
+    for mode in (EAGER, CompileMode(gradient="default", update=True)):
         model, average = vit("mixed-rope"), vit("mixed-rope")
-        step = Step(model, asked, create_optimizers(model, asked, way), way, average=average)
+        step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=average)
         losses = [step(x, y, 0.001).item() for x, y in batches(4)]
         told.append((losses, average.head.weight.detach()))
     assert len(programs) == 2 and told[1][0] == pytest.approx(told[0][0], rel=1e-3)
@@ -521,12 +523,12 @@ def test_after_a_reset_a_step_is_a_new_one_bit_for_bit_and_compiles_nothing(
     if (optimizer, mode) == ("lamb", "default"):  # its kernels take a compiler half a minute
         request.getfixturevalue("programs")
     asked = recipe(optimizer=optimizer, precision=precision)
-    way = How(gradient=mode, update=bool(mode))
+    mode = CompileMode(gradient=mode, update=bool(mode))
     rehearsal = next(iter(batches(1)))
 
     def begun(seed: int) -> tuple[nn.Module, nn.Module, Step]:
         model, average = small(seed), small(seed)
-        step = Step(model, asked, create_optimizers(model, asked, way), way, average=average)
+        step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=average)
         step.warm(*rehearsal)
         for weights, before in zip((model, average), (small(seed), small(seed)), strict=True):
             assert all(

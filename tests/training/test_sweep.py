@@ -138,7 +138,7 @@ def test_no_budget_at_all_lists_what_is_missing_and_runs_nothing(tmp_path, monke
 
 def test_an_unknown_duration_is_estimated_from_a_few_steps(tmp_path):
     recipe = load_recipe("smoke", {"depth": 1, "epochs": 4, "resolutions": "[]"})
-    planned = plan.Planned(recipe, next(plan.interleaved(recipe.name, [("roll", {})], [0])))
+    planned = plan.Planned(recipe, next(plan.seed_by_seed(recipe.name, [("roll", {})], [0])))
     expected = estimates.Estimates(tmp_path, "cpu", "data").seconds(planned)
     begun = time.monotonic()
     run([planned], tmp_path)
@@ -156,7 +156,7 @@ def test_what_the_first_epoch_takes_longer_is_start_up_and_counts_once(tmp_path,
     ]
     monkeypatch.setattr(sweeps, "train", lambda *_, **__: record.model_copy(update={"history": rows}))
     recipe = load_recipe("quick", {"epochs": 10, "batch_size": 200, "resolutions": "[]"})
-    planned = plan.Planned(recipe, next(plan.interleaved(recipe.name, [("none", {})], [0])))
+    planned = plan.Planned(recipe, next(plan.seed_by_seed(recipe.name, [("none", {})], [0])))
     expected = estimates.Estimates(tmp_path, "cpu", "data").seconds(planned) / estimates.SLACK
     steps = load_dataset("digits").train.images.shape[0] // 200
     assert expected == pytest.approx(10 * steps * 1.0 + 10 * 0.6, rel=0.05)  # 1 s a step, 0.6 s of scoring
@@ -252,7 +252,7 @@ def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):
 
 def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
     recipe = load_recipe("smoke", {"depth": 1, "epochs": 5, "resolutions": "[]"})
-    planned = plan.Planned(recipe, next(plan.interleaved(recipe.name, [("none", {})], [0])))
+    planned = plan.Planned(recipe, next(plan.seed_by_seed(recipe.name, [("none", {})], [0])))
     monkeypatch.setattr(run, "CHECKPOINT_SECONDS", 0.0)
     save = checkpoint.Checkpoint.save
 

@@ -57,7 +57,7 @@ class Scaling(_Plain):
 
 
 class VariantTiming(_Plain):
-    """One way to run a step, beside another: what was expected of it and what was measured.
+    """One mode to run a step, beside another: what was expected of it and what was measured.
 
     of: "step", or "augmentation" (of one batch). against: the name of the variant it is compared with.
     expected: from … to how many times as fast as `against`, written down before it was measured; None

@@ -18,14 +18,14 @@ import torch
 from rollpe.bench.report import Benchmark, Scaling, Timing, VariantTiming
 from rollpe.bench.timing import (
     TIMM,
-    Patience,
+    TimeBudget,
     Trial,
     _our_model,
     _timing,
     _timm_model,
     effort,
     forget,
-    in_turns,
+    interleaved,
     matmul_peak,
     profile,
 )
@@ -34,7 +34,7 @@ from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe.records.origin import environment, loaded_source, now, provenance
 from rollpe.training.augment import Augmenter
-from rollpe.training.compiling import How, how
+from rollpe.training.compiling import CompileMode, compile_mode
 from rollpe.training.device import choose_device
 from rollpe.training.recipe import Recipe, load_recipe
 from rollpe.training.state import ahead, resolve
@@ -54,7 +54,7 @@ def _augmentation(recipe: Recipe, place: torch.device, rounds: int) -> list[Vari
     images = torch.randint(256, (many, batch, 3, 32, 32), dtype=torch.uint8).to(place)
     labels = torch.randint(100, (many, batch)).to(place)
     generator = torch.Generator().manual_seed(0)
-    seconds = in_turns(
+    seconds = interleaved(
         {
             "one": lambda: augmenter(images[0], labels[0], generator),
             "many": lambda: augmenter.batches(images, labels, generator),
@@ -91,10 +91,10 @@ def _augmentation(recipe: Recipe, place: torch.device, rounds: int) -> list[Vari
 def _scaling(
     names: Sequence[str],
     recipe: Recipe,
-    way: How,
+    mode: CompileMode,
     place: torch.device,
     rounds: int,
-    patience: Patience,
+    budget_left: TimeBudget,
 ) -> tuple[list[Scaling], dict[str, str]]:
     """Steps with 64, 256 and 1,024 patches, with fewer images where patches are more, and what failed."""
     grown: list[Scaling] = []
@@ -103,11 +103,12 @@ def _scaling(
         images, pixels = max(1, recipe.batch_size * 64 // side**2), side * recipe.patch_size
         fewer = recipe.model_copy(update={"batch_size": images})
         shapes = {
-            n: partial(Trial, partial(_our_model, fewer, n, pixels), fewer, way, place, pixels) for n in names
+            n: partial(Trial, partial(_our_model, fewer, n, pixels), fewer, mode, place, pixels)
+            for n in names
         }
         broken: dict[str, str] = {}
-        ready = patience.prepare(shapes, 0.85, broken, dict.fromkeys(shapes, effort(way)))
-        for name, times in in_turns(ready, rounds, place, broken, patience.until(0.9)).items():
+        ready = budget_left.prepare(shapes, 0.85, broken, dict.fromkeys(shapes, effort(mode)))
+        for name, times in interleaved(ready, rounds, place, broken, budget_left.until(0.9)).items():
             median = 1000 * statistics.median(times)
             grown.append(Scaling(encoding=name, patches=side**2, batch=images, median=median))
         failed |= {f"{name}, {side**2} patches": reason for name, reason in broken.items()}
@@ -150,7 +151,7 @@ def benchmark(
 
     Raises InputError for an encoding or a recipe that does not exist, and for a recipe of other images.
     """
-    patience, source = Patience(budget), loaded_source()
+    budget_left, source = TimeBudget(budget), loaded_source()
     place = choose_device(device)
     for name in encodings or ():
         if name not in ENCODINGS:
@@ -165,10 +166,10 @@ def benchmark(
         )
     on_cpu = place.type == "cpu"
     size, batch = size or ("nano" if on_cpu else asked.size), batch or (128 if on_cpu else asked.batch_size)
-    mode = asked.compile if asked.compile in ("default", "max-autotune") else True
-    settings = {"compile": compiled and mode, "size": size, "batch_size": batch}
+    how = asked.compile if asked.compile in ("default", "max-autotune") else True
+    settings = {"compile": compiled and how, "size": size, "batch_size": batch}
     made = resolve(load_recipe(recipe, changed | settings), place, held_out=0)
-    way = how(made, place)
+    mode = compile_mode(made, place)
     asked_for = ENCODINGS if encodings is None else dict.fromkeys(encodings)
     names = ["none", *(n for n in asked_for if n not in ("none", "rope"))]  # rope is 1-D
     began, clock = now(), time.perf_counter()
@@ -179,18 +180,18 @@ def benchmark(
 
     wanted: dict[str, Callable[[], Trial]] = {}
     for name in sorted(names, key=lambda n: WANTED.index(n) if n in WANTED else len(WANTED)):
-        wanted[name] = partial(Trial, partial(_our_model, made, name), made, way, place, 32)
+        wanted[name] = partial(Trial, partial(_our_model, made, name), made, mode, place, 32)
         if timm and name in TIMM:
             their = partial(_timm_model, made, name)
-            wanted[f"timm {name}"] = partial(Trial, their, made, way, place, 32)
+            wanted[f"timm {name}"] = partial(Trial, their, made, mode, place, 32)
             wanted[f"plain {name}"] = partial(Trial, their, made, None, place, 32)
     share = 0.4 if variants else 0.5 if scaling else 0.75
     failed: dict[str, str] = {}
-    efforts = {name: effort(None if name.startswith("plain ") else way) for name in wanted}
+    efforts = {name: effort(None if name.startswith("plain ") else mode) for name in wanted}
     first = {"none": wanted.pop("none")}  # if it breaks, nothing can be compared
-    trials = patience.prepare(first, share, effort=efforts)
-    trials |= patience.prepare(wanted, share, failed, efforts)
-    seconds = in_turns(trials, rounds, place, failed, patience.until(share + 0.1))
+    trials = budget_left.prepare(first, share, effort=efforts)
+    trials |= budget_left.prepare(wanted, share, failed, efforts)
+    seconds = interleaved(trials, rounds, place, failed, budget_left.until(share + 0.1))
     if "none" in failed:
         raise RuntimeError(f"none, which all others are compared with, failed: {failed['none']}")
 
@@ -213,12 +214,12 @@ def benchmark(
 
     told = augmentation
     if variants:
-        told = [*_variants(made, place, rounds, patience), *augmentation]
+        told = [*_variants(made, place, rounds, budget_left), *augmentation]
 
     grown: list[Scaling] = []
     if scaling:
         some = [name for name in SCALED if name in names]
-        grown, broken = _scaling(some, made, way, place, few, patience)
+        grown, broken = _scaling(some, made, mode, place, few, budget_left)
         failed |= broken
 
     return Benchmark(

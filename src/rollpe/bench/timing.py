@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from rollpe.bench.report import Timing
 from rollpe.records.record import Cell
-from rollpe.training.compiling import How
+from rollpe.training.compiling import CompileMode
 from rollpe.training.recipe import Recipe
 from rollpe.training.state import create_model
 from rollpe.training.step import Step, create_optimizers
@@ -50,11 +50,16 @@ TIMM: dict[str, tuple[str, dict[str, Any]]] = {
 class Trial:
     """Training steps of one model on one batch of random images, to be called again and again.
 
-    way: how the step is computed; None is `plain_step`.
+    mode: how the step is computed; None is `plain_step`.
     """
 
     def __init__(
-        self, build: Callable[[], nn.Module], recipe: Recipe, way: How | None, place: torch.device, size: int
+        self,
+        build: Callable[[], nn.Module],
+        recipe: Recipe,
+        mode: CompileMode | None,
+        place: torch.device,
+        size: int,
     ) -> None:
         generator = torch.Generator().manual_seed(0)
         batch, cuda = recipe.batch_size, place.type == "cuda"
@@ -67,12 +72,12 @@ class Trial:
         self.model = build().to(place).train()
         self.gflop = self._count()
         self.step: Callable[..., object]
-        if way is None:
+        if mode is None:
             self.step = plain_step(self.model, recipe, place)
         else:
             average = copy.deepcopy(self.model) if recipe.ema else None
-            optimizers = create_optimizers(self.model, recipe, way)
-            self.step = Step(self.model, recipe, optimizers, way, average=average)
+            optimizers = create_optimizers(self.model, recipe, mode)
+            self.step = Step(self.model, recipe, optimizers, mode, average=average)
         begun = time.perf_counter()
         self()  # compiles the loss; its first update is eager
         synchronize(place)
@@ -102,7 +107,7 @@ class Trial:
         return (one + (two - one) * (len(self.images) - 1)) / 1e9
 
 
-class Patience:
+class TimeBudget:
     """A budget of seconds: what would be ready too late, judging by the slowest so far, is not begun.
 
     The very first also starts the compiler; as soon as there is another, it is no measure any more.
@@ -147,11 +152,11 @@ class Patience:
         return ready
 
 
-def effort(way: How | None) -> float:
-    """How long a step so computed takes to be ready, beside a compiled one: a guess to plan with."""
-    if way is None or way.gradient is None:
+def effort(mode: CompileMode | None) -> float:
+    """CompileMode long a step so computed takes to be ready, beside a compiled one: a guess to plan with."""
+    if mode is None or mode.gradient is None:
         return 0.2
-    return 8.0 if way.gradient == "max-autotune" else 1.0
+    return 8.0 if mode.gradient == "max-autotune" else 1.0
 
 
 def in_a_line(name: str, error: Exception) -> str:
@@ -203,7 +208,7 @@ def synchronize(place: torch.device) -> None:
         torch.cuda.synchronize(place)
 
 
-def in_turns(
+def interleaved(
     calls: Mapping[str, Callable[[], object]],
     rounds: int,
     place: torch.device,
@@ -251,7 +256,7 @@ def matmul_peak(place: torch.device, precision: str, side: int | None = None) ->
     side = side or (8192 if place.type == "cuda" else 1024)
     dtype = torch.bfloat16 if precision.startswith("bfloat16") else torch.float32
     a, b = (torch.randn(side, side, device=place).to(dtype) for _ in range(2))
-    times = in_turns({"product": lambda: torch.mm(a, b)}, 10, place)["product"]
+    times = interleaved({"product": lambda: torch.mm(a, b)}, 10, place)["product"]
     return 2 * side**3 / min(times) / 1e9
 
 

@@ -18,13 +18,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe.bench.report import VariantTiming
-from rollpe.bench.timing import Patience, Trial, _our_model, effort, forget, in_turns
+from rollpe.bench.timing import TimeBudget, Trial, _our_model, effort, forget, interleaved
 from rollpe.encodings import Encoding
 from rollpe.encodings.absolute import NoEncoding
 from rollpe.encodings.lie import Lie
 from rollpe.encodings.relative import Shaw
 from rollpe.encodings.roll import Roll
-from rollpe.training.compiling import EAGER, How
+from rollpe.training.compiling import EAGER, CompileMode
 from rollpe.training.recipe import Recipe
 from rollpe.vit import VisionTransformer
 
@@ -83,14 +83,14 @@ def _install(encoding: type[Encoding], model: VisionTransformer) -> None:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run a step, and what is expected of it on a CPU and on a GPU."""
+    """One mode to run a step, and what is expected of it on a CPU and on a GPU."""
 
     name: str
     description: str
     against: str
     cpu: tuple[float, float] | None
     gpu: tuple[float, float] | None
-    way: How = EAGER
+    mode: CompileMode = EAGER
     share: float = 1.0  # of the batch
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the recipe
     change: Callable[[VisionTransformer], None] = _as_it_is
@@ -99,9 +99,9 @@ class Variant:
     needs: str = ""  # "cuda", or nothing
 
 
-_LOSS = How(gradient="default")
-_STEP = How(gradient="default", update=True)
-_GRAPHS = How(gradient="reduce-overhead", update=True)
+_LOSS = CompileMode(gradient="default")
+_STEP = CompileMode(gradient="default", update=True)
+_GRAPHS = CompileMode(gradient="reduce-overhead", update=True)
 
 VARIANTS = [
     Variant("eager", "nothing compiled, fused optimizer", "eager", (1, 1), (1, 1)),
@@ -110,42 +110,42 @@ VARIANTS = [
         "one kernel for each operation on each parameter",
         "eager",
         *((0.8, 1.0), (0.6, 0.9)),
-        way=How(optimizer="single"),
+        mode=CompileMode(optimizer="single"),
     ),
     Variant(
         "optimizer foreach",
         "one kernel for each operation on all parameters",
         "eager",
         *((0.8, 1.0), (0.9, 1.0)),
-        way=How(optimizer="foreach"),
+        mode=CompileMode(optimizer="foreach"),
     ),
     Variant(
         "compiled model",
         "forward and backward compiled, the loss and the update not",
         "eager",
         *((0.8, 1.2), (1.5, 3.0)),
-        way=How(gradient="default", loss=False),
+        mode=CompileMode(gradient="default", loss=False),
     ),
     Variant(
         "compiled loss",
         "the loss inside the compiled function, too",
         "compiled model",
         *((0.95, 1.05), (1.0, 1.05)),
-        way=_LOSS,
+        mode=_LOSS,
     ),
     Variant(
         "compiled step",
         "clipping, optimizer and average compiled, too",
         "compiled loss",
         *((0.9, 1.05), (1.0, 1.2)),
-        way=_STEP,
+        mode=_STEP,
     ),
     Variant(
         "CUDA graphs",
         "the compiled loss and its gradients replayed as graphs",
         "compiled step",
         *((1.0, 1.3), (1.0, 1.3)),
-        way=_GRAPHS,
+        mode=_GRAPHS,
         needs="cuda",
     ),
     Variant(
@@ -153,7 +153,7 @@ VARIANTS = [
         "kernels of the matrix products chosen by timing them",
         "CUDA graphs",
         *((1.0, 1.1), (1.0, 1.1)),
-        way=replace(_GRAPHS, gradient="max-autotune"),
+        mode=replace(_GRAPHS, gradient="max-autotune"),
         needs="cuda",
     ),
     Variant(
@@ -161,7 +161,7 @@ VARIANTS = [
         "weights and tokens in bfloat16, the optimizer's copy in float32",
         "CUDA graphs",
         *(None, (1.03, 1.12)),
-        way=_GRAPHS,
+        mode=_GRAPHS,
         changes={"precision": "bfloat16-weights"},
         needs="cuda",
     ),
@@ -171,7 +171,7 @@ VARIANTS = [
             "no other kernel of attention allowed",
             "CUDA graphs",
             *(None, expected),
-            way=_GRAPHS,
+            mode=_GRAPHS,
             changes={"attention": kernel},
             needs="cuda",
         )
@@ -182,7 +182,7 @@ VARIANTS = [
         "the mean of the patches in place of a class token",
         "CUDA graphs",
         *(None, (0.93, 1.08)),
-        way=_GRAPHS,
+        mode=_GRAPHS,
         changes={"pool": "avg"},
         needs="cuda",
     ),
@@ -191,7 +191,7 @@ VARIANTS = [
         "clipping and average one by one and torch's fused optimizer, not a compiled update",
         "CUDA graphs",
         *(None, (0.9, 1.02)),
-        way=replace(_GRAPHS, update=False),
+        mode=replace(_GRAPHS, update=False),
         needs="cuda",
     ),
     Variant(
@@ -199,7 +199,7 @@ VARIANTS = [
         "per image",
         "CUDA graphs",
         *(None, (0.99, 1.06)),
-        way=_GRAPHS,
+        mode=_GRAPHS,
         share=2.0,
         needs="cuda",
     ),
@@ -238,7 +238,7 @@ VARIANTS = [
         "torch's fused kernel also where keys are few on a CPU, in place of plain products",
         "compiled loss",
         *(None, (1.0, 1.0)),
-        way=_LOSS,
+        mode=_LOSS,
         change=partial(_install, _FusedAttention),
     ),
     Variant(
@@ -246,7 +246,7 @@ VARIANTS = [
         "each channel fetched from where it was",
         "compiled loss",
         *(None, (0.9, 1.0)),
-        way=_LOSS,
+        mode=_LOSS,
         encoding="roll",
     ),
     Variant(
@@ -254,7 +254,7 @@ VARIANTS = [
         "a product with ones and zeros for each position",
         "roll",
         *(None, (0.6, 1.0)),
-        way=_LOSS,
+        mode=_LOSS,
         encoding="roll",
         change=partial(_install, _MatrixRoll),
     ),
@@ -263,7 +263,7 @@ VARIANTS = [
         "into the basis and a rotation there, which scores do not notice",
         "roll",
         *(None, (0.85, 1.0)),
-        way=_LOSS,
+        mode=_LOSS,
         encoding="continuous-roll",
     ),
     Variant(
@@ -271,7 +271,7 @@ VARIANTS = [
         "the same with the basis inside the trained projections: the rotary twin",
         "roll",
         *(None, (0.97, 1.05)),
-        way=_LOSS,
+        mode=_LOSS,
         encoding="roll-twin",
     ),
     Variant(
@@ -279,7 +279,7 @@ VARIANTS = [
         "Shaw's vectors on a grid as more channels of queries and keys",
         "compiled loss",
         *(None, (0.9, 1.0)),
-        way=_LOSS,
+        mode=_LOSS,
         encoding="shaw",
     ),
     Variant(
@@ -287,7 +287,7 @@ VARIANTS = [
         "two numbers looked up for every pair of tokens",
         "shaw",
         *(None, (0.7, 0.95)),
-        way=_LOSS,
+        mode=_LOSS,
         encoding="shaw",
         change=partial(_install, _ShawByLookup),
     ),
@@ -296,7 +296,7 @@ VARIANTS = [
         "learned rotations, halved and squared back on the device",
         "compiled loss",
         *(None, (0.7, 0.95)),
-        way=_LOSS,
+        mode=_LOSS,
         encoding="lie",
     ),
     Variant(
@@ -304,7 +304,7 @@ VARIANTS = [
         "its matrices sorted on the host, its gradient from matrices twice as wide",
         "lie",
         *(None, (0.3, 0.8)),
-        way=_LOSS,
+        mode=_LOSS,
         encoding="lie",
         change=partial(_install, _LieByTorch),
     ),
@@ -334,7 +334,7 @@ def _prepared(
         # before an optimizer lays out its state, which a fused kernel reads in the order of the weights
         return model.to(memory_format=torch.channels_last) if variant.channels_last else model
 
-    trial = Trial(built, changed, variant.way, place, size)
+    trial = Trial(built, changed, variant.mode, place, size)
     if variant.channels_last:
         trial.images = trial.images.contiguous(memory_format=torch.channels_last)
     return trial
@@ -347,18 +347,20 @@ def _changed(recipe: Recipe, variant: Variant) -> Recipe:
 
 def _want(variant: Variant) -> tuple[bool, float]:
     """For sorting under a budget: first what only CUDA has, then what is ready soonest."""
-    return variant.needs != "cuda" or effort(variant.way) > 1, effort(variant.way)
+    return variant.needs != "cuda" or effort(variant.mode) > 1, effort(variant.mode)
 
 
-def _variants(recipe: Recipe, place: torch.device, rounds: int, patience: Patience) -> list[VariantTiming]:
+def _variants(
+    recipe: Recipe, place: torch.device, rounds: int, budget_left: TimeBudget
+) -> list[VariantTiming]:
     possible = {
         v.name: partial(_prepared, v, recipe, place)
         for v in sorted(VARIANTS, key=_want)
         if not _absent(v, place)
     }
     failed: dict[str, str] = {}
-    trials = patience.prepare(possible, 0.75, failed, {v.name: effort(v.way) for v in VARIANTS})
-    seconds = in_turns(trials, rounds, place, failed, patience.until(0.85))
+    trials = budget_left.prepare(possible, 0.75, failed, {v.name: effort(v.mode) for v in VARIANTS})
+    seconds = interleaved(trials, rounds, place, failed, budget_left.until(0.85))
     kind = "cpu" if place.type == "cpu" else "gpu"
     told = []
     for v in VARIANTS:

@@ -11,7 +11,7 @@ from rollpe.encodings.registry import (
     no_weight_decay,
     split_name,
     split_options,
-    told_options,
+    changed_options,
 )
 from rollpe.encodings.base import Encoding
 from rollpe.encodings.positions import grid_positions, scale_positions
@@ -23,6 +23,7 @@ __all__ = [
     "ENCODINGS",
     "Encoding",
     "absolute",
+    "changed_options",
     "create_encoding",
     "encoding_options",
     "grid_positions",
@@ -36,5 +37,4 @@ __all__ = [
     "scale_positions",
     "split_name",
     "split_options",
-    "told_options",
 ]

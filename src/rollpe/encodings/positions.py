@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from rollpe.encodings.base import T
 from rollpe.errors import InputError
+
+T = TypeVar("T")
 
 
 def grid_positions(

@@ -152,7 +152,7 @@ _KINDS = {
 }
 
 
-def told_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Only the options that change the encoding, in one spelling, so that an encoding has one name.
 
     Left out is what equals the default (of both encodings in "a+b", if both have the option) or, where the

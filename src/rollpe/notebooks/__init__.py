@@ -1,17 +1,13 @@
 """Notebooks with checked parameters: run, stamped, and refused where they are not whole.
 
-parameters.py reads and checks what a notebook takes, execute.py runs it and keeps its pair in step, stamp.py
-says what its outputs came from and gates them, page.py makes one file of HTML of a run.
+source.py reads its two files, parameters.py what it takes, execute.py runs it, and stamp.py says what its
+outputs came from and gates them.
 """
 
-from rollpe.notebooks.execute import NotebookFailed, run, sync
-from rollpe.notebooks.parameters.parameters import (
-    check_parameters,
-    find_source,
-    list_notebooks,
-    read_parameters,
-)
-from rollpe.notebooks.stamp import fingerprint, gate, header, read_stamp, stamp_digest
+from rollpe.notebooks.execute import NotebookFailed, run
+from rollpe.notebooks.parameters import check_parameters, read_parameters
+from rollpe.notebooks.source import find_source, header, list_notebooks, sync
+from rollpe.notebooks.stamp import fingerprint, gate, read_stamp, stamp_digest
 
 __all__ = [
     "NotebookFailed",

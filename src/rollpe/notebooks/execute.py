@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
-import importlib
 import json
 import logging
 import os
@@ -24,15 +23,9 @@ from typing import Any
 
 from rollpe.errors import InputError
 from rollpe.files import write_atomically
-from rollpe.notebooks.parameters.parameters import (
-    Value,
-    _read,
-    check_parameters,
-    find_source,
-    list_notebooks,
-    parameters,
-)
-from rollpe.notebooks.stamp import _first_line, fingerprint, stamp_digest
+from rollpe.notebooks.parameters import Value, check_parameters, read_parameters
+from rollpe.notebooks.source import extra, find_source, kernelspec, read_source
+from rollpe.notebooks.stamp import fingerprint, first_line, stamp_digest
 from rollpe.records.origin import now
 from rollpe.sources import PACKAGE, find_root, source_hash
 
@@ -86,7 +79,7 @@ def run(
     source = find_source(path).resolve()
     root = find_root(source)
     given = check_parameters(source, values or {})
-    every = {p.name: p.default for p in parameters(source)}
+    every = {p.name: p.default for p in read_parameters(source)}
     changed = {name: value for name, value in given.items() if value != every[name]}
     digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{source.stem}-{digest}" if changed else source.stem
@@ -140,13 +133,13 @@ def _execute(
     Papermill writes to ``partial``, which stays behind only if a cell fails. Asserts are on, whatever the
     environment says.
     """
-    nbformat, papermill, client = map(_extra, ("nbformat", "papermill", "nbclient.exceptions"))
+    nbformat, papermill, client = map(extra, ("nbformat", "papermill", "nbclient.exceptions"))
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that are checked here
 
     clean = partial.with_suffix(".input.ipynb")
     clean.parent.mkdir(parents=True, exist_ok=True)
-    notebook = _read(source)
-    notebook.metadata.setdefault("kernelspec", _kernelspec())
+    notebook = read_source(source)
+    notebook.metadata.setdefault("kernelspec", kernelspec())
     notebook.cells.append(nbformat.v4.new_code_cell(WITNESS))
     clean.write_text(nbformat.writes(notebook), encoding="utf8")
     try:
@@ -162,7 +155,7 @@ def _execute(
                 extra_arguments=["--IPKernelApp.log_level=50"],  # its notices are no news
             )
     except papermill.PapermillExecutionError as error:
-        reason = _first_line(error.ename, error.evalue)
+        reason = first_line(error.ename, error.evalue)
         raise NotebookFailed(
             f"{source.relative_to(root)}: cell In [{error.exec_count}] stopped with {reason} "
             f"(what ran before it: {partial.relative_to(root)})"
@@ -179,20 +172,6 @@ def _execute(
     executed.metadata["papermill"] = {k: executed.metadata.papermill.get(k) for k in ("version", "exception")}
     answer = executed.cells.pop().outputs[-1]["data"]["text/plain"]
     return executed, ast.literal_eval(answer)
-
-
-def _extra(name: str) -> Any:
-    """A module that only the extra "notebooks" brings."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"{error.name} is not installed, which notebooks need. Repair: pip install -e '.[notebooks]'."
-        ) from None
-
-
-def _kernelspec() -> dict[str, str]:
-    return {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def _pythonpath() -> str:
@@ -223,48 +202,3 @@ def _versions() -> dict[str, str]:
 
 
 # ----------------------------------------------------------------------------------------------- pairs
-
-
-def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
-    """Make every ``.ipynb`` say what its ``.py`` says, without outputs; return those that differed.
-
-    Contents are compared, never times: the ``.py`` is the source and wins. With ``check`` nothing is
-    written. An ``.ipynb`` without a ``.py`` is always reported and never touched.
-    """
-    nbformat = _extra("nbformat")
-    root = find_root(root)
-    differing = []
-    for source in list_notebooks(root):
-        pair = source.with_suffix(".ipynb")
-        wanted = _pair_of(source)
-        if pair.is_file() and _content(json.loads(pair.read_text(encoding="utf8"))) == _content(wanted):
-            continue
-        differing.append(pair)
-        if not check:
-            write_atomically(pair, (nbformat.writes(wanted) + "\n").encode())
-    lone = [p for p in sorted((root / "notebooks").glob("*.ipynb")) if not p.with_suffix(".py").is_file()]
-    return differing + lone
-
-
-def _pair_of(source: Path) -> Any:
-    notebook = _read(source)
-    notebook.metadata.setdefault("kernelspec", _kernelspec())
-    notebook.metadata.pop("jupytext", None)
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{number:03d}"  # random ids would make every writing a change
-    return notebook
-
-
-def _content(notebook: Mapping[str, Any]) -> list[Any]:
-    """What makes two notebooks equal: cells with their type, text and kept metadata; outputs count too."""
-    cells = [
-        (
-            cell["cell_type"],
-            "".join(cell["source"]),
-            {k: v for k, v in cell.get("metadata", {}).items() if k in ("tags", "mystnb")},
-            cell.get("outputs") or [],
-            cell.get("execution_count"),
-        )
-        for cell in notebook["cells"]
-    ]
-    return [cells, notebook.get("metadata", {}).get("rollpe")]

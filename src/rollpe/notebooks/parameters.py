@@ -15,11 +15,12 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from rollpe.errors import InputError
-from rollpe.notebooks.execute import _extra
-from rollpe.sources import PACKAGE
+from rollpe.files import read_yaml
+from rollpe.notebooks.source import find_source, read_source
 
 Value = int | float | bool | str
 TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
@@ -46,24 +47,6 @@ class Parameter:
 # ------------------------------------------------------------------------------------- where things are
 
 
-def find_source(path: Path | str) -> Path:
-    """The ``.py`` of a notebook, named by either file of its pair; a missing file is an InputError."""
-    if not Path(path).name:
-        raise InputError(f"{path}: no notebook; name one, for example notebooks/11-train.py.")
-    source = Path(path).with_suffix(".py")
-    if not source.is_file():
-        there = sorted(p.stem for p in source.parent.glob("*.py"))
-        near = difflib.get_close_matches(source.stem, there, 1)
-        hint = f"did you mean {source.parent / near[0]}.py?" if near else f"there are: {', '.join(there)}."
-        raise InputError(f"{path}: no such notebook; {hint}")
-    return source
-
-
-def list_notebooks(root: Path) -> list[Path]:
-    """The sources of all notebooks, in the order of their numbers."""
-    return sorted((root / "notebooks").glob("*.py"))
-
-
 # ---------------------------------------------------------------------------------------------- parameters
 
 
@@ -73,7 +56,7 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     A line of that cell that is not ``name: int|float|bool|str = literal`` is an InputError.
     """
     path = find_source(path)
-    cells = [c for c in _read(path).cells if "parameters" in c.metadata.get("tags", [])]
+    cells = [c for c in read_source(path).cells if "parameters" in c.metadata.get("tags", [])]
     return [p for cell in cells for p in _parse_parameters(path, cell.source)]
 
 
@@ -186,80 +169,42 @@ def _check_range(parameter: Parameter, value: float) -> None:
 
 def _check_name(parameter: str, allowed: str, name: str) -> None:
     """Whether a name is one of ``a|b|c``, or one that the library knows under ``allowed``."""
-    if allowed == "encodings":
-        from rollpe.encodings import create_encoding
-
-        create_encoding(name, head_dim=32, heads=1, axes=2, grid=(2, 2))
-    elif allowed == "device":
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
-            raise InputError(f"{parameter}={name!r} is not one of auto, cpu, cuda, cuda:N, mps.")
-        if name not in ("auto", "cpu"):
-            from rollpe.training.device import choose_device
-
-            choose_device(name)
-    elif allowed == "recipes":
-        known = sorted(p.stem for p in (PACKAGE / "recipes").glob("*.yaml"))
-        if name not in known and not (name.endswith(".yaml") and Path(name).is_file()):
-            raise InputError(
-                f"{parameter}={name!r} is not a recipe: use one of {', '.join(known)} or a YAML file."
-            )
-    else:
-        choices = _nyquist_treatments() if allowed == "nyquist" else tuple(allowed.split("|"))
-        if name not in (choice.strip() for choice in choices):
-            raise InputError(f"{parameter}={name!r} is not one of {', '.join(choices)}.")
+    if allowed in ("encodings", "device", "recipes", "nyquist"):
+        _library().expect(parameter, allowed, name)
+    elif name not in (choices := [choice.strip() for choice in allowed.split("|")]):
+        raise InputError(f"{parameter}={name!r} is not one of {', '.join(choices)}.")
 
 
 def _tried_out(known: Mapping[str, Parameter]) -> set[str]:
     """Names of the parameters that decide what model is built; none where nothing is overridden."""
-    asked = {name: p.allowed[1:-1].partition(" of ")[2] for name, p in known.items()}
-    found = {part for pair in asked.items() if pair[1] for part in pair}
-    if not found:
-        return set()
-    from rollpe.training.recipe import Recipe
-
-    return found | (known.keys() & Recipe.model_fields.keys())
+    targets = {name: p.allowed[1:-1].partition(" of ")[2] for name, p in known.items()}
+    found = {part for pair in targets.items() if pair[1] for part in pair}
+    return found | (known.keys() & _library().RECIPE_KEYS) if found else set()
 
 
 def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> None:
-    """Build, without data or training, what options and overrides ask for; raises InputError if it cannot be.
-
-    Other parameters that bear the name of a recipe's key replace that key, unless they are 0.
-    """
-    asked = {}
+    """Build, without data or training, the model of these options and overrides, or raise InputError."""
+    requested = {}
     for name, parameter in known.items():
         what, _, of = parameter.allowed[1:-1].partition(" of ")
         if of:
-            asked[what] = str(values[of]), _pairs(name, str(values[name]))
-    from rollpe.records.record import Cell
-    from rollpe.training.recipe import Recipe, load_recipe
-    from rollpe.training.state import create_model
+            requested[what] = str(values[of]), _pairs(name, str(values[name]))
+    recipe, overrides = requested.get("overrides", ("quick", {}))
+    encoding, options = requested.get("options", ("none", {}))
+    _library().build(recipe, values, overrides, encoding, options)
 
-    recipe, changes = asked.get("overrides", ("quick", {}))
-    keys = {key: value for key, value in values.items() if key in Recipe.model_fields and value}
-    settings = load_recipe(recipe, keys | changes)
-    encoding, options = asked.get("options", ("none", {}))
-    side, channels, classes = {"digits": (8, 1, 10), "cifar100": (32, 3, 100)}[settings.data]
-    shape = {"image_size": (side, side), "channels": channels, "classes": classes}
-    cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=options, seed=0)
-    create_model(settings, cell, shape)
+
+def _library() -> ModuleType:
+    """What needs torch, which takes seconds to load: most parameters do without."""
+    from rollpe.notebooks import library
+
+    return library
 
 
 def _pairs(name: str, text: str) -> dict[str, Any]:
     """ "a=1,b=[x,y]" → {"a": 1, "b": ["x", "y"]}."""
-    from rollpe.files import read_yaml
-
     with contextlib.suppress(InputError):
         found = read_yaml("{" + text.replace("=", ": ") + "}", name)
         if all(value is not None for value in found.values()):
             return found
     raise InputError(f"{name}={text!r}: expected key=value, and commas between several.")
-
-
-def _nyquist_treatments() -> tuple[str, ...]:
-    from rollpe import operators
-
-    return tuple(operators.NYQUIST)
-
-
-def _read(path: Path) -> Any:
-    return _extra("jupytext").read(path, fmt="py:percent")

@@ -26,24 +26,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from rollpe.notebooks.execute import sync
-from rollpe.notebooks.parameters.parameters import _read, list_notebooks, parameters
+from rollpe.notebooks.parameters import read_parameters
+from rollpe.notebooks.source import header, list_notebooks, read_source, sync
 from rollpe.sources import PACKAGE, find_root, hash_files, hash_json, imports, module_files
 
 # --------------------------------------------------------------------------------- what a notebook came from
-
-
-def header(path: Path | str) -> dict[str, list[str]]:
-    """What the notebook's header declares under ``rollpe``: ``{"after": [...], "reads": [...]}``."""
-    lines = Path(path).read_text(encoding="utf8").splitlines()
-    if not lines or lines[0].strip() != "# ---":
-        return {"after": [], "reads": []}
-    end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "# ---")
-    declared = yaml.safe_load("\n".join(line[2:] for line in lines[1:end])) or {}
-    ours = declared.get("jupyter", {}).get("rollpe") or {}
-    return {"after": list(ours.get("after", [])), "reads": list(ours.get("reads", []))}
 
 
 def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[str, Any]:
@@ -122,7 +109,7 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 
-def _first_line(name: str, message: str) -> str:
+def first_line(name: str, message: str) -> str:
     return f"{name}: {message}".strip(": \n").splitlines()[0]
 
 
@@ -157,7 +144,7 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
     stale = [words[key] for key in words if stamp.get(key) != now[key]]
     if stale:
         yield f"{name}: stale, {' and '.join(stale)} changed since; {again}"
-    defaults = {p.name: p.default for p in parameters(source)}
+    defaults = {p.name: p.default for p in read_parameters(source)}
     given = stamp.get("parameters", {})
     reduced = [f"{k}={given.get(k)!r} instead of {v!r}" for k, v in defaults.items() if given.get(k) != v]
     if reduced and not stale:
@@ -166,13 +153,13 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
         yield f"{name}: unchecked, it ran with asserts switched off; {again}"
 
     # A run with default parameters has no injected cell, so none is left out here.
-    if not (stale or reduced) and _cells(notebook) != _cells(_read(source)):
+    if not (stale or reduced) and _cells(notebook) != _cells(read_source(source)):
         yield f"{name}: edited, its cells are not those of {source.relative_to(root)}; {again}"
     code = [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
     outputs = [o for c in code for o in c.get("outputs", [])]
     failed = [o for o in outputs if o["output_type"] == "error"]
     if failed:
-        yield f"{name}: failed, {_first_line(failed[0]['ename'], failed[0]['evalue'])}; {again}"
+        yield f"{name}: failed, {first_line(failed[0]['ename'], failed[0]['evalue'])}; {again}"
     elif not code or not outputs or any(c.get("execution_count") is None for c in code):
         yield f"{name}: hollow, it has code cells that never ran or left no output at all; {again}"
 

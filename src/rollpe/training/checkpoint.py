@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import os
 import threading
 import zipfile
@@ -27,12 +28,20 @@ from rollpe.training.data import ImageData, load_dataset
 from rollpe.training.device import choose_device, stream
 from rollpe.training.distributed import ALONE, Group
 from rollpe.training.recipe import Recipe
-from rollpe.training.run import Run, logger
 from rollpe.training.state import create_model, resolve, shape_of
 from rollpe.vit import VisionTransformer
 
+logger = logging.getLogger(__name__)
+
 ROOMS = (
-    *("operators.py", "topography.py", "encodings/", "vit.py", "training/augment.py", "training/checkpoint.py"),
+    *(
+        "operators.py",
+        "topography.py",
+        "encodings/",
+        "vit.py",
+        "training/augment.py",
+        "training/checkpoint.py",
+    ),
     *("training/data.py", "training/device.py", "training/distributed.py", "training/evaluate.py"),
     *("training/observation.py", "training/run.py", "training/state.py", "training/step.py"),
 )
@@ -85,7 +94,7 @@ class Checkpoint:
             "source": loaded_hash(ROOMS, outside_files(cell.encoding)),
         }
 
-    def save(self, run: Run, finished: bool = False) -> None:
+    def save(self, run: Any, finished: bool = False) -> None:
         """Everything needed to go on; of a finished run only the weights that were judged."""
         program = run.program
         state: dict[str, Any] = {
@@ -116,7 +125,7 @@ class Checkpoint:
         if finished:
             self.previous.unlink(missing_ok=True)
 
-    def load(self, run: Run) -> None:
+    def load(self, run: Any) -> None:
         """Bring a freshly created run to where the files left off, if there are any, or raise InputError."""
         if (found := self.usable(self.place)) is None:
             return
@@ -152,7 +161,7 @@ class Checkpoint:
             raise damaged
         return None
 
-    def _take(self, run: Run, state: dict[str, Any]) -> None:
+    def _take(self, run: Any, state: dict[str, Any]) -> None:
         run.started, run.elapsed = state["started"], state["elapsed"]
         run.history[:] = [EpochMetrics(**row) for row in state["history"]]
         program = run.program

@@ -37,7 +37,7 @@ keys are few, whatever the recipe says (`rollpe.encodings.kernels.attention`).""
 
 
 @dataclass(frozen=True)
-class How:
+class CompileMode:
     """What of a step is compiled. It changes the speed, and the result only by rounding and by the masks of
     dropout and drop path, since compiled kernels draw random numbers of their own.
 
@@ -60,10 +60,10 @@ class How:
         return self.gradient in ("reduce-overhead", "max-autotune")
 
 
-EAGER = How()
+EAGER = CompileMode()
 
 
-def how(recipe: Recipe, place: torch.device, processes: int = 1) -> How:
+def compile_mode(recipe: Recipe, place: torch.device, processes: int = 1) -> CompileMode:
     """What is fastest there.
 
     recipe.compile: false, true, "default" (no CUDA graphs), "max-autotune", or "auto" (true on CUDA).
@@ -79,7 +79,7 @@ def how(recipe: Recipe, place: torch.device, processes: int = 1) -> How:
         mode = "max-autotune" if wanted == "max-autotune" else "reduce-overhead"
     # A CPU launches nothing: its fused optimizer is as fast, without a minute of compiling. Muon reads
     # its learning rate on the host.
-    return How(gradient=mode, update=place.type == "cuda" and recipe.optimizer != "muon")
+    return CompileMode(gradient=mode, update=place.type == "cuda" and recipe.optimizer != "muon")
 
 
 def compiled(function: Function, mode: Mode) -> Function:
@@ -121,7 +121,7 @@ def compiles(place: torch.device) -> bool:
 
     try:
         compiled(twice, "default")(torch.ones(8, device=place))
-    except Exception as error:  # each part that can be missing says so in its own way
+    except Exception as error:  # each part that can be missing says so in its own mode
         first = next(iter(str(error).strip().splitlines()), "")
         warnings.warn(
             f"torch.compile does not work here, so nothing is compiled, which is slower. {first}",

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 
 from rollpe.errors import InputError
-from rollpe.training.fetch import _cifar100_source, _known, _new_md5, _one_line
+from rollpe.training.fetch import cifar100_source, expect_known, new_md5
 
-DATASETS = ("digits", "cifar100")
 HELD_OUT = {"digits": 180, "cifar100": 5000}
 IMAGE_SIZE = {"digits": 8, "cifar100": 32}
 """Pixels along an image's side, known before a data set is on the disk."""
@@ -75,7 +74,7 @@ def load_dataset(name: str, root: str | Path = "data", held_out: int | None = No
 
     Raises InputError for an unknown name, an impossible held_out, a missing or damaged file.
     """
-    _known(name)
+    expect_known(name)
     if name == "digits":
         return _digits(held_out)
     return _cifar100(Path(root), held_out)
@@ -83,7 +82,7 @@ def load_dataset(name: str, root: str | Path = "data", held_out: int | None = No
 
 def stand_in(name: str) -> ImageData:
     """One black image in the shape of a data set's, for what must be ready before its files are there."""
-    _known(name)
+    expect_known(name)
     channels, classes = SHAPES[name]
     one = Split(
         torch.zeros(1, channels, IMAGE_SIZE[name], IMAGE_SIZE[name], dtype=torch.uint8),
@@ -99,7 +98,7 @@ def test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[
     Needs no images: those of CIFAR-100 are read from root/labels/cifar100.json, a committed copy.
     Raises InputError for an unknown name, or if that file is missing or damaged.
     """
-    _known(name)
+    expect_known(name)
     if name == "digits":
         data = _digits(None)
         return data.test.labels.numpy(), data.classes
@@ -115,7 +114,9 @@ def test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[
             f"{path}: no labels to read ({error.strerror}). Restore it from the repository."
         ) from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({_one_line(error)}). Restore it from the repository.") from None
+        raise InputError(
+            f"{path}: damaged ({' '.join(str(error).split())}). Restore it from the repository."
+        ) from None
     if np.bincount(labels, minlength=100).tolist() != [100] * 100 or len(classes) != 100:
         raise InputError(
             f"{path}: damaged, not 100 images of each of 100 classes. Restore it from the repository."
@@ -150,14 +151,14 @@ def _read_pickle(path: Path, md5: str, name: str) -> dict[str, Any]:
         content = path.read_bytes()
     except OSError:
         raise InputError(f"{path} is missing: run `rollpe data fetch {name}`") from None
-    if _new_md5(content).hexdigest() != md5:
+    if new_md5(content).hexdigest() != md5:
         raise InputError(f"{path} is damaged: run `rollpe data fetch {name}`")
     loaded: dict[str, Any] = _ArraysOnly(io.BytesIO(content), encoding="latin1").load()
     return loaded
 
 
 def _cifar100(root: Path, held_out: int | None) -> ImageData:
-    source = _cifar100_source()
+    source = cifar100_source()
 
     def read(file: str) -> dict[str, Any]:
         return _read_pickle(root / source.folder / file, source.files[file], "cifar100")

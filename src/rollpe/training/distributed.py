@@ -67,7 +67,7 @@ def numbered(variable: str, default: int, least: int = 0) -> int:
     return int(text)
 
 
-def speaks() -> bool:
+def is_main_process() -> bool:
     """Whether this process is the one that prints; known before the processes have joined."""
     return os.environ.get("RANK", "0") == "0"
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from rollpe.records.record import FinalMetrics, pack_bits
 from rollpe.training.augment import Augmentation, Augmenter
-from rollpe.training.compiling import EAGER, How, compiled
+from rollpe.training.compiling import EAGER, CompileMode, compiled
 from rollpe.training.data import ImageData, Split
 from rollpe.training.device import TrainingError
 from rollpe.training.distributed import ALONE, Group
@@ -40,9 +40,9 @@ class Evaluator:
         data: ImageData,
         place: torch.device,
         group: Group = ALONE,
-        way: How = EAGER,
+        mode: CompileMode = EAGER,
     ) -> None:
-        self.recipe, self.data, self.place, self.group, self.way = recipe, data, place, group, way
+        self.recipe, self.data, self.place, self.group, self.mode = recipe, data, place, group, mode
         self.predictors: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
 
     @torch.no_grad()
@@ -54,10 +54,10 @@ class Evaluator:
         """
         model.eval()
         batch = EVALUATION_BATCH.get(self.place.type, 1000)
-        if self.way.gradient and size is None and len(split) >= batch:
+        if self.mode.gradient and size is None and len(split) >= batch:
             if model not in self.predictors:
                 predict = predictor(model, self.recipe, self.place)
-                self.predictors[model] = compiled(predict, self.way.gradient)
+                self.predictors[model] = compiled(predict, self.mode.gradient)
             predict, shape = self.predictors[model], batch
         else:
             predict, shape = predictor(model, self.recipe, self.place), 0
@@ -69,7 +69,7 @@ class Evaluator:
             images = self.prepare(split.images[chosen], size)
             missing = max(0, shape - len(labels))
             padded = F.pad(images, (0,) * 7 + (missing,)) if missing else images
-            if self.way.graphs:
+            if self.mode.graphs:
                 torch.compiler.cudagraph_mark_step_begin()
             logits = predict(padded)[: len(labels)]
             loss += F.cross_entropy(logits, labels, reduction="sum")

@@ -25,9 +25,10 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from rollpe.errors import InputError
-from rollpe.training.data import DATASETS
 
 logger = logging.getLogger(__name__)
+
+DATASETS = ("digits", "cifar100")
 
 ARCHIVE_BYTES = 169_001_437  # of CIFAR-100's archive; torchvision knows its md5 alone
 ATTEMPTS = 5
@@ -58,12 +59,12 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
     Raises InputError when the server cannot be reached, sends more than the archive has or takes longer than
     `PATIENCE`, and when the archive is not the published one.
     """
-    _known(name)
+    expect_known(name)
     root = Path(root)
     checks = verify(name, root)
     if all(check.state == "ok" for check in checks):
         return checks
-    source = _cifar100_source()
+    source = cifar100_source()
     archive = root / source.archive
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -91,10 +92,10 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
 
     The list is empty for "digits", which live inside scikit-learn.
     """
-    _known(name)
+    expect_known(name)
     if name == "digits":
         return []
-    source = _cifar100_source()
+    source = cifar100_source()
     checks = []
     for file in source.files:
         path = Path(root) / source.folder / file
@@ -107,7 +108,7 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
     return checks
 
 
-def _known(name: str) -> None:
+def expect_known(name: str) -> None:
     if name not in DATASETS:
         raise InputError(f"data set {name!r} is unknown: choose one of {', '.join(DATASETS)}")
 
@@ -142,7 +143,7 @@ class _Source:
     files: dict[str, str]
 
 
-def _cifar100_source() -> _Source:
+def cifar100_source() -> _Source:
     # Imported here: torchvision takes a second to load and the digits need none of it.
     from torchvision.datasets import CIFAR100
 
@@ -160,10 +161,10 @@ def _cifar100_source() -> _Source:
 
 def _md5(path: Path) -> str:
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, _new_md5).hexdigest()
+        return hashlib.file_digest(stream, new_md5).hexdigest()
 
 
-def _new_md5(data: bytes = b"") -> Any:
+def new_md5(data: bytes = b"") -> Any:
     # The checksum is the publisher's: it guards against damage, and is allowed under FIPS as such.
     return hashlib.md5(data, usedforsecurity=False)
 
@@ -298,7 +299,7 @@ def _extract(source: _Source, archive: Path, root: Path) -> None:
                 continue
             stream = tar.extractfile(f"{source.folder}/{file}")
             content = stream.read() if stream else b""
-            if _new_md5(content).hexdigest() != md5:
+            if new_md5(content).hexdigest() != md5:
                 raise InputError(f"{archive} holds a damaged {file}: delete the archive and retry")
             temporary = path.with_name(path.name + ".part")
             temporary.write_bytes(content)

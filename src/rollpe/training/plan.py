@@ -36,14 +36,13 @@ from urllib.parse import unquote
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rollpe.encodings import ENCODINGS, create_encoding, encoding_options
+from rollpe.encodings import ENCODINGS, changed_options, create_encoding, encoding_options
 from rollpe.errors import InputError
 from rollpe.files import read_yaml_file
 from rollpe.records.record import Cell
 from rollpe.records.store import record_path
 from rollpe.training.data import IMAGE_SIZE
 from rollpe.training.recipe import Recipe, load_recipe
-from rollpe.training.state import resolve_options
 from rollpe.vit import SIZES
 
 # ---------------------------------------------------------------------------------------------- plans
@@ -118,7 +117,7 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
                 _build(recipe, name, options)
             except InputError as error:
                 raise InputError(f"{path}: entry {json.dumps({name: options})}: {error}") from None
-        for cell in interleaved(recipe.name, encodings, [*block.seeds, *block.later]):
+        for cell in seed_by_seed(recipe.name, encodings, [*block.seeds, *block.later]):
             planned.setdefault(cell.path, Planned(recipe, cell, cell.seed in block.later, origin))
     return list(planned.values())
 
@@ -147,13 +146,13 @@ def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
         create_encoding(name, head_dim=head_dim, heads=heads, grid=(patches, patches), **options)
 
 
-def interleaved(
+def seed_by_seed(
     recipe: str, encodings: Sequence[tuple[str, Mapping[str, Any]]], seeds: Sequence[int]
 ) -> Iterator[Cell]:
     """One cell for every encoding and seed, seed by seed, so that every prefix is balanced."""
     for seed in seeds:
         for name, options in encodings:
-            told = resolve_options(name, options)
+            told = changed_options(name, options)
             yield Cell(recipe=recipe, encoding=name, encoding_options=told, seed=seed)
 
 

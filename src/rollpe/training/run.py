@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from rollpe.encodings import outside_files
+from rollpe.encodings import changed_options, outside_files
 from rollpe.errors import InputError
 from rollpe.files import ensure_writable, expect_file
 from rollpe.records.origin import environment, loaded_source, now, provenance
@@ -61,7 +61,6 @@ from rollpe.training.state import (
     _used,
     ahead,
     resolve,
-    resolve_options,
     shape_of,
 )
 from rollpe.training.step import learning_rate
@@ -135,7 +134,7 @@ def train(
         cell = Cell(
             recipe=recipe.name,
             encoding=encoding,
-            encoding_options=resolve_options(encoding, encoding_options or {}),
+            encoding_options=changed_options(encoding, encoding_options or {}),
             seed=seed,
         )
         training = _used(recipe, data).to(place)

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rollpe.encodings import told_options
+from rollpe.encodings import changed_options
 from rollpe.errors import InputError
 from rollpe.records.record import Cell
 from rollpe.training.augment import Augmenter
-from rollpe.training.compiling import compiles, how
+from rollpe.training.compiling import compile_mode, compiles
 from rollpe.training.data import ImageData, Split, load_dataset, stand_in
 from rollpe.training.device import choose_device, enough_memory, reproducible, stream
 from rollpe.training.distributed import ALONE, Group
@@ -48,10 +48,10 @@ class Program:
         self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
     ) -> None:
         self.recipe, self.cell, self.shape = recipe, cell, shape_of(data)
-        self.way = how(recipe, place, group.size)
+        self.mode = compile_mode(recipe, place, group.size)
         self.model = create_model(recipe, cell, self.shape).to(place)
         self.average = copy.deepcopy(self.model) if recipe.ema else None
-        self.evaluate = Evaluator(recipe, data, place, group, self.way)
+        self.evaluate = Evaluator(recipe, data, place, group, self.mode)
         size = tuple(self.shape["image_size"])
         self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
         penalty, self.hooks = None, ExitStack()
@@ -61,8 +61,8 @@ class Program:
         self.step = Step(
             self.model,
             recipe,
-            create_optimizers(self.model, recipe, self.way),
-            self.way,
+            create_optimizers(self.model, recipe, self.mode),
+            self.mode,
             average=self.average,
             penalty=penalty,
             processes=group.size,
@@ -89,7 +89,7 @@ class Program:
         done where nothing is to be compiled, or all is.
         """
         begun, place = time.perf_counter(), self.evaluate.place
-        if self.way.gradient and not self.ready:
+        if self.mode.gradient and not self.ready:
             images = torch.randint(256, (1, batch, self.shape["channels"], *self.shape["image_size"]))
             labels = torch.randint(self.shape["classes"], (1, batch))
             noise = Split(images.to(torch.uint8), labels).to(place)
@@ -158,7 +158,7 @@ class Programs:
 
     def forget(self) -> None:
         """Drop all programs, with what was compiled and the memory of its graphs."""
-        compiled_any = any(program.way.gradient for program in self._programs.values())
+        compiled_any = any(program.mode.gradient for program in self._programs.values())
         self._programs.clear()
         gc.collect()  # each step refers to itself
         if compiled_any:
@@ -178,14 +178,14 @@ def warm(
     """
     place, data = choose_device(device), stand_in(recipe.data)
     recipe = resolve(recipe, place, held_out=0)
-    told = resolve_options(encoding, encoding_options or {})
+    told = changed_options(encoding, encoding_options or {})
     cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=told, seed=0)
     with Programs() as programs, reproducible(place), enough_memory(recipe):
         return programs.program(recipe, cell, data, place).warm(recipe.batch_size)
 
 
 def ahead(batch: int, numbers: int) -> int:
-    """How many batches are augmented at once, for images of so many numbers; the same on every device."""
+    """CompileMode many batches are augmented at once, for images of so many numbers; the same on every device."""
     return max(1, min(AHEAD, AHEAD_BYTES // (4 * batch * numbers)))
 
 
@@ -259,8 +259,3 @@ def shape_of(data: ImageData) -> dict[str, Any]:
     """What a model has to know of a data set."""
     _, channels, height, width = data.train.images.shape
     return {"image_size": [height, width], "channels": channels, "classes": len(data.classes)}
-
-
-def resolve_options(encoding: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Only the options that differ from the default, so that a cell has one name."""
-    return told_options(encoding, options)

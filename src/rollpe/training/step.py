@@ -35,12 +35,12 @@ from rollpe.encodings import Encoding, grid_positions
 from rollpe.encodings.absolute import NoEncoding
 from rollpe.encodings.adapters import Attention
 from rollpe.errors import InputError
-from rollpe.training.compiling import EAGER, KERNELS, How, compiled
+from rollpe.training.compiling import EAGER, KERNELS, CompileMode, compiled
 from rollpe.training.recipe import Recipe
 
 
 def predictor(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[[Tensor], Tensor]:
-    """images → logits float32, not compiled; in bfloat16 on the way if the recipe says so.
+    """images → logits float32, not compiled; in bfloat16 on the mode if the recipe says so.
 
     The weights are float32 whatever the recipe's precision: autocast rounds them.
     Raises InputError if the recipe's kernel of attention cannot run there.
@@ -125,7 +125,7 @@ class Step:
     """Called with a batch and a learning rate, it makes one optimizer step and returns the loss.
 
     model: on its device, float32, in training mode whenever the step is called.
-    optimizers: from `create_optimizers`, for the same `how`; their states are loaded before.
+    optimizers: from `create_optimizers`, for the same `mode`; their states are loaded before.
     average: a copy of the model whose weights follow with decay recipe.ema.
     penalty: evaluated after each forward pass and added to the loss; not part of what is returned.
     processes: of a run on several; the batch is then this process's share.
@@ -146,7 +146,7 @@ class Step:
         model: nn.Module,
         recipe: Recipe,
         optimizers: Sequence[Optimizer],
-        how: How,
+        mode: CompileMode,
         *,
         average: nn.Module | None = None,
         penalty: Callable[[], Tensor] | None = None,
@@ -157,10 +157,10 @@ class Step:
         self.optimizers, self.penalty = list(optimizers), penalty
         place = self.parameters[0].device
         self.rate = torch.tensor(recipe.learning_rate, device=place)
-        if how.update:
+        if mode.update:
             for group in self._groups():
                 group["lr"] = self.rate
-        self.graphs, self.compiled_update = how.graphs, how.update
+        self.graphs, self.compiled_update = mode.graphs, mode.update
         self.updated = False
         self.working: nn.Module | None = None
         self.copies: list[nn.Parameter] = []  # what gradients arrive at, where it is not self.parameters
@@ -178,9 +178,9 @@ class Step:
                 # an encoding's parameters need not all reach the loss, but always the same ones do
                 model = DistributedDataParallel(model, static_graph=True)
             predict = predictor(model, recipe, place)
-        self.loss = _loss(predict, recipe, how)
+        self.loss = _loss(predict, recipe, mode)
         self.update = self._update(recipe)
-        self.later_update = compiled(self.update, "default") if how.update else self.update
+        self.later_update = compiled(self.update, "default") if mode.update else self.update
 
     def __call__(self, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
         """inputs float32 [B, C, H, W], targets int64 [B] or float32 [B, classes]."""
@@ -317,22 +317,22 @@ def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
-def _loss(predict: Callable[[Tensor], Tensor], recipe: Recipe, how: How) -> Callable[..., Tensor]:
-    """(inputs, targets) → loss, compiled as far as `how` says."""
+def _loss(predict: Callable[[Tensor], Tensor], recipe: Recipe, mode: CompileMode) -> Callable[..., Tensor]:
+    """(inputs, targets) → loss, compiled as far as `mode` says."""
     smoothing = recipe.label_smoothing
-    if how.gradient and not how.loss:
-        predict = compiled(predict, how.gradient)
+    if mode.gradient and not mode.loss:
+        predict = compiled(predict, mode.gradient)
 
     def loss(inputs: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(predict(inputs), targets, label_smoothing=smoothing)
 
-    return compiled(loss, how.gradient) if how.gradient and how.loss else loss
+    return compiled(loss, mode.gradient) if mode.gradient and mode.loss else loss
 
 
 # Optimizers
 
 
-def create_optimizers(model: nn.Module, recipe: Recipe, how: How = EAGER) -> list[Optimizer]:
+def create_optimizers(model: nn.Module, recipe: Recipe, mode: CompileMode = EAGER) -> list[Optimizer]:
     """One optimizer; two for muon, which moves only matrices.
 
     Weights decay; biases, norms, scales and what the model names in no_weight_decay() do not:
@@ -352,14 +352,14 @@ def create_optimizers(model: nn.Module, recipe: Recipe, how: How = EAGER) -> lis
         {"params": kept, "weight_decay": 0.0},
     ]
     place = kept[0].device
-    rate: Any = torch.tensor(recipe.learning_rate, device=place) if how.update else recipe.learning_rate
+    rate: Any = torch.tensor(recipe.learning_rate, device=place) if mode.update else recipe.learning_rate
     betas = (recipe.betas[0], recipe.betas[1])
-    if how.update:
+    if mode.update:
         # With the rate in a tensor, "foreach" wants Adam's counter of steps on the device as well.
         kernels: dict[str, Any] = {"foreach": _takes_many(place)}
         adam: dict[str, Any] = {"capturable": _takes_many(place)}
     else:
-        kernels = {"fused": how.optimizer == "fused", "foreach": how.optimizer == "foreach"}
+        kernels = {"fused": mode.optimizer == "fused", "foreach": mode.optimizer == "foreach"}
         adam = {}
     adam |= kernels | {"betas": betas}
     match recipe.optimizer:
@@ -367,7 +367,7 @@ def create_optimizers(model: nn.Module, recipe: Recipe, how: How = EAGER) -> lis
             return [torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=True, **kernels)]
         case "lamb":  # its own clipping is off: gradient_clip is the one place for that
             many: dict[str, Any] = {}
-            if how.update and _takes_many(place) and "foreach" in inspect.signature(Lamb).parameters:
+            if mode.update and _takes_many(place) and "foreach" in inspect.signature(Lamb).parameters:
                 many["foreach"] = True  # timm before 1.0.31 has one loop for all, which compiles as well
             return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None, **many)]
         case "adamw":

@@ -35,7 +35,7 @@ from rollpe.training.data import load_dataset
 from rollpe.training.device import TrainingError, choose_device
 from rollpe.training.distributed import processes
 from rollpe.training.estimates import Estimates, clock
-from rollpe.training.plan import Planned, failure_path, interleaved, missing
+from rollpe.training.plan import Planned, failure_path, missing, seed_by_seed
 from rollpe.training.recipe import Recipe
 from rollpe.training.run import train
 from rollpe.training.state import Programs, program_key
@@ -248,7 +248,7 @@ def train_missing(
     Unlike a sweep, this takes a record only if the library's source has not changed since, so that the
     numbers on a page always belong to the code beside it. ``settings`` go to :func:`rollpe.training.train`.
     """
-    for cell in interleaved(recipe.name, [(name, {}) for name in encodings], range(seeds)):
+    for cell in seed_by_seed(recipe.name, [(name, {}) for name in encodings], range(seeds)):
         path = record_path(records, cell)
         here = source_hash(also=outside_files(cell.encoding))
         record = read_record(path) if path.exists() else None
