@@ -1,4 +1,4 @@
-"""CompileMode fast training is: every encoding beside none, ours beside timm's, and what made it fast, in one run.
+"""How fast training is: every encoding beside none, ours beside timm's, and what made it fast, in one run.
 
 run.py is `benchmark`, the whole comparison; timing.py times one model, variants.py other ways to run a step,
 and report.py is what is written down.

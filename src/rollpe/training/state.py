@@ -185,7 +185,7 @@ def warm(
 
 
 def ahead(batch: int, numbers: int) -> int:
-    """CompileMode many batches are augmented at once, for images of so many numbers; the same on every device."""
+    """How many batches are augmented at once, for images of so many numbers; the same on every device."""
     return max(1, min(AHEAD, AHEAD_BYTES // (4 * batch * numbers)))
 
 
