@@ -372,7 +372,7 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 
     Example: rollpe observe checkpoints/mini/roll/seed-0.pt
     """
-    from rollpe.training.run import observe_again
+    from rollpe.training.again import observe_again
 
     for path in checkpoints:
         click.echo(observe_again(path, records, device=device, data_root=data_root))

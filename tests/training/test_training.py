@@ -48,7 +48,7 @@ from rollpe.training import (
 from rollpe.training.checkpoint import checkpoint_path
 from rollpe.training.data import stand_in
 from rollpe.training.recipe import changes
-from rollpe.training.run import observe_again
+from rollpe.training.again import observe_again
 from rollpe.training.state import Programs, shape_of
 from shared import timeless
 

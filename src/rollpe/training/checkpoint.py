@@ -11,22 +11,20 @@ import io
 import json
 import logging
 import os
-import threading
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe.files import expect_file, write_atomically
-from rollpe.records.record import Cell, EpochMetrics
+from rollpe.records.record import Cell
 from rollpe.sources import loaded_hash
 from rollpe.training.data import ImageData, load_dataset
-from rollpe.training.device import choose_device, stream
-from rollpe.training.distributed import ALONE, Group
+from rollpe.training.device import choose_device
 from rollpe.training.recipe import Recipe
 from rollpe.training.state import create_model, resolve, shape_of
 from rollpe.vit import VisionTransformer
@@ -49,19 +47,11 @@ ROOMS = (
 
 
 class ForeignCheckpoint(InputError):
-    """A checkpoint that another source, recipe or device wrote: this run cannot go on from it."""
+    """A checkpoint that another source, recipe or device wrote: this run cannot resume from it."""
 
 
 class DamagedCheckpoint(InputError):
     """A file that is not, byte for byte, a checkpoint as it was written."""
-
-
-# tqdm's own lock is a semaphore that forked processes share: one that is killed while it holds it would stop
-# all others for good. Here a bar belongs to one process.
-tqdm.set_lock(threading.RLock())
-
-
-# Checkpoints
 
 
 def checkpoint_path(checkpoints: str | Path, cell: Cell) -> Path:
@@ -75,45 +65,26 @@ def previous_path(path: Path) -> Path:
 
 
 class Checkpoint:
-    """The files from which a killed run goes on, the last and the one before it.
+    """The files from which a killed run resumes: the last one and the one before it.
 
-    Plain tensors and text, written atomically, and their digest behind them.
+    Plain tensors and text, written atomically, followed by their digest.
     """
 
-    def __init__(
-        self, path: Path, cell: Cell, recipe: Recipe, data: ImageData, place: torch.device, group: Group
-    ) -> None:
-        self.path, self.place, self.group = path, place, group
-        self.previous = previous_path(path)
-        self.whole = False  # whether the last file is known to be one from which this run can go on
+    def __init__(self, path: Path, cell: Cell, recipe: Recipe, data: ImageData, device: torch.device) -> None:
+        self.path, self.previous, self.device = path, previous_path(path), device
+        self.whole = False  # whether the last file is known to be intact
         self.identity = {
             "cell": cell.model_dump_json(),
             "recipe": recipe.model_dump_json(),
             "shape": json.dumps(shape_of(data)),
-            "device": place.type,
+            "device": device.type,
             "source": loaded_hash(ROOMS, outside_files(cell.encoding)),
         }
 
-    def save(self, run: Any, finished: bool = False) -> None:
-        """Everything needed to go on; of a finished run only the weights that were judged."""
-        program = run.program
-        state: dict[str, Any] = {
-            "identity": self.identity,
-            "history": [row.model_dump() for row in run.history],
-            "started": run.started,
-            "elapsed": run.elapsed,
-        }
-        if finished:
-            state["judged"] = program.judged.state_dict()
-        else:
-            state |= {
-                "model": program.model.state_dict(),
-                "average": program.average.state_dict() if program.average else None,
-                "optimizers": program.step.state(),
-                "generators": {name: g.get_state() for name, g in run.generators.items()},
-            }
+    def save(self, state: Mapping[str, Any], finished: bool = False) -> None:
+        """Write what a run returns as its state. finished: nothing before it is needed any more."""
         buffer = io.BytesIO()
-        torch.save(state, buffer)
+        torch.save({"identity": self.identity, **state}, buffer)
         with buffer.getbuffer() as archive:
             digest = seal(archive)
         buffer.seek(0, io.SEEK_END)
@@ -125,33 +96,34 @@ class Checkpoint:
         if finished:
             self.previous.unlink(missing_ok=True)
 
-    def load(self, run: Any) -> None:
-        """Bring a freshly created run to where the files left off, if there are any, or raise InputError."""
-        if (found := self.usable(self.place)) is None:
-            return
-        path, state = found
-        self._take(run, state)
+    def load(self, warn: bool = True) -> dict[str, Any] | None:
+        """The state to resume from, on the device of the run; None if there is none. See `usable`.
+
+        warn: log if the last file is damaged and the one before it is taken.
+        """
+        path, state = self.usable(self.device)
         self.whole = path == self.path
-        if self.path.exists() and not self.whole and self.group.first:
+        if state and not self.whole and self.path.exists() and warn:
             logger.warning(
-                "%s: damaged checkpoint. Going on from the one before it, after epoch %d.",
-                *(self.path, len(run.history)),
+                "%s: damaged checkpoint. Resuming from the one before it, after epoch %d.",
+                *(self.path, len(state["history"])),
             )
+        return state
 
-    def usable(self, place: torch.device) -> tuple[Path, dict[str, Any]] | None:
-        """The last file that is as it was written and what it holds, on `place`; None if there is no file.
+    def usable(self, device: torch.device) -> tuple[Path | None, dict[str, Any] | None]:
+        """The last file that is intact and what it holds, on `device`; None and None if there is no file.
 
-        Raises DamagedCheckpoint if there are only others, ForeignCheckpoint if it is another run's.
+        Raises DamagedCheckpoint if all files are damaged, ForeignCheckpoint if one is another run's.
         """
         damaged = None
         for path in filter(Path.exists, (self.path, self.previous)):
             try:
-                state = _read_checkpoint(path, place, sealed=True)
+                state = _read_checkpoint(path, device, sealed=True)
             except DamagedCheckpoint as error:
                 damaged = damaged or error
                 continue
-            for key, here in self.identity.items():
-                if state["identity"][key] != here:
+            for key, value in self.identity.items():
+                if state["identity"][key] != value:
                     raise ForeignCheckpoint(
                         f"{path}: written by another run (its {key} differs). "
                         "Delete it, or train without resume."
@@ -159,24 +131,7 @@ class Checkpoint:
             return path, state
         if damaged:
             raise damaged
-        return None
-
-    def _take(self, run: Any, state: dict[str, Any]) -> None:
-        run.started, run.elapsed = state["started"], state["elapsed"]
-        run.history[:] = [EpochMetrics(**row) for row in state["history"]]
-        program = run.program
-        if "judged" in state:
-            program.judged.load_state_dict(state["judged"])
-            return
-        program.model.load_state_dict(state["model"])
-        if program.average:
-            program.average.load_state_dict(state["average"])
-        program.step.load(state["optimizers"])
-        for name, generator in run.generators.items():
-            if name != "noise" or self.group.first:
-                generator.set_state(state["generators"][name].cpu())
-            else:  # only the first process's is in the file, and masks must differ
-                generator.manual_seed(stream(run.step, f"noise {self.group.rank}"))
+        return None, None
 
 
 def epochs_done(
@@ -187,18 +142,18 @@ def epochs_done(
     device: str = "auto",
     data_root: str | Path = "data",
 ) -> int:
-    """After how many epochs `train` would go on from the checkpoint of this run; 0 if it would begin anew."""
+    """After how many epochs `train` would resume from this run's checkpoint; 0 if it would start over."""
     path = checkpoint_path(checkpoints, cell)
     if not path.exists() and not previous_path(path).exists():
         return 0
-    place = choose_device(device)
+    target = choose_device(device)
     data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
-    here = Checkpoint(path, cell, resolve(recipe, place, held_out=len(data.held_out)), data, place, ALONE)
+    resolved = resolve(recipe, target, held_out=len(data.held_out))
     try:
-        found = here.usable(torch.device("cpu"))
+        _, state = Checkpoint(path, cell, resolved, data, target).usable(torch.device("cpu"))
     except InputError:
         return 0
-    return len(found[1]["history"]) if found else 0
+    return len(state["history"]) if state else 0
 
 
 def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
@@ -206,20 +161,20 @@ def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
 
     Raises InputError if the file is absent or unusable, or the run has not finished.
     """
-    return _read_model(path, choose_device(device))[0]
+    return read_model(path, choose_device(device))[0]
 
 
-def _read_model(path: str | Path, place: torch.device) -> tuple[VisionTransformer, Recipe, Cell]:
-    state = _read_checkpoint(Path(path), place)
+def read_model(path: str | Path, device: torch.device) -> tuple[VisionTransformer, Recipe, Cell]:
+    state = _read_checkpoint(Path(path), device)
     try:
-        identity, judged = state["identity"], state.get("judged")
+        identity, weights = state["identity"], state.get("eval_model", state.get("judged"))
         recipe = Recipe.model_validate_json(identity["recipe"])
         cell = Cell.model_validate_json(identity["cell"])
-        if judged is None:
+        if weights is None:
             raise InputError(f"{path}: this run has not finished. Train it with resume.")
         with torch.random.fork_rng(devices=[]):
-            model = create_model(recipe, cell, json.loads(identity["shape"])).to(place)
-        model.load_state_dict(judged)
+            model = create_model(recipe, cell, json.loads(identity["shape"])).to(device)
+        model.load_state_dict(weights)
     except (InputError, torch.OutOfMemoryError):
         raise
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
@@ -238,7 +193,7 @@ def seal(content: bytes | memoryview) -> bytes:
 SEAL_LENGTH = len(seal(b""))
 
 
-def _read_checkpoint(path: Path, place: torch.device, sealed: bool = False) -> dict[str, Any]:
+def _read_checkpoint(path: Path, device: torch.device, sealed: bool = False) -> dict[str, Any]:
     """What a checkpoint holds. sealed: refuse those without a digest, which older versions wrote.
 
     Those hold at least a check for each tensor, which is looked at.
@@ -259,7 +214,7 @@ def _read_checkpoint(path: Path, place: torch.device, sealed: bool = False) -> d
         if not good and (member := zipfile.ZipFile(file).testzip()):
             raise ValueError(f"{member} is not what was written")
         file.seek(0)
-        state: dict[str, Any] = torch.load(file, map_location=place, weights_only=True)
+        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
         if not {"identity", "history"} <= state.keys():
             raise ValueError("it holds something else")
     except torch.OutOfMemoryError:

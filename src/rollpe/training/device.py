@@ -30,15 +30,15 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = next((kind for kind, present in here.items() if present), "cpu")
     try:
-        place = torch.device(name)
-        if place.type == "cuda" and processes() > 1:  # before anything is put on the first one
-            place = torch.device("cuda", numbered("LOCAL_RANK", 0))
-            torch.cuda.set_device(place)
-        torch.zeros(1, device=place).item()
+        device = torch.device(name)
+        if device.type == "cuda" and processes() > 1:  # before anything is put on the first one
+            device = torch.device("cuda", numbered("LOCAL_RANK", 0))
+            torch.cuda.set_device(device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, ImportError):
         available = ", ".join(["auto", "cpu", *(kind for kind, present in here.items() if present)])
         raise InputError(f"device={name!r} is not available here. Allowed: {available}.") from None
-    return place
+    return device
 
 
 def stream(seed: int, purpose: str) -> int:
@@ -47,25 +47,25 @@ def stream(seed: int, purpose: str) -> int:
 
 
 @contextmanager
-def reproducible(place: torch.device) -> Iterator[None]:
+def reproducible(device: torch.device) -> Iterator[None]:
     """Give the global random state back afterwards; on the CPU also forbid racing additions.
 
     On an accelerator sums are taken in an order that differs from run to run: faster, and equal
     only in distribution.
     """
     before = torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        torch.use_deterministic_algorithms(before or place.type == "cpu")
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.use_deterministic_algorithms(before or device.type == "cpu")
         try:
             yield
         finally:
             torch.use_deterministic_algorithms(before)
 
 
-def _global_generator(place: torch.device) -> torch.Generator:
+def global_generator(device: torch.device) -> torch.Generator:
     """The generator that dropout draws from."""
-    if place.type == "cuda":
-        index = torch.cuda.current_device() if place.index is None else place.index
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
         return torch.cuda.default_generators[index]
     return torch.default_generator
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,13 +19,15 @@ from rollpe.training.compiling import EAGER, CompileMode, compiled
 from rollpe.training.data import ImageData, Split
 from rollpe.training.device import TrainingError
 from rollpe.training.distributed import ALONE, Group
+from rollpe.training.observation import first_step, observe
 from rollpe.training.recipe import Recipe
 from rollpe.training.step import predictor
+from rollpe.vit import VisionTransformer
 
+OBSERVED = 256
+"""Test images over which attention, spectra and roughness are averaged, and training images of the first
+gradient."""
 EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
-
-
-# Evaluation
 
 
 class Evaluator:
@@ -38,11 +41,11 @@ class Evaluator:
         self,
         recipe: Recipe,
         data: ImageData,
-        place: torch.device,
+        device: torch.device,
         group: Group = ALONE,
         mode: CompileMode = EAGER,
     ) -> None:
-        self.recipe, self.data, self.place, self.group, self.mode = recipe, data, place, group, mode
+        self.recipe, self.data, self.device, self.group, self.mode = recipe, data, device, group, mode
         self.predictors: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
 
     @torch.no_grad()
@@ -53,19 +56,19 @@ class Evaluator:
         same size, so its positions go beyond those of training.
         """
         model.eval()
-        batch = EVALUATION_BATCH.get(self.place.type, 1000)
+        batch = EVALUATION_BATCH.get(self.device.type, 1000)
         if self.mode.gradient and size is None and len(split) >= batch:
             if model not in self.predictors:
-                predict = predictor(model, self.recipe, self.place)
+                predict = predictor(model, self.recipe, self.device)
                 self.predictors[model] = compiled(predict, self.mode.gradient)
             predict, shape = self.predictors[model], batch
         else:
-            predict, shape = predictor(model, self.recipe, self.place), 0
-        loss = torch.zeros((), device=self.place)
-        correct = torch.zeros(len(split), device=self.place)
+            predict, shape = predictor(model, self.recipe, self.device), 0
+        loss = torch.zeros((), device=self.device)
+        correct = torch.zeros(len(split), device=self.device)
         for start in range(self.group.rank * batch, len(split), self.group.size * batch):
             chosen = slice(start, min(start + batch, len(split)))
-            labels = split.labels[chosen].to(self.place)
+            labels = split.labels[chosen].to(self.device)
             images = self.prepare(split.images[chosen], size)
             missing = max(0, shape - len(labels))
             padded = F.pad(images, (0,) * 7 + (missing,)) if missing else images
@@ -93,18 +96,19 @@ class Evaluator:
         height, width = images.shape[-2:]
         shown = (size, size) if size else (height, width)
         augmenter = Augmenter(Augmentation(), shown, self.data.mean, self.data.std)
-        return augmenter.normalize(images.to(self.place))
+        return augmenter.normalize(images.to(self.device))
+
+    def observe(self, model: VisionTransformer) -> dict[str, np.ndarray]:
+        """Attention and channels of a trained model, see `rollpe.training.observation.observe`."""
+        return observe(model, self.prepare(self.data.test.images[:OBSERVED]))
+
+    def first_step(self, untrained: VisionTransformer, training: Split) -> dict[str, np.ndarray]:
+        """The first gradient of an untrained model, see `rollpe.training.observation.first_step`."""
+        images, labels = self.prepare(training.images[:OBSERVED]), training.labels[:OBSERVED]
+        return first_step(untrained, images, labels.to(self.device), self.recipe.label_smoothing)
 
     def rehearse(self, model: nn.Module, sizes: list[int]) -> None:
         """See one image at every size now: a size the encoding refuses must not cost a run."""
         one = Split(self.data.train.images[:1], self.data.train.labels[:1])
         for size in (None, *sizes):
             self(model, one, size)
-
-
-def moved(split: Split, by: int) -> Split:
-    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
-    height, width = split.images.shape[-2:]
-    rows = (torch.arange(height) - by).clamp(0, height - 1)
-    columns = (torch.arange(width) - by).clamp(0, width - 1)
-    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)

@@ -17,14 +17,13 @@ Not here: one optimizer step (step.py), how images are changed (augment.py), sco
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import shlex
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -40,50 +39,33 @@ from rollpe.files import ensure_writable, expect_file
 from rollpe.records.origin import environment, loaded_source, now, provenance
 from rollpe.records.record import Cell, EpochMetrics, Record, slug
 from rollpe.records.store import claim, read_record, record_path, sweep_up, write_record
-from rollpe.training.checkpoint import Checkpoint, _read_model, checkpoint_path, previous_path
-from rollpe.training.data import Split, load_dataset
+from rollpe.training.checkpoint import Checkpoint, checkpoint_path, previous_path
+from rollpe.training.data import Split
 from rollpe.training.device import (
     TrainingError,
-    _global_generator,
     choose_device,
     enough_memory,
+    global_generator,
     reproducible,
     stream,
 )
-from rollpe.training.distributed import Group, joined
-from rollpe.training.evaluate import Evaluator, moved
-from rollpe.training.observation import first_step, observe
+from rollpe.training.distributed import joined
 from rollpe.training.recipe import Recipe, changes, load_recipe, name_of, recipes
-from rollpe.training.state import (
-    Program,
-    Programs,
-    _initial_model,
-    _used,
-    ahead,
-    resolve,
-    shape_of,
-)
+from rollpe.training.state import Programs, ahead, resolve, training_images
 from rollpe.training.step import learning_rate
-from rollpe.vit import VisionTransformer
-
-logger = logging.getLogger(__name__)
 
 PROTOCOL = 1
 """Version of the training procedure. Raise it by one with every change that alters what a run with
 the same recipe can reach: records of different protocols are refused as not comparable."""
-OBSERVED = 256  # test images over which attention, spectra and roughness are averaged; training images of
-# which the first gradient is taken
 
-SAME_MODEL = 100
-"""A model scored again may read one image in so many differently: devices round differently. Models of two
-seeds differ on many times as many."""
-TICK = 1e-9
-"""Seconds that pass at least, as far as speeds are concerned: some clocks stand still for a while."""
+SHORTEST = 1e-9
+"""Seconds that an epoch takes at least: some clocks do not move between two readings."""
 CHECKPOINT_SECONDS = 60  # between two checkpoints; the first comes after the first epoch
 LOOK_EVERY = 25  # steps between two looks at the loss: each look waits for the device
 
-
-# The run
+# tqdm's own lock is a semaphore that forked processes share: one that is killed while it holds it would stop
+# all others for good. Here a bar belongs to one process.
+tqdm.set_lock(threading.RLock())
 
 
 def train(
@@ -108,142 +90,262 @@ def train(
     seed: of the initial weights, the order of the images, their augmentation, the dropout.
     device: "auto" (cuda, then mps, then cpu) or a torch device.
     records: folder to write the record into; None writes none. No two processes may write one run.
-    resume: go on from the checkpoint of this very run, if there is one; from the one before it, and a
-        warning, if the last is damaged.
-    checkpoints: folder of checkpoints, written after the first epoch and then after the first epoch that
-        ends a minute or more after the last was written; None writes none. The last two are kept. After the
-        last epoch one remains, with the weights alone; `load_model` reads them.
+    resume: resume this very run from its checkpoint, if there is one; if the last one is damaged, from the
+        one before it, with a warning.
+    checkpoints: folder of checkpoints; None writes none. See `Run.save_when_due`.
     progress: show a progress bar, if stderr is a terminal.
     programs: what earlier runs of the same recipe and encoding have compiled; see `Programs`.
-    plan: which plan asked for this run; see `Provenance`.
+    plan: which plan this run belongs to; see `Provenance`.
 
     Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
     memory runs out. The global random state is left as it was.
     """
-    clock = time.perf_counter()
-    asked, place = recipe, choose_device(device)
-    source = loaded_source(outside_files(encoding))
-    if seed < 0:
-        raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
+    with ExitStack() as stack:
+        run = Run(recipe, encoding, seed, encoding_options or {}, choose_device(device), plan)
+        run.set_up(stack, data_root, programs)
+        run.open(stack, records, checkpoints, resume)
+        with run.progress_bar(progress) as bar:
+            while run.step < run.total:
+                run.train_epoch(bar)
+                run.save_when_due()
+        return run.finish()
 
-    with ExitStack() as opened:
-        group = opened.enter_context(joined(place))
-        shared = opened.enter_context(Programs()) if programs is None else programs
-        data = shared.data(recipe, data_root)
-        recipe = resolve(recipe, place, held_out=len(data.held_out))
-        cell = Cell(
-            recipe=recipe.name,
-            encoding=encoding,
-            encoding_options=changed_options(encoding, encoding_options or {}),
-            seed=seed,
-        )
-        training = _used(recipe, data).to(place)
-        batch = min(recipe.batch_size, len(training))
-        steps = len(training) // batch  # per epoch; the last, smaller batch is left out
-        total = min(recipe.epochs * steps, recipe.max_steps or recipe.epochs * steps)
-        held_out = data.held_out.to(place)
-        part = group.part(batch)
-        opened.enter_context(reproducible(place))
-        opened.enter_context(enough_memory(recipe))
-        program = shared.program(recipe, cell, data, place, group)
-        untrained, arrays = program.begin(seed), {}
-        program.evaluate.rehearse(program.judged, recipe.resolutions)
-        if records is not None and group.first:
-            arrays = _first_step(untrained.to(place), program.evaluate, training)
-        # everything that can be refused has been; from here on something is written
-        if records is not None and group.first:
-            opened.enter_context(reserved(records, cell, record_path(records, cell)))
-        if checkpoints is not None and group.first:
-            opened.enter_context(reserved(checkpoints, cell, checkpoint_path(checkpoints, cell)))
-        shared.waited = program.warm(part.stop - part.start)
+
+class Run:
+    """One run: what it consists of, how far it is, and its stages in the order in which `train` calls them.
+
+    history: one row per finished epoch. A checkpoint holds `state_dict`, everything that changes.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        encoding: str,
+        seed: int,
+        encoding_options: Mapping[str, Any],
+        device: torch.device,
+        plan: str | None,
+    ) -> None:
+        if seed < 0:
+            raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
+        self.began, self.started = time.perf_counter(), now()
+        self.source = loaded_source(outside_files(encoding))
+        self.requested, self.device, self.plan = recipe, device, plan
+        options = changed_options(encoding, encoding_options)
+        self.cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
+        self.history: list[EpochMetrics] = []
+        self.records: str | Path | None = None
+        self.checkpoint: Checkpoint | None = None
+        self.saved = -math.inf
+        self.arrays: dict[str, np.ndarray] = {}
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps of the finished epochs."""
+        return self.history[-1].steps if self.history else 0
+
+    @property
+    def epoch(self) -> int:
+        """Number of the current epoch, from 1."""
+        return len(self.history) + 1
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began, without those between an interruption and its resumption."""
+        return time.perf_counter() - self.began
+
+    # Set up
+
+    def set_up(self, stack: ExitStack, data_root: str | Path, programs: Programs | None) -> None:
+        """Data on the device, the number of steps, and a model with the weights of this seed."""
+        self.group = stack.enter_context(joined(self.device))
+        self.programs = programs if programs is not None else stack.enter_context(Programs())
+        self.data = self.programs.data(self.requested, data_root)
+        self.recipe = recipe = resolve(self.requested, self.device, held_out=len(self.data.held_out))
+        self.training = training_images(recipe, self.data).to(self.device)
+        self.held_out = self.data.held_out.to(self.device)
+        self.batch = min(recipe.batch_size, len(self.training))
+        self.share = self.group.part(self.batch)
+        self.steps = len(self.training) // self.batch  # per epoch; the last, smaller batch is left out
+        self.total = min(recipe.epochs * self.steps, recipe.max_steps or recipe.epochs * self.steps)
+        stack.enter_context(reproducible(self.device))
+        stack.enter_context(enough_memory(recipe))
+        self.program = self.programs.program(recipe, self.cell, self.data, self.device, self.group)
+        self.evaluate = self.program.evaluate
+        self.untrained = self.program.begin(self.cell.seed)
+        self.evaluate.rehearse(self.program.eval_model, recipe.resolutions)
+
+    def open(
+        self, stack: ExitStack, records: str | Path | None, checkpoints: str | Path | None, resume: bool
+    ) -> None:
+        """Reserve the folders, compile, seed all streams of random numbers, and resume if asked to.
+
+        Whatever can be refused has been refused by now: from here on, something is written.
+        """
+        cell, seed, first = self.cell, self.cell.seed, self.group.first
+        if records is not None and first:
+            self.records = records
+            self.arrays = self.evaluate.first_step(self.untrained.to(self.device), self.training)
+            stack.enter_context(reserved(records, cell, record_path(records, cell)))
+        if checkpoints is not None and first:
+            stack.enter_context(reserved(checkpoints, cell, checkpoint_path(checkpoints, cell)))
+        del self.untrained
+        self.programs.waited = self.program.warm(self.share.stop - self.share.start)
         # from here on: dropout and drop path, which no two processes may share
-        torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))
-        run = Run(
-            recipe,
-            program,
-            {
-                "order": torch.Generator().manual_seed(stream(seed, "order")),
-                "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
-                "noise": _global_generator(place),
-            },
-            started=now(),
-        )
-        checkpoint, saved = None, -math.inf
+        torch.manual_seed(stream(seed, "noise" if first else f"noise {self.group.rank}"))
+        self.generators = {
+            "order": torch.Generator().manual_seed(stream(seed, "order")),
+            "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
+            "noise": global_generator(self.device),
+        }
         if checkpoints is not None:
-            checkpoint = Checkpoint(checkpoint_path(checkpoints, cell), cell, recipe, data, place, group)
-            if resume:
-                checkpoint.load(run)
-                clock -= run.elapsed
+            path = checkpoint_path(checkpoints, cell)
+            self.checkpoint = Checkpoint(path, cell, self.recipe, self.data, self.device)
+            if resume and (state := self.checkpoint.load(warn=first)):
+                self.load_state_dict(state)
 
-        bar = tqdm(
-            total=total * batch,
-            initial=run.step * batch,
-            desc=f"{cell.slug} seed {seed}",
+    # Epochs
+
+    def train_epoch(self, bar: tqdm) -> None:
+        """One pass over the training images, then the score on those held out, as a row of the history."""
+        began = time.perf_counter()
+        steps = min(self.steps, self.total - self.step)
+        losses = torch.zeros(steps, device=self.device)
+        self.program.model.train()
+        for i, (inputs, targets) in enumerate(self.batches()):
+            rate = learning_rate(self.recipe, self.step + i, self.total, self.steps)
+            losses[i] = self.program.step(inputs, targets, rate)
+            if (i + 1) % LOOK_EVERY == 0 or i + 1 == steps:
+                self.look(losses[: i + 1], bar)
+        mean = self.group.mean(losses).cpu().double().mean().item()
+        seconds = time.perf_counter() - began
+        done = self.step + steps
+        due = self.epoch % self.recipe.score_every == 0 or done == self.total
+        score = self.evaluate(self.program.eval_model, self.held_out) if due and len(self.held_out) else None
+        row = EpochMetrics(
+            epoch=self.epoch,
+            steps=done,
+            learning_rate=rate,
+            train_loss=mean,
+            held_out_loss=score.loss if score else None,
+            held_out_accuracy=score.accuracy if score else None,
+            images_per_second=steps * self.batch / max(seconds, SHORTEST),
+            seconds=time.perf_counter() - began,
+        )
+        self.history.append(row)
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """This process's share of every batch of an epoch, in a fresh order: augmented images and targets."""
+        images, labels = self.training.images, self.training.labels
+        order = torch.randperm(len(labels), generator=self.generators["order"])[: self.steps * self.batch]
+        batches = order.view(self.steps, self.batch)[: self.total - self.step].to(self.device)
+        for indices in batches.split(ahead(self.batch, images[0].numel())):
+            pixels = images.index_select(0, indices.flatten()).unflatten(0, indices.shape)
+            generator = self.generators["augmentation"]
+            inputs, targets = self.program.augment.batches(pixels, labels[indices], generator, self.share)
+            yield from zip(inputs, targets, strict=True)
+
+    def look(self, losses: Tensor, bar: tqdm) -> None:
+        """Wait for the device and show the last loss; TrainingError if one of this epoch's is not finite."""
+        losses = self.group.mean(losses)
+        broken = (~losses.isfinite()).nonzero()
+        if len(broken):
+            step, clip = int(broken[0]), self.recipe.gradient_clip
+            raise TrainingError(
+                f"the loss is {losses[step].item()} at epoch {self.epoch}, step {step + 1}. Try a lower "
+                f"learning_rate than {self.recipe.learning_rate:g}, a longer warmup_epochs, or "
+                f"{'a smaller gradient_clip' if clip else '--set gradient_clip=1'}."
+            )
+        bar.update((self.step + len(losses)) * self.batch - bar.n)
+        scores = [row.held_out_accuracy for row in self.history if row.held_out_accuracy is not None]
+        held_out = {"held-out": f"{100 * scores[-1]:.1f} %"} if scores else {}
+        bar.set_postfix({"epoch": self.epoch, "loss": f"{losses[-1].item():.3f}"} | held_out)
+
+    def progress_bar(self, show: bool) -> tqdm:
+        return tqdm(
+            total=self.total * self.batch,
+            initial=self.step * self.batch,
+            desc=f"{self.cell.slug} seed {self.cell.seed}",
             unit=" images",
             unit_scale=True,
-            disable=None if progress and group.first else True,  # None: shown only on a terminal
+            disable=None if show and self.group.first else True,  # None: shown only on a terminal
         )
-        evaluate, judged = program.evaluate, program.judged
-        while run.step < total:
-            begun = time.perf_counter()
-            losses, rate = _epoch(run, training, total, group, part, bar)
-            trained = time.perf_counter() - begun
-            last = run.step + len(losses) == total
-            scored = len(held_out) and (last or run.epoch % recipe.score_every == 0)
-            score = evaluate(judged, held_out) if scored else None
-            run.history.append(
-                EpochMetrics(
-                    epoch=run.epoch,
-                    steps=run.step + len(losses),
-                    learning_rate=rate,
-                    train_loss=losses.mean().item(),
-                    held_out_loss=score.loss if score else None,
-                    held_out_accuracy=score.accuracy if score else None,
-                    images_per_second=len(losses) * batch / max(trained, TICK),
-                    seconds=time.perf_counter() - begun,
-                )
-            )
-            run.elapsed = time.perf_counter() - clock
-            if checkpoint and group.first and time.perf_counter() - saved > CHECKPOINT_SECONDS:
-                checkpoint.save(run)
-                saved = time.perf_counter()
-        bar.close()
 
-        test = evaluate(judged, data.test)
-        resolutions = {str(size): evaluate(judged, data.test, size).accuracy for size in recipe.resolutions}
-        shifts = {str(by): evaluate(judged, moved(data.test, by)).accuracy for by in recipe.shifts}
-        if records is not None and group.first:
-            arrays |= observe(judged, evaluate.prepare(data.test.images[:OBSERVED]))
+    # Checkpoints
 
+    def save_when_due(self) -> None:
+        """Write a checkpoint after the first epoch, then whenever a minute has passed since the last one.
+
+        The last two are kept. At the end one remains, with the weights alone; `load_model` reads it.
+        """
+        if self.checkpoint and self.group.first and time.perf_counter() - self.saved > CHECKPOINT_SECONDS:
+            self.checkpoint.save(self.state_dict())
+            self.saved = time.perf_counter()
+
+    def state_dict(self, finished: bool = False) -> dict[str, Any]:
+        """Everything needed to resume; of a finished run only the weights that were scored."""
+        state: dict[str, Any] = {
+            "history": [row.model_dump() for row in self.history],
+            "started": self.started,
+            "elapsed": self.elapsed,
+        }
+        if finished:
+            return state | {"eval_model": self.program.eval_model.state_dict()}
+        generators = {name: generator.get_state() for name, generator in self.generators.items()}
+        return state | self.program.state_dict() | {"generators": generators}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Bring a run that was just opened to where the checkpoint left off."""
+        self.started, self.began = state["started"], self.began - state["elapsed"]
+        self.history = [EpochMetrics(**row) for row in state["history"]]
+        self.program.load_state_dict(state)
+        for name, generator in self.generators.items() if "generators" in state else ():
+            if name != "noise" or self.group.first:
+                generator.set_state(state["generators"][name].cpu())
+            else:  # only the first process's is in the file, and masks must differ
+                generator.manual_seed(stream(self.step, f"noise {self.group.rank}"))
+
+    # Finish
+
+    def finish(self) -> Record:
+        """Score the test images, look into the model, and write weights and record."""
+        model, test = self.program.eval_model, self.data.test
+        score = self.evaluate(model, test)
+        resolutions = {str(s): self.evaluate(model, test, s).accuracy for s in self.recipe.resolutions}
+        shifts = {str(by): self.evaluate(model, moved(test, by)).accuracy for by in self.recipe.shifts}
+        if self.records is not None:
+            self.arrays |= self.evaluate.observe(model)
         record = Record(
             protocol=PROTOCOL,
-            **cell.model_dump(),
-            config=recipe.model_dump(mode="json"),
-            parameters=sum(p.numel() for p in program.model.parameters() if p.requires_grad),
-            history=run.history,
-            test=test,
+            **self.cell.model_dump(),
+            config=self.recipe.model_dump(mode="json"),
+            parameters=sum(p.numel() for p in self.program.model.parameters() if p.requires_grad),
+            history=self.history,
+            test=score,
             resolutions=resolutions,
             shifts=shifts,
-            throughput=_throughput(run.history),
-            environment=environment(str(place)),
+            # the median over epochs: the first one may also have compiled
+            throughput=float(np.median([row.images_per_second for row in self.history])),
+            environment=environment(str(self.device)),
             provenance=provenance(
-                command(asked, cell, group.size),
-                run.started,
-                time.perf_counter() - clock,
-                source,
-                plan,
+                command(self.requested, self.cell, self.group.size),
+                self.started,
+                self.elapsed,
+                self.source,
+                self.plan,
             ),
         )
-        if checkpoint and group.first:  # before the record: whoever has a record has the weights, too
-            checkpoint.save(run, finished=True)
-        if records is not None and group.first:
-            record = read_record(write_record(records, record, **arrays))
+        # weights before the record: whoever has a record has the weights, too
+        if self.checkpoint and self.group.first:
+            self.checkpoint.save(self.state_dict(finished=True), finished=True)
+        if self.records is not None:
+            record = read_record(write_record(self.records, record, **self.arrays))
         return record
 
 
 @contextmanager
 def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
-    """Keep the place that a run writes to from all others, and free of what was left half-written there.
+    """Keep other processes from the files of a run, and remove what was left half-written there.
 
     root: folder of records or checkpoints, of which `path` is this run's file.
     """
@@ -259,109 +361,12 @@ def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
         yield
 
 
-@dataclass
-class Run:
-    """What changes while a run goes on, beside the tensors of its program; a checkpoint holds all of it."""
-
-    recipe: Recipe
-    program: Program
-    generators: dict[str, torch.Generator]
-    started: str
-    elapsed: float = 0.0
-    history: list[EpochMetrics] = field(default_factory=list)
-
-    @property
-    def step(self) -> int:
-        """Optimizer steps of the finished epochs."""
-        return self.history[-1].steps if self.history else 0
-
-    @property
-    def epoch(self) -> int:
-        """Number of the epoch that is under way, from 1."""
-        return len(self.history) + 1
-
-
-def _epoch(
-    run: Run, training: Split, total: int, group: Group, part: slice, bar: tqdm
-) -> tuple[Tensor, float]:
-    """One pass over the training images, in a fresh order: (loss of each step, last rate).
-
-    part: this process's share of every batch.
-    """
-    program, recipe = run.program, run.recipe
-    images, labels = training.images, training.labels
-    place, batch = images.device, min(recipe.batch_size, len(labels))
-    steps = len(labels) // batch
-    order = torch.randperm(len(labels), generator=run.generators["order"])
-    batches = order[: steps * batch].view(steps, batch)[: total - run.step].to(place)
-    losses = torch.zeros(len(batches), device=place)
-    program.model.train()
-    i = 0
-    for chosen in batches.split(ahead(batch, images[0].numel())):
-        pixels = images.index_select(0, chosen.flatten()).unflatten(0, chosen.shape)
-        prepared = program.augment.batches(pixels, labels[chosen], run.generators["augmentation"], part)
-        for inputs, targets in zip(*prepared, strict=True):
-            rate = learning_rate(recipe, run.step + i, total, steps)
-            losses[i] = program.step(inputs, targets, rate)
-            i += 1
-            if i % LOOK_EVERY == 0 or i == len(batches):
-                seen = group.mean(losses[:i])
-                _expect_finite(seen, run.epoch, recipe)
-                bar.update((run.step + i) * batch - bar.n)
-                scores = [row.held_out_accuracy for row in run.history if row.held_out_accuracy is not None]
-                held_out = {"held-out": f"{100 * scores[-1]:.1f} %"} if scores else {}
-                bar.set_postfix({"epoch": run.epoch, "loss": f"{seen[-1].item():.3f}"} | held_out)
-    return seen.cpu().double(), rate
-
-
-def _expect_finite(losses: Tensor, epoch: int, recipe: Recipe) -> None:
-    """Raises TrainingError naming the first step whose loss is not a number, or infinite."""
-    broken = (~losses.isfinite()).nonzero()
-    if len(broken):
-        step = int(broken[0])
-        clip = "a smaller gradient_clip" if recipe.gradient_clip else "--set gradient_clip=1"
-        raise TrainingError(
-            f"the loss is {losses[step].item()} at epoch {epoch}, step {step + 1}. Try a lower "
-            f"learning_rate than {recipe.learning_rate:g}, a longer warmup_epochs, or {clip}."
-        )
-
-
-def _first_step(model: VisionTransformer, evaluate: Evaluator, training: Split) -> dict[str, np.ndarray]:
-    """Of an untrained model, the gradient on some training images."""
-    few = evaluate.prepare(training.images[:OBSERVED]), training.labels[:OBSERVED].to(evaluate.place)
-    return first_step(model, *few, evaluate.recipe.label_smoothing)
-
-
-def observe_again(
-    path: str | Path, records: str | Path, *, device: str = "auto", data_root: str | Path = "data"
-) -> Path:
-    """Look into the model of a finished run once more; returns the .npz beside its record.
-
-    For runs that are older than an array of `rollpe.observation`. The record stays as it is, but for the
-    digest of its arrays. The model is scored first: its bits on the test images must be the record's, up to
-    one in `SAME_MODEL`. The model before its first step is made again from the seed.
-    Raises InputError if they are not, or if checkpoint or record is absent or damaged.
-    """
-    place = choose_device(device)
-    model, recipe, cell = _read_model(path, place)
-    beside = record_path(records, cell)
-    record = read_record(beside)
-    data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
-    evaluate = Evaluator(recipe, data, place)
-    differ = int((evaluate(model, data.test).bits() != record.correct_bits()).sum())
-    if differ * SAME_MODEL > record.test.images:
-        raise InputError(
-            f"{path}: not the model of {beside}, {differ:,} of {record.test.images:,} images are read "
-            "differently. Give the folder that the run wrote to, with --records."
-        )
-    arrays = observe(model, evaluate.prepare(data.test.images[:OBSERVED]))
-    with torch.random.fork_rng(devices=[]):
-        untrained = _initial_model(recipe, cell, shape_of(data)).to(place)
-    write_record(records, record, **_first_step(untrained, evaluate, _used(recipe, data)), **arrays)
-    return beside.with_suffix(".npz")
-
-
-# What the record says of the run
+def moved(split: Split, by: int) -> Split:
+    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
+    height, width = split.images.shape[-2:]
+    rows = (torch.arange(height) - by).clamp(0, height - 1)
+    columns = (torch.arange(width) - by).clamp(0, width - 1)
+    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)
 
 
 def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
@@ -379,8 +384,8 @@ def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
     words += ["--seed", str(cell.seed)]
     for file in outside_files(cell.encoding):
         words += ["--import", os.path.relpath(file)]
-    chosen = slug(base, settings[base]).partition("@")[2]
-    for option, text in (("--set", chosen), ("--option", cell.slug.partition("@")[2])):
+    overrides = slug(base, settings[base]).partition("@")[2]
+    for option, text in (("--set", overrides), ("--option", cell.slug.partition("@")[2])):
         for setting in filter(None, text.split(",")):
             words += [option, unquote(setting)]
     return shlex.join(words)
@@ -392,8 +397,3 @@ def _settings(base: str, recipe: Recipe) -> dict[str, Any]:
     settings = changes(original, recipe)
     name = settings.pop("name", base)
     return settings if name == name_of(original, recipe) else settings | {"name": name}
-
-
-def _throughput(history: list[EpochMetrics]) -> float:
-    """Training images per second, the median over epochs: the first one may also have compiled."""
-    return float(np.median([row.images_per_second for row in history]))

@@ -45,13 +45,13 @@ class Program:
     """
 
     def __init__(
-        self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
+        self, recipe: Recipe, cell: Cell, data: ImageData, device: torch.device, group: Group = ALONE
     ) -> None:
         self.recipe, self.cell, self.shape = recipe, cell, shape_of(data)
-        self.mode = compile_mode(recipe, place, group.size)
-        self.model = create_model(recipe, cell, self.shape).to(place)
+        self.mode = compile_mode(recipe, device, group.size)
+        self.model = create_model(recipe, cell, self.shape).to(device)
         self.average = copy.deepcopy(self.model) if recipe.ema else None
-        self.evaluate = Evaluator(recipe, data, place, group, self.mode)
+        self.evaluate = Evaluator(recipe, data, device, group, self.mode)
         size = tuple(self.shape["image_size"])
         self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
         penalty, self.hooks = None, ExitStack()
@@ -70,17 +70,32 @@ class Program:
         self.ready = False
 
     @property
-    def judged(self) -> VisionTransformer:
+    def eval_model(self) -> VisionTransformer:
         """The model that is evaluated: the average of the weights if there is one."""
         return self.average or self.model
 
     def begin(self, seed: int) -> VisionTransformer:
         """Bring all tensors to where a run of this seed begins; returns another model with these weights."""
-        fresh = _initial_model(self.recipe, self.cell.model_copy(update={"seed": seed}), self.shape)
+        fresh = initial_model(self.recipe, self.cell.model_copy(update={"seed": seed}), self.shape)
         for model in filter(None, (self.model, self.average)):
             model.load_state_dict(fresh.state_dict())
         self.step.reset()
         return fresh
+
+    def state_dict(self) -> dict[str, Any]:
+        """All tensors that training changes."""
+        average = self.average.state_dict() if self.average else None
+        return {"model": self.model.state_dict(), "average": average, "optimizers": self.step.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the tensors of a checkpoint; of a finished run there are only the weights that are scored."""
+        if "eval_model" in state:
+            self.eval_model.load_state_dict(state["eval_model"])
+            return
+        self.model.load_state_dict(state["model"])
+        if self.average:
+            self.average.load_state_dict(state["average"])
+        self.step.load(state["optimizers"])
 
     def warm(self, batch: int) -> float:
         """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
@@ -88,17 +103,17 @@ class Program:
         batch: images of a step, those of this process alone. Returns the seconds that it took; nothing is
         done where nothing is to be compiled, or all is.
         """
-        begun, place = time.perf_counter(), self.evaluate.place
+        begun, device = time.perf_counter(), self.evaluate.device
         if self.mode.gradient and not self.ready:
             images = torch.randint(256, (1, batch, self.shape["channels"], *self.shape["image_size"]))
             labels = torch.randint(self.shape["classes"], (1, batch))
-            noise = Split(images.to(torch.uint8), labels).to(place)
+            noise = Split(images.to(torch.uint8), labels).to(device)
             inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
             self.model.train()
             self.step.warm(inputs[0], targets[0])
-            few = EVALUATION_BATCH.get(place.type, 1000)
-            again = torch.arange(few, device=place) % batch
-            self.evaluate(self.judged, Split(noise.images[0][again], noise.labels[0][again]))
+            few = EVALUATION_BATCH.get(device.type, 1000)
+            again = torch.arange(few, device=device) % batch
+            self.evaluate(self.eval_model, Split(noise.images[0][again], noise.labels[0][again]))
         self.ready = True
         return time.perf_counter() - begun
 
@@ -146,14 +161,14 @@ class Programs:
         return self._data[key]
 
     def program(
-        self, recipe: Recipe, cell: Cell, data: ImageData, place: torch.device, group: Group = ALONE
+        self, recipe: Recipe, cell: Cell, data: ImageData, device: torch.device, group: Group = ALONE
     ) -> Program:
         """The program of a cell, whatever its seed: the one there is, or a new one."""
-        key = (program_key(recipe, cell), str(place))
+        key = (program_key(recipe, cell), str(device))
         if key not in self._programs:
             if len(self._programs) == self.KEPT:
                 self.forget()
-            self._programs[key] = Program(recipe, cell, data, place, group)
+            self._programs[key] = Program(recipe, cell, data, device, group)
         return self._programs[key]
 
     def forget(self) -> None:
@@ -176,12 +191,12 @@ def warm(
 
     What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
     """
-    place, data = choose_device(device), stand_in(recipe.data)
-    recipe = resolve(recipe, place, held_out=0)
+    target, data = choose_device(device), stand_in(recipe.data)
+    recipe = resolve(recipe, target, held_out=0)
     told = changed_options(encoding, encoding_options or {})
     cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=told, seed=0)
-    with Programs() as programs, reproducible(place), enough_memory(recipe):
-        return programs.program(recipe, cell, data, place).warm(recipe.batch_size)
+    with Programs() as programs, reproducible(target), enough_memory(recipe):
+        return programs.program(recipe, cell, data, target).warm(recipe.batch_size)
 
 
 def ahead(batch: int, numbers: int) -> int:
@@ -199,7 +214,7 @@ def _penalty(
 # Data, device, randomness
 
 
-def _used(recipe: Recipe, data: ImageData) -> Split:
+def training_images(recipe: Recipe, data: ImageData) -> Split:
     """The training images a run sees: all of them, or the first train_images."""
     count = recipe.train_images or len(data.train)
     if count > len(data.train):
@@ -210,9 +225,9 @@ def _used(recipe: Recipe, data: ImageData) -> Split:
     return Split(data.train.images[:count], data.train.labels[:count])
 
 
-def resolve(recipe: Recipe, place: torch.device, held_out: int) -> Recipe:
+def resolve(recipe: Recipe, device: torch.device, held_out: int) -> Recipe:
     """The recipe with every "auto" and every default of the data set decided."""
-    cuda = place.type == "cuda"
+    cuda = device.type == "cuda"
     precision = "bfloat16" if cuda and torch.cuda.is_bf16_supported() else "float32"
     return recipe.model_copy(
         update={
@@ -220,7 +235,7 @@ def resolve(recipe: Recipe, place: torch.device, held_out: int) -> Recipe:
             "precision": precision if recipe.precision == "auto" else recipe.precision,
             # queries and keys are collected by hooks, which CUDA graphs would not see
             "compile": recipe.topography == "none"
-            and (cuda and compiles(place) if recipe.compile == "auto" else recipe.compile),
+            and (cuda and compiles(device) if recipe.compile == "auto" else recipe.compile),
         }
     )
 
@@ -249,7 +264,7 @@ def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Vision
     )
 
 
-def _initial_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
+def initial_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
     """The model of a run before its first step; leaves the random state where its weights end."""
     torch.manual_seed(stream(cell.seed, "weights"))
     return create_model(recipe, cell, shape)
