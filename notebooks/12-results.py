@@ -52,7 +52,7 @@ from rollpe.records import read_records
 from rollpe.sources import enter_root
 from rollpe.statistics import agreement, repeatability, seeds_needed, summarize, welch
 from rollpe.training import load_dataset, load_recipe
-from rollpe.training.data import test_labels
+from rollpe.training.data import read_test_labels
 from rollpe.training.sweep import train_missing
 
 enter_root()
@@ -279,7 +279,7 @@ fig
 # positions, and how often with them.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-classes", "caption": "CIFAR-100, recipe mini: test accuracy of each class without positions (across) and with an encoding (up), mean over seeds. Above the line a class gains. The three largest gains and losses are named."}, "image": {"alt": "Scatter plots of a hundred dots along a diagonal, one for each encoding, most of them a little above it; tank, skunk and cup stand out above, lobster, orange and shark below."}}
-labels, classes = test_labels("cifar100")
+labels, classes = read_test_labels("cifar100")
 
 
 def by_class(arm) -> np.ndarray:

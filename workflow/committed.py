@@ -21,7 +21,7 @@ from typing import NamedTuple
 from rollpe.errors import InputError
 from rollpe.records import Record, read_record, record_path
 from rollpe.training import load_plan
-from rollpe.training.data import test_labels
+from rollpe.training.data import read_test_labels
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = "data/records"
@@ -178,7 +178,7 @@ def _moved(folder: Path, history: History) -> Iterator[str]:
 def _labels(data: Path) -> Iterator[str]:
     for name, expected in LABELS.items():
         try:
-            labels, classes = test_labels(name, data)
+            labels, classes = read_test_labels(name, data)
         except InputError as error:
             yield str(error)
             continue

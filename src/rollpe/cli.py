@@ -436,15 +436,15 @@ def sweep(
 
     planned = plan.load_plan(file, _pairs(overrides, "--set"))
     if only is not None:
-        planned = plan.only(planned, only)
+        planned = plan.select_cell(planned, only)
     failed = False
     if show:
         absent = plan.missing(planned, records, retry=True)
     else:
-        report = sweep.sweep(
+        report = sweep.Sweep(
             planned,
             records,
-            budget=None if budget is None else estimates.seconds(budget),
+            budget=None if budget is None else estimates.parse_duration(budget),
             device=device,
             data_root=data_root,
             checkpoints=None if no_checkpoints else checkpoints,
@@ -452,7 +452,7 @@ def sweep(
             measure=measure,
             progress=not no_progress,
             say=click.echo,
-        )
+        ).run()
         absent = report.missing
         failed = bool(only and absent)
     for cell in absent:
@@ -671,7 +671,7 @@ def bench(
     """
     from rollpe.bench.run import benchmark
     from rollpe.files import ensure_writable
-    from rollpe.training.estimates import seconds
+    from rollpe.training.estimates import parse_duration
 
     if profile and not records:
         raise click.UsageError("--profile writes files: name their folder with --records.")
@@ -692,7 +692,7 @@ def bench(
         scaling=scaling,
         variants=variants,
         profiles=profile,
-        budget=None if budget is None else seconds(budget),
+        budget=None if budget is None else parse_duration(budget),
     )
     click.echo(report.to_markdown())
     if records:

@@ -8,13 +8,12 @@ import shutil
 import pytest
 import torch
 
-from rollpe import training
 from rollpe.errors import InputError
 from rollpe.records import read_record, record_path
-from rollpe.training import checkpoint, load_model, load_recipe, run, train
+from rollpe.training import checkpoint, load_model, load_recipe, train
 from rollpe.training.checkpoint import Checkpoint, checkpoint_path, previous_path
 from rollpe.training.plan import Planned
-from rollpe.training.sweep import sweep
+from rollpe.training.sweep import Sweep
 from shared import timeless
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "ema": 0.5, "resolutions": []}
@@ -48,7 +47,7 @@ def written(tmp_path_factory, undisturbed):
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(run, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr("rollpe.training.run.CHECKPOINT_SECONDS", 0.0)
         patch.setattr(Checkpoint, "save", stop_after_two)
         run(folder)
     return folder, checkpoint_path(folder / "checkpoints", undisturbed[0].cell)
@@ -135,7 +134,7 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one_to_the_same_reco
     path.write_bytes(with_a_bit_flipped(path.read_bytes(), random.Random(0)))
     record = run(folder, resume=True)
     (said,) = [entry.getMessage() for entry in caplog.records]
-    assert said == f"{path}: damaged checkpoint. Going on from the one before it, after epoch 1."
+    assert said == f"{path}: damaged checkpoint. Resuming from the one before it, after epoch 1."
     assert timeless(record) == timeless(undisturbed[0])
     assert timeless(read_record(record_path(folder / "records", record))) == timeless(undisturbed[0])
     assert [file.name for file in path.parent.iterdir()] == ["seed-0.pt"], "a finished run keeps one"
@@ -149,7 +148,7 @@ def test_a_damaged_checkpoint_does_not_replace_a_whole_one(stopped, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(training, "write_atomically", full)
+    monkeypatch.setattr("rollpe.training.checkpoint.write_atomically", full)
     with pytest.raises(OSError, match="No space left"):
         run(folder, resume=True)
     assert previous_path(path).read_bytes() == before
@@ -188,7 +187,7 @@ def test_with_no_whole_checkpoint_a_run_is_refused_and_a_sweep_begins_it_again(s
         run(folder, resume=True)
     lines, wanted = [], Planned(RECIPE, undisturbed[0].cell)
     places = {"checkpoints": folder / "checkpoints", "device": "cpu", "progress": False}
-    report = sweep([wanted], folder / "records", say=lines.append, **places)
+    report = Sweep([wanted], folder / "records", say=lines.append, **places).run()
     assert lines[1] == f"{wanted}: its checkpoint is damaged; begun again"
     assert report.trained == [wanted] and not report.failed
     assert timeless(read_record(record_path(folder / "records", wanted.cell))) == timeless(undisturbed[0])

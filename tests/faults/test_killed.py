@@ -17,7 +17,7 @@ import torch
 from rollpe.records import Cell, read_arrays, read_record, read_records, record_path
 from rollpe.training import load_model, load_plan, load_recipe, run, train
 from rollpe.training.checkpoint import checkpoint_path
-from rollpe.training.sweep import sweep
+from rollpe.training.sweep import Sweep
 from shared import timeless
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on POSIX only")
@@ -93,7 +93,7 @@ def test_a_run_killed_at_any_operation_on_a_file_is_resumed_to_the_same_record(t
 def fill(planned, folder, begun) -> None:
     begun.set()
     places = {"checkpoints": folder / "checkpoints", "device": "cpu", "progress": False}
-    sweep(planned, folder / "records", **places)
+    Sweep(planned, folder / "records", **places).run()
 
 
 def begin_two(planned, folder) -> list:

@@ -13,7 +13,6 @@ from scipy import stats
 from torch import Generator, Tensor
 from torchvision.transforms.v2 import InterpolationMode, RandAugment
 
-from rollpe import augment
 from rollpe.errors import InputError
 from rollpe.training import augment
 from rollpe.training.augment import Augmentation, Augmenter

@@ -26,8 +26,10 @@ from filelock import FileLock
 from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
-from rollpe.training import data, fetch, load_dataset
-from rollpe.training.fetch import fetch, verify
+from rollpe.training import fetch as fetching
+from rollpe.training import load_dataset
+from rollpe.training.data import Split, _ArraysOnly, read_test_labels
+from rollpe.training.fetch import ATTEMPTS, fetch, verify
 from shared import ROOT
 
 FOLDER, ARCHIVE = CIFAR100.base_folder, CIFAR100.filename
@@ -84,7 +86,7 @@ def pickled(content: object) -> bytes:
 def publish(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], archive: bytes) -> None:
     """Let torchvision's constants describe these files."""
     monkeypatch.setattr(CIFAR100, "tgz_md5", md5(archive))
-    monkeypatch.setattr(fetch, "ARCHIVE_BYTES", len(archive))
+    monkeypatch.setattr("rollpe.training.fetch.ARCHIVE_BYTES", len(archive))
     monkeypatch.setattr(CIFAR100, "train_list", [["train", md5(files["train"])]])
     monkeypatch.setattr(CIFAR100, "test_list", [["test", md5(files["test"])]])
     monkeypatch.setattr(CIFAR100, "meta", {**CIFAR100.meta, "md5": md5(files["meta"])})
@@ -190,10 +192,10 @@ def test_a_cut_connection_is_continued_where_it_broke(server: Server, tmp_path: 
 def test_when_the_connection_keeps_breaking_the_next_fetch_goes_on(
     server: Server, published: Published, tmp_path: Path
 ):
-    server.cuts = [2000] * fetch.ATTEMPTS
+    server.cuts = [2000] * ATTEMPTS
     with pytest.raises(InputError) as error:
         fetch("cifar100", tmp_path, progress=False)
-    received = 2000 * fetch.ATTEMPTS
+    received = 2000 * ATTEMPTS
     assert f"closed after {received:,} of {len(published.archive):,} bytes" in one_line(error)
     assert states(tmp_path) == ["missing"] * 3
     fetch("cifar100", tmp_path, progress=False)
@@ -226,7 +228,7 @@ def test_a_complete_partial_download_only_needs_its_name(
 
 def test_a_wrong_archive_is_refused_and_nothing_of_it_stays(server: Server, tmp_path: Path):
     wrong = pack({f"{FOLDER}/train": b"cos\nsystem\n(S'true'\ntR."})
-    server.content = wrong.ljust(fetch.ARCHIVE_BYTES, b"\0")
+    server.content = wrong.ljust(fetching.ARCHIVE_BYTES, b"\0")
     with pytest.raises(InputError, match="does not have the md5"):
         fetch("cifar100", tmp_path, progress=False)
     assert list(tmp_path.glob("[!.]*")) == [] and len(server.asked) == 1
@@ -341,20 +343,20 @@ def test_a_bad_file_is_named_and_never_unpickled(
     assert (check.path, check.state, check.repair) == (path, state, "rollpe data fetch cifar100")
 
     content = path.read_bytes() if path.exists() else None
-    load = data._ArraysOnly.load
+    load = _ArraysOnly.load
 
     def watched(self: pickle.Unpickler) -> object:
         assert self.source != content  # type: ignore[attr-defined]
         return load(self)
 
-    initialize = data._ArraysOnly.__init__
+    initialize = _ArraysOnly.__init__
 
     def remember(self: pickle.Unpickler, stream: io.BytesIO, **options: str) -> None:
         self.source = stream.getvalue()  # type: ignore[attr-defined]
         initialize(self, stream, **options)
 
-    monkeypatch.setattr(data._ArraysOnly, "__init__", remember)
-    monkeypatch.setattr(data._ArraysOnly, "load", watched)
+    monkeypatch.setattr(_ArraysOnly, "__init__", remember)
+    monkeypatch.setattr(_ArraysOnly, "load", watched)
     with pytest.raises(InputError) as error:
         load_dataset("cifar100", tmp_path, held_out=20)
     assert one_line(error) == f"{path} is {state}: run `rollpe data fetch cifar100`"
@@ -400,7 +402,7 @@ def test_an_impossible_held_out_set_is_refused(held_out: int):
 # Splitting
 
 
-def keys(split: data.Split) -> list[bytes]:
+def keys(split: Split) -> list[bytes]:
     return [image.tobytes() for image in split.images.numpy()]
 
 
@@ -482,12 +484,12 @@ def test_mean_and_std_are_those_of_the_training_pixels(small: Path):
 
 
 def test_the_labels_of_the_digits_are_those_of_their_test_images():
-    labels, classes = data.test_labels("digits")
+    labels, classes = read_test_labels("digits")
     assert labels.tolist() == load_dataset("digits").test.labels.tolist() and classes == list("0123456789")
 
 
 def test_the_committed_labels_are_a_hundred_of_each_class():
-    labels, classes = data.test_labels("cifar100", REAL)
+    labels, classes = read_test_labels("cifar100", REAL)
     assert np.bincount(labels).tolist() == [100] * 100
     assert (classes[0], classes[-1]) == ("apple", "worm") and classes == sorted(classes)
 
@@ -507,7 +509,7 @@ def test_labels_that_are_missing_or_damaged_are_one_line(tmp_path, content, name
         (tmp_path / "labels").mkdir()
         (tmp_path / "labels/cifar100.json").write_text(content)
     with pytest.raises(InputError, match=named) as error:
-        data.test_labels("cifar100", tmp_path)
+        read_test_labels("cifar100", tmp_path)
     assert "\n" not in str(error.value) and "cifar100.json" in str(error.value)
 
 
@@ -523,7 +525,7 @@ def test_the_real_cifar100_is_read_split_and_free_of_shared_images():
     assert data.train.labels.bincount().tolist() == [450] * 100
     assert data.test.labels.bincount().tolist() == [100] * 100
     assert (data.classes[0], data.classes[-1], len(data.classes)) == ("apple", "worm", 100)
-    labels, classes = data.test_labels("cifar100", REAL)
+    labels, classes = read_test_labels("cifar100", REAL)
     assert labels.tolist() == data.test.labels.tolist() and classes == data.classes
     assert not set(keys(data.train)) & set(keys(data.held_out))
     assert len(keys(data.train)) - len(set(keys(data.train))) == 14

@@ -15,7 +15,7 @@ from rollpe.errors import InputError
 from rollpe.records import Record, read_records
 from rollpe.training import load_recipe, train
 from rollpe.training.distributed import Group, joined
-from rollpe.training.sweep import sweep
+from rollpe.training.sweep import Sweep
 
 CHANGES = {"max_steps": 12, "depth": 1, "augmentation.crop": "pad", "augmentation.mixup": 0.4, "ema": 0.5}
 
@@ -96,7 +96,7 @@ def test_a_batch_that_cannot_be_shared_evenly_is_refused_in_one_line():
 def test_a_sweep_among_processes_is_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="a sweep is one process") as error:
-        sweep([], tmp_path)
+        Sweep([], tmp_path).run()
     assert "\n" not in str(error.value)
 
 

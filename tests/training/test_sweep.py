@@ -12,28 +12,16 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from rollpe.sweeps import claim
 from tqdm import tqdm
 
-from rollpe import sweeps
 from rollpe.cli import main
 from rollpe.errors import InputError
-from rollpe.records import Cell, environment, read_record, read_records, record_path, write_record
-from rollpe.training import (
-    TrainingError,
-    checkpoint,
-    estimates,
-    load_dataset,
-    load_plan,
-    load_recipe,
-    plan,
-    run,
-    sweep,
-)
+from rollpe.records import Cell, claim, environment, read_record, read_records, record_path, write_record
+from rollpe.training import TrainingError, checkpoint, load_dataset, load_plan, load_recipe, sweep
 from rollpe.training.checkpoint import checkpoint_path
-from rollpe.training.estimates import clock, seconds
-from rollpe.training.plan import missing
-from rollpe.training.sweep import sweep, train_missing
+from rollpe.training.estimates import AGAIN, SLACK, Estimates, format_duration, parse_duration
+from rollpe.training.plan import Planned, failure_path, missing, seed_by_seed, select_cell
+from rollpe.training.sweep import Sweep, train_missing, warm
 from shared import ROOT
 
 QUICKEST = {"max_steps": 3, "depth": 1, "resolutions": []}
@@ -49,7 +37,7 @@ def plan_file(folder: Path, **changes) -> Path:
 def run(planned, folder, **settings):
     lines = []
     settings = {"device": "cpu", "checkpoints": folder / "checkpoints", "progress": False} | settings
-    report = sweep(planned, folder / "records", say=lines.append, **settings)
+    report = Sweep(planned, folder / "records", say=lines.append, **settings).run()
     return report, lines
 
 
@@ -112,17 +100,15 @@ def test_a_sweep_trains_what_is_missing_and_nothing_else(tmp_path):
 
 def test_one_cell_is_named_as_its_record_is_and_an_unknown_one_is_one_line(tmp_path):
     planned = load_plan(plan_file(tmp_path))
-    assert plan.only(planned, planned[2].cell.path.as_posix()) == [planned[2]]
+    assert select_cell(planned, planned[2].cell.path.as_posix()) == [planned[2]]
     with pytest.raises(InputError, match="'roll/seed-9' is not in the plan") as error:
-        plan.only(planned, "roll/seed-9")
+        select_cell(planned, "roll/seed-9")
     assert "\n" not in str(error.value)
 
 
 def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
     planned = load_plan(plan_file(tmp_path))
-    monkeypatch.setattr(
-        estimates.Estimates, "seconds", lambda self, p: 1e6 if p.cell.encoding == "none" else 0.0
-    )
+    monkeypatch.setattr(Estimates, "seconds", lambda self, p: 1e6 if p.cell.encoding == "none" else 0.0)
     report, lines = run(planned, tmp_path, budget=600.0)
     assert {p.cell.encoding for p in report.trained} == {"roll"}
     assert {p.cell.encoding for p in report.missing} == {"none"}
@@ -130,7 +116,9 @@ def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
 
 
 def test_no_budget_at_all_lists_what_is_missing_and_runs_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweeps, "train", lambda *args, **settings: pytest.fail("something was trained"))
+    monkeypatch.setattr(
+        "rollpe.training.sweep.train", lambda *args, **settings: pytest.fail("something was trained")
+    )
     planned = load_plan(plan_file(tmp_path))
     report, lines = run(planned, tmp_path, budget=0.0)
     assert report.missing == planned and report.trained == [] and lines == []
@@ -138,8 +126,8 @@ def test_no_budget_at_all_lists_what_is_missing_and_runs_nothing(tmp_path, monke
 
 def test_an_unknown_duration_is_estimated_from_a_few_steps(tmp_path):
     recipe = load_recipe("smoke", {"depth": 1, "epochs": 4, "resolutions": "[]"})
-    planned = plan.Planned(recipe, next(plan.seed_by_seed(recipe.name, [("roll", {})], [0])))
-    expected = estimates.Estimates(tmp_path, "cpu", "data").seconds(planned)
+    planned = Planned(recipe, next(seed_by_seed(recipe.name, [("roll", {})], [0])))
+    expected = Estimates(tmp_path, "cpu", "data").seconds(planned)
     begun = time.monotonic()
     run([planned], tmp_path)
     took = time.monotonic() - begun
@@ -154,14 +142,16 @@ def test_what_the_first_epoch_takes_longer_is_start_up_and_counts_once(tmp_path,
         record.history[0].model_copy(update={"steps": 2 * i, "images_per_second": rate, "seconds": seconds})
         for i, (rate, seconds) in enumerate(rates, 1)
     ]
-    monkeypatch.setattr(sweeps, "train", lambda *_, **__: record.model_copy(update={"history": rows}))
+    monkeypatch.setattr(
+        "rollpe.training.estimates.train", lambda *_, **__: record.model_copy(update={"history": rows})
+    )
     recipe = load_recipe("quick", {"epochs": 10, "batch_size": 200, "resolutions": "[]"})
-    planned = plan.Planned(recipe, next(plan.seed_by_seed(recipe.name, [("none", {})], [0])))
-    expected = estimates.Estimates(tmp_path, "cpu", "data").seconds(planned) / estimates.SLACK
+    planned = Planned(recipe, next(seed_by_seed(recipe.name, [("none", {})], [0])))
+    expected = Estimates(tmp_path, "cpu", "data").seconds(planned) / SLACK
     steps = load_dataset("digits").train.images.shape[0] // 200
     assert expected == pytest.approx(10 * steps * 1.0 + 10 * 0.6, rel=0.05)  # 1 s a step, 0.6 s of scoring
-    capped = plan.Planned(recipe.model_copy(update={"max_steps": 8}), planned.cell)
-    assert estimates.Estimates(tmp_path, "cpu", "data").seconds(capped) < 12 * estimates.SLACK
+    capped = Planned(recipe.model_copy(update={"max_steps": 8}), planned.cell)
+    assert Estimates(tmp_path, "cpu", "data").seconds(capped) < 12 * SLACK
 
 
 def took(planned, seconds: float):
@@ -183,35 +173,35 @@ def test_what_this_sweep_took_counts_more_than_records_of_a_busier_machine(tmp_p
     for planned, duration in ((none, 100.0), (roll, 300.0)):
         write_record(tmp_path, took(planned, duration))
     probes = []
-    monkeypatch.setattr(estimates.Estimates, "_probe", lambda self, planned: probes.append(planned) or 7.0)
+    monkeypatch.setattr(Estimates, "_probe", lambda self, planned: probes.append(planned) or 7.0)
 
-    old = estimates.Estimates(tmp_path, "cpu", "data")
-    expected = [old.seconds(p) / estimates.SLACK for p in (none, roll, learned)]
+    old = Estimates(tmp_path, "cpu", "data")
+    expected = [old.seconds(p) / SLACK for p in (none, roll, learned)]
     assert expected == pytest.approx([100, 300, 300]) and "--measure" in old.grounds(learned)
     old.learn(took(none, 10.0))  # it is quiet now
     expected = [
-        old.seconds(none) / estimates.AGAIN,
-        *(old.seconds(p) / estimates.SLACK for p in (roll, learned)),
+        old.seconds(none) / AGAIN,
+        *(old.seconds(p) / SLACK for p in (roll, learned)),
     ]
     assert expected == pytest.approx([10, 30, 10]) and "pace of this sweep" in old.grounds(roll)
     assert not probes
 
-    new = estimates.Estimates(tmp_path, "cpu", "data", measure=True)
-    expected = [new.seconds(p) / estimates.SLACK for p in (roll, learned, shaw)]
+    new = Estimates(tmp_path, "cpu", "data", measure=True)
+    expected = [new.seconds(p) / SLACK for p in (roll, learned, shaw)]
     assert expected == pytest.approx([7, 7, 7]) and probes == [roll], "one recipe is probed once"
     assert new.grounds(roll) == "by a short run"
     new.learn(took(roll, 20.0))
-    assert new.seconds(shaw) / estimates.SLACK == pytest.approx(20)
+    assert new.seconds(shaw) / SLACK == pytest.approx(20)
 
 
 def test_a_compiler_counts_for_encodings_that_have_no_program_yet_and_for_no_later_seed(tmp_path):
     blocks = [{"encodings": ["none", "roll"], "seeds": [0, 1]}]
     none, roll, *_ = load_plan(plan_file(tmp_path, blocks=blocks))
-    estimates = estimates.Estimates(tmp_path, "cpu", "data")
+    estimates = Estimates(tmp_path, "cpu", "data")
     estimates.learn(took(none, 150.0), waited=50.0)
     estimates.learn(took(none, 100.0))
-    assert estimates.seconds(none) == pytest.approx(estimates.AGAIN * 100)
-    assert estimates.seconds(roll) == pytest.approx(estimates.SLACK * 100 + 50)
+    assert estimates.seconds(none) == pytest.approx(AGAIN * 100)
+    assert estimates.seconds(roll) == pytest.approx(SLACK * 100 + 50)
 
 
 def test_a_sweep_without_checkpoints_leaves_the_same_records_and_no_checkpoint(tmp_path):
@@ -229,7 +219,7 @@ def test_each_program_of_a_plan_is_made_ready_once_and_one_that_cannot_be_is_tol
     blocks = [{"encodings": ["none"], "seeds": [0, 1]}, other, longer]
     lines = []
     planned = load_plan(plan_file(tmp_path, blocks=blocks))
-    assert not sweep.warm(planned, device="cpu", jobs=2, keep=tmp_path, say=lines.append)
+    assert not warm(planned, device="cpu", jobs=2, keep=tmp_path, say=lines.append)
     assert len(lines) == 2 and "none seed 0: compiled in" in lines[0]
     assert "roll seed 0: cannot be compiled" in lines[1] and "cudnn" in lines[1]
 
@@ -252,8 +242,8 @@ def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):
 
 def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
     recipe = load_recipe("smoke", {"depth": 1, "epochs": 5, "resolutions": "[]"})
-    planned = plan.Planned(recipe, next(plan.seed_by_seed(recipe.name, [("none", {})], [0])))
-    monkeypatch.setattr(run, "CHECKPOINT_SECONDS", 0.0)
+    planned = Planned(recipe, next(seed_by_seed(recipe.name, [("none", {})], [0])))
+    monkeypatch.setattr("rollpe.training.run.CHECKPOINT_SECONDS", 0.0)
     save = checkpoint.Checkpoint.save
 
     def stop_after_four(self, state, finished=False):
@@ -261,14 +251,14 @@ def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
         if len(state.history) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(estimates.Estimates, "seconds", lambda self, p: 1000.0)
+    monkeypatch.setattr(Estimates, "seconds", lambda self, p: 1000.0)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(checkpoint.Checkpoint, "save", stop_after_four)
         run([planned], tmp_path)
     _, lines = run([planned], tmp_path, budget=390.0)
     assert "needs about 7 min" in lines[0], "two of its five epochs, one of which stands for start and end"
     with monkeypatch.context() as patch:
-        patch.setattr("rollpe.training.loaded_hash", lambda *_: "another source")
+        patch.setattr("rollpe.training.checkpoint.loaded_hash", lambda *_: "another source")
         _, lines = run([planned], tmp_path, budget=600.0)
         assert "needs about 17 min" in lines[0], "it would begin anew"
     report, _ = run([planned], tmp_path, budget=600.0)
@@ -280,18 +270,18 @@ def test_a_cell_that_breaks_the_compiler_is_recorded_as_failed_and_two_in_a_row_
 ):
     blocks = [{"encodings": ["roll", "none", "shaw", "lie", "learned"], "seeds": [0]}]
     planned = load_plan(plan_file(tmp_path, blocks=blocks))
-    trained = sweeps.train
+    trained = sweep.train
 
     def breaking(recipe, encoding, **settings):
         if encoding in ("roll", "shaw", "lie"):
             raise RuntimeError(f"no kernel for {encoding}\nmore")
         return trained(recipe, encoding, **settings)
 
-    monkeypatch.setattr(sweeps, "train", breaking)
+    monkeypatch.setattr("rollpe.training.sweep.train", breaking)
     lines = []
     settings = {"device": "cpu", "checkpoints": tmp_path / "checkpoints", "progress": False}
     with pytest.raises(RuntimeError, match="no kernel for lie"):
-        sweep(planned, tmp_path / "records", say=lines.append, **settings)
+        Sweep(planned, tmp_path / "records", say=lines.append, **settings).run()
     failed = [line for line in lines if "failed" in line]
     assert [line.rpartition(". ")[2] for line in failed] == [
         f"RuntimeError: no kernel for {name}" for name in ("roll", "shaw")
@@ -304,7 +294,7 @@ def test_a_device_that_broke_fails_no_cell(tmp_path, monkeypatch):
         monkeypatch.setattr(sweep, "_works", lambda device: False)
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(sweeps, "train", breaking)
+    monkeypatch.setattr("rollpe.training.sweep.train", breaking)
     with pytest.raises(RuntimeError, match="illegal memory access"):
         run(load_plan(plan_file(tmp_path)), tmp_path)
     assert not list(tmp_path.rglob("*.failed"))
@@ -316,7 +306,7 @@ def test_memory_that_runs_out_while_estimating_fails_the_cell_and_not_the_sweep(
             raise TrainingError("out of memory at batch_size=64.")
         return 0.0
 
-    monkeypatch.setattr(estimates.Estimates, "seconds", seconds)
+    monkeypatch.setattr(Estimates, "seconds", seconds)
     report, _ = run(load_plan(plan_file(tmp_path)), tmp_path, budget=600.0)
     assert {p.cell.encoding for p in report.failed} == {"none"}
     assert {p.cell.encoding for p in report.trained} == {"roll"}
@@ -326,7 +316,7 @@ def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, mon
     planned = load_plan(plan_file(tmp_path))[:1]
     path = checkpoint_path(tmp_path / "checkpoints", planned[0].cell)
     with monkeypatch.context() as patch:
-        patch.setattr("rollpe.training.loaded_hash", lambda *_: "another source")
+        patch.setattr("rollpe.training.checkpoint.loaded_hash", lambda *_: "another source")
         run(planned, tmp_path)
     record_path(tmp_path / "records", planned[0].cell).unlink()
     left_over = path.with_name(f".{path.name}.123.tmp")
@@ -340,7 +330,7 @@ def test_an_error_of_the_system_that_is_not_the_folders_is_not_called_a_full_dis
     def absent(*_, **__):
         raise FileNotFoundError(2, "No such file or directory", "libcompiler.so")
 
-    monkeypatch.setattr("rollpe.sweeps.train", absent)
+    monkeypatch.setattr("rollpe.training.sweep.train", absent)
     with pytest.raises(FileNotFoundError):
         run(load_plan(plan_file(tmp_path)), tmp_path)
 
@@ -362,8 +352,8 @@ def test_the_list_names_cells_that_failed_and_counts_records_alone(tmp_path, cap
     plan = plan_file(tmp_path)
     first, second, *_ = load_plan(plan)
     write_record(tmp_path / "records", took(first, 10.0))
-    plan.failure_path(tmp_path / "records", second.cell).parent.mkdir(parents=True)
-    plan.failure_path(tmp_path / "records", second.cell).write_text('{"reason": "the loss is nan."}')
+    failure_path(tmp_path / "records", second.cell).parent.mkdir(parents=True)
+    failure_path(tmp_path / "records", second.cell).write_text('{"reason": "the loss is nan."}')
     main(["sweep", str(plan), "--records", str(tmp_path / "records"), "--list"])
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"failed: {second}: the loss is nan. Try it again with --retry."
@@ -372,7 +362,7 @@ def test_the_list_names_cells_that_failed_and_counts_records_alone(tmp_path, cap
 
 
 def test_an_empty_name_is_no_cell(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(sweep, "sweep", lambda *_, **__: pytest.fail("it trains the whole plan"))
+    monkeypatch.setattr(Sweep, "run", lambda self: pytest.fail("it trains the whole plan"))
     with pytest.raises(SystemExit) as end:
         main(["sweep", str(plan_file(tmp_path)), "--only", ""])
     assert end.value.code == 2 and "cell '' is not in the plan" in capsys.readouterr().err
@@ -460,7 +450,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(tmp_path, monkeypat
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rollpe.sweeps.train", full)
+    monkeypatch.setattr("rollpe.training.sweep.train", full)
     with pytest.raises(InputError, match="No space left on device"):
         run(planned, tmp_path)
     assert missing(planned, tmp_path / "records") == planned[1:]
@@ -475,7 +465,7 @@ def test_live_records_are_taken_only_from_the_present_source(tmp_path, monkeypat
 
     assert fresh() == [True, True]
     assert fresh() == [False, False]
-    monkeypatch.setattr(sweeps, "source_hash", lambda **_: "another source")
+    monkeypatch.setattr("rollpe.training.sweep.source_hash", lambda **_: "another source")
     assert fresh() == [True, True]
 
 
@@ -483,14 +473,14 @@ def test_live_records_are_taken_only_from_the_present_source(tmp_path, monkeypat
     ("text", "expected"), [("90", 90), ("90s", 90), ("25m", 1500), ("1h30m", 5400), ("0.5h", 1800)]
 )
 def test_budgets_are_read_with_units(text, expected):
-    assert seconds(text) == expected
+    assert parse_duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5x", "m5", "-3m"])
 def test_a_budget_that_is_no_time_is_refused(text):
     with pytest.raises(InputError):
-        seconds(text)
+        parse_duration(text)
 
 
 def test_durations_are_shown_in_the_unit_that_fits():
-    assert [clock(x) for x in (45, 720, 12000)] == ["45 s", "12 min", "3 h 20 min"]
+    assert [format_duration(x) for x in (45, 720, 12000)] == ["45 s", "12 min", "3 h 20 min"]

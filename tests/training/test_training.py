@@ -16,7 +16,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rollpe import training
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
 from rollpe.records import (
@@ -42,14 +41,15 @@ from rollpe.training import (
     load_model,
     load_recipe,
     recipes,
-    run,
     train,
 )
+from rollpe.training.again import observe_again
 from rollpe.training.checkpoint import checkpoint_path
 from rollpe.training.data import stand_in
 from rollpe.training.recipe import changes
-from rollpe.training.again import observe_again
+from rollpe.training.run import Run, command
 from rollpe.training.state import Programs, shape_of
+from rollpe.training.step import Step
 from shared import timeless
 
 TABLE_1 = ["none", "learned", "axial-rope", "roll", "multiplexed-roll"]
@@ -101,13 +101,13 @@ def test_another_seed_gives_another_record():
 def test_every_encoding_gets_the_same_images_order_and_dropout(monkeypatch):
     seen: dict[str, list] = {}
 
-    class Watched(training.Step):
+    class Watched(Step):
         def __call__(self, inputs, targets, rate):
             noise = hash(torch.get_rng_state().numpy().tobytes())  # what dropout will draw
             seen[encoding].append((inputs.sum().item(), targets.sum(0).tolist(), noise))
             return super().__call__(inputs, targets, rate)
 
-    monkeypatch.setattr(training, "Step", Watched)
+    monkeypatch.setattr("rollpe.training.state.Step", Watched)
     for encoding in ("none", "learned", "roll"):
         seen[encoding] = []
         run(encoding=encoding)
@@ -164,7 +164,7 @@ def test_what_is_compiled_before_the_data_are_there_has_their_shape():
 
 
 def test_a_clock_that_stands_still_changes_no_number(undisturbed, monkeypatch):
-    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: 5.0))
+    monkeypatch.setattr("rollpe.training.run.time", SimpleNamespace(perf_counter=lambda: 5.0))
     record = run(tiny(epochs=3))
     assert timeless(record) == timeless(undisturbed) and record.provenance.wall_seconds == 0
 
@@ -179,7 +179,7 @@ def test_a_checkpoint_is_written_first_and_last_and_in_between_now_and_then(
     """After each of three epochs and at the end, or after the first and at the end."""
     written = []
     save = checkpoint.Checkpoint.save
-    monkeypatch.setattr(run, "CHECKPOINT_SECONDS", seconds)
+    monkeypatch.setattr("rollpe.training.run.CHECKPOINT_SECONDS", seconds)
     monkeypatch.setattr(
         checkpoint.Checkpoint, "save", lambda self, *args, **to: (written.append(to), save(self, *args, **to))
     )
@@ -196,7 +196,7 @@ def finished(tmp_path):
 
 def test_resuming_a_finished_run_trains_nothing_and_gives_its_record(finished, monkeypatch):
     record, _, folder = finished
-    monkeypatch.setattr(run, "_epoch", None)
+    monkeypatch.setattr(Run, "train_epoch", None)
     assert timeless(run(tiny(max_steps=1), checkpoints=folder, resume=True)) == timeless(record)
 
 
@@ -214,7 +214,7 @@ def test_a_checkpoint_of_another_recipe_or_source_is_refused(finished, monkeypat
     _, path, folder = finished
     with pytest.raises(InputError, match=rf"{path}: .* \(its recipe differs\)"):
         run(tiny(max_steps=1, weight_decay=0.1), checkpoints=folder, resume=True)
-    monkeypatch.setattr(training, "loaded_hash", lambda *_: "another")
+    monkeypatch.setattr("rollpe.training.checkpoint.loaded_hash", lambda *_: "another")
     with pytest.raises(InputError, match=rf"{path}: .* \(its source differs\)"):
         run(tiny(max_steps=1), checkpoints=folder, resume=True)
 
@@ -249,7 +249,7 @@ def test_a_model_is_loaded_from_finished_runs_only(finished):
     with pytest.raises(InputError, match="no checkpoint to read"):
         load_model(folder / "nothing.pt")
     state = torch.load(path, weights_only=True)
-    del state["judged"]
+    del state["eval_model"]
     torch.save(state, path)
     with pytest.raises(InputError, match="has not finished"):
         load_model(path)
@@ -284,7 +284,7 @@ def test_whoever_has_a_record_has_the_trained_model_too(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(training, "write_record", killed)
+        patch.setattr("rollpe.training.run.write_record", killed)
         run(tiny(max_steps=1), **places)
     cell = Cell(recipe=tiny(max_steps=1).name, encoding="roll", seed=0)
     load_model(checkpoint_path(places["checkpoints"], cell), device="cpu")
@@ -308,13 +308,13 @@ def is_free(folder) -> bool:
 
 
 def test_a_run_keeps_others_from_its_record_and_its_checkpoint_while_it_trains(tmp_path, monkeypatch):
-    folders, answers, epoch = [tmp_path / "r", tmp_path / "c"], [], run._epoch
+    folders, answers, epoch = [tmp_path / "r", tmp_path / "c"], [], Run.train_epoch
 
     def watched(*args):
         answers.extend(forked(lambda folder=folder: is_free(folder)) for folder in folders)
         return epoch(*args)
 
-    monkeypatch.setattr(run, "_epoch", watched)
+    monkeypatch.setattr(Run, "train_epoch", watched)
     run(tiny(max_steps=1), records=folders[0], checkpoints=folders[1])
     assert answers == [False, False] and all(map(is_free, folders))
 
@@ -556,7 +556,7 @@ def test_an_absent_device_is_named():
 @pytest.mark.parametrize("folder", ["records", "checkpoints"])
 def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monkeypatch, folder):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr(run, "_epoch", None)
+    monkeypatch.setattr(Run, "train_epoch", None)
     with pytest.raises(InputError, match="cannot write there"):
         run(**{folder: tmp_path / "file" / "deeper"})
     with pytest.raises(InputError, match=r"cannot write there .* Name the recipe with --set name=mine"):
@@ -566,13 +566,13 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
 @pytest.mark.parametrize("suffix", [".json", ".npz", ".pt", ".previous.pt"])
 def test_a_folder_in_the_place_of_a_file_is_found_before_training(tmp_path, monkeypatch, suffix):
     (tmp_path / f"tiny/roll/seed-0{suffix}").mkdir(parents=True)
-    monkeypatch.setattr(run, "_epoch", None)
+    monkeypatch.setattr(Run, "train_epoch", None)
     with pytest.raises(InputError, match=rf"seed-0{suffix}: a folder, a device or a pipe"):
         run(records=tmp_path, checkpoints=tmp_path)
 
 
 def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
-    monkeypatch.setattr(run, "_epoch", None)
+    monkeypatch.setattr(Run, "train_epoch", None)
 
     def refuse(self, model, split, size=None):
         raise InputError(f"size {size} refused")
@@ -688,7 +688,7 @@ def test_a_recipe_of_ones_own_is_a_yaml_file(tmp_path):
 def test_the_recorded_command_rebuilds_recipe_and_cell(changes, options):
     recipe = load_recipe("quick", changes)
     cell = Cell(recipe=recipe.name, encoding="roll", encoding_options=options, seed=4)
-    words = shlex.split(run.command(recipe, cell))
+    words = shlex.split(command(recipe, cell))
     assert words[:2] == ["rollpe", "train"]
     pairs = list(zip(words[2::2], words[3::2], strict=True))
     settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
@@ -703,7 +703,7 @@ def test_the_recorded_command_repeats_a_recipe_from_a_file_without_the_file(tmp_
     file.write_text("data: digits\nsize: nano\npatch_size: 2\nepochs: 3\nbatch_size: 64\n"
                     "optimizer: sgd\nlearning_rate: 1e-1\n")  # fmt: skip
     recipe = load_recipe(file)
-    words = shlex.split(run.command(recipe, Cell(recipe="mine", encoding="roll", seed=0)))
+    words = shlex.split(command(recipe, Cell(recipe="mine", encoding="roll", seed=0)))
     pairs = list(zip(words[2::2], words[3::2], strict=True))
     settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
     assert load_recipe(dict(pairs)["--recipe"], settings) == recipe

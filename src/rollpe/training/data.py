@@ -92,7 +92,7 @@ def stand_in(name: str) -> ImageData:
     return ImageData(name, [str(i) for i in range(classes)], gray, gray, train=one, held_out=one, test=one)
 
 
-def test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[str]]:
+def read_test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[str]]:
     """Labels int64 [N] of the test images, in the order of a record's bits, and the names of the classes.
 
     Needs no images: those of CIFAR-100 are read from root/labels/cifar100.json, a committed copy.

@@ -30,18 +30,21 @@ same recipe and encoding a moment later."""
 
 
 Durations = dict[tuple[str, str], float]
-"""Seconds, the longest seen, by recipe and encoding."""
+"""The longest duration in seconds, by recipe and encoding."""
 
 
 class Estimates:
     """How long a cell will take, from what was measured.
 
-    What this sweep trained comes first: the same recipe and encoding, else the recipe. Where records on this
-    kind of device know the encoding and this sweep does not, their duration counts in proportion to what
-    both have of the recipe, since records may be of a busier machine. Before this sweep has trained
-    anything of the recipe, it is the longest of the records; and where there is none, or ``measure`` leaves
-    them out, a short run. What a run of this sweep waited for its program to be compiled counts for encodings
-    that have none yet, and for no later seed.
+    The first of these that exists:
+
+    1. the duration of the same recipe and encoding in this sweep;
+    2. that of their record on this kind of device, scaled by the pace of this sweep: runs of the same recipe
+       that are both recorded and trained here give the factor, since records may be of a busier machine;
+    3. the longest duration of this recipe in this sweep, then in the records;
+    4. that of a short run, also where ``measure`` leaves the records out.
+
+    Compiling counts for encodings whose program this sweep has not compiled yet, and for no later seed.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class Estimates:
     def _known(self, planned: Planned) -> tuple[float | None, str]:
         recipe, key = planned.cell.recipe, (planned.cell.recipe, planned.cell.slug)
         in_both = [both for both in self.trained.keys() & self.recorded.keys() if both[0] == recipe]
-        in_both = [both for both in in_both if self.recorded[both]]  # some clocks stand still
+        in_both = [both for both in in_both if self.recorded[both]]  # some clocks do not move
         if key in self.trained:
             return self.trained[key], "as before in this sweep"
         if key in self.recorded and in_both:
@@ -119,7 +122,7 @@ class Estimates:
                 "shifts": [],
             }
         )
-        begun = time.monotonic()
+        began = time.monotonic()
         record = train(
             short,
             cell.encoding,
@@ -131,7 +134,7 @@ class Estimates:
             progress=False,
             programs=self.programs,
         )
-        whole = time.monotonic() - begun
+        whole = time.monotonic() - began
         first, last = record.history
         batch = min(recipe.batch_size, images)
         step = batch / last.images_per_second
@@ -149,7 +152,7 @@ class Estimates:
 UNITS = (3600, 60, 1)  # of hours, minutes and seconds
 
 
-def seconds(text: str) -> float:
+def parse_duration(text: str) -> float:
     """ "90", "90s", "25m", "1.5h", "1h30m" → seconds. Raises InputError for anything else."""
     number = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
     parts = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text.replace(" ", ""))
@@ -158,7 +161,7 @@ def seconds(text: str) -> float:
     return sum(float(part or 0) * unit for part, unit in zip(parts.groups(), UNITS, strict=True))
 
 
-def clock(duration: float) -> str:
+def format_duration(duration: float) -> str:
     """Seconds → "45 s", "12 min", "3 h 20 min"."""
     if duration == float("inf"):
         return "no limit"

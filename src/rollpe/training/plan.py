@@ -184,7 +184,7 @@ def failure(records: str | Path, cell: Cell) -> str:
         return f"{path} is damaged"
 
 
-def only(planned: Sequence[Planned], name: str) -> list[Planned]:
+def select_cell(planned: Sequence[Planned], name: str) -> list[Planned]:
     """The one cell of that name, recipe/encoding/seed-n. Raises InputError if the plan has none."""
     found = [p for p in planned if unquote(p.cell.path.as_posix()) == unquote(name)]
     if not found:

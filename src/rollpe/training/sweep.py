@@ -11,6 +11,7 @@ import gc
 import hashlib
 import json
 import logging
+import math
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ from rollpe.training.checkpoint import DamagedCheckpoint, ForeignCheckpoint, che
 from rollpe.training.data import load_dataset
 from rollpe.training.device import TrainingError, choose_device
 from rollpe.training.distributed import processes
-from rollpe.training.estimates import Estimates, clock
+from rollpe.training.estimates import Estimates, format_duration
 from rollpe.training.plan import Planned, failure_path, missing, seed_by_seed
 from rollpe.training.recipe import Recipe
 from rollpe.training.run import train
@@ -46,130 +47,156 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Report:
-    """What a sweep did: cells by outcome, in order."""
+    """What a sweep did: runs by outcome, in order."""
 
     trained: list[Planned]
     failed: list[Planned]
     missing: list[Planned]
 
 
-def sweep(
-    planned: Sequence[Planned],
-    records: str | Path,
-    *,
-    budget: float | None = None,
-    device: str = "auto",
-    data_root: str | Path = "data",
-    checkpoints: str | Path | None = "checkpoints",
-    retry: bool = False,
-    measure: bool = False,
-    progress: bool = True,
-    say: Callable[[str], None] = lambda line: None,
-) -> Report:
-    """Train the missing cells in order, none that would not fit into the rest of ``budget`` seconds.
+@dataclass
+class Sweep:
+    """Trains the missing runs of a plan in order, none that would not fit into the rest of the budget.
 
-    How long a cell takes is judged by what this sweep has trained, else by the records in this folder from
-    this kind of device, else by a short run; see `Estimates`. Runs that differ in their seed alone share what
-    was compiled. A killed cell goes on from its checkpoint when a later sweep takes it up, or begins again if
-    the source has changed since, or if ``checkpoints`` is None, which saves the time of writing them. A run
-    whose loss is not finite, that does not fit into memory, or whose recipe is refused leaves a `.failed`
-    file with the reason and the sweep goes on. So does one that breaks in a way that nobody foresaw; but if
-    the device broke with it, or one broke before and none was trained since, its error is raised.
+    Durations are judged by what this sweep has trained, else by records from this kind of device, else by a
+    short run; see `Estimates`. Runs that differ in their seed alone share what was compiled. A killed run
+    resumes from its checkpoint when a later sweep takes it up. It starts over if the source has changed
+    since, or if ``checkpoints`` is None, which saves the time of writing them.
 
-    records: folder of records; several sweeps may share it. measure: judge durations by short runs in place
-    of records, which may be of a busier machine. say: receives one line for each event.
-    Raises InputError when data are absent, a folder cannot be written to or the disk is full.
+    A run whose loss is not finite, that does not fit into memory, or whose recipe is refused leaves a
+    `.failed` file with the reason, and the sweep continues. So does a run with an unforeseen error; but that
+    error is raised if the device stopped working, or if the run tried before it failed like this, too.
+
+    budget: seconds; None trains until nothing is missing.
+
+    records: folder of records; several sweeps may share it.
+    retry: also train the runs that failed before.
+    measure: judge durations by short runs in place of records, which may be of a busier machine.
+    say: receives one line for each event.
     """
-    if processes() > 1:
-        raise InputError(
-            f"a sweep is one process and torchrun started {processes()}. Share a single run with "
-            "torchrun -m rollpe.cli train, or start several sweeps."
+
+    planned: Sequence[Planned]
+    records: str | Path
+    budget: float | None = None
+    device: str = "auto"
+    data_root: str | Path = "data"
+    checkpoints: str | Path | None = "checkpoints"
+    retry: bool = False
+    measure: bool = False
+    progress: bool = True
+    say: Callable[[str], None] = lambda line: None
+
+    def run(self) -> Report:
+        """Raises InputError when data are absent, a folder cannot be written to or the disk is full."""
+        if processes() > 1:
+            raise InputError(
+                f"a sweep is one process and torchrun started {processes()}. Share a single run with "
+                "torchrun -m rollpe.cli train, or start several sweeps."
+            )
+        self.deadline = math.inf if self.budget is None else time.monotonic() + self.budget
+        self.report, self.programs = Report([], [], []), Programs()
+        self.estimates = Estimates(self.records, self.device, self.data_root, self.measure, self.programs)
+        self.unforeseen = False  # whether the run tried before had an unforeseen error
+        for number, planned in enumerate(self.planned, 1):
+            if self.left <= 0:
+                break  # nothing is estimated for nothing: `--budget 0` only lists what is missing
+            if self.is_missing(planned):
+                with ExitStack() as claims:
+                    claims.enter_context(_clear_errors(self.records))
+                    # a sweep into another folder of records may write the same checkpoint
+                    folders = [folder for folder in (self.records, self.checkpoints) if folder]
+                    free = [claims.enter_context(claim(folder, planned.cell)) for folder in folders]
+                    # otherwise another process has it, or had it a moment ago
+                    if all(free) and self.is_missing(planned):
+                        self.attempt(number, planned)
+        self.programs.forget()
+        self.report.missing = missing(self.planned, self.records, retry=True)
+        return self.report
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget that are left."""
+        return self.deadline - time.monotonic()
+
+    def is_missing(self, planned: Planned) -> bool:
+        return bool(missing([planned], self.records, self.retry))
+
+    def attempt(self, number: int, planned: Planned) -> None:
+        """Train one run if it fits into the budget, and keep what came of it."""
+        gc.collect()  # an error keeps its frames, and they keep a model and the memory of its activations
+        try:
+            if not self.fits(planned):
+                return
+            rest = "" if self.budget is None else f", {format_duration(self.left)} left"
+            self.say(f"{number}/{len(self.planned)} {planned}{rest}")
+            record = self.train(planned)
+        except (InputError, RuntimeError) as error:
+            self.fail(planned, error)
+            return
+        self.unforeseen = False
+        failure_path(self.records, planned.cell).unlink(missing_ok=True)
+        self.estimates.learn(record, self.programs.waited)
+        self.report.trained.append(planned)
+        duration = format_duration(record.provenance.wall_seconds)
+        self.say(f"{planned}: {100 * record.test.accuracy:.2f} % in {duration}")
+
+    def fits(self, planned: Planned) -> bool:
+        """Whether what a run still needs fits into what is left of the budget."""
+        if self.budget is None:
+            return True
+        cell, recipe, done = planned.cell, planned.recipe, 0
+        if self.checkpoints is not None:
+            done = epochs_done(self.checkpoints, recipe, cell, device=self.device, data_root=self.data_root)
+        # one epoch more than remain: it also has to start and to be scored
+        share = min(1.0, (recipe.epochs - done + 1) / recipe.epochs)
+        needed = share * self.estimates.seconds(planned)
+        if needed > self.left:
+            grounds, left = self.estimates.grounds(planned), format_duration(self.left)
+            self.say(f"{planned}: needs about {format_duration(needed)} {grounds}, {left} left; not begun")
+        return needed <= self.left
+
+    def train(self, planned: Planned) -> Record:
+        """Train one run, from its checkpoint if that can be used."""
+        run = partial(
+            train,
+            planned.recipe,
+            planned.cell.encoding,
+            seed=planned.cell.seed,
+            encoding_options=planned.cell.encoding_options,
+            device=self.device,
+            records=self.records,
+            data_root=self.data_root,
+            checkpoints=self.checkpoints,
+            progress=self.progress,
+            programs=self.programs,
+            plan=planned.plan,
         )
-    began = time.monotonic()
-    report, programs = Report([], [], []), Programs()
-    estimates = Estimates(records, device, data_root, measure, programs)
-    broke = False  # some cell, in a way that nobody foresaw, and none was trained since
+        try:
+            return run(resume=True)
+        except ForeignCheckpoint:
+            self.say(f"{planned}: its checkpoint is of another source, recipe or device; starting over")
+        except DamagedCheckpoint:
+            self.say(f"{planned}: its checkpoint is damaged; starting over")
+        return run()
 
-    def left() -> float:
-        return float("inf") if budget is None else budget - (time.monotonic() - began)
-
-    for place, wanted in enumerate(planned, 1):
-        if left() <= 0:
-            break  # nothing is estimated for nothing: `--budget 0` only lists what is missing
-        if wanted not in missing([wanted], records, retry):
-            continue
-        with ExitStack() as held:
-            held.enter_context(_clear_errors(records))
-            # a sweep into another folder of records may write the same checkpoint
-            free = [held.enter_context(claim(root, wanted.cell)) for root in (records, checkpoints) if root]
-            if not all(free) or wanted not in missing([wanted], records, retry):
-                continue  # another process has it, or had it a moment ago
-            # an error keeps its frames, and they keep a model and the memory of its activations
-            gc.collect()
-            try:
-                if budget is not None:
-                    done = 0
-                    if checkpoints is not None:
-                        done = epochs_done(
-                            checkpoints, wanted.recipe, wanted.cell, device=device, data_root=data_root
-                        )
-                    # one epoch more than is left: it also has to start and to be scored
-                    share = min(1.0, (wanted.recipe.epochs - done + 1) / wanted.recipe.epochs)
-                    needs = share * estimates.seconds(wanted)
-                    if needs > left():
-                        by = estimates.grounds(wanted)
-                        say(f"{wanted}: needs about {clock(needs)} {by}, {clock(left())} left; not begun")
-                        continue
-                rest = "" if budget is None else f", {clock(left())} left"
-                say(f"{place}/{len(planned)} {wanted}{rest}")
-                run = partial(
-                    train,
-                    wanted.recipe,
-                    wanted.cell.encoding,
-                    seed=wanted.cell.seed,
-                    encoding_options=wanted.cell.encoding_options,
-                    device=device,
-                    records=records,
-                    data_root=data_root,
-                    checkpoints=checkpoints,
-                    progress=progress,
-                    programs=programs,
-                    plan=wanted.plan,
-                )
-                try:
-                    record = run(resume=True)
-                except ForeignCheckpoint:
-                    say(f"{wanted}: its checkpoint is of another source, recipe or device; begun again")
-                    record = run()
-                except DamagedCheckpoint:
-                    say(f"{wanted}: its checkpoint is damaged; begun again")
-                    record = run()
-            except (InputError, RuntimeError) as error:
-                programs.forget()
-                reason = str(error)
-                if isinstance(error, InputError):  # what no other cell could do without either, is raised
-                    load_dataset(wanted.recipe.data, data_root)
-                    if checkpoints is not None:
-                        ensure_writable(checkpoint_path(checkpoints, wanted.cell).parent)
-                elif not isinstance(error, TrainingError):  # perhaps a compiler, over this encoding alone
-                    if broke or not _works(device):
-                        raise
-                    broke = True
-                    logger.warning("%s broke", wanted, exc_info=error)
-                    reason = f"{type(error).__name__}: {next(iter(reason.strip().splitlines()), '')}"
-                note = {"reason": reason, "at": now()}
-                write_atomically(failure_path(records, wanted.cell), json.dumps(note).encode())
-                report.failed.append(wanted)
-                say(f"{wanted}: failed. {reason}")
-                continue
-            broke = False
-            failure_path(records, wanted.cell).unlink(missing_ok=True)
-            estimates.learn(record, programs.waited)
-            report.trained.append(wanted)
-            say(f"{wanted}: {100 * record.test.accuracy:.2f} % in {clock(record.provenance.wall_seconds)}")
-    programs.forget()
-    report.missing = [p for p in planned if not record_path(records, p.cell).exists()]
-    return report
+    def fail(self, planned: Planned, error: Exception) -> None:
+        """Write down why a run failed; raise its error if the next run would fail for the same reason."""
+        self.programs.forget()
+        reason = str(error)
+        if isinstance(error, InputError):  # these raise one of their own if nothing can be trained
+            load_dataset(planned.recipe.data, self.data_root)
+            if self.checkpoints is not None:
+                ensure_writable(checkpoint_path(self.checkpoints, planned.cell).parent)
+        elif not isinstance(error, TrainingError):  # perhaps a compiler, over this encoding alone
+            if self.unforeseen or not _works(self.device):
+                raise error
+            self.unforeseen = True
+            logger.warning("%s broke", planned, exc_info=error)
+            reason = f"{type(error).__name__}: {next(iter(reason.strip().splitlines()), '')}"
+        note = {"reason": reason, "at": now()}
+        write_atomically(failure_path(self.records, planned.cell), json.dumps(note).encode())
+        self.report.failed.append(planned)
+        self.say(f"{planned}: failed. {reason}")
 
 
 def warm(
@@ -187,36 +214,38 @@ def warm(
     machine of the same kind saves the compiling. say: receives one line for each.
     """
     first: dict[str, Planned] = {}
-    for wanted in planned:
-        first.setdefault(program_key(wanted.recipe, wanted.cell), wanted)
-    good = True
+    for run in planned:
+        first.setdefault(program_key(run.recipe, run.cell), run)
+    succeeded = True
     # Spawned, since a fork would inherit a device that it cannot use; and each anew, since a process keeps
     # all that it has compiled.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(first)), mp_context=spawn, max_tasks_per_child=1) as pool:
-        begun = [(wanted, pool.submit(_warm, wanted, device, keep)) for wanted in first.values()]
-        for wanted, future in begun:
+        futures = [(run, pool.submit(_warm, run, device, keep)) for run in first.values()]
+        for run, future in futures:
             try:
-                say(f"{wanted}: compiled in {clock(future.result())}")
+                say(f"{run}: compiled in {format_duration(future.result())}")
             except (InputError, RuntimeError) as error:
-                good = False
-                say(f"{wanted}: cannot be compiled. {next(iter(str(error).splitlines()), '')}")
-    return good
+                succeeded = False
+                say(f"{run}: cannot be compiled. {next(iter(str(error).splitlines()), '')}")
+    return succeeded
 
 
-def _warm(wanted: Planned, device: str, keep: str | Path | None) -> float:
-    options = wanted.cell.encoding_options
-    run = partial(warm_program, wanted.recipe, wanted.cell.encoding, encoding_options=options, device=device)
+def _warm(planned: Planned, device: str, keep: str | Path | None) -> float:
+    recipe, cell = planned.recipe, planned.cell
+    compile_it = partial(
+        warm_program, recipe, cell.encoding, encoding_options=cell.encoding_options, device=device
+    )
     if keep is None:
-        return run()
-    digest = hashlib.sha256(program_key(wanted.recipe, wanted.cell).encode()).hexdigest()
-    file = Path(keep, f"{wanted.cell.encoding}-{digest[:16]}.bin")
+        return compile_it()
+    digest = hashlib.sha256(program_key(recipe, cell).encode()).hexdigest()
+    file = Path(keep, f"{cell.encoding}-{digest[:16]}.bin")
     if file.is_file():
         torch.compiler.load_cache_artifacts(file.read_bytes())
-    took = run()
-    if made := torch.compiler.save_cache_artifacts():  # None where nothing is compiled
-        write_atomically(file, made[0])
-    return took
+    seconds = compile_it()
+    if artifacts := torch.compiler.save_cache_artifacts():  # None where nothing is compiled
+        write_atomically(file, artifacts[0])
+    return seconds
 
 
 def _works(device: str) -> bool:
