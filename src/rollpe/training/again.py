@@ -33,18 +33,18 @@ def observe_again(
     """
     target = choose_device(device)
     model, recipe, cell = read_model(path, target)
-    place = record_path(records, cell)
-    record = read_record(place)
+    file = record_path(records, cell)
+    record = read_record(file)
     data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
     evaluate = Evaluator(recipe, data, target)
     differ = int((evaluate(model, data.test).bits() != record.correct_bits()).sum())
     if differ * SAME_MODEL > record.test.images:
         raise InputError(
-            f"{path}: not the model of {place}, {differ:,} of {record.test.images:,} images are classified "
+            f"{path}: not the model of {file}, {differ:,} of {record.test.images:,} images are classified "
             "differently. Give the folder that the run wrote to, with --records."
         )
     with torch.random.fork_rng(devices=[]):
         untrained = initial_model(recipe, cell, shape_of(data)).to(target)
     first = evaluate.first_step(untrained, training_images(recipe, data))
     write_record(records, record, **first, **evaluate.observe(model))
-    return place.with_suffix(".npz")
+    return file.with_suffix(".npz")

@@ -63,30 +63,30 @@ class CompileMode:
 EAGER = CompileMode()
 
 
-def compile_mode(recipe: Recipe, place: torch.device, processes: int = 1) -> CompileMode:
-    """What is fastest there.
+def compile_mode(recipe: Recipe, device: torch.device, processes: int = 1) -> CompileMode:
+    """What to compile on this device.
 
     recipe.compile: false, true, "default" (no CUDA graphs), "max-autotune", or "auto" (true on CUDA).
-    Whether it works there is not asked here; see `compiles`.
+    Whether compiling works there is another question; see `compiles`.
     """
-    wanted = place.type == "cuda" if recipe.compile == "auto" else recipe.compile
-    if not wanted:
+    enabled = device.type == "cuda" if recipe.compile == "auto" else recipe.compile
+    if not enabled:
         return EAGER
     # sums over processes are not recorded into graphs
-    if place.type != "cuda" or processes > 1 or wanted == "default":
+    if device.type != "cuda" or processes > 1 or enabled == "default":
         mode: Mode = "default"
     else:
-        mode = "max-autotune" if wanted == "max-autotune" else "reduce-overhead"
+        mode = "max-autotune" if enabled == "max-autotune" else "reduce-overhead"
     # A CPU launches nothing: its fused optimizer is as fast, without a minute of compiling. Muon reads
     # its learning rate on the host.
-    return CompileMode(gradient=mode, update=place.type == "cuda" and recipe.optimizer != "muon")
+    return CompileMode(gradient=mode, update=device.type == "cuda" and recipe.optimizer != "muon")
 
 
 def compiled(function: Function, mode: Mode) -> Function:
     """torch.compile for fixed shapes, with a cache of its own.
 
-    Dynamo keeps its programs by code object, eight to each, and asks them one after another which fits. A
-    copy of the code makes functions of many models, of a sweep or a benchmark, strangers to each other.
+    Dynamo keeps up to eight programs for each code object and tries them one after another. A sweep or a
+    benchmark compiles the same function for many models; a copy of its code keeps their programs apart.
     """
     _keep_on_disk()
     f: Any = function
@@ -101,8 +101,9 @@ def _keep_on_disk() -> None:
     backward, and the graph's text is in the key: another source is another key. The choice of an attention
     kernel is a call in the graph, with the kernel among its arguments.
     """
-    from torch._functorch import config as autograd
-    from torch._inductor import config as inductor
+    # the compiler's own modules, which take a second to load
+    from torch._functorch import config as autograd  # noqa: PLC0415
+    from torch._inductor import config as inductor  # noqa: PLC0415
 
     if hasattr(autograd, "autograd_cache_allow_custom_autograd_functions"):
         autograd.autograd_cache_allow_custom_autograd_functions = True
@@ -113,15 +114,15 @@ def _keep_on_disk() -> None:
 
 
 @cache
-def compiles(place: torch.device) -> bool:
+def compiles(device: torch.device) -> bool:
     """Whether torch.compile works there; a warning says why not. It needs Triton and a C compiler."""
 
     def twice(x: Tensor) -> Tensor:
         return 2 * x
 
     try:
-        compiled(twice, "default")(torch.ones(8, device=place))
-    except Exception as error:  # each part that can be missing says so in its own mode
+        compiled(twice, "default")(torch.ones(8, device=device))
+    except Exception as error:  # each part that can be missing fails in its own way
         first = next(iter(str(error).strip().splitlines()), "")
         warnings.warn(
             f"torch.compile does not work here, so nothing is compiled, which is slower. {first}",

@@ -101,9 +101,9 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
         plan = Plan.model_validate(read_yaml_file(path))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
+        where = ".".join(map(str, first["loc"])) or "the file"
         allowed = f"{', '.join(Plan.model_fields)}; in a block {', '.join(Block.model_fields)}"
-        raise InputError(f"{path}: {place}: {first['msg'].lower()}. Keys: {allowed}.") from None
+        raise InputError(f"{path}: {where}: {first['msg'].lower()}. Keys: {allowed}.") from None
 
     origin = f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
     planned: dict[Path, Planned] = {}
@@ -160,7 +160,7 @@ def seed_by_seed(
 
 
 def failure_path(records: str | Path, cell: Cell) -> Path:
-    """Where a run that cannot be finished says why: beside its record's place."""
+    """The file that says why a run could not be finished, beside where its record would be."""
     return record_path(records, cell).with_suffix(".failed")
 
 

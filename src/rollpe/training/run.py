@@ -157,7 +157,7 @@ class Run:
     # Set up
 
     def set_up(self, stack: ExitStack, data_root: str | Path, programs: Programs | None) -> None:
-        """Data on the device, the number of steps, and a model with the weights of this seed."""
+        """Data on the device, the number of steps, and everything that moves the model."""
         self.group = stack.enter_context(joined(self.device))
         self.programs = programs if programs is not None else stack.enter_context(Programs())
         self.data = self.programs.data(self.requested, data_root)
@@ -172,24 +172,22 @@ class Run:
         stack.enter_context(enough_memory(recipe))
         self.program = self.programs.program(recipe, self.cell, self.data, self.device, self.group)
         self.evaluate = self.program.evaluate
-        self.untrained = self.program.begin(self.cell.seed)
-        self.evaluate.rehearse(self.program.eval_model, recipe.resolutions)
 
     def open(
         self, stack: ExitStack, records: str | Path | None, checkpoints: str | Path | None, resume: bool
     ) -> None:
-        """Reserve the folders, compile, seed all streams of random numbers, and resume if asked to.
-
-        Whatever can be refused has been refused by now: from here on, something is written.
-        """
+        """Load the weights of this seed, reserve the folders, compile, seed every stream, perhaps resume."""
         cell, seed, first = self.cell, self.cell.seed, self.group.first
+        untrained = self.program.begin(seed)
+        self.evaluate.rehearse(self.program.eval_model, self.recipe.resolutions)
         if records is not None and first:
             self.records = records
-            self.arrays = self.evaluate.first_step(self.untrained.to(self.device), self.training)
+            self.arrays = self.evaluate.first_step(untrained.to(self.device), self.training)
+            # whatever can be refused has been refused by now: from here on, something is written
             stack.enter_context(reserved(records, cell, record_path(records, cell)))
         if checkpoints is not None and first:
             stack.enter_context(reserved(checkpoints, cell, checkpoint_path(checkpoints, cell)))
-        del self.untrained
+        del untrained
         self.programs.waited = self.program.warm(self.share.stop - self.share.start)
         # from here on: dropout and drop path, which no two processes may share
         torch.manual_seed(stream(seed, "noise" if first else f"noise {self.group.rank}"))

@@ -39,24 +39,24 @@ from rollpe.training.compiling import EAGER, KERNELS, CompileMode, compiled
 from rollpe.training.recipe import Recipe
 
 
-def predictor(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[[Tensor], Tensor]:
+def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callable[[Tensor], Tensor]:
     """images → logits float32, not compiled; in bfloat16 on the mode if the recipe says so.
 
     The weights are float32 whatever the recipe's precision: autocast rounds them.
     Raises InputError if the recipe's kernel of attention cannot run there.
     """
-    kind, half = place.type, recipe.precision.startswith("bfloat16")
+    kind, half = device.type, recipe.precision.startswith("bfloat16")
 
     def predict(inputs: Tensor) -> Tensor:
         with torch.autocast(kind, torch.bfloat16, enabled=half):
             logits: Tensor = model(inputs)
         return logits.float()
 
-    return _by_kernel(predict, model, recipe, place)
+    return _by_kernel(predict, model, recipe, device)
 
 
 def _predictor_in_bfloat16(
-    working: nn.Module, recipe: Recipe, place: torch.device
+    working: nn.Module, recipe: Recipe, device: torch.device
 ) -> Callable[[Tensor], Tensor]:
     """The same for `working_copy`: weights, tokens and logits in bfloat16, without autocast."""
 
@@ -64,11 +64,11 @@ def _predictor_in_bfloat16(
         logits: Tensor = working(inputs.bfloat16())
         return logits.float()
 
-    return _by_kernel(predict, working, recipe, place)
+    return _by_kernel(predict, working, recipe, device)
 
 
 def _by_kernel(
-    predict: Callable[[Tensor], Tensor], model: nn.Module, recipe: Recipe, place: torch.device
+    predict: Callable[[Tensor], Tensor], model: nn.Module, recipe: Recipe, device: torch.device
 ) -> Callable[[Tensor], Tensor]:
     """`predict` whose attention runs by recipe.attention alone; itself for "auto".
 
@@ -85,18 +85,18 @@ def _by_kernel(
     tokens = torch.ones(  # and a class token
         *(1, e.heads, math.prod(grid) + 1, e.streams * e.head_dim),
         dtype=torch.bfloat16 if half else torch.float32,
-        device=place,
+        device=device,
         requires_grad=True,
     )
     try:
         with torch.enable_grad(), warnings.catch_warnings(action="ignore"), sdpa_kernel(kernel):
-            placed = e.place(grid_positions(*grid, device=place), tokens, grid)
+            placed = e.place(grid_positions(*grid, device=device), tokens, grid)
             out = e.attend(tokens, tokens, tokens[..., : e.head_dim], placed)
             torch.autograd.grad(out.sum(), tokens)
     except RuntimeError as error:
         reason = next(iter(str(error).strip().splitlines()), "")
         raise InputError(
-            f"attention={recipe.attention!r} cannot run {e.name!r} on {place.type} in "
+            f"attention={recipe.attention!r} cannot run {e.name!r} on {device.type} in "
             f"{str(tokens.dtype).removeprefix('torch.')} ({reason}) Use attention='auto'."
         ) from None
 
@@ -155,8 +155,8 @@ class Step:
         self.model, self.average = model, average
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers, self.penalty = list(optimizers), penalty
-        place = self.parameters[0].device
-        self.rate = torch.tensor(recipe.learning_rate, device=place)
+        device = self.parameters[0].device
+        self.rate = torch.tensor(recipe.learning_rate, device=device)
         if mode.update:
             for group in self._groups():
                 group["lr"] = self.rate
@@ -172,12 +172,12 @@ class Step:
             self.working = working_copy(model)
             self.copies = [p for p in self.working.parameters() if p.requires_grad]
             self.gradients = [torch.empty_like(p) for p in self.parameters]
-            predict = _predictor_in_bfloat16(self.working, recipe, place)
+            predict = _predictor_in_bfloat16(self.working, recipe, device)
         else:
             if processes > 1:
                 # an encoding's parameters need not all reach the loss, but always the same ones do
                 model = DistributedDataParallel(model, static_graph=True)
-            predict = predictor(model, recipe, place)
+            predict = predictor(model, recipe, device)
         self.loss = _loss(predict, recipe, mode)
         self.update = self._update(recipe)
         self.later_update = compiled(self.update, "default") if mode.update else self.update
@@ -351,13 +351,13 @@ def create_optimizers(model: nn.Module, recipe: Recipe, mode: CompileMode = EAGE
         {"params": decaying, "weight_decay": recipe.weight_decay},
         {"params": kept, "weight_decay": 0.0},
     ]
-    place = kept[0].device
-    rate: Any = torch.tensor(recipe.learning_rate, device=place) if mode.update else recipe.learning_rate
+    device = kept[0].device
+    rate: Any = torch.tensor(recipe.learning_rate, device=device) if mode.update else recipe.learning_rate
     betas = (recipe.betas[0], recipe.betas[1])
     if mode.update:
         # With the rate in a tensor, "foreach" wants Adam's counter of steps on the device as well.
-        kernels: dict[str, Any] = {"foreach": _takes_many(place)}
-        adam: dict[str, Any] = {"capturable": _takes_many(place)}
+        kernels: dict[str, Any] = {"foreach": _takes_many(device)}
+        adam: dict[str, Any] = {"capturable": _takes_many(device)}
     else:
         kernels = {"fused": mode.optimizer == "fused", "foreach": mode.optimizer == "foreach"}
         adam = {}
@@ -367,7 +367,7 @@ def create_optimizers(model: nn.Module, recipe: Recipe, mode: CompileMode = EAGE
             return [torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, nesterov=True, **kernels)]
         case "lamb":  # its own clipping is off: gradient_clip is the one place for that
             many: dict[str, Any] = {}
-            if mode.update and _takes_many(place) and "foreach" in inspect.signature(Lamb).parameters:
+            if mode.update and _takes_many(device) and "foreach" in inspect.signature(Lamb).parameters:
                 many["foreach"] = True  # timm before 1.0.31 has one loop for all, which compiles as well
             return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None, **many)]
         case "adamw":
@@ -383,12 +383,12 @@ def create_optimizers(model: nn.Module, recipe: Recipe, mode: CompileMode = EAGE
             return [muon, torch.optim.AdamW(groups, lr=rate, **adam)]
 
 
-def _takes_many(place: torch.device) -> bool:
+def _takes_many(device: torch.device) -> bool:
     """Whether a compiled update is made of operations on all parameters, which are fused into a few kernels.
 
     A CPU has no such operations: there a loop is fused.
     """
-    return place.type != "cpu"
+    return device.type != "cpu"
 
 
 def learning_rate(recipe: Recipe, step: int, total: int, steps: int) -> float:
