@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from rollpe import bench
 from rollpe.bench import Benchmark, benchmark, read_benchmarks, run, timing, variants
 from rollpe.bench.timing import Trial, interleaved, matmul_peak
 from rollpe.bench.variants import VARIANTS
@@ -72,7 +71,7 @@ def test_a_trial_is_ready_after_the_two_steps_that_compile(monkeypatch):
     def create_step(*_: object, **__: object) -> object:
         return lambda *_: steps.append(time.sleep(0.05))
 
-    monkeypatch.setattr(bench, "Step", create_step)
+    monkeypatch.setattr(timing, "Step", create_step)
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 2})
     trial = Trial(
         partial(create_vit, "none", image_size=16, size="nano", depth=1), recipe, CompileMode(), CPU, 16
@@ -156,38 +155,36 @@ def test_the_report_comes_back_from_disk_as_it_was(report, tmp_path):
             "overrides": {"attention": "math", "drop_path": "0.2"},
             "encodings": ["roll", "shaw"],
             "budget": 600.0,
-            "flags": {"compiled": False, "timm": False, "scaling": False, "variants": True, "profiles": True},
+            **{"compiled": False, "timm": False, "scaling": False, "variants": True, "profiles": True},
         },
         {
             "recipe": "strong",
             "overrides": {},
             "encodings": None,
             "budget": None,
-            "flags": {"compiled": True, "timm": True, "scaling": True, "variants": False, "profiles": False},
+            **{"compiled": True, "timm": True, "scaling": True, "variants": False, "profiles": False},
         },
     ],
 )
 def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, tmp_path, settings):
-    told = {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4} | settings
-    flags = told.pop("flags")
-    words = shlex.split(run._command(**told, **flags))
-    if flags["profiles"]:
+    options = {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4} | settings
+    words = shlex.split(run._command(options))
+    if options["profiles"]:
         words += ["--records", str(tmp_path)]
-    asked = told | flags
-    seen = {}
+    received = {}
 
     def stop(**given):
-        seen.update(given)
-        raise InputError("seen")
+        received.update(given)
+        raise InputError("stop")
 
     monkeypatch.setattr(run, "benchmark", stop)
     CliRunner().invoke(cli, words[1:])
-    assert words[:2] == ["rollpe", "bench"] and seen == asked
+    assert words[:2] == ["rollpe", "bench"] and received == options
 
 
 def test_profiles_are_files_and_need_a_folder():
-    told = CliRunner().invoke(cli, ["bench", "--profile"])
-    assert told.exit_code == 2 and "--records" in told.output
+    result = CliRunner().invoke(cli, ["bench", "--profile"])
+    assert result.exit_code == 2 and "--records" in result.output
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"size": 3}', "\0", '{"size": "nano", "size": "tiny"}'])
@@ -208,38 +205,39 @@ def test_committed_benchmarks_of_any_age_are_read():
 def test_every_variant_is_compared_with_an_earlier_one_and_says_what_is_expected():
     names = [v.name for v in VARIANTS]
     assert len(set(names)) == len(names) and names[0] == VARIANTS[0].against
-    for place, v in enumerate(VARIANTS[1:], 1):
-        assert v.against in names[:place] and v.description
-        assert all(0 < low <= high for low, high in filter(None, (v.cpu, v.gpu)))
+    for i, v in enumerate(VARIANTS[1:], 1):
+        assert v.against in names[:i] and v.description and len(v.expected) == 2
+        assert all(0 < low <= high for low, high in filter(None, v.expected))
 
 
 def test_under_a_budget_what_only_cuda_has_is_prepared_first():
-    names = [v.name for v in sorted(VARIANTS, key=variants._want)]
+    names = [v.name for v in sorted(VARIANTS, key=lambda v: v.priority)]
     assert names[0] == "CUDA graphs" and names.index("64 tokens") < names.index("eager")
     assert names[-1] == "max-autotune", "the slowest to be ready"
 
 
-@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.changes], ids=lambda v: v.name)
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.settings], ids=lambda v: v.name)
 def test_every_changed_recipe_makes_a_step(variant):
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "depth": 1, "batch_size": 2})
     recipe = recipe.model_copy(update={"precision": "float32"})
-    if variant.changes.get("attention") in ("cudnn", "efficient"):  # CUDA has them
+    variant = replace(variant, mode=CompileMode())
+    if variant.settings.get("attention") in ("cudnn", "efficient"):  # CUDA has them
         with pytest.raises(InputError, match="cannot run"):
-            variants._prepared(replace(variant, mode=CompileMode()), recipe, CPU)
+            variant.trial(recipe, CPU)
     else:
-        assert variants._prepared(replace(variant, mode=CompileMode()), recipe, CPU).ready_seconds > 0
+        assert variant.trial(recipe, CPU).ready_seconds > 0
 
 
 def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatch):
     """Drop path, the average of the weights and targets that mixing made are in it."""
     made = []
 
-    class Seen(bench.Step):
+    class Recorded(timing.Step):
         def __init__(self, model, recipe, *args, average=None, **kwargs) -> None:
             made.append((model, recipe, average))
             super().__init__(model, recipe, *args, average=average, **kwargs)
 
-    monkeypatch.setattr(bench, "Step", Seen)
+    monkeypatch.setattr(timing, "Step", Recorded)
     quick = {"device": "cpu", "compiled": False, "rounds": 2, "timm": False, "scaling": False, "batch": 2}
     report = benchmark(recipe="mini", encodings=["none"], **quick)
     (model, recipe, average) = made.pop()
@@ -257,7 +255,7 @@ def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatc
 def test_timms_models_take_the_shape_of_the_recipe(encoding, pool):
     changes = {"size": "nano", "depth": 2, "pool": pool, "drop_path": 0.2, "dropout": 0.1, "layer_scale": 0.1}
     recipe = load_recipe("strong", changes)
-    ours, theirs = timing._our_model(recipe, encoding), timing._timm_model(recipe, encoding)
+    ours, theirs = timing.our_model(recipe, encoding), timing.timm_model(recipe, encoding)
     count = [sum(p.numel() for p in model.parameters()) for model in (ours, theirs)]
     assert count[0] == pytest.approx(count[1], rel=0.01)
     assert theirs(torch.rand(2, 3, 32, 32)).shape == (2, 100)
@@ -266,7 +264,7 @@ def test_timms_models_take_the_shape_of_the_recipe(encoding, pool):
 
 
 def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monkeypatch):
-    chosen = [v for v in VARIANTS if v.needs or (v.mode.gradient is None and not v.changes)]
+    chosen = [v for v in VARIANTS if v.mode.graphs or (v.mode.gradient is None and not v.settings)]
     monkeypatch.setattr(variants, "VARIANTS", chosen)
     report = benchmark(
         device="cpu",
@@ -282,7 +280,7 @@ def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monke
     assert list(told) == [v.name for v in chosen]
     assert told["eager"].gain == 1.0 and told["twice the batch"].batch == 4
     for v in chosen:
-        if v.needs:
+        if v.mode.graphs:
             assert told[v.name].gain is None and "not available here" in told[v.name].missing
         else:
             assert told[v.name].gain
@@ -290,12 +288,12 @@ def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monke
 
 
 @pytest.mark.parametrize(
-    "variant", [v for v in VARIANTS if v.change is not variants._as_it_is], ids=lambda v: v.name
+    "variant", [v for v in VARIANTS if v.change is not variants.unchanged], ids=lambda v: v.name
 )
 def test_another_way_to_the_same_end_ends_there(variant):
     """A timing of two ways says nothing if they compute different things."""
     results = []
-    for change in (variants._as_it_is, variant.change):
+    for change in (variants.unchanged, variant.change):
         torch.manual_seed(0)
         model = create_vit(variant.encoding, image_size=16, size="nano", depth=2).double()
         state = {name: torch.randn_like(p) / 8 for name, p in model.named_parameters()}
@@ -319,7 +317,7 @@ def test_channels_last_changes_no_update():
 
     def weight_after_three_steps(optimizer: str) -> torch.Tensor:
         mode = CompileMode(optimizer=optimizer)
-        trial = variants._prepared(replace(variant, mode=mode), recipe, CPU, build, 16)
+        trial = replace(variant, mode=mode).trial(recipe, CPU, build, 16)
         for _ in range(3):
             trial.step(trial.images, trial.targets, 1e-2)
         weight = trial.model.patch_embed.proj.weight.detach()
@@ -343,10 +341,10 @@ def test_a_budget_begins_nothing_that_would_be_ready_too_late(monkeypatch, budge
         return "ready"
 
     wanted = dict.fromkeys("abcd", make)
-    budget_left = timing.TimeBudget(budget)
-    assert list(budget_left.prepare(wanted, until=0.5)) == list("abcd")[:made]
+    time_budget = timing.TimeBudget(budget)
+    assert list(time_budget.prepare(wanted, share=0.5)) == list("abcd")[:made]
     if budget == 0.0:
-        assert budget_left.prepare(wanted, until=1.0) == {}
+        assert time_budget.prepare(wanted, share=1.0) == {}
 
 
 def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
@@ -356,12 +354,12 @@ def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
     def takes(seconds: float):
         return lambda: now.__setitem__(0, now[0] + seconds)
 
-    budget_left = timing.TimeBudget(300.0)
+    time_budget = timing.TimeBudget(300.0)
     wanted = {"first": takes(120), "second": takes(20), "third": takes(20), "slow": takes(100)}
-    ready = budget_left.prepare(wanted, until=0.8, effort={"slow": 6.0})
+    ready = time_budget.prepare(wanted, share=0.8, costs={"slow": 6.0})
     assert list(ready) == ["first", "second", "third"], "the first also starts the compiler"
     again = dict.fromkeys(["quick", "usual"], takes(70))
-    ready = budget_left.prepare(again, until=0.8, effort={"quick": 0.2})
+    ready = time_budget.prepare(again, share=0.8, costs={"quick": 0.2})
     assert list(ready) == ["quick"], "it took as long as 350 s of what is usual"
 
 
@@ -372,11 +370,11 @@ def test_rounds_end_with_the_budget_but_there_are_two(monkeypatch):
     def call() -> None:
         now[0] += 1
 
-    def rounds(until: float) -> int:
+    def rounds(deadline: float) -> int:
         now[0] = 0.0
-        return len(interleaved({"a": call, "b": call}, 20, CPU, until=until)["a"])
+        return len(interleaved({"a": call, "b": call}, 20, CPU, deadline=deadline)["a"])
 
-    assert [rounds(until) for until in (0.0, 11.0, 12.0, 1e9)] == [2, 4, 5, 20]
+    assert [rounds(deadline) for deadline in (0.0, 11.0, 12.0, 1e9)] == [2, 4, 5, 20]
 
 
 def out_of_memory() -> None:
@@ -411,7 +409,7 @@ def test_a_report_names_what_broke(monkeypatch, tmp_path):
     broken = replace(VARIANTS[0], name="broken", change=lambda model: out_of_memory())
     built_on_it = replace(VARIANTS[0], name="built on it", against="broken")
     monkeypatch.setattr(variants, "VARIANTS", [VARIANTS[0], broken, built_on_it])
-    monkeypatch.setattr(timing, "_timm_model", lambda *_, **__: out_of_memory())
+    monkeypatch.setattr(run, "timm_model", lambda *_, **__: out_of_memory())
     report = benchmark(
         device="cpu",
         size="nano",
