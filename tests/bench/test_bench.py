@@ -93,6 +93,18 @@ def test_timms_models_stand_beside_ours_with_as_many_parameters_and_the_operatio
         assert theirs.gflop == pytest.approx(ours[theirs.name].gflop + unread, rel=0.01)
 
 
+def test_more_patches_take_longer_in_batches_with_fewer_images():
+    changes = {"compile": False, "precision": "float32", "size": "nano", "depth": 1, "batch_size": 2}
+    comparison = run.Comparison(
+        load_recipe("strong", changes), ["none", "lie", "roll"], CPU, 2, timing.TimeBudget(None)
+    )
+    scaling = comparison.time_scaling()
+    shapes = [(s.patches, s.batch, s.encoding) for s in scaling]
+    assert shapes == [(*s, name) for s in ((64, 2), (256, 1), (1024, 1)) for name in ("none", "roll")]
+    assert min(s.median for s in scaling[4:]) > max(s.median for s in scaling[:2])
+    assert not comparison.failed
+
+
 def test_timms_models_are_also_timed_in_a_plain_step(report):
     assert [t.name for t in report.plain] == ["none", "axial-rope"]
     assert all(
@@ -116,7 +128,7 @@ def test_operations_are_those_of_the_matrix_products(report):
 
 
 def test_operations_that_all_images_share_count_once_a_step():
-    """Learned rotations are made for the places, not for the images."""
+    """Learned rotations depend on positions, not on images."""
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 6})
 
     def gflop(batch: int, name: str) -> float:
@@ -148,26 +160,19 @@ def test_the_report_comes_back_from_disk_as_it_was(report, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("recipe", "overrides", "encodings", "budget", "default"),
     [
-        {
-            "recipe": "paper",
-            "overrides": {"attention": "math", "drop_path": "0.2"},
-            "encodings": ["roll", "shaw"],
-            "budget": 600.0,
-            **{"compiled": False, "timm": False, "scaling": False, "variants": True, "profiles": True},
-        },
-        {
-            "recipe": "strong",
-            "overrides": {},
-            "encodings": None,
-            "budget": None,
-            **{"compiled": True, "timm": True, "scaling": True, "variants": False, "profiles": False},
-        },
+        ("paper", {"attention": "math", "drop_path": "0.2"}, ["roll", "shaw"], 600.0, False),
+        ("strong", {}, None, None, True),
     ],
 )
-def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, tmp_path, settings):
-    options = {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4} | settings
+def test_the_recorded_command_asks_for_the_same_benchmark(
+    monkeypatch, tmp_path, recipe, overrides, encodings, budget, default
+):
+    options = {"recipe": recipe, "overrides": overrides, "encodings": encodings, "budget": budget}
+    options |= {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4}
+    options |= dict.fromkeys(("compiled", "timm", "scaling"), default)
+    options |= dict.fromkeys(("variants", "profiles"), not default)
     words = shlex.split(run._command(options))
     if options["profiles"]:
         words += ["--records", str(tmp_path)]
@@ -229,22 +234,22 @@ def test_every_changed_recipe_makes_a_step(variant):
 
 
 def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatch):
-    """Drop path, the average of the weights and targets that mixing made are in it."""
-    made = []
+    """With drop path, the average of the weights and mixed targets."""
+    steps = []
 
     class Recorded(timing.Step):
         def __init__(self, model, recipe, *args, average=None, **kwargs) -> None:
-            made.append((model, recipe, average))
+            steps.append((model, recipe, average))
             super().__init__(model, recipe, *args, average=average, **kwargs)
 
     monkeypatch.setattr(timing, "Step", Recorded)
     quick = {"device": "cpu", "compiled": False, "rounds": 2, "timm": False, "scaling": False, "batch": 2}
     report = benchmark(recipe="mini", encodings=["none"], **quick)
-    (model, recipe, average) = made.pop()
+    model, recipe, average = steps.pop()
     assert recipe.batch_size == 2 and model.global_pool == "avg" and average is None
     assert report.recipe == "mini" and not report.timm and not report.plain and not report.missing
     benchmark(encodings=["none"], **quick)
-    model, _, _ = made.pop()
+    model, _, _ = steps.pop()
     assert model.global_pool == "token" and model.blocks[-1].drop_path1.drop_prob == pytest.approx(0.1)
     with pytest.raises(InputError, match="'quick' trains on digits"):
         benchmark(recipe="quick", **quick)
@@ -264,8 +269,8 @@ def test_timms_models_take_the_shape_of_the_recipe(encoding, pool):
 
 
 def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monkeypatch):
-    chosen = [v for v in VARIANTS if v.mode.graphs or (v.mode.gradient is None and not v.settings)]
-    monkeypatch.setattr(variants, "VARIANTS", chosen)
+    selected = [v for v in VARIANTS if v.mode.graphs or (v.mode.gradient is None and not v.settings)]
+    monkeypatch.setattr(variants, "VARIANTS", selected)
     report = benchmark(
         device="cpu",
         size="nano",
@@ -276,14 +281,14 @@ def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monke
         scaling=False,
         variants=True,
     )
-    told = {v.name: v for v in report.variants if v.of == "step"}
-    assert list(told) == [v.name for v in chosen]
-    assert told["eager"].gain == 1.0 and told["twice the batch"].batch == 4
-    for v in chosen:
+    timings = {v.name: v for v in report.variants if v.of == "step"}
+    assert list(timings) == [v.name for v in selected]
+    assert timings["eager"].gain == 1.0 and timings["twice the batch"].batch == 4
+    for v in selected:
         if v.mode.graphs:
-            assert told[v.name].gain is None and "not available here" in told[v.name].missing
+            assert timings[v.name].gain is None and "not available here" in timings[v.name].missing
         else:
-            assert told[v.name].gain
+            assert timings[v.name].gain
     assert "not available here" in report.to_markdown()
 
 
@@ -307,7 +312,7 @@ def test_another_way_to_the_same_end_ends_there(variant):
 
 
 def test_channels_last_changes_no_update():
-    """A fused kernel pairs a weight with its averages by place in memory, a loop by index."""
+    """A fused kernel pairs a weight with its averages by memory order, a loop by index."""
     variant = next(v for v in VARIANTS if v.channels_last)
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 4})
 
@@ -330,21 +335,21 @@ def test_channels_last_changes_no_update():
     assert_close(weight_after_three_steps("fused"), weight_after_three_steps("single"), rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize(("budget", "made"), [(None, 4), (100.0, 2), (0.0, 1)])
-def test_a_budget_begins_nothing_that_would_be_ready_too_late(monkeypatch, budget, made):
+@pytest.mark.parametrize(("budget", "prepared"), [(None, 4), (100.0, 2), (0.0, 1)])
+def test_a_budget_begins_nothing_that_would_be_ready_too_late(monkeypatch, budget, prepared):
     """Each model takes 20 s of a clock that moves only then; half of the budget is for them."""
     now = [1000.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 
-    def make() -> str:
+    def build() -> str:
         now[0] += 20
         return "ready"
 
-    wanted = dict.fromkeys("abcd", make)
+    builders = dict.fromkeys("abcd", build)
     time_budget = timing.TimeBudget(budget)
-    assert list(time_budget.prepare(wanted, share=0.5)) == list("abcd")[:made]
+    assert list(time_budget.prepare(builders, share=0.5)) == list("abcd")[:prepared]
     if budget == 0.0:
-        assert time_budget.prepare(wanted, share=1.0) == {}
+        assert time_budget.prepare(builders, share=1.0) == {}
 
 
 def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
@@ -355,8 +360,8 @@ def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
         return lambda: now.__setitem__(0, now[0] + seconds)
 
     time_budget = timing.TimeBudget(300.0)
-    wanted = {"first": takes(120), "second": takes(20), "third": takes(20), "slow": takes(100)}
-    ready = time_budget.prepare(wanted, share=0.8, costs={"slow": 6.0})
+    builders = {"first": takes(120), "second": takes(20), "third": takes(20), "slow": takes(100)}
+    ready = time_budget.prepare(builders, share=0.8, costs={"slow": 6.0})
     assert list(ready) == ["first", "second", "third"], "the first also starts the compiler"
     again = dict.fromkeys(["quick", "usual"], takes(70))
     ready = time_budget.prepare(again, share=0.8, costs={"quick": 0.2})
@@ -383,11 +388,11 @@ def out_of_memory() -> None:
 
 def test_what_cannot_be_made_is_named_and_the_rest_is_timed():
     failed = {}
-    wanted = {"a": lambda: "ready", "b": out_of_memory, "c": lambda: "ready"}
-    assert list(timing.TimeBudget(None).prepare(wanted, 1.0, failed)) == ["a", "c"]
+    builders = {"a": lambda: "ready", "b": out_of_memory, "c": lambda: "ready"}
+    assert list(timing.TimeBudget(None).prepare(builders, 1.0, failed)) == ["a", "c"]
     assert failed == {"b": "OutOfMemoryError: CUDA out of memory."}
     with pytest.raises(torch.OutOfMemoryError):
-        timing.TimeBudget(None).prepare(wanted, 1.0)
+        timing.TimeBudget(None).prepare(builders, 1.0)
 
 
 def test_what_breaks_while_it_is_timed_is_named_and_the_rest_keeps_its_rounds():
@@ -423,12 +428,9 @@ def test_a_report_names_what_broke(monkeypatch, tmp_path):
     reason = "OutOfMemoryError: CUDA out of memory."
     assert report.failed == {"timm none": reason, "plain none": reason}
     assert [t.name for t in report.encodings] == ["none"] and not report.timm and not report.missing
-    told = {v.name: v.missing for v in report.variants if v.of == "step"}
-    assert told == {
-        "eager": "",
-        "broken": f"failed: {reason}",
-        "built on it": "not compared: broken failed",
-    }
+    missing = {v.name: v.missing for v in report.variants if v.of == "step"}
+    reasons = {"eager": "", "broken": f"failed: {reason}", "built on it": "not compared: broken failed"}
+    assert missing == reasons
     assert f"`timm none` failed: {reason}" in report.to_markdown()
     report.write(tmp_path)
     assert read_benchmarks(tmp_path) == [report]

@@ -111,13 +111,12 @@ class Benchmark(_Plain):
     def to_markdown(self) -> str:
         """The tables of the benchmark, with the machine under them."""
         e, mode = self.environment, "compiled" if self.compiled else "eager"
+        missing = ", ".join(f"`{name}`" for name in self.missing)
         blocks = [
             self._encodings_table(),
             _timm_table("timm's own model, our step", self.timm),
             _timm_table("timm's own model, a plain step", self.plain),
-            f"Not measured, no time left: {', '.join(f'`{name}`' for name in self.missing)}."
-            if self.missing
-            else "",
+            missing and f"Not measured, no time left: {missing}.",
             "\n".join(f"- `{name}` failed: {reason}" for name, reason in self.failed.items()),
             self._variants_table(),
             self._scaling_table(),

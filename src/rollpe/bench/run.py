@@ -39,10 +39,10 @@ from rollpe.training.recipe import Recipe, load_recipe
 from rollpe.training.state import ahead, resolve
 
 PRIORITY = ("none", "axial-rope", "roll", "learned", "multiplexed-roll", "mixed-rope", "roll-twin")
-"""Encodings that are timed first, in case the budget does not suffice for all."""
+"""Encodings that are timed first, since a budget may not suffice for all."""
 
 SCALED = ("none", "axial-rope", "roll", "shaw")
-"""Encodings that are also timed with 256 and 1,024 patches."""
+"""Encodings that are timed with 64, 256 and 1,024 patches."""
 
 
 def benchmark(
@@ -100,7 +100,7 @@ def benchmark(
 
 
 class Comparison:
-    """Models that are timed beside each other on one device, within one time budget.
+    """Models whose training steps are timed in turns, on one device and within one time budget.
 
     recipe: resolved for the device. names: encodings, ``none`` first.
     failed: errors of the models that could not be prepared or timed, in one line each.
@@ -186,19 +186,20 @@ class Comparison:
         if "none" in self.failed:
             raise RuntimeError(f"none, the reference of all others, failed: {self.failed['none']}")
 
-        def timings(prefix: str, reference: str, augmentation: float | None) -> list[Timing]:
+        def timings(prefix: str, augmentation: float | None) -> list[Timing]:
+            compared = [(name, prefix + name, name if prefix else "none") for name in self.names]
             return [
-                trials[key].timing(name, seconds[key], seconds[other], peak, augmentation)
-                for name, key, other in ((n, prefix + n, reference or n) for n in self.names)
-                if key in seconds and other in seconds
+                trials[key].timing(name, seconds[key], seconds[reference], peak, augmentation)
+                for name, key, reference in compared
+                if key in seconds and reference in seconds
             ]
 
         profiled = ["none", *(["roll"] if "roll" in self.names else self.names[1:2])] if profiles else []
         fields = {
             "rounds": len(seconds["none"]),
-            "encodings": timings("", "none", augmentation),
-            "timm": timings("timm ", "", augmentation),
-            "plain": timings("plain ", "", None),
+            "encodings": timings("", augmentation),
+            "timm": timings("timm ", augmentation),
+            "plain": timings("plain ", None),
             "missing": [name for name in builders if name not in trials and name not in self.failed],
             "profiles": {name: profile(trials[name], device) for name in profiled if name in seconds},
         }
@@ -212,21 +213,16 @@ class Comparison:
             patches, pixels = side**2, side * self.recipe.patch_size
             batch = max(1, self.recipe.batch_size * 64 // patches)
             recipe = self.recipe.model_copy(update={"batch_size": batch})
-            builders = {
-                name: partial(
-                    Trial, partial(our_model, recipe, name, pixels), recipe, self.mode, self.device, pixels
-                )
-                for name in SCALED
-                if name in self.names
-            }
+            builders: dict[str, Callable[[], Trial]] = {}
+            for name in (name for name in SCALED if name in self.names):
+                build = partial(our_model, recipe, name, pixels)
+                builders[name] = partial(Trial, build, recipe, self.mode, self.device, pixels)
             failed: dict[str, str] = {}
             costs = dict.fromkeys(builders, preparation_cost(self.mode))
             trials = self.budget.prepare(builders, 0.85, failed, costs)
-            deadline = self.budget.deadline(0.9)
-            for name, seconds in interleaved(
-                trials, self.fewer_rounds, self.device, failed, deadline
-            ).items():
-                median = 1000 * statistics.median(seconds)
+            seconds = interleaved(trials, self.fewer_rounds, self.device, failed, self.budget.deadline(0.9))
+            for name, times in seconds.items():
+                median = 1000 * statistics.median(times)
                 results.append(Scaling(encoding=name, patches=patches, batch=batch, median=median))
             self.failed |= {f"{name}, {patches} patches": reason for name, reason in failed.items()}
             forget(trials)
