@@ -173,7 +173,7 @@ def test_the_recorded_command_asks_for_the_same_benchmark(
     options |= {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4}
     options |= dict.fromkeys(("compiled", "timm", "scaling"), default)
     options |= dict.fromkeys(("variants", "profiles"), not default)
-    words = shlex.split(run._command(options))
+    words = shlex.split(run.command_line(options))
     if options["profiles"]:
         words += ["--records", str(tmp_path)]
     received = {}

@@ -83,7 +83,7 @@ def benchmark(
     timed = _timed_recipe(recipe, overrides or {}, torch_device, size, batch, compiled)
     comparison = Comparison(timed, names, torch_device, rounds, time_budget)
     measured = comparison.measure(timm=timm, scaling=scaling, variants=variants, profiles=profiles)
-    command = _command(options | {"size": timed.size, "batch": timed.batch_size})
+    command = command_line(options | {"size": timed.size, "batch": timed.batch_size})
     seconds = time.perf_counter() - time_budget.start
     return Benchmark(
         recipe=recipe,
@@ -264,7 +264,7 @@ def _timed_recipe(
     return resolve(load_recipe(name, {**overrides, **settings}), device, held_out=0)
 
 
-def _command(options: Mapping[str, Any]) -> str:
+def command_line(options: Mapping[str, Any]) -> str:
     """The command line that calls `benchmark` with these options."""
     words = ["rollpe", "bench"]
     for name in ("recipe", "device", "size", "batch", "rounds"):

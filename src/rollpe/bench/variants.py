@@ -128,6 +128,7 @@ class Variant:
         build: Callable[[Recipe, str], VisionTransformer] = our_model,
         pixels: int = 32,
     ) -> Trial:
+        """A trial of this variant. build: makes the unchanged model of a recipe and an encoding."""
         recipe = self.changed(recipe)
 
         def build_changed() -> nn.Module:
