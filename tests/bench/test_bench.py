@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from rollpe import bench
 from rollpe.bench import Benchmark, benchmark, read_benchmarks, run, timing, variants
 from rollpe.bench.timing import Trial, interleaved, matmul_peak
 from rollpe.bench.variants import VARIANTS
@@ -72,7 +71,7 @@ def test_a_trial_is_ready_after_the_two_steps_that_compile(monkeypatch):
     def create_step(*_: object, **__: object) -> object:
         return lambda *_: steps.append(time.sleep(0.05))
 
-    monkeypatch.setattr(bench, "Step", create_step)
+    monkeypatch.setattr(timing, "Step", create_step)
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 2})
     trial = Trial(
         partial(create_vit, "none", image_size=16, size="nano", depth=1), recipe, CompileMode(), CPU, 16
@@ -92,6 +91,18 @@ def test_timms_models_stand_beside_ours_with_as_many_parameters_and_the_operatio
     for theirs in report.timm:
         assert theirs.parameters == pytest.approx(ours[theirs.name].parameters, rel=0.01)
         assert theirs.gflop == pytest.approx(ours[theirs.name].gflop + unread, rel=0.01)
+
+
+def test_more_patches_take_longer_in_batches_with_fewer_images():
+    changes = {"compile": False, "precision": "float32", "size": "nano", "depth": 1, "batch_size": 2}
+    comparison = run.Comparison(
+        load_recipe("strong", changes), ["none", "lie", "roll"], CPU, 2, timing.TimeBudget(None)
+    )
+    scaling = comparison.time_scaling()
+    shapes = [(s.patches, s.batch, s.encoding) for s in scaling]
+    assert shapes == [(*s, name) for s in ((64, 2), (256, 1), (1024, 1)) for name in ("none", "roll")]
+    assert min(s.median for s in scaling[4:]) > max(s.median for s in scaling[:2])
+    assert not comparison.failed
 
 
 def test_timms_models_are_also_timed_in_a_plain_step(report):
@@ -117,7 +128,7 @@ def test_operations_are_those_of_the_matrix_products(report):
 
 
 def test_operations_that_all_images_share_count_once_a_step():
-    """Learned rotations are made for the places, not for the images."""
+    """Learned rotations depend on positions, not on images."""
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 6})
 
     def gflop(batch: int, name: str) -> float:
@@ -149,45 +160,36 @@ def test_the_report_comes_back_from_disk_as_it_was(report, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("recipe", "overrides", "encodings", "budget", "default"),
     [
-        {
-            "recipe": "paper",
-            "overrides": {"attention": "math", "drop_path": "0.2"},
-            "encodings": ["roll", "shaw"],
-            "budget": 600.0,
-            "flags": {"compiled": False, "timm": False, "scaling": False, "variants": True, "profiles": True},
-        },
-        {
-            "recipe": "strong",
-            "overrides": {},
-            "encodings": None,
-            "budget": None,
-            "flags": {"compiled": True, "timm": True, "scaling": True, "variants": False, "profiles": False},
-        },
+        ("paper", {"attention": "math", "drop_path": "0.2"}, ["roll", "shaw"], 600.0, False),
+        ("strong", {}, None, None, True),
     ],
 )
-def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch, tmp_path, settings):
-    told = {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4} | settings
-    flags = told.pop("flags")
-    words = shlex.split(run._command(**told, **flags))
-    if flags["profiles"]:
+def test_the_recorded_command_asks_for_the_same_benchmark(
+    monkeypatch, tmp_path, recipe, overrides, encodings, budget, default
+):
+    options = {"recipe": recipe, "overrides": overrides, "encodings": encodings, "budget": budget}
+    options |= {"device": "cpu", "size": "nano", "batch": 8, "rounds": 4}
+    options |= dict.fromkeys(("compiled", "timm", "scaling"), default)
+    options |= dict.fromkeys(("variants", "profiles"), not default)
+    words = shlex.split(run.command_line(options))
+    if options["profiles"]:
         words += ["--records", str(tmp_path)]
-    asked = told | flags
-    seen = {}
+    received = {}
 
     def stop(**given):
-        seen.update(given)
-        raise InputError("seen")
+        received.update(given)
+        raise InputError("stop")
 
     monkeypatch.setattr(run, "benchmark", stop)
     CliRunner().invoke(cli, words[1:])
-    assert words[:2] == ["rollpe", "bench"] and seen == asked
+    assert words[:2] == ["rollpe", "bench"] and received == options
 
 
 def test_profiles_are_files_and_need_a_folder():
-    told = CliRunner().invoke(cli, ["bench", "--profile"])
-    assert told.exit_code == 2 and "--records" in told.output
+    result = CliRunner().invoke(cli, ["bench", "--profile"])
+    assert result.exit_code == 2 and "--records" in result.output
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"size": 3}', "\0", '{"size": "nano", "size": "tiny"}'])
@@ -208,45 +210,46 @@ def test_committed_benchmarks_of_any_age_are_read():
 def test_every_variant_is_compared_with_an_earlier_one_and_says_what_is_expected():
     names = [v.name for v in VARIANTS]
     assert len(set(names)) == len(names) and names[0] == VARIANTS[0].against
-    for place, v in enumerate(VARIANTS[1:], 1):
-        assert v.against in names[:place] and v.description
-        assert all(0 < low <= high for low, high in filter(None, (v.cpu, v.gpu)))
+    for i, v in enumerate(VARIANTS[1:], 1):
+        assert v.against in names[:i] and v.description and len(v.expected) == 2
+        assert all(0 < low <= high for low, high in filter(None, v.expected))
 
 
 def test_under_a_budget_what_only_cuda_has_is_prepared_first():
-    names = [v.name for v in sorted(VARIANTS, key=variants._want)]
+    names = [v.name for v in sorted(VARIANTS, key=lambda v: v.priority)]
     assert names[0] == "CUDA graphs" and names.index("64 tokens") < names.index("eager")
     assert names[-1] == "max-autotune", "the slowest to be ready"
 
 
-@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.changes], ids=lambda v: v.name)
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.settings], ids=lambda v: v.name)
 def test_every_changed_recipe_makes_a_step(variant):
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "depth": 1, "batch_size": 2})
     recipe = recipe.model_copy(update={"precision": "float32"})
-    if variant.changes.get("attention") in ("cudnn", "efficient"):  # CUDA has them
+    variant = replace(variant, mode=CompileMode())
+    if variant.settings.get("attention") in ("cudnn", "efficient"):  # CUDA has them
         with pytest.raises(InputError, match="cannot run"):
-            variants._prepared(replace(variant, mode=CompileMode()), recipe, CPU)
+            variant.trial(recipe, CPU)
     else:
-        assert variants._prepared(replace(variant, mode=CompileMode()), recipe, CPU).ready_seconds > 0
+        assert variant.trial(recipe, CPU).ready_seconds > 0
 
 
 def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatch):
-    """Drop path, the average of the weights and targets that mixing made are in it."""
-    made = []
+    """With drop path, the average of the weights and mixed targets."""
+    steps = []
 
-    class Seen(bench.Step):
+    class Recorded(timing.Step):
         def __init__(self, model, recipe, *args, average=None, **kwargs) -> None:
-            made.append((model, recipe, average))
+            steps.append((model, recipe, average))
             super().__init__(model, recipe, *args, average=average, **kwargs)
 
-    monkeypatch.setattr(bench, "Step", Seen)
+    monkeypatch.setattr(timing, "Step", Recorded)
     quick = {"device": "cpu", "compiled": False, "rounds": 2, "timm": False, "scaling": False, "batch": 2}
     report = benchmark(recipe="mini", encodings=["none"], **quick)
-    (model, recipe, average) = made.pop()
+    model, recipe, average = steps.pop()
     assert recipe.batch_size == 2 and model.global_pool == "avg" and average is None
     assert report.recipe == "mini" and not report.timm and not report.plain and not report.missing
     benchmark(encodings=["none"], **quick)
-    model, _, _ = made.pop()
+    model, _, _ = steps.pop()
     assert model.global_pool == "token" and model.blocks[-1].drop_path1.drop_prob == pytest.approx(0.1)
     with pytest.raises(InputError, match="'quick' trains on digits"):
         benchmark(recipe="quick", **quick)
@@ -257,7 +260,7 @@ def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatc
 def test_timms_models_take_the_shape_of_the_recipe(encoding, pool):
     changes = {"size": "nano", "depth": 2, "pool": pool, "drop_path": 0.2, "dropout": 0.1, "layer_scale": 0.1}
     recipe = load_recipe("strong", changes)
-    ours, theirs = timing._our_model(recipe, encoding), timing._timm_model(recipe, encoding)
+    ours, theirs = timing.our_model(recipe, encoding), timing.timm_model(recipe, encoding)
     count = [sum(p.numel() for p in model.parameters()) for model in (ours, theirs)]
     assert count[0] == pytest.approx(count[1], rel=0.01)
     assert theirs(torch.rand(2, 3, 32, 32)).shape == (2, 100)
@@ -266,8 +269,8 @@ def test_timms_models_take_the_shape_of_the_recipe(encoding, pool):
 
 
 def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monkeypatch):
-    chosen = [v for v in VARIANTS if v.needs or (v.mode.gradient is None and not v.changes)]
-    monkeypatch.setattr(variants, "VARIANTS", chosen)
+    selected = [v for v in VARIANTS if v.mode.graphs or (v.mode.gradient is None and not v.settings)]
+    monkeypatch.setattr(variants, "VARIANTS", selected)
     report = benchmark(
         device="cpu",
         size="nano",
@@ -278,24 +281,24 @@ def test_variants_are_timed_where_they_can_run_and_named_where_they_cannot(monke
         scaling=False,
         variants=True,
     )
-    told = {v.name: v for v in report.variants if v.of == "step"}
-    assert list(told) == [v.name for v in chosen]
-    assert told["eager"].gain == 1.0 and told["twice the batch"].batch == 4
-    for v in chosen:
-        if v.needs:
-            assert told[v.name].gain is None and "not available here" in told[v.name].missing
+    timings = {v.name: v for v in report.variants if v.of == "step"}
+    assert list(timings) == [v.name for v in selected]
+    assert timings["eager"].gain == 1.0 and timings["twice the batch"].batch == 4
+    for v in selected:
+        if v.mode.graphs:
+            assert timings[v.name].gain is None and "not available here" in timings[v.name].missing
         else:
-            assert told[v.name].gain
+            assert timings[v.name].gain
     assert "not available here" in report.to_markdown()
 
 
 @pytest.mark.parametrize(
-    "variant", [v for v in VARIANTS if v.change is not variants._as_it_is], ids=lambda v: v.name
+    "variant", [v for v in VARIANTS if v.change is not variants.unchanged], ids=lambda v: v.name
 )
 def test_another_way_to_the_same_end_ends_there(variant):
     """A timing of two ways says nothing if they compute different things."""
     results = []
-    for change in (variants._as_it_is, variant.change):
+    for change in (variants.unchanged, variant.change):
         torch.manual_seed(0)
         model = create_vit(variant.encoding, image_size=16, size="nano", depth=2).double()
         state = {name: torch.randn_like(p) / 8 for name, p in model.named_parameters()}
@@ -309,7 +312,7 @@ def test_another_way_to_the_same_end_ends_there(variant):
 
 
 def test_channels_last_changes_no_update():
-    """A fused kernel pairs a weight with its averages by place in memory, a loop by index."""
+    """A fused kernel pairs a weight with its averages by memory order, a loop by index."""
     variant = next(v for v in VARIANTS if v.channels_last)
     recipe = load_recipe("strong", {"compile": False, "size": "nano", "batch_size": 4})
 
@@ -319,7 +322,7 @@ def test_channels_last_changes_no_update():
 
     def weight_after_three_steps(optimizer: str) -> torch.Tensor:
         mode = CompileMode(optimizer=optimizer)
-        trial = variants._prepared(replace(variant, mode=mode), recipe, CPU, build, 16)
+        trial = replace(variant, mode=mode).trial(recipe, CPU, build, 16)
         for _ in range(3):
             trial.step(trial.images, trial.targets, 1e-2)
         weight = trial.model.patch_embed.proj.weight.detach()
@@ -332,21 +335,21 @@ def test_channels_last_changes_no_update():
     assert_close(weight_after_three_steps("fused"), weight_after_three_steps("single"), rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize(("budget", "made"), [(None, 4), (100.0, 2), (0.0, 1)])
-def test_a_budget_begins_nothing_that_would_be_ready_too_late(monkeypatch, budget, made):
+@pytest.mark.parametrize(("budget", "prepared"), [(None, 4), (100.0, 2), (0.0, 1)])
+def test_a_budget_begins_nothing_that_would_be_ready_too_late(monkeypatch, budget, prepared):
     """Each model takes 20 s of a clock that moves only then; half of the budget is for them."""
     now = [1000.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 
-    def make() -> str:
+    def build() -> str:
         now[0] += 20
         return "ready"
 
-    wanted = dict.fromkeys("abcd", make)
-    budget_left = timing.TimeBudget(budget)
-    assert list(budget_left.prepare(wanted, until=0.5)) == list("abcd")[:made]
+    builders = dict.fromkeys("abcd", build)
+    time_budget = timing.TimeBudget(budget)
+    assert list(time_budget.prepare(builders, share=0.5)) == list("abcd")[:prepared]
     if budget == 0.0:
-        assert budget_left.prepare(wanted, until=1.0) == {}
+        assert time_budget.prepare(builders, share=1.0) == {}
 
 
 def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
@@ -356,12 +359,12 @@ def test_what_takes_longer_than_others_needs_more_of_a_budget(monkeypatch):
     def takes(seconds: float):
         return lambda: now.__setitem__(0, now[0] + seconds)
 
-    budget_left = timing.TimeBudget(300.0)
-    wanted = {"first": takes(120), "second": takes(20), "third": takes(20), "slow": takes(100)}
-    ready = budget_left.prepare(wanted, until=0.8, effort={"slow": 6.0})
+    time_budget = timing.TimeBudget(300.0)
+    builders = {"first": takes(120), "second": takes(20), "third": takes(20), "slow": takes(100)}
+    ready = time_budget.prepare(builders, share=0.8, costs={"slow": 6.0})
     assert list(ready) == ["first", "second", "third"], "the first also starts the compiler"
     again = dict.fromkeys(["quick", "usual"], takes(70))
-    ready = budget_left.prepare(again, until=0.8, effort={"quick": 0.2})
+    ready = time_budget.prepare(again, share=0.8, costs={"quick": 0.2})
     assert list(ready) == ["quick"], "it took as long as 350 s of what is usual"
 
 
@@ -372,11 +375,11 @@ def test_rounds_end_with_the_budget_but_there_are_two(monkeypatch):
     def call() -> None:
         now[0] += 1
 
-    def rounds(until: float) -> int:
+    def rounds(deadline: float) -> int:
         now[0] = 0.0
-        return len(interleaved({"a": call, "b": call}, 20, CPU, until=until)["a"])
+        return len(interleaved({"a": call, "b": call}, 20, CPU, deadline=deadline)["a"])
 
-    assert [rounds(until) for until in (0.0, 11.0, 12.0, 1e9)] == [2, 4, 5, 20]
+    assert [rounds(deadline) for deadline in (0.0, 11.0, 12.0, 1e9)] == [2, 4, 5, 20]
 
 
 def out_of_memory() -> None:
@@ -385,11 +388,11 @@ def out_of_memory() -> None:
 
 def test_what_cannot_be_made_is_named_and_the_rest_is_timed():
     failed = {}
-    wanted = {"a": lambda: "ready", "b": out_of_memory, "c": lambda: "ready"}
-    assert list(timing.TimeBudget(None).prepare(wanted, 1.0, failed)) == ["a", "c"]
+    builders = {"a": lambda: "ready", "b": out_of_memory, "c": lambda: "ready"}
+    assert list(timing.TimeBudget(None).prepare(builders, 1.0, failed)) == ["a", "c"]
     assert failed == {"b": "OutOfMemoryError: CUDA out of memory."}
     with pytest.raises(torch.OutOfMemoryError):
-        timing.TimeBudget(None).prepare(wanted, 1.0)
+        timing.TimeBudget(None).prepare(builders, 1.0)
 
 
 def test_what_breaks_while_it_is_timed_is_named_and_the_rest_keeps_its_rounds():
@@ -411,7 +414,7 @@ def test_a_report_names_what_broke(monkeypatch, tmp_path):
     broken = replace(VARIANTS[0], name="broken", change=lambda model: out_of_memory())
     built_on_it = replace(VARIANTS[0], name="built on it", against="broken")
     monkeypatch.setattr(variants, "VARIANTS", [VARIANTS[0], broken, built_on_it])
-    monkeypatch.setattr(timing, "_timm_model", lambda *_, **__: out_of_memory())
+    monkeypatch.setattr(run, "timm_model", lambda *_, **__: out_of_memory())
     report = benchmark(
         device="cpu",
         size="nano",
@@ -425,12 +428,9 @@ def test_a_report_names_what_broke(monkeypatch, tmp_path):
     reason = "OutOfMemoryError: CUDA out of memory."
     assert report.failed == {"timm none": reason, "plain none": reason}
     assert [t.name for t in report.encodings] == ["none"] and not report.timm and not report.missing
-    told = {v.name: v.missing for v in report.variants if v.of == "step"}
-    assert told == {
-        "eager": "",
-        "broken": f"failed: {reason}",
-        "built on it": "not compared: broken failed",
-    }
+    missing = {v.name: v.missing for v in report.variants if v.of == "step"}
+    reasons = {"eager": "", "broken": f"failed: {reason}", "built on it": "not compared: broken failed"}
+    assert missing == reasons
     assert f"`timm none` failed: {reason}" in report.to_markdown()
     report.write(tmp_path)
     assert read_benchmarks(tmp_path) == [report]

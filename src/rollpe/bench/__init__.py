@@ -1,7 +1,7 @@
-"""How fast training is: every encoding beside none, ours beside timm's, and what made it fast, in one run.
+"""Training speed: every encoding beside none, our models beside timm's, and other ways to run a step.
 
 run.py is `benchmark`, the whole comparison; timing.py times one model, variants.py other ways to run a step,
-and report.py is what is written down.
+and report.py holds the result and its tables.
 """
 
 from rollpe.bench.report import Benchmark, read_benchmarks

@@ -5,6 +5,7 @@ Not here: measuring (timing.py, variants.py).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -23,14 +24,14 @@ _READY = AliasChoices("ready_seconds", "first_step_seconds")
 
 
 class Timing(_Plain):
-    """Milliseconds a training step: median and quartiles over rounds.
+    """Time of one model's training step in milliseconds: median and quartiles over rounds.
 
-    ratio: median, over rounds, of this step's time divided by the reference's in the same round.
-    gflop: floating-point operations of one step, counted, in units of 10⁹.
-    images_per_second, and the same with the recipe's augmentation, many batches ahead.
-    ready_seconds: of the two steps after which everything is compiled and recorded; what an earlier run
-        compiled is found on disk. Older files have the first step's alone.
-    peak_memory_mib: of the model, its optimizer and its second step, where CUDA graphs are recorded.
+    ratio: median over rounds of this step's time divided by the reference's time in the same round.
+    images_per_second_augmented: with the recipe's augmentation, applied to many batches at once.
+    gflop: counted floating-point operations of one step, in units of 10⁹.
+    ready_seconds: time of the first two steps, which compile the step and record CUDA graphs. Programs that
+        an earlier process compiled are read from disk. Older files have the time of the first step alone.
+    peak_memory_mib: memory of the model, its optimizer and its second step, in MiB; None without CUDA.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Timing(_Plain):
 
 
 class Scaling(_Plain):
-    """Milliseconds a training step of one encoding at one number of patches."""
+    """Median time of one encoding's training step, in milliseconds, at one number of patches."""
 
     encoding: str
     patches: int
@@ -57,13 +58,12 @@ class Scaling(_Plain):
 
 
 class VariantTiming(_Plain):
-    """One mode to run a step, beside another: what was expected of it and what was measured.
+    """One way to run a step, compared with another: its expected and its measured speed.
 
-    of: "step", or "augmentation" (of one batch). against: the name of the variant it is compared with.
-    expected: from … to how many times as fast as `against`, written down before it was measured; None
-        where it was measured before anybody wrote.
-    gain: how many times as fast it was, images by images: median over rounds. milliseconds: median a
-    call. All three are None where this machine cannot do it; missing says why.
+    of: "step", or "augmentation" (of one batch). against: name of the variant it is compared with.
+    expected: lowest and highest expected gain, written before the first measurement; None without a guess.
+    milliseconds: median time of a call. gain: median over rounds of the speed in images per second, divided
+        by the speed of `against`. These and ready_seconds are None if not measured; missing says why.
     """
 
     name: str
@@ -79,12 +79,12 @@ class VariantTiming(_Plain):
 
 
 class Benchmark(_Plain):
-    """Everything one run of the benchmark measured, on which machine, at which shape.
+    """The measurements of one run of the benchmark, its settings and its machine.
 
-    recipe: whose models and steps these are; older files have strong's without drop path, and no name.
-    rounds: of the encodings' timings; fewer than asked for where a budget cut them short.
-    missing: models there was no time for. failed: those that broke, and the error in one line.
-    profiles: tables of what the device did in a step, by encoding; `write` makes files of them.
+    recipe: name of the timed recipe; "" in older files, which timed "strong" without drop path.
+    rounds: timed rounds of the encodings; fewer than requested if the budget ran out.
+    missing: models that were not timed because the budget ran out. failed: one-line errors by model.
+    profiles: table of the device's operations in a step, by encoding; `write` writes each to its own file.
     """
 
     recipe: str = ""
@@ -110,59 +110,51 @@ class Benchmark(_Plain):
 
     def to_markdown(self) -> str:
         """The tables of the benchmark, with the machine under them."""
-        lines = [
-            "| model | ms a step | quartiles | ÷ none | images/s | augmented | share of peak | parameters |",
-            "| :-- | --: | --: | --: | --: | --: | --: | --: |",
-        ]
-        lines += [
-            f"| `{t.name}` | {t.median:.1f} | {t.low:.1f} to {t.high:.1f} | {t.ratio:.3f} "
-            f"| {t.images_per_second:,.0f} | {_count(t.images_per_second_augmented)} "
-            f"| {100 * t.share_of_peak:.0f} % | {t.parameters:,} |"
-            for t in self.encodings
-        ]
-        for title, timings in (
-            ("timm's own model, our step", self.timm),
-            ("timm's own model, a plain step", self.plain),
-        ):
-            if timings:
-                lines += ["", f"| {title} | ms a step | quartiles | timm ÷ ours | images/s |"]
-                lines += ["| :-- | --: | --: | --: | --: |"]
-            lines += [
-                f"| `{t.name}` | {t.median:.1f} | {t.low:.1f} to {t.high:.1f} | {t.ratio:.3f} "
-                f"| {t.images_per_second:,.0f} |"
-                for t in timings
-            ]
-        if self.missing:
-            lines += ["", f"Not measured, no time left: {', '.join(f'`{name}`' for name in self.missing)}."]
-        if self.failed:
-            lines += ["", *(f"- `{name}` failed: {reason}" for name, reason in self.failed.items())]
-        if self.variants:
-            lines += ["", "| variant | of | ms | times as fast as | expected | measured |"]
-            lines += ["| :-- | :-- | --: | :-- | --: | --: |"]
-            for v in self.variants:
-                expected = f"{v.expected[0]:g} to {v.expected[1]:g}" if v.expected else ""
-                ms, gain = (f"{v.milliseconds:.1f}", f"{v.gain:.2f}") if v.gain else ("", v.missing)
-                lines += [f"| {v.name} | {v.of} | {ms} | {v.against} | {expected} | {gain} |"]
-        if self.scaling:
-            counts = sorted({s.patches for s in self.scaling})
-            names = list(dict.fromkeys(s.encoding for s in self.scaling))
-            lines += ["", "| µs an image by patches | " + " | ".join(map(str, counts)) + " |"]
-            lines += ["| :-- |" + " --: |" * len(counts)]
-            for name in names:
-                row = {
-                    s.patches: f"{1000 * s.median / s.batch:.0f}" for s in self.scaling if s.encoding == name
-                }
-                lines.append(f"| `{name}` | " + " | ".join(row.get(c, "") for c in counts) + " |")
         e, mode = self.environment, "compiled" if self.compiled else "eager"
-        lines += [
-            "",
+        missing = ", ".join(f"`{name}`" for name in self.missing)
+        blocks = [
+            self._encodings_table(),
+            _timm_table("timm's own model, our step", self.timm),
+            _timm_table("timm's own model, a plain step", self.plain),
+            missing and f"Not measured, no time left: {missing}.",
+            "\n".join(f"- `{name}` failed: {reason}" for name, reason in self.failed.items()),
+            self._variants_table(),
+            self._scaling_table(),
             f"ViT {self.size}, {self.image_size}×{self.image_size} pixels in patches of {self.patch_size}, "
             f"batch {self.batch}, {self.precision}, {mode}, {self.rounds} rounds. Largest measured matrix "
             f"product: {self.peak_gflops:,.0f} GFLOP/s. Augmentation (recipe {self.recipe or 'strong'}): "
             f"{self.augmentation_milliseconds:.1f} ms a batch. {e.device_name}, {e.threads} threads, "
             f"torch {e.torch}, timm {e.timm}.",
         ]
-        return "\n".join(lines)
+        return "\n\n".join(filter(None, blocks))
+
+    def _encodings_table(self) -> str:
+        head = "model|ms a step|quartiles|÷ none|images/s|augmented|share of peak|parameters"
+        rows = (
+            [
+                *_step_cells(t),
+                "" if t.images_per_second_augmented is None else f"{t.images_per_second_augmented:,.0f}",
+                f"{100 * t.share_of_peak:.0f} %",
+                f"{t.parameters:,}",
+            ]
+            for t in self.encodings
+        )
+        return _table(head, rows)
+
+    def _variants_table(self) -> str:
+        rows = []
+        for v in self.variants:
+            expected = f"{v.expected[0]:g} to {v.expected[1]:g}" if v.expected else ""
+            ms, gain = (f"{v.milliseconds:.1f}", f"{v.gain:.2f}") if v.gain else ("", v.missing)
+            rows.append([v.name, v.of, ms, v.against, expected, gain])
+        return _table("variant|of|ms|times as fast as|expected|measured", rows, left=(0, 1, 3))
+
+    def _scaling_table(self) -> str:
+        counts = sorted({s.patches for s in self.scaling})
+        cells = {(s.encoding, s.patches): f"{1000 * s.median / s.batch:.0f}" for s in self.scaling}
+        names = dict.fromkeys(s.encoding for s in self.scaling)
+        rows = [[f"`{name}`", *(cells.get((name, count), "") for count in counts)] for name in names]
+        return _table("|".join(["µs an image by patches", *map(str, counts)]), rows)
 
     def write(self, folder: str | Path) -> Path:
         """Write JSON and Markdown into ``folder``, named by device, model and start; returns the JSON.
@@ -179,18 +171,31 @@ class Benchmark(_Plain):
         return path
 
 
-def _count(number: float | None) -> str:
-    return "" if number is None else f"{number:,.0f}"
+def _step_cells(t: Timing) -> list[str]:
+    quartiles = f"{t.low:.1f} to {t.high:.1f}"
+    return [f"`{t.name}`", f"{t.median:.1f}", quartiles, f"{t.ratio:.3f}", f"{t.images_per_second:,.0f}"]
+
+
+def _timm_table(title: str, timings: list[Timing]) -> str:
+    return _table(f"{title}|ms a step|quartiles|timm ÷ ours|images/s", map(_step_cells, timings))
+
+
+def _table(head: str, rows: Iterable[list[str]], left: Collection[int] = (0,)) -> str:
+    """A table in Markdown; "" without rows. left: columns aligned left, the others are aligned right."""
+    columns = head.split("|")
+    rule = [":--" if i in left else "--:" for i in range(len(columns))]
+    lines = [f"| {' | '.join(cells)} |" for cells in (columns, rule, *rows)]
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
 def read_benchmarks(folder: str | Path = "data/benchmarks") -> list[Benchmark]:
-    """Every committed benchmark, oldest first. Raises InputError for a file that is none."""
-    found = []
+    """All benchmarks in a folder, oldest first. Raises InputError for a file that is not a benchmark."""
+    benchmarks = []
     for path in Path(folder).glob("*.json"):
         try:
-            found.append(Benchmark.model_validate_json(path.read_bytes()))
+            benchmarks.append(Benchmark.model_validate_json(path.read_bytes()))
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the file"
-            raise InputError(f"{path}: damaged, {place}: {first['msg']}. Restore it or time anew.") from None
-    return sorted(found, key=lambda b: b.provenance.started)
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise InputError(f"{path}: damaged, {where}: {first['msg']}. Restore it or time anew.") from None
+    return sorted(benchmarks, key=lambda b: b.provenance.started)

@@ -1,6 +1,6 @@
 """The whole benchmark: every encoding beside none, ours beside timm's, augmentation, variants, scaling.
 
-Here: what is measured, in which order, under one budget of time. Not here: timing one model (timing.py), the
+Here: what is measured, in which order, within one time budget. Not here: timing one model (timing.py), the
 variants (variants.py), the result (report.py).
 """
 
@@ -20,103 +20,29 @@ from rollpe.bench.timing import (
     TIMM,
     TimeBudget,
     Trial,
-    _our_model,
-    _timing,
-    _timm_model,
-    effort,
     forget,
     interleaved,
     matmul_peak,
+    our_model,
+    preparation_cost,
     profile,
+    timm_model,
 )
-from rollpe.bench.variants import _variants
+from rollpe.bench.variants import time_variants
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe.records.origin import environment, loaded_source, now, provenance
 from rollpe.training.augment import Augmenter
-from rollpe.training.compiling import CompileMode, compile_mode
+from rollpe.training.compiling import compile_mode
 from rollpe.training.device import choose_device
 from rollpe.training.recipe import Recipe, load_recipe
 from rollpe.training.state import ahead, resolve
 
-WANTED = ("none", "axial-rope", "roll", "learned", "multiplexed-roll", "mixed-rope", "roll-twin")
-"""Encodings to time first when time is short."""
+PRIORITY = ("none", "axial-rope", "roll", "learned", "multiplexed-roll", "mixed-rope", "roll-twin")
+"""Encodings that are timed first, since a budget may not suffice for all."""
 
 SCALED = ("none", "axial-rope", "roll", "shaw")
-"""Encodings to time with more and more patches."""
-
-
-def _augmentation(recipe: Recipe, place: torch.device, rounds: int) -> list[VariantTiming]:
-    """Seconds of augmenting one batch: alone, and as one of the many that training prepares at once."""
-    augmenter = Augmenter(recipe.augmentation, (32, 32), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), 100)
-    batch = recipe.batch_size
-    many = ahead(batch, 3 * 32 * 32)
-    images = torch.randint(256, (many, batch, 3, 32, 32), dtype=torch.uint8).to(place)
-    labels = torch.randint(100, (many, batch)).to(place)
-    generator = torch.Generator().manual_seed(0)
-    seconds = interleaved(
-        {
-            "one": lambda: augmenter(images[0], labels[0], generator),
-            "many": lambda: augmenter.batches(images, labels, generator),
-        },
-        rounds,
-        place,
-    )
-    one = statistics.median(seconds["one"])
-    each = statistics.median(seconds["many"]) / many
-    return [
-        VariantTiming(
-            name="augmentation batch by batch",
-            description="each operation on the few images of one batch that drew it",
-            of="augmentation",
-            against="augmentation batch by batch",
-            expected=(1, 1),
-            batch=batch,
-            milliseconds=1000 * one,
-            gain=1.0,
-        ),
-        VariantTiming(
-            name="augmentation ahead",
-            description=f"each operation on all images of {many} batches that drew it",
-            of="augmentation",
-            against="augmentation batch by batch",
-            expected=(2, 5) if place.type == "cpu" else (5, 30),
-            batch=batch,
-            milliseconds=1000 * each,
-            gain=one / each,
-        ),
-    ]
-
-
-def _scaling(
-    names: Sequence[str],
-    recipe: Recipe,
-    mode: CompileMode,
-    place: torch.device,
-    rounds: int,
-    budget_left: TimeBudget,
-) -> tuple[list[Scaling], dict[str, str]]:
-    """Steps with 64, 256 and 1,024 patches, with fewer images where patches are more, and what failed."""
-    grown: list[Scaling] = []
-    failed: dict[str, str] = {}
-    for side in (8, 16, 32):
-        images, pixels = max(1, recipe.batch_size * 64 // side**2), side * recipe.patch_size
-        fewer = recipe.model_copy(update={"batch_size": images})
-        shapes = {
-            n: partial(Trial, partial(_our_model, fewer, n, pixels), fewer, mode, place, pixels)
-            for n in names
-        }
-        broken: dict[str, str] = {}
-        ready = budget_left.prepare(shapes, 0.85, broken, dict.fromkeys(shapes, effort(mode)))
-        for name, times in interleaved(ready, rounds, place, broken, budget_left.until(0.9)).items():
-            median = 1000 * statistics.median(times)
-            grown.append(Scaling(encoding=name, patches=side**2, batch=images, median=median))
-        failed |= {f"{name}, {side**2} patches": reason for name, reason in broken.items()}
-        forget(ready)
-    return grown, failed
-
-
-# The whole
+"""Encodings that are timed with 64, 256 and 1,024 patches."""
 
 
 def benchmark(
@@ -135,145 +61,221 @@ def benchmark(
     profiles: bool = False,
     budget: float | None = None,
 ) -> Benchmark:
-    """Time training steps of every encoding and of timm's models on the same device, taking turns.
+    """Time training steps of every encoding and of timm's models on the same device, in turns.
 
-    recipe, overrides: whose models and steps are timed, one for CIFAR-100, some of its keys changed.
-    size, batch: default to the recipe's on an accelerator; on a CPU nano and 128, as mini trains.
-    encodings: default to all; ``none`` is always among them, as the reference.
-    compiled: as the recipe says, or as is fastest; otherwise nothing is compiled.
-    timm: also time timm's own models. scaling: also time a few encodings with 64, 256 and 1,024 patches.
+    recipe, overrides: the recipe whose models and steps are timed, one for CIFAR-100, and keys to change.
+    size, batch: default to the recipe's on an accelerator, and to nano and 128, as in mini, on a CPU.
+    encodings: default to all. ``none`` is always included: it is the reference.
+    compiled: compile as the recipe says, or else what is fastest; False compiles nothing.
+    timm: also time timm's own models. scaling: also time `SCALED` with 64, 256 and 1,024 patches.
     variants: also time `VARIANTS`.
-    profiles: also list what the device does in a step of ``none`` and of ``roll``, or of the first other.
-    budget: seconds, of which a tenth is kept for what cannot be foreseen; most go into compiling. What does
-        not fit is left out, least wanted first, and named.
+    profiles: also profile a step of ``none`` and of ``roll``, or of the first other encoding.
+    budget: seconds, of which a tenth is a reserve; most are spent on compiling. What does not fit is left
+        out, lowest priority first, and named in the result.
 
-    What breaks is left out and named, too, with its error. Only ``none`` has to work.
+    A model that fails is named in the result, too; only a failure of ``none`` is raised.
 
-    Raises InputError for an encoding or a recipe that does not exist, and for a recipe of other images.
+    Raises InputError for an unknown encoding or recipe, and for a recipe with other images.
     """
-    budget_left, source = TimeBudget(budget), loaded_source()
-    place = choose_device(device)
+    options = dict(locals())  # for the recorded command
+    started, source, time_budget = now(), loaded_source(), TimeBudget(budget)
+    torch_device, names = choose_device(device), _names(encodings)
+    timed = _timed_recipe(recipe, overrides or {}, torch_device, size, batch, compiled)
+    comparison = Comparison(timed, names, torch_device, rounds, time_budget)
+    measured = comparison.measure(timm=timm, scaling=scaling, variants=variants, profiles=profiles)
+    command = command_line(options | {"size": timed.size, "batch": timed.batch_size})
+    seconds = time.perf_counter() - time_budget.start
+    return Benchmark(
+        recipe=recipe,
+        size=timed.size,
+        batch=timed.batch_size,
+        image_size=32,
+        patch_size=timed.patch_size,
+        compiled=compiled,
+        precision=timed.precision,
+        environment=environment(str(torch_device)),
+        provenance=provenance(command, started, seconds, source),
+        **measured,
+    )
+
+
+class Comparison:
+    """Models whose training steps are timed in turns, on one device and within one time budget.
+
+    recipe: resolved for the device. names: encodings, ``none`` first.
+    failed: errors of the models that could not be prepared or timed, in one line each.
+    """
+
+    def __init__(
+        self, recipe: Recipe, names: Sequence[str], device: torch.device, rounds: int, budget: TimeBudget
+    ) -> None:
+        self.recipe, self.names, self.device, self.budget = recipe, names, device, budget
+        self.rounds, self.fewer_rounds = rounds, max(5, rounds // 4)
+        self.mode = compile_mode(recipe, device)
+        self.failed: dict[str, str] = {}
+
+    def measure(self, *, timm: bool, scaling: bool, variants: bool, profiles: bool) -> dict[str, Any]:
+        """All stages in turn; returns the measured fields of a `Benchmark`."""
+        peak = matmul_peak(self.device, self.recipe.precision)
+        augmentation = self.time_augmentation()
+        milliseconds = augmentation[-1].milliseconds or 0.0
+        share = 0.4 if variants else 0.5 if scaling else 0.75  # of the budget; later stages need the rest
+        fields = self.time_encodings(peak, milliseconds / 1000, share, timm, profiles)
+        alternatives = time_variants(self.recipe, self.device, self.rounds, self.budget) if variants else []
+        return fields | {
+            "peak_gflops": peak,
+            "augmentation_milliseconds": milliseconds,
+            "variants": [*alternatives, *augmentation],
+            "scaling": self.time_scaling() if scaling else [],
+            "failed": self.failed,
+        }
+
+    def time_augmentation(self) -> list[VariantTiming]:
+        """Time of augmenting a batch alone, and as one of the many batches that training augments at once."""
+        augmentation, batch = self.recipe.augmentation, self.recipe.batch_size
+        augmenter = Augmenter(augmentation, (32, 32), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), 100)
+        count = ahead(batch, 3 * 32 * 32)
+        images = torch.randint(256, (count, batch, 3, 32, 32), dtype=torch.uint8).to(self.device)
+        labels = torch.randint(100, (count, batch)).to(self.device)
+        generator = torch.Generator().manual_seed(0)
+        calls: dict[str, Callable[[], object]] = {
+            "one": lambda: augmenter(images[0], labels[0], generator),
+            "many": lambda: augmenter.batches(images, labels, generator),
+        }
+        seconds = interleaved(calls, self.fewer_rounds, self.device)
+        alone, at_once = statistics.median(seconds["one"]), statistics.median(seconds["many"]) / count
+        timing = partial(VariantTiming, of="augmentation", against="augmentation batch by batch", batch=batch)
+        return [
+            timing(
+                name="augmentation batch by batch",
+                description="each operation applied to the images of one batch that drew it",
+                expected=(1, 1),
+                milliseconds=1000 * alone,
+                gain=1.0,
+            ),
+            timing(
+                name="augmentation ahead",
+                description=f"each operation applied to the images of {count} batches that drew it",
+                expected=(2, 5) if self.device.type == "cpu" else (5, 30),
+                milliseconds=1000 * at_once,
+                gain=alone / at_once,
+            ),
+        ]
+
+    def time_encodings(
+        self, peak: float, augmentation: float, share: float, timm: bool, profiles: bool
+    ) -> dict[str, Any]:
+        """Time every encoding, and timm's models in the same step and in a plain one.
+
+        peak: GFLOP/s. augmentation: seconds a batch. share: of the budget, to prepare the models in.
+        """
+        recipe, mode, device = self.recipe, self.mode, self.device
+        builders: dict[str, Callable[[], Trial]] = {}
+        for name in sorted(self.names, key=lambda n: PRIORITY.index(n) if n in PRIORITY else len(PRIORITY)):
+            builders[name] = partial(Trial, partial(our_model, recipe, name), recipe, mode, device)
+            if timm and name in TIMM:
+                build = partial(timm_model, recipe, name)
+                builders[f"timm {name}"] = partial(Trial, build, recipe, mode, device)
+                builders[f"plain {name}"] = partial(Trial, build, recipe, None, device)
+        costs = {n: preparation_cost(None if n.startswith("plain ") else mode) for n in builders}
+        none = {"none": builders.pop("none")}  # without it nothing can be compared, so its error is raised
+        trials = self.budget.prepare(none, share, costs=costs)
+        trials |= self.budget.prepare(builders, share, self.failed, costs)
+        deadline = self.budget.deadline(share + 0.1)
+        seconds = interleaved(trials, self.rounds, device, self.failed, deadline)
+        if "none" in self.failed:
+            raise RuntimeError(f"none, the reference of all others, failed: {self.failed['none']}")
+
+        def timings(prefix: str, augmentation: float | None) -> list[Timing]:
+            compared = [(name, prefix + name, name if prefix else "none") for name in self.names]
+            return [
+                trials[key].timing(name, seconds[key], seconds[reference], peak, augmentation)
+                for name, key, reference in compared
+                if key in seconds and reference in seconds
+            ]
+
+        profiled = ["none", *(["roll"] if "roll" in self.names else self.names[1:2])] if profiles else []
+        fields = {
+            "rounds": len(seconds["none"]),
+            "encodings": timings("", augmentation),
+            "timm": timings("timm ", augmentation),
+            "plain": timings("plain ", None),
+            "missing": [name for name in builders if name not in trials and name not in self.failed],
+            "profiles": {name: profile(trials[name], device) for name in profiled if name in seconds},
+        }
+        forget(trials)
+        return fields
+
+    def time_scaling(self) -> list[Scaling]:
+        """Time `SCALED` with 64, 256 and 1,024 patches, in batches with the same number of patches."""
+        results: list[Scaling] = []
+        for side in (8, 16, 32):
+            patches, pixels = side**2, side * self.recipe.patch_size
+            batch = max(1, self.recipe.batch_size * 64 // patches)
+            recipe = self.recipe.model_copy(update={"batch_size": batch})
+            builders: dict[str, Callable[[], Trial]] = {}
+            for name in (name for name in SCALED if name in self.names):
+                build = partial(our_model, recipe, name, pixels)
+                builders[name] = partial(Trial, build, recipe, self.mode, self.device, pixels)
+            failed: dict[str, str] = {}
+            costs = dict.fromkeys(builders, preparation_cost(self.mode))
+            trials = self.budget.prepare(builders, 0.85, failed, costs)
+            seconds = interleaved(trials, self.fewer_rounds, self.device, failed, self.budget.deadline(0.9))
+            for name, times in seconds.items():
+                median = 1000 * statistics.median(times)
+                results.append(Scaling(encoding=name, patches=patches, batch=batch, median=median))
+            self.failed |= {f"{name}, {patches} patches": reason for name, reason in failed.items()}
+            forget(trials)
+        return results
+
+
+def _names(encodings: Sequence[str] | None) -> list[str]:
+    """``none``, and the given encodings or all that have two axes."""
     for name in encodings or ():
         if name not in ENCODINGS:
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
         if name == "rope":
             raise InputError("encoding 'rope' has one axis and images have two: time 'axial-rope'.")
-    changed = dict(overrides or {})
-    asked = load_recipe(recipe, changed)
-    if asked.data != "cifar100":
-        raise InputError(
-            f"recipe {recipe!r} trains on {asked.data}: the benchmark's images are as CIFAR-100's."
-        )
-    on_cpu = place.type == "cpu"
-    size, batch = size or ("nano" if on_cpu else asked.size), batch or (128 if on_cpu else asked.batch_size)
-    how = asked.compile if asked.compile in ("default", "max-autotune") else True
-    settings = {"compile": compiled and how, "size": size, "batch_size": batch}
-    made = resolve(load_recipe(recipe, changed | settings), place, held_out=0)
-    mode = compile_mode(made, place)
-    asked_for = ENCODINGS if encodings is None else dict.fromkeys(encodings)
-    names = ["none", *(n for n in asked_for if n not in ("none", "rope"))]  # rope is 1-D
-    began, clock = now(), time.perf_counter()
-    peak = matmul_peak(place, made.precision)
-    few = max(5, rounds // 4)
-    augmentation = _augmentation(made, place, few)
-    each = (augmentation[1].milliseconds or 0.0) / 1000
-
-    wanted: dict[str, Callable[[], Trial]] = {}
-    for name in sorted(names, key=lambda n: WANTED.index(n) if n in WANTED else len(WANTED)):
-        wanted[name] = partial(Trial, partial(_our_model, made, name), made, mode, place, 32)
-        if timm and name in TIMM:
-            their = partial(_timm_model, made, name)
-            wanted[f"timm {name}"] = partial(Trial, their, made, mode, place, 32)
-            wanted[f"plain {name}"] = partial(Trial, their, made, None, place, 32)
-    share = 0.4 if variants else 0.5 if scaling else 0.75
-    failed: dict[str, str] = {}
-    efforts = {name: effort(None if name.startswith("plain ") else mode) for name in wanted}
-    first = {"none": wanted.pop("none")}  # if it breaks, nothing can be compared
-    trials = budget_left.prepare(first, share, effort=efforts)
-    trials |= budget_left.prepare(wanted, share, failed, efforts)
-    seconds = interleaved(trials, rounds, place, failed, budget_left.until(share + 0.1))
-    if "none" in failed:
-        raise RuntimeError(f"none, which all others are compared with, failed: {failed['none']}")
-
-    def timings(prefix: str, reference: Callable[[str], str], extra: float | None) -> list[Timing]:
-        measured = [n for n in names if prefix + n in seconds and reference(n) in seconds]
-        return [
-            _timing(n, trials[prefix + n], seconds[prefix + n], seconds[reference(n)], peak, extra)
-            for n in measured
-        ]
-
-    of_ours = timings("", lambda name: "none", each)
-    of_timm = timings("timm ", lambda name: name, each)
-    of_plain = timings("plain ", lambda name: name, None)
-    missing = [name for name in wanted if name not in trials and name not in failed]
-    tables = {}
-    if profiles:
-        chosen = ["none", *(["roll"] if "roll" in names else names[1:2])]
-        tables = {name: profile(trials[name], place) for name in chosen if name in seconds}
-    forget(trials)
-
-    told = augmentation
-    if variants:
-        told = [*_variants(made, place, rounds, budget_left), *augmentation]
-
-    grown: list[Scaling] = []
-    if scaling:
-        some = [name for name in SCALED if name in names]
-        grown, broken = _scaling(some, made, mode, place, few, budget_left)
-        failed |= broken
-
-    return Benchmark(
-        recipe=recipe,
-        size=size,
-        image_size=32,
-        patch_size=made.patch_size,
-        batch=batch,
-        compiled=compiled,
-        precision=made.precision,
-        rounds=len(seconds["none"]),
-        peak_gflops=peak,
-        augmentation_milliseconds=1000 * each,
-        encodings=of_ours,
-        timm=of_timm,
-        plain=of_plain,
-        missing=missing,
-        failed=failed,
-        variants=told,
-        scaling=grown,
-        profiles=tables,
-        environment=environment(str(place)),
-        provenance=provenance(
-            _command(
-                *(recipe, changed, device, size, batch, encodings, rounds, budget),
-                compiled=compiled,
-                timm=timm,
-                scaling=scaling,
-                variants=variants,
-                profiles=profiles,
-            ),
-            *(began, time.perf_counter() - clock, source),
-        ),
-    )
+    selected = ENCODINGS if encodings is None else encodings
+    return list(dict.fromkeys(["none", *(name for name in selected if name != "rope")]))
 
 
-def _command(
-    recipe: str,
+def _timed_recipe(
+    name: str,
     overrides: Mapping[str, Any],
-    device: str,
-    size: str,
-    batch: int,
-    encodings: Sequence[str] | None,
-    rounds: int,
-    budget: float | None,
-    **flags: bool,
-) -> str:
-    words = ["rollpe", "bench", "--recipe", recipe, "--device", device, "--size", size]
-    words += ["--batch", str(batch), "--rounds", str(rounds)]
-    words += [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
-    words += [] if encodings is None else ["--encodings", ",".join(encodings) or "none"]
-    words += [] if flags["compiled"] else ["--eager"]
-    words += [f"--no-{name}" for name in ("timm", "scaling") if not flags[name]]
-    words += ["--variants"] if flags["variants"] else []
-    words += ["--profile"] if flags["profiles"] else []
-    words += ["--budget", f"{budget:.0f}s"] if budget else []
+    device: torch.device,
+    size: str | None,
+    batch: int | None,
+    compiled: bool,
+) -> Recipe:
+    """The recipe of the timed steps, resolved for the device."""
+    recipe = load_recipe(name, overrides)
+    if recipe.data != "cifar100":
+        raise InputError(
+            f"recipe {name!r} trains on {recipe.data}: the benchmark's images have CIFAR-100's shape."
+        )
+    on_cpu = device.type == "cpu"
+    mode = recipe.compile if recipe.compile in ("default", "max-autotune") else True
+    settings = {
+        "compile": compiled and mode,
+        "size": size or ("nano" if on_cpu else recipe.size),
+        "batch_size": batch or (128 if on_cpu else recipe.batch_size),
+    }
+    return resolve(load_recipe(name, {**overrides, **settings}), device, held_out=0)
+
+
+def command_line(options: Mapping[str, Any]) -> str:
+    """The command line that calls `benchmark` with these options."""
+    words = ["rollpe", "bench"]
+    for name in ("recipe", "device", "size", "batch", "rounds"):
+        words += [f"--{name}", str(options[name])]
+    for key, value in (options["overrides"] or {}).items():
+        words += ["--set", f"{key}={value}"]
+    if options["encodings"] is not None:
+        words += ["--encodings", ",".join(options["encodings"]) or "none"]
+    words += [] if options["compiled"] else ["--eager"]
+    words += [f"--no-{name}" for name in ("timm", "scaling") if not options[name]]
+    words += ["--variants"] if options["variants"] else []
+    words += ["--profile"] if options["profiles"] else []
+    words += ["--budget", f"{options['budget']:.0f}s"] if options["budget"] else []
     return shlex.join(words)

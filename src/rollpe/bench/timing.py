@@ -1,9 +1,10 @@
-"""Timing training steps: one model and one batch of random images, called again and again.
+"""Timing training steps of one model on one batch of random images.
 
-The models and the step are those of training (rollpe.training), so each finds on disk what the other
-compiled. All models of a comparison take turns, round by round, so that everything else on the machine
-affects all of them alike; medians and quartiles are over rounds. Here: one timed model, taking turns, the
-budget of time, the peak that shares refer to. Not here: which models are compared (run.py, variants.py).
+Models and steps are those of training (rollpe.training), so benchmark and training share the programs that
+the compiler keeps on disk. The models of a comparison take turns, round by round, so that other load on the
+machine affects all of them alike; medians and quartiles are over rounds. Here: one timed model, taking turns,
+the time budget, and the largest matrix product, which shares of the peak refer to. Not here: which models are
+compared (run.py, variants.py).
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ TIMM: dict[str, tuple[str, dict[str, Any]]] = {
     "axial-rope": ("vit_small_patch16_rope_224", {"init_values": None}),
     "mixed-rope": ("vit_small_patch16_rope_mixed_224", {"init_values": None}),
 }
-"""timm's own model for an encoding that timm has, too, and the settings that make it comparable."""
+"""timm's own model of each encoding that timm has, too, and the settings that make it comparable."""
 
 
 class Trial:
-    """Training steps of one model on one batch of random images, to be called again and again.
+    """Training steps of one model on one batch of random images; each call is one step.
 
-    mode: how the step is computed; None is `plain_step`.
+    mode: what of the step is compiled; None is `plain_step`. pixels: height and width of the images.
     """
 
     def __init__(
@@ -58,109 +59,138 @@ class Trial:
         build: Callable[[], nn.Module],
         recipe: Recipe,
         mode: CompileMode | None,
-        place: torch.device,
-        size: int,
+        device: torch.device,
+        pixels: int = 32,
     ) -> None:
         generator = torch.Generator().manual_seed(0)
-        batch, cuda = recipe.batch_size, place.type == "cuda"
-        self.images = torch.randn(batch, 3, size, size, generator=generator).to(place)
+        batch, cuda = recipe.batch_size, device.type == "cuda"
+        self.images = torch.randn(batch, 3, pixels, pixels, generator=generator).to(device)
         labels = torch.randint(100, (batch,), generator=generator)
         mixed = recipe.augmentation.mixup or recipe.augmentation.cutmix
-        self.targets = (F.one_hot(labels, 100).float() if mixed else labels).to(place)
+        self.targets = (F.one_hot(labels, 100).float() if mixed else labels).to(device)
         if cuda:
-            before = torch.cuda.memory_allocated(place)
-        self.model = build().to(place).train()
-        self.gflop = self._count()
+            memory_before = torch.cuda.memory_allocated(device)
+        self.model = build().to(device).train()
+        self.gflop = self._count_gflop()
         self.step: Callable[..., object]
         if mode is None:
-            self.step = plain_step(self.model, recipe, place)
+            self.step = plain_step(self.model, recipe, device)
         else:
             average = copy.deepcopy(self.model) if recipe.ema else None
             optimizers = create_optimizers(self.model, recipe, mode)
             self.step = Step(self.model, recipe, optimizers, mode, average=average)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         self()  # compiles the loss; its first update is eager
-        synchronize(place)
-        if cuda:  # what choosing kernels took is gone by now
-            torch.cuda.reset_peak_memory_stats(place)
+        synchronize(device)
+        if cuda:  # the memory in which kernels were tried out is free again
+            torch.cuda.reset_peak_memory_stats(device)
         self()  # compiles the update and records CUDA graphs, which later steps replay
-        synchronize(place)
-        self.ready_seconds = time.perf_counter() - begun
-        self.memory = (torch.cuda.max_memory_allocated(place) - before) / 2**20 if cuda else None
+        synchronize(device)
+        self.ready_seconds = time.perf_counter() - start
+        self.memory = (torch.cuda.max_memory_allocated(device) - memory_before) / 2**20 if cuda else None
 
     def __call__(self) -> None:
         self.step(self.images, self.targets, 1e-5)
 
-    def _count(self) -> float:
-        """Floating-point operations of forward and backward, in 10⁹, counted by torch on one and two images.
+    def _count_gflop(self) -> float:
+        """Floating-point operations of forward and backward in 10⁹, counted by torch on one and two images.
 
-        What the second image adds, every other adds too; what it does not add is done once a step. What a
-        fused attention computes twice counts once.
+        The difference is the cost of each further image; the rest is done once a step. Attention is counted
+        as plain products, without what a fused kernel computes twice.
         """
-        counted = []
+        counts = []
         for images in (self.images[:1], self.images[:1].repeat(2, 1, 1, 1)):
             with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
                 self.model(images).sum().backward()
-            counted.append(counter.get_total_flops())
+            counts.append(counter.get_total_flops())
         self.model.zero_grad()
-        one, two = counted
+        one, two = counts
         return (one + (two - one) * (len(self.images) - 1)) / 1e9
+
+    def timing(
+        self, name: str, seconds: list[float], reference: list[float], peak: float, augmentation: float | None
+    ) -> Timing:
+        """Statistics of this trial's rounds.
+
+        seconds, reference: time of a step of this trial and of the one that it is compared with, by round.
+        peak: GFLOP/s of the largest matrix product. augmentation: seconds a batch; None if there is none.
+        """
+        median = statistics.median(seconds)
+        low, _, high = statistics.quantiles(seconds, n=4)
+        images = len(self.images)
+        return Timing(
+            name=name,
+            median=1000 * median,
+            low=1000 * low,
+            high=1000 * high,
+            ratio=statistics.median(a / b for a, b in zip(seconds, reference, strict=True)),
+            images_per_second=images / median,
+            images_per_second_augmented=None if augmentation is None else images / (median + augmentation),
+            gflop=self.gflop,
+            share_of_peak=self.gflop / median / peak,
+            ready_seconds=self.ready_seconds,
+            peak_memory_mib=self.memory,
+            parameters=sum(p.numel() for p in self.model.parameters()),
+        )
 
 
 class TimeBudget:
-    """A budget of seconds: what would be ready too late, judging by the slowest so far, is not begun.
+    """A budget of seconds for preparing and timing trials; None is unlimited.
 
-    The very first also starts the compiler; as soon as there is another, it is no measure any more.
+    A trial is not prepared if it would be ready too late, assuming that it takes as long as the slowest one
+    so far. The first trial also starts the compiler, so its time is a prediction for the second trial alone.
     """
 
-    def __init__(self, budget: float | None) -> None:
-        self.budget = math.inf if budget is None else budget
-        self.begun = time.perf_counter()
-        self.took: list[float] = []  # seconds, as of an effort of 1
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = math.inf if seconds is None else seconds
+        self.start = time.perf_counter()
+        self.preparations: list[float] = []  # seconds of each, divided by its relative cost
 
-    def until(self, share: float) -> float:
-        """The time on the clock when that share of the budget is used up."""
-        return self.begun + share * self.budget
+    def deadline(self, share: float) -> float:
+        """Time on the clock when this share of the budget has passed."""
+        return self.start + share * self.seconds
 
     def prepare(
         self,
-        wanted: Mapping[str, Callable[[], Trial]],
-        until: float,
+        builders: Mapping[str, Callable[[], Trial]],
+        share: float,
         failed: dict[str, str] | None = None,
-        effort: Mapping[str, float] | None = None,
+        costs: Mapping[str, float] | None = None,
     ) -> dict[str, Trial]:
-        """The trials, in order of want, that are ready at that share of the budget; the very first anyway.
+        """Prepare trials in the given order until the next would be ready after this share of the budget.
 
-        failed: gets the error of each that breaks, by name; without it, the error is raised.
-        effort: of getting one ready, where it is not 1: what is seen of others is scaled by it.
+        The budget's first trial is always prepared.
+
+        failed: receives the error of each trial that cannot be prepared; without it, the error is raised.
+        costs: time to prepare a trial relative to the others, 1 if not given. Predictions scale with it.
         """
-        ready: dict[str, Trial] = {}
-        for name, make in tqdm(wanted.items(), desc="preparing", disable=None):
-            before, times = time.perf_counter(), (effort or {}).get(name, 1.0)
-            likely = times * max(self.took[1:] or self.took, default=0.0)
-            if self.took and before + likely > self.until(until):
+        trials: dict[str, Trial] = {}
+        for name, build in tqdm(builders.items(), desc="preparing", disable=None):
+            start, cost = time.perf_counter(), (costs or {}).get(name, 1.0)
+            predicted = cost * max(self.preparations[1:] or self.preparations, default=0.0)
+            if self.preparations and start + predicted > self.deadline(share):
                 break
             try:
-                ready[name] = make()
+                trials[name] = build()
             except Exception as error:
                 if failed is None:
                     raise
-                failed[name] = in_a_line(name, error)
-            if name not in ready:
-                release()  # only now: the error held what the trial had made
-            self.took.append((time.perf_counter() - before) / times)
-        return ready
+                failed[name] = log_failure(name, error)
+            if name not in trials:
+                release()  # after the except block, whose error refers to the trial's tensors
+            self.preparations.append((time.perf_counter() - start) / cost)
+        return trials
 
 
-def effort(mode: CompileMode | None) -> float:
-    """CompileMode long a step so computed takes to be ready, beside a compiled one: a guess to plan with."""
+def preparation_cost(mode: CompileMode | None) -> float:
+    """How long a trial takes to prepare, relative to a compiled one: a guess for `TimeBudget.prepare`."""
     if mode is None or mode.gradient is None:
         return 0.2
     return 8.0 if mode.gradient == "max-autotune" else 1.0
 
 
-def in_a_line(name: str, error: Exception) -> str:
-    """An error as a table can hold it; all of it goes to the log."""
+def log_failure(name: str, error: Exception) -> str:
+    """Log an error in full; returns it as one short line for a table."""
     logger.warning("%s failed", name, exc_info=error)
     first = next(iter(str(error).strip().splitlines()), "")
     short = textwrap.shorten(f"{type(error).__name__}: {first}", 160, placeholder=" …")
@@ -168,28 +198,28 @@ def in_a_line(name: str, error: Exception) -> str:
 
 
 def release() -> None:
-    """Give back the memory of trials that are dropped: each refers to itself."""
+    """Free the memory of dropped trials, which refer to themselves."""
     gc.collect()
     if torch.cuda.is_initialized():
-        with suppress(RuntimeError):  # a device that broke tells everybody so
+        with suppress(RuntimeError):  # after a device error, every call raises
             torch.cuda.empty_cache()
 
 
 def forget(trials: dict[str, Trial]) -> None:
-    """Drop trials with their compiled programs and their graphs, which hold memory."""
+    """Drop trials, their compiled programs and their CUDA graphs, and free the memory."""
     trials.clear()
     torch.compiler.reset()
     release()
 
 
-def plain_step(model: nn.Module, recipe: Recipe, place: torch.device) -> Callable[..., None]:
-    """The step of most training scripts: nothing compiled, torch's defaults, the loss read each time."""
+def plain_step(model: nn.Module, recipe: Recipe, device: torch.device) -> Callable[..., None]:
+    """The step of most training scripts: not compiled, torch's defaults, the loss read in every step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=recipe.weight_decay)
     half = recipe.precision.startswith("bfloat16")
 
     def step(inputs: Tensor, targets: Tensor, rate: float) -> None:
         optimizer.zero_grad()
-        with torch.autocast(place.type, torch.bfloat16, enabled=half):
+        with torch.autocast(device.type, torch.bfloat16, enabled=half):
             loss = F.cross_entropy(model(inputs), targets, label_smoothing=recipe.label_smoothing)
         loss.backward()
         if recipe.gradient_clip:
@@ -202,88 +232,89 @@ def plain_step(model: nn.Module, recipe: Recipe, place: torch.device) -> Callabl
     return step
 
 
-def synchronize(place: torch.device) -> None:
-    """Wait for the device, so that a clock sees its work."""
-    if place.type == "cuda":
-        torch.cuda.synchronize(place)
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has finished its work, so that a clock includes it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def interleaved(
     calls: Mapping[str, Callable[[], object]],
     rounds: int,
-    place: torch.device,
+    device: torch.device,
     failed: dict[str, str] | None = None,
-    until: float = math.inf,
+    deadline: float = math.inf,
 ) -> dict[str, list[float]]:
-    """Seconds of every call in every round; within a round all take turns, in rotating order.
+    """Seconds of every call in every round. All calls take turns within a round, in rotating order.
 
-    A turn is one call. On CUDA it is five and their mean: training, too, runs ahead of the device. One more
-    round comes first and is not counted.
+    A turn is one call on a CPU. On CUDA it is the mean of five calls, since the host runs ahead of the device
+    in training, too. An additional first round is not counted.
 
-    failed: gets the error of each call that breaks, by name, which is then left out; without it, the error
-        is raised.
-    until: time on the clock after which no round but the first two shall end.
+    failed: receives the error of each call that raises; the call is then left out. Without it, the error is
+        raised.
+    deadline: time on the clock. A round that would end later is not started, except for the first two.
     """
     names = list(calls)
-    repeat = 5 if place.type == "cuda" else 1
+    repeat = 5 if device.type == "cuda" else 1
     seconds: dict[str, list[float]] = {name: [] for name in names}
     longest = 0.0
     for r in tqdm(range(rounds + 1 if names else 0), desc="timing", disable=None):
-        before = time.perf_counter()
-        if r > 2 and before + longest > until:
+        round_start = time.perf_counter()
+        if r > 2 and round_start + longest > deadline:
             break
         for name in names[r % len(names) :] + names[: r % len(names)]:
             if name not in seconds:
                 continue
             try:
-                synchronize(place)
-                begun = time.perf_counter()
+                synchronize(device)
+                start = time.perf_counter()
                 for _ in range(repeat):
                     calls[name]()
-                synchronize(place)
-                seconds[name].append((time.perf_counter() - begun) / repeat)
+                synchronize(device)
+                seconds[name].append((time.perf_counter() - start) / repeat)
             except Exception as error:
                 if failed is None:
                     raise
-                failed[name] = in_a_line(name, error)
+                failed[name] = log_failure(name, error)
                 del seconds[name]
-        longest = max(longest, time.perf_counter() - before)
+        longest = max(longest, time.perf_counter() - round_start)
     return {name: times[1:] for name, times in seconds.items()}
 
 
-def matmul_peak(place: torch.device, precision: str, side: int | None = None) -> float:
-    """Largest rate of a square matrix product seen in ten tries, in GFLOP/s."""
-    side = side or (8192 if place.type == "cuda" else 1024)
+def matmul_peak(device: torch.device, precision: str, side: int | None = None) -> float:
+    """Largest rate of a square matrix product in ten tries, in GFLOP/s."""
+    side = side or (8192 if device.type == "cuda" else 1024)
     dtype = torch.bfloat16 if precision.startswith("bfloat16") else torch.float32
-    a, b = (torch.randn(side, side, device=place).to(dtype) for _ in range(2))
-    times = interleaved({"product": lambda: torch.mm(a, b)}, 10, place)["product"]
+    a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    times = interleaved({"product": lambda: torch.mm(a, b)}, 10, device)["product"]
     return 2 * side**3 / min(times) / 1e9
 
 
-def profile(trial: Trial, place: torch.device, steps: int = 3) -> str:
-    """Where the time of some steps goes: CUDA's kernels, or the operators of a CPU, the 40 longest."""
-    activity, time_of = torch.profiler.ProfilerActivity.CPU, "self_cpu_time_total"
-    if place.type == "cuda":
-        activity, time_of = torch.profiler.ProfilerActivity.CUDA, "self_device_time_total"
+def profile(trial: Trial, device: torch.device, steps: int = 3) -> str:
+    """A table of the 40 operations that take longest in some steps: CUDA kernels, or operators on a CPU."""
+    activity, sort_key = torch.profiler.ProfilerActivity.CPU, "self_cpu_time_total"
+    if device.type == "cuda":
+        activity, sort_key = torch.profiler.ProfilerActivity.CUDA, "self_device_time_total"
     trial()
-    synchronize(place)
-    with torch.profiler.profile(activities=[activity]) as seen:
+    synchronize(device)
+    with torch.profiler.profile(activities=[activity]) as profiler:
         for _ in range(steps):
             trial()
-        synchronize(place)
-    table: str = seen.key_averages().table(sort_by=time_of, row_limit=40, max_name_column_width=100)
+        synchronize(device)
+    table: str = profiler.key_averages().table(sort_by=sort_key, row_limit=40, max_name_column_width=100)
     return f"{steps} steps\n{table}"
 
 
-def _our_model(recipe: Recipe, encoding: str, pixels: int = 32) -> VisionTransformer:
-    """The model that training makes of a recipe, for images of another size if asked."""
+def our_model(recipe: Recipe, encoding: str, pixels: int = 32) -> VisionTransformer:
+    """The model that training creates from a recipe, for square images of this size."""
     cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options={}, seed=0)
-    with warnings.catch_warnings():  # a ring too short for a large grid is as fast as any other
+    with warnings.catch_warnings():  # a ring too short for a large grid costs the same time
         warnings.simplefilter("ignore")
         return create_model(recipe, cell, {"image_size": [pixels, pixels], "channels": 3, "classes": 100})
 
 
-def _timm_model(recipe: Recipe, encoding: str) -> nn.Module:
+def timm_model(recipe: Recipe, encoding: str) -> nn.Module:
+    """timm's own model for an encoding in `TIMM`, with the recipe's shape and regularization."""
     name, settings = TIMM[encoding]
     shape = SIZES[recipe.size]
     if recipe.layer_scale is not None:
@@ -305,30 +336,3 @@ def _timm_model(recipe: Recipe, encoding: str) -> nn.Module:
         **settings,
     )
     return model
-
-
-def _timing(
-    name: str,
-    trial: Trial,
-    seconds: list[float],
-    reference: list[float],
-    peak: float,
-    augmentation: float | None = None,
-) -> Timing:
-    median = statistics.median(seconds)
-    low, _, high = statistics.quantiles(seconds, n=4)
-    images = len(trial.images)
-    return Timing(
-        name=name,
-        median=1000 * median,
-        low=1000 * low,
-        high=1000 * high,
-        ratio=statistics.median(a / b for a, b in zip(seconds, reference, strict=True)),
-        images_per_second=images / median,
-        images_per_second_augmented=None if augmentation is None else images / (median + augmentation),
-        gflop=trial.gflop,
-        share_of_peak=trial.gflop / median / peak,
-        ready_seconds=trial.ready_seconds,
-        peak_memory_mib=trial.memory,
-        parameters=sum(p.numel() for p in trial.model.parameters()),
-    )

@@ -1,7 +1,7 @@
-"""Other ways to run a training step, each beside the one that it is compared with.
+"""Other ways to run a training step, each compared with one of the others.
 
-A variant states its expected gain before it is measured. Here: the list, the slower parts that some of them
-put back, and timing them. Not here: how one model is timed (timing.py).
+Each variant states its expected gain, written before it was measured. Here: the list, the slower code that
+some variants put back, and timing them. Not here: timing one model (timing.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe.bench.report import VariantTiming
-from rollpe.bench.timing import TimeBudget, Trial, _our_model, effort, forget, interleaved
+from rollpe.bench.timing import TimeBudget, Trial, forget, interleaved, our_model, preparation_cost
 from rollpe.encodings import Encoding
 from rollpe.encodings.absolute import NoEncoding
 from rollpe.encodings.lie import Lie
@@ -28,15 +28,17 @@ from rollpe.training.compiling import EAGER, CompileMode
 from rollpe.training.recipe import Recipe
 from rollpe.vit import VisionTransformer
 
-# Variants
+Range = tuple[float, float]
+
+# Changes of the model
 
 
-def _as_it_is(model: VisionTransformer) -> None:
-    """No change."""
+def unchanged(model: VisionTransformer) -> None:
+    """Leave the model as it is."""
 
 
-def _read_all_tokens(model: VisionTransformer) -> None:
-    """Let the last block compute every token, as most code does."""
+def _compute_all_tokens(model: VisionTransformer) -> None:
+    """Let the last block compute every token, as most implementations do."""
 
     def forward(self: VisionTransformer, images: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(images))
@@ -45,27 +47,27 @@ def _read_all_tokens(model: VisionTransformer) -> None:
 
 
 class _FusedAttention(NoEncoding):
-    """torch's fused attention wherever it is allowed; here only to be timed."""
+    """torch's fused attention wherever it is allowed."""
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v)
 
 
 class _ShawByLookup(Shaw):
-    """Shaw's vectors looked up for every pair of tokens, as off a grid; here only to be timed."""
+    """Shaw's vectors looked up for every pair of tokens, as for positions off a grid."""
 
     def on_grid(self, *_: Any) -> tuple[Tensor, ...]:
         return ()
 
 
 class _LieByTorch(Lie):
-    """Learned rotations by torch's own matrix exponential; here only to be timed."""
+    """Learned rotations by torch's matrix exponential."""
 
     exponential = staticmethod(torch.matrix_exp)  # type: ignore[assignment]
 
 
 class _MatrixRoll(Roll):
-    """A roll as a product with a matrix of ones and zeros for each position; here only to be timed."""
+    """A roll as a product with a permutation matrix for each position."""
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         source, _ = super().tables(positions, like)
@@ -81,313 +83,267 @@ def _install(encoding: type[Encoding], model: VisionTransformer) -> None:
         attention.install(encoding(head_dim=e.head_dim, heads=e.heads, axes=e.axes, grid=e.grid))
 
 
+# Variants
+
+
 @dataclass(frozen=True)
 class Variant:
-    """One mode to run a step, and what is expected of it on a CPU and on a GPU."""
+    """One way to run a step, compared with the variant `against`.
+
+    expected: lowest and highest gain expected on a CPU, and the same on a GPU; None without a guess.
+    batch: batch size as a multiple of the recipe's. settings: keys of the recipe and their values.
+    change: changes the model in place before the optimizer is made.
+    """
 
     name: str
     description: str
-    against: str
-    cpu: tuple[float, float] | None
-    gpu: tuple[float, float] | None
+    expected: tuple[Range | None, Range | None]
+    against: str = "eager"
     mode: CompileMode = EAGER
-    share: float = 1.0  # of the batch
-    changes: Mapping[str, Any] = field(default_factory=dict)  # of the recipe
-    change: Callable[[VisionTransformer], None] = _as_it_is
+    batch: float = 1.0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    change: Callable[[VisionTransformer], None] = unchanged
     channels_last: bool = False
     encoding: str = "none"
-    needs: str = ""  # "cuda", or nothing
+
+    @property
+    def priority(self) -> tuple[bool, float]:
+        """Sort key under a budget: CUDA graphs first, then by preparation cost; the slowest last."""
+        cost = preparation_cost(self.mode)
+        return not self.mode.graphs or cost > 1, cost
+
+    def runs_on(self, device: torch.device) -> bool:
+        """Whether the device can run it: CUDA graphs need CUDA."""
+        return device.type == "cuda" or not self.mode.graphs
+
+    def changed(self, recipe: Recipe) -> Recipe:
+        """The recipe with this variant's settings and batch size."""
+        batch = max(1, round(recipe.batch_size * self.batch))
+        return recipe.model_copy(update={"batch_size": batch, **self.settings})
+
+    def trial(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        build: Callable[[Recipe, str], VisionTransformer] = our_model,
+        pixels: int = 32,
+    ) -> Trial:
+        """A trial of this variant. build: makes the unchanged model of a recipe and an encoding."""
+        recipe = self.changed(recipe)
+
+        def build_changed() -> nn.Module:
+            model = build(recipe, self.encoding)
+            self.change(model)
+            # before the optimizer makes its state, which a fused kernel reads in the weights' memory order
+            return model.to(memory_format=torch.channels_last) if self.channels_last else model
+
+        trial = Trial(build_changed, recipe, self.mode, device, pixels)
+        if self.channels_last:
+            trial.images = trial.images.contiguous(memory_format=torch.channels_last)
+        return trial
 
 
-_LOSS = CompileMode(gradient="default")
-_STEP = CompileMode(gradient="default", update=True)
 _GRAPHS = CompileMode(gradient="reduce-overhead", update=True)
 
+_compiled = partial(Variant, against="compiled loss", mode=CompileMode(gradient="default"))
+_graphs = partial(Variant, against="CUDA graphs", mode=_GRAPHS)
+
 VARIANTS = [
-    Variant("eager", "nothing compiled, fused optimizer", "eager", (1, 1), (1, 1)),
+    Variant("eager", "nothing compiled, fused optimizer", ((1, 1), (1, 1))),
     Variant(
         "optimizer in a loop",
         "one kernel for each operation on each parameter",
-        "eager",
-        *((0.8, 1.0), (0.6, 0.9)),
+        ((0.8, 1.0), (0.6, 0.9)),
         mode=CompileMode(optimizer="single"),
     ),
     Variant(
         "optimizer foreach",
         "one kernel for each operation on all parameters",
-        "eager",
-        *((0.8, 1.0), (0.9, 1.0)),
+        ((0.8, 1.0), (0.9, 1.0)),
         mode=CompileMode(optimizer="foreach"),
     ),
     Variant(
         "compiled model",
-        "forward and backward compiled, the loss and the update not",
-        "eager",
-        *((0.8, 1.2), (1.5, 3.0)),
+        "forward and backward compiled, loss and update eager",
+        ((0.8, 1.2), (1.5, 3.0)),
         mode=CompileMode(gradient="default", loss=False),
     ),
-    Variant(
+    _compiled(
         "compiled loss",
-        "the loss inside the compiled function, too",
-        "compiled model",
-        *((0.95, 1.05), (1.0, 1.05)),
-        mode=_LOSS,
+        "forward, loss and backward in one compiled function",
+        ((0.95, 1.05), (1.0, 1.05)),
+        against="compiled model",
     ),
-    Variant(
+    _compiled(
         "compiled step",
-        "clipping, optimizer and average compiled, too",
-        "compiled loss",
-        *((0.9, 1.05), (1.0, 1.2)),
-        mode=_STEP,
+        "clipping, optimizer and weight average compiled, too",
+        ((0.9, 1.05), (1.0, 1.2)),
+        mode=CompileMode(gradient="default", update=True),
     ),
-    Variant(
+    _graphs(
         "CUDA graphs",
-        "the compiled loss and its gradients replayed as graphs",
-        "compiled step",
-        *((1.0, 1.3), (1.0, 1.3)),
-        mode=_GRAPHS,
-        needs="cuda",
+        "the compiled loss and its gradients replayed as CUDA graphs",
+        ((1.0, 1.3), (1.0, 1.3)),
+        against="compiled step",
     ),
-    Variant(
+    _graphs(
         "max-autotune",
-        "kernels of the matrix products chosen by timing them",
-        "CUDA graphs",
-        *((1.0, 1.1), (1.0, 1.1)),
+        "fastest kernel of each matrix product, found by timing several",
+        ((1.0, 1.1), (1.0, 1.1)),
         mode=replace(_GRAPHS, gradient="max-autotune"),
-        needs="cuda",
     ),
-    Variant(
+    _graphs(
         "bfloat16 weights",
-        "weights and tokens in bfloat16, the optimizer's copy in float32",
-        "CUDA graphs",
-        *(None, (1.03, 1.12)),
-        mode=_GRAPHS,
-        changes={"precision": "bfloat16-weights"},
-        needs="cuda",
+        "weights and tokens in bfloat16, a float32 copy in the optimizer",
+        (None, (1.03, 1.12)),
+        settings={"precision": "bfloat16-weights"},
     ),
     *(
-        Variant(
+        _graphs(
             f"{kernel} attention",
-            "no other kernel of attention allowed",
-            "CUDA graphs",
-            *(None, expected),
-            mode=_GRAPHS,
-            changes={"attention": kernel},
-            needs="cuda",
+            "no other attention kernel allowed",
+            (None, expected),
+            settings={"attention": kernel},
         )
         for kernel, expected in (("cudnn", (0.98, 1.05)), ("flash", (0.97, 1.05)), ("efficient", (0.9, 1.0)))
     ),
-    Variant(
+    _graphs(
         "64 tokens",
-        "the mean of the patches in place of a class token",
-        "CUDA graphs",
-        *(None, (0.93, 1.08)),
-        mode=_GRAPHS,
-        changes={"pool": "avg"},
-        needs="cuda",
+        "mean of the patches instead of a class token",
+        (None, (0.93, 1.08)),
+        settings={"pool": "avg"},
     ),
-    Variant(
+    _graphs(
         "fused optimizer beside graphs",
-        "clipping and average one by one and torch's fused optimizer, not a compiled update",
-        "CUDA graphs",
-        *(None, (0.9, 1.02)),
+        "eager clipping and average and torch's fused optimizer instead of a compiled update",
+        (None, (0.9, 1.02)),
         mode=replace(_GRAPHS, update=False),
-        needs="cuda",
     ),
-    Variant(
-        "twice the batch, graphs",
-        "per image",
-        "CUDA graphs",
-        *(None, (0.99, 1.06)),
-        mode=_GRAPHS,
-        share=2.0,
-        needs="cuda",
-    ),
+    _graphs("twice the batch, graphs", "speed in images per second", (None, (0.99, 1.06)), batch=2.0),
     Variant(
         "channels last",
-        "images stored pixel by pixel: only the patch embedding sees it",
-        "eager",
-        *((0.95, 1.05), (0.95, 1.05)),
+        "images stored pixel by pixel, which only the patch embedding reads",
+        ((0.95, 1.05), (0.95, 1.05)),
         channels_last=True,
     ),
-    Variant("half the batch", "per image", "eager", (0.9, 1.2), (0.6, 1.0), share=0.5),
-    Variant("twice the batch", "per image", "eager", (0.8, 1.1), (1.0, 1.3), share=2.0),
+    Variant("half the batch", "speed in images per second", ((0.9, 1.2), (0.6, 1.0)), batch=0.5),
+    Variant("twice the batch", "speed in images per second", ((0.8, 1.1), (1.0, 1.3)), batch=2.0),
     Variant(
-        "float32",
-        "matrix products in float32",
-        "eager",
-        *((0.95, 1.05), (0.2, 0.6)),
-        changes={"precision": "float32"},
+        "float32", "matrix products in float32", ((0.95, 1.05), (0.2, 0.6)), settings={"precision": "float32"}
     ),
     Variant(
         "bfloat16",
         "matrix products in bfloat16",
-        "eager",
-        *((0.2, 2.0), (0.95, 1.05)),
-        changes={"precision": "bfloat16"},
+        ((0.2, 2.0), (0.95, 1.05)),
+        settings={"precision": "bfloat16"},
     ),
     Variant(
         "all tokens",
-        "the last block also computes the tokens that the head does not read",
-        "eager",
-        *((0.85, 0.95), (0.92, 0.96)),
-        change=_read_all_tokens,
+        "the last block also computes tokens that the head does not read",
+        ((0.85, 0.95), (0.92, 0.96)),
+        change=_compute_all_tokens,
     ),
-    Variant(
+    _compiled(
         "fused attention",
-        "torch's fused kernel also where keys are few on a CPU, in place of plain products",
-        "compiled loss",
-        *(None, (1.0, 1.0)),
-        mode=_LOSS,
+        "torch's fused kernel also for few keys on a CPU, where plain products are the default",
+        (None, (1.0, 1.0)),
         change=partial(_install, _FusedAttention),
     ),
-    Variant(
-        "roll",
-        "each channel fetched from where it was",
-        "compiled loss",
-        *(None, (0.9, 1.0)),
-        mode=_LOSS,
-        encoding="roll",
+    _compiled(
+        "roll", "each channel read from its index before the roll", (None, (0.9, 1.0)), encoding="roll"
     ),
-    Variant(
+    _compiled(
         "roll by matrices",
-        "a product with ones and zeros for each position",
-        "roll",
-        *(None, (0.6, 1.0)),
-        mode=_LOSS,
+        "a product with a permutation matrix for each position",
+        (None, (0.6, 1.0)),
+        against="roll",
         encoding="roll",
         change=partial(_install, _MatrixRoll),
     ),
-    Variant(
+    _compiled(
         "roll in the Fourier basis",
-        "into the basis and a rotation there, which scores do not notice",
-        "roll",
-        *(None, (0.85, 1.0)),
-        mode=_LOSS,
+        "a change to the Fourier basis and rotations there, with equal scores",
+        (None, (0.85, 1.0)),
+        against="roll",
         encoding="continuous-roll",
     ),
-    Variant(
+    _compiled(
         "roll with its basis absorbed",
-        "the same with the basis inside the trained projections: the rotary twin",
-        "roll",
-        *(None, (0.97, 1.05)),
-        mode=_LOSS,
+        "the rotary twin: the Fourier basis is part of the trained projections",
+        (None, (0.97, 1.05)),
+        against="roll",
         encoding="roll-twin",
     ),
-    Variant(
+    _compiled(
         "shaw",
-        "Shaw's vectors on a grid as more channels of queries and keys",
-        "compiled loss",
-        *(None, (0.9, 1.0)),
-        mode=_LOSS,
+        "Shaw's vectors on a grid as additional channels of queries and keys",
+        (None, (0.9, 1.0)),
         encoding="shaw",
     ),
-    Variant(
+    _compiled(
         "shaw by lookup",
         "two numbers looked up for every pair of tokens",
-        "shaw",
-        *(None, (0.7, 0.95)),
-        mode=_LOSS,
+        (None, (0.7, 0.95)),
+        against="shaw",
         encoding="shaw",
         change=partial(_install, _ShawByLookup),
     ),
-    Variant(
-        "lie",
-        "learned rotations, halved and squared back on the device",
-        "compiled loss",
-        *(None, (0.7, 0.95)),
-        mode=_LOSS,
-        encoding="lie",
+    _compiled(
+        "lie", "learned rotations by scaling and squaring on the device", (None, (0.7, 0.95)), encoding="lie"
     ),
-    Variant(
+    _compiled(
         "lie by torch's exponential",
-        "its matrices sorted on the host, its gradient from matrices twice as wide",
-        "lie",
-        *(None, (0.3, 0.8)),
-        mode=_LOSS,
+        "torch.matrix_exp: matrices sorted on the host, gradients from matrices of twice the width",
+        (None, (0.3, 0.8)),
+        against="lie",
         encoding="lie",
         change=partial(_install, _LieByTorch),
     ),
 ]
-"""In the order in which they are told; `expected` was written before the first measurement, or is None."""
+"""In the order of the report; `expected` was written before the first measurement."""
 
 
-def _absent(variant: Variant, place: torch.device) -> str:
-    """Why a variant cannot run on a device; "" if it can."""
-    if variant.needs == "cuda" and place.type != "cuda":
-        return "not available here: needs CUDA"
-    return ""
-
-
-def _prepared(
-    variant: Variant,
-    recipe: Recipe,
-    place: torch.device,
-    build: Callable[[Recipe, str], VisionTransformer] = _our_model,
-    size: int = 32,
-) -> Trial:
-    changed = _changed(recipe, variant)
-
-    def built() -> nn.Module:
-        model = build(changed, variant.encoding)
-        variant.change(model)
-        # before an optimizer lays out its state, which a fused kernel reads in the order of the weights
-        return model.to(memory_format=torch.channels_last) if variant.channels_last else model
-
-    trial = Trial(built, changed, variant.mode, place, size)
-    if variant.channels_last:
-        trial.images = trial.images.contiguous(memory_format=torch.channels_last)
-    return trial
-
-
-def _changed(recipe: Recipe, variant: Variant) -> Recipe:
-    batch = max(1, round(recipe.batch_size * variant.share))
-    return recipe.model_copy(update={"batch_size": batch, **variant.changes})
-
-
-def _want(variant: Variant) -> tuple[bool, float]:
-    """For sorting under a budget: first what only CUDA has, then what is ready soonest."""
-    return variant.needs != "cuda" or effort(variant.mode) > 1, effort(variant.mode)
-
-
-def _variants(
-    recipe: Recipe, place: torch.device, rounds: int, budget_left: TimeBudget
+def time_variants(
+    recipe: Recipe, device: torch.device, rounds: int, budget: TimeBudget
 ) -> list[VariantTiming]:
-    possible = {
-        v.name: partial(_prepared, v, recipe, place)
-        for v in sorted(VARIANTS, key=_want)
-        if not _absent(v, place)
+    """Time all variants that run on the device, in turns; the others and those that fail say why."""
+    builders = {
+        v.name: partial(v.trial, recipe, device)
+        for v in sorted(VARIANTS, key=lambda v: v.priority)
+        if v.runs_on(device)
     }
     failed: dict[str, str] = {}
-    trials = budget_left.prepare(possible, 0.75, failed, {v.name: effort(v.mode) for v in VARIANTS})
-    seconds = interleaved(trials, rounds, place, failed, budget_left.until(0.85))
-    kind = "cpu" if place.type == "cpu" else "gpu"
-    told = []
+    costs = {v.name: preparation_cost(v.mode) for v in VARIANTS}
+    trials = budget.prepare(builders, 0.75, failed, costs)
+    seconds = interleaved(trials, rounds, device, failed, budget.deadline(0.85))
+    timings = []
     for v in VARIANTS:
-        line = VariantTiming(
+        missing, measured = "", {}
+        if not v.runs_on(device):
+            missing = "not available here: needs CUDA"
+        elif v.name in failed:
+            missing = f"failed: {failed[v.name]}"
+        elif v.name not in seconds:
+            missing = "not measured: no time left"
+        elif v.against not in seconds:
+            missing = f"not compared: {v.against} failed"
+        else:
+            trial, pairs = trials[v.name], zip(seconds[v.name], seconds[v.against], strict=True)
+            images = len(trial.images) / len(trials[v.against].images)
+            measured = {
+                "milliseconds": 1000 * statistics.median(seconds[v.name]),
+                "gain": statistics.median(images * reference / own for own, reference in pairs),
+                "ready_seconds": trial.ready_seconds,
+            }
+        timing = VariantTiming(
             name=v.name,
             description=v.description,
             of="step",
             against=v.against,
-            expected=getattr(v, kind),
-            batch=_changed(recipe, v).batch_size,
-            missing=_absent(v, place) or (f"failed: {failed[v.name]}" if v.name in failed else ""),
+            expected=v.expected[device.type != "cpu"],
+            batch=v.changed(recipe).batch_size,
+            missing=missing,
         )
-        if not line.missing and v.name not in seconds:
-            line = line.model_copy(update={"missing": "not measured: no time left"})
-        elif not line.missing and v.against not in seconds:
-            line = line.model_copy(update={"missing": f"not compared: {v.against} failed"})
-        elif not line.missing:
-            mine, theirs = trials[v.name], trials[v.against]
-            shares = len(mine.images) / len(theirs.images)
-            gains = [shares * b / a for a, b in zip(seconds[v.name], seconds[v.against], strict=True)]
-            line = line.model_copy(
-                update={
-                    "milliseconds": 1000 * statistics.median(seconds[v.name]),
-                    "gain": statistics.median(gains),
-                    "ready_seconds": mine.ready_seconds,
-                }
-            )
-        told.append(line)
+        timings.append(timing.model_copy(update=measured))
     forget(trials)
-    return told
+    return timings
