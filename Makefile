@@ -47,8 +47,8 @@ readme: $(INSTALLED)  ## write the results table of README.md from the committed
 lock: $(INSTALLED)  ## lock all dependencies again: requirements.lock and environment.yml
 	@$(BIN)/python workflow/lock.py
 
-lint: $(INSTALLED)  ## ruff and mypy
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+lint: $(INSTALLED)  ## ruff, mypy, and the order of imports between rooms
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 
 clean:  ## remove what the build made; .venv, data and committed records stay
 	rm -rf _build book/executed .snakemake
