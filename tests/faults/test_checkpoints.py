@@ -43,7 +43,7 @@ def written(tmp_path_factory, undisturbed):
 
     def stop_after_two(self, state, finished=False):
         save(self, state, finished)
-        if len(state.history) == 2:
+        if len(state["history"]) == 2:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -188,7 +188,7 @@ def test_with_no_whole_checkpoint_a_run_is_refused_and_a_sweep_begins_it_again(s
     lines, wanted = [], Planned(RECIPE, undisturbed[0].cell)
     places = {"checkpoints": folder / "checkpoints", "device": "cpu", "progress": False}
     report = Sweep([wanted], folder / "records", say=lines.append, **places).run()
-    assert lines[1] == f"{wanted}: its checkpoint is damaged; begun again"
+    assert lines[1] == f"{wanted}: its checkpoint is damaged; starting over"
     assert report.trained == [wanted] and not report.failed
     assert timeless(read_record(record_path(folder / "records", wanted.cell))) == timeless(undisturbed[0])
 

@@ -11,7 +11,7 @@ import pytest
 from rollpe.errors import InputError
 from rollpe.files import DEEPEST, LONGEST, read_yaml, read_yaml_file
 from rollpe.training import load_plan, load_recipe
-from rollpe.training.estimates import seconds
+from rollpe.training.estimates import parse_duration
 from rollpe.training.recipe import FOLDER
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
@@ -142,10 +142,10 @@ def test_seeds_are_whole_numbers_and_no_words_for_them(tmp_path, seeds):
 
 @pytest.mark.parametrize(("text", "expected"), [("1h 30m", 5400), ("1h30m10s", 5410), ("1m30", 90), ("0", 0)])
 def test_a_budget_is_hours_minutes_and_seconds_in_this_order(text, expected):
-    assert seconds(text) == expected
+    assert parse_duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["1h1h", "5m5m", "30m1h", "1:30", "1_000", "٣m", "9" * 400, ""])
 def test_a_unit_that_comes_twice_or_a_number_that_is_not_decimal_is_no_budget(text):
     with pytest.raises(InputError, match="budget"):
-        seconds(text)
+        parse_duration(text)

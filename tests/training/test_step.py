@@ -17,7 +17,6 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rollpe import engine
 from rollpe.encodings import ENCODINGS
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.errors import InputError
@@ -157,7 +156,7 @@ def test_lamb_of_an_older_timm_has_a_loop_for_all(older, monkeypatch, accelerato
         def __init__(self, groups, lr, betas, max_grad_norm):
             super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
 
-    monkeypatch.setattr(engine, "Lamb", Older if older else Newer)
+    monkeypatch.setattr("rollpe.training.step.Lamb", Older if older else Newer)
     create_optimizers(vit(), recipe(optimizer="lamb"), CompileMode(gradient="default", update=True))
     assert given == ({} if older else {"foreach": True})
 
