@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from rollpe import figures
+from rollpe.figures.theme import keep_words_on_maps
 
 WORDS = [figures.INK, figures.MUTED, figures.BLUE, figures.ORANGE, figures.GREEN, figures.PINK,
          figures.VERMILION, figures.YELLOW]  # fmt: skip
@@ -115,7 +116,7 @@ def test_words_on_a_map_keep_their_color_on_dark_pages_and_words_beside_it_do_no
     places = {"map": (0, 0), "hole": (0, 1), "patch": (3.5, 0.5), "theme": (3.5, 3.5), "beside": (2, 2)}
     for name, (x, y) in places.items():
         ax.text(x, y, name, color="white", ha="center", va="center")
-    figures.keep_words_on_maps(figure)
+    keep_words_on_maps(figure)
     kept = {t.get_text() for t in ax.texts if mpl.colors.to_hex(t.get_color()) not in figures.DARK}
     assert kept == {"map", "patch"}
     assert all(contrast(mpl.colors.to_hex(t.get_color()), "#ffffff") < 1.02 for t in ax.texts)
