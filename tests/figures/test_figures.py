@@ -96,15 +96,6 @@ def test_a_shown_figure_carries_its_numbers_and_its_runs():
     assert "line,line,0,1" in about["csv"] and about["thinned"] == 1 and about["records"] == []
 
 
-def test_a_shown_figure_has_a_twin_for_telephones():
-    figure = Figure(figsize=(7, 3))
-    for ax in figure.subplots(1, 2):
-        ax.plot([1, 2])
-    svg, about = figures.show(figure)
-    wide, small = (float(re.search(r'width="([\d.]+)pt"', text)[1]) for text in (svg, about["narrow"]))
-    assert small < 260 < 400 < wide and "<dc:date>" not in about["narrow"]
-
-
 @pytest.mark.parametrize("origin", ["upper", "lower"])
 def test_words_on_a_map_keep_their_color_on_dark_pages_and_words_beside_it_do_not(origin):
     figure = Figure()

@@ -18,7 +18,6 @@ from cycler import cycler
 from matplotlib.colors import to_hex
 
 from rollpe.figures.data import to_csv
-from rollpe.figures.narrow import EDGE, narrow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,23 +109,20 @@ def use_theme() -> None:
 
 
 def show(figure: Figure) -> tuple[str, dict[str, Any]]:
-    """What a notebook keeps of a figure: SVG, and ``csv``, ``thinned``, ``records``, ``narrow`` as metadata.
+    """What a notebook keeps of a figure: its SVG, and ``csv``, ``thinned`` and ``records`` as metadata.
 
     ``csv`` and ``thinned`` come from :func:`rollpe.figures.data.to_csv`; ``records`` names the runs given to
-    :func:`drawn_from` as recipe/encoding; ``narrow`` is the SVG of its twin for a telephone
-    (:mod:`rollpe.figures.narrow`).
+    :func:`drawn_from` as recipe/encoding.
     """
     keep_words_on_maps(figure)
-    svg = _to_svg(figure)
-    csv, thinned = to_csv(figure)
-    about = {"csv": csv, "thinned": thinned, "records": getattr(figure, "rollpe_records", [])}
-    return svg, about | {"narrow": _to_svg(narrow(figure), pad_inches=EDGE)}
-
-
-def _to_svg(figure: Figure, **options: Any) -> str:
     file = io.StringIO()
-    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None}, **options)
-    return file.getvalue()
+    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    csv, thinned = to_csv(figure)
+    return file.getvalue(), {
+        "csv": csv,
+        "thinned": thinned,
+        "records": getattr(figure, "rollpe_records", []),
+    }
 
 
 def keep_words_on_maps(figure: Figure) -> None:
