@@ -96,11 +96,15 @@ def test_a_shown_figure_carries_its_numbers_and_its_runs():
     assert "line,line,0,1" in about["csv"] and about["thinned"] == 1 and about["records"] == []
 
 
-@pytest.mark.parametrize("origin", ["upper", "lower"])
-def test_words_on_a_map_keep_their_color_on_dark_pages_and_words_beside_it_do_not(origin):
+@pytest.mark.parametrize("draw", [
+    lambda ax, values: ax.imshow(values, origin="upper"),
+    lambda ax, values: ax.imshow(values, origin="lower"),
+    lambda ax, values: ax.pcolormesh([0, 1], [0, 1], values),
+], ids=["upper", "lower", "mesh"])  # fmt: skip
+def test_words_on_a_map_keep_their_color_on_dark_pages_and_words_beside_it_do_not(draw):
     figure = Figure()
     ax = figure.subplots()
-    ax.imshow([[0.0, 1.0], [np.nan, 0.2]], origin=origin)
+    draw(ax, [[0.0, 1.0], [np.nan, 0.2]])
     ax.add_patch(mpl.patches.Rectangle((3, 0), 1, 1, facecolor="#123456"))
     ax.add_patch(mpl.patches.Rectangle((3, 3), 1, 1, facecolor=figures.BLUE))
     ax.set(xlim=(-1, 5), ylim=(-1, 5))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from cycler import cycler
+from matplotlib.backend_bases import MouseEvent
 from matplotlib.colors import to_hex
 
 from rollpe.figures.data import to_csv
@@ -131,28 +132,21 @@ def keep_words_on_maps(figure: Figure) -> None:
     It is the same color to the eye: one step in 255 away from that of the theme.
     """
     for ax in figure.axes:
+        maps = [*ax.images, *ax.collections]
         patches = [p for p in ax.patches if p.get_fill() and to_hex(p.get_facecolor()) not in DARK]
         for words in ax.texts:
             color = to_hex(words.get_color())
             at = words.get_transform().transform(words.get_position())
             on_patch = any(patch.get_window_extent().contains(*at) for patch in patches)
-            if color in DARK and (on_patch or any(_covers(image, at) for image in ax.images)):
+            if color in DARK and (on_patch or any(_covers(colors, at) for colors in maps)):
                 step = -1 if color == "#ffffff" else 1
                 words.set_color(f"#{int(color[1:], 16) + step:06x}")
 
 
-def _covers(image: Any, at: np.ndarray) -> bool:
-    """Whether an image has a color at a place of the screen; it has none where its value is nan."""
-    if not image.get_window_extent().contains(*at):
-        return False
-    x, y = image.axes.transData.inverted().transform(at)
-    left, right, bottom, top = image.get_extent()
-    values = np.ma.masked_invalid(image.get_array())
-    rows, columns = values.shape[:2]
-    down = (y - bottom) / (top - bottom) if image.origin == "lower" else (top - y) / (top - bottom)
-    row, column = int(down * rows), int((x - left) / (right - left) * columns)
-    cell = values[min(row, rows - 1), min(column, columns - 1)]
-    return not np.ma.getmaskarray(cell).any()
+def _covers(colors: Any, at: np.ndarray) -> bool:
+    """Whether an image or a mesh has a color at a place of the screen; it has none where its value is nan."""
+    value = colors.get_cursor_data(MouseEvent("motion_notify_event", colors.figure.canvas, *at))
+    return value is not None and bool(np.isfinite(np.ma.asarray(value, float).filled(np.nan)).all())
 
 
 def drawn_from(figure: Any, records: Sequence[Record]) -> None:
