@@ -1,4 +1,4 @@
-"""What stands under figures of the built book, and the notes of its numbers, used by keyboard in Chromium.
+"""The links under figures of the built book and the notes of its numbers, used by keyboard in Chromium.
 
 Run by ``make check-book`` after ``make book``; not part of ``make test``.
 """

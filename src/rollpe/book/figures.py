@@ -1,4 +1,4 @@
-"""What stands under a figure of the book, and its twin for dark pages.
+"""The lines under a figure of the book, and its twin for dark pages.
 
 Here: figures that are already drawn. One that a notebook's cell made gets links to its numbers (CSV), to the
 cell and to the records of its runs, and the command that makes it again. Every SVG gets a twin in the colors
@@ -70,36 +70,36 @@ def load_when_near(
     """
     if not (is_site(app) and context.get("body")):
         return
-    drawn = {name: Path(app.srcdir, source) for source, name in app.builder.images.items()}
+    sources = {name: Path(app.srcdir, source) for source, name in app.builder.images.items()}
 
-    def later(tag: re.Match[str]) -> str:
-        svg = drawn[tag["name"]].read_text(encoding="utf8")[:2000]
+    def lazy(tag: re.Match[str]) -> str:
+        svg = sources[tag["name"]].read_text(encoding="utf8")[:2000]
         size = re.search(r'<svg\b[^>]*? width="([\d.]+)pt" height="([\d.]+)pt"', svg)
         if size is None:
             return tag[0]
         width, height = (round(float(points) * 4 / 3) for points in size.groups())
         return f'<img loading="lazy" width="{width}" height="{height}"{tag["rest"]}'
 
-    context["body"] = re.sub(r'<img(?P<rest>[^>]*_images/(?P<name>[^"/]+\.svg)")', later, context["body"])
+    context["body"] = re.sub(r'<img(?P<rest>[^>]*_images/(?P<name>[^"/]+\.svg)")', lazy, context["body"])
 
 
-# ----------------------------------------------------------------------------------- what stands under it
+# ------------------------------------------------------------------------------------ the lines under it
 
 
 def outputs_of(executed: Path) -> dict[int, list[dict[str, Any]]]:
-    """What each cell of an executed notebook said about the figures it drew (figures.show), by its index."""
+    """The metadata of the figures of each cell of an executed notebook (figures.show), by its index."""
     cells = json.loads(executed.read_text(encoding="utf8"))["cells"]
-    about = {
+    metadata = {
         index: [o.get("metadata", {}).get("image/svg+xml", {}) for o in cell.get("outputs", [])]
         for index, cell in enumerate(cells)
     }
-    return {index: [o for o in outputs if "csv" in o] for index, outputs in about.items()}
+    return {index: [o for o in outputs if "csv" in o] for index, outputs in metadata.items()}
 
 
 def name_of(app: Sphinx, docname: str, figure: nodes.figure) -> str:
     """ "figure 3.2", or "this figure" if it has no number."""
-    known = app.env.toc_fignumbers.get(docname, {}).get("figure", {})
-    number = next((known[i] for i in figure["ids"] if i in known), ())
+    numbers = app.env.toc_fignumbers.get(docname, {}).get("figure", {})
+    number = next((numbers[i] for i in figure["ids"] if i in numbers), ())
     return f"figure {'.'.join(map(str, number))}" if number else "this figure"
 
 
@@ -110,14 +110,14 @@ def data_link(app: Sphinx, docname: str, figure: nodes.figure, csv: str, thinned
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(csv, encoding="utf8")
     uri = relative_uri(app.builder.get_target_uri(docname), f"{DATA}/{key}.csv")
-    shown = "Data (CSV)" if thinned == 1 else f"Data (CSV, one point in {thinned})"
-    return _link(uri, shown, f"of {name_of(app, docname, figure)}", "download")
+    text = "Data (CSV)" if thinned == 1 else f"Data (CSV, one point in {thinned})"
+    return _link(uri, text, f"of {name_of(app, docname, figure)}", "download")
 
 
-def _link(uri: str, shown: str, spoken: str, extra: str = "") -> str:
-    """A link whose visible word is followed by words for those who hear it out of its place."""
+def _link(uri: str, text: str, spoken: str, extra: str = "") -> str:
+    """A link; screen readers also say ``spoken``, which names the figure."""
     hidden = f'<span class="visually-hidden"> {escape(spoken)}</span>'
-    return f'<a href="{escape(uri)}" {extra}>{escape(shown)}{hidden}</a>'
+    return f'<a href="{escape(uri)}" {extra}>{escape(text)}{hidden}</a>'
 
 
 def tools(links: list[str]) -> nodes.raw:
@@ -126,7 +126,7 @@ def tools(links: list[str]) -> nodes.raw:
 
 
 def _code_link(app: Sphinx, docname: str, figure: nodes.figure, cell: nodes.Element) -> list[str]:
-    """The link to the cell, which gets a target inside whatever folds it."""
+    """The link to the cell, whose source becomes its target."""
     source = next(
         (n for n in cell.findall(nodes.container) if n.get("nb_element") == "cell_code_source"), None
     )
@@ -138,7 +138,7 @@ def _code_link(app: Sphinx, docname: str, figure: nodes.figure, cell: nodes.Elem
 
 
 def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
-    """Links to the entries of the runs' records; what has no record in the book gets none."""
+    """Links to the records of the runs; runs without a record in the book get none."""
     links = []
     several = len({cell.partition("/")[0].partition("@")[0] for cell in cells}) > 1
     for cell in cells:
@@ -161,7 +161,7 @@ def finish_figures(
     _frame_twins(app, doctree)
     if not stamp:
         return
-    about = outputs_of(Path(app.env.doc2path(docname)))
+    outputs = outputs_of(Path(app.env.doc2path(docname)))
     for figure in list(doctree.findall(nodes.figure)):
         output = enclosing_output(figure)
         if output is None:
@@ -172,10 +172,10 @@ def finish_figures(
         legend = nodes.legend()
         if is_site(app) and cell is not None:
             code = _code_link(app, docname, figure, cell)
-            if waiting := about.get(cell["cell_index"]):
-                shown = waiting.pop(0)
-                data = data_link(app, docname, figure, shown["csv"], shown["thinned"])
-                legend += tools([data, *code, *_record_links(shown["records"], record_page)])
+            if of_cell := outputs.get(cell["cell_index"]):
+                metadata = of_cell.pop(0)
+                data = data_link(app, docname, figure, metadata["csv"], metadata["thinned"])
+                legend += tools([data, *code, *_record_links(metadata["records"], record_page)])
             elif code:
                 legend += tools(code)
         text = command(stamp)
@@ -187,7 +187,7 @@ def finish_figures(
 def finish_waves(
     app: Sphinx, doctree: nodes.document, docname: str, source: Callable[[str], str | None]
 ) -> None:
-    """Add the links under every moving figure of a site: what its still shows, and the code of both.
+    """Add the links under every moving figure of a site: the numbers of its still, the code of both.
 
     ``source`` gives the address of the code that draws the still of a wave.
     """

@@ -1,8 +1,8 @@
 """One theme for all figures, and what a notebook keeps of a figure.
 
-An encoding keeps its color on every page. Each color has a twin for dark pages (:func:`to_dark`); in both
-sets words have enough contrast to be read, and the colors remain distinct for color-blind readers. Here:
-colors, the theme, the SVG. Not here: any plot (plots.py).
+Here: the colors, the theme, the SVG of a figure and its copy for dark pages (:func:`to_dark`). An encoding
+has the same color on every page. In both sets of colors words have enough contrast, and color-blind readers
+can tell encodings apart. Not here: any plot (plots.py), the numbers of a figure (data.py).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW, BLACK = (
     "#010101",  # not quite black: matplotlib leaves the fill out of an SVG if it is black
 )
 ON_DARK, ON_PALE = "#fefefe", "#2d2d2d"
-"""Lines on top of dark and of pale color maps, which are the same on light and dark pages."""
+"""Lines on dark and on pale color maps; light and dark pages show the same maps."""
 SEQUENTIAL = "cividis"
 DIVERGING = "RdBu_r"
 
@@ -55,7 +55,7 @@ DARK: dict[str, str] = {
     YELLOW: "#f2ec7a",
     BLACK: "#ffffff",
 }
-"""What takes the place of each color on a dark page. Colors that are not listed, and color maps, stay."""
+"""The color on a dark page for each color of a light one. Other colors, and color maps, stay."""
 
 COLORS: dict[str, str] = {
     "none": MUTED,
@@ -71,7 +71,7 @@ COLORS: dict[str, str] = {
 
 
 def use_theme() -> None:
-    """Set the theme and, inside a notebook, vector output that carries the plotted numbers along."""
+    """Set the theme; inside a notebook, also show figures as SVG with their numbers as metadata."""
     mpl.rcParams.update(
         {
             "figure.figsize": (6.4, 3.4),
@@ -127,9 +127,9 @@ def show(figure: Figure) -> tuple[str, dict[str, Any]]:
 
 
 def keep_words_on_maps(figure: Figure) -> None:
-    """Give words that stand on a color of a map a color that :func:`to_dark` leaves, as it leaves the map's.
+    """Change the color of words on a color map or on a patch by one step in 255, which nobody can see.
 
-    It is the same color to the eye: one step in 255 away from that of the theme.
+    :func:`to_dark` replaces exact colors of the theme: so it leaves these words as it leaves their ground.
     """
     for ax in figure.axes:
         maps = [*ax.images, *ax.collections]
@@ -150,16 +150,16 @@ def _covers(colors: Any, at: np.ndarray) -> bool:
 
 
 def drawn_from(figure: Any, records: Sequence[Record]) -> None:
-    """Note on a figure which runs it shows, so that the book can link to their records."""
+    """Attach to a figure the names of the runs that it shows; the book links to their records."""
     cells = (r.cell.path.parent.as_posix() for r in records)
     figure.rollpe_records = list(dict.fromkeys([*getattr(figure, "rollpe_records", []), *cells]))
 
 
 def to_dark(svg: str) -> str:
-    """The same drawing for a dark page: each color of the theme replaced by its twin in ``DARK``."""
+    """The same drawing for a dark page: ``DARK`` replaces each color of the theme."""
     return re.sub(r"#[0-9a-f]{6}\b", lambda match: DARK.get(match.group(0), match.group(0)), svg)
 
 
 def color_of(encoding: str) -> str:
-    """The color of an encoding, also of a combination or of one with options."""
+    """The color of an encoding; options do not change it, a combination has the color of its last part."""
     return COLORS.get(encoding, COLORS.get(encoding.split("@")[0].split("+")[-1], BLACK))
