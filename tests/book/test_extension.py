@@ -14,12 +14,12 @@ import pytest
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe import figures
 from rollpe.book import equations, figures, numbers, site
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe.evidence.claims import load_claims
 from rollpe.evidence.table import LARGE
+from rollpe.figures import DARK
 from rollpe.records import (
     Environment,
     FinalMetrics,
@@ -570,7 +570,7 @@ def test_a_drawn_figure_has_a_twin_for_dark_pages_in_other_colors(book):
     assert "for-light" in light[0] and "for-dark" in dark[0]
     assert "#333333" in (book.html / light[1]).read_text()
     twin = (book.html / dark[1]).read_text()
-    assert figures.DARK["#333333"] in twin and "#333333" not in twin and "#ffffff" not in twin
+    assert DARK["#333333"] in twin and "#333333" not in twin and "#ffffff" not in twin
 
 
 @pytest.mark.parametrize("builder", ["singlehtml", "epub"])
