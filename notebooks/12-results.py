@@ -36,6 +36,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 from IPython.display import Markdown
 
 from rollpe import figures
@@ -207,15 +208,19 @@ pairs = sorted(
     itertools.combinations(range(len(repeated)), 2), key=lambda ab: -same.excess[ab]
 )
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.8, 0.3 * len(pairs) + 1.2))
-shown = np.where(np.tri(len(repeated), dtype=bool), same.phi, np.nan)
-left.imshow(shown, cmap=figures.SEQUENTIAL)
-bright = np.nanmean([np.nanmin(shown), np.nanmax(shown)])
-for i, j in zip(*np.nonzero(~np.isnan(shown)), strict=True):
-    ink = "black" if shown[i, j] > bright else "white"
-    left.text(j, i, f"{shown[i, j]:.2f}", ha="center", va="center", color=ink)
-left.set_xticks(range(len(repeated)), repeated, rotation=40, ha="right")
-left.set_yticks(range(len(repeated)), repeated)
-left.spines[:].set_visible(False)
+sns.heatmap(
+    same.phi,
+    mask=~np.tri(len(repeated), dtype=bool),
+    annot=True,
+    fmt=".2f",
+    cmap=figures.SEQUENTIAL,
+    vmax=1,  # the largest correlation; the cells stay dark enough for white digits
+    square=True,
+    cbar=False,
+    ax=left,
+)
+left.set_xticklabels(repeated, rotation=40, ha="right")
+left.set_yticklabels(repeated, rotation=0)
 left.tick_params(length=0)
 for y, (a, b) in enumerate(pairs):
     low, high, middle = same.low[a, b], same.high[a, b], same.excess[a, b]

@@ -14,12 +14,12 @@ import pytest
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe import figures
 from rollpe.book import equations, figures, numbers, site
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe.evidence.claims import load_claims
 from rollpe.evidence.table import LARGE
+from rollpe.figures import DARK
 from rollpe.records import (
     Environment,
     FinalMetrics,
@@ -570,28 +570,12 @@ def test_a_drawn_figure_has_a_twin_for_dark_pages_in_other_colors(book):
     assert "for-light" in light[0] and "for-dark" in dark[0]
     assert "#333333" in (book.html / light[1]).read_text()
     twin = (book.html / dark[1]).read_text()
-    assert figures.DARK["#333333"] in twin and "#333333" not in twin and "#ffffff" not in twin
-
-
-def test_a_telephone_gets_the_narrow_twin_in_both_sets_of_colors(book):
-    twin = SVG.replace("9pt", "3pt")
-    assert book.build({"01-page.ipynb": a_notebook(drawn(narrow=twin))}) == ""
-    pictures = re.findall(r"<picture>(.*?)</picture>", book.markup("01-page"), re.DOTALL)
-    assert len(pictures) == 2 and book.markup("01-page").count("<img") == 2
-    for picture, kind, ink in zip(
-        pictures, ("light", "dark"), ("#333333", figures.DARK["#333333"]), strict=True
-    ):
-        source, image = re.fullmatch(r"\s*(<source [^>]*>)\s*(<img [^>]*>)\s*", picture).groups()
-        assert 'media="(max-width: 600px)"' in source and 'width="4" height="8"' in source
-        assert f"for-{kind}" in image and 'loading="lazy"' in image and 'width="12"' in image
-        narrow = (book.html / re.search(r'srcset="([^"]*)"', source)[1]).read_text()
-        assert 'width="3pt"' in narrow and ink in narrow
-        assert 'width="9pt"' in (book.html / re.search(r'src="([^"]*)"', image)[1]).read_text()
+    assert DARK["#333333"] in twin and "#333333" not in twin and "#ffffff" not in twin
 
 
 @pytest.mark.parametrize("builder", ["singlehtml", "epub"])
 def test_books_of_one_file_have_one_picture_and_the_command(book, builder):
-    book.build({"01-page.ipynb": a_notebook(drawn(narrow=SVG))}, builder=builder)
+    book.build({"01-page.ipynb": a_notebook(drawn())}, builder=builder)
     (page,) = book.html.glob("01-page.*html")
     assert page.read_text().count("<img") == 1 and "Make it again" in page.read_text()
     assert "figure-tools" not in page.read_text() and not (book.html / "figures").exists()

@@ -1,4 +1,4 @@
-"""What stands under figures of the built book, and the notes of its numbers, used by keyboard in Chromium.
+"""The links under figures of the built book and the notes of its numbers, used by keyboard in Chromium.
 
 Run by ``make check-book`` after ``make book``; not part of ``make test``.
 """
@@ -76,14 +76,9 @@ def test_paper_is_light_and_the_screen_is_dark_again_afterwards(visit):
     assert page.evaluate(theme) == "dark"
 
 
-def test_a_picture_without_a_narrow_twin_moves_in_its_frame_and_not_the_page(visit):
+def test_a_picture_wider_than_the_screen_moves_in_its_frame_and_not_the_page(visit):
     page = visit(CHAPTERS[0], width=390)
     frame = page.locator("div.cell_output .figure-frame").first
-    frame.evaluate("""f => {
-        f.querySelectorAll("source").forEach(source => source.remove());
-        f.classList.remove("has-narrow");
-        dispatchEvent(new Event("resize"));
-    }""")
     assert frame.evaluate("f => f.scrollWidth > f.clientWidth && f.classList.contains('more')")
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     frame.focus()

@@ -99,12 +99,12 @@ def test_panels_that_share_a_label_or_a_title_are_told_apart():
 
 
 def test_a_large_table_is_thinned_evenly_and_says_so(panel):
-    panel.plot(np.arange(3 * data.MOST_ROWS))
+    panel.plot(np.arange(3 * data.MAX_ROWS))
     text, kept = data.to_csv(panel.figure)
     assert kept == 3
     assert len(text) < 1_000_000
     rows = table(panel.figure)
     assert {int(b["x"]) - int(a["x"]) for a, b in pairwise(rows)} == {3}
     panel.lines[0].remove()
-    panel.plot(np.arange(data.MOST_ROWS))
+    panel.plot(np.arange(data.MAX_ROWS))
     assert data.to_csv(panel.figure)[1] == 1

@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from rollpe import figures
+from rollpe.figures.theme import keep_words_on_maps
 
 WORDS = [figures.INK, figures.MUTED, figures.BLUE, figures.ORANGE, figures.GREEN, figures.PINK,
          figures.VERMILION, figures.YELLOW]  # fmt: skip
@@ -95,27 +96,22 @@ def test_a_shown_figure_carries_its_numbers_and_its_runs():
     assert "line,line,0,1" in about["csv"] and about["thinned"] == 1 and about["records"] == []
 
 
-def test_a_shown_figure_has_a_twin_for_telephones():
-    figure = Figure(figsize=(7, 3))
-    for ax in figure.subplots(1, 2):
-        ax.plot([1, 2])
-    svg, about = figures.show(figure)
-    wide, small = (float(re.search(r'width="([\d.]+)pt"', text)[1]) for text in (svg, about["narrow"]))
-    assert small < 260 < 400 < wide and "<dc:date>" not in about["narrow"]
-
-
-@pytest.mark.parametrize("origin", ["upper", "lower"])
-def test_words_on_a_map_keep_their_color_on_dark_pages_and_words_beside_it_do_not(origin):
+@pytest.mark.parametrize("draw", [
+    lambda ax, values: ax.imshow(values, origin="upper"),
+    lambda ax, values: ax.imshow(values, origin="lower"),
+    lambda ax, values: ax.pcolormesh([0, 1], [0, 1], values),
+], ids=["upper", "lower", "mesh"])  # fmt: skip
+def test_words_on_a_map_keep_their_color_on_dark_pages_and_words_beside_it_do_not(draw):
     figure = Figure()
     ax = figure.subplots()
-    ax.imshow([[0.0, 1.0], [np.nan, 0.2]], origin=origin)
+    draw(ax, [[0.0, 1.0], [np.nan, 0.2]])
     ax.add_patch(mpl.patches.Rectangle((3, 0), 1, 1, facecolor="#123456"))
     ax.add_patch(mpl.patches.Rectangle((3, 3), 1, 1, facecolor=figures.BLUE))
     ax.set(xlim=(-1, 5), ylim=(-1, 5))
     places = {"map": (0, 0), "hole": (0, 1), "patch": (3.5, 0.5), "theme": (3.5, 3.5), "beside": (2, 2)}
     for name, (x, y) in places.items():
         ax.text(x, y, name, color="white", ha="center", va="center")
-    figures.keep_words_on_maps(figure)
+    keep_words_on_maps(figure)
     kept = {t.get_text() for t in ax.texts if mpl.colors.to_hex(t.get_color()) not in figures.DARK}
     assert kept == {"map", "patch"}
     assert all(contrast(mpl.colors.to_hex(t.get_color()), "#ffffff") < 1.02 for t in ax.texts)

@@ -1,8 +1,8 @@
 """The directive that puts a moving figure on a page: ``{wave} ring`` with its caption as content.
 
-Here: the figure's markup. It is an ordinary figure, numbered and captioned, around a still picture that is
-drawn when the page is read; sites also get an empty stage for book/_static/widgets.js, which hides the
-picture when it runs. Not here: the list of waves and their pictures (rollpe.figures.waves).
+Here: the markup, a figure with number and caption around a still picture. Sites also get an empty stage for
+book/_static/widgets.js, which hides the picture when it runs. Not here: the list of waves and their pictures
+(rollpe.figures.waves).
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ logger = logging.getLogger(__name__)
 
 
 class WaveDirective(SphinxDirective):
-    """``{wave} ring``: a moving figure; ``:name:`` makes it a target, ``:moving:`` starts it unasked."""
+    """``{wave} ring``: a moving figure; ``:name:`` makes it a target, ``:moving:`` starts it at once."""
 
     required_arguments = 1
     has_content = True
     option_spec: ClassVar = {"name": directives.unchanged, "moving": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-
         name = self.arguments[0]
         if name not in WAVES:
             message = "wave %r is unknown: choose one of %s"
@@ -65,7 +64,7 @@ def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
 
 
 def keep_stills(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Paper and readers of books have no use for a stage."""
+    """Remove the stage from the builds that cannot move: PDF, EPUB, one page."""
     if app.builder.name not in ("html", "dirhtml"):
         for node in list(doctree.findall(nodes.raw)):
             if "wave" in node:

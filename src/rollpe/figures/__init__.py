@@ -1,5 +1,5 @@
-"""Figures: one theme (theme.py), one function per kind of plot (plots.py), the waves as still pictures
-(waves.py), and what a figure carries along: its numbers (data.py) and a twin for narrow screens (narrow.py).
+"""Figures: one theme (theme.py), one function for each kind of plot (plots.py), the still pictures of the
+waves (waves.py), and the numbers of a figure (data.py).
 """
 
 from rollpe.figures.plots import (

@@ -1,7 +1,7 @@
-"""What a figure shows, as plain numbers: one table for any Matplotlib figure, read off its artists.
+"""The numbers of a figure: one table for any Matplotlib figure, read off its artists.
 
 Here: lines, dots, segments, areas, boxes, circles, images and words, with the labels of their axes. Not here:
-how figures look (theme.py) and where the book keeps their tables (rollpe.book.figures).
+how figures look (theme.py), where the book keeps the tables (rollpe.book.figures).
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = ("panel", "kind", "series", "x", "y", "value", "x_label", "y_label", "value_label")
-MOST_ROWS = 10_000
-"""A table of more rows is thinned; this many take less than 1 MB."""
+MAX_ROWS = 10_000
+"""A longer table is thinned; this many rows take less than 1 MB."""
 
 Point = tuple[float | None, float | None, float | str | None]
 
 
 def to_csv(figure: Figure) -> tuple[str, int]:
-    """The table of a figure, and k if only every k-th point of each series was kept, 1 if all were.
+    """The table of a figure as CSV, and k: every k-th point of each series is in it, all for k = 1.
 
     Columns: ``panel`` (its title, else its number), ``kind`` of mark, ``series`` (its label, else a number),
-    ``x``, ``y``, ``value`` (what color or radius stands for), and the labels of the three. Numbers have six
-    significant digits, undefined ones are nan. A coordinate that is not on an axis is empty: a line across
-    the whole panel has only one. A line has a row for each point, a segment two, a box two opposite corners,
-    an image one for each cell.
+    ``x``, ``y``, ``value`` (what color or radius means), and the labels of the three. Numbers have six
+    significant digits; undefined ones are nan. A coordinate that is not on an axis is empty: a line across
+    the whole panel has only one. A line has one row for each point, a segment two rows, a box two (opposite
+    corners), an image one for each cell.
     """
     series = [entry for axes in _panels(figure) for entry in _series(*axes)]
     rows = sum(len(points) for _, points, _ in series)
-    step = -(-rows // MOST_ROWS)
+    step = -(-rows // MAX_ROWS)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for front, points, labels in series:
+    for name, points, labels in series:
         for point in points[:: max(step, 1)]:
-            writer.writerow((*front, *map(_number, point), *labels))
+            writer.writerow((*name, *map(_number, point), *labels))
     return text.getvalue(), max(step, 1)
 
 
@@ -56,27 +56,27 @@ def _number(value: float | str | None) -> str:
 
 
 def _panels(figure: Figure) -> Iterator[tuple[Axes, str]]:
-    """Every panel with its name; a bar that explains colors is none."""
-    shown = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
-    titles = [" ".join(ax.get_title(side) for side in ("left", "center", "right")).strip() for ax in shown]
-    for index, (ax, title) in enumerate(zip(shown, titles, strict=True), 1):
+    """Every panel with its name; a color bar is no panel."""
+    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    titles = [" ".join(ax.get_title(side) for side in ("left", "center", "right")).strip() for ax in panels]
+    for index, (ax, title) in enumerate(zip(panels, titles, strict=True), 1):
         yield ax, title if title and titles.count(title) == 1 else f"{index} {title}".strip()
 
 
 def _label(ax: Axes, axis: str) -> str:
-    """The label of an axis, else that of a panel that shares it, else the figure's."""
+    """The label of an axis, else that of a panel with the same axis, else the figure's."""
     group = getattr(ax, f"get_shared_{axis}_axes")().get_siblings(ax)
-    own = [getattr(other, f"get_{axis}label")() for other in (ax, *group)]
-    return next((label for label in own if label), getattr(ax.figure, f"get_sup{axis}label")())
+    labels = [getattr(other, f"get_{axis}label")() for other in (ax, *group)]
+    return next((label for label in labels if label), getattr(ax.figure, f"get_sup{axis}label")())
 
 
 def _series(ax: Axes, panel: str) -> Iterator[tuple[tuple[str, str, str], list[Point], tuple[str, ...]]]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for artist in _artists(ax):
         for kind, points in _points(artist, ax):
-            seen[kind] += 1
+            counts[kind] += 1
             label = str(artist.get_label())
-            name = label if label and not label.startswith("_") else str(seen[kind])
+            name = label if label and not label.startswith("_") else str(counts[kind])
             if kind == "text":
                 name = artist.get_text()
             elif all(coordinate is None for point in points for coordinate in point):
@@ -86,8 +86,8 @@ def _series(ax: Axes, panel: str) -> Iterator[tuple[tuple[str, str, str], list[P
 
 
 def _artists(ax: Axes) -> Iterable[Any]:
-    everything = (*ax.images, *ax.collections, *ax.patches, *ax.lines, *ax.texts)
-    return (artist for artist in everything if artist.get_visible())
+    artists = (*ax.images, *ax.collections, *ax.patches, *ax.lines, *ax.texts)
+    return (artist for artist in artists if artist.get_visible())
 
 
 def _value_label(artist: Any) -> str:
@@ -96,8 +96,8 @@ def _value_label(artist: Any) -> str:
 
 
 def _points(artist: Any, ax: Axes) -> Iterator[tuple[str, list[Point]]]:
-    """The kind of each series of an artist and its points; none for what carries no numbers."""
-    known = _known(artist.get_transform(), ax)
+    """The kind of each series of an artist, and its points; no series for artists without numbers."""
+    has_axis = _has_axis(artist.get_transform(), ax)
     match artist:
         case collections.QuadMesh():
             corners = np.asarray(artist.get_coordinates())
@@ -108,45 +108,46 @@ def _points(artist: Any, ax: Axes) -> Iterator[tuple[str, list[Point]]]:
             at = np.asarray(artist.get_offsets())
             array = artist.get_array()
             colors = [None] * len(at) if array is None else list(np.broadcast_to(array, len(at)))
-            known = _known(artist.get_offset_transform(), ax)
-            yield "dots", [(*_only(known, p), v) for p, v in zip(at, colors, strict=True)]
+            has_axis = _has_axis(artist.get_offset_transform(), ax)
+            yield "dots", [(*_on_axes(has_axis, p), v) for p, v in zip(at, colors, strict=True)]
         case collections.LineCollection():
-            yield "segment", [(*_only(known, p), None) for line in artist.get_segments() for p in line]
+            yield "segment", [(*_on_axes(has_axis, p), None) for line in artist.get_segments() for p in line]
         case collections.PolyCollection():
             for path in artist.get_paths():
-                yield "area", [(*_only(known, p), None) for p in np.asarray(path.vertices)]
+                yield "area", [(*_on_axes(has_axis, p), None) for p in np.asarray(path.vertices)]
         case patches.Rectangle():
             corners = artist.get_bbox().get_points()
-            yield "box", [(*_only(known, p), None) for p in corners]
+            yield "box", [(*_on_axes(has_axis, p), None) for p in corners]
         case patches.Circle():
-            yield "circle", [(*_only(known, artist.get_center()), artist.radius)]
+            yield "circle", [(*_on_axes(has_axis, artist.get_center()), artist.radius)]
         case _ if hasattr(artist, "get_extent") and hasattr(artist, "get_array"):
             yield "image", _image(artist)
         case _ if hasattr(artist, "get_xydata"):
-            yield "line", _line(artist, known)
+            yield "line", _line(artist, has_axis)
         case _ if hasattr(artist, "get_text"):
             coordinates = getattr(artist, "xy", artist.get_position())
             if getattr(artist, "xycoords", "data") != "data":
-                known = (False, False)
+                has_axis = (False, False)
             elif hasattr(artist, "xycoords"):
-                known = (True, True)
-            yield "text", [(*_only(known, coordinates), None)]
+                has_axis = (True, True)
+            yield "text", [(*_on_axes(has_axis, coordinates), None)]
 
 
-def _known(transform: Transform, ax: Axes) -> tuple[bool, bool]:
-    """Whether x and y of an artist are those of the axes, rather than fractions of the panel."""
+def _has_axis(transform: Transform, ax: Axes) -> tuple[bool, bool]:
+    """Whether x and y of an artist are in units of the axes; otherwise they are fractions of the panel."""
     return transform.contains_branch_seperately(ax.transData)  # type: ignore[return-value]
 
 
-def _only(known: tuple[bool, bool], point: Any) -> tuple[float | None, float | None]:
-    x, y = (value if there else None for value, there in zip(point, known, strict=True))
+def _on_axes(has_axis: tuple[bool, bool], point: Any) -> tuple[float | None, float | None]:
+    """The coordinates of a point; None for one that is on no axis."""
+    x, y = (value if there else None for value, there in zip(point, has_axis, strict=True))
     return x, y
 
 
-def _line(line: Any, known: tuple[bool, bool]) -> list[Point]:
-    if all(known):
+def _line(line: Any, has_axis: tuple[bool, bool]) -> list[Point]:
+    if all(has_axis):
         return [(x, y, None) for x, y in line.get_xydata()]
-    distinct = dict.fromkeys(_only(known, point) for point in line.get_xydata())
+    distinct = dict.fromkeys(_on_axes(has_axis, point) for point in line.get_xydata())
     return [(x, y, None) for x, y in distinct]
 
 
@@ -162,7 +163,7 @@ def _image(image: Any) -> list[Point]:
 
 
 def _cells(centers: np.ndarray, values: np.ndarray) -> list[Point]:
-    if values.ndim == 3:  # colors in themselves
+    if values.ndim == 3:  # an image of colors, not of values
         values = np.array([[to_hex(color / 255 if values.dtype == np.uint8 else color) for color in row]
                            for row in values])  # fmt: skip
     return [(*center, value if values.dtype.kind == "U" else float(value))

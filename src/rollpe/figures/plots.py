@@ -1,8 +1,7 @@
-"""One function per kind of plot.
+"""One function for each kind of plot.
 
-Every function takes plain arrays or records, draws on an Axes that it is given or makes, and returns the
-Axes. No file is written, and no number is computed here that a table would not also have. Not here: colors
-and the theme (theme.py).
+Here: functions that take plain arrays or records, draw on the given Axes or on a new one, and return the
+Axes; every number that they compute is also in some table. Not here: colors and the theme (theme.py), files.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from rollpe.figures.theme import DIVERGING, INK, MUTED, color_of, drawn_from
 from rollpe.statistics import summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from rollpe.records.record import Record
-from rollpe.figures.theme import DIVERGING, INK, MUTED, color_of, drawn_from
 
 
 def learning_curves(records: Sequence[Record], ax: Axes | None = None) -> Axes:
-    """Held-out accuracy against epoch: one thin line a run, one label an encoding."""
+    """Held-out accuracy against epoch: one thin line for each run, one label for each encoding."""
     ax = ax or plt.subplots()[1]
-    last: dict[str, list[tuple[float, float]]] = {}
+    ends: dict[str, list[tuple[float, float]]] = {}
     for record in records:
         epochs = [epoch.epoch for epoch in record.history]
         accuracy = [
@@ -35,18 +34,18 @@ def learning_curves(records: Sequence[Record], ax: Axes | None = None) -> Axes:
         ]
         name = f"{record.encoding}, seed {record.seed}"
         ax.plot(epochs, accuracy, color=color_of(record.encoding), alpha=0.75, linewidth=1.3, label=name)
-        last.setdefault(record.encoding, []).append((epochs[-1], accuracy[-1]))
-    ends = {name: np.mean(points, axis=0) for name, points in last.items()}
-    label_line_ends(ax, ends)
+        ends.setdefault(record.encoding, []).append((epochs[-1], accuracy[-1]))
+    label_line_ends(ax, {name: np.mean(points, axis=0) for name, points in ends.items()})
     ax.set(xlabel="epoch", ylabel="held-out accuracy (%)")
     drawn_from(ax.figure, records)
     return ax
 
 
 def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.06) -> None:
-    """Write each name beside the end of its line, in its color, in the order of the ends.
+    """Write each name beside the end (x, y) of its line, in its color.
 
-    Names are moved as little as it takes to stand ``gap`` of the axis height apart.
+    Names keep the order of the ends and at least ``gap`` of the axis height between them, with the least sum
+    of squared shifts.
     """
     low, high = ax.get_ylim()
     names = sorted(ends, key=lambda name: ends[name][1])
@@ -66,9 +65,9 @@ def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.06)
 
 
 def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
-    """One row an encoding: every run as a dot, the mean as a bar, the 95 % interval of the mean as a line.
+    """One row for each label: runs as dots, their mean as a bar, its 95 % t-interval as a line.
 
-    ``samples`` maps a label to the accuracies in [0, 1] of its runs; the rows keep the mapping's order.
+    ``samples``: the accuracies of the runs, in [0, 1], by label, in the order of the rows.
     """
     ax = ax or plt.subplots(figsize=(6.4, 0.45 * len(samples) + 1.1))[1]
     for row, (label, accuracies) in enumerate(samples.items()):
@@ -91,10 +90,10 @@ def accuracy_under(
     trained: int,
     ax: Axes | None = None,
 ) -> Axes:
-    """Test accuracy against a condition that training never showed: a line through the means, a dot a run.
+    """Test accuracy against image size or shift: one dot for each run, a line through the means.
 
-    condition: the field of the records, by pixels. arms: runs by encoding. trained: the value of training,
-    where the dotted line stands and the plain test accuracy belongs.
+    ``condition``: the field of the records, accuracies by pixels. ``arms``: runs by encoding. ``trained``:
+    the value in training; the dotted line marks it, and the plain test accuracy is drawn there.
     """
     ax = ax or plt.subplots()[1]
     ends = {}
@@ -102,15 +101,15 @@ def accuracy_under(
         by_run = [{int(x): y for x, y in getattr(r, condition).items()} for r in runs]
         for run, values in zip(runs, by_run, strict=True):
             values[trained] = run.test.accuracy
-        places = sorted(set.intersection(*(set(values) for values in by_run)))
-        percent = 100 * np.array([[values[x] for x in places] for values in by_run])
+        pixels = sorted(set.intersection(*(set(values) for values in by_run)))
+        percent = 100 * np.array([[values[x] for x in pixels] for values in by_run])
         color, mean = color_of(name), percent.mean(0)
-        ax.plot(places, mean, color=color, label=f"{name}, mean")
-        ax.plot(np.tile(places, len(runs)), percent.ravel(), "o", color=color, markersize=2.5, label=name)
-        ends[name] = np.array([places[-1], mean[-1]])
+        ax.plot(pixels, mean, color=color, label=f"{name}, mean")
+        ax.plot(np.tile(pixels, len(runs)), percent.ravel(), "o", color=color, markersize=2.5, label=name)
+        ends[name] = np.array([pixels[-1], mean[-1]])
         drawn_from(ax.figure, runs)
     ax.set_ylim(bottom=0)
-    ax.set_xticks(places)
+    ax.set_xticks(pixels)
     ax.axvline(trained, color=MUTED, linewidth=0.8, linestyle=":")
     label_line_ends(ax, ends)
     ax.set_ylabel("test accuracy (%)")
@@ -118,7 +117,7 @@ def accuracy_under(
 
 
 def name_rows(ax: Axes, names: Sequence[str], reference: float | None = None) -> None:
-    """Make the lines y = 0, 1, … named rows, from the top down; a thin line at x = ``reference``."""
+    """Name the rows y = 0, 1, … from the top down; a thin line marks x = ``reference``."""
     if reference is not None:
         ax.axvline(reference, color=MUTED, linewidth=0.8)
     ax.set_yticks(range(len(names)), names)
@@ -135,10 +134,10 @@ def offset_map(
     limit: float | None = None,
     mark: tuple[int, int] | None = None,
 ) -> Axes:
-    """Scores over all signed offsets on a grid: Δ_y down, Δ_x to the right, a cross at zero.
+    """Scores over all signed offsets on a grid of G_y × G_x patches: Δ_y down, Δ_x right, a cross at 0.
 
-    ``values`` [2·G_y − 1, 2·G_x − 1], offset (0, 0) in the middle. Colors diverge around 0 up to ``limit``,
-    the largest absolute value by default. ``mark`` puts a ring around one offset (Δ_y, Δ_x).
+    ``values`` [2·G_y − 1, 2·G_x − 1], offset (0, 0) in the middle. Colors go from −``limit`` to ``limit``, by
+    default the largest absolute value. ``mark``: an offset (Δ_y, Δ_x) to draw a ring around.
     """
     ax = ax or plt.subplots()[1]
     values = np.asarray(values)

@@ -1,8 +1,8 @@
 """One theme for all figures, and what a notebook keeps of a figure.
 
-An encoding keeps its color on every page. Each color has a twin for dark pages (:func:`to_dark`); in both
-sets words have enough contrast to be read, and the colors remain distinct for color-blind readers. Here:
-colors, the theme, the SVG. Not here: any plot (plots.py).
+Here: the colors, the theme, the SVG of a figure and its copy for dark pages (:func:`to_dark`). An encoding
+has the same color on every page. In both sets of colors words have enough contrast, and color-blind readers
+can tell encodings apart. Not here: any plot (plots.py), the numbers of a figure (data.py).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from cycler import cycler
+from matplotlib.backend_bases import MouseEvent
 from matplotlib.colors import to_hex
 
 from rollpe.figures.data import to_csv
-from rollpe.figures.narrow import EDGE, narrow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW, BLACK = (
     "#010101",  # not quite black: matplotlib leaves the fill out of an SVG if it is black
 )
 ON_DARK, ON_PALE = "#fefefe", "#2d2d2d"
-"""Lines on top of dark and of pale color maps, which are the same on light and dark pages."""
+"""Lines on dark and on pale color maps; light and dark pages show the same maps."""
 SEQUENTIAL = "cividis"
 DIVERGING = "RdBu_r"
 
@@ -55,7 +55,7 @@ DARK: dict[str, str] = {
     YELLOW: "#f2ec7a",
     BLACK: "#ffffff",
 }
-"""What takes the place of each color on a dark page. Colors that are not listed, and color maps, stay."""
+"""The color on a dark page for each color of a light one. Other colors, and color maps, stay."""
 
 COLORS: dict[str, str] = {
     "none": MUTED,
@@ -71,7 +71,7 @@ COLORS: dict[str, str] = {
 
 
 def use_theme() -> None:
-    """Set the theme and, inside a notebook, vector output that carries the plotted numbers along."""
+    """Set the theme; inside a notebook, also show figures as SVG with their numbers as metadata."""
     mpl.rcParams.update(
         {
             "figure.figsize": (6.4, 3.4),
@@ -110,66 +110,56 @@ def use_theme() -> None:
 
 
 def show(figure: Figure) -> tuple[str, dict[str, Any]]:
-    """What a notebook keeps of a figure: SVG, and ``csv``, ``thinned``, ``records``, ``narrow`` as metadata.
+    """What a notebook keeps of a figure: its SVG, and ``csv``, ``thinned`` and ``records`` as metadata.
 
     ``csv`` and ``thinned`` come from :func:`rollpe.figures.data.to_csv`; ``records`` names the runs given to
-    :func:`drawn_from` as recipe/encoding; ``narrow`` is the SVG of its twin for a telephone
-    (:mod:`rollpe.figures.narrow`).
+    :func:`drawn_from` as recipe/encoding.
     """
     keep_words_on_maps(figure)
-    svg = _to_svg(figure)
-    csv, thinned = to_csv(figure)
-    about = {"csv": csv, "thinned": thinned, "records": getattr(figure, "rollpe_records", [])}
-    return svg, about | {"narrow": _to_svg(narrow(figure), pad_inches=EDGE)}
-
-
-def _to_svg(figure: Figure, **options: Any) -> str:
     file = io.StringIO()
-    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None}, **options)
-    return file.getvalue()
+    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    csv, thinned = to_csv(figure)
+    return file.getvalue(), {
+        "csv": csv,
+        "thinned": thinned,
+        "records": getattr(figure, "rollpe_records", []),
+    }
 
 
 def keep_words_on_maps(figure: Figure) -> None:
-    """Give words that stand on a color of a map a color that :func:`to_dark` leaves, as it leaves the map's.
+    """Change the color of words on a color map or on a patch by one step in 255, which nobody can see.
 
-    It is the same color to the eye: one step in 255 away from that of the theme.
+    :func:`to_dark` replaces exact colors of the theme: so it leaves these words as it leaves their ground.
     """
     for ax in figure.axes:
+        maps = [*ax.images, *ax.collections]
         patches = [p for p in ax.patches if p.get_fill() and to_hex(p.get_facecolor()) not in DARK]
         for words in ax.texts:
             color = to_hex(words.get_color())
             at = words.get_transform().transform(words.get_position())
             on_patch = any(patch.get_window_extent().contains(*at) for patch in patches)
-            if color in DARK and (on_patch or any(_covers(image, at) for image in ax.images)):
+            if color in DARK and (on_patch or any(_covers(colors, at) for colors in maps)):
                 step = -1 if color == "#ffffff" else 1
                 words.set_color(f"#{int(color[1:], 16) + step:06x}")
 
 
-def _covers(image: Any, at: np.ndarray) -> bool:
-    """Whether an image has a color at a place of the screen; it has none where its value is nan."""
-    if not image.get_window_extent().contains(*at):
-        return False
-    x, y = image.axes.transData.inverted().transform(at)
-    left, right, bottom, top = image.get_extent()
-    values = np.ma.masked_invalid(image.get_array())
-    rows, columns = values.shape[:2]
-    down = (y - bottom) / (top - bottom) if image.origin == "lower" else (top - y) / (top - bottom)
-    row, column = int(down * rows), int((x - left) / (right - left) * columns)
-    cell = values[min(row, rows - 1), min(column, columns - 1)]
-    return not np.ma.getmaskarray(cell).any()
+def _covers(colors: Any, at: np.ndarray) -> bool:
+    """Whether an image or a mesh has a color at a place of the screen; it has none where its value is nan."""
+    value = colors.get_cursor_data(MouseEvent("motion_notify_event", colors.figure.canvas, *at))
+    return value is not None and bool(np.isfinite(np.ma.asarray(value, float).filled(np.nan)).all())
 
 
 def drawn_from(figure: Any, records: Sequence[Record]) -> None:
-    """Note on a figure which runs it shows, so that the book can link to their records."""
+    """Attach to a figure the names of the runs that it shows; the book links to their records."""
     cells = (r.cell.path.parent.as_posix() for r in records)
     figure.rollpe_records = list(dict.fromkeys([*getattr(figure, "rollpe_records", []), *cells]))
 
 
 def to_dark(svg: str) -> str:
-    """The same drawing for a dark page: each color of the theme replaced by its twin in ``DARK``."""
+    """The same drawing for a dark page: ``DARK`` replaces each color of the theme."""
     return re.sub(r"#[0-9a-f]{6}\b", lambda match: DARK.get(match.group(0), match.group(0)), svg)
 
 
 def color_of(encoding: str) -> str:
-    """The color of an encoding, also of a combination or of one with options."""
+    """The color of an encoding; options do not change it, a combination has the color of its last part."""
     return COLORS.get(encoding, COLORS.get(encoding.split("@")[0].split("+")[-1], BLACK))

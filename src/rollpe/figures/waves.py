@@ -1,9 +1,9 @@
-"""The waves of the book, as still pictures, and the values that their moving pictures start from.
+"""The still pictures of the waves, and the values that their moving pictures start from.
 
-Here: one entry of WAVES for each wave that ``{wave} name`` puts on a page (rollpe.book.waves): what a reader
-who cannot see it is told, where its sliders stand at first, and a picture drawn at build time with
-rollpe.operators, for paper and for pages without scripts. Not here: what moves (book/_static/widgets.js, with
-the formulas of book/_static/waves.js, which are tested against this library).
+Here: ``WAVES``, with one entry for each wave that ``{wave} name`` puts on a page (rollpe.book.waves): a text
+for readers who cannot see it, the first values of its sliders, and a picture for paper and for pages without
+scripts, drawn with rollpe.operators when the book is built. Not here: the moving pictures
+(book/_static/widgets.js) and their formulas (book/_static/waves.js, tested against this library).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TYPES = ("svg", "pdf")
-"""Every builder takes one of these."""
+"""Types of the files: every builder takes one of them."""
 
 
 def bump(n: int, center: float, sharpness: float) -> Tensor:
@@ -49,21 +49,21 @@ def bump(n: int, center: float, sharpness: float) -> Tensor:
 
 @cache
 def random_pair(n: int = 16, waves: int = 2) -> dict[str, list[list[float]]]:
-    """A query and a key of some waves of n channels, with two digits, the same in every build."""
-    drawn = torch.randn(2, waves, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    q, k = (100 * drawn).round().div(100).tolist()
+    """A query and a key, [waves, n] each, with two decimals; the same numbers in every build."""
+    pair = torch.randn(2, waves, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    q, k = (100 * pair).round().div(100).tolist()
     return {"q": q, "k": k}
 
 
 def walking_pair() -> tuple[Tensor, Tensor]:
-    """The query and the key that walk along the row of tokens, on 12 channels."""
+    """The query and the key of the wave ``walk``, [12] each."""
     return bump(12, 0, 6) + 0.45 * bump(12, 7, 9), bump(12, 2, 3)
 
 
 def ring_and_sheet() -> tuple[Tensor, Tensor]:
-    """The same 64 channels twice: two rings of 32, one after the other, and a sheet of 8 × 8, row by row.
+    """Two rings of 32 channels, one after the other, and a sheet of 8 × 8, row by row: [64] each.
 
-    All bumps are 1.1 channels wide, those of the rings around channel 0, that of the sheet in its middle.
+    All bumps are 1.1 channels wide, around channel 0 of each ring and in the middle of the sheet.
     """
     long, short = (bump(m, center, (m / (2 * math.pi * 1.1)) ** 2) for m, center in ((32, 0), (8, 4)))
     return torch.cat((long, long)), torch.outer(short, short).flatten()
@@ -73,7 +73,7 @@ def ring_and_sheet() -> tuple[Tensor, Tensor]:
 
 
 def ring_bars(ax: Axes, values: Tensor, color: str, radius: float = 1.0, reach: float = 0.6) -> None:
-    """Bars around a ring, channel 0 on top, then clockwise."""
+    """One bar for each channel around a ring, clockwise from the top."""
     n = len(values)
     for i, value in enumerate(values.tolist()):
         direction = np.array([math.sin(2 * math.pi * i / n), math.cos(2 * math.pi * i / n)])
@@ -86,7 +86,7 @@ def ring_bars(ax: Axes, values: Tensor, color: str, radius: float = 1.0, reach: 
 
 
 def stems(ax: Axes, values: Tensor, color: str, title: str) -> None:
-    """One channel, one stem."""
+    """One stem for each channel."""
     ax.vlines(range(len(values)), 0, values, color=color, linewidth=1.6)
     ax.plot(values, "o", color=color, markersize=3.5)
     ax.axhline(0, color=figures.MUTED, linewidth=0.6)
@@ -246,7 +246,7 @@ class Wave:
     label: str
     """The still picture in words."""
     start: dict[str, Any]
-    """Where the sliders stand at first."""
+    """The first values of the sliders."""
     draw: Callable[[Figure, dict[str, Any]], None]
     size: tuple[float, float] = (6.8, 3.0)
     """Inches."""
@@ -306,10 +306,7 @@ WAVES: dict[str, Wave] = {
 
 
 def draw_still(name: str, folder: Path) -> Path:
-    """Draw a wave's still picture into ``folder`` in every type; returns its path, with the ending ``.*``.
-
-    The numbers that it shows lie beside it as CSV.
-    """
+    """Draw a wave into ``folder``, in every type, and a CSV of its numbers; returns the path ``….*``."""
     folder.mkdir(parents=True, exist_ok=True)
     wave = WAVES[name]
     with mpl.rc_context():
