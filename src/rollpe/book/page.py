@@ -36,6 +36,7 @@ from rollpe.pages import page, scrolling, table
 DARK = "@media (prefers-color-scheme: dark) {{ {} }}"
 LEFT_OUT = {
     "jupyter_book",
+    "rollpe.book.head",
     "sphinx_book_theme",
     "sphinx_comments",
     "sphinx_copybutton",
