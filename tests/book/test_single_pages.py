@@ -109,16 +109,24 @@ def test_mathematics_roles_links_and_figures_are_rendered(made):
 
 def test_mathjax_lies_in_the_page_only_if_there_is_mathematics(made):
     assert "window.MathJax" in made.read_text() and made.stat().st_size > 1_000_000
-    assert "MathJax" not in pages.page("t", "<h1>t</h1>")
+    notebook = nbformat.read(made.with_suffix(".ipynb"), as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if "$$" not in cell.source]
+    plain = made.parents[1] / "plain/plain.ipynb"
+    plain.parent.mkdir()
+    nbformat.write(notebook, plain)
+    text = notebook_page(plain, made.parents[3]).read_text()
+    assert "MathJax" not in text and "<h1>plain</h1>" in text, "and a page without a title has its file's"
 
 
 def test_a_script_cannot_end_early_and_a_title_is_text():
-    text = pages.page("a < b", "<h1>x</h1>", scripts=["s = '</script>'"])
-    assert text.count("</script>") == 1 and "<title>a &lt; b</title>" in text
+    values = {"changes": "", "style": "", "heading": "", "rest": "", "stamp": {}}
+    text = pages.render("notebook.html", title="a < b", scripts=["s = '</script>'"], **values)
+    assert text.count("</script>") == 1 and "<title>a &lt; b</title>" in text and "<h1>a &lt; b</h1>" in text
 
 
 def test_numbers_of_a_table_stand_right_and_the_first_cell_heads_its_row():
-    text = pages.table(("name", "value", "word"), [("a<", "1.5 %", "x"), ("b", "−2", "y")])
+    table = pages.environment.get_template("table.html").module.table
+    text = table(("name", "value", "word"), [("a<", "1.5 %", "x"), ("b", "−2", "y")])
     assert '<th scope="row">a&lt;</th><td class="number">1.5 %</td><td>x</td>' in text
     assert '<th scope="col" class="number">value</th><th scope="col">word</th>' in text
 

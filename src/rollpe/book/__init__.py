@@ -2,8 +2,8 @@
 
 Each file holds one kind of thing that pages show: equations.py, numbers.py, tables.py, ledger.py, costs.py,
 figures.py, waves.py, rerun.py; page.py makes one page of one notebook, site.py is what they share. head.py is
-an extension of its own: what every page of the site carries besides its text, whatever it shows. Here: putting
-the others together. Not here: anything that works without Sphinx.
+an extension of its own: what every page of the site carries besides its text. Here: putting the others
+together. Not here: anything that works without Sphinx.
 """
 
 from __future__ import annotations
