@@ -1,7 +1,7 @@
-"""Small HTML pages that stand alone: one file each, which needs no network and no second file.
+"""HTML from templates: pages of one file each, which need no network, and the tags in the head of the book's.
 
-page.html is the frame and its style, table.html a table, the others a page each. Not here: the values that a
-page shows (evidence/comparison.py, book/page.py).
+page.html is the frame of a page with its style, table.html a table. Not here: the values that templates show
+(evidence/comparison.py, book/page.py, book/head.py).
 """
 
 from __future__ import annotations
