@@ -138,12 +138,12 @@ def test_the_command_writes_the_page_says_where_and_leaves_the_book_alone(tmp_pa
     for name in ("_config.yml", "pyproject.toml", "requirements.lock", "book/references.bib"):
         shutil.copy(ROOT / name, root / name)
     (root / "notebooks/01-small.py").write_text(SOURCE)
-    command = [sys.executable, "-m", "rollpe.cli", "notebook", "notebooks/01-small.py", "-p", "n", "7"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    words = [sys.executable, "-m", "rollpe.cli", "notebook", "notebooks/01-small.py", "-p", "n", "7"]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    executed, page, way = done.stdout.splitlines()
+    executed, page, command = done.stdout.splitlines()
     file = root / page.split()[1]
-    assert file.is_file() and page.endswith("(n=7)") and str(file.as_uri()) in way
+    assert file.is_file() and page.endswith("(n=7)") and str(file.as_uri()) in command
     assert file.with_suffix(".ipynb") == root / executed.split()[1]
     assert not (root / "book/executed").exists()
     assert_alone(file.read_text())

@@ -60,7 +60,7 @@ class CostsDirective(SphinxDirective):
         shares = (f"hours at {100 * share:.0f} %" for share in SHARES)
         columns = ("recipe", "GFLOP an image", "training images", "PFLOP a run", *shares)
         caption = f"Computed, not measured: one run, and its hours at a share of a peak of {PEAK} TFLOP/s."
-        return [plain_table(columns, rows, caption, "costs")]
+        return [plain_table(columns, rows, "costs", [nodes.Text(caption)])]
 
 
 class GpuHoursRole(SphinxRole):

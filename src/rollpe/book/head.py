@@ -1,4 +1,4 @@
-"""What every page of the book carries besides its text: what search engines and previews are told, how to
+"""What every page of the book carries besides its text: what search engines and previews read, how to
 cite it, and markup that everybody can use.
 
 Here: the ``{how-to-cite}`` directive, the tags in a page's head, and a last pass over the written pages that

@@ -93,12 +93,12 @@ def find_runs(name: str, folders: Sequence[Path]) -> Group:
 
 @dataclass(frozen=True)
 class Difference:
-    """A − B in points, seen in one way. Interval and p are None where ``note`` says what is missing.
+    """A − B in points, found by one method. Interval and p are None where ``note`` says what is missing.
 
     over: what the interval generalizes to.
     """
 
-    way: str
+    method: str
     value: float | None
     low: float | None
     high: float | None
@@ -107,44 +107,44 @@ class Difference:
     over: str
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """Way, difference, interval, p, note, as text."""
+        """Method, difference, interval, p, note, as text."""
         value = "–" if self.value is None else signed(self.value)
         interval = (
             "–" if self.low is None or self.high is None else f"{signed(self.low)} to {signed(self.high)}"
         )
         p = "–" if self.p is None else "< 0.001" if self.p < 0.001 else f"{self.p:.2g}"
-        return self.way, value, interval, p, self.note
+        return self.method, value, interval, p, self.note
 
 
 def over_seeds(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     """Welch's test: would other training runs show the difference?"""
     value = _mean(a) - _mean(b)
-    way = "over seeds (Welch)"
+    method = "over seeds (Welch)"
     try:
         test = welch(list(a.values()), list(b.values()))
     except InputError:
         few = min(len(a), len(b)) < 2
         note = "a test needs at least 2 seeds in both groups" if few else "in both groups all runs are equal"
-        return Difference(way, value, None, None, None, note, "seeds")
+        return Difference(method, value, None, None, None, note, "seeds")
     note = "about other training runs: the seeds are independent samples"
-    return Difference(way, value, test.low, test.high, test.p, note, "seeds")
+    return Difference(method, value, test.low, test.high, test.p, note, "seeds")
 
 
 def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     """The t-test of the differences seed by seed: equal seeds saw equal batches and augmentation."""
     seeds = sorted(a.keys() & b.keys())
-    way = f"paired by seed ({len(seeds)} in common)"
+    method = f"paired by seed ({len(seeds)} in common)"
     if not seeds:
-        return Difference(way, None, None, None, None, "no seed was trained in both groups", "seeds")
+        return Difference(method, None, None, None, None, "no seed was trained in both groups", "seeds")
     # the same number of images may be another fraction in the last bits, and bits are no spread
     differences = np.array([round(a[seed] - b[seed], 9) for seed in seeds])
     s = summarize(differences)
     if not s.sd:
         note = "an interval needs two seeds in both groups" if s.n == 1 else "all seeds differ by the same"
-        return Difference(way, s.mean, None, None, None, note, "seeds")
+        return Difference(method, s.mean, None, None, None, note, "seeds")
     p = float(stats.ttest_1samp(differences, 0).pvalue)
     note = "about other seeds: equal seeds saw the same images in the same order"
-    return Difference(way, s.mean, s.low, s.high, p, note, "seeds")
+    return Difference(method, s.mean, s.low, s.high, p, note, "seeds")
 
 
 def image_by_image(a: Group, b: Group) -> Difference:
@@ -181,22 +181,22 @@ class Comparison:
     def sentence(self) -> str:
         """The result in words, from the test over seeds, or from the images where seeds cannot tell."""
         seeds, _, images = self.differences
-        told = seeds if seeds.low is not None else images
-        assert told.value is not None and told.low is not None and told.high is not None
-        interval = f"95 % interval over {told.over}: {signed(told.low)} to {signed(told.high)} points"
-        if told.low <= 0 <= told.high:
+        d = seeds if seeds.low is not None else images
+        assert d.value is not None and d.low is not None and d.high is not None
+        interval = f"95 % interval over {d.over}: {signed(d.low)} to {signed(d.high)} points"
+        if d.low <= 0 <= d.high:
             return f"No difference is established ({interval})."
-        better, worse = (self.a, self.b) if told.value > 0 else (self.b, self.a)
-        return f"{better.name} is better than {worse.name} by {abs(told.value):.2f} points ({interval})."
+        better, worse = (self.a, self.b) if d.value > 0 else (self.b, self.a)
+        return f"{better.name} is better than {worse.name} by {abs(d.value):.2f} points ({interval})."
 
     def __str__(self) -> str:
         width = max(len(self.a.name), len(self.b.name))
         lines = [f"{x}  {g.name:{width}}  {g}   n = {len(g.runs)}" for x, g in (("A", self.a), ("B", self.b))]
         for difference in self.differences:
-            way, value, interval, p, note = difference.cells()
-            rest = note if difference.low is None else f"[{interval}]"
-            chance = "" if difference.p is None else f"   p {p if p.startswith('<') else f'= {p}'}"
-            lines.append(f"A − B {way:28} {value:>7}   {rest}{chance}")
+            method, value, interval, p, note = difference.cells()
+            interval = note if difference.low is None else f"[{interval}]"
+            p = "" if difference.p is None else f"   p {p if p.startswith('<') else f'= {p}'}"
+            lines.append(f"A − B {method:28} {value:>7}   {interval}{p}")
         return "\n".join([*lines, self.sentence])
 
 
