@@ -11,8 +11,10 @@ import sys
 import nbformat
 import pytest
 
-from rollpe.errors import InputError
-from rollpe.notebooks import execute, page
+from rollpe import pages
+from rollpe.book.page import notebook_page
+from rollpe.cli import main
+from rollpe.notebooks.source import _pair_of
 from shared import ROOT, Outline, assert_alone
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="4"/></svg>'
@@ -50,7 +52,7 @@ def made(tmp_path_factory):
     shutil.copy(ROOT / "notebooks/05-rolling.py", root / "notebooks")
     source = root / "notebooks/01-small.py"
     source.write_text(SOURCE)
-    notebook = execute._pair_of(source)
+    notebook = _pair_of(source)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     picture = {"image/svg+xml": SVG, "text/plain": "a circle"}
     code[1].outputs = [nbformat.v4.new_output("display_data", picture)]
@@ -68,7 +70,7 @@ def made(tmp_path_factory):
     executed = root / "_build/runs/01-small-abc/01-small.ipynb"
     executed.parent.mkdir(parents=True)
     nbformat.write(notebook, executed)
-    return page.notebook_page(executed, root)
+    return notebook_page(executed, root)
 
 
 def test_the_page_lies_beside_the_run_and_nothing_else_is_left(made):
@@ -107,16 +109,24 @@ def test_mathematics_roles_links_and_figures_are_rendered(made):
 
 def test_mathjax_lies_in_the_page_only_if_there_is_mathematics(made):
     assert "window.MathJax" in made.read_text() and made.stat().st_size > 1_000_000
-    assert "MathJax" not in page.page("t", "<h1>t</h1>")
+    notebook = nbformat.read(made.with_suffix(".ipynb"), as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if "$$" not in cell.source]
+    plain = made.parents[1] / "plain/plain.ipynb"
+    plain.parent.mkdir()
+    nbformat.write(notebook, plain)
+    text = notebook_page(plain, made.parents[3]).read_text()
+    assert "MathJax" not in text and "<h1>plain</h1>" in text, "and a page without a title has its file's"
 
 
 def test_a_script_cannot_end_early_and_a_title_is_text():
-    text = page.page("a < b", "<h1>x</h1>", scripts=["s = '</script>'"])
-    assert text.count("</script>") == 1 and "<title>a &lt; b</title>" in text
+    values = {"changes": "", "style": "", "heading": "", "rest": "", "stamp": {}}
+    text = pages.render("notebook.html", title="a < b", scripts=["s = '</script>'"], **values)
+    assert text.count("</script>") == 1 and "<title>a &lt; b</title>" in text and "<h1>a &lt; b</h1>" in text
 
 
 def test_numbers_of_a_table_stand_right_and_the_first_cell_heads_its_row():
-    text = page.table(("name", "value", "word"), [("a<", "1.5 %", "x"), ("b", "−2", "y")])
+    table = pages.environment.get_template("table.html").module.table
+    text = table(("name", "value", "word"), [("a<", "1.5 %", "x"), ("b", "−2", "y")])
     assert '<th scope="row">a&lt;</th><td class="number">1.5 %</td><td>x</td>' in text
     assert '<th scope="col" class="number">value</th><th scope="col">word</th>' in text
 
@@ -128,19 +138,23 @@ def test_the_command_writes_the_page_says_where_and_leaves_the_book_alone(tmp_pa
     for name in ("_config.yml", "pyproject.toml", "requirements.lock", "book/references.bib"):
         shutil.copy(ROOT / name, root / name)
     (root / "notebooks/01-small.py").write_text(SOURCE)
-    command = [sys.executable, "-m", "rollpe.cli", "notebook", "notebooks/01-small.py", "-p", "n", "7"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    words = [sys.executable, "-m", "rollpe.cli", "notebook", "notebooks/01-small.py", "-p", "n", "7"]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    executed, page, way = done.stdout.splitlines()
+    executed, page, command = done.stdout.splitlines()
     file = root / page.split()[1]
-    assert file.is_file() and page.endswith("(n=7)") and str(file.as_uri()) in way
+    assert file.is_file() and page.endswith("(n=7)") and str(file.as_uri()) in command
     assert file.with_suffix(".ipynb") == root / executed.split()[1]
     assert not (root / "book/executed").exists()
     assert_alone(file.read_text())
 
 
-def test_without_the_books_tools_the_refusal_is_one_line_with_the_way_out(made, monkeypatch):
+def test_without_the_books_tools_the_run_stays_and_one_line_says_the_way_out(made, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "jupyter_book.config", None)
-    with pytest.raises(InputError, match=r"no page: jupyter_book.* pip install -e '\.\[book\]'") as refused:
-        page.notebook_page(made.with_suffix(".ipynb"), made.parents[3], made.parent / "other.html")
-    assert "\n" not in str(refused.value) and not (made.parent / "other.html").exists()
+    monkeypatch.delitem(sys.modules, "rollpe.book.page")
+    executed = made.with_suffix(".ipynb")
+    monkeypatch.setattr("rollpe.notebooks.run", lambda *args, **options: executed)
+    main(["notebook", str(made.parents[3] / "notebooks/01-small.py")])
+    out, err = capsys.readouterr()
+    assert out == f"executed  {executed}\n"
+    assert err == "rollpe: no page: jupyter_book.config is not installed. Repair: pip install -e '.[book]'.\n"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rollpe import comparison
 from rollpe.cli import main
 from rollpe.errors import InputError
 from rollpe.evidence import comparison

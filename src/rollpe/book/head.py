@@ -1,4 +1,4 @@
-"""What every page of the book carries besides its text: what search engines and previews are told, how to
+"""What every page of the book carries besides its text: what search engines and previews read, how to
 cite it, and markup that everybody can use.
 
 Here: the ``{how-to-cite}`` directive, the tags in a page's head, and a last pass over the written pages that
@@ -9,9 +9,8 @@ what it is for; make check-book finds out if one no longer fits. Not here: what 
 
 from __future__ import annotations
 
-import json
 import re
-from html import escape, unescape
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -22,12 +21,12 @@ from fontTools import subset
 from pybtex.database import BibliographyData, Entry, Person, parse_file
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.osutil import relative_uri
+
+from rollpe.pages import render
 
 PREVIEW = "_static/preview.png"
 """The picture that a link to the book shows: 1200×630 pixels, made by workflow/pictures.py."""
 ICONS = 'url(../vendor/fontawesome/webfonts/icons.woff) format("woff")'
-PREVIEW_SAYS = "A wave on a ring of channels, turned step by step as its token moves"
 
 
 # -------------------------------------------------------------------------------------------- citation
@@ -40,9 +39,9 @@ def read_citation(app: Sphinx) -> dict[str, Any]:
     return content
 
 
-def author_names(citation: dict[str, Any]) -> list[str]:
-    """People as "Family, Given", groups by their name."""
-    return [a.get("name") or f"{a['family-names']}, {a['given-names']}" for a in citation["authors"]]
+def author_name(author: dict[str, str]) -> str:
+    """A person as "Family, Given", a group by its name."""
+    return author.get("name") or f"{author['family-names']}, {author['given-names']}"
 
 
 def to_bibtex(citation: dict[str, Any], paper: Entry, year: str) -> str:
@@ -51,11 +50,8 @@ def to_bibtex(citation: dict[str, Any], paper: Entry, year: str) -> str:
     if "repository-code" in citation:
         fields["url"] = citation["repository-code"]
     work = Entry("software", fields=fields)
-    named = (
-        "{" + a["name"] + "}" if "name" in a else author_names({"authors": [a]})[0]
-        for a in citation["authors"]
-    )
-    work.persons["author"] = [Person(name) for name in named]
+    names = ("{" + a["name"] + "}" if "name" in a else author_name(a) for a in citation["authors"])
+    work.persons["author"] = [Person(name) for name in names]
     plain = Entry(paper.type, fields=[*paper.fields.items()], persons=paper.persons)
     plain.fields["year"] = paper.fields["year"].rstrip("abc")
     return BibliographyData({f"{paper.key}-living": work, paper.key: plain}).to_string("bibtex").strip()
@@ -94,46 +90,24 @@ def first_sentences(body: str, longest: int = 200) -> str:
 def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
     """What a search engine, a preview and a reference manager want to know of a page."""
     citation = read_citation(app)
-    front = pagename == app.config.root_doc
-    title = unescape(re.sub(r"<[^>]+>", "", context.get("title") or "")) if not front else citation["title"]
-    says = first_sentences(context.get("body") or "") or citation["abstract"]
-    base = app.config.html_baseurl
-    picture = urljoin(base, PREVIEW) if base else relative_uri(pagename + ".html", PREVIEW)
-    properties = {
-        "og:type": "website" if front else "article",
-        "og:site_name": app.config.project,
-        "og:title": title,
-        "og:description": says,
-        "og:image": picture,
-        "og:image:width": "1200",
-        "og:image:height": "630",
-        "og:image:alt": PREVIEW_SAYS,
-    }
-    if base:
-        properties["og:url"] = urljoin(base, pagename + ".html")
-    names = [("description", says), ("twitter:card", "summary_large_image")]
-    names += [("citation_title", citation["title"])]
-    names += [("citation_author", name) for name in author_names(citation)]
-    names += [("citation_publication_date", app.config.copyright), ("citation_language", app.config.language)]
-    tags = [f'<meta property="{key}" content="{escape(value)}"/>' for key, value in properties.items()]
-    tags += [f'<meta name="{key}" content="{escape(value)}"/>' for key, value in names]
-    if front:
-        work = {
-            "@context": "https://schema.org",
-            "@type": "Book",
-            "name": citation["title"],
-            "description": citation["abstract"],
-            "author": [
-                {"@type": "Organization" if "name" in a else "Person", "name": n}
-                for a, n in zip(citation["authors"], author_names(citation), strict=True)
-            ],
-            "version": str(citation["version"]),
-            "license": f"https://spdx.org/licenses/{citation['license']}",
-            "inLanguage": app.config.language,
-        }
-        text = json.dumps(work, ensure_ascii=False).replace("<", "\\u003c")
-        tags.append(f'<script type="application/ld+json">{text}</script>')
-    return "\n    ".join(tags)
+    authors = [
+        {"@type": "Organization" if "name" in a else "Person", "name": author_name(a)}
+        for a in citation["authors"]
+    ]
+    url = context["pageurl"] or ""  # none where the book has no html_baseurl
+    return render(
+        "head.html",
+        front=pagename == app.config.root_doc,
+        site=app.config.project,
+        title=context.get("title", ""),
+        description=first_sentences(context.get("body") or "") or citation["abstract"],
+        url=url,
+        picture=urljoin(url, context["pathto"](PREVIEW, True)),
+        citation=citation,
+        authors=authors,
+        year=app.config.copyright,
+        language=app.config.language,
+    )
 
 
 def add_head(
@@ -154,7 +128,7 @@ NUMBER = re.compile(rf"(< |about )?{_ONE}( ?(±|to|of|–|,) ?{_ONE})?( ?%)?( \[
 def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Give a table's cells that hold one number, with its ± or its interval, the class "number".
 
-    The style sheet keeps them in one line where a telephone would break "1.31 ± 0.01" into three.
+    The style sheet keeps them in one line where a phone would break "1.31 ± 0.01" into three.
     """
     if app.builder.name in ("html", "dirhtml"):
         for cell in doctree.findall(nodes.entry):
@@ -214,10 +188,11 @@ def finish_pages(app: Sphinx, exception: Exception | None) -> None:
 
 
 def slim_icons(static: Path, pages: str) -> None:
-    """Keep of the theme's 1,900 icons those that the pages show: they are most of what a page would load.
+    """Keep of the theme's icons, font and rules, those that the pages show.
 
     static: the folder _static of the book; pages: the text of all its pages.
     """
+    # All of them are 240 kB a page: 27 of 37 pages would weigh more than tests/book/test_budget.py allows.
     sheet = static / "styles/pydata-sphinx-theme.css"
     css = sheet.read_text(encoding="utf8")
     script = (static / "scripts/pydata-sphinx-theme.js").read_text(encoding="utf8")

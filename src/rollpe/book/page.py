@@ -12,10 +12,8 @@ import mimetypes
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
-from html import escape, unescape
+from html import unescape
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import nbformat
@@ -31,11 +29,13 @@ from rollpe.figures.theme import to_dark
 from rollpe.files import write_atomically
 from rollpe.notebooks.parameters import read_parameters
 from rollpe.notebooks.stamp import command, read_stamp
-from rollpe.pages import page, scrolling, table
+from rollpe.pages import render
 
 DARK = "@media (prefers-color-scheme: dark) {{ {} }}"
+SCROLLING = r'<div class="scroll" tabindex="0" role="group" aria-label="Table">\g<0></div>'
 LEFT_OUT = {
     "jupyter_book",
+    "rollpe.book.head",
     "sphinx_book_theme",
     "sphinx_comments",
     "sphinx_copybutton",
@@ -44,9 +44,6 @@ LEFT_OUT = {
     "sphinx_togglebutton",
 }
 """Extensions of the book that serve a site of many pages, its buttons and its theme."""
-
-
-# ------------------------------------------------------------------------------------------- notebooks
 
 
 def notebook_page(executed: Path | str, root: Path | str, output: Path | str | None = None) -> Path:
@@ -65,53 +62,28 @@ def notebook_page(executed: Path | str, root: Path | str, output: Path | str | N
     body, style = _body(executed, root)
     stamp = read_stamp(executed)
     heading, rest = re.match(r"\s*(.*?</h1>)?(.*)", body, re.DOTALL).groups()  # type: ignore[union-attr]
-    title = unescape(re.sub(r"<[^>]*>", "", heading or executed.stem)).replace("¶", "").strip()
-    if heading:  # the box goes under the title, inside its section
-        body = heading + _run_box(stamp, root) + rest
-    else:
-        body = f"<h1>{escape(title)}</h1>{_run_box(stamp, root)}{rest}"
-    scripts = _mathjax() if 'class="math' in body else []
-    changed = ", ".join(f"{name}={value}" for name, value in stamp.get("changed", {}).items())
-    text = page(f"{title} ({changed})" if changed else title, body, style=style, scripts=scripts)
+    changed, values = stamp.get("changed", {}), stamp.get("parameters", {})
+    known = read_parameters(root / stamp["notebook"]) if stamp else []
+    rows = [(p.name, str(values[p.name]), str(p.default), p.help) for p in known if p.name in values]
+    text = render(
+        "notebook.html",
+        title=unescape(re.sub(r"<[^>]*>", "", heading or executed.stem)).replace("¶", "").strip(),
+        changes=", ".join(f"{name}={value}" for name, value in changed.items()),
+        style=style,
+        scripts=_mathjax() if 'class="math' in body else [],
+        heading=heading,
+        rest=rest,
+        stamp=stamp,
+        command=command(stamp) if stamp else "",
+        changed=[row for row in rows if row[0] in changed],
+        unchanged=[row for row in rows if row[0] not in changed],
+    )
     write_atomically(output, text.encode())
     return output
 
 
-def _run_box(stamp: dict[str, Any], root: Path) -> str:
-    """What the run changed and what it came from."""
-    if not stamp:
-        return ""
-
-    changed, values = stamp["changed"], stamp["parameters"]
-    known = {p.name: p for p in read_parameters(root / stamp["notebook"])}
-
-    def rows(names: Iterable[str]) -> list[tuple[str, ...]]:
-        return [(n, str(values[n]), str(known[n].default), known[n].help) for n in names if n in known]
-
-    columns = ("parameter", "value", "default", "meaning")
-    lines = ['<section class="run" aria-labelledby="this-run"><h2 id="this-run">This run</h2>']
-    if changed:
-        lines.append(table(columns, rows(changed), "Parameters that were changed"))
-        lines.append("<p>Text and captions were written for the defaults.</p>")
-    else:
-        lines.append("<p>All parameters have their default values.</p>")
-    if same := [name for name in values if name not in changed]:
-        lines.append(f"<details><summary>At their defaults: {len(same)}</summary>")
-        lines.append(table(columns, rows(same)) + "</details>")
-    versions = ", ".join(f"{name} {version}" for name, version in stamp["versions"].items())
-    date = stamp["date"][:16].replace("T", " ")
-    lines.append(
-        f'<p class="quiet">Run {escape(date)} UTC in {stamp["seconds"]:.0f} s on '
-        f"{escape(stamp['device'])}; {escape(versions)}. Hashes: notebook {stamp['source'][:10]}, "
-        f"library {stamp['package'][:10]}, lock {stamp['lock'][:10]}. "
-        f"Again: <code>{escape(command(stamp))}</code></p></section>"
-    )
-    return "\n".join(lines)
-
-
 def _body(executed: Path, root: Path) -> tuple[str, str]:
     """The notebook's HTML with its pictures inside, and the style of what the tools generate."""
-
     with tempfile.TemporaryDirectory() as temporary, docutils_namespace():
         source, html, trees = (Path(temporary, name) for name in ("pages", "html", "trees"))
         source.mkdir()
@@ -138,7 +110,7 @@ def _body(executed: Path, root: Path) -> tuple[str, str]:
         app.build()
         made = json.loads((html / "index.fjson").read_text(encoding="utf8"))
         body = re.sub(r'<img\b[^>]*?\bsrc="([^":]+)"[^>]*>', lambda m: _inline(m, html), made["body"])
-        body = re.sub(r"<table\b.*?</table>", lambda m: scrolling(m[0], "Table"), body, flags=re.DOTALL)
+        body = re.sub(r"<table\b.*?</table>", SCROLLING, body, flags=re.DOTALL)
     book = root / "book/_static/book.css"
     light, dark = (PygmentsBridge("html", name).get_stylesheet() for name in ("friendly", "github-dark"))
     style = (book.read_text(encoding="utf8") if book.is_file() else "") + light + DARK.format(dark)
@@ -147,7 +119,6 @@ def _body(executed: Path, root: Path) -> tuple[str, str]:
 
 def _title_of(root: Path, node: pending_xref, text: nodes.Node) -> nodes.Node | None:
     """Stands for a link to another page of the book: that page's title."""
-
     if node.get("reftype") != "doc" or node.get("refexplicit"):
         return None
     name = node["reftarget"].rpartition("/")[2]
@@ -159,7 +130,6 @@ def _title_of(root: Path, node: pending_xref, text: nodes.Node) -> nodes.Node | 
 
 def _drop_stamp(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """The book's last line stands at the top of these pages."""
-
     for line in list(doctree.findall(nodes.paragraph)):
         if "page-stamp" in line["classes"]:
             line.parent.remove(line)
@@ -167,7 +137,6 @@ def _drop_stamp(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 def _inline(image: re.Match[str], html: Path) -> str:
     """An image with its file inside; a drawing also in the colors of a dark page."""
-
     file = html / "_images" / Path(unquote(image[1])).name
     content = file.read_bytes()
     tag = image[0].replace(image[1], _data(file.name, content))

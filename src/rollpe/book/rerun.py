@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 from functools import cache
-from html import escape
 from pathlib import Path
 
 from docutils import nodes
@@ -18,6 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from rollpe.book.site import is_site, project_root
 from rollpe.notebooks.stamp import read_stamp
+from rollpe.pages import render
 
 PLACEHOLDER = "OWNER/NAME"
 GITHUB = re.compile(
@@ -45,13 +45,13 @@ def repository(root: Path) -> str | None:
     return repository_of(done.stdout)
 
 
-def links(notebook: str, up: str, where: str | None) -> list[tuple[str, str, bool]]:
+def links(notebook: str, up: str, owner_name: str | None) -> list[tuple[str, str, bool]]:
     """Label, address and whether it is a download, of ``notebooks/NN-name.py``; ``up`` leads to the root."""
     pair = notebook.removesuffix(".py") + ".ipynb"
     found = [("Notebook (.ipynb)", up + pair, True), ("Script (.py)", up + notebook, True)]
-    if where is not None:
-        colab = f"https://colab.research.google.com/github/{where}/blob/HEAD/{pair}"
-        binder = f"https://mybinder.org/v2/gh/{where}/HEAD?labpath={pair}"
+    if owner_name is not None:
+        colab = f"https://colab.research.google.com/github/{owner_name}/blob/HEAD/{pair}"
+        binder = f"https://mybinder.org/v2/gh/{owner_name}/HEAD?labpath={pair}"
         found += [("Open in Colab", colab, False), ("Open in Binder", binder, False)]
     return found
 
@@ -62,16 +62,9 @@ def add_links(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     title = next(doctree.findall(nodes.title), None)
     if not stamp or title is None or not is_site(app):
         return
-    here = app.builder.get_target_uri(docname)
-    shown = []
-    for label, address, download in links(
-        stamp["notebook"], "../" * here.count("/"), repository(project_root(app))
-    ):
-        spoken = ", this chapter" if download else " (needs a first cell: see Run it yourself)"
-        extra = " download" if download else ""
-        hidden = f'<span class="visually-hidden">{spoken}</span>'
-        shown.append(f'<a href="{escape(address)}"{extra}>{label}{hidden}</a>')
-    line = nodes.raw("", f'<p class="take-along">{" · ".join(shown)}</p>', format="html")
+    up = "../" * app.builder.get_target_uri(docname).count("/")
+    offered = links(stamp["notebook"], up, repository(project_root(app)))
+    line = nodes.raw("", render("links.html", links=offered), format="html")
     title.parent.insert(title.parent.index(title) + 1, line)
 
 
@@ -90,13 +83,13 @@ class FirstCellDirective(SphinxDirective):
     """``{first-cell}``: what to run first in a notebook on a machine that has none of this."""
 
     def run(self) -> list[nodes.Node]:
-        where = repository(project_root(self.env.app))
+        owner_name = repository(project_root(self.env.app))
         code = (
-            f"!git clone --depth 1 https://github.com/{where or PLACEHOLDER} rollpe\n"
+            f"!git clone --depth 1 https://github.com/{owner_name or PLACEHOLDER} rollpe\n"
             '%cd rollpe\n%pip install --quiet ".[notebooks]"'
         )
         made: list[nodes.Node] = [nodes.literal_block(code, code, language="ipython")]
-        if where is None:
+        if owner_name is None:
             text = (
                 f"{PLACEHOLDER} stands for the place of this project on GitHub. This copy of the book was "
                 "built from a folder that has none, so its chapters show downloads and no buttons."

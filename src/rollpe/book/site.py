@@ -71,20 +71,26 @@ def enclosing_output(node: nodes.Node) -> nodes.Element | None:
 
 
 def plain_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str, kind: str
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | nodes.Node]],
+    kind: str,
+    caption: Sequence[nodes.Node] = (),
 ) -> nodes.table:
-    def row(cells: Sequence[str]) -> nodes.row:
-        sides = ["text-left", *["text-right"] * (len(cells) - 1)]
-        entries = (
-            nodes.entry("", nodes.paragraph("", text), classes=[s])
-            for text, s in zip(cells, sides, strict=True)
-        )
-        return nodes.row("", *entries)
+    """A docutils table: the first column is text, the others are numbers or short words."""
+
+    def row(cells: Sequence[str | nodes.Node]) -> nodes.row:
+        made = nodes.row()
+        for number, cell in enumerate(cells):
+            inline = nodes.Text(cell) if isinstance(cell, str) else cell
+            side = "text-right" if number else "text-left"
+            made += nodes.entry("", nodes.paragraph("", "", inline), classes=[side])
+        return made
 
     group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
     group += nodes.thead("", row(columns))
     group += nodes.tbody("", *map(row, rows))
-    return nodes.table("", nodes.title("", caption), group, classes=[kind])
+    title = [nodes.title("", "", *caption)] if caption else []
+    return nodes.table("", *title, group, classes=[kind])
 
 
 def find_mathjax() -> Path | None:

@@ -32,24 +32,10 @@ class TableDirective(SphinxDirective):
 
     option_spec: ClassVar = {"caption": directives.unchanged, "name": directives.unchanged}
 
-    def finish(self, columns: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> list[nodes.Node]:
-        """The docutils table: the first column is text, the others are numbers or short words."""
-
-        def row(cells: Sequence[nodes.Node]) -> nodes.row:
-            sides = ["text-left", *["text-right"] * (len(cells) - 1)]
-            entries = (
-                nodes.entry("", nodes.paragraph("", "", cell), classes=[side])
-                for cell, side in zip(cells, sides, strict=True)
-            )
-            return nodes.row("", *entries)
-
-        group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
-        group += nodes.thead("", row([nodes.Text(name) for name in columns]))
-        group += nodes.tbody("", *(row(cells) for cells in rows))
-        table = nodes.table("", group, classes=[self.name])
-        if caption := self.options.get("caption"):
-            inline, _ = self.parse_inline(caption)
-            table.insert(0, nodes.title("", "", *inline))
+    def finish(self, columns: Sequence[str], rows: Sequence[Sequence[str | nodes.Node]]) -> list[nodes.Node]:
+        """The table with the directive's caption and name."""
+        caption, _ = self.parse_inline(self.options.get("caption", ""))
+        table = plain_table(columns, rows, self.name, caption)
         self.set_source_info(table)
         self.add_name(table)
         return [table]
@@ -73,7 +59,6 @@ class ResultsDirective(TableDirective):
     }
 
     def run(self) -> list[nodes.Node]:
-
         root = project_root(self.env.app)
         records = all_records(root)
         recipe = recipe_with_runs(records, self.arguments[0].split())
@@ -82,18 +67,18 @@ class ResultsDirective(TableDirective):
         except InputError as error:
             logger.warning("results: %s", error, location=self.get_location(), type="rollpe")
             return []
-        chosen = self.options.get("only", "").split()
+        only = self.options.get("only", "").split()
         if self.content and not results.measured:
             return self.parse_content_to_nodes()
         if "caption" in self.options:
-            told = self.options["caption"].replace("{recipe}", recipe)
-            self.options["caption"] = told.replace("{epochs}", str(results.epochs))
+            caption = self.options["caption"].replace("{recipe}", recipe)
+            self.options["caption"] = caption.replace("{epochs}", str(results.epochs))
         kept = slice(-1 if results.beside_paper and "ours" in self.options else None)
-        shown = [row[kept] for row in results.cells() if not chosen or row[0] in chosen]
+        shown = [row[kept] for row in results.cells() if not only or row[0] in only]
         rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in shown]
         return self.finish(results.columns[kept], rows)
 
-    def _row(self, root: Path, cell: str, texts: tuple[str, ...]) -> list[nodes.Node]:
+    def _row(self, root: Path, cell: str, texts: tuple[str, ...]) -> list[str | nodes.Node]:
         name, accuracy, *rest = texts
         number = nodes.inline("", accuracy, classes=["recorded-number"])
         found = find_records(root, cell)
@@ -102,7 +87,7 @@ class ResultsDirective(TableDirective):
             number["rollpe_provenance"] = sentence_of(list(found.values()))
         for path in found:
             self.env.note_dependency(str(path))
-        return [nodes.literal(name, name), number, *(nodes.Text(text) for text in rest)]
+        return [nodes.literal(name, name), number, *rest]
 
 
 class EncodingsDirective(TableDirective):
@@ -114,13 +99,11 @@ class EncodingsDirective(TableDirective):
     )
 
     def run(self) -> list[nodes.Node]:
-
         word = {True: "yes", False: "no", None: "–"}
-        rows: list[list[nodes.Node]] = []
+        rows: list[list[str | nodes.Node]] = []
         for p in measure_all():
-            seen = (word[v] for v in (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear))
-            texts = (p.acts_on, p.relative, *seen, f"{p.parameters:,}")
-            rows.append([nodes.literal(p.name, p.name), *(nodes.Text(text) for text in texts)])
+            answers = (word[v] for v in (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear))
+            rows.append([nodes.literal(p.name, p.name), p.acts_on, p.relative, *answers, f"{p.parameters:,}"])
         made = self.finish(self.columns, rows)
         made[0]["classes"].append("compact")
         return made
@@ -130,7 +113,6 @@ class TimingsDirective(TableDirective):
     """``{timings}``: what a step costs with each encoding, from the newest benchmark of each device."""
 
     def run(self) -> list[nodes.Node]:
-
         folder = project_root(self.env.app) / "data/benchmarks"
         for path in sorted(folder.glob("*.json")):
             self.env.note_dependency(str(path))
@@ -138,18 +120,17 @@ class TimingsDirective(TableDirective):
         columns = ["encoding"]
         for b in newest.values():
             columns += [f"{b.environment.device_name}, ViT {b.size}", "quartiles (ms)", "timm ÷ ours"]
-        rows: list[list[nodes.Node]] = []
+        rows: list[list[str | nodes.Node]] = []
         for name in ENCODINGS:
-            row: list[nodes.Node] = [nodes.literal(name, name)]
+            row: list[str | nodes.Node] = [nodes.literal(name, name)]
             for b in newest.values():
                 ours = next((t for t in b.encodings if t.name == name), None)
                 theirs = next((t for t in b.timm if t.name == name), None)
-                texts = (
+                row += [
                     f"{ours.ratio:.2f}" if ours else "not measured",
                     f"{ours.low:.0f} to {ours.high:.0f}" if ours else "",
                     f"{theirs.ratio:.2f}" if theirs else "",
-                )
-                row += [nodes.Text(text) for text in texts]
+                ]
             rows.append(row)
         return self.finish(columns, rows)
 
@@ -171,20 +152,19 @@ class SpeedsDirective(SphinxDirective):
         if not rows:
             return [nodes.paragraph("", "Not measured.")]
         columns = ("measured on", *TIMED, "share of peak")
-        return [
-            plain_table(columns, rows, "Training speed in images a second, from data/benchmarks.", "speeds")
-        ]
+        caption = nodes.Text("Training speed in images a second, from data/benchmarks.")
+        return [plain_table(columns, rows, "speeds", [caption])]
 
 
 def speed_row(report: dict[str, Any]) -> tuple[str, ...]:
     """One benchmark: where and how, images a second of TIMED, and the share of the device's peak reached."""
-    how = f"{report['environment']['device_name']}: {report['size']}, batch {report['batch']}"
-    how += f", {report['precision']}{', compiled' if report['compiled'] else ''}"
+    setting = f"{report['environment']['device_name']}: {report['size']}, batch {report['batch']}"
+    setting += f", {report['precision']}{', compiled' if report['compiled'] else ''}"
     timed = {timing["name"]: timing for timing in report["encodings"]}
     rates = (f"{timed[n]['images_per_second']:,.0f}" if n in timed else "not measured" for n in TIMED)
     shares = [round(100 * timed[n]["share_of_peak"]) for n in TIMED if n in timed]
     span = " to ".join(map(str, sorted({min(shares), max(shares)}))) if shares else ""
-    return how, *rates, f"{span} %" if span else "not measured"
+    return setting, *rates, f"{span} %" if span else "not measured"
 
 
 def setup(app: Sphinx) -> None:

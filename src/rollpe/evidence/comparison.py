@@ -26,13 +26,13 @@ from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe.evidence.families import signed
-from rollpe.pages import page, table
+from rollpe.pages import render
 from rollpe.records.record import NOT_COMPARED, Record, comparable, flatten
 from rollpe.records.store import read_record, read_records
 from rollpe.statistics import Summary, paired_by_image, summarize, welch
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
 # ------------------------------------------------------------------------------------------- the runs
@@ -93,12 +93,12 @@ def find_runs(name: str, folders: Sequence[Path]) -> Group:
 
 @dataclass(frozen=True)
 class Difference:
-    """A − B in points, seen in one way. Interval and p are None where ``note`` says what is missing.
+    """A − B in points, found by one method. Interval and p are None where ``note`` says what is missing.
 
     over: what the interval generalizes to.
     """
 
-    way: str
+    method: str
     value: float | None
     low: float | None
     high: float | None
@@ -107,44 +107,44 @@ class Difference:
     over: str
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """Way, difference, interval, p, note, as text."""
+        """Method, difference, interval, p, note, as text."""
         value = "–" if self.value is None else signed(self.value)
         interval = (
             "–" if self.low is None or self.high is None else f"{signed(self.low)} to {signed(self.high)}"
         )
         p = "–" if self.p is None else "< 0.001" if self.p < 0.001 else f"{self.p:.2g}"
-        return self.way, value, interval, p, self.note
+        return self.method, value, interval, p, self.note
 
 
 def over_seeds(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     """Welch's test: would other training runs show the difference?"""
     value = _mean(a) - _mean(b)
-    way = "over seeds (Welch)"
+    method = "over seeds (Welch)"
     try:
         test = welch(list(a.values()), list(b.values()))
     except InputError:
         few = min(len(a), len(b)) < 2
         note = "a test needs at least 2 seeds in both groups" if few else "in both groups all runs are equal"
-        return Difference(way, value, None, None, None, note, "seeds")
+        return Difference(method, value, None, None, None, note, "seeds")
     note = "about other training runs: the seeds are independent samples"
-    return Difference(way, value, test.low, test.high, test.p, note, "seeds")
+    return Difference(method, value, test.low, test.high, test.p, note, "seeds")
 
 
 def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     """The t-test of the differences seed by seed: equal seeds saw equal batches and augmentation."""
     seeds = sorted(a.keys() & b.keys())
-    way = f"paired by seed ({len(seeds)} in common)"
+    method = f"paired by seed ({len(seeds)} in common)"
     if not seeds:
-        return Difference(way, None, None, None, None, "no seed was trained in both groups", "seeds")
+        return Difference(method, None, None, None, None, "no seed was trained in both groups", "seeds")
     # the same number of images may be another fraction in the last bits, and bits are no spread
     differences = np.array([round(a[seed] - b[seed], 9) for seed in seeds])
     s = summarize(differences)
     if not s.sd:
         note = "an interval needs two seeds in both groups" if s.n == 1 else "all seeds differ by the same"
-        return Difference(way, s.mean, None, None, None, note, "seeds")
+        return Difference(method, s.mean, None, None, None, note, "seeds")
     p = float(stats.ttest_1samp(differences, 0).pvalue)
     note = "about other seeds: equal seeds saw the same images in the same order"
-    return Difference(way, s.mean, s.low, s.high, p, note, "seeds")
+    return Difference(method, s.mean, s.low, s.high, p, note, "seeds")
 
 
 def image_by_image(a: Group, b: Group) -> Difference:
@@ -181,22 +181,22 @@ class Comparison:
     def sentence(self) -> str:
         """The result in words, from the test over seeds, or from the images where seeds cannot tell."""
         seeds, _, images = self.differences
-        told = seeds if seeds.low is not None else images
-        assert told.value is not None and told.low is not None and told.high is not None
-        interval = f"95 % interval over {told.over}: {signed(told.low)} to {signed(told.high)} points"
-        if told.low <= 0 <= told.high:
+        d = seeds if seeds.low is not None else images
+        assert d.value is not None and d.low is not None and d.high is not None
+        interval = f"95 % interval over {d.over}: {signed(d.low)} to {signed(d.high)} points"
+        if d.low <= 0 <= d.high:
             return f"No difference is established ({interval})."
-        better, worse = (self.a, self.b) if told.value > 0 else (self.b, self.a)
-        return f"{better.name} is better than {worse.name} by {abs(told.value):.2f} points ({interval})."
+        better, worse = (self.a, self.b) if d.value > 0 else (self.b, self.a)
+        return f"{better.name} is better than {worse.name} by {abs(d.value):.2f} points ({interval})."
 
     def __str__(self) -> str:
         width = max(len(self.a.name), len(self.b.name))
         lines = [f"{x}  {g.name:{width}}  {g}   n = {len(g.runs)}" for x, g in (("A", self.a), ("B", self.b))]
         for difference in self.differences:
-            way, value, interval, p, note = difference.cells()
-            rest = note if difference.low is None else f"[{interval}]"
-            chance = "" if difference.p is None else f"   p {p if p.startswith('<') else f'= {p}'}"
-            lines.append(f"A − B {way:28} {value:>7}   {rest}{chance}")
+            method, value, interval, p, note = difference.cells()
+            interval = note if difference.low is None else f"[{interval}]"
+            p = "" if difference.p is None else f"   p {p if p.startswith('<') else f'= {p}'}"
+            lines.append(f"A − B {method:28} {value:>7}   {interval}{p}")
         return "\n".join([*lines, self.sentence])
 
 
@@ -218,155 +218,115 @@ def compare(a: Group, b: Group) -> Comparison:
 
 def comparison_page(comparison: Comparison) -> str:
     """The comparison as an HTML page that stands alone."""
-    a, b = comparison.a, comparison.b
-    title = f"{a.name} against {b.name}"
-    body = [
-        f"<h1>{escape(title)}</h1>",
-        f"<p><strong>{escape(comparison.sentence)}</strong></p>",
-        "<p>A difference is A − B in points of test accuracy, with its 95 % interval.</p>",
-        table(("group", "runs", "accuracy", "seeds"), [_group_row(x, g) for x, g in (("A", a), ("B", b))]),
-        "<h2>Differences</h2>",
-        table(
-            ("seen", "points", "95 % interval", "p", "what it is about"),
-            [d.cells() for d in comparison.differences],
-        ),
-        "<h2>Learning curves</h2>",
-        _curves(comparison),
-        "<h2>Other sizes and moved images</h2>",
-        _robustness(comparison),
-        "<h2>Configuration</h2>",
-        _configuration(comparison),
-        "<h2>Where the runs come from</h2>",
-        table(
-            ("run", "accuracy", "images/s", "seconds", "commit", "device", "versions", "finished (UTC)"),
-            [_origin(x, r) for x, g in (("A", a), ("B", b)) for r in g.runs.values()],
-        ),
-    ]
-    return page(title, "\n".join(body))
-
-
-def _group_row(letter: str, group: Group) -> tuple[str, ...]:
-    return f"{letter}: {group.name}", str(len(group.runs)), str(group), ", ".join(map(str, group.runs))
+    groups = (("A", comparison.a), ("B", comparison.b))
+    drawing, drawing_note = _curves(comparison)
+    left, right = (_settings(next(iter(group.runs.values()))) for _, group in groups)
+    settings = [(key, left.get(key, "–"), right.get(key, "–")) for key in left | right]
+    return render(
+        "comparison.html",
+        title=f"{comparison.a.name} against {comparison.b.name}",
+        sentence=comparison.sentence,
+        groups=[(f"{x}: {g.name}", str(len(g.runs)), str(g), ", ".join(map(str, g.runs))) for x, g in groups],
+        differences=[difference.cells() for difference in comparison.differences],
+        drawing=drawing,
+        drawing_note=drawing_note,
+        robustness=_robustness(comparison),
+        differing=[(key, a, b) for key, a, b in settings if a != b],
+        agreeing=[(key, a) for key, a, b in settings if a == b],
+        not_compared=NOT_COMPARED,
+        origins=[_origin(x, record) for x, g in groups for record in g.runs.values()],
+    )
 
 
 def _origin(letter: str, record: Record) -> tuple[str, ...]:
-    commit = (
-        record.provenance.commit[:10] + {True: " with changes", False: "", None: ""}[record.provenance.dirty]
-    )
+    provenance, environment = record.provenance, record.environment
     return (
         f"{letter}, seed {record.seed}",
         f"{100 * record.test.accuracy:.2f} %",
         f"{record.throughput:,.0f}",
-        f"{record.provenance.wall_seconds:,.0f}",
-        commit,
-        record.environment.device_name,
-        f"torch {record.environment.torch}, timm {record.environment.timm}",
-        record.provenance.finished[:16].replace("T", " "),
+        f"{provenance.wall_seconds:,.0f}",
+        provenance.commit[:10] + (" with changes" if provenance.dirty else ""),
+        environment.device_name,
+        f"torch {environment.torch}, timm {environment.timm}",
+        provenance.finished[:16].replace("T", " "),
     )
 
 
-def _configuration(comparison: Comparison) -> str:
-    """What differs, as a table; what agrees, folded."""
-    left, right = (_settings(next(iter(g.runs.values()))) for g in (comparison.a, comparison.b))
-    keys = [*left, *(key for key in right if key not in left)]
-    texts = {key: tuple(_text(side.get(key)) for side in (left, right)) for key in keys}
-    differing = [(key, *pair) for key, pair in texts.items() if pair[0] != pair[1]]
-    same = [(key, pair[0]) for key, pair in texts.items() if pair[0] == pair[1]]
-    shown = table(("key", "A", "B"), differing) if differing else "<p>Nothing differs but the seeds.</p>"
-    agreeing = table(("key", "A and B"), same)
-    return (
-        f"{shown}<details><summary>{len(same)} keys agree</summary>{agreeing}</details>"
-        '<p class="quiet">Runs may differ in encoding, options and seed, and in '
-        f"{', '.join(sorted(NOT_COMPARED))}, which leave the test as it is. Anything else is refused.</p>"
-    )
-
-
-def _settings(record: Record) -> dict[str, Any]:
-    chosen: dict[str, Any] = {"encoding": record.encoding}
-    chosen |= {f"option {key}": value for key, value in record.encoding_options.items()}
-    chosen |= {"trained numbers": f"{record.parameters:,}", "protocol": record.protocol}
-    return chosen | flatten(record.config)
+def _settings(record: Record) -> dict[str, str]:
+    """What a run was configured with, as text by key."""
+    values: dict[str, Any] = {"encoding": record.encoding}
+    values |= {f"option {key}": value for key, value in record.encoding_options.items()}
+    values |= {"trained numbers": f"{record.parameters:,}", "protocol": record.protocol}
+    values |= flatten(record.config)
+    return {key: _text(value) for key, value in values.items()}
 
 
 def _text(value: Any) -> str:
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def _robustness(comparison: Comparison) -> str:
-    """Accuracy at other sizes and with moved images, one row each; a sentence where none was recorded."""
+def _robustness(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Accuracy at other sizes and with moved images, one row for each that both groups recorded."""
     first = next(iter(comparison.a.runs.values()))
-    rows = []
-    for kind, keys, unit in (("size", first.resolutions, "px"), ("shift", first.shifts, "px right and down")):
-        for key in sorted(keys, key=int):
-            a, b = (group.values(**{kind: key}) for group in (comparison.a, comparison.b))
-            if not b:
-                continue
-            means = (f"{_mean(values):.2f} %" for values in (a, b))
+    conditions = [("size", key, f"{key} px") for key in sorted(first.resolutions, key=int)]
+    conditions += [("shift", key, f"moved {key} px right and down") for key in sorted(first.shifts, key=int)]
+    rows: list[tuple[str, ...]] = []
+    for kind, key, label in conditions:
+        a, b = (group.values(**{kind: key}) for group in (comparison.a, comparison.b))
+        if b:
             _, value, interval, p, _ = over_seeds(a, b).cells()
-            what = f"{key} {unit}" if kind == "size" else f"moved {key} {unit}"
-            rows.append((what, *means, value, interval, p))
-    if not rows:
-        return "<p>Not measured in both groups.</p>"
-    return table(("test images", "A", "B", "A − B", "95 % interval over seeds", "p"), rows)
+            rows.append((label, f"{_mean(a):.2f} %", f"{_mean(b):.2f} %", value, interval, p))
+    return rows
 
 
-def _curves(comparison: Comparison) -> str:
-    """Held-out accuracy against epoch, every run a line; one inline SVG that follows light and dark."""
+def _curves(comparison: Comparison) -> tuple[str, str]:
+    """Held-out accuracy against epoch, every run a line: inline SVG that follows light and dark, its caption.
+
+    Without a drawing the SVG is "" and the caption says why.
+    """
     if find_spec("matplotlib") is None:
-        return "<p>Not drawn: matplotlib is missing. Repair: pip install -e '.[notebooks]'.</p>"
+        return "", "Not drawn: matplotlib is missing. Repair: pip install -e '.[notebooks]'."
     import matplotlib.pyplot as plt
     from matplotlib.ticker import MaxNLocator
 
     from rollpe import figures
 
-    figures.use_theme()
     groups = (("A", comparison.a, figures.BLUE, "-"), ("B", comparison.b, figures.VERMILION, "--"))
-    runs = [r for _, group, _, _ in groups for r in group.runs.values()]
-    if not all(r.history for r in runs):
-        return "<p>Not measured: not every run kept its epochs.</p>"
-    held_out = all(epoch.held_out_accuracy is not None for r in runs for epoch in r.history)
+    runs = [record for _, group, _, _ in groups for record in group.runs.values()]
+    if not all(record.history for record in runs):
+        return "", "Not measured: not every run kept its epochs."
+    held_out = all(epoch.held_out_accuracy is not None for record in runs for epoch in record.history)
+    what = "held-out accuracy (%)" if held_out else "training loss (nats)"
+    ends = []
+    figures.use_theme()
     with plt.rc_context({"svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none"}):
         fig, ax = plt.subplots(figsize=(6.0, 3.4))
         for letter, group, color, dashes in groups:
-            _draw(ax, f"{letter}: {group.name}", list(group.runs.values()), held_out, color, dashes)
-        what = "held-out accuracy (%)" if held_out else "training loss (nats)"
+            label: str | None = f"{letter}: {group.name}"
+            for record in group.runs.values():
+                epochs = [epoch.epoch for epoch in record.history]
+                values = _series(record, held_out)
+                ax.plot(epochs, values, color=color, linestyle=dashes, linewidth=1.3, label=label)
+                label = None
+            last = np.mean([_series(record, held_out)[-1] for record in group.runs.values()])
+            ends.append(f"{letter} ends at {last:.2f}")
         ax.set(xlabel="epoch", ylabel=what)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend(loc="lower right" if held_out else "upper right")
         drawing = io.StringIO()
         fig.savefig(drawing, format="svg", metadata={"Date": None})
         plt.close(fig)
-    svg = drawing.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", drawing.getvalue(), flags=re.DOTALL)
     svg = svg[svg.index("<svg") :]
     follow = {figures.INK: "currentColor", figures.BLUE: "var(--a)", figures.VERMILION: "var(--b)"}
     for color, variable in follow.items():
         svg = svg.replace(color.lower(), variable)
-    last = [f"{letter} ends at {_last(group, held_out)}" for letter, group, _, _ in groups]
-    label = f"{what} against epoch, one line a run, A solid and B dashed; {' and '.join(last)}."
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    label = f"{what} against epoch, one line a run, A solid and B dashed; {' and '.join(ends)}."
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
-    caption = f"{what.capitalize()} after every epoch, one line a run. A is solid, B is dashed."
-    return f"<figure>{svg}<figcaption><p>{escape(caption)}</p></figcaption></figure>"
-
-
-def _draw(ax: Axes, label: str, runs: list[Record], held_out: bool, color: str, dashes: str) -> None:
-    for number, record in enumerate(runs):
-        epochs = [epoch.epoch for epoch in record.history]
-        ax.plot(
-            epochs,
-            _series(record, held_out),
-            color=color,
-            linestyle=dashes,
-            linewidth=1.3,
-            label=label if number == 0 else None,
-        )
+    return svg, f"{what.capitalize()} after every epoch, one line a run. A is solid, B is dashed."
 
 
 def _series(record: Record, held_out: bool) -> list[float]:
     if held_out:
         return [100 * (epoch.held_out_accuracy or 0.0) for epoch in record.history]
     return [epoch.train_loss for epoch in record.history]
-
-
-def _last(group: Group, held_out: bool) -> str:
-    return f"{np.mean([_series(record, held_out)[-1] for record in group.runs.values()]):.2f}"
