@@ -146,7 +146,7 @@ def source_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
     only: beginnings of the relative names to include; the default includes everything.
     also: files outside of the package that belong to it, such as that of an encoding.
     """
-    return _with_files(_package_digest(PACKAGE, tuple(only)), also)
+    return _with_files(package_digest(PACKAGE, tuple(only)), also)
 
 
 def loaded_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
@@ -157,7 +157,7 @@ def loaded_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
     return _with_files(_first_digest(PACKAGE, tuple(only)), also)
 
 
-def _package_digest(package: Path, only: tuple[str, ...]) -> Any:
+def package_digest(package: Path, only: tuple[str, ...]) -> Any:
     inside = {
         path.relative_to(package).as_posix(): path
         for path in package.rglob("*")
@@ -183,4 +183,4 @@ def _add_file(digest: Any, name: str, path: Path) -> None:
     digest.update(f"{name}\0{len(content)}\0".encode() + content)
 
 
-_first_digest = cache(_package_digest)
+_first_digest = cache(package_digest)

@@ -17,7 +17,7 @@ from rollpe import textbook
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
 from rollpe.encodings.positions import check_positions, grid_positions, scale_positions
-from rollpe.encodings.registry import note_added, register
+from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
 
@@ -42,7 +42,8 @@ class TokenCode(Encoding):
 
         Raises InputError if ``grid`` is not that of the positions.
         """
-        note_added(self)
+        if not torch.compiler.is_compiling():  # a compiled graph does not warn either
+            self.added = True
         check_positions(positions, tokens, self.axes)
         if grid is not None and (len(grid) != self.axes or math.prod(grid) != positions.shape[-2]):
             raise InputError(

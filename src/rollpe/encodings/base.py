@@ -1,21 +1,18 @@
-"""What every positional encoding has in common: the interface, the registry, positions.
+"""The interface of every positional encoding.
 
-Here: ``Encoding``, ``create_encoding``, ``grid_positions`` and the checks of positions.
-Not here: any particular encoding (absolute.py, relative.py, rotary.py, lie.py, roll.py).
+Here: ``Encoding``, the shape that it is built for and the positions that it is given. Not here: names and
+options (registry.py), checks of positions (positions.py) and the encodings themselves (absolute.py,
+relative.py, rotary.py, lie.py, roll.py).
 
 Letters of the shapes: B images, N tokens, M <= N tokens that have a position, d = head_dim.
 Tokens without a position (class token, registers) come first: there are N - M of them.
-
-To add an encoding, write a subclass of ``Encoding`` under ``@register("its-name")``. Its options are
-the keyword-only arguments of its ``__init__`` before ``**shape``; what they may be is read off their
-annotations.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Required, TypedDict, TypeVar
+from typing import ClassVar, NamedTuple, Required, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -25,8 +22,6 @@ from rollpe import textbook
 from rollpe.encodings.kernels import Masking, as_bias, attention, causal, table_dtype, without_autocast
 from rollpe.encodings.positions import are_integers, check_positions, checked_grid
 from rollpe.errors import InputError
-
-T = TypeVar("T")
 
 
 class Shape(TypedDict, total=False):

@@ -1,15 +1,23 @@
-"""Encodings by name: which there are, what options they take, building one, joining two.
+"""Encodings by name: registering, building and joining them, their options, and importing one's own.
 
 ``@register("its-name")`` makes a subclass of ``Encoding`` known. Its options are the keyword-only arguments
-of its ``__init__`` before ``**shape``; what they may be is read off their annotations. Here: names, options
-and files with encodings of one's own. Not here: any encoding.
+of its ``__init__`` before ``**shape``; their types are read off the annotations.
+
+Here: names, options, and files of encodings outside of this package (``--import``). Not here: the interface
+(base.py) and the encodings themselves.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+import os.path
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, get_args, get_type_hints
 
 import torch
@@ -20,40 +28,9 @@ from rollpe.encodings.base import Encoding, Shape
 from rollpe.errors import InputError
 
 ENCODINGS: dict[str, type[Encoding]] = {}
-"""Every encoding by its public name."""
-
+"""Every encoding by its public name, in the order of tables."""
 
 _COMMON = {"self", *Shape.__annotations__}
-
-
-def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:
-    """The encoding of the scores, which also adds that of the tokens, as in ``"learned+axial-rope"``."""
-    on_scores.on_tokens = on_tokens
-    on_scores.acts_on, on_scores.relative = "both", False
-    on_scores.real_positions &= on_tokens.real_positions
-    on_scores.learned |= on_tokens.learned
-    return on_scores
-
-
-def note_added(encoding: Encoding) -> None:
-    """Remember that an encoding of tokens has been added; a compiled graph cannot, and is never asked."""
-    if not torch.compiler.is_compiling():
-        encoding.added = True
-
-
-def no_weight_decay(model: nn.Module) -> set[str]:
-    """Full names of the parameters of all encodings in a model, which weight decay must leave alone.
-
-    For timm's factory, whose own rule spares vectors only, and an encoding's parameters are none::
-
-        timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay_list=no_weight_decay(model))
-    """
-    return {
-        f"{place}.{name}".lstrip(".")
-        for place, module in model.named_modules()
-        if isinstance(module, Encoding)
-        for name in module.no_weight_decay()
-    }
 
 
 def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
@@ -217,3 +194,73 @@ def create_encoding(
     if len(built) == 2:
         return joined(*built)
     return built[0] if built else ENCODINGS["none"](head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+
+
+def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:
+    """The encoding of the scores, which also adds that of the tokens, as in ``"learned+axial-rope"``."""
+    on_scores.on_tokens = on_tokens
+    on_scores.acts_on, on_scores.relative = "both", False
+    on_scores.real_positions &= on_tokens.real_positions
+    on_scores.learned |= on_tokens.learned
+    return on_scores
+
+
+def no_weight_decay(model: nn.Module) -> set[str]:
+    """Full names of the parameters of all encodings in a model, which weight decay must leave alone.
+
+    For timm's factory, whose own rule spares vectors only, and an encoding's parameters are none::
+
+        timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay_list=no_weight_decay(model))
+    """
+    return {
+        f"{place}.{name}".lstrip(".")
+        for place, module in model.named_modules()
+        if isinstance(module, Encoding)
+        for name in module.no_weight_decay()
+    }
+
+
+def import_encodings(path: str | Path) -> None:
+    """Run a Python file, whose classes under ``@register`` are encodings from then on.
+
+    Raises InputError if there is no such file, it registers a name that the library or another file has, or
+    it breaks or ends the program; the message names the line.
+    """
+    path = Path(path)
+    if path.suffix != ".py" or not os.path.isfile(path):
+        raise InputError(f"{path}: no such Python file to import encodings from.")
+    path = path.resolve()  # by which modules of two files with one name differ
+    name = f"encodings_of_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # a .py file has both
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        what = next(iter(str(error).splitlines()), "")
+        if not isinstance(error, InputError):
+            what = f"{type(error).__name__}: {what}. A file of encodings defines them and no more."
+        raise InputError(f"{path}:{_line(error, path)}: {what}") from None
+
+
+def _line(error: BaseException, path: Path) -> int:
+    """The last line of the file that an error passed through."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno or 1
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return next(filter(None, reversed(lines)), 1)
+
+
+def outside_files(encoding: str) -> list[Path]:
+    """The files outside of this package that define an encoding, sorted; ``encoding`` may join two.
+
+    A class that was typed into an interpreter has none.
+    """
+    files = set()
+    for part in split_name(encoding):
+        if ENCODINGS[part].__module__.partition(".")[0] != "rollpe":
+            try:
+                files.add(Path(inspect.getfile(ENCODINGS[part])))
+            except (TypeError, OSError):
+                continue
+    return sorted(files)

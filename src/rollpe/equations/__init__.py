@@ -8,19 +8,8 @@ One module to a page of the book, one function to an equation. Where a source is
 equation is checked, and a second entry (its label ends in -printed) checks that the printed one fails.
 """
 
-# Importing a page registers its equations, in the order of the book.
-from rollpe.equations import (  # noqa: F401, I001
-    order,
-    sinusoids,
-    relative,
-    rotary,
-    rolling,
-    continuous,
-    rope,
-    multiplexed,
-    axes,
-    topography,
-)
+from importlib import import_module
+
 from rollpe.equations.registry import (
     EQUATIONS,
     PAGES,
@@ -33,6 +22,9 @@ from rollpe.equations.registry import (
     run_checks,
     write_report,
 )
+
+for page in PAGES:  # registers its equations, in the order of the book
+    import_module(f"{__name__}.{page.partition('-')[2]}")
 
 __all__ = [
     "EQUATIONS",

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rollpe.records.record import Environment, Provenance
-from rollpe.sources import PACKAGE, _package_digest, loaded_hash, source_hash
+from rollpe.sources import PACKAGE, loaded_hash, package_digest, source_hash
 
 
 def environment(device: str) -> Environment:
@@ -113,7 +113,7 @@ def _commit(package: Path) -> tuple[str, bool | None]:
     changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
     if not commit and SOURCE_VARIABLE in os.environ:
         commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
-        return commit, there != _package_digest(package, ("",)).hexdigest()
+        return commit, there != package_digest(package, ("",)).hexdigest()
     return commit or "unknown", None if changes is None else bool(changes)
 
 
