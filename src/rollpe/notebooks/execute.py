@@ -26,7 +26,7 @@ from rollpe.files import write_atomically
 from rollpe.notebooks.parameters import Value, check_parameters, read_parameters
 from rollpe.notebooks.source import extra, find_source, kernelspec, read_source
 from rollpe.notebooks.stamp import fingerprint, first_line, stamp_digest
-from rollpe.records.origin import now
+from rollpe.records.origin import now, processor
 from rollpe.sources import PACKAGE, find_root, source_hash
 
 WITNESS = """\
@@ -48,17 +48,7 @@ def _device(threads: int | None) -> str:
         names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
         if names.strip():
             return names.strip().splitlines()[0]
-    used = f", {threads} thread{'s' * (threads > 1)}" if threads else ""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip() + used
-    import platform
-
-    return (platform.processor() or platform.machine()) + used
-
-
-# --------------------------------------------------------------------------------------------------- run
+    return processor() + (f", {threads} thread{'s' * (threads > 1)}" if threads else "")
 
 
 def run(
@@ -199,6 +189,3 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
-
-
-# ----------------------------------------------------------------------------------------------- pairs

@@ -44,12 +44,6 @@ class Parameter:
     allowed: str = ""
 
 
-# ------------------------------------------------------------------------------------- where things are
-
-
-# ---------------------------------------------------------------------------------------------- parameters
-
-
 def read_parameters(path: Path | str) -> list[Parameter]:
     """Read the parameters of a notebook; a notebook without a cell tagged ``parameters`` has none.
 
@@ -195,8 +189,8 @@ def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> Non
 
 
 def _library() -> ModuleType:
-    """What needs torch, which takes seconds to load: most parameters do without."""
-    from rollpe.notebooks import library
+    """The module that needs torch, which takes seconds to load; most parameters need none of it."""
+    from rollpe.notebooks import library  # noqa: PLC0415
 
     return library
 

@@ -23,8 +23,9 @@ from rollpe.sources import PACKAGE, loaded_hash, package_digest, source_hash
 
 def environment(device: str) -> Environment:
     """Versions and hardware of this process, for a run on `device` ("cpu", "cuda:0", "mps")."""
-    import timm
-    import torch
+    # Here, so that notebooks and the build graph name a machine's time and source without loading torch.
+    import timm  # noqa: PLC0415
+    import torch  # noqa: PLC0415
 
     kind = torch.device(device).type
     cuda = kind == "cuda"
@@ -35,13 +36,14 @@ def environment(device: str) -> Environment:
         timm=timm.__version__,
         numpy=np.__version__,
         device=kind,
-        device_name=torch.cuda.get_device_name(device) if cuda else _processor(),
+        device_name=torch.cuda.get_device_name(device) if cuda else processor(),
         driver=_driver() if cuda else None,
         threads=torch.get_num_threads(),
     )
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The processor's name, or what the system says in its place."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

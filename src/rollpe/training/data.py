@@ -173,7 +173,8 @@ def _cifar100(root: Path, held_out: int | None) -> ImageData:
 
 
 def _digits(held_out: int | None) -> ImageData:
-    from sklearn.datasets import load_digits
+    # Here, since scikit-learn takes a second to load and CIFAR-100 needs none of it.
+    from sklearn.datasets import load_digits  # noqa: PLC0415
 
     digits = load_digits()
     grey = np.rint(digits.images * (255 / 16)).astype(np.uint8)

@@ -144,8 +144,8 @@ class _Source:
 
 
 def cifar100_source() -> _Source:
-    # Imported here: torchvision takes a second to load and the digits need none of it.
-    from torchvision.datasets import CIFAR100
+    # Here, since torchvision takes a second to load and the digits need none of it.
+    from torchvision.datasets import CIFAR100  # noqa: PLC0415
 
     files = dict([*CIFAR100.train_list, *CIFAR100.test_list])
     files[CIFAR100.meta["filename"]] = CIFAR100.meta["md5"]
