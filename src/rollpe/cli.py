@@ -333,13 +333,13 @@ def train(
     from rollpe.training.run import train
 
     encoding_options = {key: read_yaml(value, key) for key, value in _pairs(options, "--option").items()}
-    chosen = load_recipe(recipe, _pairs(overrides, "--set"))
-    told = changed_options(encoding, encoding_options)
-    cell = Cell(recipe=chosen.name, encoding=encoding, encoding_options=told, seed=seed)
+    settings = load_recipe(recipe, _pairs(overrides, "--set"))
+    changed = changed_options(encoding, encoding_options)
+    cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=changed, seed=seed)
     if not force and (path := record_path(records, cell)).exists():
         raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
     record = train(
-        chosen,
+        settings,
         encoding,
         seed=seed,
         encoding_options=encoding_options,
@@ -515,10 +515,10 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     from rollpe.evidence.table import results_table
     from rollpe.training.recipe import recipes
 
-    found = _records(_record_folders(records))
-    if recipe not in (known := sorted({*recipes(), *(record.recipe for record in found)})):
+    runs = _records(_record_folders(records))
+    if recipe not in (known := sorted({*recipes(), *(record.recipe for record in runs)})):
         raise InputError(f"recipe {recipe!r} is unknown and has no records. Known: {', '.join(known)}.")
-    results = results_table(found, recipe)
+    results = results_table(runs, recipe)
     click.echo({"md": results.to_markdown, "csv": results.to_csv, "latex": results.to_latex}[style]())
 
 

@@ -60,13 +60,13 @@ def module_files(name: str, package: Path = PACKAGE) -> list[Path]:
 
 
 def _closure(names: Iterable[str], package: Path) -> list[Path]:
-    found = {package / "__init__.py"}
+    files = {package / "__init__.py"}
     waiting = list(names)
     while waiting:
-        new = set(_files_of(waiting.pop(), package)) - found
-        found |= new
+        new = set(_files_of(waiting.pop(), package)) - files
+        files |= new
         waiting += [name for f in new if f.suffix == ".py" for name in _imported_names(f, package)]
-    return sorted(found)
+    return sorted(files)
 
 
 def _imported_names(file: Path, package: Path) -> Iterator[str]:
@@ -83,19 +83,19 @@ def _imports_in(code: str) -> list[tuple[int, str, str]]:
     Imports for type checkers alone are left out: nothing runs differently because of them.
     """
     code = re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)  # lines for Jupyter, not Python
-    found = []
+    imported = []
     waiting: list[ast.AST] = [ast.parse(code)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
-            found += [(0, alias.name, "") for alias in node.names]
+            imported += [(0, alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found += [(node.level, node.module or "", alias.name) for alias in node.names]
+            imported += [(node.level, node.module or "", alias.name) for alias in node.names]
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         else:
             waiting += ast.iter_child_nodes(node)
-    return found
+    return imported
 
 
 def _files_of(name: str, package: Path) -> Iterator[Path]:
@@ -112,11 +112,11 @@ def _files_of(name: str, package: Path) -> Iterator[Path]:
 
 def files_below(paths: Iterable[Path]) -> list[Path]:
     """Files, and those below folders, sorted. Hidden ones below a folder are unfinished work and left out."""
-    found = set()
+    files = set()
     for path in paths:
         inside = path.rglob("*") if path.is_dir() else [path]
-        found |= {f for f in inside if f.is_file() and not _hidden(f.relative_to(path))}
-    return sorted(found)
+        files |= {f for f in inside if f.is_file() and not _hidden(f.relative_to(path))}
+    return sorted(files)
 
 
 def _hidden(path: Path) -> bool:

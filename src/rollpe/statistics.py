@@ -330,8 +330,8 @@ def _permuted(
     """Share of the ways to choose as many runs as ``first`` whose excess is as small as that of ``first``."""
     runs, size = len(first), int(first.sum())
     if math.comb(runs, size) <= 10_000:
-        chosen = itertools.combinations(range(runs), size)
-        ways = np.array([np.isin(np.arange(runs), which) for which in chosen])
+        subsets = itertools.combinations(range(runs), size)
+        ways = np.array([np.isin(np.arange(runs), which) for which in subsets])
     else:
         ways = np.vstack([first, rng.permuted(np.tile(first, (9_999, 1)), axis=1)])
 
@@ -370,15 +370,15 @@ def repeatability(
     belongs = np.eye(len(names))[group]  # [images, groups]
     start = np.cumsum(size) - size
     rng = np.random.default_rng(seed)
-    found = []
+    correlations = []
     for _ in range(splits):
         order = np.lexsort((rng.random(len(group)), group))  # at random within each group
         first = np.empty(len(group))
         first[order] = 2 * (np.arange(len(group)) - start[group[order]]) < size[group[order]]
         halves = [(gain * half) @ belongs / (half @ belongs) for half in (first, 1 - first)]
         r = np.corrcoef(halves[0], halves[1])[:seeds, seeds:]
-        found.append(r[~np.eye(seeds, dtype=bool)].mean())
-    mean = float(np.mean(found))
+        correlations.append(r[~np.eye(seeds, dtype=bool)].mean())
+    mean = float(np.mean(correlations))
     return 2 * mean / (1 + mean)
 
 

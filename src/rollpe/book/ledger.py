@@ -95,10 +95,10 @@ def fold_claims(app: Sphinx, doctree: nodes.document) -> None:
             continue
         for line in lines:
             claim.remove(line)
-        told = [paragraph for line in lines for paragraph in line.children]
+        paragraphs = [paragraph for line in lines for paragraph in line.children]
         head = '<details class="claim-details"><summary>How it is decided</summary>'
         claim += nodes.definition(
-            "", nodes.raw("", head, format="html"), *told, nodes.raw("", "</details>", format="html")
+            "", nodes.raw("", head, format="html"), *paragraphs, nodes.raw("", "</details>", format="html")
         )
 
 

@@ -215,8 +215,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__(embed_dim, num_heads, dropout, bias=bias, batch_first=batch_first, **place)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        super().__init__(embed_dim, num_heads, dropout, bias=bias, batch_first=batch_first, **factory)
         on_tokens, on_scores = split_name(encoding)
         if on_tokens != "none":
             raise InputError(
@@ -231,13 +231,13 @@ class MultiheadAttention(nn.MultiheadAttention):
             axes=1 if grid is None else len(grid),
             grid=grid,
             **options,
-        ).to(**place)
+        ).to(**factory)
         if self.encoding.streams > 1:
             rows = (2 * self.encoding.streams + 1) * embed_dim
-            self.in_proj_weight = nn.Parameter(torch.empty(rows, embed_dim, **place))
+            self.in_proj_weight = nn.Parameter(torch.empty(rows, embed_dim, **factory))
             nn.init.xavier_uniform_(self.in_proj_weight)
             if bias:
-                self.in_proj_bias = nn.Parameter(torch.zeros(rows, **place))
+                self.in_proj_bias = nn.Parameter(torch.zeros(rows, **factory))
         # torch's encoder layers hand inference to a kernel of their own, which knows no encoding, unless
         # the projections are said to be separate
         self._qkv_same_embed_dim = False
@@ -293,13 +293,13 @@ class MultiheadAttention(nn.MultiheadAttention):
         dropped = self.dropout if self.training else 0.0
         out = self.encoding.attend(q, k, v, placed, attn_mask=bias, dropout_p=dropped, is_causal=causal)
         out = self.out_proj(out.transpose(1, 2).reshape(batch, tokens, dim))
-        seen = None
+        alpha = None
         if need_weights:
-            seen = self.encoding.weights(q, k, placed, attn_mask=bias, is_causal=causal).to(q.dtype)
-            seen = seen.mean(1) if average_attn_weights else seen
+            alpha = self.encoding.weights(q, k, placed, attn_mask=bias, is_causal=causal).to(q.dtype)
+            alpha = alpha.mean(1) if average_attn_weights else alpha
         if alone:
-            return out[0], None if seen is None else seen[0]
-        return out if self.batch_first else out.transpose(0, 1), seen
+            return out[0], None if alpha is None else alpha[0]
+        return out if self.batch_first else out.transpose(0, 1), alpha
 
     def _masks(self, attn_mask: Tensor | None, padding: Tensor | None, q: Tensor) -> Tensor | None:
         """Both masks as what they add to scores, broadcastable to [B, heads, N, N]; None for none."""

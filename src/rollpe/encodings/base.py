@@ -230,8 +230,8 @@ class Encoding(nn.Module):
         q = self.encode(q, positions[..., placed - min(queries, placed) :, :])
         self.check_width(values=keys)
         self.check_width(values=values)
-        seen = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
-        return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, scale=self.head_dim**-0.5)
+        visible = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=visible, scale=self.head_dim**-0.5)
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Scores before softmax [B, heads, N, N], divided by √d: ``formula`` and a dot product."""

@@ -94,12 +94,12 @@ def formulas(name: str) -> frozenset[str]:
 
     Dotted names of all that run while ``scores``, and ``code`` of what is added to tokens, are computed.
     """
-    seen = set()
+    called = set()
 
     def look(frame: FrameType, event: str, _: object) -> None:
         module, function = frame.f_globals.get("__name__"), frame.f_code.co_qualname
         if event == "call" and module in (operators.__name__, textbook.__name__):
-            seen.add(f"{module}.{function}")
+            called.add(f"{module}.{function}")
 
     axes = _axes(name)
     with warnings.catch_warnings(action="ignore"):  # these grids are small on purpose
@@ -114,7 +114,7 @@ def formulas(name: str) -> frozenset[str]:
             built.code(positions)
     finally:
         sys.setprofile(before)
-    return frozenset(function for function in seen if not re.search(r"\._|<", function))
+    return frozenset(function for function in called if not re.search(r"\._|<", function))
 
 
 def _axes(name: str) -> int:

@@ -110,8 +110,8 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             checked[option] = adapter.validate_python(tuple(value) if isinstance(value, list) else value)
         except ValidationError:
             kinds = get_args(types[option]) if type(None) in get_args(types[option]) else (types[option],)
-            wanted = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
-            raise InputError(f"encoding {name!r}: {option}={value!r} must be {wanted}.") from None
+            allowed_types = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
+            raise InputError(f"encoding {name!r}: {option}={value!r} must be {allowed_types}.") from None
         numbers = checked[option] if isinstance(checked[option], tuple) else (checked[option],)
         if any(isinstance(number, int) and abs(number) > 10**6 for number in numbers):
             raise InputError(f"encoding {name!r}: {option}={value!r} is beyond a million. Lower it.")
@@ -137,13 +137,13 @@ def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     defaults = encoding_options(name)
     own = [encoding_options(part) for part in split_name(name)]
-    told = {
+    changed = {
         k: v
         for k, v in checked_options(name, options).items()
         if any(k in part and v != part[k] for part in own)
     }
-    for option in [k for k in told if defaults[k] is None]:
-        rest = {k: v for k, v in told.items() if k != option}
+    for option in [k for k in changed if defaults[k] is None]:
+        rest = {k: v for k, v in changed.items() if k != option}
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
             try:
                 built = [
@@ -151,9 +151,9 @@ def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
                 ]
             except InputError:
                 continue  # refused where it is built
-        if all(getattr(e, option) == told[option] for e in built):
-            del told[option]
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in told.items()}
+        if all(getattr(e, option) == changed[option] for e in built):
+            del changed[option]
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in changed.items()}
 
 
 def split_options(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -187,8 +187,8 @@ def create_encoding(
     """
     parts = zip(split_name(name), split_options(name, options), strict=True)
     built = [
-        ENCODINGS[part](head_dim=head_dim, heads=heads, axes=axes, grid=grid, **taken)
-        for part, taken in parts
+        ENCODINGS[part](head_dim=head_dim, heads=heads, axes=axes, grid=grid, **part_options)
+        for part, part_options in parts
         if part != "none"
     ]
     if len(built) == 2:
@@ -213,8 +213,8 @@ def no_weight_decay(model: nn.Module) -> set[str]:
         timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay_list=no_weight_decay(model))
     """
     return {
-        f"{place}.{name}".lstrip(".")
-        for place, module in model.named_modules()
+        f"{path}.{name}".lstrip(".")
+        for path, module in model.named_modules()
         if isinstance(module, Encoding)
         for name in module.no_weight_decay()
     }

@@ -72,9 +72,9 @@ class ScoreBias(Encoding):
         q [B, heads, Q, d] the last Q of the N tokens in k → broadcastable to [B, heads, Q, N].
         """
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
-        seen = min(queries, placed)  # queries that have a position
-        bias = self.bias(q[..., queries - seen :, :], positions[..., placed - seen :, :], positions)
-        return F.pad(bias, (keys - placed, 0, queries - seen, 0))
+        marked = min(queries, placed)  # queries with a position
+        bias = self.bias(q[..., queries - marked :, :], positions[..., placed - marked :, :], positions)
+        return F.pad(bias, (keys - placed, 0, queries - marked, 0))
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
@@ -164,11 +164,11 @@ class Shaw(ScoreBias):
 
     def vectors(self, table: Tensor, delta: Tensor) -> Tensor:
         """Σ_a R^a_{clip(Δ_a)} for each pair of tokens, [(B,) heads, M, M, d], by the textbook."""
-        found = [
+        by_axis = [
             textbook.relative_lookup(of_axis.transpose(0, 1), offset)  # [(B,) M, M, heads, d]
             for of_axis, offset in zip(table, delta.unbind(-3), strict=True)
         ]
-        return torch.stack(found).sum(0).movedim(-2, -4)
+        return torch.stack(by_axis).sum(0).movedim(-2, -4)
 
 
 @register("shaw-kv")
@@ -205,15 +205,15 @@ class ShawKV(Shaw):
         weights = F.dropout(weights, dropout_p)
         positions = placed.positions
         queries, keys, count = q.shape[-2], k.shape[-2], positions.shape[-2]
-        seen = min(queries, count)
+        marked = min(queries, count)
         out = weights.to(v.dtype) @ v
-        weights = weights[..., queries - seen :, keys - count :]
-        rows = self.rows(offsets(positions[..., count - seen :, :], positions))
+        weights = weights[..., queries - marked :, keys - count :]
+        rows = self.rows(offsets(positions[..., count - marked :, :], positions))
         for axis in range(self.axes):
             by_offset = weights.new_zeros(*weights.shape[:-1], 2 * self.clip + 1)
             by_offset = by_offset.scatter_add(-1, spread_over_heads(rows[..., axis], weights), weights)
             moved = by_offset.to(v.dtype) @ self.values[axis].to(v.dtype)
-            out = out + F.pad(moved, (0, 0, queries - seen, 0))
+            out = out + F.pad(moved, (0, 0, queries - marked, 0))
         return out
 
 
@@ -285,8 +285,8 @@ class T5Bias(ScoreBias):
 
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         buckets = self.bucket(delta).unbind(-3)
-        found = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
-        return textbook.t5_scores(q, k, torch.stack(found).sum(0).movedim(-1, -3).to(q.dtype))
+        by_axis = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
+        return textbook.t5_scores(q, k, torch.stack(by_axis).sum(0).movedim(-1, -3).to(q.dtype))
 
 
 def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:

@@ -137,14 +137,14 @@ def run_checks(
 
     progress is called with each result as it arrives. An unknown label is an InputError.
     """
-    wanted = list(EQUATIONS) if labels is None else list(labels)
-    unknown = [label for label in wanted if label not in EQUATIONS]
+    selected = list(EQUATIONS) if labels is None else list(labels)
+    unknown = [label for label in selected if label not in EQUATIONS]
     if unknown:
         raise InputError(
             f"{unknown[0]!r} is no equation: `rollpe equations` lists the {len(EQUATIONS)} labels."
         )
     results = []
-    for label in wanted:
+    for label in selected:
         equation = EQUATIONS[label]
         if equation.function is None or equation.tolerance is None:
             continue
@@ -179,7 +179,7 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
     has no infinity.
     """
     computes = {name: {dotted_name(encoding)} | formulas(name) for name, encoding in ENCODINGS.items()}
-    found = {result.label: result for result in (run_checks(seed=seed) if results is None else results)}
+    by_label = {result.label: result for result in (run_checks(seed=seed) if results is None else results)}
     entries = []
     for label, equation in EQUATIONS.items():
         entry: dict = {
@@ -189,14 +189,14 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
             "implements": list(equation.implements),
             "encodings": [
                 name
-                for name, used in computes.items()
-                if used & set(equation.implements) and not label.endswith("-printed")
+                for name, functions in computes.items()
+                if functions & set(equation.implements) and not label.endswith("-printed")
             ],
         }
         if equation.reason is not None:
             entry["reason"] = equation.reason
-        elif label in found:
-            result = found[label]
+        elif label in by_label:
+            result = by_label[label]
             entry["error"] = min(result.error, sys.float_info.max)
             entry |= {"tolerance": result.tolerance, "passed": result.passed, "cases": result.cases}
         else:

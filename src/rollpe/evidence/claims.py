@@ -511,8 +511,8 @@ def ledger(
 
 def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """How many claims got each verdict, in the order of VERDICTS."""
-    found: Counter[str] = Counter(v.verdict for v in verdicts)
-    return {verdict: found[verdict] for verdict in VERDICTS}
+    numbers: Counter[str] = Counter(v.verdict for v in verdicts)
+    return {verdict: numbers[verdict] for verdict in VERDICTS}
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
@@ -520,11 +520,11 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
 
     What was reproduced is told by its evidence, so that nobody takes proofs or sums for experiments.
     """
-    told = {verdict: f"{number} {verdict}" for verdict, number in counts(verdicts).items() if number}
+    parts = {verdict: f"{number} {verdict}" for verdict, number in counts(verdicts).items() if number}
     evidence = Counter(v.claim.evidence for v in verdicts if v.verdict == "reproduced")
     if evidence:
-        told["reproduced"] += f" ({', '.join(f'{evidence[e]} {e}' for e in EVIDENCE if evidence[e])})"
-    return list(told.values())
+        parts["reproduced"] += f" ({', '.join(f'{evidence[e]} {e}' for e in EVIDENCE if evidence[e])})"
+    return list(parts.values())
 
 
 def decided_by_training(verdicts: Iterable[Verdict]) -> str:

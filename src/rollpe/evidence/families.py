@@ -63,14 +63,14 @@ class Compared:
     runs: tuple[tuple[Record, ...], tuple[Record, ...]]
 
     @property
-    def seen(self) -> bool:
+    def differs(self) -> bool:
         """Whether all runs show a difference: to Welch's test in its family, and over images and seeds."""
         return self.p < 0.05 and self.over_images.low * self.over_images.high > 0
 
     @property
     def verdict(self) -> str:
         """`stands`; `exploratory` where it takes runs that were added after looking; else `open`."""
-        if not self.seen:
+        if not self.differs:
             return "open"
         return "stands" if self.planned is not None and self.planned < 0.05 else "exploratory"
 
@@ -84,10 +84,10 @@ def compared(
 
     arms: runs by name. later: the cells, as `Cell.path`, whose seeds were added after looking.
     """
-    asked = [pair for pair in pairs if min(len(arms.get(name, ())) for name in pair) > 1]
-    tests = [_points([arms[name] for name in pair]) for pair in asked]
+    tested = [pair for pair in pairs if min(len(arms.get(name, ())) for name in pair) > 1]
+    tests = [_points([arms[name] for name in pair]) for pair in tested]
     first = {name: [r for r in runs if r.cell.path not in later] for name, runs in arms.items()}
-    before = [pair for pair in asked if min(len(first[name]) for name in pair) > 1]
+    before = [pair for pair in tested if min(len(first[name]) for name in pair) > 1]
     planned = dict(
         zip(before, _adjusted([_points([first[name] for name in p]) for p in before]), strict=True)
     )
@@ -100,7 +100,7 @@ def compared(
             planned.get(pair),
             (tuple(arms[pair[0]]), tuple(arms[pair[1]])),
         )
-        for pair, test, p in zip(asked, tests, _adjusted(tests), strict=True)
+        for pair, test, p in zip(tested, tests, _adjusted(tests), strict=True)
     ]
 
 
@@ -147,13 +147,13 @@ def p_value(p: float | None) -> str:
 
 
 def to_markdown(
-    found: Sequence[Compared], asked: Callable[[Compared], str] | None = None, title: str = "difference"
+    comparisons: Sequence[Compared], label: Callable[[Compared], str] | None = None, title: str = "difference"
 ) -> str:
     """A table, one row a comparison: difference, both intervals, p, verdict.
 
     asked: what to print in front, in place of the pair.
     """
-    more = any(c.planned != c.p for c in found)  # some runs were added later
+    more = any(c.planned != c.p for c in comparisons)  # some runs were added later
     head = [
         title,
         "points [95 %, seeds]<br>[95 %, images and seeds]".replace(" ", NO_BREAK),
@@ -162,10 +162,10 @@ def to_markdown(
         "verdict",
     ]
     rows = []
-    for c in found:
+    for c in comparisons:
         test, images = c.over_seeds, c.over_images
         row = [
-            asked(c) if asked else f"`{c.variant}` − `{c.reference}`",
+            label(c) if label else f"`{c.variant}` − `{c.reference}`",
             f"{signed(test.difference)} {_interval(test.low, test.high)}"
             f"<br>{_interval(100 * images.low, 100 * images.high)}",
             f"{p_value(c.p)} ({p_value(c.planned)})" if more else p_value(c.p),

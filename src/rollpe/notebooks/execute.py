@@ -69,8 +69,8 @@ def run(
     source = find_source(path).resolve()
     root = find_root(source)
     given = check_parameters(source, values or {})
-    every = {p.name: p.default for p in read_parameters(source)}
-    changed = {name: value for name, value in given.items() if value != every[name]}
+    defaults = {p.name: p.default for p in read_parameters(source)}
+    changed = {name: value for name, value in given.items() if value != defaults[name]}
     digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{source.stem}-{digest}" if changed else source.stem
     folder = root / "_build/runs" / name if changed else root / "book/executed"
@@ -80,14 +80,14 @@ def run(
 
     before = fingerprint(source, root)  # of what is run, even if somebody edits it meanwhile
     started = time.monotonic()
-    own = _own_records(root, folder, every, given) if changed else {}
+    own = _own_records(root, folder, defaults, given) if changed else {}
     partial = root / "_build/failed" / f"{name}.ipynb"
     notebook, kernel = _execute(source, partial, root, changed | own, progress)
     notebook.metadata["rollpe"] = {
         "notebook": source.relative_to(root).as_posix(),
         **before,
         "package": source_hash(),
-        "parameters": every | given,
+        "parameters": defaults | given,
         "changed": changed,
         **({"records": own["records"]} if own else {}),
         "device": _device(kernel["threads"]),
@@ -102,10 +102,10 @@ def run(
 
 
 def _own_records(
-    root: Path, folder: Path, every: Mapping[str, Value], given: Mapping[str, Value]
+    root: Path, folder: Path, defaults: Mapping[str, Value], given: Mapping[str, Value]
 ) -> dict[str, Value]:
     """``records`` for a rerun: a fresh copy, in its own folder, of those that the book's tables read."""
-    shared = str(every.get("records", ""))
+    shared = str(defaults.get("records", ""))
     if not shared.startswith("_build/") or "records" in given:
         return {}
     own = folder / "records"

@@ -172,8 +172,8 @@ def _check_name(parameter: str, allowed: str, name: str) -> None:
 def _tried_out(known: Mapping[str, Parameter]) -> set[str]:
     """Names of the parameters that decide what model is built; none where nothing is overridden."""
     targets = {name: p.allowed[1:-1].partition(" of ")[2] for name, p in known.items()}
-    found = {part for pair in targets.items() if pair[1] for part in pair}
-    return found | (known.keys() & _library().RECIPE_KEYS) if found else set()
+    names = {part for pair in targets.items() if pair[1] for part in pair}
+    return names | (known.keys() & _library().RECIPE_KEYS) if names else set()
 
 
 def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> None:
@@ -198,7 +198,7 @@ def _library() -> ModuleType:
 def _pairs(name: str, text: str) -> dict[str, Any]:
     """ "a=1,b=[x,y]" → {"a": 1, "b": ["x", "y"]}."""
     with contextlib.suppress(InputError):
-        found = read_yaml("{" + text.replace("=", ": ") + "}", name)
-        if all(value is not None for value in found.values()):
-            return found
+        pairs = read_yaml("{" + text.replace("=", ": ") + "}", name)
+        if all(value is not None for value in pairs.values()):
+            return pairs
     raise InputError(f"{name}={text!r}: expected key=value, and commas between several.")

@@ -27,9 +27,9 @@ def find_source(path: Path | str) -> Path:
         raise InputError(f"{path}: no notebook; name one, for example notebooks/11-train.py.")
     source = Path(path).with_suffix(".py")
     if not source.is_file():
-        there = sorted(p.stem for p in source.parent.glob("*.py"))
-        near = difflib.get_close_matches(source.stem, there, 1)
-        hint = f"did you mean {source.parent / near[0]}.py?" if near else f"there are: {', '.join(there)}."
+        stems = sorted(p.stem for p in source.parent.glob("*.py"))
+        near = difflib.get_close_matches(source.stem, stems, 1)
+        hint = f"did you mean {source.parent / near[0]}.py?" if near else f"there are: {', '.join(stems)}."
         raise InputError(f"{path}: no such notebook; {hint}")
     return source
 
@@ -61,12 +61,12 @@ def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
     differing = []
     for source in list_notebooks(root):
         pair = source.with_suffix(".ipynb")
-        wanted = _pair_of(source)
-        if pair.is_file() and _content(json.loads(pair.read_text(encoding="utf8"))) == _content(wanted):
+        expected = _pair_of(source)
+        if pair.is_file() and _content(json.loads(pair.read_text(encoding="utf8"))) == _content(expected):
             continue
         differing.append(pair)
         if not check:
-            write_atomically(pair, (nbformat.writes(wanted) + "\n").encode())
+            write_atomically(pair, (nbformat.writes(expected) + "\n").encode())
     lone = [p for p in sorted((root / "notebooks").glob("*.ipynb")) if not p.with_suffix(".py").is_file()]
     return differing + lone
 

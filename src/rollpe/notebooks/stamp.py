@@ -98,13 +98,14 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     orphans = sorted({p.stem for p in folder.glob("*.ipynb")} - {s.stem for s in sources})
     reasons += [f"book/executed/{name}.ipynb: notebooks/{name}.py is gone; delete it" for name in orphans]
     toc = root / "book/_toc.yml"
-    listed = toc.read_text(encoding="utf8").split() if toc.is_file() else []
+    contents = toc.read_text(encoding="utf8").split() if toc.is_file() else []
     pages = (f"executed/{source.stem}" for source in sources)
-    reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in listed]
+    reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in contents]
     reasons += _refuse_report(root / "_build/equations.json", root, package)
-    offered = (pair.relative_to(root) for pair in sync(check=True, root=root) if pair.is_file())
+    differing = (pair.relative_to(root) for pair in sync(check=True, root=root) if pair.is_file())
     reasons += [
-        f"{pair}: is no copy of its .py, and readers get it; run: rollpe notebook --sync" for pair in offered
+        f"{pair}: is no copy of its .py, and readers get it; run: rollpe notebook --sync"
+        for pair in differing
     ]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 

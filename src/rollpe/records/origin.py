@@ -53,8 +53,8 @@ def processor() -> str:
 
 
 def _driver() -> str | None:
-    listed = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    return listed.split("\n")[0] if listed else None
+    names = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return names.split("\n")[0] if names else None
 
 
 def now() -> str:

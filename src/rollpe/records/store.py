@@ -188,8 +188,8 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     if not beside.exists():
         return {}
     content = _content(beside, ARRAYS_BYTES)
-    named = read_record(path).arrays_sha256 if path.exists() else None
-    if named not in (None, hashlib.sha256(content).hexdigest()):
+    expected = read_record(path).arrays_sha256 if path.exists() else None
+    if expected not in (None, hashlib.sha256(content).hexdigest()):
         raise InputError(
             f"{beside}: not the arrays of the record beside it, which names another digest. Restore both, "
             "train anew, or look into the model again with rollpe observe."
@@ -211,5 +211,5 @@ def _unpacked(content: bytes) -> dict[str, np.ndarray]:
 
 def find_arrays(record: Record, folders: Sequence[str | Path]) -> dict[str, np.ndarray]:
     """The arrays of a run from the first of several folders of records that has any; {} if none does."""
-    found = (read_arrays(record_path(folder, record)) for folder in folders)
-    return next(filter(None, found), {})
+    candidates = (read_arrays(record_path(folder, record)) for folder in folders)
+    return next(filter(None, candidates), {})

@@ -174,13 +174,13 @@ class Augmenter:
         images, labels = images.flatten(0, 1), labels.flatten()
         own = torch.arange(count * size, device=generator.device).view(count, size)[:, part]
         shape, own = own.shape, own.flatten()
-        place: Tensor | None = None  # of every image among those that are changed
+        row_of: Tensor | None = None  # row of every image among those that are changed
         if len(own) < len(images):
-            wanted = own if draws.partners is None else torch.cat((own, draws.partners[own]))
-            wanted = wanted.unique()
-            place = torch.zeros(len(images), dtype=torch.long, device=own.device)
-            place[wanted] = torch.arange(len(wanted), device=own.device)
-            images, draws_of_these = images.index_select(0, _send(wanted, images)), draws.of(wanted)
+            needed = own if draws.partners is None else torch.cat((own, draws.partners[own]))
+            needed = needed.unique()
+            row_of = torch.zeros(len(images), dtype=torch.long, device=own.device)
+            row_of[needed] = torch.arange(len(needed), device=own.device)
+            images, draws_of_these = images.index_select(0, _send(needed, images)), draws.of(needed)
         else:
             draws_of_these = draws
         with torch.autocast(images.device.type, enabled=False):  # pixels need more than bfloat16
@@ -188,11 +188,11 @@ class Augmenter:
         if draws_of_these.erased is not None and draws_of_these.erases is not None:
             output = erase(output, draws_of_these.erased, draws_of_these.erases)
         if draws.partners is None:
-            chosen = _send(own, labels)
-            mixed = output if place is None else output.index_select(0, _send(place[own], output))
-            targets = labels.index_select(0, chosen)
+            rows = _send(own, labels)
+            mixed = output if row_of is None else output.index_select(0, _send(row_of[own], output))
+            targets = labels.index_select(0, rows)
         else:
-            mixed, targets = self._mix(output, labels, draws, own, place)
+            mixed, targets = self._mix(output, labels, draws, own, row_of)
         return mixed.unflatten(0, shape), targets.unflatten(0, shape)
 
     def draw(self, count: int, size: int, pixels: tuple[int, int], generator: Generator) -> Draws:
@@ -308,17 +308,17 @@ class Augmenter:
         return images
 
     def _mix(
-        self, images: Tensor, labels: Tensor, draws: Draws, own: Tensor, place: Tensor | None
+        self, images: Tensor, labels: Tensor, draws: Draws, own: Tensor, row_of: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The images of indices `own` with their partners; place says where an index is in `images`."""
+        """The images of indices `own` with their partners; row_of maps an index to its row in `images`."""
         assert draws.partners is not None and draws.own is not None and draws.cuts is not None
         partners, boxes = draws.partners[own], _send(draws.cuts[own], images)
         weights = _send(draws.own[own], images)
         # a box that was cut out keeps nothing of its own; without one the weight holds everywhere
         whole = (boxes[:, 2] * boxes[:, 3] == 0).view(-1, 1, 1)
         keep = torch.where(whole, weights.view(-1, 1, 1), (~inside(boxes, self.size)).float())
-        there = partners if place is None else place[partners]
-        mine = images if place is None else images.index_select(0, _send(place[own], images))
+        there = partners if row_of is None else row_of[partners]
+        mine = images if row_of is None else images.index_select(0, _send(row_of[own], images))
         mixed = images.index_select(0, _send(there, images)).lerp_(mine, keep[:, None])
         assert self.classes is not None
         targets = torch.zeros(len(labels), self.classes, device=labels.device)
@@ -345,10 +345,10 @@ class Draws:
     own: Tensor | None = None  # [N]: weight of the own image
     cuts: Tensor | None = None  # [N, 4]: the box that shows the partner; empty for mixup
 
-    def of(self, chosen: Tensor) -> Draws:
+    def of(self, indices: Tensor) -> Draws:
         """The draws of some images, by their indices."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Draws(**{name: None if x is None else x[chosen] for name, x in kept.items()})
+        return Draws(**{name: None if x is None else x[indices] for name, x in kept.items()})
 
 
 # Drawing. Everything is drawn on the generator's device.
@@ -403,9 +403,9 @@ def draw_boxes(
     centered = min(height, round(width * aspect[1])), min(width, round(height / aspect[0]))
     heights = torch.where(found, heights.gather(0, first)[0], centered[0])
     widths = torch.where(found, widths.gather(0, first)[0], centered[1])
-    place = _uniform(generator, (2, count))
-    tops = (place[0] * (height - heights + 1)).long().where(found, (height - heights) // 2)
-    lefts = (place[1] * (width - widths + 1)).long().where(found, (width - widths) // 2)
+    corner = _uniform(generator, (2, count))
+    tops = (corner[0] * (height - heights + 1)).long().where(found, (height - heights) // 2)
+    lefts = (corner[1] * (width - widths + 1)).long().where(found, (width - widths) // 2)
     return torch.stack((tops, lefts, heights, widths), dim=1), found
 
 
@@ -514,9 +514,9 @@ def _separable(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return rows[:, None].to(images.dtype) @ images @ columns[:, None].mT.to(images.dtype)
 
 
-def flip(images: Tensor, chosen: Tensor) -> Tensor:
-    """Mirror left and right where chosen bool [B]."""
-    return _in_groups(images, chosen.long(), [lambda group: group, tv.horizontal_flip])
+def flip(images: Tensor, flips: Tensor) -> Tensor:
+    """Mirror left and right where flips, bool [B], is True."""
+    return _in_groups(images, flips.long(), [lambda group: group, tv.horizontal_flip])
 
 
 def solarize(images: Tensor, threshold: float) -> Tensor:
@@ -636,11 +636,11 @@ def adjust_sharpness(images: Tensor, factor: float) -> Tensor:
     return exact.clamp_(0, 255).to(images.dtype)
 
 
-def erase(images: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
-    """Set a box of each chosen image (bool [B]) to 0, the mean color once normalized.
+def erase(images: Tensor, boxes: Tensor, erases: Tensor) -> Tensor:
+    """Set a box of each image where erases, bool [B], is True to 0, the mean color once normalized.
 
     images float [B, C, H, W]; boxes int64 [B, 4] (top, left, height, width).
     """
-    boxes = boxes * chosen[:, None]  # a box without area holds no pixel
+    boxes = boxes * erases[:, None]  # a box without area holds no pixel
     erased = inside(_send(boxes, images), (images.shape[2], images.shape[3]))
     return images * ~erased[:, None]

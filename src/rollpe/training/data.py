@@ -42,8 +42,8 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def to(self, place: torch.device) -> Split:
-        return Split(self.images.to(place), self.labels.to(place))
+    def to(self, device: torch.device) -> Split:
+        return Split(self.images.to(device), self.labels.to(device))
 
 
 @dataclass(frozen=True)
@@ -218,13 +218,13 @@ def _take(pool: Split, count: int) -> tuple[Split, Split]:
     quotas = shares // len(pool)
     by_remainder = np.argsort(-(shares % len(pool)), kind="stable")
     quotas[by_remainder[: count - quotas.sum()]] += 1
-    taken = np.zeros(len(pool), dtype=bool)
+    held = np.zeros(len(pool), dtype=bool)
     for label, quota in enumerate(quotas):
-        taken[unique[labels[unique] == label][:quota]] = True
-    chosen = torch.from_numpy(taken)
+        held[unique[labels[unique] == label][:quota]] = True
+    mask = torch.from_numpy(held)
     return (
-        Split(pool.images[~chosen], pool.labels[~chosen]),
-        Split(pool.images[chosen], pool.labels[chosen]),
+        Split(pool.images[~mask], pool.labels[~mask]),
+        Split(pool.images[mask], pool.labels[mask]),
     )
 
 

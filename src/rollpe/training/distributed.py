@@ -73,15 +73,15 @@ def is_main_process() -> bool:
 
 
 @contextmanager
-def joined(place: torch.device) -> Iterator[Group]:
-    """Join the other processes of this run, over NCCL if they compute on `place` = cuda, else over Gloo."""
+def joined(device: torch.device) -> Iterator[Group]:
+    """Join the other processes of this run, over NCCL on CUDA, else over Gloo."""
     if processes() == 1:
         yield ALONE
         return
     own = not dist.is_initialized()
     if own:
         try:
-            dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
         except ValueError as error:  # it reads more variables
             reason = str(error).splitlines()[0]
             raise InputError(f"the processes cannot join ({reason}). Start them with torchrun.") from None

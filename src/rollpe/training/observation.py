@@ -35,25 +35,25 @@ def queries_and_keys(model: VisionTransformer) -> Iterator[list[tuple[Tensor, Te
     The list that is yielded holds, after each forward pass, one pair q, k [B, heads, N, streams·head_dim] a
     layer; the next pass replaces them. Gradients flow through them.
     """
-    seen: list[tuple[Tensor, Tensor]] = []
+    pairs: list[tuple[Tensor, Tensor]] = []
     queries: list[Tensor] = []
 
     def new_pass(*_: Any) -> None:
-        seen.clear()
+        pairs.clear()
         queries.clear()
 
     def see_query(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
         queries.append(output)
 
     def see_key(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
-        seen.append((queries.pop(), output))
+        pairs.append((queries.pop(), output))
 
     hooks = [model.register_forward_pre_hook(new_pass)]
     for attention in model.attentions:
         hooks.append(attention.q_norm.register_forward_hook(see_query))
         hooks.append(attention.k_norm.register_forward_hook(see_key))
     try:
-        yield seen
+        yield pairs
     finally:
         for hook in hooks:
             hook.remove()
@@ -101,24 +101,24 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
         with queries_and_keys(model) as pairs:
             model(part)
             layers = list(pairs)
-        found: dict[str, list[Tensor]] = {}
+        batch_sums: dict[str, list[Tensor]] = {}
         for attention, (q, k) in zip(model.attentions, layers, strict=True):
             encoding = attention.encoding
             weights = encoding.weights(q.float(), k.float(), positions)
             offsets, by_offset = attention_by_offset(weights, positions)
-            found.setdefault("attention", []).append(by_offset.sum(0))
+            batch_sums.setdefault("attention", []).append(by_offset.sum(0))
             for name, x in (("query", q), ("key", k)):
                 rings = on_rings(
                     encoding, x[..., -len(positions) :, :].float()
                 )  # [B, heads, N, axis, channels]
                 power = ring_spectrum(rings)
                 share = power / power.sum(-1, keepdim=True)
-                found.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
-                found.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
+                batch_sums.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
+                batch_sums.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
                 products = torch.einsum("bhnai,bhnaj->haij", rings, rings) / len(positions)
-                found.setdefault(f"{name}_products", []).append(products)
-                found.setdefault(f"{name}_means", []).append(rings.mean(2).sum(0))
-        for key, values in found.items():
+                batch_sums.setdefault(f"{name}_products", []).append(products)
+                batch_sums.setdefault(f"{name}_means", []).append(rings.mean(2).sum(0))
+        for key, values in batch_sums.items():
             stacked = torch.stack(values)
             sums[key] = sums[key] + stacked if key in sums else stacked
     means = {key: total / len(images) for key, total in sums.items()}
@@ -144,7 +144,7 @@ def first_step(
     """
     model.eval()
     F.cross_entropy(model(images), labels, label_smoothing=label_smoothing).backward()
-    found: dict[str, list[Tensor]] = {}
+    shares: dict[str, list[Tensor]] = {}
     for attention in model.attentions:
         encoding = attention.encoding
         gradient = attention.qkv.weight.grad
@@ -155,9 +155,9 @@ def first_step(
             for what, x in (("gradient", by_input), ("step", by_input.sign())):
                 power = ring_spectrum(on_rings(encoding, x.float())).sum(1)
                 share = power / power.sum(-1, keepdim=True).clamp_min(torch.finfo(power.dtype).tiny)
-                found.setdefault(f"{name}_{what}", []).append(share)
+                shares.setdefault(f"{name}_{what}", []).append(share)
     model.zero_grad(set_to_none=True)
-    return {key: torch.stack(values).cpu().numpy() for key, values in found.items()}
+    return {key: torch.stack(values).cpu().numpy() for key, values in shares.items()}
 
 
 def on_rings(encoding: Encoding, x: Tensor) -> Tensor:
@@ -178,9 +178,9 @@ def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
     (`rollpe.topography.shuffled_ratio`).
     """
     n = 2 * (arrays["query_spectrum"].shape[-1] - 1)
-    seen = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
+    roughness = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
     level = [arrays[f"{which}_spectrum"][..., 0].mean() for which in ("query", "key")]
-    return float(np.mean(seen)), float(shuffled_ratio(np.mean(level), n))
+    return float(np.mean(roughness)), float(shuffled_ratio(np.mean(level), n))
 
 
 def neighbor_correlation(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:

@@ -218,8 +218,8 @@ def changes(original: Recipe, changed: Recipe) -> dict[str, Any]:
 
 def name_of(original: Recipe, changed: Recipe) -> str:
     """The name that a recipe gets which was made from another."""
-    told = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
-    return slug(original.name, told)
+    options = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
+    return slug(original.name, options)
 
 
 def _recipe(values: dict[str, Any]) -> Recipe:
