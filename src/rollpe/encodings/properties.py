@@ -1,7 +1,7 @@
-"""What an encoding does, found out by trying: the columns of the book's table of encodings.
+"""Measured properties of encodings: the columns of the book's table of encodings.
 
-Nothing is read off a class attribute here; the property suite holds the attributes to the same trials.
-Numbers are largest errors in float64 over several seeds, relative to the largest score.
+Here: trials in float64 over several seeds, with errors relative to the largest score. Not here: the class
+attributes that promise these properties (base.py); the tests hold them to the same trials.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SEEDS = range(3)
 
 @dataclass(frozen=True)
 class Properties:
-    """What one encoding was seen to do.
+    """The measured properties of one encoding.
 
     relative_along: for each axis, whether shifting all positions along it leaves the scores alone.
     real_positions: whether it takes positions between the grid's, and larger_grid, whether it takes a grid
     larger than the one it was built for. keeps_norm: whether encoded queries keep their length
-    (None where they are not touched).
+    (None where they are unchanged).
     cached, linear: whether decoding over cached keys, and linear attention, agree with the full computation.
-    parameters: trained numbers it adds to a model of 12 layers with 6 heads of 64 channels on 8×8 patches.
+    parameters: trained numbers added to a model of 12 layers with 6 heads of 64 channels on 8×8 patches.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Properties:
 
 
 def measure(name: str) -> Properties:
-    """Try one encoding with its default options."""
+    """Measure one encoding with its default options."""
     with warnings.catch_warnings():  # these grids are small on purpose
         warnings.simplefilter("ignore")
         axes = _axes(name)
@@ -85,14 +85,14 @@ def measure(name: str) -> Properties:
 
 
 def measure_all() -> list[Properties]:
-    """Try every encoding, in the order of ENCODINGS."""
+    """Measure every encoding, in the order of ENCODINGS."""
     return [measure(name) for name in ENCODINGS]
 
 
 def formulas(name: str) -> frozenset[str]:
-    """The functions of `rollpe.operators` and `rollpe.textbook` that an encoding's reference is made of.
+    """The functions of `rollpe.operators` and `rollpe.textbook` that an encoding's reference calls.
 
-    Dotted names of all that run while ``scores``, and ``code`` of what is added to tokens, are computed.
+    Dotted names of all that run in ``scores`` and, for encodings of tokens, in ``code``.
     """
     called = set()
 
@@ -118,7 +118,7 @@ def formulas(name: str) -> frozenset[str]:
 
 
 def _axes(name: str) -> int:
-    """Two axes; for an encoding that refuses two, one or three."""
+    """The number of axes to measure with: two, or one or three for an encoding that refuses two."""
     for axes in (2, 1):
         with suppress(InputError):
             create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRID[:axes])

@@ -1,7 +1,7 @@
-"""Running a notebook with checked parameters, and keeping its two files in step.
+"""Running a notebook with checked parameters.
 
-The ``.py`` file is the source of a notebook; the ``.ipynb`` beside it is a copy without outputs for those
-who work in Jupyter. Nothing here knows what a notebook computes.
+Here: the kernel, the output and its stamp. Not here: the two files of a notebook (source.py), its parameters
+(parameters.py), what a notebook computes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ WITNESS = """\
 import sys
 torch = sys.modules.get("torch")
 {"threads": torch and torch.get_num_threads(), "optimize": sys.flags.optimize}"""
-"""What the kernel itself is asked when all cells have run."""
+"""Code that the kernel runs after all cells, to report its own settings."""
 VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
 
 
 class NotebookFailed(InputError):
-    """A cell raised or the kernel died: one line that says which cell, why, and where the rest lies."""
+    """A cell raised or the kernel died: one line with the cell, the reason and the path of what ran."""
 
 
 def _device(threads: int | None) -> str:
@@ -61,10 +61,10 @@ def run(
     """Run a notebook from a clean copy of its source and return the executed one.
 
     With the default parameters it goes to ``book/executed/NN-name.ipynb``; with other values to
-    ``_build/runs/NN-name-<hash>/``, so that the book stays as it is. For the same reason a notebook that
-    writes ``records`` below ``_build/`` then works on a copy of them in that folder, unless told where. The
-    kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails raises
-    NotebookFailed and leaves the previous output alone.
+    ``_build/runs/NN-name-<hash>/``, which leaves the book unchanged. For the same reason a notebook that
+    writes ``records`` below ``_build/`` then works on a copy of them in that folder, unless ``records`` is
+    given. The kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails
+    raises NotebookFailed and leaves the previous output unchanged.
     """
     source = find_source(path).resolve()
     root = find_root(source)
@@ -78,7 +78,7 @@ def run(
     if output.exists() and not output.is_file():
         raise InputError(f"{output} is no regular file and is not written over: name another --output.")
 
-    before = fingerprint(source, root)  # of what is run, even if somebody edits it meanwhile
+    before = fingerprint(source, root)  # of the source that runs, even if it is edited meanwhile
     started = time.monotonic()
     own = _own_records(root, folder, defaults, given) if changed else {}
     partial = root / "_build/failed" / f"{name}.ipynb"
@@ -118,13 +118,13 @@ def _own_records(
 def _execute(
     source: Path, partial: Path, root: Path, changed: Mapping[str, Value], progress: bool | None
 ) -> tuple[Any, dict[str, Any]]:
-    """The executed notebook and what its kernel says of itself.
+    """The executed notebook and the settings that its kernel reports.
 
-    Papermill writes to ``partial``, which stays behind only if a cell fails. Asserts are on, whatever the
+    Papermill writes to ``partial``, which remains only if a cell fails. Asserts are on, whatever the
     environment says.
     """
     nbformat, papermill, client = map(extra, ("nbformat", "papermill", "nbclient.exceptions"))
-    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that are checked here
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that were checked already
 
     clean = partial.with_suffix(".input.ipynb")
     clean.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _execute(
                 kernel_name="python3",
                 cwd=str(root),
                 progress_bar=sys.stderr.isatty() if progress is None else progress,
-                extra_arguments=["--IPKernelApp.log_level=50"],  # its notices are no news
+                extra_arguments=["--IPKernelApp.log_level=50"],  # quiet
             )
     except papermill.PapermillExecutionError as error:
         reason = first_line(error.ename, error.evalue)
@@ -158,14 +158,14 @@ def _execute(
     finally:
         clean.unlink(missing_ok=True)
     partial.unlink(missing_ok=True)
-    # Paths of this machine are no part of a result.
+    # Paths of this machine do not belong in a result.
     executed.metadata["papermill"] = {k: executed.metadata.papermill.get(k) for k in ("version", "exception")}
     answer = executed.cells.pop().outputs[-1]["data"]["text/plain"]
     return executed, ast.literal_eval(answer)
 
 
 def _pythonpath() -> str:
-    """The kernel must import this very package, installed or not."""
+    """PYTHONPATH with this package first, so that the kernel imports it, installed or not."""
     return os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
 
 

@@ -1,8 +1,8 @@
 """The two files of a notebook: its source and the copy beside it.
 
-The ``.py`` file is the source; the ``.ipynb`` is a copy without outputs for those who work in Jupyter. Here:
-finding and reading them, what the header declares, and keeping the pair in step. Not here: parameters
-(parameters.py), running (execute.py).
+The ``.py`` file is the source; the ``.ipynb`` is a copy without outputs for work in Jupyter. Here: finding
+and reading them, the header, and synchronizing the pair. Not here: parameters (parameters.py), running
+(execute.py).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def header(path: Path | str) -> dict[str, list[str]]:
 
 
 def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
-    """Make every ``.ipynb`` say what its ``.py`` says, without outputs; return those that differed.
+    """Write every ``.ipynb`` from its ``.py``, without outputs; return those that differed.
 
-    Contents are compared, never times: the ``.py`` is the source and wins. With ``check`` nothing is
-    written. An ``.ipynb`` without a ``.py`` is always reported and never touched.
+    Contents are compared, not times. With ``check`` nothing is written. An ``.ipynb`` without a ``.py`` is
+    always reported and never changed.
     """
     nbformat = extra("nbformat")
     root = find_root(root)
@@ -81,7 +81,7 @@ def _pair_of(source: Path) -> Any:
 
 
 def _content(notebook: Mapping[str, Any]) -> list[Any]:
-    """What makes two notebooks equal: cells with their type, text and kept metadata; outputs count too."""
+    """What is compared: type, text, kept metadata and outputs of the cells, and the notebook's ``rollpe``."""
     cells = [
         (
             cell["cell_type"],
@@ -100,7 +100,7 @@ def read_source(path: Path) -> Any:
 
 
 def extra(name: str) -> Any:
-    """A module that only the extra "notebooks" brings."""
+    """A module of the optional dependencies "notebooks"; InputError if it is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -1,7 +1,6 @@
-"""Where a run comes from: the machine, the source and the time, as a record holds them.
+"""The origin of a run: its machine, source and time, as a record holds them.
 
-Here: asking the system and git. Not here: the fields themselves (record.py), hashes of sources
-(rollpe.sources).
+Here: queries to the system and to git. Not here: the fields (record.py), hashes of sources (rollpe.sources).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rollpe.records.record import Environment, Provenance
 
 def environment(device: str) -> Environment:
     """Versions and hardware of this process, for a run on `device` ("cpu", "cuda:0", "mps")."""
-    # Here, so that notebooks and the build graph name a machine's time and source without loading torch.
+    # Here, so that stamps of notebooks and the build graph load this module without torch.
     import timm  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
@@ -71,10 +70,10 @@ class Source(NamedTuple):
 
 
 def loaded_source(outside: Sequence[Path] = ()) -> Source:
-    """The source that this process runs, to be asked for before a run; see `loaded_hash`.
+    """The source that this process runs; call it before a run. See `loaded_hash`.
 
-    outside: the files outside of the package that define its encoding, as they are now; the commit says
-    nothing of them, the hash does.
+    outside: the files outside of the package that define its encoding. The hash covers them, the commit does
+    not.
     """
     return Source(*_first_commit(sources.PACKAGE), sources.loaded_hash(also=outside))
 
@@ -86,9 +85,9 @@ def provenance(
     source: Source | None = None,
     plan: str | None = None,
 ) -> Provenance:
-    """Of a run that has just finished: its source, beside what the caller knows of it.
+    """The provenance of a run that has just finished.
 
-    source: what `loaded_source` said before the run; by default the package as it lies there now.
+    source: the result of `loaded_source` before the run; by default the package as it is on disk now.
     """
     source = source or Source(*_commit(sources.PACKAGE), sources.source_hash())
     return Provenance(
@@ -123,7 +122,7 @@ _first_commit = cache(_commit)
 
 
 def _output(*command: str) -> str | None:
-    """What a command prints, stripped; None if it is absent, fails, or hangs."""
+    """The stripped output of a command; None if it is absent, fails or hangs."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
