@@ -1,6 +1,7 @@
-"""Numbers from records: the role ``{num}``, its note, and the page that shows where numbers come from.
+"""Numbers from records.
 
-Not here: tables (tables.py).
+Here: the role ``{num}``, its note, and the page of the records behind all numbers. Not here: tables
+(tables.py).
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from rollpe.errors import InputError
 from rollpe.records.record import Record, comparable
 
 logger = logging.getLogger(__name__)
-
-# --------------------------------------------------------------------------------------------- numbers
 
 
 def _percent(values: list[float]) -> str:
@@ -110,7 +109,7 @@ class NumberRole(SphinxRole):
 
 
 def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, str]) -> None:
-    """Link a number to its entry, and give the page the note that opens in its place."""
+    """Link a number to its entry, and add its note to the page."""
     cell, metric = node["rollpe_cell"], node["rollpe_metric"]
     uri = record_page(app, docname, cell)
     note = nodes.make_id(f"note {cell} {metric} {node.astext()}")
@@ -128,7 +127,7 @@ def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, 
 def _note_html(
     name: str, value: str, cell: str, metric: str, by_path: dict[Path, Record], root: str, uri: str
 ) -> str:
-    """Where one number comes from, hidden until book/_static/figures.js opens it beside the number."""
+    """The origin of one number, hidden until book/_static/figures.js opens it beside the number."""
     size = metric.partition("@")[2]
     records = {path: r for path, r in by_path.items() if not size or size in r.resolutions}
     recipe, _, encoding = cell.partition("/")
@@ -162,17 +161,11 @@ def _note_html(
     )
 
 
-# -------------------------------------------------------------------------------------------- notebooks
-
-
 def add_notes(app: Sphinx, docname: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Put the notes of a page's recorded numbers under its text, outside what the search reads."""
+    """Put the notes of a page's recorded numbers under its text, where the search does not read them."""
     notes = app.env.rollpe_notes.get(docname, {})  # type: ignore[attr-defined]
     if notes and "body" in context:
         context["body"] += "".join(notes.values())
-
-
-# ---------------------------------------------------------------------------------------- generated pages
 
 
 def _cell_html(root: Path, cell: str) -> str:
@@ -206,7 +199,7 @@ def _cell_html(root: Path, cell: str) -> str:
 
 
 def copy_records(app: Sphinx, exception: Exception | None) -> None:
-    """Put the records that the pages quote beside them, so that a number can be followed to its file."""
+    """Copy the records that the pages quote into the book, so that numbers link to their files."""
     if exception is None and is_site(app):
         for cell in app.env.rollpe_cells:  # type: ignore[attr-defined]
             for path in find_records(project_root(app), cell):

@@ -36,8 +36,8 @@ _COMMON = {"self", *Shape.__annotations__}
 def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
     """Class decorator: make an encoding available under its public name.
 
-    A name belongs to one class; only a later version of that class may have it. Otherwise, and for a class
-    that does not say what it acts on, InputError.
+    A name belongs to one class; only a later version of that class may replace it. InputError otherwise, and
+    for a class without ``acts_on``.
     """
 
     def enter(encoding: type[Encoding]) -> type[Encoding]:
@@ -54,10 +54,10 @@ def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
 
 
 def encoding_options(name: str) -> dict[str, Any]:
-    """The options an encoding takes, with their defaults: ``encoding_options("roll")``.
+    """The options of an encoding with their defaults: ``encoding_options("roll")``.
 
-    For ``"a+b"``, the options of both. One that both have is given to both; its default here is that of the
-    score encoding, and each keeps its own where nothing is given.
+    For ``"a+b"``, the options of both. A value for an option that both have goes to both; the default listed
+    here is the score encoding's, and without a value each keeps its own default.
     """
     options: dict[str, Any] = {}
     for part in split_name(name):
@@ -132,8 +132,8 @@ _KINDS = {
 def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Only the options that change the encoding, in one spelling, so that an encoding has one name.
 
-    Left out is what equals the default (of both encodings in "a+b", if both have the option) or, where the
-    default is None, what the encoding makes of None for heads of every width: speeds=[1, 2] of two waves.
+    Omitted are options equal to their default (of both encodings in "a+b", if both have the option) and, for
+    a default of None, equal to what the encoding makes of None for every width: speeds=[1, 2] of two waves.
     """
     defaults = encoding_options(name)
     own = [encoding_options(part) for part in split_name(name)]
@@ -206,9 +206,9 @@ def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:
 
 
 def no_weight_decay(model: nn.Module) -> set[str]:
-    """Full names of the parameters of all encodings in a model, which weight decay must leave alone.
+    """Full names of the parameters of all encodings in a model, which take no weight decay.
 
-    For timm's factory, whose own rule spares vectors only, and an encoding's parameters are none::
+    timm's factory excludes only vectors by itself, and encoding parameters are matrices::
 
         timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay_list=no_weight_decay(model))
     """
@@ -221,10 +221,10 @@ def no_weight_decay(model: nn.Module) -> set[str]:
 
 
 def import_encodings(path: str | Path) -> None:
-    """Run a Python file, whose classes under ``@register`` are encodings from then on.
+    """Run a Python file that registers encodings.
 
-    Raises InputError if there is no such file, it registers a name that the library or another file has, or
-    it breaks or ends the program; the message names the line.
+    Raises InputError if there is no such file, or if it registers a taken name, raises or exits;
+    the message names the line.
     """
     path = Path(path)
     if path.suffix != ".py" or not os.path.isfile(path):
@@ -244,7 +244,7 @@ def import_encodings(path: str | Path) -> None:
 
 
 def _line(error: BaseException, path: Path) -> int:
-    """The last line of the file that an error passed through."""
+    """The last line of the file in an error's traceback."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno or 1
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
@@ -254,7 +254,7 @@ def _line(error: BaseException, path: Path) -> int:
 def outside_files(encoding: str) -> list[Path]:
     """The files outside of this package that define an encoding, sorted; ``encoding`` may join two.
 
-    A class that was typed into an interpreter has none.
+    A class defined in an interpreter has none.
     """
     files = set()
     for part in split_name(encoding):

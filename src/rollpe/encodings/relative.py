@@ -1,11 +1,12 @@
 """Encodings that add a term to each attention score: Shaw's relative vectors and T5's biases.
 
 Here: terms that depend on the signed offset Δ = key position - query position alone, through one learned
-table per axis, summed over axes. Not here: anything that moves queries or keys (rotary.py, lie.py, roll.py).
+table per axis, summed over axes. Not here: encodings that transform queries and keys (rotary.py, lie.py,
+roll.py).
 
-In ``attend`` the queries may be only the last tokens, as in cached decoding: k, v and positions then hold
-everything so far, q the tail, and ``is_causal`` lets each query see itself and what came before it. A
-token without a position has no bias, neither as query nor as key.
+In ``attend`` the queries may be only the last tokens, as in cached decoding: k, v and positions then cover
+all tokens so far, and with ``is_causal`` a query attends to itself and earlier tokens. A token without a
+position has no bias, neither as query nor as key.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from rollpe.errors import InputError
 class ScoreBias(Encoding):
     """Base of encodings that add a bias to the scaled scores.
 
-    A subclass defines ``bias``, the fast path, and ``biased``, made of the checked functions of
-    `rollpe.textbook`. Whole positions only; relative; q and k themselves stay as they are. Memory: one number
-    for each pair and head.
+    A subclass defines ``bias``, the fast path, and the reference ``biased``, from the checked functions of
+    `rollpe.textbook`. Whole positions only; relative; q and k are unchanged. Memory: one number for each pair
+    and head.
     """
 
     acts_on = "scores"
@@ -39,7 +40,7 @@ class ScoreBias(Encoding):
     learned = True
 
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        """What is added to q·k/√d.
+        """The bias on q·k/√d.
 
         Args:
             q: queries that have a position, [B, heads, Q, d].
@@ -51,7 +52,7 @@ class ScoreBias(Encoding):
         raise TypeError(f"{type(self).__name__} does not define bias().")
 
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
-        """Scores of tokens that have a position, by the textbook.
+        """The reference scores of tokens that have a position.
 
         q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M], whole → [B, heads, M, M].
         """

@@ -1,11 +1,12 @@
-"""Every displayed equation of the book, each with the check that it holds.
+"""The checks of every displayed equation of the book.
 
     run_checks(labels=None, seed=0)   → list of CheckResult
     write_report(path)                → _build/equations.json, which the book reads for its badges
     EQUATIONS["eq-roll"]              → label, page, source, implements, tolerance
 
-One module to a page of the book, one function to an equation. Where a source is wrong, the corrected
-equation is checked, and a second entry (its label ends in -printed) checks that the printed one fails.
+Here: one module to a page of the book, one function to an equation. If a source is wrong, the corrected
+equation is checked, and a second entry (its label ends in -printed) checks that the printed one fails. Not
+here: the TeX (the pages), links and badges (rollpe.book).
 """
 
 from importlib import import_module

@@ -1,10 +1,10 @@
-"""Random changes to training images, in batches, on the device where the images lie.
+"""Augmentation: random changes to training images, in batches, on the device of the images.
 
-In here: the settings (`Augmentation`), one function per change with its parameters as arguments,
-and `Augmenter`, which draws the parameters image by image and applies the changes. Images stay
-uint8 until they are normalized, as they do in torchvision, whose operations these are; no loop runs
-over images. Images that drew the same operation are changed together, so it pays to pass many
-batches at once. Not in here: data sets, the order of images, losses.
+Here: the settings (`Augmentation`), one function per change with its parameters as arguments, and
+`Augmenter`, which draws the parameters image by image and applies the changes. The operations are
+torchvision's, and images stay uint8 until they are normalized. No loop runs over images: those with
+the same operation are changed together, so many batches at once are faster. Not here: data sets, the
+order of images, losses.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class Augmentation(BaseModel):
-    """What happens to a training image, in the order of the fields; everything is off by default.
+    """The changes of a training image, in the order of the fields; all are off by default.
 
-    Whether to mix is decided per batch. How is decided per image: each has its own partner and its own
-    weight, and where mixup and cutmix are both on, a fair coin decides between them.
+    Whether to mix is decided per batch, and how per image: each has its own partner and weight, and if
+    mixup and cutmix are both on, a fair coin decides between them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -103,7 +103,7 @@ class Augmentation(BaseModel):
 
 
 class Augmenter:
-    """Draws parameters for every image and applies what `settings` asks for.
+    """Draws parameters for every image and applies the changes of `settings`.
 
     image_size: pixels (height, width) that come out; images of another size are resized.
     mean, std: per channel, of pixels in [0, 1].
@@ -164,8 +164,8 @@ class Augmenter:
     ) -> tuple[Tensor, Tensor]:
         """Augment many batches at once: uint8 images [K, B, C, H, W] with labels int64 [K, B].
 
-        part: which images of every batch to return, all b = B of them if not given. The draws do not
-        depend on it, and partners for mixing come from the whole batch, whoever asks for which part.
+        part: the images of every batch to return, all b = B by default. The draws do not depend on it, and
+        partners for mixing come from the whole batch.
 
         Returns float32 images [K, b, C, *image_size] and labels [K, b] or soft targets [K, b, classes].
         """
@@ -254,7 +254,7 @@ class Augmenter:
         return tv.resize(images, list(self.size), antialias=True)
 
     def _pixels(self, images: Tensor, draws: Draws) -> Tensor:
-        """Everything that happens to uint8 pixels: crop, flip, policy, color jitter."""
+        """The changes of uint8 pixels: crop, flip, policy, color jitter."""
         settings = self.settings
         if draws.boxes is not None:
             images = resized_crop(images, draws.boxes, self.size)
@@ -322,14 +322,14 @@ class Augmenter:
         mixed = images.index_select(0, _send(there, images)).lerp_(mine, keep[:, None])
         assert self.classes is not None
         targets = torch.zeros(len(labels), self.classes, device=labels.device)
-        targets.scatter_(1, labels[:, None], 1.0)  # one_hot would look at the labels, and wait for them
+        targets.scatter_(1, labels[:, None], 1.0)  # one_hot would read the labels, and wait for them
         theirs = targets.index_select(0, _send(partners, labels))
         return mixed, theirs.lerp_(targets.index_select(0, _send(own, labels)), weights[:, None])
 
 
 @dataclass
 class Draws:
-    """What was drawn for N images, on the generator's device; None is what the settings do not ask for."""
+    """The draws for N images, on the generator's device; None where the settings need none."""
 
     boxes: Tensor | None = None  # [N, 4] top, left, height, width of a resized crop
     offsets: Tensor | None = None  # [N, 2] of the window in the padded image
@@ -427,7 +427,7 @@ def draw_cuts(generator: Generator, weights: Tensor, size: tuple[int, int]) -> T
 
 
 def _send(values: Tensor, like: Tensor) -> Tensor:
-    """Bring what was drawn to where the images are, without waiting for what is under way there."""
+    """Draws on the device of the images, without waiting for that device."""
     if values.device == like.device or like.device.type != "cuda" or values.device.type != "cpu":
         return values.to(like.device)
     return values.pin_memory().to(like.device, non_blocking=True)
@@ -438,8 +438,8 @@ def _in_groups(
 ) -> Tensor:
     """changes[g](those images, *those arguments) of the images whose group (int [B]) is g.
 
-    Images of a group are brought together, changed in one go, and put back: whole images are copied,
-    which is several times as fast as writing into chosen places. Arguments hold one value per image.
+    Images of a group are gathered, changed together and put back. Copying whole images is several times as
+    fast as writing into selected rows. Arguments hold one value per image.
     """
     order = groups.argsort(stable=True)
     counts = groups.bincount(minlength=len(changes)).tolist()
@@ -603,8 +603,8 @@ def rand_augment(images: Tensor, name: str, level: int) -> Tensor:
 def _sources(name: str, level: int, height: int, width: int, device: torch.device) -> Tensor:
     """Which pixel each pixel of a moved image shows, int64 [height·width]; height·width is the outside.
 
-    Nearest-neighbor resampling only moves pixels, so torchvision is asked once, with an image of
-    numbers. The answer stays on the device: its own call would wait for the device at every batch.
+    Nearest-neighbor resampling only moves pixels, so torchvision moves an image of numbers once. The result
+    is cached on the device, since torchvision's own call would wait for the device at every batch.
     """
     share = level / LEVELS
     nothing, no_shear = [0, 0], [0.0, 0.0]

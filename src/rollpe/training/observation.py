@@ -1,8 +1,7 @@
-"""What the queries and keys inside a transformer look like, while it trains and afterwards.
+"""Queries and keys inside a transformer, in training and afterwards.
 
-Here: reading them off a model, the regularizer that asks them for order, and the arrays that a record keeps
-of a model, trained and before its first step. The measures themselves are in topography.py, their plots in
-rollpe.figures.
+Here: reading them off a model, the regularizer for their order, and the arrays that a record keeps of a
+model, before its first step and trained. Not here: the measures (topography.py), plots (rollpe.figures).
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from rollpe.vit import VisionTransformer
 
 @contextmanager
 def queries_and_keys(model: VisionTransformer) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Collect what every layer's attention projects, before its encoding moves it.
+    """Collect the queries and keys of every layer before its encoding.
 
-    The list that is yielded holds, after each forward pass, one pair q, k [B, heads, N, streams·head_dim] a
-    layer; the next pass replaces them. Gradients flow through them.
+    After each forward pass the yielded list holds one pair q, k [B, heads, N, streams·head_dim] a layer; the
+    next pass replaces them. Gradients flow through them.
     """
     pairs: list[tuple[Tensor, Tensor]] = []
     queries: list[Tensor] = []
@@ -89,8 +88,8 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
     power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1
     is white noise, see `rollpe.topography.smoothness_ratio`. query_correlation, key_correlation
     [layers, heads, 2, distances]: of two channels over images and patches, by their distance around the ring.
-    ``roll-twin`` is seen on the ring of ``roll``; of a multiplexed roll, only the first wave. Patches only;
-    float32.
+    ``roll-twin`` is measured on the ring of ``roll``; of a multiplexed roll, only the first wave. Patches
+    only; float32.
     """
     model.eval()
     positions = grid_positions(*model.grid_of(images), device=images.device)
@@ -132,15 +131,15 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
 def first_step(
     model: VisionTransformer, images: Tensor, labels: Tensor, label_smoothing: float = 0.0
 ) -> dict[str, np.ndarray]:
-    """What the loss asks of an untrained model's queries and keys, and how much of it Adam follows.
+    """Spectra of the gradient for an untrained model's queries and keys, and of Adam's first step.
 
     query_gradient, key_gradient [layers, heads, 2, modes]: of the gradient for the weights that make queries
     or keys, the share of the power by mode number along the ring of each axis, all inputs together.
     query_step, key_step: the same for its signs; times the learning rate, these are Adam's first step. Rings
     and waves as in :func:`observe`.
 
-    images normalized [B, channels, H, W], labels int64 [B]. Dropout is off, and no gradient is left behind.
-    float32.
+    images normalized [B, channels, H, W], labels int64 [B]. Dropout is off, and gradients are cleared
+    afterwards. float32.
     """
     model.eval()
     F.cross_entropy(model(images), labels, label_smoothing=label_smoothing).backward()
@@ -163,7 +162,7 @@ def first_step(
 def on_rings(encoding: Encoding, x: Tensor) -> Tensor:
     """Queries or keys [..., streams·head_dim] as rings [..., 2, channels]; of several waves the first.
 
-    A ring holds all channels of its axis, those too that a narrower ``width`` leaves still.
+    A ring holds all channels of its axis, including those that a narrower ``width`` does not roll.
     """
     x = encoding.on_ring(x[..., : encoding.head_dim])
     return x[..., : 2 * encoding.part].unflatten(-1, (2, -1))
