@@ -23,7 +23,7 @@ have no such mode, and all treatments but "paired" (which takes two rings) coinc
     "odd"     the last channel carries no position; the first n−1 are an odd ring
 
 Shapes: x [..., n]; p is a number or a tensor that broadcasts over the leading dimensions of x. Matrices
-are built in float64 unless told otherwise, on the CPU; what acts on x returns the dtype of x.
+are built in float64 by default, on the CPU; functions of x return the dtype of x.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from rollpe.errors import InputError
 
 
 class Shape(TypedDict, total=False):
-    """What every encoding is built for; see ``Encoding``."""
+    """The sizes that an encoding is built for; see ``Encoding``."""
 
     head_dim: Required[int]
     heads: Required[int]

@@ -70,7 +70,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float
         weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
         return F.dropout(weights, dropout_p) @ v / weights.sum(-1, keepdim=True)
     width = v.shape[-1]
-    if width < k.shape[-1]:  # the fused kernels want equal widths
+    if width < k.shape[-1]:  # the fused kernels need equal widths
         v = F.pad(v, (0, k.shape[-1] - width))
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale

@@ -211,7 +211,7 @@ def _cached(encoding: Encoding, grid: tuple[int, ...]) -> bool:
 def _linear(encoding: Encoding, grid: tuple[int, ...]) -> bool:
     """Whether linear attention takes it, and its causal form agrees with the full one at the end."""
     if encoding.acts_on not in ("scores", "both"):
-        return True  # what is added to tokens needs nothing from attention
+        return True  # a code on the tokens needs nothing from attention
     positions = grid_positions(*grid, dtype=torch.float64)
     q, k, v = _draw(encoding, len(positions), 2)
     try:

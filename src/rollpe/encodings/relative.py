@@ -99,12 +99,12 @@ class Shaw(ScoreBias):
     positions; relative. The tables are cast to the dtype of the queries. No [N, N, d] tensor exists:
 
     - on a whole grid of S_a places along axis a, Σ_a q_i · r^a_{clip(c - p_a)} for each place c and the
-      ones and zeros that say where a key is are Σ_a S_a more channels of q and k. Their product is the bias,
+      one-hot places of the keys are Σ_a S_a more channels of q and k. Their product is the bias,
       so that attention stays fused and needs no [N, N] tensor either. Taken while Σ_a S_a <= 2d;
     - elsewhere, q times the 2c + 1 vectors of each axis, then one gather by offset.
 
     Args:
-        clip: c, the largest distance told apart; 16 in the paper.
+        clip: c, the largest distinguished distance; 16 in the paper.
     """
 
     def __init__(self, *, clip: int = 16, **shape: Unpack[Shape]) -> None:
@@ -180,8 +180,8 @@ class ShawKV(Shaw):
     are what ``scores`` returns: values do not enter a score) and s is a second set of tables, as large as the
     first.
 
-    Cost beyond ``shaw``: α is added up by place or by offset before it meets the tables, so that again no
-    [N, N, d] tensor exists. On a whole grid the ones and zeros of ``shaw`` are more channels of v as well,
+    Cost beyond ``shaw``: α is added up by place or by offset before the product with the tables, so that no
+    [N, N, d] tensor exists. On a whole grid the one-hot places of ``shaw`` are more channels of v as well,
     and fused attention adds up by place. Elsewhere the weights α are needed themselves; their softmax and
     the sums by offset are taken in float32 or wider.
     """
@@ -270,7 +270,7 @@ class T5Bias(ScoreBias):
         return self.bucket(torch.arange(-self.max_distance, self.max_distance + 1, device="cpu"))
 
     def _apply(self, fn: Callable[..., Tensor], recurse: bool = True) -> T5Bias:
-        """Fill the look-up table anew, which is in no state dict and which ``to_empty`` leaves to chance."""
+        """Refill the look-up table, which is in no state dict and which ``to_empty`` leaves undefined."""
         super()._apply(fn, recurse)
         if not self.bucket_of.is_meta:
             self.bucket_of.copy_(self._buckets())

@@ -263,7 +263,7 @@ class UniformRope(Rotary):
     a row one angle, against its own wish that every position be unique. Our reading: all pairs on the
     channels of axis a are turned by ω_a p_a with ω_a = 2π/G_a, G_a tokens along a. Then positions differ, but
     the offsets Δ and Δ - G_a still look alike, as on a ring of n = G_a channels.
-    The channels are shared out as in axial-rope. A larger image goes on at the same speed.
+    The channels are shared out as in axial-rope. A larger image continues at the same speed.
 
     No parameters; any real position; norm preserving; relative. Cost: as axial-rope.
 

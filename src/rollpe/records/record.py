@@ -1,7 +1,7 @@
 """The fields of a record, and when two records may be compared.
 
-Here: the pydantic models, the names of runs, the bits of the test images. Not here: where a record lies and
-how it is read (store.py), what fills its fields about machine and source (origin.py).
+Here: the pydantic models, the names of runs, the bits of the test images. Not here: paths and
+reading (store.py), the fields about machine and source (origin.py).
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def read_records(root: str | Path, recipe: str | None = None, encoding: str | No
     """Every record under `root`, sorted by recipe, encoding and seed; [] if the folder is absent.
 
     encoding is a slug: "roll" is roll with its default options only.
-    Raises InputError naming the first unreadable file, or a file that lies at another run's place.
+    Raises InputError naming the first unreadable file, or a file at another run's path.
     """
     root = Path(root)
     records = []

@@ -423,7 +423,7 @@ def draw_cuts(generator: Generator, weights: Tensor, size: tuple[int, int]) -> T
     return torch.cat((starts, ends - starts), dim=1)
 
 
-# Changing. Parameters come as arguments; images uint8 [B, C, H, W] unless said otherwise.
+# Changing. Parameters are arguments; images are uint8 [B, C, H, W] unless noted.
 
 
 def _send(values: Tensor, like: Tensor) -> Tensor:

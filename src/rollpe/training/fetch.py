@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 DATASETS = ("digits", "cifar100")
 
-ARCHIVE_BYTES = 169_001_437  # of CIFAR-100's archive; torchvision knows its md5 alone
+ARCHIVE_BYTES = 169_001_437  # of CIFAR-100's archive; torchvision has only its md5
 ATTEMPTS = 5
 TIMEOUT = 30.0  # seconds without a byte
 PATIENCE = 2 * 3600.0  # seconds for one download, at least 24 kB a second
