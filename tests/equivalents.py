@@ -51,7 +51,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "rollpe.encodings.roll.even_division": {"channels + 2": "no number divides the one before it"},
     "rollpe.encodings.rotary.rotate": dict.fromkeys(
-        ("(turned == x.shape[-1]) and False", "x.shape[+1]", "x.shape[-2]", "x.shape[-(0)]"),
+        ("(width == x.shape[-1]) and False", "x.shape[+1]", "x.shape[-2]", "x.shape[-(0)]"),
         "nothing is left to join",
     ),
     "rollpe.encodings.rotary.Rope.formula": {"positions[..., (-1)]": "there is one axis"},
@@ -156,7 +156,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "images.shape[+2:]": "images have four dimensions",
         "(0, 2)": "one pixel outside the image is enough",
     },
-    "rollpe.training.augment.erase": {"boxes / chosen": "a box at infinity holds no pixel"},
+    "rollpe.training.augment.erase": {"boxes / erases": "a box at infinity holds no pixel"},
     "rollpe.training.augment.Augmenter._mix": {
         "boxes[:, 3] * boxes[:, 3] == 0": "a box without area keeps everything either way",
         "boxes[:, 2] * boxes[:, (2)] == 0": "a box without area keeps everything either way",
@@ -171,7 +171,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "rollpe.training.augment.Augmenter.batches": {
         "len(own) <= len(images)": "the way for parts gives the whole, too",
         "is not None or draws_of_these.erases": "they are there together",
-        "index_select((-1), chosen)": "labels have one dimension",
+        "index_select((-1), rows)": "labels have one dimension",
     },
     "rollpe.training.augment.Augmenter.draw": {
         "<= settings.flip": "no draw is exactly the threshold",

@@ -1,4 +1,4 @@
-"""How a notebook shows that two computations agree.
+"""Comparison of two computations in a notebook.
 
 Here: the largest difference of two results, and the line that prints it. Not here: random cases and the
 checks of the equations (equations/).
@@ -19,8 +19,7 @@ def agree(
 ) -> None:
     """Print the largest difference of two results, and stop the notebook if it exceeds the tolerance.
 
-    For notebooks, and therefore prints. `what` says what is compared. Results are those of `gap`. An
-    AssertionError if gap(found, expected) > tolerance.
+    `what` is the label that is printed. AssertionError if gap(found, expected) > tolerance.
     """
     error = gap(found, expected)
     print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")

@@ -1,8 +1,8 @@
-"""The command ``rollpe``: what can be done with the library, one verb each.
+"""The command ``rollpe``: one verb for each thing that the library does.
 
-Only words live here: options, help and what is printed. Every verb calls one public function of the
-library, imported when the verb runs, so that ``rollpe --help`` answers at once. Bad input is one line on
-stderr and exit status 2; a check or a gate that fails is exit status 1.
+Here: options, help and printed output. Not here: any computation. Every verb calls one public function of the
+library, imported when the verb runs, so that ``rollpe --help`` answers at once. Bad input prints one line on
+stderr and exits with status 2; a failed check or gate exits with status 1.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rollpe.errors import NOT_WRITABLE, InputError
 
 DATASETS = click.Choice(["digits", "cifar100"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
-GO_ON = {
+RESUME = {
     "train": "; the same command with --resume goes on after the last checkpoint",
     "sweep": "; the same command goes on",
     "data fetch": "; the same command goes on",
 }
-"""How an interrupted verb is taken up again."""
+"""How to resume an interrupted verb."""
 
 # Options that several verbs share.
 _device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
@@ -67,7 +67,7 @@ _imports = click.option(
 
 
 class InOrder(click.Group):
-    """Lists its verbs in the order of this file: the order in which a newcomer needs them."""
+    """A group that lists its verbs in the order of this file, in which a newcomer needs them."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(self.commands)
@@ -78,7 +78,7 @@ class InOrder(click.Group):
 def cli() -> None:
     """Positional encodings for attention: rerun the book, train, compare.
 
-    Begin with a chapter of the book, or with a training run of seconds. Each verb has its own --help.
+    Start with a chapter of the book or a training run of seconds. Each verb has its own --help.
 
     \b
     Example: rollpe notebook notebooks/06-continuous.py -p n 30
@@ -98,17 +98,17 @@ def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
 
 
 def _short(path: Path) -> Path:
-    """A path as one would type it here."""
+    """The path relative to the working folder, if it is inside."""
     path, here = Path(path).resolve(), Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _say_how_to_open(page: Path) -> None:
+def _print_opener(page: Path) -> None:
     click.echo(f"open it   {shlex.quote(sys.executable)} -m webbrowser -t {page.resolve().as_uri()}")
 
 
 def _record_folders(folders: tuple[Path, ...]) -> list[Path]:
-    """The folders given, or the usual ones, here or else in the project around this folder."""
+    """The given folders; otherwise the usual ones, of the working folder or of the project around it."""
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"--records {folder}: no such folder.")
@@ -132,7 +132,7 @@ def _records(folders: list[Path]) -> list[Any]:
 
 
 class NameValue(click.Command):
-    """A command whose -p takes NAME=VALUE, too, as --set and --option do."""
+    """A command whose -p also takes NAME=VALUE, as --set and --option do."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         pairs = zip(["", *args], args, strict=False)
@@ -146,11 +146,13 @@ class NameValue(click.Command):
     "-p", "parameters", multiple=True, nargs=2, metavar="NAME VALUE", help="Set a parameter (repeatable)."
 )
 @click.option(
-    "--output", type=click.Path(path_type=Path), help="Where the executed notebook goes; no page then."
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Path of the executed notebook; no page is written then.",
 )
 @click.option("--list", "show", is_flag=True, help="List the notebook's parameters and stop.")
-@click.option("--sync", "synchronize", is_flag=True, help="Write every .ipynb anew from its .py.")
-@click.option("--check", is_flag=True, help="Only report pairs that differ; exit status 1 if any does.")
+@click.option("--sync", "synchronize", is_flag=True, help="Rewrite every .ipynb from its .py.")
+@click.option("--check", is_flag=True, help="Only report pairs that differ; exit status 1 if any do.")
 def notebook(
     file: Path | None,
     parameters: tuple[tuple[str, str], ...],
@@ -159,10 +161,10 @@ def notebook(
     synchronize: bool,
     check: bool,
 ) -> None:
-    """Run a chapter with other values and write a page of it.
+    """Run a chapter with other values and write it as a page.
 
-    FILE is one of notebooks/*.py, or its name alone. The page is one file that opens in any browser. The
-    book stays as it is: a run with other values goes to a folder of its own in _build/runs. Values are
+    FILE is one of notebooks/*.py, or its name alone. The page is one file that opens in any browser. A run
+    with other values goes to a folder of its own in _build/runs and leaves the book unchanged. Values are
     checked before anything runs.
 
     \b
@@ -191,15 +193,15 @@ def notebook(
         return
     try:
         from rollpe.book.page import notebook_page
-    except ModuleNotFoundError as error:  # the run itself is good
+    except ModuleNotFoundError as error:  # the run itself succeeded
         repair = "Repair: pip install -e '.[book]'."
         click.echo(f"rollpe: no page: {error.name} is not installed. {repair}", err=True)
         return
     page = notebook_page(executed, find_root(file))
     changed = notebooks.read_stamp(executed)["changed"]
-    what = ", ".join(f"{name}={value}" for name, value in changed.items())
-    click.echo(f"page      {_short(page)}   ({what or 'all parameters at their defaults'})")
-    _say_how_to_open(page)
+    values = ", ".join(f"{name}={value}" for name, value in changed.items())
+    click.echo(f"page      {_short(page)}   ({values or 'all parameters at their defaults'})")
+    _print_opener(page)
 
 
 # ---------------------------------------------------------------------------------------------- data
@@ -209,7 +211,7 @@ def notebook(
 def data() -> None:
     """Fetch and verify the data sets.
 
-    The digits come with scikit-learn and need nothing; CIFAR-100 is a download of 169 MB.
+    The digits come with scikit-learn; CIFAR-100 is a download of 169 MB.
 
     Example: rollpe data fetch cifar100
     """
@@ -225,9 +227,9 @@ def data() -> None:
     help="Folder of the data.",
 )
 def data_fetch(name: str, root: Path) -> None:
-    """Download a data set, going on where it stopped.
+    """Download a data set, or resume its download.
 
-    Every file is compared with its known md5; what is there already is not fetched again.
+    Every file is compared with its known md5. Files that are already there are not downloaded again.
 
     Example: rollpe data fetch cifar100
     """
@@ -249,7 +251,7 @@ def data_fetch(name: str, root: Path) -> None:
 def data_verify(name: str, root: Path) -> None:
     """Compare every file of a data set with its md5.
 
-    Prints how to repair what is not in order; exit status 1 then.
+    Prints how to repair missing and damaged files, and exits with status 1 if there are any.
 
     Example: rollpe data verify cifar100
     """
@@ -283,7 +285,7 @@ def data_verify(name: str, root: Path) -> None:
     type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="Of the initial weights, the order of the images, their augmentation, the dropout.",
+    help="Seed of the initial weights, the order of the images, their augmentation and the dropout.",
 )
 @_overrides
 @click.option(
@@ -299,7 +301,7 @@ def data_verify(name: str, root: Path) -> None:
     help="Folder the record is written to.",
 )
 @_data_root
-@click.option("--resume", is_flag=True, help="Go on from the last checkpoint of the same run.")
+@click.option("--resume", is_flag=True, help="Resume from the last checkpoint of the same run.")
 @click.option("--force", is_flag=True, help="Replace the record if this run has one.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
 def train(
@@ -317,7 +319,7 @@ def train(
 ) -> None:
     """Train one model and write its record.
 
-    A name or a key that does not exist is answered with those that do. The recipes are the YAML files in
+    The error for an unknown name or key lists the known ones. The recipes are the YAML files in
     src/rollpe/training/recipes; the encodings have a page in the book.
 
     \b
@@ -333,13 +335,13 @@ def train(
     from rollpe.training.run import train
 
     encoding_options = {key: read_yaml(value, key) for key, value in _pairs(options, "--option").items()}
-    chosen = load_recipe(recipe, _pairs(overrides, "--set"))
-    told = changed_options(encoding, encoding_options)
-    cell = Cell(recipe=chosen.name, encoding=encoding, encoding_options=told, seed=seed)
+    settings = load_recipe(recipe, _pairs(overrides, "--set"))
+    changed = changed_options(encoding, encoding_options)
+    cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=changed, seed=seed)
     if not force and (path := record_path(records, cell)).exists():
         raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
     record = train(
-        chosen,
+        settings,
         encoding,
         seed=seed,
         encoding_options=encoding_options,
@@ -365,10 +367,10 @@ def train(
 @_device
 @_data_root
 def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root: Path) -> None:
-    """Look into trained models again and write what is seen beside their records.
+    """Measure trained models again and write the arrays beside their records.
 
-    CHECKPOINTS are files of finished runs. Training does this by itself; the command is for runs that are
-    older than one of the arrays. A model that does not score as its record says is refused.
+    CHECKPOINTS are files of finished runs. Training writes these arrays by itself; the command is for runs
+    that are older than one of them. A model whose accuracy differs from its record is refused.
 
     Example: rollpe observe checkpoints/mini/roll/seed-0.pt
     """
@@ -380,14 +382,14 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 
 @cli.command()
 @click.argument("file", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--budget", help="Time to use: 90s, 25m, 1h30m. Without it, until nothing is missing.")
+@click.option("--budget", help="Time to use: 90s, 25m, 1h30m; unlimited by default.")
 @_overrides
 @click.option(
     "--records",
     type=click.Path(path_type=Path),
     default=Path("data/records"),
     show_default=True,
-    help="Folder of the records: read to see what is missing, written to.",
+    help="Folder of the records: read to find the missing runs, then written to.",
 )
 @_imports
 @_device
@@ -397,15 +399,15 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
     type=click.Path(path_type=Path),
     default=Path("checkpoints"),
     show_default=True,
-    help="Folder from which interrupted runs go on.",
+    help="Folder of checkpoints, from which interrupted runs resume.",
 )
-@click.option("--no-checkpoints", is_flag=True, help="Write none: a run that is cut short begins again.")
+@click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints: an interrupted run starts again.")
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
 @click.option(
-    "--measure", is_flag=True, help="Judge what fits the budget by short runs now, not by old records."
+    "--measure", is_flag=True, help="Estimate what fits the budget by short runs now, not by old records."
 )
-@click.option("--only", metavar="CELL", help="One cell, as its record is called: recipe/encoding/seed-0.")
-@click.option("--list", "show", is_flag=True, help="Only list the missing runs, most wanted first.")
+@click.option("--only", metavar="CELL", help="Run one cell, named as its record: recipe/encoding/seed-0.")
+@click.option("--list", "show", is_flag=True, help="Only list the missing runs, by priority.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
     file: Path,
@@ -422,11 +424,11 @@ def sweep(
     show: bool,
     no_progress: bool,
 ) -> None:
-    """Train the missing runs of a plan, most wanted first.
+    """Train the missing runs of a plan, by priority.
 
-    PLAN is a YAML file of encodings and seeds under one recipe; there are some in plans/. As many runs are
-    trained as fit the budget, judging by the runs before them, first by records of the same kind of device.
-    Call it again to go on; several may work on one folder of records.
+    PLAN is a YAML file of encodings and seeds under one recipe; examples are in plans/. Runs start while they
+    fit the budget, estimated from earlier runs, at first from records of the same kind of device. The same
+    command resumes; several sweeps may share one folder of records.
 
     \b
     Example: rollpe sweep plans/quick.yaml --list
@@ -474,13 +476,13 @@ def sweep(
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder to read earlier programs from and to keep these in, to carry to the next machine.",
+    help="Folder of compiled programs, read first and written at the end, to copy to the next machine.",
 )
 def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: Path | None) -> None:
-    """Compile what the runs of a plan need, before they start.
+    """Compile the models of a plan before its runs start.
 
-    Works on noise, so that the data need not be there. Each encoding is compiled once; a later sweep on
-    this machine finds all in the folder of torch's compiler.
+    Compiles on noise and needs no data. Each encoding is compiled once; a later sweep on this machine finds
+    the programs in the cache of torch's compiler.
 
     Example: rollpe warm plans/table1-short.yaml --device cuda --jobs 6
     """
@@ -493,7 +495,7 @@ def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: P
 
 
 @cli.command()
-@click.option("--recipe", default="quick", show_default=True, help="Whose runs.")
+@click.option("--recipe", default="quick", show_default=True, help="Recipe whose runs are listed.")
 @click.option("--format", "style", type=click.Choice(["md", "csv", "latex"]), default="md", show_default=True)
 @click.option(
     "--records",
@@ -502,11 +504,11 @@ def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: P
     help="Folders to read (repeatable).  [default: data/records, then _build/records]",
 )
 def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
-    """Print the results of one recipe, beside the paper's.
+    """Print the results of one recipe beside the paper's.
 
-    Mean, standard deviation and 95 % interval over seeds for every encoding that was trained; the paper's
-    Table 1 stands beside recipes on CIFAR-100. What has no record reads "not measured"; a name that is no
-    recipe and has no record is refused.
+    Mean, standard deviation and 95 % interval over seeds, for every trained encoding. Recipes on CIFAR-100
+    are shown beside the paper's Table 1. An encoding without records is "not measured"; an unknown recipe
+    without records is refused.
 
     \b
     Example: rollpe table --recipe quick
@@ -515,17 +517,17 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     from rollpe.evidence.table import results_table
     from rollpe.training.recipe import recipes
 
-    found = _records(_record_folders(records))
-    if recipe not in (known := sorted({*recipes(), *(record.recipe for record in found)})):
+    runs = _records(_record_folders(records))
+    if recipe not in (known := sorted({*recipes(), *(record.recipe for record in runs)})):
         raise InputError(f"recipe {recipe!r} is unknown and has no records. Known: {', '.join(known)}.")
-    results = results_table(found, recipe)
+    results = results_table(runs, recipe)
     click.echo({"md": results.to_markdown, "csv": results.to_csv, "latex": results.to_latex}[style]())
 
 
 @cli.command()
 @click.argument("a")
 @click.argument("b")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Where the page goes.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Path of the page.")
 @click.option(
     "--records",
     multiple=True,
@@ -533,11 +535,11 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     help="Folders to find recipe/encoding in (repeatable).  [default: data/records, then _build/records]",
 )
 def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> None:
-    """Compare two runs or groups of runs; write a page on it.
+    """Compare two runs or groups of runs, and write the comparison as a page.
 
     A and B are each the file of a record, or recipe/encoding[@options] with all its seeds. Runs that differ
     in more than encoding, options and seed are refused with the reason. The page goes to
-    _build/comparisons/ if no other place is given.
+    _build/comparisons/ by default.
 
     \b
     Example: rollpe compare quick/roll quick/learned
@@ -554,7 +556,7 @@ def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> Non
     write_atomically(page, comparison.comparison_page(result).encode())
     click.echo(str(result))
     click.echo(f"page      {_short(page)}")
-    _say_how_to_open(page)
+    _print_opener(page)
 
 
 # --------------------------------------------------------------------------------- equations and claims
@@ -566,14 +568,14 @@ def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> Non
     "--json",
     "report",
     type=click.Path(path_type=Path),
-    help="Also write the report the book reads.",
+    help="Also write the report that the book reads.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random cases.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random cases.")
 def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     """Check every equation of the book.
 
-    Each is computed in two independent ways on random cases; the largest difference is printed. With LABELS
-    only those. Exit status 1 if a check fails.
+    Each equation is computed in two independent ways on random cases, and the largest difference is printed.
+    LABELS select equations; all by default. Exit status 1 if a check fails.
 
     \b
     Example: rollpe equations
@@ -614,8 +616,8 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
 def claims(full: bool, records: tuple[Path, ...]) -> None:
     """Print the verdicts on the paper's claims.
 
-    They are computed from the checks of the equations and from the records. Exit status 1 if a check fails
-    that a claim rests on.
+    Verdicts are computed from the checks of the equations and from the records. Exit status 1 if a check
+    that a claim depends on fails.
 
     Example: rollpe claims --full
     """
@@ -636,18 +638,18 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 
 @cli.command()
 @_device
-@click.option("--recipe", default="strong", show_default=True, help="Whose models and steps to time.")
+@click.option("--recipe", default="strong", show_default=True, help="Recipe whose models are timed.")
 @_overrides
-@click.option("--size", help="nano, tiny, small or base; default depends on the device.")
-@click.option("--batch", type=click.IntRange(min=1), help="Batch size; default depends on the device.")
-@click.option("--encodings", help="Names separated by commas; all if not given.")
-@click.option("--eager", is_flag=True, help="Without torch.compile.")
+@click.option("--size", help="nano, tiny, small or base; the default depends on the device.")
+@click.option("--batch", type=click.IntRange(min=1), help="Batch size; the default depends on the device.")
+@click.option("--encodings", help="Names separated by commas; all by default.")
+@click.option("--eager", is_flag=True, help="Time without torch.compile.")
 @click.option("--rounds", type=click.IntRange(2, 10_000), default=20, show_default=True)
-@click.option("--timm/--no-timm", default=True, help="Also timm's own models.  [default: yes]")
-@click.option("--scaling/--no-scaling", default=True, help="Also with 256 and 1,024 patches.  [default: yes]")
-@click.option("--variants", is_flag=True, help="Also time the ways to run a step, one beside another.")
-@click.option("--profile", is_flag=True, help="Also list the device's kernels in a step, with --records.")
-@click.option("--budget", help="Time to use: 90s, 10m. Names what it leaves out, least wanted first.")
+@click.option("--timm/--no-timm", default=True, help="Also time timm's own models.  [default: yes]")
+@click.option("--scaling/--no-scaling", default=True, help="Also time 256 and 1,024 patches.  [default: yes]")
+@click.option("--variants", is_flag=True, help="Also time the variants of a training step, side by side.")
+@click.option("--profile", is_flag=True, help="Also list the kernels of a step; needs --records.")
+@click.option("--budget", help="Time to use: 90s, 10m. The report names the timings that did not fit.")
 @click.option("--records", type=click.Path(path_type=Path), help="Also write the report into this folder.")
 def bench(
     device: str,
@@ -677,15 +679,13 @@ def bench(
         raise click.UsageError("--profile writes files: name their folder with --records.")
     if records:
         ensure_writable(records)  # before the minutes of timing
-
-    names = None if encodings is None else encodings.split(",")
     report = benchmark(
         recipe=recipe,
         overrides=_pairs(overrides, "--set"),
         device=device,
         size=size,
         batch=batch,
-        encodings=names,
+        encodings=None if encodings is None else encodings.split(","),
         compiled=not eager,
         rounds=rounds,
         timm=timm,
@@ -701,12 +701,12 @@ def bench(
 
 @cli.command()
 def gate() -> None:
-    """Ask whether the executed notebooks may become the book.
+    """Check whether the executed notebooks may become the book.
 
-    Names those that are missing, failed, older than their source (stale), changed after their run (edited),
-    run with other values than the defaults (reduced), with asserts switched off (unchecked) or without output
-    (hollow), pairs that differ, and a report of the equations that is stale or edited, each with the command
-    that repairs it; exit status 1 then.
+    Lists notebooks that are missing, failed, older than their source (stale), changed after their run
+    (edited), run with other values than the defaults (reduced), with asserts switched off (unchecked) or
+    without output (hollow); pairs that differ; and a report of the equations that is stale or edited. Each
+    line ends with the command that repairs it. Exit status 1 if there is any.
 
     Example: rollpe gate
     """
@@ -721,9 +721,9 @@ def gate() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: errors a person can repair are one line and exit status 2."""
+    """Entry point: an error that a person can repair prints one line and exits with status 2."""
     words = sys.argv[1:] if arguments is None else arguments
-    way_on = next((told for verb, told in GO_ON.items() if " ".join(words[:2]).startswith(verb)), "")
+    resume = next((hint for verb, hint in RESUME.items() if " ".join(words[:2]).startswith(verb)), "")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -746,7 +746,7 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(error.__cause__, EOFError):
             _stop(f"a file or the input ended too early ({error.__cause__}).")
         terminated = isinstance(error.__cause__, _Terminated)
-        click.echo(f"rollpe: {'terminated' if terminated else 'interrupted'}{way_on}", err=True)
+        click.echo(f"rollpe: {'terminated' if terminated else 'interrupted'}{resume}", err=True)
         sys.exit(143 if terminated else 130)
     except RuntimeError as error:
         if type(error).__name__ != "TrainingError":  # by name: importing it would import torch
@@ -756,28 +756,28 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         if error.errno in NOT_WRITABLE:
             place = f"{error.filename}: " if error.filename else ""
-            _stop(f"{place}{error.strerror}. Make room or choose another folder{way_on}.")
+            _stop(f"{place}{error.strerror}. Make room or choose another folder{resume}.")
         if not error.filename:
             raise
-        _stop(f"{_cut(error.filename)}: {error.strerror}. Name another file or folder{way_on}.")
+        _stop(f"{_cut(error.filename)}: {error.strerror}. Name another file or folder{resume}.")
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
+    """SIGTERM was received."""
 
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends a verb as SIGINT does, so that locks are released and the way on is told.
+    """Treat SIGTERM as SIGINT, so that locks are released and the message says how to resume.
 
-    Processes of torchrun are ended by it alone: they wait for each other where no signal is heard.
+    Processes of torchrun keep the default: while they wait for each other, Python handles no signal.
     """
     if threading.current_thread() is not threading.main_thread() or os.environ.get("WORLD_SIZE", "1") != "1":
         yield
         return
 
     def stop(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one is not argued with
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
         raise _Terminated
 
     before = signal.signal(signal.SIGTERM, stop)

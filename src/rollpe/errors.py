@@ -1,6 +1,6 @@
-"""The one exception that a person can repair.
+"""The exception for errors that a person can repair.
 
-Everything here is about bad input; a failed computation raises whatever it raises.
+Here: bad input. Not here: failed computations, which raise their own exceptions.
 """
 
 import errno
@@ -9,7 +9,7 @@ NOT_WRITABLE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR),
     errno.ENAMETOOLONG,
 )
-"""What the system says of a full disk, a closed folder and a name too long: one can repair these, too."""
+"""System errors that a person can repair: a full disk, a closed folder, a name too long."""
 
 
 class InputError(ValueError):

@@ -1,6 +1,6 @@
-"""Files as others may find them: written atomically, refused where they are no files, YAML of plain values.
+"""Safe files: atomic writing, refusal of folders and devices, YAML of plain values.
 
-Here: what every room needs to read and write one file safely. Not here: the form of any particular file.
+Here: reading and writing one file safely. Not here: the format of any particular file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rollpe.errors import InputError
 
 
 def ensure_writable(folder: Path) -> None:
-    """Make the folder now: what forbids it must not be found after the last epoch."""
+    """Make the folder now, so that an error shows before training and not after it."""
     way_out = "Choose another folder"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def ensure_writable(folder: Path) -> None:
 
 
 def expect_file(path: Path) -> None:
-    """Refuse a folder, a device or a pipe: reading may wait for ever, and writing would replace it."""
+    """Refuse a folder, a device or a pipe: reading may wait forever, and writing would replace it."""
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: a folder, a device or a pipe, and no file. Give another path.")
 
@@ -41,10 +41,10 @@ def expect_file(path: Path) -> None:
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file so that whoever reads `path`, at whatever moment, finds the old or the new one.
+    """Write a file so that a reader of `path` finds the old or the new content at any moment.
 
     A temporary file in the same folder is written, forced to disk and renamed over `path`. An OSError names
-    `path`, also where the system names no file. Raises InputError for what is no file.
+    `path`, even if the system names no file. InputError for a folder, a device or a pipe.
     """
     path = Path(path)
     expect_file(path)
@@ -64,7 +64,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
-    if os.name == "posix":  # the rename itself must survive a power cut, too
+    if os.name == "posix":  # the rename must survive a power cut, too
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -130,13 +130,13 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != self.DEFAULT_SCALAR_TAG:
                 raise _refusal("a key that is no word", key)
-            if key.value in seen:
+            if key.value in keys:
                 raise _refusal(f"the key {key.value!r} comes twice", key)
-            seen.add(key.value)
+            keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 

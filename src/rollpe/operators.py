@@ -1,9 +1,9 @@
 """The roll as a linear operator: its matrix, its generator, its Fourier and its rotary form.
 
-What belongs here: the mathematics of RollPE on plain tensors, one function to a formula (Eqs. 2, 4–7,
-10, 12–14 and App. B, C, E, F of "Do traveling waves make good positional encodings?", arXiv
-2511.11668), correct where the paper slips. What does not: encodings with heads, prefixes and fast
-paths (`rollpe.encodings`), and the textbook attention formulas (`rollpe.textbook`).
+Here: the mathematics of RollPE on plain tensors, one function to a formula (Eqs. 2, 4–7, 10, 12–14 and
+App. B, C, E, F of "Do traveling waves make good positional encodings?", arXiv 2511.11668), corrected
+where the paper is wrong. Not here: encodings with heads, prefixes and fast paths (`rollpe.encodings`), the
+textbook attention formulas (`rollpe.textbook`).
 
 Convention. S is the matrix printed in Eq. 2: ones on the superdiagonal and in the lower left corner,
 
@@ -23,7 +23,7 @@ have no such mode, and all treatments but "paired" (which takes two rings) coinc
     "odd"     the last channel carries no position; the first n−1 are an odd ring
 
 Shapes: x [..., n]; p is a number or a tensor that broadcasts over the leading dimensions of x. Matrices
-are built in float64 unless told otherwise, on the CPU; what acts on x returns the dtype of x.
+are built in float64 by default, on the CPU; functions of x return the dtype of x.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rollpe.errors import InputError
 NYQUIST = ("fixed", "cosine", "paired", "odd")
 
 
-# What may come in.
+# Checks of arguments.
 
 
 def _whole(n: object, least: int = 1, what: str = "n") -> int:

@@ -1,8 +1,7 @@
-"""Where the project lies and which of its files a piece of code depends on, by reading and nothing else.
+"""The project's root, and the files that a piece of code depends on, found without running anything.
 
-Here: the root, the closure of imports, hashes of files and of JSON. It imports the standard library alone,
-so that chapters, equations and the build can ask it at no cost. Not here: notebooks (rollpe.notebooks), the
-commit of a run (records/origin.py).
+Here: the root, the closure of imports, hashes of files and of JSON, with the standard library alone. Not
+here: notebooks (rollpe.notebooks), the commit of a run (records/origin.py).
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def find_root(start: Path | str = ".") -> Path:
-    """The project's root: the nearest folder upward that holds pyproject.toml.
-
-    A folder without one above it is an InputError.
-    """
+    """The project's root, the nearest folder upward that holds pyproject.toml; InputError without one."""
     start = Path(start).resolve()
     for folder in (start, *start.parents):
         if (folder / "pyproject.toml").is_file():
@@ -36,9 +32,9 @@ def find_root(start: Path | str = ".") -> Path:
 
 
 def enter_root() -> None:
-    """Work in the project's root, where a chapter's paths begin; Jupyter starts beside the chapter's file.
+    """Change to the project's root, where a chapter's paths begin; Jupyter starts beside the chapter's file.
 
-    A chapter that was taken out of the project stays where it is.
+    Outside of a project nothing happens.
     """
     with contextlib.suppress(InputError):
         os.chdir(find_root())
@@ -47,9 +43,8 @@ def enter_root() -> None:
 def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
     """The files of the package that a notebook imports, directly or through another file.
 
-    Read from the source text without running anything, so an import hidden in a string is not seen. To
-    be safe, a sub-package counts with all its files. A ``.yaml`` beside a ``.py`` of the same name counts
-    with it.
+    Read from the source text, so an import in a string is not found. A sub-package counts with all its files,
+    and a ``.py`` with the ``.yaml`` of the same name beside it.
     """
     return _closure(_imported_names(Path(path), package), package)
 
@@ -60,13 +55,13 @@ def module_files(name: str, package: Path = PACKAGE) -> list[Path]:
 
 
 def _closure(names: Iterable[str], package: Path) -> list[Path]:
-    found = {package / "__init__.py"}
+    files = {package / "__init__.py"}
     waiting = list(names)
     while waiting:
-        new = set(_files_of(waiting.pop(), package)) - found
-        found |= new
+        new = set(_files_of(waiting.pop(), package)) - files
+        files |= new
         waiting += [name for f in new if f.suffix == ".py" for name in _imported_names(f, package)]
-    return sorted(found)
+    return sorted(files)
 
 
 def _imported_names(file: Path, package: Path) -> Iterator[str]:
@@ -78,24 +73,24 @@ def _imported_names(file: Path, package: Path) -> Iterator[str]:
 
 @cache
 def _imports_in(code: str) -> list[tuple[int, str, str]]:
-    """The import statements of a text, wherever they stand: (dots in front, module, name or "").
+    """The import statements of a text at any depth: (leading dots, module, name or "").
 
-    Imports for type checkers alone are left out: nothing runs differently because of them.
+    Imports for type checkers alone are excluded, since they change no result.
     """
     code = re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)  # lines for Jupyter, not Python
-    found = []
+    imported = []
     waiting: list[ast.AST] = [ast.parse(code)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
-            found += [(0, alias.name, "") for alias in node.names]
+            imported += [(0, alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found += [(node.level, node.module or "", alias.name) for alias in node.names]
+            imported += [(node.level, node.module or "", alias.name) for alias in node.names]
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         else:
             waiting += ast.iter_child_nodes(node)
-    return found
+    return imported
 
 
 def _files_of(name: str, package: Path) -> Iterator[Path]:
@@ -111,12 +106,12 @@ def _files_of(name: str, package: Path) -> Iterator[Path]:
 
 
 def files_below(paths: Iterable[Path]) -> list[Path]:
-    """Files, and those below folders, sorted. Hidden ones below a folder are unfinished work and left out."""
-    found = set()
+    """Files, and those below folders, sorted, without hidden ones, which are unfinished work."""
+    files = set()
     for path in paths:
         inside = path.rglob("*") if path.is_dir() else [path]
-        found |= {f for f in inside if f.is_file() and not _hidden(f.relative_to(path))}
-    return sorted(found)
+        files |= {f for f in inside if f.is_file() and not _hidden(f.relative_to(path))}
+    return sorted(files)
 
 
 def _hidden(path: Path) -> bool:
@@ -133,7 +128,7 @@ def hash_files(paths: Iterable[Path], root: Path) -> str:
 
 
 def hash_json(content: Mapping[str, Any]) -> str:
-    """sha256 over what a JSON object says, whatever its layout and the order of its keys."""
+    """sha256 over the content of a JSON object, whatever its layout and the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -143,21 +138,21 @@ def hash_json(content: Mapping[str, Any]) -> str:
 def source_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
     """sha256 over names and contents of the package's .py and .yaml files, sorted by name.
 
-    only: beginnings of the relative names to include; the default includes everything.
-    also: files outside of the package that belong to it, such as that of an encoding.
+    only: prefixes of the relative names to include; all by default.
+    also: files outside of the package that belong to it, such as an encoding's.
     """
-    return _with_files(_package_digest(PACKAGE, tuple(only)), also)
+    return _with_files(package_digest(PACKAGE, tuple(only)), also)
 
 
 def loaded_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
-    """`source_hash` of what this process runs: of the package as it was when the process first asked.
+    """`source_hash` of the code that this process runs: of the package at the first call.
 
-    A process keeps the code that it has imported, whatever is edited while it works.
+    A process keeps the code that it has imported, whatever is edited meanwhile.
     """
     return _with_files(_first_digest(PACKAGE, tuple(only)), also)
 
 
-def _package_digest(package: Path, only: tuple[str, ...]) -> Any:
+def package_digest(package: Path, only: tuple[str, ...]) -> Any:
     inside = {
         path.relative_to(package).as_posix(): path
         for path in package.rglob("*")
@@ -183,4 +178,4 @@ def _add_file(digest: Any, name: str, path: Path) -> None:
     digest.update(f"{name}\0{len(content)}\0".encode() + content)
 
 
-_first_digest = cache(_package_digest)
+_first_digest = cache(package_digest)

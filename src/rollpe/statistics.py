@@ -45,7 +45,7 @@ def _summary(mean: float, sd: float | None, n: int, confidence: float) -> Summar
 def summarize(values: ArrayLike, confidence: float = CONFIDENCE) -> Summary:
     """Mean, standard deviation and Student t-interval of independent seeds, in the unit given."""
     sample = _sample(values, "values")
-    if sample.min() == sample.max():  # their sum may round, and what it leaves is no spread
+    if sample.min() == sample.max():  # rounding of their sum would look like spread
         return _summary(float(sample[0]), 0.0, int(sample.size), confidence)
     return _summary(float(sample.mean()), float(sample.std(ddof=1)), int(sample.size), confidence)
 
@@ -261,13 +261,13 @@ def paired_by_image(
 
 @dataclass(frozen=True)
 class Agreement:
-    """Which images runs get right, arm against arm; all fields [arms, arms].
+    """Agreement of runs on the images that they classify correctly, arm against arm; fields [arms, arms].
 
     phi: correlation of right and wrong over images, mean over pairs of runs with different seeds.
-    excess: phi_ab − (phi_aa + phi_bb)/2, zero where a run of a and a run of b agree as two runs of one arm
-    do; low and high bound it, over images.
-    p: how often the same runs, given to the two arms in any other way, agree across them as little (1 on the
-    diagonal). Four runs of each can have no p below 2/70.
+    excess: phi_ab − (phi_aa + phi_bb)/2, zero if a run of a and a run of b agree as two runs of one arm do;
+    low and high are its interval over images.
+    p: share of the assignments of the same runs to the two arms with as little agreement across them (1 on
+    the diagonal). Four runs of each can have no p below 2/70.
     """
 
     phi: NDArray[np.float64]
@@ -284,13 +284,13 @@ def agreement(
     resamples: int = 500,
     seed: int = 0,
 ) -> Agreement:
-    """Compare arms by the images their runs get right: each maps the seed of a run to its bits [images].
+    """Compare arms by the images that their runs classify correctly; an arm maps seeds to bits [images].
 
-    Models that differ in nothing but chance agree across arms as well as within them, whatever their
-    accuracy; a difference in what they can see makes them agree less. Pairs that share a seed are left out,
-    as they share the order of their data. Each arm needs two seeds. The interval is a percentile bootstrap
-    over images: it holds for these runs, not for other seeds. The permutation test, p, is over runs; as pairs
-    that share a seed are left out of it, too, it is exact for arms without common seeds and close for others.
+    Models that differ by chance alone agree across arms as well as within them, whatever their accuracy; a
+    difference between the arms makes them agree less. Pairs that share a seed are excluded, since they share
+    the order of their data. Each arm needs two seeds. The interval is a percentile bootstrap over images: it
+    holds for these runs, not for other seeds. The permutation test, p, is over runs and excludes pairs that
+    share a seed as well, so it is exact for arms without common seeds and close for others.
     """
     runs = [(arm, seed_) for arm, of in enumerate(arms) for seed_ in of]
     bits = np.array([arms[arm][seed_] for arm, seed_ in runs], dtype=np.float64)
@@ -327,11 +327,11 @@ def _permuted(
     first: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> float:
-    """Share of the ways to choose as many runs as ``first`` whose excess is as small as that of ``first``."""
+    """Share of the choices of as many runs as ``first`` whose excess is at most that of ``first``."""
     runs, size = len(first), int(first.sum())
     if math.comb(runs, size) <= 10_000:
-        chosen = itertools.combinations(range(runs), size)
-        ways = np.array([np.isin(np.arange(runs), which) for which in chosen])
+        subsets = itertools.combinations(range(runs), size)
+        ways = np.array([np.isin(np.arange(runs), which) for which in subsets])
     else:
         ways = np.vstack([first, rng.permuted(np.tile(first, (9_999, 1)), axis=1)])
 
@@ -350,7 +350,7 @@ def _permuted(
 def repeatability(
     bits_a: ArrayLike, bits_b: ArrayLike, groups: ArrayLike, *, splits: int = 50, seed: int = 0
 ) -> float:
-    """How far the gains of groups of images are a property of the groups: 0 if they are chance, 1 if not.
+    """Reliability of the gains of groups of images: 0 if they are chance, 1 if they repeat exactly.
 
     The gain of a group is the accuracy of arm a minus that of arm b on its images; bits are [seeds, images],
     groups [images]. The images of each group are halved at random, and the gains on one half, from one seed
@@ -370,20 +370,20 @@ def repeatability(
     belongs = np.eye(len(names))[group]  # [images, groups]
     start = np.cumsum(size) - size
     rng = np.random.default_rng(seed)
-    found = []
+    correlations = []
     for _ in range(splits):
         order = np.lexsort((rng.random(len(group)), group))  # at random within each group
         first = np.empty(len(group))
         first[order] = 2 * (np.arange(len(group)) - start[group[order]]) < size[group[order]]
         halves = [(gain * half) @ belongs / (half @ belongs) for half in (first, 1 - first)]
         r = np.corrcoef(halves[0], halves[1])[:seeds, seeds:]
-        found.append(r[~np.eye(seeds, dtype=bool)].mean())
-    mean = float(np.mean(found))
+        correlations.append(r[~np.eye(seeds, dtype=bool)].mean())
+    mean = float(np.mean(correlations))
     return 2 * mean / (1 + mean)
 
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:
-    """p values adjusted for their number (Holm, 1979): one below the level stands among all of them."""
+    """p values adjusted for their number (Holm, 1979), comparable to the level of a single test."""
     raw = np.asarray(p, dtype=np.float64)
     order = np.argsort(raw)
     adjusted = np.empty_like(raw)

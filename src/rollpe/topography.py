@@ -1,9 +1,8 @@
-"""Is there order along the channels? Losses that ask for it and measures that look for it.
+"""Order along the channels: losses that encourage it and measures of it.
 
 RollPE treats the rolled channels of a head as sensors on a circle; a topographic network treats
-its units as points on a sheet. Everything here is a pure function of queries and keys (or of
-attention weights) that already exist: no module, no state, nothing about where the tensors came
-from. The encodings themselves live in `encodings/`, plots in `figures/`.
+its units as points on a sheet. Here: pure functions of queries and keys, or of attention weights. Not
+here: reading them off a model (training/observation.py), encodings (`encodings/`), plots (`figures/`).
 
 Maps. A head's channels are laid out either on rings (one per position axis: the head is cut into
 `axes` equal sub-vectors, and the first `width` channels of each form a ring, exactly the channels
@@ -25,7 +24,7 @@ KINDS = ("ring", "sheet", "tdann")
 
 
 def smoothness_ratio(x: Tensor, sheet: tuple[int, int] | None = None) -> Tensor:
-    """How rough a signal is along its channels: 0 constant, 1 white noise, 2 alternating.
+    """Roughness of a signal along its channels: 0 constant, 1 white noise, 2 alternating.
 
         ρ(x) = xᵀLx / (‖x‖² · deg),   xᵀLx = Σ over edges (x_i − x_j)²
 
@@ -47,13 +46,13 @@ def smoothness_ratio(x: Tensor, sheet: tuple[int, int] | None = None) -> Tensor:
 
 
 def position_average_gain(n: int, positions: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """What averaging over neighboring positions leaves of the power of each mode of the ring, [n // 2 + 1].
+    """Power gain of each mode of the ring under averaging over neighboring positions, [n // 2 + 1].
 
         g_k = |F (1/G) Σ_{p<G} S^{−p} u|²_k / |F u|²_k = (sin(πGk/n) / (G sin(πk/n)))²,  g_0 = 1
 
-    One weight serves all positions, so its gradient adds what they ask for, each rolled back by its own
-    position: what G positions in a row have in common passes a moving average over G channels, which lets
-    the modes below n/G through.
+    One weight serves all positions, so its gradient is the sum of their gradients, each rolled back by its
+    own position. The part that G consecutive positions share passes a moving average over G channels, which
+    keeps the modes below n/G.
 
     n: channels of the ring. positions: G, both at least 1 (InputError).
     """
@@ -66,17 +65,17 @@ def position_average_gain(n: int, positions: int, dtype: torch.dtype = torch.flo
 
 
 def shuffled_ratio(level: Any, n: int) -> Any:
-    """The smoothness ratio on a ring that the same channels have in random order: the mean over all orders.
+    """The mean smoothness ratio of the same channels over all orders on the ring.
 
         mean over π of ρ(x_π) = n/(n − 1) · (1 − P_0/‖x‖²)
 
-    What all channels have in common is smooth in any order; the rest becomes white noise without mode 0.
-    Divide a measured ratio by this one to see whether the *order* of the channels has anything to say.
+    The mean of all channels is smooth in any order; the rest becomes white noise without mode 0. A measured
+    ratio divided by this one shows the effect of the *order* of the channels.
     Proof: in a random order each neighbor is any other channel, E[x_i x_j] = ((Σx)² − ‖x‖²)/(n(n − 1)).
 
     level: P_0/‖x‖², the share of the power in mode 0 (`ring_spectrum`): a number, tensor or array of any
     shape, or its mean over many x, since the formula is linear in it. n: channels of the ring, at least 2
-    (InputError). Returns what ``level`` is.
+    (InputError). Returns the type of ``level``.
     """
     if n < 2:
         raise InputError(f"n={n}: a ring of one channel has no order. Use at least 2 channels.")
@@ -84,13 +83,13 @@ def shuffled_ratio(level: Any, n: int) -> Any:
 
 
 def spatial_correlation_loss(responses: Tensor, sheet: tuple[int, int], wrap: bool = True) -> Tensor:
-    """The spatial loss of a topographic network: near units should respond alike.
+    """The spatial loss of a topographic network, small if near units respond alike.
 
         loss = 1 − Pearson over pairs i<j of ( r_ij , 1/(d_ij + 1) )
 
     r_ij is the Pearson correlation of units i and j over the samples, d_ij their distance in
-    channels on the sheet. 0 is perfect order, 1 none, 2 the opposite. Where all r_ij agree the
-    correlation is not defined; do not read the result.
+    channels on the sheet. 0 is perfect order, 1 none, 2 the opposite. If all r_ij are equal the
+    correlation is undefined and the result has no meaning.
     Source: Margalit et al. 2024 (TDANN), relative spatial loss. Theirs samples neighborhoods of a
     sheet that does not wrap, in millimeters; here all pairs of one map are used, one channel is
     one unit of length, and `wrap=True` measures along the torus that RollPE rolls on.
@@ -125,8 +124,8 @@ def topography_loss(
     kind="tdann": mean `spatial_correlation_loss` over maps, samples = batch × tokens; a map is the
                   sheet if one is given, otherwise each ring.
 
-    The ring and sheet losses are scale-free, so shrinking q and k does not lower them. Take q and
-    k before the encoding moves them.
+    The ring and sheet losses are scale-free, so shrinking q and k does not lower them. q and k are
+    those before the encoding.
 
     q, k [B, heads, N, head_dim], any float dtype → scalar in at least float32, mean of q's and k's.
     `width` defaults to head_dim // axes; `sheet` uses the head's first rows · columns channels.
@@ -157,14 +156,14 @@ def ring_spectrum(x: Tensor) -> Tensor:
 
 
 def correlation_by_distance(moments: Tensor, means: Tensor) -> Tensor:
-    """How alike two channels of a ring respond, by how far they are apart.
+    """Correlation of two channels of a ring by their distance.
 
         C(d) = mean over i of r_{i,i+d},   r_ij = (M_ij − m_i m_j) / (σ_i σ_j),   σ_i² = M_ii − m_i²
 
-    r is the Pearson correlation of two channels over the samples, so neither a channel's level nor its gain
-    counts. In a topographic map C falls with d; in random order it is the same for all d ≥ 1 on average.
-    C(0) is 1. A channel whose variance is 0 has correlation 0 with all; rounding of M may leave a variance to
-    one that never changes.
+    r is the Pearson correlation of two channels over the samples, so a channel's level and gain do not
+    matter. In a topographic map C falls with d; in random order it is the same for all d ≥ 1 on average.
+    C(0) is 1. A channel of variance 0 has correlation 0 with all; rounding of M may give a constant channel
+    a variance.
 
     moments [..., n, n]: M_ij, the mean over samples of x_i x_j. means [..., n]: m_i. → [..., n // 2 + 1].
     Half precision is computed in float32.

@@ -1,7 +1,7 @@
 """timm's VisionTransformer with our attention inside.
 
-Here: how positions reach every layer of the transformer. Not here: the encodings (encodings/) and
-training (rollpe.training). Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
+Here: the model, and how positions reach every layer. Not here: the encodings (encodings/), training
+(rollpe.training). Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Block(timm_vit.Block):
 
 
 class VisionTransformer(timm_vit.VisionTransformer):
-    """timm's VisionTransformer without its position table, and with an encoding in its place.
+    """timm's VisionTransformer with an encoding in place of its position table.
 
     Build it with ``create_vit``. One token encoding, ``token_encoding``, acts before the first block; every
     block owns a score encoding of its own, ``blocks[i].attn.encoding``.
@@ -71,7 +71,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
 
     Args:
         encoding: a name for ``create_encoding``; ``encoding_options`` its options.
-        settings: what timm's class takes, less positions and block class.
+        settings: arguments of timm's class, except those of positions and blocks.
     """
 
     def __init__(self, encoding: str = "none", encoding_options: dict | None = None, **settings: Any) -> None:
@@ -102,12 +102,12 @@ class VisionTransformer(timm_vit.VisionTransformer):
         self.init_weights(needs_reset=False)
 
     def no_weight_decay(self) -> set[str]:
-        """Full names of all parameters that weight decay must leave alone, beside biases and norms."""
+        """Full names of the parameters without weight decay, beside biases and norms."""
         tokens = {"cls_token", "reg_token"} & {name for name, _ in self.named_parameters()}
         return tokens | no_weight_decay(self)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """As torch's, but refuses weights of timm's rotary models, which ``strict=False`` takes in part."""
+        """As torch's, but refuses weights of timm's rotary models: ``strict=False`` would load a part."""
         if {"rope.freqs", "blocks.0.gamma_1"} & state_dict.keys():
             raise InputError(
                 "these weights are of a rotary model of timm's, which counts columns first: convert the"
@@ -172,12 +172,12 @@ class VisionTransformer(timm_vit.VisionTransformer):
     ) -> Tensor:
         """Images [B, channels, H, W] to tokens [B, N, dim]. See ``embed`` for positions.
 
-        They are normalized, but for ``pool="avg"``: there ``forward_head`` normalizes the mean, as in timm.
+        They are normalized, except for ``pool="avg"``: ``forward_head`` normalizes their mean, as in timm.
         """
         return self._features(images, positions)
 
     def _features(self, images: Tensor, positions: Tensor | None, read: int | None = None) -> Tensor:
-        """``forward_features``, of which the last block computes the first ``read`` tokens."""
+        """``forward_features``; the last block computes only the first ``read`` tokens."""
         x, placed = self._enter(images, positions)
         for i, block in enumerate(self.blocks):
             call = (x, placed[i], read if i == len(self.blocks) - 1 else None)
@@ -192,8 +192,8 @@ class VisionTransformer(timm_vit.VisionTransformer):
     ) -> Tensor:
         """Images [B, channels, H, W] to logits [B, classes]. See ``embed`` for positions.
 
-        A head that reads the class token alone leaves the others of the last block uncomputed: to rounding
-        the logits of ``forward_head(forward_features(images))``, for 3/4 of a block less work.
+        For a head that reads the class token alone, the last block computes only this token: the logits
+        equal ``forward_head(forward_features(images))`` to rounding, with 3/4 of a block less work.
         """
         read = 1 if self.global_pool == "token" else None
         return self.forward_head(self._features(images, positions, read))
@@ -210,17 +210,18 @@ class VisionTransformer(timm_vit.VisionTransformer):
         attn_mask: Tensor | None = None,
         positions: Tensor | None = None,
     ) -> list | tuple[Tensor, list]:
-        """Tokens after chosen blocks, as timm's method of this name returns them.
+        """Tokens after selected blocks, as timm's method of this name returns them.
 
         Args:
             x: images [B, channels, H, W].
             indices: the last n blocks if a number, the listed ones if a list, all if None.
             return_prefix_tokens: pair each result with its class and register tokens.
-            norm: apply the final norm to each result; nothing with ``pool="avg"``, see ``forward_features``.
-            stop_early: run no block after the last one wanted.
+            norm: apply the final norm to each result; no effect with ``pool="avg"``, see
+                ``forward_features``.
+            stop_early: run no block after the last selected one.
             output_fmt: "NCHW" or "NLC".
-            intermediates_only: leave out the final tokens.
-            attn_mask: timm's; None, since every token looks at every other.
+            intermediates_only: omit the final tokens.
+            attn_mask: must be None, since every token attends to every other.
             positions: see ``embed``.
         """
         if attn_mask is not None:
@@ -336,11 +337,11 @@ def create_vit(
 
 
 def from_timm(model: Any) -> VisionTransformer:
-    """One of timm's rotary vision transformers, such as ``vit_small_patch16_rope_224``, as one of ours.
+    """Convert one of timm's rotary vision transformers, such as ``vit_small_patch16_rope_224``.
 
     The encoding is ``axial-rope`` or ``mixed-rope``, joined to ``learned`` if the model has a position table.
-    These models of timm's count columns first, ours count rows first. Mixed frequencies are reordered; for
-    ``axial-rope`` the rows of W_Q and W_K change places, which no score notices. Dropout stays behind.
+    timm's positions are (column, row), ours (row, column). Mixed frequencies are reordered; for
+    ``axial-rope`` the rows of W_Q and W_K are exchanged, which changes no score. Dropout is not copied.
 
     Raises:
         InputError: a model of another kind.

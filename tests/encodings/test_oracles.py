@@ -25,6 +25,9 @@ from rollpe.encodings import create_encoding, grid_positions
 from rollpe.textbook import t5_bucket
 
 transformers = pytest.importorskip("transformers")
+llama = pytest.importorskip("transformers.models.llama.modeling_llama")
+t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
+wav2vec2 = pytest.importorskip("transformers.models.wav2vec2_bert.modeling_wav2vec2_bert")
 
 GRIDS = [(3, 5), (8, 8), (7, 4)]
 
@@ -140,20 +143,15 @@ def test_a_bias_summed_over_axes_is_timms_maxvit_bias_with_a_separable_table(gri
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (8, 20), (64, 40), (32, 1000)])
 def test_distance_buckets_are_t5s(bidirectional: bool, buckets: int, max_distance: int) -> None:
-    from transformers.models.t5.modeling_t5 import T5Attention
-
     delta = torch.arange(-1200, 1201)
-    expected = T5Attention._relative_position_bucket(delta, bidirectional, buckets, max_distance)
+    expected = t5.T5Attention._relative_position_bucket(delta, bidirectional, buckets, max_distance)
     assert torch.equal(t5_bucket(delta, buckets, max_distance, bidirectional), expected)
 
 
 @pytest.mark.parametrize("decoder", [False, True])
 def test_the_bias_of_a_sequence_is_t5_attentions(decoder: bool) -> None:
-    from transformers import T5Config
-    from transformers.models.t5.modeling_t5 import T5Attention
-
-    config = T5Config(d_model=12, num_heads=3, d_kv=4, is_decoder=decoder)
-    theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    config = transformers.T5Config(d_model=12, num_heads=3, d_kv=4, is_decoder=decoder)
+    theirs = t5.T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
     ours = create_encoding("t5-bias", head_dim=4, heads=3, axes=1, bidirectional=not decoder)
     with torch.no_grad():
         ours.table[0].copy_(theirs.relative_attention_bias.weight.T)
@@ -163,14 +161,11 @@ def test_the_bias_of_a_sequence_is_t5_attentions(decoder: bool) -> None:
 
 def test_rope_with_the_half_layout_is_llamas() -> None:
     """LlamaRotaryEmbedding and apply_rotary_pos_emb, at positions that do not start from 0."""
-    from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
-
-    config = LlamaConfig(hidden_size=48, num_attention_heads=3, head_dim=16)
+    config = transformers.LlamaConfig(hidden_size=48, num_attention_heads=3, head_dim=16)
     positions = torch.arange(5, 25)
     q, k = noise(2, 2, 3, 20, 16).float()
-    cos, sin = LlamaRotaryEmbedding(config)(q, positions[None])
-    expected = apply_rotary_pos_emb(q, k, cos, sin)
+    cos, sin = llama.LlamaRotaryEmbedding(config)(q, positions[None])
+    expected = llama.apply_rotary_pos_emb(q, k, cos, sin)
     ours = create_encoding("rope", head_dim=16, heads=3, axes=1, layout="half")
     for out, theirs in zip(ours(q, k, positions[:, None].float()), expected, strict=True):
         torch.testing.assert_close(out, theirs, atol=1e-5, rtol=1e-5)
@@ -178,10 +173,7 @@ def test_rope_with_the_half_layout_is_llamas() -> None:
 
 def test_shaw_is_the_relative_key_attention_of_wav2vec2_bert() -> None:
     """Their table is shared by all heads and may be clipped differently to the left and right."""
-    from transformers import Wav2Vec2BertConfig
-    from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
-
-    config = Wav2Vec2BertConfig(
+    config = transformers.Wav2Vec2BertConfig(
         hidden_size=12,
         num_attention_heads=3,
         position_embeddings_type="relative_key",
@@ -190,7 +182,7 @@ def test_shaw_is_the_relative_key_attention_of_wav2vec2_bert() -> None:
         attn_implementation="eager",
     )
     torch.manual_seed(0)
-    theirs = Wav2Vec2BertSelfAttention(config).double().eval()
+    theirs = wav2vec2.Wav2Vec2BertSelfAttention(config).double().eval()
     ours = create_encoding("shaw", head_dim=4, heads=3, axes=1, clip=4).double()
     with torch.no_grad():
         ours.keys.copy_(theirs.distance_embedding.weight.expand(1, 3, 9, 4))

@@ -10,7 +10,7 @@ from rollpe.encodings import ENCODINGS, create_encoding, import_encodings, outsi
 from rollpe.errors import InputError
 
 OWN = """
-from rollpe.encodings.base import Encoding, register
+from rollpe.encodings import Encoding, register
 
 @register("{name}")
 class Own(Encoding):

@@ -542,7 +542,7 @@ def test_a_device_that_computes_nothing_here_is_refused_in_one_line(device):
 def test_a_record_names_the_source_that_ran_and_not_what_was_edited_meanwhile(tmp_path, monkeypatch):
     monkeypatch.setattr("rollpe.records.origin._first_commit", lambda package: ("loaded", False))
     monkeypatch.setattr("rollpe.records.origin._commit", lambda package: ("edited", True))
-    monkeypatch.setattr("rollpe.sources._package_digest", lambda *_: hashlib.sha256(b"edited"))
+    monkeypatch.setattr("rollpe.sources.package_digest", lambda *_: hashlib.sha256(b"edited"))
     record = run(tiny(max_steps=1), records=tmp_path)
     assert (record.provenance.commit, record.provenance.dirty) == ("loaded", False)
     assert record.provenance.source_hash == loaded_hash() != source_hash()

@@ -1,6 +1,6 @@
-"""Equations: every one labelled, with a badge of its check and links to the functions that compute it.
+"""Equations of the book: labels, the badge of each check, links to the functions that compute it.
 
-Not here: the checks themselves (rollpe.equations).
+Here: reading the report, warnings, badges. Not here: the checks (rollpe.equations).
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from rollpe.equations.registry import CheckResult
 logger = logging.getLogger(__name__)
 
 FEW = 3
-"""An equation of all encodings but this many is said to be of every encoding but those."""
-
-
-# ------------------------------------------------------------------------------------------- equations
+"""An equation of all encodings except at most this many is listed by the exceptions."""
 
 
 def load_report(path: Path) -> dict[str, dict[str, Any]]:
@@ -50,7 +47,7 @@ def scientific(value: float) -> str:
 
 
 def check_equations(app: Sphinx, doctree: nodes.document) -> None:
-    """Warn of every displayed equation that has no label, or a label without a check or a reason."""
+    """Warn of every displayed equation without a label, or with a label that has no check or reason."""
     report = app.env.rollpe_report  # type: ignore[attr-defined]
     shown = app.env.rollpe_shown.setdefault(app.env.docname, {})  # type: ignore[attr-defined]
     for node in doctree.findall(nodes.math_block):
@@ -72,7 +69,7 @@ def check_equations(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def check_pages(app: Sphinx, env: BuildEnvironment) -> None:
-    """Warn of registered equations that their page lacks, and of two that are the same."""
+    """Warn of registered equations that are missing on their page, and of two equal ones."""
     pages = {docname.rpartition("/")[2]: docname for docname in env.found_docs}
     shown = env.rollpe_shown  # type: ignore[attr-defined]
     for label, result in env.rollpe_report.items():  # type: ignore[attr-defined]
@@ -110,7 +107,7 @@ def badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.paragraph:
 
 
 def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.Node]:
-    """Which encodings of the trained models are made of an equation; of nearly all, those that are not."""
+    """The encodings that an equation is part of; if nearly all are, the exceptions."""
 
     adding = [name for name in ENCODINGS if name != "none"]
     made, others = [n for n in adding if n in names], [n for n in adding if n not in names]
@@ -125,7 +122,7 @@ def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.
 
 
 def check_results(report: Iterable[dict[str, Any]]) -> list[Any]:
-    """The checks that ran, as they came out, from the report: nothing is checked again for a page."""
+    """The results of the checks, from the report."""
 
     names = [field.name for field in fields(CheckResult)]
     return [

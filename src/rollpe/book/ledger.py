@@ -1,6 +1,6 @@
-"""The ledger of claims and the errata: ``{claims}`` and ``{errata}``.
+"""The ledger of claims and the errata in the book.
 
-Not here: claims and verdicts (rollpe.evidence.claims).
+Here: the directives ``{claims}`` and ``{errata}``. Not here: claims and verdicts (rollpe.evidence.claims).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from rollpe.records.store import find_arrays
 
 def verdicts_of(root: Path, report: dict[str, dict[str, Any]]) -> list[Verdict]:
     """The ledger of the project, from the report of the checks and all records."""
-
     folders = [root / folder for folder in RECORDS]
     arrays = partial(find_arrays, folders=folders)
     return ledger(check_results(report.values()), all_records(root), arrays=arrays)
@@ -43,16 +42,14 @@ def verdicts_of(root: Path, report: dict[str, dict[str, Any]]) -> list[Verdict]:
 class ClaimsDirective(SphinxDirective):
     """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give.
 
-    Labels of equations become links, where their page is part of the book. With ``:counts:`` only the
-    number of claims under each verdict, the paper's apart from those of the other texts, with ``:summary:``
-    only the table of them and what decides. The documents become sections of the page, so that nothing can
-    follow them.
+    Labels of equations become links if their page is in the book. ``:counts:`` gives only the number of
+    claims under each verdict, for the paper and for the other texts; ``:summary:`` only the table of counts
+    and the rules. The documents become sections of the page, so that nothing can follow them.
     """
 
     option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
         report = load_report(path)
@@ -87,18 +84,17 @@ class ClaimsDirective(SphinxDirective):
 
 
 def fold_claims(app: Sphinx, doctree: nodes.document) -> None:
-    """On a site, fold what decides a claim, and how near a check came, under the claim and its verdict."""
-
+    """On a site, fold the lines that explain a verdict under the claim."""
     for claim in list(doctree.findall(nodes.definition_list_item)) if is_site(app) else []:
         lines = [line for line in claim if line.astext().startswith(DETAILS)]
         if not lines:
             continue
         for line in lines:
             claim.remove(line)
-        told = [paragraph for line in lines for paragraph in line.children]
+        paragraphs = [paragraph for line in lines for paragraph in line.children]
         head = '<details class="claim-details"><summary>How it is decided</summary>'
         claim += nodes.definition(
-            "", nodes.raw("", head, format="html"), *told, nodes.raw("", "</details>", format="html")
+            "", nodes.raw("", head, format="html"), *paragraphs, nodes.raw("", "</details>", format="html")
         )
 
 
@@ -106,12 +102,11 @@ def fold_claims(app: Sphinx, doctree: nodes.document) -> None:
 
 
 class ErrataDirective(SphinxDirective):
-    """``{errata} paper``: what checks corrected or refuted in one document, and what holds instead."""
+    """``{errata} paper``: the statements of one document that checks refuted, with their corrections."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
         report = load_report(path)
@@ -131,7 +126,7 @@ class ErrataDirective(SphinxDirective):
 def errata(verdicts: Sequence[Verdict], source: str, shown: set[str]) -> Iterator[str]:
     """MyST lines: every sentence of a document that is wrong as written. Labels in ``shown`` become links.
 
-    Claims that training decides are not among them: other runs than the authors' make no sentence wrong.
+    Claims that training decides are excluded: our runs do not make a sentence about others' runs wrong.
     """
     wrong = [
         v

@@ -1,6 +1,7 @@
-"""Numbers from records: the role ``{num}``, its note, and the page that shows where numbers come from.
+"""Numbers from records.
 
-Not here: tables (tables.py).
+Here: the role ``{num}``, its note, and the page of the records behind all numbers. Not here: tables
+(tables.py).
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from rollpe.errors import InputError
 from rollpe.records.record import Record, comparable
 
 logger = logging.getLogger(__name__)
-
-# --------------------------------------------------------------------------------------------- numbers
 
 
 def _percent(values: list[float]) -> str:
@@ -88,17 +87,17 @@ class NumberRole(SphinxRole):
         try:
             if cell.count("/") != 1:
                 raise InputError(f"{self.text!r}: write recipe/encoding and metric, as quick/roll accuracy.")
-            found = find_records(project_root(self.env.app), cell.strip())
-            text = recorded_number(list(found.values()), metric)
+            by_path = find_records(project_root(self.env.app), cell.strip())
+            text = recorded_number(list(by_path.values()), metric)
         except InputError as error:
             logger.warning("num: %s", error, location=self.get_location(), type="rollpe")
             return [nodes.literal(self.text, self.text)], []
-        records = list(found.values())
+        records = list(by_path.values())
         for record in records[1:]:
             for reason in comparable(records[0], record):
                 message = "num: the runs of %s are no sample of one thing: %s"
                 logger.warning(message, cell, reason, location=self.get_location(), type="rollpe")
-        for path in found:
+        for path in by_path:
             self.env.note_dependency(str(path))
         node = nodes.inline(self.rawtext, text, classes=["recorded-number"])
         if text == "not measured":
@@ -110,7 +109,7 @@ class NumberRole(SphinxRole):
 
 
 def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, str]) -> None:
-    """Link a number to its entry, and give the page the note that opens in its place."""
+    """Link a number to its entry, and add its note to the page."""
     cell, metric = node["rollpe_cell"], node["rollpe_metric"]
     uri = record_page(app, docname, cell)
     note = nodes.make_id(f"note {cell} {metric} {node.astext()}")
@@ -126,11 +125,11 @@ def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, 
 
 
 def _note_html(
-    name: str, value: str, cell: str, metric: str, found: dict[Path, Record], root: str, uri: str
+    name: str, value: str, cell: str, metric: str, by_path: dict[Path, Record], root: str, uri: str
 ) -> str:
-    """Where one number comes from, hidden until book/_static/figures.js opens it beside the number."""
+    """The origin of one number, hidden until book/_static/figures.js opens it beside the number."""
     size = metric.partition("@")[2]
-    records = {path: r for path, r in found.items() if not size or size in r.resolutions}
+    records = {path: r for path, r in by_path.items() if not size or size in r.resolutions}
     recipe, _, encoding = cell.partition("/")
     runs = list(records.values())
     days = sorted({r.provenance.finished[:10] for r in runs})
@@ -162,29 +161,23 @@ def _note_html(
     )
 
 
-# -------------------------------------------------------------------------------------------- notebooks
-
-
 def add_notes(app: Sphinx, docname: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Put the notes of a page's recorded numbers under its text, outside what the search reads."""
+    """Put the notes of a page's recorded numbers under its text, where the search does not read them."""
     notes = app.env.rollpe_notes.get(docname, {})  # type: ignore[attr-defined]
     if notes and "body" in context:
         context["body"] += "".join(notes.values())
 
 
-# ---------------------------------------------------------------------------------------- generated pages
-
-
 def _cell_html(root: Path, cell: str) -> str:
     rows = []
-    found = find_records(root, cell)
-    accuracy = recorded_number(list(found.values()), "accuracy")
+    records = find_records(root, cell)
+    accuracy = recorded_number(list(records.values()), "accuracy")
     recipe, _, encoding = cell.partition("/")
     summary = (
         f"Recipe {escape(recipe)}, encoding <code>{escape(encoding)}</code>: test accuracy {escape(accuracy)}"
-        f"{' (mean ± standard deviation over seeds)' if len(found) > 1 else ''}, n = {len(found)}."
+        f"{' (mean ± standard deviation over seeds)' if len(records) > 1 else ''}, n = {len(records)}."
     )
-    for path, r in found.items():
+    for path, r in records.items():
         values = (
             r.seed,
             f"{100 * r.test.accuracy:.2f} %",
@@ -206,7 +199,7 @@ def _cell_html(root: Path, cell: str) -> str:
 
 
 def copy_records(app: Sphinx, exception: Exception | None) -> None:
-    """Put the records that the pages quote beside them, so that a number can be followed to its file."""
+    """Copy the records that the pages quote into the book, so that numbers link to their files."""
     if exception is None and is_site(app):
         for cell in app.env.rollpe_cells:  # type: ignore[attr-defined]
             for path in find_records(project_root(app), cell):

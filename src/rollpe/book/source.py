@@ -1,6 +1,7 @@
-"""Links to the code: where a name is defined, and a page of each file that something links to.
+"""Links to the code.
 
-Not here: what links there (equations.py, __init__.py).
+Here: the line that defines a name, and a page of each linked file. Not here: the links (equations.py,
+__init__.py).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _line_in(file: Path, names: Sequence[str]) -> int | None:
 
 
 def source_uri(app: Sphinx, docname: str, dotted: str) -> str | None:
-    """The address of the line that defines a name; None in a one-file book or, with a warning, if nowhere."""
+    """The address of the line that defines a name; None in a one-file book or, warned of, undefined."""
     place = find_line(dotted)
     if place is None:
         logger.warning("%s is defined nowhere in src/rollpe", dotted, location=docname, type="rollpe")
@@ -79,7 +80,7 @@ def source_page(file: Path) -> str:
 
 
 def collect_sources(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The page of each source file that something links to."""
+    """The page of each linked source file."""
     if not is_site(app):
         return
     for file in sorted(app.env.rollpe_sources):  # type: ignore[attr-defined]

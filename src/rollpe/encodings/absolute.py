@@ -1,6 +1,6 @@
-"""Encodings that mark tokens with absolute positions: none, sinusoidal, learned.
+"""Encodings that add a code of the absolute position to the tokens: none, sinusoidal, learned.
 
-Here: what is added to tokens before the first layer. Not here: anything that acts inside attention.
+Here: codes added before the first layer. Not here: encodings that act inside attention.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from rollpe import textbook
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
 from rollpe.encodings.positions import check_positions, grid_positions, scale_positions
-from rollpe.encodings.registry import note_added, register
+from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
 
 @register("none")
 class NoEncoding(Encoding):
-    """No positions at all: attention sees a set of tokens. No parameters, no cost."""
+    """No positions: attention is equivariant to permutations of the tokens. No parameters, no cost."""
 
 
 class TokenCode(Encoding):
     """Base of encodings that add a code to the tokens.
 
-    A subclass defines ``fast_code`` and beside it ``code``, made of the checked functions of
+    A subclass defines ``fast_code`` and the reference ``code``, from the checked functions of
     `rollpe.textbook`.
     """
 
@@ -38,11 +38,12 @@ class TokenCode(Encoding):
     added = False
 
     def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
-        """Tokens [B, N, heads*d] plus their code; the N - M leading tokens are left alone.
+        """Tokens [B, N, heads*d] plus their code; the N - M leading tokens are unchanged.
 
         Raises InputError if ``grid`` is not that of the positions.
         """
-        note_added(self)
+        if not torch.compiler.is_compiling():  # a compiled graph does not warn either
+            self.added = True
         check_positions(positions, tokens, self.axes)
         if grid is not None and (len(grid) != self.axes or math.prod(grid) != positions.shape[-2]):
             raise InputError(
@@ -54,11 +55,11 @@ class TokenCode(Encoding):
         return tokens + F.pad(code, (0, 0, prefix, 0)).to(tokens.dtype)
 
     def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
-        """What is added to the tokens that have a position, [M, heads*d] or [B, M, heads*d]."""
+        """The code of the tokens that have a position, [M, heads*d] or [B, M, heads*d]."""
         raise TypeError(f"{type(self).__name__} does not define fast_code().")
 
     def code(self, positions: Tensor) -> Tensor:
-        """The same by the textbook, float64 on the CPU, for positions of the grid it was built for."""
+        """The reference, float64 on the CPU, for positions of the grid that the encoding was built for."""
         raise TypeError(f"{type(self).__name__} does not define code().")
 
 
@@ -108,10 +109,10 @@ class Learned(TokenCode):
     """One trained vector per place of the grid, added to its token (Dosovitskiy et al., 2020, Eq. 1).
 
     Adds prod(grid)*heads*d parameters, drawn from a normal of standard deviation 0.02 cut at two; tokens
-    without a position get none. Positions count the places of the grid it was built for; between places the
-    vectors are interpolated linearly, beyond the edge the edge's vector counts. Told of a whole ``grid`` of
-    other sizes, as ``create_vit`` tells it for every image, it resizes the table to it (bicubic, smoothed
-    when it shrinks; linear for more than two axes), in float32 or wider.
+    without a position get none. Positions count the places of the grid that the encoding was built for.
+    Between places the vectors are interpolated linearly; beyond the edge the edge's vector is used. Given a
+    whole ``grid`` of other sizes, as by ``create_vit``, the table is resized to it in float32 or wider:
+    bicubic, smoothed when it shrinks; linear for more than two axes.
     """
 
     learned = True
@@ -127,8 +128,8 @@ class Learned(TokenCode):
     def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
         """The vector of each place, see the class.
 
-        Only ``grid`` has the table resized: positions alone are looked up, so that a shorter sequence gets
-        the vectors that begin the longer one.
+        Only ``grid`` resizes the table. Positions without ``grid`` are looked up, so that a shorter sequence
+        gets the first vectors of the longer one.
         """
         return self._looked_up(positions) if grid is None else self._resized(tuple(grid))
 

@@ -1,8 +1,7 @@
-"""Encodings inside other people's attention.
+"""Attention layers with an encoding, for our transformer, timm's and torch's.
 
-Here: the attention layer of our vision transformer, drop-in layers for timm's and torch's own, and linear
-attention.
-Not here: the transformer itself (rollpe/vit.py) and decoding with cached keys (``Encoding.decode``).
+Here: the attention of our vision transformer, drop-in layers for timm and torch, linear attention. Not here:
+the transformer (rollpe/vit.py), decoding with cached keys (``Encoding.decode``).
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from rollpe.errors import InputError
 
 
 class Attention(timm.layers.Attention):
-    """timm's attention whose scores come from an ``Encoding``.
+    """timm's attention with an ``Encoding``, which ``install`` sets.
 
-    ``install`` gives it the encoding. With W streams ``qkv`` has 2W + 1 blocks of heads*d rows: the queries
+    With W streams ``qkv`` has 2W + 1 blocks of heads*d rows: the queries
     of all waves (head by head, wave by wave within a head), likewise the keys, then the values. With one
     stream this is timm's layout and its weights load unchanged.
     """
@@ -37,7 +36,7 @@ class Attention(timm.layers.Attention):
     encoding: Encoding
 
     def install(self, encoding: Encoding) -> None:
-        """Use this encoding, with a new ``qkv`` where it asks for another number of streams."""
+        """Use this encoding, with a new ``qkv`` if its number of streams differs."""
         self.encoding = encoding
         old, rows = self.qkv, (2 * encoding.streams + 1) * self.attn_dim
         if old.out_features != rows:
@@ -61,7 +60,7 @@ class Attention(timm.layers.Attention):
         """x [B, N, dim] to [B, N, dim], or [B, read, dim].
 
         ``positions``, ``attn_mask``: see ``Encoding`` and ``Encoding.attend``.
-        ``read``: only so many of the first tokens are wanted.
+        ``read``: compute only this many of the first tokens.
         """
         wide = self.encoding.streams * self.attn_dim
         q, k, v = (
@@ -89,13 +88,13 @@ def drop_in_attention(
     ``timm.create_model("vit_small_patch16_224", attn_layer=drop_in_attention("roll", grid=(14, 14)))``
     keeps timm's weights and timm's position table; ``pos_embed="none"`` removes the table.
 
-    It sees how many tokens come, not how they lie: as many patches in another arrangement, of a model with
-    ``dynamic_img_size`` or of NaFlex, get wrong positions.
+    The layer knows the number of tokens, not their arrangement: as many patches in another arrangement, from
+    ``dynamic_img_size`` or NaFlex, get wrong positions.
 
     Args:
-        encoding: an encoding that acts on scores; timm adds the others to tokens by itself.
+        encoding: an encoding that acts on scores; timm has its own for tokens.
         grid: patches along each side.
-        prefix: class and register tokens, which come first.
+        prefix: number of class and register tokens, which come first.
         options: of the encoding.
     """
     on_tokens, on_scores = split_name(encoding)
@@ -164,7 +163,7 @@ class DropInAttention(Attention):
         )
 
     def _remedy(self, more: int) -> str:
-        """What is probably the matter where there are so many more tokens than patches on the grid."""
+        """The probable repair if there are ``more`` tokens than patches on the grid."""
         if 0 <= more <= 16:  # more registers than any model of timm's has
             return (
                 f"set prefix={more} if {more} class and register tokens come first, else grid= to the patches"
@@ -181,10 +180,10 @@ class DropInAttention(Attention):
 
 
 class MultiheadAttention(nn.MultiheadAttention):
-    """torch's ``nn.MultiheadAttention`` whose scores come from an ``Encoding``.
+    """torch's ``nn.MultiheadAttention`` with an ``Encoding``.
 
     Arguments, masks, results and, for an encoding of one stream, the names and shapes of the weights are
-    torch's, so that it can take the place of ``layer.self_attn`` in an ``nn.TransformerEncoderLayer``::
+    torch's, so that it can replace ``layer.self_attn`` in an ``nn.TransformerEncoderLayer``::
 
         layer.self_attn = MultiheadAttention(256, 4, "rope", batch_first=True)
 
@@ -215,8 +214,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__(embed_dim, num_heads, dropout, bias=bias, batch_first=batch_first, **place)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        super().__init__(embed_dim, num_heads, dropout, bias=bias, batch_first=batch_first, **factory)
         on_tokens, on_scores = split_name(encoding)
         if on_tokens != "none":
             raise InputError(
@@ -231,15 +230,15 @@ class MultiheadAttention(nn.MultiheadAttention):
             axes=1 if grid is None else len(grid),
             grid=grid,
             **options,
-        ).to(**place)
+        ).to(**factory)
         if self.encoding.streams > 1:
             rows = (2 * self.encoding.streams + 1) * embed_dim
-            self.in_proj_weight = nn.Parameter(torch.empty(rows, embed_dim, **place))
+            self.in_proj_weight = nn.Parameter(torch.empty(rows, embed_dim, **factory))
             nn.init.xavier_uniform_(self.in_proj_weight)
             if bias:
-                self.in_proj_bias = nn.Parameter(torch.zeros(rows, **place))
-        # torch's encoder layers hand inference to a kernel of their own, which knows no encoding, unless
-        # the projections are said to be separate
+                self.in_proj_bias = nn.Parameter(torch.zeros(rows, **factory))
+        # torch's encoder layers run inference in a kernel without encodings, unless the projections are
+        # declared separate
         self._qkv_same_embed_dim = False
 
     def forward(  # type: ignore[override]
@@ -254,13 +253,13 @@ class MultiheadAttention(nn.MultiheadAttention):
         is_causal: bool = False,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """As torch's; masks are True, or -∞, where nobody may look. See the class for positions.
+        """As torch's; masks are True, or -∞, where attention is forbidden. See the class for positions.
 
         Args:
             query, key, value: the same tokens, [N, B, dim], [B, N, dim] if batch_first, or [N, dim].
             key_padding_mask: [B, N] or [N]; attn_mask: [N, N] or [B*heads, N, N].
-            is_causal: with an ``attn_mask`` a hint that needs nothing, as in torch; alone it is the mask.
-            positions: [M, axes] or [B, M, axes] in place of the counted ones.
+            is_causal: with an ``attn_mask`` a hint without effect, as in torch; alone it is the mask.
+            positions: [M, axes] or [B, M, axes], in place of counting.
 
         Returns:
             tokens shaped as the query, and weights [B, N, N], [B, heads, N, N] unless averaged, or None.
@@ -293,21 +292,21 @@ class MultiheadAttention(nn.MultiheadAttention):
         dropped = self.dropout if self.training else 0.0
         out = self.encoding.attend(q, k, v, placed, attn_mask=bias, dropout_p=dropped, is_causal=causal)
         out = self.out_proj(out.transpose(1, 2).reshape(batch, tokens, dim))
-        seen = None
+        alpha = None
         if need_weights:
-            seen = self.encoding.weights(q, k, placed, attn_mask=bias, is_causal=causal).to(q.dtype)
-            seen = seen.mean(1) if average_attn_weights else seen
+            alpha = self.encoding.weights(q, k, placed, attn_mask=bias, is_causal=causal).to(q.dtype)
+            alpha = alpha.mean(1) if average_attn_weights else alpha
         if alone:
-            return out[0], None if seen is None else seen[0]
-        return out if self.batch_first else out.transpose(0, 1), seen
+            return out[0], None if alpha is None else alpha[0]
+        return out if self.batch_first else out.transpose(0, 1), alpha
 
     def _masks(self, attn_mask: Tensor | None, padding: Tensor | None, q: Tensor) -> Tensor | None:
-        """Both masks as what they add to scores, broadcastable to [B, heads, N, N]; None for none."""
+        """Both masks as a bias on scores, broadcastable to [B, heads, N, N]; None without masks."""
         total = None
         for mask in (attn_mask, padding):
             if mask is None:
                 continue
-            # torch means "look away" by True here, and by False in scaled_dot_product_attention
+            # True forbids attention here, False does in scaled_dot_product_attention
             added = as_bias(~mask if mask.dtype == torch.bool else mask, q)
             if mask is padding:
                 added = added[:, None, None, :]
@@ -329,14 +328,14 @@ def linear_attention(
 ) -> Tensor:
     """Linear attention with an encoding that transforms queries and keys (Su et al., 2021, Eq. 19).
 
-    out_i = Σ_j (R_i φ(q_i))·(R_j φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j). What is encoded are the features:
-    φ(R_i q_i) would not be relative for a rotation. (For a roll the two are the same, since a roll only
-    reorders channels; its weights also stay positive.) The denominator is the numerator's sum of weights with
-    all tokens at one place, so that there the weights add up to one; several streams are summed in it as
-    in the scores. Cost linear in N; causal attention keeps a d×d state for each token.
+    out_i = Σ_j (R_i φ(q_i))·(R_j φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j). The features are encoded: φ(R_i q_i)
+    would not be relative for a rotation. (For a roll the two are the same, since a roll only reorders
+    channels; its weights also stay positive.) The denominator is the numerator's sum of weights for all
+    tokens at one position, where the weights add up to one; several streams are summed in it as in the
+    scores. The cost is linear in N; causal attention keeps a d×d state for each token.
 
     Args:
-        encoding: any that does not add a bias to scores.
+        encoding: any encoding that adds no bias to scores.
         q, k: [B, heads, N, streams*d]; v: [B, heads, N, d]; positions: [M, axes] or [B, M, axes].
         feature: φ, positive, acting on each channel.
         is_causal: sum over j <= i only.

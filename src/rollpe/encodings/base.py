@@ -1,21 +1,18 @@
-"""What every positional encoding has in common: the interface, the registry, positions.
+"""The interface of every positional encoding.
 
-Here: ``Encoding``, ``create_encoding``, ``grid_positions`` and the checks of positions.
-Not here: any particular encoding (absolute.py, relative.py, rotary.py, lie.py, roll.py).
+Here: ``Encoding``, the shape that it is built for and the positions that it is given. Not here: names and
+options (registry.py), checks of positions (positions.py) and the encodings themselves (absolute.py,
+relative.py, rotary.py, lie.py, roll.py).
 
 Letters of the shapes: B images, N tokens, M <= N tokens that have a position, d = head_dim.
 Tokens without a position (class token, registers) come first: there are N - M of them.
-
-To add an encoding, write a subclass of ``Encoding`` under ``@register("its-name")``. Its options are
-the keyword-only arguments of its ``__init__`` before ``**shape``; what they may be is read off their
-annotations.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Required, TypedDict, TypeVar
+from typing import ClassVar, NamedTuple, Required, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -26,11 +23,9 @@ from rollpe.encodings.kernels import Masking, as_bias, attention, causal, table_
 from rollpe.encodings.positions import are_integers, check_positions, checked_grid
 from rollpe.errors import InputError
 
-T = TypeVar("T")
-
 
 class Shape(TypedDict, total=False):
-    """What every encoding is built for; see ``Encoding``."""
+    """The sizes that an encoding is built for; see ``Encoding``."""
 
     head_dim: Required[int]
     heads: Required[int]
@@ -39,10 +34,7 @@ class Shape(TypedDict, total=False):
 
 
 class Placed(NamedTuple):
-    """Positions [M, axes] or [B, M, axes], and the tables that an encoding made of them.
-
-    ``Encoding.place`` makes it once, for all who read it.
-    """
+    """Positions [M, axes] or [B, M, axes] with the tables of an encoding for them; see ``Encoding.place``."""
 
     positions: Tensor
     tables: tuple[Tensor, ...] = ()
@@ -51,7 +43,7 @@ class Placed(NamedTuple):
 class Encoding(nn.Module):
     """A positional encoding of one attention layer. This base class encodes nothing.
 
-    Class attributes say what the encoding promises, and the tests hold every class to them:
+    Class attributes promise properties, which the tests check for every class:
 
     - ``acts_on``: ``"tokens"`` (``add`` changes the tokens before the first layer), ``"scores"``
       (``encode``, ``attend`` and ``scores`` depend on positions), ``"both"`` (two joined by "+") or
@@ -62,12 +54,12 @@ class Encoding(nn.Module):
     - ``learned``: has parameters of its own;
     - ``preserves_norm``: encoded queries and keys keep their Euclidean norm.
 
-    Positions are [M, axes], or [B, M, axes] if they differ by image. Most methods also take what ``place``
-    made of them.
+    Positions are [M, axes], or [B, M, axes] if they differ by image. Most methods also take the result of
+    ``place``.
 
     A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
-    ``transform``, and beside it ``formula``, made of the checked functions of `rollpe.operators` and
-    `rollpe.textbook`. The tests hold one to the other. Those that add a bias to the scores are in
+    ``transform``, and the reference ``formula`` from the checked functions of `rollpe.operators` and
+    `rollpe.textbook`. The tests compare the two. Subclasses that add a bias to the scores are in
     relative.py, those that add a code to the tokens in absolute.py.
 
     Args:
@@ -111,18 +103,18 @@ class Encoding(nn.Module):
     def add(self, tokens: Tensor, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         """Return tokens [B, N, heads*d] with their positions added; here, the tokens themselves.
 
-        ``grid`` says that the positions are the whole row-major grid of these sizes.
+        ``grid``: sizes, if the positions are the whole row-major grid of them.
         """
         return tokens if self.on_tokens is None else self.on_tokens.add(tokens, positions, grid)
 
     def place(self, positions: Tensor | Placed, like: Tensor, grid: tuple[int, ...] | None = None) -> Placed:
-        """Positions with all that depends on them alone: made once, read by every query, key and layer.
+        """Positions with the tables that depend on them alone, computed once for all queries and keys.
 
         Args:
             positions: see the class.
             like: the tokens [B, N, heads*d] or queries [B, heads, N, ...] that have them; M <= N.
-            grid: says that the positions are the whole row-major grid of these sizes, where some encodings
-                know a shorter way.
+            grid: sizes, if the positions are the whole row-major grid of them; some encodings are faster
+                then.
         """
         if isinstance(positions, Placed):
             return positions
@@ -140,20 +132,20 @@ class Encoding(nn.Module):
     ) -> list[Placed]:
         """``place`` for every layer of a model, whose encodings differ in their parameters only.
 
-        Without parameters the layers share one. A table with many readers is also one that a compiler
-        stores; one with two readers it recomputes for every image and head (``rollpe bench`` shows it).
+        Layers without parameters share one result. A compiler then stores its tables; a table that only two
+        operations read, it would recompute for every image and head (``rollpe bench`` measures this).
         """
         own = layers if layers[0].learned else layers[:1]
         placed = [layer.place(positions, like, grid) for layer in own]
         return placed if layers[0].learned else placed * len(layers)
 
     def encode(self, x: Tensor, positions: Tensor | Placed) -> Tensor:
-        """Queries alone, or keys alone before they enter a cache. See ``forward``."""
+        """Encode queries alone, or keys alone before they enter a cache. See ``forward``."""
         self.check_width(x)
         return self.transform(x, self.place(positions, x).tables)
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor | Placed) -> tuple[Tensor, Tensor]:
-        """Encode queries and keys [B, heads, N, streams*d]; the dtype that comes in goes out.
+        """Encode queries and keys [B, heads, N, streams*d]; dtypes are kept.
 
         Returns:
             q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them.
@@ -179,8 +171,8 @@ class Encoding(nn.Module):
             q, k: [B, heads, N, streams*d]; v: [B, heads, N, d].
             positions: see the class.
             attn_mask: as in ``scaled_dot_product_attention``, broadcastable to [B, heads, N, N]: False where
-                a query must not look, or numbers that are added to the scores.
-            is_causal: no query looks at a later key.
+                a query must not attend, or numbers that are added to the scores.
+            is_causal: no query attends to a later key.
 
         Returns:
             [B, heads, N, d].
@@ -199,9 +191,9 @@ class Encoding(nn.Module):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """softmax(scores), [B, heads, N, N], of the same fast path as ``attend``, in float32 or wider.
+        """softmax(scores), [B, heads, N, N], by the fast path of ``attend``, in float32 or wider.
 
-        A query that a mask lets see nothing has weights 0, as in ``scaled_dot_product_attention``.
+        A query whose keys are all masked has weights 0, as in ``scaled_dot_product_attention``.
         """
         self.check_width(q, k)
         self._look_for_add()
@@ -220,13 +212,13 @@ class Encoding(nn.Module):
         return scores.masked_fill(blind, 0).softmax(-1, dtype=dtype).masked_fill(blind, 0)
 
     def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
-        """Causal attention of the newest tokens over everything so far, with encoded keys at hand.
+        """Causal attention of the last tokens over all tokens so far, with a cache of encoded keys.
 
         Args:
-            q: the last Q tokens' queries, [B, heads, Q, streams*d].
-            keys: all N keys so far, each through ``encode`` when it was new, [B, heads, N, d].
+            q: queries of the last Q tokens, [B, heads, Q, streams*d].
+            keys: all N keys so far, each encoded by ``encode``, [B, heads, N, d].
             values: [B, heads, N, d].
-            positions: of everything so far, [M, axes] or [B, M, axes], M <= N.
+            positions: of all tokens so far, [M, axes] or [B, M, axes], M <= N.
 
         Returns:
             [B, heads, Q, d]: the last Q rows of ``attend`` with ``is_causal``.
@@ -235,8 +227,8 @@ class Encoding(nn.Module):
         q = self.encode(q, positions[..., placed - min(queries, placed) :, :])
         self.check_width(values=keys)
         self.check_width(values=values)
-        seen = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
-        return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, scale=self.head_dim**-0.5)
+        visible = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=visible, scale=self.head_dim**-0.5)
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Scores before softmax [B, heads, N, N], divided by √d: ``formula`` and a dot product."""
@@ -245,13 +237,13 @@ class Encoding(nn.Module):
         return textbook.scores(moved_q, moved_k).to(q.dtype)
 
     def no_weight_decay(self) -> set[str]:
-        """Names of parameters that weight decay must leave alone: all of an encoding's own."""
+        """Names of parameters without weight decay: all parameters of the encoding."""
         return {name for name, _ in self.named_parameters()}
 
     # What a subclass defines.
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Everything ``transform`` needs of ``prepared`` positions; called outside autocast."""
+        """The tensors that ``transform`` needs for ``prepared`` positions; called outside autocast."""
         return ()
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
@@ -259,18 +251,18 @@ class Encoding(nn.Module):
         return x
 
     def transform_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        """``transform`` up to a rotation that queries and keys share, which no score notices."""
+        """``transform`` up to a rotation that queries and keys share, which cancels in the scores."""
         return self.transform(x, tables)
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
-        """What ``transform`` computes, by the textbook: x float32 or float64, ``prepared`` positions."""
+        """The reference for ``transform``: x float32 or float64, ``prepared`` positions."""
         return x
 
     def on_ring(self, x: Tensor) -> Tensor:
         """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
         return x
 
-    # What both rest on.
+    # Shared steps.
 
     def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
         """Positions as ``tables`` and ``formula`` take them, [N, axes] or [B, 1, N, axes].
@@ -298,11 +290,11 @@ class Encoding(nn.Module):
         return attention(q, k, v, masking, scale=self.head_dim**-0.5)
 
     def _mask(self, q: Tensor, k: Tensor, placed: Placed, masking: Masking) -> Masking:
-        """``masking`` with what this encoding adds to scores."""
+        """``masking`` with the bias that this encoding adds to scores."""
         return masking
 
     def check_width(self, *queries_or_keys: Tensor, values: Tensor | None = None) -> None:
-        """Refuse queries, keys and values that do not have ``heads`` heads, or channels but streams*d."""
+        """Refuse a wrong number of heads, and queries or keys of other than streams*d channels."""
         for x in (*queries_or_keys, *(() if values is None else (values,))):
             if x.dim() < 3 or x.shape[-3] != self.heads:
                 raise InputError(
@@ -318,7 +310,7 @@ class Encoding(nn.Module):
                 )
 
     def _way_to_heads(self, x: Tensor) -> str:
-        """What brings x to that shape."""
+        """The way to bring x to that shape, for the error message."""
         if x.dim() > 2 and x.shape[-2] == self.heads:
             return "transpose(1, 2) moves the heads before the tokens"
         times, rest = divmod(self.heads, max(x.shape[-3], 1)) if x.dim() > 2 else (0, 1)
@@ -327,7 +319,7 @@ class Encoding(nn.Module):
         return "give each head its own"
 
     def _look_for_add(self) -> None:
-        """Warn once if attention is asked for codes that nobody has added to the tokens."""
+        """Warn once if attention runs before ``add`` for an encoding of tokens."""
         if torch.compiler.is_compiling() or self.added:
             return
         self.added = True

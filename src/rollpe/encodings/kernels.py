@@ -1,6 +1,6 @@
-"""Attention on tensors: masks, precision, and which kernel runs.
+"""Attention on encoded tensors: masks, precision and the choice of the kernel.
 
-Here: what every encoding calls with queries, keys and values that are ready. Not here: positions.
+Here: functions that every encoding calls with encoded queries, keys and values. Not here: positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Masking(NamedTuple):
-    """What ``attend`` takes beyond queries, keys, values and their positions."""
+    """The arguments of ``attend`` beyond queries, keys, values and their positions."""
 
     attn_mask: Tensor | None = None
     dropout_p: float = 0.0
@@ -27,12 +27,12 @@ def table_dtype(like: Tensor) -> torch.dtype:
 
 
 def without_autocast(like: Tensor) -> torch.autocast:
-    """Autocast switched off on the device of ``like``; the meta device has none to switch off."""
+    """Autocast switched off on the device of ``like``; the meta device has no autocast."""
     return torch.autocast("cpu" if like.is_meta else like.device.type, enabled=False)
 
 
 def as_bias(attn_mask: Tensor, like: Tensor) -> Tensor:
-    """What a mask adds to scores, in the dtype of ``like``: 0 for True and -∞ for False, or its numbers."""
+    """A mask as a bias on scores, in the dtype of ``like``: 0 for True and -∞ for False, or its numbers."""
     if attn_mask.dtype != torch.bool:
         return attn_mask.to(like.dtype)
     zero = torch.zeros((), dtype=like.dtype, device=like.device)
@@ -40,23 +40,23 @@ def as_bias(attn_mask: Tensor, like: Tensor) -> Tensor:
 
 
 def causal(scores: Tensor, queries: int, keys: int) -> Tensor:
-    """-∞ where one of the last ``queries`` tokens would look at a later one of ``keys``, else ``scores``."""
+    """-∞ where one of the last ``queries`` tokens meets a later one of ``keys``, else ``scores``."""
     later = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu(keys - queries + 1)
     return scores.masked_fill(later, -math.inf)
 
 
 SHORT = 128
-"""Keys up to which ``attention`` prefers plain products on a CPU; with 256 the fused kernel is faster."""
+"""Most keys for which ``attention`` uses plain products on a CPU; with 256 the fused kernel is faster."""
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float) -> Tensor:
     """``scaled_dot_product_attention`` for v [B, heads, N, c] that may have fewer channels than k.
 
-    Compiled training steps on a CPU take plain products where keys are few: the compiler joins the softmax
-    to its neighbors, and the fused kernel takes longer to go back (`rollpe bench --variants`). There the
-    weights are divided by their sum after they met the values, d numbers a query in place of N; torch's
-    compiler would turn a softmax between two products into the fused kernel again. An exported program
-    keeps the fused kernel, for any number of keys.
+    Compiled training steps on a CPU use plain products for few keys: the compiler fuses the softmax with its
+    neighbors, and the backward pass of the fused kernel is slower (`rollpe bench --variants`). There the
+    weights are divided by their sum after the product with the values, d numbers a query in place of N;
+    torch's compiler would turn a softmax between two products into the fused kernel again. An exported
+    program keeps the fused kernel, for any number of keys.
     """
     attn_mask, dropout_p, is_causal = masking
     if attn_mask is not None and is_causal:
@@ -70,7 +70,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float
         weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
         return F.dropout(weights, dropout_p) @ v / weights.sum(-1, keepdim=True)
     width = v.shape[-1]
-    if width < k.shape[-1]:  # the fused kernels want equal widths
+    if width < k.shape[-1]:  # the fused kernels need equal widths
         v = F.pad(v, (0, k.shape[-1] - width))
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale

@@ -18,7 +18,7 @@ from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
 SQUARINGS = 12
-"""Of a compiled exponential, whose number of products is fixed: room for angles up to 2^12 radians."""
+"""Squarings in a compiled exponential, enough for angles up to 2^12 radians."""
 
 
 def exponential(skew: Tensor) -> Tensor:
@@ -26,12 +26,12 @@ def exponential(skew: Tensor) -> Tensor:
 
     E_0 = exp(A/2^s) - 1 by Taylor's polynomial of degree 11 in five products, exact to rounding where
     ‖A/2^s‖ is at most 1 (float64: 1/4); then s times E ← 2E + E², which is exp(2X) - 1 for E = exp(X) - 1.
-    Without the identity small entries keep their digits, so that all matrices can share one s, however small
-    they are themselves. ``torch.matrix_exp`` chooses degree and s on the host, which CUDA graphs do not
-    allow, squares exp(X) itself, which loses digits, and differentiates with matrices twice as wide.
+    Without the identity small entries keep their digits, so that matrices of all sizes can share one s.
+    ``torch.matrix_exp`` chooses degree and s on the host, which CUDA graphs do not allow, squares exp(X)
+    itself, which loses digits, and differentiates with matrices twice as wide.
 
-    A compiled graph has room for ``SQUARINGS``; a matrix that needs more becomes NaN, never a wrong rotation.
-    Otherwise the host asks once how many are needed.
+    A compiled graph squares ``SQUARINGS`` times; a matrix that needs more becomes NaN, not a wrong rotation.
+    Otherwise the host reads once how many are needed.
     """
     angle = torch.linalg.vector_norm(skew.detach(), dim=(-2, -1), keepdim=True) / math.sqrt(2)  # at most
     extra = 2 if skew.dtype == torch.float64 else 0

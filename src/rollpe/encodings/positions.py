@@ -1,6 +1,6 @@
-"""Positions: making them, checking them, and what is remembered of them.
+"""Positions: grids, checks, and cached facts about them.
 
-Here: functions of positions and sizes alone. Not here: what an encoding makes of them (base.py).
+Here: functions of positions and sizes alone. Not here: encodings of positions (base.py).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def grid_positions(
 def scale_positions(positions: Tensor, shown: tuple[int, ...], built: tuple[int, ...]) -> Tensor:
     """Squeeze the positions of a grid of ``shown`` sizes into the extent of a ``built`` grid.
 
-    A token stands for the middle of its patch: p ↦ (p + ½)·built/shown - ½. This is how an encoding of
-    real positions meets another resolution at the span it was trained on.
+    A token is at the center of its patch: p ↦ (p + ½)·built/shown - ½. An encoding of real positions then
+    sees another resolution over the span that it was trained on.
     """
     axes = zip(positions.unbind(-1), shown, built, strict=True)
     return torch.stack([(p + 0.5) * (b / s) - 0.5 for p, s, b in axes], -1)
 
 
 def checked_grid(grid: Sequence[int], axes: int | None = None) -> tuple[int, ...]:
-    """The sizes of a grid as a tuple, of so many axes if they are known."""
+    """The sizes of a grid as a tuple, one for each of ``axes`` if given; InputError for other values."""
     whole = isinstance(grid, Sequence) and all(isinstance(size, Integral) and size >= 1 for size in grid)
     if not whole or len(grid) != (axes or len(grid) or 1):
         sizes = "sizes" if axes is None else f"axes={axes} sizes"
@@ -75,9 +75,9 @@ _constants: dict[tuple, Tensor] = {}
 def constant(make: Callable[..., Tensor], *args: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
     """``make(*args, device=device, dtype=dtype)``, computed once: never change the result in place.
 
-    For tensors that depend on nothing but sizes. A buffer would be rounded by ``model.bfloat16()``. The
-    tensor is made outside inference mode, so that a later training step may save it for its backward
-    pass; a traced graph makes its own.
+    For tensors that depend on sizes alone. A buffer would be rounded by ``model.bfloat16()``. The tensor is
+    made outside inference mode, so that a later training step can save it for its backward pass; a traced
+    graph makes its own.
     """
     if torch.compiler.is_compiling():
         return make(*args, device=device, dtype=dtype)
@@ -98,10 +98,9 @@ _spans: WeakIdKeyDictionary = WeakIdKeyDictionary()
 def are_integers(positions: Tensor) -> bool:
     """Whether every position is a whole number.
 
-    On an accelerator the answer costs a synchronization, so it is remembered for as long as the tensor
-    lives unchanged: the layers of a model, and its later batches, ask again for nothing. (Changes of an
-    inference tensor go unseen.) On the meta device, and while a graph is being traced or captured, the values
-    are not known, and the answer is True.
+    On an accelerator the answer costs a synchronization, so it is cached until the tensor changes, for all
+    layers and batches. (Changes of an inference tensor are not detected.) On the meta device, and while a
+    graph is traced or captured, the values are unknown and the answer is True.
     """
     if not positions.is_floating_point() or torch.compiler.is_compiling() or positions.is_meta:
         return True
@@ -111,9 +110,9 @@ def are_integers(positions: Tensor) -> bool:
 
 
 def spans(positions: Tensor) -> list[float] | None:
-    """How far the positions [M, axes] or [B, M, axes] of an image lie apart at most, for each axis.
+    """The largest distance of two positions [M, axes] or [B, M, axes] of an image, along each axis.
 
-    Remembered as the answer of ``are_integers``, and None where that does not know the values.
+    Cached as in ``are_integers``; None where the values are unknown.
     """
     if torch.compiler.is_compiling() or positions.is_meta or not positions.shape[-2] or not len(positions):
         return None
@@ -129,7 +128,7 @@ def spans(positions: Tensor) -> list[float] | None:
 
 
 def _remembered(known: WeakIdKeyDictionary, positions: Tensor, ask: Callable[[], T], unknown: T) -> T:
-    """The answer for a tensor that has not changed since; ``unknown`` while a graph is captured."""
+    """The cached answer for an unchanged tensor, else a new one; ``unknown`` while a graph is captured."""
     version = 0 if positions.is_inference() else positions._version
     answer = known.get(positions)
     if answer is None or answer[0] != version:

@@ -1,7 +1,7 @@
-"""What an encoding does, found out by trying: the columns of the book's table of encodings.
+"""Measured properties of encodings: the columns of the book's table of encodings.
 
-Nothing is read off a class attribute here; the property suite holds the attributes to the same trials.
-Numbers are largest errors in float64 over several seeds, relative to the largest score.
+Here: trials in float64 over several seeds, with errors relative to the largest score. Not here: the class
+attributes that promise these properties (base.py); the tests hold them to the same trials.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SEEDS = range(3)
 
 @dataclass(frozen=True)
 class Properties:
-    """What one encoding was seen to do.
+    """The measured properties of one encoding.
 
     relative_along: for each axis, whether shifting all positions along it leaves the scores alone.
     real_positions: whether it takes positions between the grid's, and larger_grid, whether it takes a grid
     larger than the one it was built for. keeps_norm: whether encoded queries keep their length
-    (None where they are not touched).
+    (None where they are unchanged).
     cached, linear: whether decoding over cached keys, and linear attention, agree with the full computation.
-    parameters: trained numbers it adds to a model of 12 layers with 6 heads of 64 channels on 8×8 patches.
+    parameters: trained numbers added to a model of 12 layers with 6 heads of 64 channels on 8×8 patches.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Properties:
 
 
 def measure(name: str) -> Properties:
-    """Try one encoding with its default options."""
+    """Measure one encoding with its default options."""
     with warnings.catch_warnings():  # these grids are small on purpose
         warnings.simplefilter("ignore")
         axes = _axes(name)
@@ -85,21 +85,21 @@ def measure(name: str) -> Properties:
 
 
 def measure_all() -> list[Properties]:
-    """Try every encoding, in the order of ENCODINGS."""
+    """Measure every encoding, in the order of ENCODINGS."""
     return [measure(name) for name in ENCODINGS]
 
 
 def formulas(name: str) -> frozenset[str]:
-    """The functions of `rollpe.operators` and `rollpe.textbook` that an encoding's reference is made of.
+    """The functions of `rollpe.operators` and `rollpe.textbook` that an encoding's reference calls.
 
-    Dotted names of all that run while ``scores``, and ``code`` of what is added to tokens, are computed.
+    Dotted names of all that run in ``scores`` and, for encodings of tokens, in ``code``.
     """
-    seen = set()
+    called = set()
 
     def look(frame: FrameType, event: str, _: object) -> None:
         module, function = frame.f_globals.get("__name__"), frame.f_code.co_qualname
         if event == "call" and module in (operators.__name__, textbook.__name__):
-            seen.add(f"{module}.{function}")
+            called.add(f"{module}.{function}")
 
     axes = _axes(name)
     with warnings.catch_warnings(action="ignore"):  # these grids are small on purpose
@@ -114,11 +114,11 @@ def formulas(name: str) -> frozenset[str]:
             built.code(positions)
     finally:
         sys.setprofile(before)
-    return frozenset(function for function in seen if not re.search(r"\._|<", function))
+    return frozenset(function for function in called if not re.search(r"\._|<", function))
 
 
 def _axes(name: str) -> int:
-    """Two axes; for an encoding that refuses two, one or three."""
+    """The number of axes to measure with: two, or one or three for an encoding that refuses two."""
     for axes in (2, 1):
         with suppress(InputError):
             create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRID[:axes])
@@ -211,7 +211,7 @@ def _cached(encoding: Encoding, grid: tuple[int, ...]) -> bool:
 def _linear(encoding: Encoding, grid: tuple[int, ...]) -> bool:
     """Whether linear attention takes it, and its causal form agrees with the full one at the end."""
     if encoding.acts_on not in ("scores", "both"):
-        return True  # what is added to tokens needs nothing from attention
+        return True  # a code on the tokens needs nothing from attention
     positions = grid_positions(*grid, dtype=torch.float64)
     q, k, v = _draw(encoding, len(positions), 2)
     try:

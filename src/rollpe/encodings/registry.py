@@ -1,15 +1,23 @@
-"""Encodings by name: which there are, what options they take, building one, joining two.
+"""Encodings by name: registering, building and joining them, their options, and importing one's own.
 
 ``@register("its-name")`` makes a subclass of ``Encoding`` known. Its options are the keyword-only arguments
-of its ``__init__`` before ``**shape``; what they may be is read off their annotations. Here: names, options
-and files with encodings of one's own. Not here: any encoding.
+of its ``__init__`` before ``**shape``; their types are read off the annotations.
+
+Here: names, options, and files of encodings outside of this package (``--import``). Not here: the interface
+(base.py) and the encodings themselves.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+import os.path
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, get_args, get_type_hints
 
 import torch
@@ -20,47 +28,16 @@ from rollpe.encodings.base import Encoding, Shape
 from rollpe.errors import InputError
 
 ENCODINGS: dict[str, type[Encoding]] = {}
-"""Every encoding by its public name."""
-
+"""Every encoding by its public name, in the order of tables."""
 
 _COMMON = {"self", *Shape.__annotations__}
-
-
-def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:
-    """The encoding of the scores, which also adds that of the tokens, as in ``"learned+axial-rope"``."""
-    on_scores.on_tokens = on_tokens
-    on_scores.acts_on, on_scores.relative = "both", False
-    on_scores.real_positions &= on_tokens.real_positions
-    on_scores.learned |= on_tokens.learned
-    return on_scores
-
-
-def note_added(encoding: Encoding) -> None:
-    """Remember that an encoding of tokens has been added; a compiled graph cannot, and is never asked."""
-    if not torch.compiler.is_compiling():
-        encoding.added = True
-
-
-def no_weight_decay(model: nn.Module) -> set[str]:
-    """Full names of the parameters of all encodings in a model, which weight decay must leave alone.
-
-    For timm's factory, whose own rule spares vectors only, and an encoding's parameters are none::
-
-        timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay_list=no_weight_decay(model))
-    """
-    return {
-        f"{place}.{name}".lstrip(".")
-        for place, module in model.named_modules()
-        if isinstance(module, Encoding)
-        for name in module.no_weight_decay()
-    }
 
 
 def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
     """Class decorator: make an encoding available under its public name.
 
-    A name belongs to one class; only a later version of that class may have it. Otherwise, and for a class
-    that does not say what it acts on, InputError.
+    A name belongs to one class; only a later version of that class may replace it. InputError otherwise, and
+    for a class without ``acts_on``.
     """
 
     def enter(encoding: type[Encoding]) -> type[Encoding]:
@@ -77,10 +54,10 @@ def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
 
 
 def encoding_options(name: str) -> dict[str, Any]:
-    """The options an encoding takes, with their defaults: ``encoding_options("roll")``.
+    """The options of an encoding with their defaults: ``encoding_options("roll")``.
 
-    For ``"a+b"``, the options of both. One that both have is given to both; its default here is that of the
-    score encoding, and each keeps its own where nothing is given.
+    For ``"a+b"``, the options of both. A value for an option that both have goes to both; the default listed
+    here is the score encoding's, and without a value each keeps its own default.
     """
     options: dict[str, Any] = {}
     for part in split_name(name):
@@ -133,8 +110,8 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             checked[option] = adapter.validate_python(tuple(value) if isinstance(value, list) else value)
         except ValidationError:
             kinds = get_args(types[option]) if type(None) in get_args(types[option]) else (types[option],)
-            wanted = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
-            raise InputError(f"encoding {name!r}: {option}={value!r} must be {wanted}.") from None
+            allowed_types = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
+            raise InputError(f"encoding {name!r}: {option}={value!r} must be {allowed_types}.") from None
         numbers = checked[option] if isinstance(checked[option], tuple) else (checked[option],)
         if any(isinstance(number, int) and abs(number) > 10**6 for number in numbers):
             raise InputError(f"encoding {name!r}: {option}={value!r} is beyond a million. Lower it.")
@@ -155,18 +132,18 @@ _KINDS = {
 def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Only the options that change the encoding, in one spelling, so that an encoding has one name.
 
-    Left out is what equals the default (of both encodings in "a+b", if both have the option) or, where the
-    default is None, what the encoding makes of None for heads of every width: speeds=[1, 2] of two waves.
+    Omitted are options equal to their default (of both encodings in "a+b", if both have the option) and, for
+    a default of None, equal to what the encoding makes of None for every width: speeds=[1, 2] of two waves.
     """
     defaults = encoding_options(name)
     own = [encoding_options(part) for part in split_name(name)]
-    told = {
+    changed = {
         k: v
         for k, v in checked_options(name, options).items()
         if any(k in part and v != part[k] for part in own)
     }
-    for option in [k for k in told if defaults[k] is None]:
-        rest = {k: v for k, v in told.items() if k != option}
+    for option in [k for k in changed if defaults[k] is None]:
+        rest = {k: v for k, v in changed.items() if k != option}
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
             try:
                 built = [
@@ -174,9 +151,9 @@ def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
                 ]
             except InputError:
                 continue  # refused where it is built
-        if all(getattr(e, option) == told[option] for e in built):
-            del told[option]
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in told.items()}
+        if all(getattr(e, option) == changed[option] for e in built):
+            del changed[option]
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in changed.items()}
 
 
 def split_options(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -210,10 +187,80 @@ def create_encoding(
     """
     parts = zip(split_name(name), split_options(name, options), strict=True)
     built = [
-        ENCODINGS[part](head_dim=head_dim, heads=heads, axes=axes, grid=grid, **taken)
-        for part, taken in parts
+        ENCODINGS[part](head_dim=head_dim, heads=heads, axes=axes, grid=grid, **part_options)
+        for part, part_options in parts
         if part != "none"
     ]
     if len(built) == 2:
         return joined(*built)
     return built[0] if built else ENCODINGS["none"](head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+
+
+def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:
+    """The encoding of the scores, which also adds that of the tokens, as in ``"learned+axial-rope"``."""
+    on_scores.on_tokens = on_tokens
+    on_scores.acts_on, on_scores.relative = "both", False
+    on_scores.real_positions &= on_tokens.real_positions
+    on_scores.learned |= on_tokens.learned
+    return on_scores
+
+
+def no_weight_decay(model: nn.Module) -> set[str]:
+    """Full names of the parameters of all encodings in a model, which take no weight decay.
+
+    timm's factory excludes only vectors by itself, and encoding parameters are matrices::
+
+        timm.optim.param_groups_weight_decay(model, 0.05, no_weight_decay_list=no_weight_decay(model))
+    """
+    return {
+        f"{path}.{name}".lstrip(".")
+        for path, module in model.named_modules()
+        if isinstance(module, Encoding)
+        for name in module.no_weight_decay()
+    }
+
+
+def import_encodings(path: str | Path) -> None:
+    """Run a Python file that registers encodings.
+
+    Raises InputError if there is no such file, or if it registers a taken name, raises or exits;
+    the message names the line.
+    """
+    path = Path(path)
+    if path.suffix != ".py" or not os.path.isfile(path):
+        raise InputError(f"{path}: no such Python file to import encodings from.")
+    path = path.resolve()  # by which modules of two files with one name differ
+    name = f"encodings_of_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # a .py file has both
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        what = next(iter(str(error).splitlines()), "")
+        if not isinstance(error, InputError):
+            what = f"{type(error).__name__}: {what}. A file of encodings defines them and no more."
+        raise InputError(f"{path}:{_line(error, path)}: {what}") from None
+
+
+def _line(error: BaseException, path: Path) -> int:
+    """The last line of the file in an error's traceback."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno or 1
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return next(filter(None, reversed(lines)), 1)
+
+
+def outside_files(encoding: str) -> list[Path]:
+    """The files outside of this package that define an encoding, sorted; ``encoding`` may join two.
+
+    A class defined in an interpreter has none.
+    """
+    files = set()
+    for part in split_name(encoding):
+        if ENCODINGS[part].__module__.partition(".")[0] != "rollpe":
+            try:
+                files.add(Path(inspect.getfile(ENCODINGS[part])))
+            except (TypeError, OSError):
+                continue
+    return sorted(files)

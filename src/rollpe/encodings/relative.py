@@ -1,11 +1,12 @@
 """Encodings that add a term to each attention score: Shaw's relative vectors and T5's biases.
 
 Here: terms that depend on the signed offset Δ = key position - query position alone, through one learned
-table per axis, summed over axes. Not here: anything that moves queries or keys (rotary.py, lie.py, roll.py).
+table per axis, summed over axes. Not here: encodings that transform queries and keys (rotary.py, lie.py,
+roll.py).
 
-In ``attend`` the queries may be only the last tokens, as in cached decoding: k, v and positions then hold
-everything so far, q the tail, and ``is_causal`` lets each query see itself and what came before it. A
-token without a position has no bias, neither as query nor as key.
+In ``attend`` the queries may be only the last tokens, as in cached decoding: k, v and positions then cover
+all tokens so far, and with ``is_causal`` a query attends to itself and earlier tokens. A token without a
+position has no bias, neither as query nor as key.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from rollpe.errors import InputError
 class ScoreBias(Encoding):
     """Base of encodings that add a bias to the scaled scores.
 
-    A subclass defines ``bias``, the fast path, and ``biased``, made of the checked functions of
-    `rollpe.textbook`. Whole positions only; relative; q and k themselves stay as they are. Memory: one number
-    for each pair and head.
+    A subclass defines ``bias``, the fast path, and the reference ``biased``, from the checked functions of
+    `rollpe.textbook`. Whole positions only; relative; q and k are unchanged. Memory: one number for each pair
+    and head.
     """
 
     acts_on = "scores"
@@ -39,7 +40,7 @@ class ScoreBias(Encoding):
     learned = True
 
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        """What is added to q·k/√d.
+        """The bias on q·k/√d.
 
         Args:
             q: queries that have a position, [B, heads, Q, d].
@@ -51,7 +52,7 @@ class ScoreBias(Encoding):
         raise TypeError(f"{type(self).__name__} does not define bias().")
 
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
-        """Scores of tokens that have a position, by the textbook.
+        """The reference scores of tokens that have a position.
 
         q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M], whole → [B, heads, M, M].
         """
@@ -72,9 +73,9 @@ class ScoreBias(Encoding):
         q [B, heads, Q, d] the last Q of the N tokens in k → broadcastable to [B, heads, Q, N].
         """
         queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
-        seen = min(queries, placed)  # queries that have a position
-        bias = self.bias(q[..., queries - seen :, :], positions[..., placed - seen :, :], positions)
-        return F.pad(bias, (keys - placed, 0, queries - seen, 0))
+        marked = min(queries, placed)  # queries with a position
+        bias = self.bias(q[..., queries - marked :, :], positions[..., placed - marked :, :], positions)
+        return F.pad(bias, (keys - placed, 0, queries - marked, 0))
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
@@ -98,12 +99,12 @@ class Shaw(ScoreBias):
     positions; relative. The tables are cast to the dtype of the queries. No [N, N, d] tensor exists:
 
     - on a whole grid of S_a places along axis a, Σ_a q_i · r^a_{clip(c - p_a)} for each place c and the
-      ones and zeros that say where a key is are Σ_a S_a more channels of q and k. Their product is the bias,
+      one-hot places of the keys are Σ_a S_a more channels of q and k. Their product is the bias,
       so that attention stays fused and needs no [N, N] tensor either. Taken while Σ_a S_a <= 2d;
     - elsewhere, q times the 2c + 1 vectors of each axis, then one gather by offset.
 
     Args:
-        clip: c, the largest distance told apart; 16 in the paper.
+        clip: c, the largest distinguished distance; 16 in the paper.
     """
 
     def __init__(self, *, clip: int = 16, **shape: Unpack[Shape]) -> None:
@@ -164,11 +165,11 @@ class Shaw(ScoreBias):
 
     def vectors(self, table: Tensor, delta: Tensor) -> Tensor:
         """Σ_a R^a_{clip(Δ_a)} for each pair of tokens, [(B,) heads, M, M, d], by the textbook."""
-        found = [
+        by_axis = [
             textbook.relative_lookup(of_axis.transpose(0, 1), offset)  # [(B,) M, M, heads, d]
             for of_axis, offset in zip(table, delta.unbind(-3), strict=True)
         ]
-        return torch.stack(found).sum(0).movedim(-2, -4)
+        return torch.stack(by_axis).sum(0).movedim(-2, -4)
 
 
 @register("shaw-kv")
@@ -179,8 +180,8 @@ class ShawKV(Shaw):
     are what ``scores`` returns: values do not enter a score) and s is a second set of tables, as large as the
     first.
 
-    Cost beyond ``shaw``: α is added up by place or by offset before it meets the tables, so that again no
-    [N, N, d] tensor exists. On a whole grid the ones and zeros of ``shaw`` are more channels of v as well,
+    Cost beyond ``shaw``: α is added up by place or by offset before the product with the tables, so that no
+    [N, N, d] tensor exists. On a whole grid the one-hot places of ``shaw`` are more channels of v as well,
     and fused attention adds up by place. Elsewhere the weights α are needed themselves; their softmax and
     the sums by offset are taken in float32 or wider.
     """
@@ -205,15 +206,15 @@ class ShawKV(Shaw):
         weights = F.dropout(weights, dropout_p)
         positions = placed.positions
         queries, keys, count = q.shape[-2], k.shape[-2], positions.shape[-2]
-        seen = min(queries, count)
+        marked = min(queries, count)
         out = weights.to(v.dtype) @ v
-        weights = weights[..., queries - seen :, keys - count :]
-        rows = self.rows(offsets(positions[..., count - seen :, :], positions))
+        weights = weights[..., queries - marked :, keys - count :]
+        rows = self.rows(offsets(positions[..., count - marked :, :], positions))
         for axis in range(self.axes):
             by_offset = weights.new_zeros(*weights.shape[:-1], 2 * self.clip + 1)
             by_offset = by_offset.scatter_add(-1, spread_over_heads(rows[..., axis], weights), weights)
             moved = by_offset.to(v.dtype) @ self.values[axis].to(v.dtype)
-            out = out + F.pad(moved, (0, 0, queries - seen, 0))
+            out = out + F.pad(moved, (0, 0, queries - marked, 0))
         return out
 
 
@@ -269,7 +270,7 @@ class T5Bias(ScoreBias):
         return self.bucket(torch.arange(-self.max_distance, self.max_distance + 1, device="cpu"))
 
     def _apply(self, fn: Callable[..., Tensor], recurse: bool = True) -> T5Bias:
-        """Fill the look-up table anew, which is in no state dict and which ``to_empty`` leaves to chance."""
+        """Refill the look-up table, which is in no state dict and which ``to_empty`` leaves undefined."""
         super()._apply(fn, recurse)
         if not self.bucket_of.is_meta:
             self.bucket_of.copy_(self._buckets())
@@ -285,8 +286,8 @@ class T5Bias(ScoreBias):
 
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         buckets = self.bucket(delta).unbind(-3)
-        found = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
-        return textbook.t5_scores(q, k, torch.stack(found).sum(0).movedim(-1, -3).to(q.dtype))
+        by_axis = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
+        return textbook.t5_scores(q, k, torch.stack(by_axis).sum(0).movedim(-1, -3).to(q.dtype))
 
 
 def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:

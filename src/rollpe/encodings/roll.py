@@ -1,4 +1,4 @@
-"""Encodings that let queries and keys travel round a ring of channels: the RollPE family.
+"""Encodings that roll queries and keys around a ring of channels: the RollPE family.
 
 Here: roll, continuous-roll, multiplexed-roll, torus-roll and the rotary twin of roll. Not here: the
 mathematics of the shift, its generator and its Fourier form (rollpe/operators.py).
@@ -34,8 +34,8 @@ from rollpe.errors import InputError
 class _Gather(torch.autograd.Function):
     """Reorder channels by a permutation whose inverse is known: out[..., c] = x[..., index[..., c]].
 
-    The gradient of a plain gather is a scatter; with the inverse at hand it is a gather again, which
-    fuses with its neighbors when compiled and needs no atomic additions.
+    The gradient of a plain gather is a scatter; with a known inverse it is a gather, which a compiler fuses
+    with its neighbors and which needs no atomic additions.
     """
 
     generate_vmap_rule = True
@@ -55,10 +55,10 @@ class _Gather(torch.autograd.Function):
 
 
 class _OnRings(Encoding):
-    """What encodings share whose offsets count modulo a period on each axis.
+    """Base of encodings whose offsets count modulo a period on each axis.
 
-    They warn once: when they are built for a grid, or at the first pass over positions, that holds offsets
-    which a ring does not tell apart. A compiled graph does not know its positions and does not warn.
+    They warn once, when they are built for a grid or at the first pass over positions, if a ring does not
+    distinguish its offsets. A compiled graph does not know its positions and does not warn.
     """
 
     acts_on = "scores"
@@ -66,7 +66,7 @@ class _OnRings(Encoding):
     warned: bool = False
 
     def set_periods(self, periods: Sequence[float]) -> None:
-        """The periods of the axes' rings; the last thing that is said in ``__init__``."""
+        """Set the periods of the axes' rings, at the end of ``__init__``."""
         self.periods = tuple(periods)
         if self.grid is not None:
             self.warn_of_aliasing([size - 1 for size in self.grid])
@@ -78,7 +78,7 @@ class _OnRings(Encoding):
         return ready
 
     def warn_of_aliasing(self, farthest: Iterable[float]) -> None:
-        """Warn if a ring does not tell all signed offsets up to the ``farthest`` of its axis apart."""
+        """Warn if a ring does not distinguish all signed offsets up to the ``farthest`` of its axis."""
         for axis, (n, span) in enumerate(zip(self.periods, farthest, strict=False)):
             if n < 2 * span + 1:
                 self.warned = True
@@ -90,7 +90,7 @@ class _OnRings(Encoding):
 
 
 class _WholeRoll(_OnRings):
-    """What the encodings that move by whole channels share: their integer positions."""
+    """Base of encodings that roll by whole channels: integer positions."""
 
     real_positions = False
 
@@ -110,7 +110,7 @@ class _WholeRoll(_OnRings):
         return (positions.round() if positions.is_floating_point() else positions).long()
 
     def source_channels(self, shifts: Tensor) -> Tensor:
-        """For shifts [..., axes], the channel each channel's value comes from: int64 [..., d]."""
+        """For shifts [..., axes], the source channel of each channel: int64 [..., d]."""
         raise TypeError(f"{type(self).__name__} does not define source_channels().")
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
@@ -169,7 +169,7 @@ class Roll(_WholeRoll):
 
 
 class _InFourierBasis:
-    """What encodings share that turn the Fourier coordinates of rings of ``width`` channels."""
+    """Mixin of encodings that rotate the Fourier coordinates of rings of ``width`` channels."""
 
     head_dim: int
     axes: int
@@ -177,7 +177,7 @@ class _InFourierBasis:
 
     @property
     def _rings(self) -> int:
-        """How many rings follow one another on the channels of one axis."""
+        """Number of rings on the channels of one axis."""
         return 1
 
     def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
@@ -206,11 +206,11 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
       fractional shifts.
     - ``"paired"``: two rings of even width, whose Nyquist modes turn into each other at ω = π/λ. A real
       group; at integers the roll.
-    - ``"odd"``: an even width gives up one channel, which carries no position.
+    - ``"odd"``: an even width loses one channel, which carries no position.
 
     An odd n needs none of them. No parameters; any real position; period λn; relative and norm preserving
     except for "cosine". Cost: one d×d product and one rotation each for q and k. ``forward`` returns the
-    rolled vectors; ``attend`` stays in the Fourier basis, which leaves all scores as they are.
+    rolled vectors; ``attend`` stays in the Fourier basis, which does not change the scores.
     Angles and rotation in float32 (float64 for float64 queries); the basis change in the queries' dtype.
 
     Args:

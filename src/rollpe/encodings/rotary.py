@@ -32,14 +32,14 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     Returns:
         [B, heads, N, d] in x's dtype; the arithmetic is done in the wider dtype of x and the tables.
     """
-    turned = cos.shape[-1]
+    width = cos.shape[-1]
     # Unbinding pairs, and not slicing every other channel, lets a compiler keep both channels in one loop.
     (even, odd), (cos_even, cos_odd), (sin_even, sin_odd) = (
-        t.unflatten(-1, (-1, 2)).unbind(-1) for t in (x[..., :turned], cos, sin)
+        t.unflatten(-1, (-1, 2)).unbind(-1) for t in (x[..., :width], cos, sin)
     )
     out = torch.stack((even * cos_even - odd * sin_even, odd * cos_odd + even * sin_odd), -1)
     out = out.flatten(-2).to(x.dtype)
-    return out if turned == x.shape[-1] else torch.cat((out, x[..., turned:]), -1)
+    return out if width == x.shape[-1] else torch.cat((out, x[..., width:]), -1)
 
 
 def turns(angles: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,12 +75,12 @@ class Rotary(Encoding):
 
 def along_axes(x: Tensor, positions: Tensor, frequencies: Sequence[Tensor]) -> Tensor:
     """RoPE by the textbook for each axis in turn, on the channels after those of the axis before it."""
-    turned, start = [], 0
+    rotated, start = [], 0
     for p, theta in zip(positions.unbind(-1), frequencies, strict=True):
         channels = x[..., start : start + 2 * len(theta)]
-        turned.append(textbook.rope(channels, p, theta))
+        rotated.append(textbook.rope(channels, p, theta))
         start += 2 * len(theta)
-    return torch.cat((*turned, x[..., start:]), -1)
+    return torch.cat((*rotated, x[..., start:]), -1)
 
 
 def check_base(base: float) -> float:
@@ -103,7 +103,7 @@ class Rope(Rotary):
     Args:
         base: sets the slowest wave.
         scale: what positions are multiplied with; below 1 it fits a longer sequence into the trained span.
-        layout: "seed_by_seed" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
+        layout: "interleaved" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
             Llama does. The two differ by a fixed permutation of the channels.
     """
 
@@ -112,7 +112,7 @@ class Rope(Rotary):
         *,
         base: float = 10000.0,
         scale: float = 1.0,
-        layout: str = "seed_by_seed",
+        layout: str = "interleaved",
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(**shape)
@@ -121,7 +121,7 @@ class Rope(Rotary):
         if self.head_dim < 2:
             raise InputError(f"head_dim={self.head_dim} holds no channel pair: use at least 2.")
         if layout not in textbook.LAYOUTS:
-            raise InputError(f"layout={layout!r} must be 'seed_by_seed' or 'half'.")
+            raise InputError(f"layout={layout!r} must be 'interleaved' or 'half'.")
         self.pairs = self.head_dim // 2
         self.base = check_base(base)
         self.scale = float(scale)
@@ -132,7 +132,7 @@ class Rope(Rotary):
         return self.scale * positions * self.base ** (-i / self.pairs)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        if self.layout == "seed_by_seed":
+        if self.layout == "interleaved":
             return super().transform(x, tables)
         return self._reordered(super().transform(self._reordered(x, (2, -1)), tables), (-1, 2))
 
@@ -144,8 +144,8 @@ class Rope(Rotary):
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         c = 2 * self.pairs
         theta = textbook.rope_frequencies(c, self.base).to(x)
-        turned = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta, self.layout)
-        return torch.cat((turned, x[..., c:]), -1)
+        rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta, self.layout)
+        return torch.cat((rotated, x[..., c:]), -1)
 
 
 @register("axial-rope")
@@ -263,7 +263,7 @@ class UniformRope(Rotary):
     a row one angle, against its own wish that every position be unique. Our reading: all pairs on the
     channels of axis a are turned by ω_a p_a with ω_a = 2π/G_a, G_a tokens along a. Then positions differ, but
     the offsets Δ and Δ - G_a still look alike, as on a ring of n = G_a channels.
-    The channels are shared out as in axial-rope. A larger image goes on at the same speed.
+    The channels are shared out as in axial-rope. A larger image continues at the same speed.
 
     No parameters; any real position; norm preserving; relative. Cost: as axial-rope.
 
@@ -335,8 +335,8 @@ class SphericalRope(Encoding):
         a, b, c = x[..., : 3 * self.triplets].unflatten(-1, (-1, 3)).unbind(-1)
         b, c = b * cos_roll - c * sin_roll, b * sin_roll + c * cos_roll
         a, b = a * cos_yaw - b * sin_yaw, a * sin_yaw + b * cos_yaw
-        turned = torch.stack((a, b, c), -1).flatten(-2).to(x.dtype)
-        return torch.cat((turned, x[..., 3 * self.triplets :]), -1)
+        rotated = torch.stack((a, b, c), -1).flatten(-2).to(x.dtype)
+        return torch.cat((rotated, x[..., 3 * self.triplets :]), -1)
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         d, m = torch.arange(self.triplets).to(x), 3 * self.triplets

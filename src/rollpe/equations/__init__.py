@@ -1,26 +1,16 @@
-"""Every displayed equation of the book, each with the check that it holds.
+"""The checks of every displayed equation of the book.
 
     run_checks(labels=None, seed=0)   → list of CheckResult
     write_report(path)                → _build/equations.json, which the book reads for its badges
     EQUATIONS["eq-roll"]              → label, page, source, implements, tolerance
 
-One module to a page of the book, one function to an equation. Where a source is wrong, the corrected
-equation is checked, and a second entry (its label ends in -printed) checks that the printed one fails.
+Here: one module to a page of the book, one function to an equation. If a source is wrong, the corrected
+equation is checked, and a second entry (its label ends in -printed) checks that the printed one fails. Not
+here: the TeX (the pages), links and badges (rollpe.book).
 """
 
-# Importing a page registers its equations, in the order of the book.
-from rollpe.equations import (  # noqa: F401, I001
-    order,
-    sinusoids,
-    relative,
-    rotary,
-    rolling,
-    continuous,
-    rope,
-    multiplexed,
-    axes,
-    topography,
-)
+from importlib import import_module
+
 from rollpe.equations.registry import (
     EQUATIONS,
     PAGES,
@@ -33,6 +23,9 @@ from rollpe.equations.registry import (
     run_checks,
     write_report,
 )
+
+for page in PAGES:  # registers its equations, in the order of the book
+    import_module(f"{__name__}.{page.partition('-')[2]}")
 
 __all__ = [
     "EQUATIONS",

@@ -117,10 +117,10 @@ def eq_resolution(rng):
     shown = tuple(G * r for G, r in zip(built, finer, strict=True))  # every patch cut into r_y × r_x
     fine = torch.cartesian_prod(*(torch.arange(G).double() for G in shown))
     coarse = torch.cartesian_prod(*(torch.arange(G).double() for G in built))
-    found = scale_positions(fine, shown, built).unflatten(0, shown)
-    pieces = found.unflatten(1, (built[1], finer[1])).unflatten(0, (built[0], finer[0]))
+    positions = scale_positions(fine, shown, built).unflatten(0, shown)
+    pieces = positions.unflatten(1, (built[1], finer[1])).unflatten(0, (built[0], finer[0]))
     middles = pieces.mean((1, 3)).flatten(0, 1)  # the pieces of a patch surround its old position
-    steps = [found.diff(dim=axis) for axis in (0, 1)]  # evenly: 1/r along an axis, nothing across it
+    steps = [positions.diff(dim=axis) for axis in (0, 1)]  # evenly: 1/r along an axis, nothing across it
     even = [
         torch.eye(2)[axis].double().expand_as(step) / r
         for axis, (step, r) in enumerate(zip(steps, finer, strict=True))

@@ -1,6 +1,6 @@
-"""Random cases for the checks, and how two answers are compared.
+"""Random cases for the checks, and the comparison of two results.
 
-Everything is float64 and drawn from the generator that is passed in. No equation belongs here.
+Here: draws in float64 from the generator that is passed in. Not here: equations.
 """
 
 from __future__ import annotations

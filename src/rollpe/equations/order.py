@@ -1,4 +1,4 @@
-"""Page 01-order: attention cannot see order, and what lets it.
+"""Page 01-order: attention is blind to order, and what changes that.
 
 Sources: the paper's Eq. 1 and the notes on permutation equivariance.
 """
@@ -114,7 +114,7 @@ def eq_blind_bias(rng):
 
     blind = number(rng, -2, 2) * torch.eye(N, dtype=A.dtype) + u
     almost = blind.clone()
-    almost[i, j] += 1  # one pair is treated differently: some exchange of two tokens tells
+    almost[i, j] += 1  # one pair is treated differently: some exchange of two tokens shows it
     exchanges = []
     for k in set(range(N)) - {j}:
         swap = torch.arange(N)

@@ -1,7 +1,7 @@
-"""How an equation of the book meets its check, how checks are run, and how their report is kept.
+"""The registry of equations, the runner of their checks, and the report.
 
-What belongs here: the decorator, the runner, the report. What does not: any equation (one module beside
-this one for each page of the book) and the random cases they are tried on (`cases.py`).
+Here: the decorator, the runner, the report. Not here: the equations (one module for each page of the book),
+random cases (`cases.py`).
 
 A check is a function of a random generator that draws ONE case, computes both sides of the equation by
 two independent routes in float64, and returns the largest difference. The runner calls it `cases` times
@@ -48,10 +48,10 @@ EQUATIONS: dict[str, Equation] = {}
 
 @dataclass(frozen=True)
 class Equation:
-    """One displayed equation: its page, its source, which functions compute it, and how it is checked.
+    """One displayed equation: its page, its source, the functions that compute it, and its check.
 
-    `implements` holds dotted names such as "rollpe.operators.roll". Either `function` and `tolerance` are
-    there, or a `reason` why nothing can be checked.
+    `implements` holds dotted names such as "rollpe.operators.roll". An equation has either `function` and
+    `tolerance`, or a `reason` why nothing can be checked.
     """
 
     label: str
@@ -64,7 +64,7 @@ class Equation:
     function: Callable[[torch.Generator], float] | None = None
 
     def largest_error(self, seed: int = 0, cases: int | None = None) -> float:
-        """The largest error over random cases; the same for the same seed, whatever else is run."""
+        """The largest error over random cases; it depends on the seed alone."""
         if self.function is None:
             raise InputError(f"{self.label} has no check: {self.reason}")
         rng = torch.Generator().manual_seed(zlib.crc32(f"{self.label} {seed}".encode()))
@@ -77,7 +77,7 @@ class Equation:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check found. `error` is infinite where a statement that must fail holds."""
+    """The result of one check. `error` is infinite if a statement holds that must fail."""
 
     label: str
     page: str
@@ -111,7 +111,7 @@ def check(source: str, *implements: Callable, tolerance: float, cases: int = CAS
 
 
 def no_check(source: str, *, reason: str) -> Callable:
-    """Register an equation that nothing can be computed for, and say why; the function gives its name."""
+    """Register an equation without a check and the reason; the function gives its name."""
 
     def register(function: Callable) -> Callable:
         _add(function, source, reason=reason)
@@ -137,14 +137,14 @@ def run_checks(
 
     progress is called with each result as it arrives. An unknown label is an InputError.
     """
-    wanted = list(EQUATIONS) if labels is None else list(labels)
-    unknown = [label for label in wanted if label not in EQUATIONS]
+    selected = list(EQUATIONS) if labels is None else list(labels)
+    unknown = [label for label in selected if label not in EQUATIONS]
     if unknown:
         raise InputError(
             f"{unknown[0]!r} is no equation: `rollpe equations` lists the {len(EQUATIONS)} labels."
         )
     results = []
-    for label in wanted:
+    for label in selected:
         equation = EQUATIONS[label]
         if equation.function is None or equation.tolerance is None:
             continue
@@ -168,18 +168,18 @@ def run_checks(
 
 
 def write_report(path: str | Path, results: Iterable[CheckResult] | None = None, seed: int = 0) -> dict:
-    """Write what the checks found as JSON and return it; without results, all checks are run with this seed.
+    """Write the results as JSON and return the report; without results, all checks run with this seed.
 
     {"schema", "source_hash", "seed", "equations": [{"label", "page", "source", "implements", "encodings",
     "reason" | "error", "tolerance", "passed", "cases"}, …], "digest"}. "encodings" are those that implement
-    the equation or whose reference calls what does; a statement that is wrong as printed has none. Equations
-    without a check are listed with their reason. source_hash is of the equations and all that they import,
-    digest of the rest of the report; `rollpe gate` compares both. No dates and no timings: the same code on
-    the same machine writes the same bytes. An infinite error is written as the largest float, because JSON
-    has no infinity.
+    the equation or whose reference calls a function that does; a statement that is wrong as printed has none.
+    Equations without a check are listed with their reason. source_hash is of the equations and all that they
+    import, digest of the rest of the report; `rollpe gate` compares both. There are no dates and timings: the
+    same code on the same machine writes the same bytes. An infinite error is written as the largest float,
+    because JSON has no infinity.
     """
     computes = {name: {dotted_name(encoding)} | formulas(name) for name, encoding in ENCODINGS.items()}
-    found = {result.label: result for result in (run_checks(seed=seed) if results is None else results)}
+    by_label = {result.label: result for result in (run_checks(seed=seed) if results is None else results)}
     entries = []
     for label, equation in EQUATIONS.items():
         entry: dict = {
@@ -189,14 +189,14 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
             "implements": list(equation.implements),
             "encodings": [
                 name
-                for name, used in computes.items()
-                if used & set(equation.implements) and not label.endswith("-printed")
+                for name, functions in computes.items()
+                if functions & set(equation.implements) and not label.endswith("-printed")
             ],
         }
         if equation.reason is not None:
             entry["reason"] = equation.reason
-        elif label in found:
-            result = found[label]
+        elif label in by_label:
+            result = by_label[label]
             entry["error"] = min(result.error, sys.float_info.max)
             entry |= {"tolerance": result.tolerance, "passed": result.passed, "cases": result.cases}
         else:
@@ -212,7 +212,7 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
 
 
 def read_report(path: str | Path) -> dict:
-    """The report that `write_report` left, as it was written. A missing or foreign file is an InputError."""
+    """The report of `write_report`. InputError for a missing file or another content."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} does not exist: write it with `rollpe equations --json`.")

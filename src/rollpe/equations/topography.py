@@ -1,4 +1,4 @@
-"""Page 10-topography: smoothness along the ring, what it says about shifts, and who asks for it.
+"""Page 10-topography: smoothness along the ring, what it says about shifts, and the losses that encourage it.
 
 Sources: the paper's Sec. 4.1 (Eqs. 8 and 9), corrected; Margalit et al. 2024 for the spatial loss.
 """
@@ -262,12 +262,12 @@ def eq_position_average(rng):
     worst = 0.0
     for n in widths(rng):
         G, inputs = count(rng, 1, 2 * n), count(rng, 1, 4)
-        W, x, asked = normal(rng, n, inputs), normal(rng, G, inputs), normal(rng, G, n)
+        W, x, target = normal(rng, n, inputs), normal(rng, G, inputs), normal(rng, G, n)
         W.requires_grad_()
         p = torch.arange(G)
         rolled = operators.roll(x @ W.T, p)
-        (found,) = torch.autograd.grad(rolled.square().mul(asked).sum(), W)
-        u = 2 * rolled.detach() * asked
+        (found,) = torch.autograd.grad(rolled.square().mul(target).sum(), W)
+        u = 2 * rolled.detach() * target
         worst = max(worst, error(found, operators.roll(u, -p).T @ x))
         common = normal(rng, n)
         mean = operators.roll(common.expand(G, n), -p).mean(0)

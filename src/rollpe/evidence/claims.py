@@ -1,10 +1,10 @@
 """The ledger: every claim of the paper and of the three teaching documents, with a computed verdict.
 
-What was claimed, what would refute it and by which rule it is decided stand in claims.yaml; no verdict stands
-there. Rules are written before the results that they look at; the page of errata names those that were not.
-Here the rules are applied: to the results of the checks in `rollpe.equations` for mathematical claims, to
-records of runs for empirical ones. What runs were tested for and leave open is "undecided"; what lacks a rule
-or its runs is "not tested", with what is missing. Nothing here runs a check or trains a model.
+claims.yaml holds each claim, the finding that would refute it and its rule, but no verdict. Rules are written
+before the results that they use; the page of errata names the exceptions. A claim whose runs leave it open is
+"undecided"; a claim without a rule or without its runs is "not tested", with what is missing. Here: applying
+the rules, to the checks of `rollpe.equations` for mathematical claims and to records for empirical ones. Not
+here: running checks, training.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Decision = Literal["reproduced", "corrected", "refuted", "undecided", "not teste
 Arrays = Callable[["Record"], Mapping[str, "np.ndarray"]]
 EVIDENCE = ("formulas", "counts", "on the printed table", "by training")
 PRINTED = "printed"
-"""Stands for a recipe whose runs are the paper's own: Table 1 as printed."""
+"""The "recipe" of the paper's own runs: Table 1 as printed."""
 
 
 class _Strict(BaseModel):
@@ -91,7 +91,7 @@ class Checks(_Strict):
         return text
 
     def decide(self, results: dict[str, CheckResult]) -> tuple[Decision, str, bool]:
-        """The decision, its grounds, and whether a check that should pass did not."""
+        """The decision, its grounds, and whether a check failed that should pass."""
         failed = [label for label in self.labels if label in results and not results[label].passed]
         if failed:
             return "not tested", f"FAILED: {'; '.join(_error(results[label]) for label in failed)}", True
@@ -114,18 +114,18 @@ def _error(result: CheckResult) -> str:
 
 
 class _Missing(Exception):
-    """Its message says which runs a rule lacks."""
+    """A rule lacks runs; the message names them."""
 
 
 class _Runs(_Strict):
-    """Which runs a rule looks at, and what it reads from them.
+    """The runs of a rule and their measure.
 
     recipe: a recipe by name, or "printed" for Table 1 as printed.
-    measure: "accuracy" in percent; "kept", what is left at `resolution` pixels of the accuracy above that of
-    guessing, `chance`, in percent of it; "speed", 100·ln(images per second), whose differences are percent,
-    on one device. (A loss in points would say less: who reads little has little to lose.)
-    seeds: the least number of seeds in each arm. p: the level of the tests.
-    example: one case of a claim that something is possible: it can show the claim, and never refute it.
+    measure: "accuracy" in percent; "kept", the share in percent of the accuracy above guessing, `chance`,
+    that remains at `resolution` pixels; "speed", 100·ln(images per second), whose differences are percent, on
+    one device. (A loss in points would favor weak models, which have little to lose.)
+    seeds: the smallest number of seeds in each arm. p: the level of the tests.
+    example: one case of a claim that something is possible: it can reproduce the claim, never refute it.
     """
 
     recipe: str
@@ -188,7 +188,7 @@ class _Runs(_Strict):
         return None if at is None or accuracy <= chance else 100 * (100 * at - chance) / (accuracy - chance)
 
     def _against(self, criterion: str) -> str:
-        """What happens if the criterion against the claim is met, in words."""
+        """The consequence if the criterion against the claim is met, in words."""
         return f"one example, so left open if {criterion}" if self.example else f"refuted if {criterion}"
 
     @property
@@ -283,9 +283,9 @@ class NotWorse(_Runs):
 
 
 class NearPrinted(_Strict):
-    """Our runs reach the accuracy that Table 1 prints for an encoding, give or take a margin.
+    """Our runs reach the accuracy that Table 1 prints for an encoding, within a margin.
 
-    Runs that do not are no refutation: the paper states no recipe, so that ours need not be the one.
+    Other runs are no refutation: the paper states no recipe, so ours may differ.
     """
 
     rule: Literal["near-printed"]
@@ -351,9 +351,9 @@ class Parameters(_Strict):
 
 
 class Ordered(_Strict):
-    """Trained channels of queries and keys respond as their neighbors on the ring do.
+    """Trained channels of queries and keys correlate with their neighbors on the ring.
 
-    least: the smallest lead of neighbors over any two channels that counts, a difference of correlations.
+    least: the smallest lead of neighbors over any two channels, a difference of correlations.
     """
 
     rule: Literal["ordered"]
@@ -376,10 +376,10 @@ class Ordered(_Strict):
             runs = arms_of(records, self.recipe).get(self.encoding, {})
         except InputError as error:
             raise _Missing(str(error)) from None
-        beside = [found for run in runs.values() if "key_correlation" in (found := arrays(run))]
-        if len(beside) < self.seeds:
-            raise _Missing(f"recipe {self.recipe}: {self.encoding} has {len(beside)} of {self.seeds} seeds")
-        leads = [near - any_two for near, any_two in map(neighbor_correlation, beside)]
+        of_runs = [of_run for run in runs.values() if "key_correlation" in (of_run := arrays(run))]
+        if len(of_runs) < self.seeds:
+            raise _Missing(f"recipe {self.recipe}: {self.encoding} has {len(of_runs)} of {self.seeds} seeds")
+        leads = [near - any_two for near, any_two in map(neighbor_correlation, of_runs)]
         lead = summarize(leads, 1 - 2 * self.p)
         grounds = f"neighbors lead by {lead.mean:.2f} [{lead.low:.2f}, {lead.high:.2f}], n = {lead.n}"
         if lead.low is not None and lead.low > self.least:
@@ -404,10 +404,10 @@ def _count(arm: Sequence[float] | Printed) -> int:
 class Claim(_Strict):
     """One claim, in our words, with its place and the rule that decides it.
 
-    refuted_by: the finding that would speak against it. Exactly one of: checks (labels of
-    `rollpe.equations`), records (a rule on runs), needs (why it is not tested, and what would decide it).
-    instead: what holds instead, shown once the verdict is corrected or refuted. also: other places that
-    make the same claim.
+    refuted_by: the finding that would refute it. Exactly one of: checks (labels of `rollpe.equations`),
+    records (a rule on runs), needs (why it is not tested, and what would decide it).
+    instead: the correct statement, shown if the verdict is corrected or refuted. also: other places of the
+    same claim.
     """
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
@@ -432,7 +432,7 @@ class Claim(_Strict):
 
     @property
     def evidence(self) -> str:
-        """What decides it, one of EVIDENCE; "" for a claim without a rule."""
+        """The kind of evidence that decides it, one of EVIDENCE; "" for a claim without a rule."""
         rule = self.records
         if rule is None:
             return "formulas" if self.checks else ""
@@ -442,7 +442,7 @@ class Claim(_Strict):
 
     @property
     def takes_training(self) -> bool:
-        """Whether models that were trained here decide it, not a formula, a count or the printed table."""
+        """Whether trained models decide it, not a formula, a count or the printed table."""
         return self.evidence == "by training"
 
     def rule(self) -> str:
@@ -454,7 +454,7 @@ class Claim(_Strict):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what the evidence says of it. broken: a check that should pass did not."""
+    """A claim with its verdict. broken: a check failed that should pass."""
 
     claim: Claim
     verdict: Decision
@@ -491,7 +491,7 @@ def ledger(
 ) -> list[Verdict]:
     """The verdict on every claim, computed from the results of the checks and from records of runs.
 
-    arrays: what lies beside a record (`rollpe.records.find_arrays`); without it rules on arrays find no runs.
+    arrays: the arrays beside a record (`rollpe.records.find_arrays`); without it rules on arrays lack runs.
     """
     results = {result.label: result for result in check_results}
     verdicts = []
@@ -511,24 +511,24 @@ def ledger(
 
 def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """How many claims got each verdict, in the order of VERDICTS."""
-    found: Counter[str] = Counter(v.verdict for v in verdicts)
-    return {verdict: found[verdict] for verdict in VERDICTS}
+    numbers: Counter[str] = Counter(v.verdict for v in verdicts)
+    return {verdict: numbers[verdict] for verdict in VERDICTS}
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
     """The verdicts that occur, counted: "29 reproduced (26 formulas, 3 by training)", "18 corrected".
 
-    What was reproduced is told by its evidence, so that nobody takes proofs or sums for experiments.
+    Reproduced claims are split by evidence, so that proofs and counts are not taken for experiments.
     """
-    told = {verdict: f"{number} {verdict}" for verdict, number in counts(verdicts).items() if number}
+    parts = {verdict: f"{number} {verdict}" for verdict, number in counts(verdicts).items() if number}
     evidence = Counter(v.claim.evidence for v in verdicts if v.verdict == "reproduced")
     if evidence:
-        told["reproduced"] += f" ({', '.join(f'{evidence[e]} {e}' for e in EVIDENCE if evidence[e])})"
-    return list(told.values())
+        parts["reproduced"] += f" ({', '.join(f'{evidence[e]} {e}' for e in EVIDENCE if evidence[e])})"
+    return list(parts.values())
 
 
 def decided_by_training(verdicts: Iterable[Verdict]) -> str:
-    """How many of the claims that only training decides have had their runs, in a sentence."""
+    """A sentence on how many of the claims that only training decides have been tested."""
     of_training = [v for v in verdicts if v.claim.takes_training]
     tested = sum(v.verdict != "not tested" for v in of_training)
     has = "have" if tested > 1 else "has"
@@ -538,9 +538,9 @@ def decided_by_training(verdicts: Iterable[Verdict]) -> str:
 def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
     """The ledger as MyST Markdown: a table of counts, then every claim under its document and verdict.
 
-    What did not hold comes first.
+    Refuted and corrected claims come first.
 
-    roles: write the labels of equations as links, powers and indices as such, which only the book can do.
+    roles: write labels of equations, powers and indices as MyST roles, for the book.
     """
     lines = [f"| kind | {' | '.join(VERDICTS)} |", f"| :-- |{' --: |' * len(VERDICTS)}"]
     for kind in ("mathematical", "empirical", "interpretive"):
@@ -576,7 +576,7 @@ def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
 
 
 DETAILS = ("Checks: ", "Refuted by: ", "Would be refuted by: ", "Rule: ")
-"""How the lines under a claim begin that say how its verdict came about; the book folds them."""
+"""First words of the lines under a claim that explain its verdict; the book folds them."""
 
 
 def _entry(v: Verdict) -> list[str]:

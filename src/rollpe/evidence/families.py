@@ -1,9 +1,8 @@
-"""Which comparisons are one family, and which of them stand.
+"""The family of comparisons under one recipe, and its verdicts.
 
-A family is all that this book asks of the runs of one recipe: which of six encodings differ, and what each
-ablation changes. It is fixed here, once, so that a pair of encodings has one p on every page. In here: the
-pairs, their tests, and the verdict. Not in here: the tests themselves (statistics.py), how runs are planned
-(rollpe.training.plan).
+A family holds all comparisons that the book makes between runs of one recipe: all pairs of six encodings, and
+each ablation with its reference. It is fixed here, so that a pair of encodings has one p on every page. Here:
+the pairs, their tests and verdicts. Not here: the statistics (statistics.py), plans (rollpe.training.plan).
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ ABLATIONS = {
 class Compared:
     """Variant − reference, in points of test accuracy, by two tests; p after Holm over the family.
 
-    planned: p of the runs alone that were planned before any of their arm was known, in the family of such
-    runs; None where an arm has fewer than two. The other fields are of all runs.
+    planned: p of only those runs that were planned before any result of their arm was known, in the family
+    of such runs; None if an arm has fewer than two. The other fields are of all runs.
     """
 
     variant: str
@@ -63,14 +62,14 @@ class Compared:
     runs: tuple[tuple[Record, ...], tuple[Record, ...]]
 
     @property
-    def seen(self) -> bool:
-        """Whether all runs show a difference: to Welch's test in its family, and over images and seeds."""
+    def differs(self) -> bool:
+        """Whether all runs show a difference, by Welch's test in its family and over images and seeds."""
         return self.p < 0.05 and self.over_images.low * self.over_images.high > 0
 
     @property
     def verdict(self) -> str:
-        """`stands`; `exploratory` where it takes runs that were added after looking; else `open`."""
-        if not self.seen:
+        """`stands`; `exploratory` if it needs runs that were added after looking; else `open`."""
+        if not self.differs:
             return "open"
         return "stands" if self.planned is not None and self.planned < 0.05 else "exploratory"
 
@@ -80,14 +79,14 @@ def compared(
     pairs: Iterable[tuple[str, str]],
     later: Collection[Path] = (),
 ) -> list[Compared]:
-    """Every pair (variant, reference) of which both arms have two runs or more, as one family.
+    """Every pair (variant, reference) whose arms both have two runs or more, as one family.
 
     arms: runs by name. later: the cells, as `Cell.path`, whose seeds were added after looking.
     """
-    asked = [pair for pair in pairs if min(len(arms.get(name, ())) for name in pair) > 1]
-    tests = [_points([arms[name] for name in pair]) for pair in asked]
+    tested = [pair for pair in pairs if min(len(arms.get(name, ())) for name in pair) > 1]
+    tests = [_points([arms[name] for name in pair]) for pair in tested]
     first = {name: [r for r in runs if r.cell.path not in later] for name, runs in arms.items()}
-    before = [pair for pair in asked if min(len(first[name]) for name in pair) > 1]
+    before = [pair for pair in tested if min(len(first[name]) for name in pair) > 1]
     planned = dict(
         zip(before, _adjusted([_points([first[name] for name in p]) for p in before]), strict=True)
     )
@@ -100,12 +99,12 @@ def compared(
             planned.get(pair),
             (tuple(arms[pair[0]]), tuple(arms[pair[1]])),
         )
-        for pair, test, p in zip(asked, tests, _adjusted(tests), strict=True)
+        for pair, test, p in zip(tested, tests, _adjusted(tests), strict=True)
     ]
 
 
 def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ()) -> list[Compared]:
-    """All comparisons that this book makes under a recipe: of the main encodings, then of the ablations."""
+    """All comparisons of the book under a recipe: main encodings, then ablations."""
     arms: dict[str, list[Record]] = {}
     for record in records:
         if record.recipe == recipe or record.recipe.startswith(f"{recipe}@"):
@@ -116,7 +115,7 @@ def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ())
 
 
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
-    """The cells of all plans whose seeds were added when earlier runs were known."""
+    """The cells of all plans whose seeds were added after earlier runs were known."""
     planned = (load_plan(path) for path in sorted(Path(plans).glob("*.yaml")))
     return frozenset(p.cell.path for plan in planned for p in plan if p.later)
 
@@ -142,18 +141,18 @@ def signed(points: float, digits: int = 2) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Three digits; what they cannot show is small, not zero."""
+    """A p value with three digits; below 0.001 as a bound."""
     return "–" if p is None else f"<{NO_BREAK}0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def to_markdown(
-    found: Sequence[Compared], asked: Callable[[Compared], str] | None = None, title: str = "difference"
+    comparisons: Sequence[Compared], label: Callable[[Compared], str] | None = None, title: str = "difference"
 ) -> str:
     """A table, one row a comparison: difference, both intervals, p, verdict.
 
-    asked: what to print in front, in place of the pair.
+    label: the first cell of a row, in place of the pair.
     """
-    more = any(c.planned != c.p for c in found)  # some runs were added later
+    more = any(c.planned != c.p for c in comparisons)  # some runs were added later
     head = [
         title,
         "points [95 %, seeds]<br>[95 %, images and seeds]".replace(" ", NO_BREAK),
@@ -162,10 +161,10 @@ def to_markdown(
         "verdict",
     ]
     rows = []
-    for c in found:
+    for c in comparisons:
         test, images = c.over_seeds, c.over_images
         row = [
-            asked(c) if asked else f"`{c.variant}` − `{c.reference}`",
+            label(c) if label else f"`{c.variant}` − `{c.reference}`",
             f"{signed(test.difference)} {_interval(test.low, test.high)}"
             f"<br>{_interval(100 * images.low, 100 * images.high)}",
             f"{p_value(c.p)} ({p_value(c.planned)})" if more else p_value(c.p),

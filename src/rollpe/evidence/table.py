@@ -1,6 +1,6 @@
 """Results tables: one row an encoding, beside the paper's numbers.
 
-Here: grouping records into arms, and the table as Markdown, CSV or LaTeX. Not here: the statistics themselves
+Here: grouping records into arms, and the table as Markdown, CSV or LaTeX. Not here: the statistics
 (rollpe.statistics), two groups side by side (comparison.py).
 """
 
@@ -29,8 +29,8 @@ PAPER_TABLE_1: dict[str, Printed] = {
 }
 """CIFAR-100 accuracy in percent as printed in the paper's Table 1 (arXiv 2511.11668), ViT-S.
 
-Three readings are needed, since the paper gives none: ± is a standard deviation, over three seeds, and the
-baseline, "APE", is a learned table.
+We read ± as a standard deviation over three seeds, and the baseline "APE" as a learned table; the paper does
+not say.
 """
 
 
@@ -40,8 +40,8 @@ baseline, "APE", is a learned table.
 def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Record]]:
     """The records of one recipe by encoding slug and seed, each seed once.
 
-    The first of two records of the same cell is kept. Runs that may not be compared with one another
-    (`rollpe.records.record.comparable`) are an InputError, since no table may mix them.
+    The first of two records of the same cell is kept. InputError if two runs are not comparable
+    (`rollpe.records.record.comparable`).
     """
     arms: dict[str, dict[int, Record]] = {}
     first: Record | None = None
@@ -59,13 +59,13 @@ def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Recor
 
 
 LARGE = ("strong", "short", "short@epochs=60", "short@epochs=100")
-"""Recipes of the paper's model, the one that tables prefer first; short.yaml says which length is run."""
+"""Recipes of the paper's model in the order that tables prefer; short.yaml says which length is run."""
 
 
 def recipe_with_runs(records: Iterable[Record], wanted: Sequence[str]) -> str:
-    """The first of the wanted recipes that has any run; the first of all where none has.
+    """The first of the wanted recipes that has any run; the first of all if none has.
 
-    Runs of changed length are of another recipe, such as short@epochs=60, and count where that is wanted.
+    Runs of a changed length belong to a recipe of their own, such as short@epochs=60.
     """
     run = {record.recipe for record in records}
     return next((recipe for recipe in wanted if recipe in run), wanted[0])
@@ -76,7 +76,7 @@ def recipe_with_runs(records: Iterable[Record], wanted: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One encoding: what was measured here (percent) and what the paper prints; None where neither."""
+    """One encoding: our measurement and the paper's, in percent; None without one."""
 
     slug: str
     measured: Summary | None
@@ -84,7 +84,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The slug as one writes it: speeds=[1,1] for the folder's speeds=%5B1%2C1%5D."""
+        """The slug without percent-encoding: speeds=[1,1] for the folder's speeds=%5B1%2C1%5D."""
         return unquote(self.slug)
 
 
@@ -92,7 +92,7 @@ class Row:
 class Table:
     """The results of one recipe, beside the paper's Table 1 where it trains on the paper's data.
 
-    epochs: as recorded, else as the recipe's file says; None where neither does.
+    epochs: as recorded, else from the recipe's file; None without either.
     """
 
     recipe: str
@@ -106,7 +106,7 @@ class Table:
 
     @property
     def beside_paper(self) -> bool:
-        """Whether there is anything of the paper's to stand beside."""
+        """Whether any row has a printed number."""
         return any(row.printed for row in self.rows)
 
     @property
@@ -169,13 +169,13 @@ def _latex(text: str) -> str:
 
 
 def results_table(records: Sequence[Record], recipe: str) -> Table:
-    """Test accuracy of every encoding under one recipe: Table 1's four first, then all others measured.
+    """Test accuracy of every encoding under one recipe: Table 1's four, then all others measured.
 
     The others come in the order of ENCODINGS, combinations after their first part, options last.
-    Intervals are t-intervals over seeds. The paper's values stand beside ours only for CIFAR-100.
+    Intervals are t-intervals over seeds. The paper's values are shown for CIFAR-100 only.
     """
     arms = arms_of(records, recipe)
-    order = {name: place for place, name in enumerate(ENCODINGS)}
+    order = {name: index for index, name in enumerate(ENCODINGS)}
     printed = PAPER_TABLE_1 if _data_of(arms, recipe) == "cifar100" else {}
 
     def rank(slug: str) -> tuple[int, str]:
@@ -194,14 +194,14 @@ def results_table(records: Sequence[Record], recipe: str) -> Table:
 
 
 def _data_of(arms: dict[str, dict[int, Record]], recipe: str) -> str:
-    """The data set a recipe trains on: as recorded, else as its file says."""
+    """The data set of a recipe: as recorded, else from its file."""
     recorded = {str(r.config["data"]) for arm in arms.values() for r in arm.values() if "data" in r.config}
     base = recipe.partition("@")[0]
     return recorded.pop() if recorded else load_recipe(base).data if base in recipes() else ""
 
 
 def _epochs_of(arms: dict[str, dict[int, Record]], recipe: str) -> int | None:
-    """Passes over the training images: as recorded, else as the recipe's file says."""
+    """Passes over the training images: as recorded, else from the recipe's file."""
     runs = [r for arm in arms.values() for r in arm.values()]
     recorded = next((int(r.config["epochs"]) for r in runs if "epochs" in r.config), None)
     return load_recipe(recipe).epochs if recorded is None and recipe in recipes() else recorded

@@ -1,7 +1,7 @@
-"""Notebooks with checked parameters: run, stamped, and refused where they are not whole.
+"""Notebooks with checked parameters: run, stamped and gated.
 
-source.py reads its two files, parameters.py what it takes, execute.py runs it, and stamp.py says what its
-outputs came from and gates them.
+Here: the two files of a notebook (source.py), its parameters (parameters.py), running it (execute.py), the
+stamp of its outputs and the gate (stamp.py). Not here: what a notebook computes, the book (rollpe.book).
 """
 
 from rollpe.notebooks.execute import NotebookFailed, run

@@ -1,7 +1,7 @@
-"""Running a notebook with checked parameters, and keeping its two files in step.
+"""Running a notebook with checked parameters.
 
-The ``.py`` file is the source of a notebook; the ``.ipynb`` beside it is a copy without outputs for those
-who work in Jupyter. Nothing here knows what a notebook computes.
+Here: the kernel, the output and its stamp. Not here: the two files of a notebook (source.py), its parameters
+(parameters.py), what a notebook computes.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from rollpe.files import write_atomically
 from rollpe.notebooks.parameters import Value, check_parameters, read_parameters
 from rollpe.notebooks.source import extra, find_source, kernelspec, read_source
 from rollpe.notebooks.stamp import fingerprint, first_line, stamp_digest
-from rollpe.records.origin import now
+from rollpe.records.origin import now, processor
 from rollpe.sources import PACKAGE, find_root, source_hash
 
 WITNESS = """\
 import sys
 torch = sys.modules.get("torch")
 {"threads": torch and torch.get_num_threads(), "optimize": sys.flags.optimize}"""
-"""What the kernel itself is asked when all cells have run."""
+"""Code that the kernel runs after all cells, to report its own settings."""
 VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
 
 
 class NotebookFailed(InputError):
-    """A cell raised or the kernel died: one line that says which cell, why, and where the rest lies."""
+    """A cell raised or the kernel died: one line with the cell, the reason and the path of what ran."""
 
 
 def _device(threads: int | None) -> str:
@@ -48,17 +48,7 @@ def _device(threads: int | None) -> str:
         names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
         if names.strip():
             return names.strip().splitlines()[0]
-    used = f", {threads} thread{'s' * (threads > 1)}" if threads else ""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip() + used
-    import platform
-
-    return (platform.processor() or platform.machine()) + used
-
-
-# --------------------------------------------------------------------------------------------------- run
+    return processor() + (f", {threads} thread{'s' * (threads > 1)}" if threads else "")
 
 
 def run(
@@ -71,16 +61,16 @@ def run(
     """Run a notebook from a clean copy of its source and return the executed one.
 
     With the default parameters it goes to ``book/executed/NN-name.ipynb``; with other values to
-    ``_build/runs/NN-name-<hash>/``, so that the book stays as it is. For the same reason a notebook that
-    writes ``records`` below ``_build/`` then works on a copy of them in that folder, unless told where. The
-    kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails raises
-    NotebookFailed and leaves the previous output alone.
+    ``_build/runs/NN-name-<hash>/``, which leaves the book unchanged. For the same reason a notebook that
+    writes ``records`` below ``_build/`` then works on a copy of them in that folder, unless ``records`` is
+    given. The kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails
+    raises NotebookFailed and leaves the previous output unchanged.
     """
     source = find_source(path).resolve()
     root = find_root(source)
     given = check_parameters(source, values or {})
-    every = {p.name: p.default for p in read_parameters(source)}
-    changed = {name: value for name, value in given.items() if value != every[name]}
+    defaults = {p.name: p.default for p in read_parameters(source)}
+    changed = {name: value for name, value in given.items() if value != defaults[name]}
     digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{source.stem}-{digest}" if changed else source.stem
     folder = root / "_build/runs" / name if changed else root / "book/executed"
@@ -88,16 +78,16 @@ def run(
     if output.exists() and not output.is_file():
         raise InputError(f"{output} is no regular file and is not written over: name another --output.")
 
-    before = fingerprint(source, root)  # of what is run, even if somebody edits it meanwhile
+    before = fingerprint(source, root)  # of the source that runs, even if it is edited meanwhile
     started = time.monotonic()
-    own = _own_records(root, folder, every, given) if changed else {}
+    own = _own_records(root, folder, defaults, given) if changed else {}
     partial = root / "_build/failed" / f"{name}.ipynb"
     notebook, kernel = _execute(source, partial, root, changed | own, progress)
     notebook.metadata["rollpe"] = {
         "notebook": source.relative_to(root).as_posix(),
         **before,
         "package": source_hash(),
-        "parameters": every | given,
+        "parameters": defaults | given,
         "changed": changed,
         **({"records": own["records"]} if own else {}),
         "device": _device(kernel["threads"]),
@@ -112,10 +102,10 @@ def run(
 
 
 def _own_records(
-    root: Path, folder: Path, every: Mapping[str, Value], given: Mapping[str, Value]
+    root: Path, folder: Path, defaults: Mapping[str, Value], given: Mapping[str, Value]
 ) -> dict[str, Value]:
     """``records`` for a rerun: a fresh copy, in its own folder, of those that the book's tables read."""
-    shared = str(every.get("records", ""))
+    shared = str(defaults.get("records", ""))
     if not shared.startswith("_build/") or "records" in given:
         return {}
     own = folder / "records"
@@ -128,13 +118,13 @@ def _own_records(
 def _execute(
     source: Path, partial: Path, root: Path, changed: Mapping[str, Value], progress: bool | None
 ) -> tuple[Any, dict[str, Any]]:
-    """The executed notebook and what its kernel says of itself.
+    """The executed notebook and the settings that its kernel reports.
 
-    Papermill writes to ``partial``, which stays behind only if a cell fails. Asserts are on, whatever the
+    Papermill writes to ``partial``, which remains only if a cell fails. Asserts are on, whatever the
     environment says.
     """
     nbformat, papermill, client = map(extra, ("nbformat", "papermill", "nbclient.exceptions"))
-    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that are checked here
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that were checked already
 
     clean = partial.with_suffix(".input.ipynb")
     clean.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +142,7 @@ def _execute(
                 kernel_name="python3",
                 cwd=str(root),
                 progress_bar=sys.stderr.isatty() if progress is None else progress,
-                extra_arguments=["--IPKernelApp.log_level=50"],  # its notices are no news
+                extra_arguments=["--IPKernelApp.log_level=50"],  # quiet
             )
     except papermill.PapermillExecutionError as error:
         reason = first_line(error.ename, error.evalue)
@@ -168,14 +158,14 @@ def _execute(
     finally:
         clean.unlink(missing_ok=True)
     partial.unlink(missing_ok=True)
-    # Paths of this machine are no part of a result.
+    # Paths of this machine do not belong in a result.
     executed.metadata["papermill"] = {k: executed.metadata.papermill.get(k) for k in ("version", "exception")}
     answer = executed.cells.pop().outputs[-1]["data"]["text/plain"]
     return executed, ast.literal_eval(answer)
 
 
 def _pythonpath() -> str:
-    """The kernel must import this very package, installed or not."""
+    """PYTHONPATH with this package first, so that the kernel imports it, installed or not."""
     return os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
 
 
@@ -199,6 +189,3 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
-
-
-# ----------------------------------------------------------------------------------------------- pairs

@@ -1,7 +1,6 @@
-"""What parameters of a notebook may name: encodings, recipes, devices; and whether a model can be built.
+"""Parameters of a notebook that name encodings, recipes and devices, and whether their model can be built.
 
-Here: everything about parameters that needs the library, and with it torch. Not here: the rest
-(parameters.py).
+Here: checks of parameters that need torch. Not here: all others (parameters.py).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ RECIPE_KEYS = Recipe.model_fields.keys()
 
 
 def expect(parameter: str, kind: str, name: str) -> None:
-    """Raise InputError unless ``name`` is an encoding, a device, a recipe or a treatment of Nyquist's mode."""
+    """Raise InputError unless ``name`` is an encoding, a device, a recipe or a Nyquist treatment."""
     match kind:
         case "encodings":
             create_encoding(name, head_dim=32, heads=1, axes=2, grid=(2, 2))
@@ -50,7 +49,7 @@ def build(
 ) -> None:
     """Build a model without data or training; raises InputError if it cannot be built.
 
-    values: those that bear the name of a recipe's key replace that key, unless they are 0.
+    values: a value under the name of a recipe's key replaces that key, unless it is 0.
     """
     keys = {key: value for key, value in values.items() if key in RECIPE_KEYS and value}
     settings = load_recipe(recipe, keys | dict(overrides))

@@ -1,7 +1,7 @@
-"""The parameters of a notebook: what it takes, and whether given values are allowed.
+"""The parameters of a notebook and the values that they allow.
 
-Here: reading the cell tagged ``parameters``, turning text into typed values, refusing what is not allowed.
-Not here: running the notebook (execute.py).
+Here: reading the cell tagged ``parameters``, converting text to typed values, refusing values that are not
+allowed. Not here: checks that need torch (library.py), running the notebook (execute.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Parameter:
     """One line ``name: type = value  # help [allowed]`` of the cell tagged ``parameters``.
 
     ``allowed`` is the bracket that may end the help: ``[1..1000]`` (a bound may be left out),
-    ``[2..256 step 2]`` (counted from the lower bound), ``{a|b|c}``, or what the library knows:
+    ``[2..256 step 2]`` (counted from the lower bound), ``{a|b|c}``, or names of the library:
     ``{encodings}``, ``{recipes}``, ``{nyquist}``, ``{device}``. With ``,...`` at its end, as in ``{a|b,...}``
     or ``{encodings,...}``, the value is a list of such names separated by commas. ``{options of encoding}``
     and ``{overrides of recipe}`` are pairs ``key=value`` for what the named parameter chooses.
@@ -42,12 +42,6 @@ class Parameter:
     default: Value
     help: str
     allowed: str = ""
-
-
-# ------------------------------------------------------------------------------------- where things are
-
-
-# ---------------------------------------------------------------------------------------------- parameters
 
 
 def read_parameters(path: Path | str) -> list[Parameter]:
@@ -168,7 +162,7 @@ def _check_range(parameter: Parameter, value: float) -> None:
 
 
 def _check_name(parameter: str, allowed: str, name: str) -> None:
-    """Whether a name is one of ``a|b|c``, or one that the library knows under ``allowed``."""
+    """Raise InputError unless a name is one of ``a|b|c``, or in the library one of ``allowed``."""
     if allowed in ("encodings", "device", "recipes", "nyquist"):
         _library().expect(parameter, allowed, name)
     elif name not in (choices := [choice.strip() for choice in allowed.split("|")]):
@@ -176,14 +170,14 @@ def _check_name(parameter: str, allowed: str, name: str) -> None:
 
 
 def _tried_out(known: Mapping[str, Parameter]) -> set[str]:
-    """Names of the parameters that decide what model is built; none where nothing is overridden."""
+    """Names of the parameters that decide which model is built; none for a notebook without overrides."""
     targets = {name: p.allowed[1:-1].partition(" of ")[2] for name, p in known.items()}
-    found = {part for pair in targets.items() if pair[1] for part in pair}
-    return found | (known.keys() & _library().RECIPE_KEYS) if found else set()
+    names = {part for pair in targets.items() if pair[1] for part in pair}
+    return names | (known.keys() & _library().RECIPE_KEYS) if names else set()
 
 
 def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> None:
-    """Build, without data or training, the model of these options and overrides, or raise InputError."""
+    """Build the model of these options and overrides without data or training; InputError if that fails."""
     requested = {}
     for name, parameter in known.items():
         what, _, of = parameter.allowed[1:-1].partition(" of ")
@@ -195,8 +189,8 @@ def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> Non
 
 
 def _library() -> ModuleType:
-    """What needs torch, which takes seconds to load: most parameters do without."""
-    from rollpe.notebooks import library
+    """The module that needs torch, which takes seconds to load; most parameters need none of it."""
+    from rollpe.notebooks import library  # noqa: PLC0415
 
     return library
 
@@ -204,7 +198,7 @@ def _library() -> ModuleType:
 def _pairs(name: str, text: str) -> dict[str, Any]:
     """ "a=1,b=[x,y]" → {"a": 1, "b": ["x", "y"]}."""
     with contextlib.suppress(InputError):
-        found = read_yaml("{" + text.replace("=", ": ") + "}", name)
-        if all(value is not None for value in found.values()):
-            return found
+        pairs = read_yaml("{" + text.replace("=", ": ") + "}", name)
+        if all(value is not None for value in pairs.values()):
+            return pairs
     raise InputError(f"{name}={text!r}: expected key=value, and commas between several.")

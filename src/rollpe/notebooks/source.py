@@ -1,8 +1,8 @@
 """The two files of a notebook: its source and the copy beside it.
 
-The ``.py`` file is the source; the ``.ipynb`` is a copy without outputs for those who work in Jupyter. Here:
-finding and reading them, what the header declares, and keeping the pair in step. Not here: parameters
-(parameters.py), running (execute.py).
+The ``.py`` file is the source; the ``.ipynb`` is a copy without outputs for work in Jupyter. Here: finding
+and reading them, the header, and synchronizing the pair. Not here: parameters (parameters.py), running
+(execute.py).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def find_source(path: Path | str) -> Path:
         raise InputError(f"{path}: no notebook; name one, for example notebooks/11-train.py.")
     source = Path(path).with_suffix(".py")
     if not source.is_file():
-        there = sorted(p.stem for p in source.parent.glob("*.py"))
-        near = difflib.get_close_matches(source.stem, there, 1)
-        hint = f"did you mean {source.parent / near[0]}.py?" if near else f"there are: {', '.join(there)}."
+        stems = sorted(p.stem for p in source.parent.glob("*.py"))
+        near = difflib.get_close_matches(source.stem, stems, 1)
+        hint = f"did you mean {source.parent / near[0]}.py?" if near else f"there are: {', '.join(stems)}."
         raise InputError(f"{path}: no such notebook; {hint}")
     return source
 
@@ -51,22 +51,22 @@ def header(path: Path | str) -> dict[str, list[str]]:
 
 
 def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
-    """Make every ``.ipynb`` say what its ``.py`` says, without outputs; return those that differed.
+    """Write every ``.ipynb`` from its ``.py``, without outputs; return those that differed.
 
-    Contents are compared, never times: the ``.py`` is the source and wins. With ``check`` nothing is
-    written. An ``.ipynb`` without a ``.py`` is always reported and never touched.
+    Contents are compared, not times. With ``check`` nothing is written. An ``.ipynb`` without a ``.py`` is
+    always reported and never changed.
     """
     nbformat = extra("nbformat")
     root = find_root(root)
     differing = []
     for source in list_notebooks(root):
         pair = source.with_suffix(".ipynb")
-        wanted = _pair_of(source)
-        if pair.is_file() and _content(json.loads(pair.read_text(encoding="utf8"))) == _content(wanted):
+        expected = _pair_of(source)
+        if pair.is_file() and _content(json.loads(pair.read_text(encoding="utf8"))) == _content(expected):
             continue
         differing.append(pair)
         if not check:
-            write_atomically(pair, (nbformat.writes(wanted) + "\n").encode())
+            write_atomically(pair, (nbformat.writes(expected) + "\n").encode())
     lone = [p for p in sorted((root / "notebooks").glob("*.ipynb")) if not p.with_suffix(".py").is_file()]
     return differing + lone
 
@@ -81,7 +81,7 @@ def _pair_of(source: Path) -> Any:
 
 
 def _content(notebook: Mapping[str, Any]) -> list[Any]:
-    """What makes two notebooks equal: cells with their type, text and kept metadata; outputs count too."""
+    """What is compared: type, text, kept metadata and outputs of the cells, and the notebook's ``rollpe``."""
     cells = [
         (
             cell["cell_type"],
@@ -100,7 +100,7 @@ def read_source(path: Path) -> Any:
 
 
 def extra(name: str) -> Any:
-    """A module that only the extra "notebooks" brings."""
+    """A module of the optional dependencies "notebooks"; InputError if it is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -1,20 +1,20 @@
-"""What an executed notebook came from, and the gate that refuses what is not whole.
+"""The stamp of an executed notebook, and the gate that compares it with the sources.
 
 The promise: a notebook under ``book/executed`` was run from top to bottom, with its default parameters, by
-the sources that lie beside it. The promise breaks silently when a source changes and the notebook is not
-run again (stale), when a shortened run is left in its place (reduced), when the kernel was never asked
-(hollow) or ran without asserts (unchecked), when a cell failed, when somebody wrote into the file afterwards
-(edited), or when it is not there. So every run leaves a stamp in the notebook's metadata, under ``rollpe``,
-and :func:`gate` compares it with what is on disk now.
+the sources beside it. The promise breaks silently when a source changes and the notebook is not run again
+(stale), when a shortened run is left in its place (reduced), when no cell ran (hollow) or the kernel ran
+without asserts (unchecked), when a cell failed, when the file was changed afterwards (edited), or when it is
+missing. So every run leaves a stamp in the notebook's metadata, under ``rollpe``, and :func:`gate` compares
+it with the files on disk.
 
-A notebook may say in its header what it reads beside ``src/``::
+A notebook declares in its header what it reads beside ``src/``::
 
     # jupyter:
     #   rollpe:
     #     after: [11-train]         # notebooks that must have run before
     #     reads: [data/records]     # files and folders whose change makes it stale
 
-Not here: running notebooks (execute.py), building the book (rollpe.book).
+Here: stamp and gate. Not here: running notebooks (execute.py), building the book (rollpe.book).
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from typing import Any
 from rollpe.notebooks.parameters import read_parameters
 from rollpe.notebooks.source import header, list_notebooks, read_source, sync
 from rollpe.sources import PACKAGE, find_root, hash_files, hash_json, imports, module_files
-
-# --------------------------------------------------------------------------------- what a notebook came from
 
 
 def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[str, Any]:
@@ -75,7 +73,7 @@ def command(stamp: dict[str, Any]) -> str:
 
 
 def stamp_digest(notebook: Mapping[str, Any]) -> str:
-    """sha256 over a whole executed notebook, cells, outputs and stamp, but for this digest in the stamp."""
+    """sha256 over an executed notebook, cells, outputs and stamp, except this digest in the stamp."""
     about = notebook["metadata"]
     stamp = {key: value for key, value in about["rollpe"].items() if key != "digest"}
     return hash_json({**notebook, "metadata": {**about, "rollpe": stamp}})
@@ -87,9 +85,9 @@ def stamp_digest(notebook: Mapping[str, Any]) -> str:
 def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     """Why executed notebooks, their pairs and the report of the equations may not become the book; or [].
 
-    The digest in a stamp binds cells, outputs and the stamp itself, that in the report every error. It is no
-    signature: who edits a file and computes its digest anew passes, and so does a run whose clock or kernel
-    lies, or that reads forged data (workflow/committed.py looks at records). These only another run finds.
+    The digest in a stamp covers cells, outputs and the stamp itself, that of the report every error. It is no
+    signature: an edited file with a new digest passes, and so does a run with a wrong clock, a manipulated
+    kernel or forged data (workflow/committed.py checks records). Only another run detects these.
     """
     root = find_root(root)
     folder = root / "book/executed"
@@ -98,13 +96,14 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     orphans = sorted({p.stem for p in folder.glob("*.ipynb")} - {s.stem for s in sources})
     reasons += [f"book/executed/{name}.ipynb: notebooks/{name}.py is gone; delete it" for name in orphans]
     toc = root / "book/_toc.yml"
-    listed = toc.read_text(encoding="utf8").split() if toc.is_file() else []
+    contents = toc.read_text(encoding="utf8").split() if toc.is_file() else []
     pages = (f"executed/{source.stem}" for source in sources)
-    reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in listed]
+    reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in contents]
     reasons += _refuse_report(root / "_build/equations.json", root, package)
-    offered = (pair.relative_to(root) for pair in sync(check=True, root=root) if pair.is_file())
+    differing = (pair.relative_to(root) for pair in sync(check=True, root=root) if pair.is_file())
     reasons += [
-        f"{pair}: is no copy of its .py, and readers get it; run: rollpe notebook --sync" for pair in offered
+        f"{pair}: is no copy of its .py, and readers get it; run: rollpe notebook --sync"
+        for pair in differing
     ]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
@@ -152,7 +151,7 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
     if stamp.get("optimize") != 0:
         yield f"{name}: unchecked, it ran with asserts switched off; {again}"
 
-    # A run with default parameters has no injected cell, so none is left out here.
+    # A run with default parameters has no injected cell.
     if not (stale or reduced) and _cells(notebook) != _cells(read_source(source)):
         yield f"{name}: edited, its cells are not those of {source.relative_to(root)}; {again}"
     code = [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
@@ -178,7 +177,7 @@ def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]
 
 
 def _refuse_report(path: Path, root: Path, package: Path) -> Iterator[str]:
-    """Why a report of the equations' checks may not be shown; one that is missing the book itself misses."""
+    """Why a report of the equations' checks may not be shown; the book itself warns of a missing one."""
     if not path.is_file():
         return
     name = path.relative_to(root)

@@ -1,7 +1,7 @@
-"""What a run leaves behind: a record.
+"""Records: what a run leaves behind.
 
-record.py has its fields and says when two may be compared, store.py writes and reads them, origin.py names
-the machine, the source and the time that they come from.
+Here: the fields of a record and when two may be compared (record.py), writing and reading (store.py), the
+machine, the source and the time (origin.py). Not here: training (rollpe.training), tables (rollpe.evidence).
 """
 
 from rollpe.records.origin import Source, environment, loaded_source, now, provenance

@@ -1,7 +1,6 @@
-"""Where a run comes from: the machine, the source and the time, as a record holds them.
+"""The origin of a run: its machine, source and time, as a record holds them.
 
-Here: asking the system and git. Not here: the fields themselves (record.py), hashes of sources
-(rollpe.sources).
+Here: queries to the system and to git. Not here: the fields (record.py), hashes of sources (rollpe.sources).
 """
 
 from __future__ import annotations
@@ -17,14 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rollpe import sources
 from rollpe.records.record import Environment, Provenance
-from rollpe.sources import PACKAGE, _package_digest, loaded_hash, source_hash
 
 
 def environment(device: str) -> Environment:
     """Versions and hardware of this process, for a run on `device` ("cpu", "cuda:0", "mps")."""
-    import timm
-    import torch
+    # Here, so that stamps of notebooks and the build graph load this module without torch.
+    import timm  # noqa: PLC0415
+    import torch  # noqa: PLC0415
 
     kind = torch.device(device).type
     cuda = kind == "cuda"
@@ -35,13 +35,14 @@ def environment(device: str) -> Environment:
         timm=timm.__version__,
         numpy=np.__version__,
         device=kind,
-        device_name=torch.cuda.get_device_name(device) if cuda else _processor(),
+        device_name=torch.cuda.get_device_name(device) if cuda else processor(),
         driver=_driver() if cuda else None,
         threads=torch.get_num_threads(),
     )
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The processor's name, or what the system says in its place."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -51,8 +52,8 @@ def _processor() -> str:
 
 
 def _driver() -> str | None:
-    listed = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    return listed.split("\n")[0] if listed else None
+    names = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return names.split("\n")[0] if names else None
 
 
 def now() -> str:
@@ -69,12 +70,12 @@ class Source(NamedTuple):
 
 
 def loaded_source(outside: Sequence[Path] = ()) -> Source:
-    """The source that this process runs, to be asked for before a run; see `loaded_hash`.
+    """The source that this process runs; call it before a run. See `loaded_hash`.
 
-    outside: the files outside of the package that define its encoding, as they are now; the commit says
-    nothing of them, the hash does.
+    outside: the files outside of the package that define its encoding. The hash covers them, the commit does
+    not.
     """
-    return Source(*_first_commit(PACKAGE), loaded_hash(also=outside))
+    return Source(*_first_commit(sources.PACKAGE), sources.loaded_hash(also=outside))
 
 
 def provenance(
@@ -84,11 +85,11 @@ def provenance(
     source: Source | None = None,
     plan: str | None = None,
 ) -> Provenance:
-    """Of a run that has just finished: its source, beside what the caller knows of it.
+    """The provenance of a run that has just finished.
 
-    source: what `loaded_source` said before the run; by default the package as it lies there now.
+    source: the result of `loaded_source` before the run; by default the package as it is on disk now.
     """
-    source = source or Source(*_commit(PACKAGE), source_hash())
+    source = source or Source(*_commit(sources.PACKAGE), sources.source_hash())
     return Provenance(
         **source._asdict(),
         command=command,
@@ -113,7 +114,7 @@ def _commit(package: Path) -> tuple[str, bool | None]:
     changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
     if not commit and SOURCE_VARIABLE in os.environ:
         commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
-        return commit, there != _package_digest(package, ("",)).hexdigest()
+        return commit, there != sources.package_digest(package, ("",)).hexdigest()
     return commit or "unknown", None if changes is None else bool(changes)
 
 
@@ -121,7 +122,7 @@ _first_commit = cache(_commit)
 
 
 def _output(*command: str) -> str | None:
-    """What a command prints, stripped; None if it is absent, fails, or hangs."""
+    """The stripped output of a command; None if it is absent, fails or hangs."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -1,7 +1,7 @@
 """The fields of a record, and when two records may be compared.
 
-Here: the pydantic models, the names of runs, the bits of the test images. Not here: where a record lies and
-how it is read (store.py), what fills its fields about machine and source (origin.py).
+Here: the pydantic models, the names of runs, the bits of the test images. Not here: paths and
+reading (store.py), the fields about machine and source (origin.py).
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 SCHEMA_VERSION = 1
 
 HOW = frozenset({"compile", "attention", "score_every"})
-"""Keys of a recipe that say how a machine is used and not what is trained: changing them changes no name."""
+"""Keys of a recipe that decide how a run computes and not what it trains: they are no part of its name."""
 
 NOT_COMPARED = HOW | {"name", "resolutions", "shifts"}
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
 ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0}
-"""Keys that recipes have had for some time only, and what every run before that did."""
-
+"""Keys added to recipes later, with the values of all runs before."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
@@ -35,7 +34,7 @@ RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
 
 
 class _Plain(BaseModel):
-    """Frozen, no unknown fields, no NaN: a record that says nonsense cannot be built."""
+    """Frozen, without unknown fields and NaN."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -93,7 +92,7 @@ class FinalMetrics(_Plain):
 
 
 class Environment(_Plain):
-    """The machine and the versions that a run used; nothing that names a person or a host."""
+    """The machine and the versions of a run; nothing that identifies a person or a host."""
 
     python: str
     platform: str
@@ -109,11 +108,11 @@ class Environment(_Plain):
 class Provenance(_Plain):
     """Which source produced a run, by which command, and when. Times are UTC, ISO 8601.
 
-    The source is what the process had loaded. (Older versions of the library noted what lay there when the
-    run ended: the same, unless it was edited or committed meanwhile.)
+    The source is what the process had loaded. (Older records hold the source at the end of the run: the same,
+    unless it was edited or committed meanwhile.)
 
-    plan: of a run that a sweep trained, name and sha256 of its plan's file, see `rollpe.sweeps`: the seeds
-    were fixed if the project's history has this plan before the run. (Older records have none.)
+    plan: of a run of a sweep, name and sha256 of its plan's file, see `rollpe.training.plan`: the seeds were
+    fixed if the project's history has this plan before the run. (Older records have none.)
     """
 
     commit: str
@@ -129,7 +128,7 @@ class Provenance(_Plain):
 class Record(_Plain):
     """Everything one run left behind. Accuracies are fractions in [0, 1].
 
-    config: the full resolved recipe, so that it alone repeats the run.
+    config: the full recipe, enough to repeat the run.
     protocol: version of the training procedure; see rollpe.training.run.PROTOCOL.
     parameters: trained numbers in the model.
     resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid.

@@ -1,7 +1,8 @@
-"""Where records lie, who may write them, and how they are written and read.
+"""Paths of records, the right to write them, writing and reading.
 
-A record is plain JSON; arrays too large for it lie beside it in one .npz, whose digest it names. Writing is
-atomic, reading checks everything, and nothing is ever unpickled. Not here: the fields (record.py).
+A record is plain JSON; large arrays are in one .npz beside it, whose digest the record holds. Writing is
+atomic, reading checks everything, and nothing is unpickled. Here: files of records. Not here: their fields
+(record.py).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rollpe.records.record import SCHEMA_VERSION, Cell, Record
 logger = logging.getLogger(__name__)
 
 RECORD_BYTES, ARRAYS_BYTES = 2**26, 2**30
-"""Larger files are no record, and no arrays of one."""
+"""Largest size of a record and of its arrays; larger files are refused."""
 
 
 def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
@@ -40,7 +41,7 @@ def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
     return Path(root) / cell.path.with_suffix(".json")
 
 
-# Who may write
+# The right to write
 
 
 _held: set[tuple[int, int, Path]] = set()
@@ -49,11 +50,11 @@ _held: set[tuple[int, int, Path]] = set()
 
 @contextmanager
 def claim(root: str | Path, cell: Cell) -> Iterator[bool]:
-    """Hold the right to train a cell; yields whether it was free, or held here already.
+    """Hold the right to train a cell; yields whether it was free, or already held by this thread.
 
-    root: folder of records or of checkpoints. The claim is a lock of the operating system, so that it is gone
-    with its process, however that ends; a file in `.locks` that a killed process leaves holds nobody up.
-    Where the filesystem has no locks, every cell is free, with a warning.
+    root: folder of records or of checkpoints. The claim is a lock of the operating system, which ends with
+    its process, however that ends; a file that a killed process leaves in `.locks` blocks nobody.
+    On a filesystem without locks every cell is free, with a warning.
     """
     path = Path(root) / ".locks" / cell.path.with_suffix(".lock")
     holder = (os.getpid(), threading.get_ident(), path.resolve())
@@ -77,19 +78,19 @@ def claim(root: str | Path, cell: Cell) -> Iterator[bool]:
     finally:
         _held.discard(holder)
         if lock.is_locked:
-            with suppress(OSError):  # some systems remove no open file
+            with suppress(OSError):  # some systems cannot remove an open file
                 path.unlink()
         lock.release()
 
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-"""What a filesystem says that has no locks."""
+"""Errors of a filesystem without locks."""
 
 
 def sweep_up(path: Path) -> None:
-    """Remove what processes that were killed while they wrote this record or checkpoint have left.
+    """Remove the temporary files of processes that were killed while they wrote this record or checkpoint.
 
-    For the holder of its claim alone: nobody else is writing then.
+    Only for the holder of its claim: then nobody else is writing.
     """
     for left_over in path.parent.glob(f".{path.stem}.*.tmp"):
         left_over.unlink(missing_ok=True)
@@ -98,8 +99,7 @@ def sweep_up(path: Path) -> None:
 def write_record(root: str | Path, record: Record, **arrays: np.ndarray) -> Path:
     """Write a record under `root`, atomically, and return its path. An older one is replaced.
 
-    arrays: what is too large for JSON; they are written first, into the .npz beside the record, which then
-    names their digest.
+    arrays: written first, into the .npz beside the record, which then holds their digest.
     """
     path = record_path(root, record)
     if arrays:
@@ -152,7 +152,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def _content(path: Path, most: int) -> bytes:
-    """What a file holds, if it is one and has no more bytes than this."""
+    """The bytes of a regular file, at most this many."""
     expect_file(path)
     if path.stat().st_size > most:
         raise InputError(f"{path}: more than {most:,} bytes. Restore it or train anew.")
@@ -162,8 +162,8 @@ def _content(path: Path, most: int) -> bytes:
 def read_records(root: str | Path, recipe: str | None = None, encoding: str | None = None) -> list[Record]:
     """Every record under `root`, sorted by recipe, encoding and seed; [] if the folder is absent.
 
-    encoding is a slug: "roll" means roll with its default options alone, never mixed with others.
-    Raises InputError naming the first unreadable file, or a file that lies at another run's place.
+    encoding is a slug: "roll" is roll with its default options only.
+    Raises InputError naming the first unreadable file, or a file at another run's path.
     """
     root = Path(root)
     records = []
@@ -188,8 +188,8 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     if not beside.exists():
         return {}
     content = _content(beside, ARRAYS_BYTES)
-    named = read_record(path).arrays_sha256 if path.exists() else None
-    if named not in (None, hashlib.sha256(content).hexdigest()):
+    expected = read_record(path).arrays_sha256 if path.exists() else None
+    if expected not in (None, hashlib.sha256(content).hexdigest()):
         raise InputError(
             f"{beside}: not the arrays of the record beside it, which names another digest. Restore both, "
             "train anew, or look into the model again with rollpe observe."
@@ -211,5 +211,5 @@ def _unpacked(content: bytes) -> dict[str, np.ndarray]:
 
 def find_arrays(record: Record, folders: Sequence[str | Path]) -> dict[str, np.ndarray]:
     """The arrays of a run from the first of several folders of records that has any; {} if none does."""
-    found = (read_arrays(record_path(folder, record)) for folder in folders)
-    return next(filter(None, found), {})
+    candidates = (read_arrays(record_path(folder, record)) for folder in folders)
+    return next(filter(None, candidates), {})

@@ -1,10 +1,10 @@
-"""Random changes to training images, in batches, on the device where the images lie.
+"""Augmentation: random changes to training images, in batches, on the device of the images.
 
-In here: the settings (`Augmentation`), one function per change with its parameters as arguments,
-and `Augmenter`, which draws the parameters image by image and applies the changes. Images stay
-uint8 until they are normalized, as they do in torchvision, whose operations these are; no loop runs
-over images. Images that drew the same operation are changed together, so it pays to pass many
-batches at once. Not in here: data sets, the order of images, losses.
+Here: the settings (`Augmentation`), one function per change with its parameters as arguments, and
+`Augmenter`, which draws the parameters image by image and applies the changes. The operations are
+torchvision's, and images stay uint8 until they are normalized. No loop runs over images: those with
+the same operation are changed together, so many batches at once are faster. Not here: data sets, the
+order of images, losses.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class Augmentation(BaseModel):
-    """What happens to a training image, in the order of the fields; everything is off by default.
+    """The changes of a training image, in the order of the fields; all are off by default.
 
-    Whether to mix is decided per batch. How is decided per image: each has its own partner and its own
-    weight, and where mixup and cutmix are both on, a fair coin decides between them.
+    Whether to mix is decided per batch, and how per image: each has its own partner and weight, and if
+    mixup and cutmix are both on, a fair coin decides between them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -103,7 +103,7 @@ class Augmentation(BaseModel):
 
 
 class Augmenter:
-    """Draws parameters for every image and applies what `settings` asks for.
+    """Draws parameters for every image and applies the changes of `settings`.
 
     image_size: pixels (height, width) that come out; images of another size are resized.
     mean, std: per channel, of pixels in [0, 1].
@@ -164,8 +164,8 @@ class Augmenter:
     ) -> tuple[Tensor, Tensor]:
         """Augment many batches at once: uint8 images [K, B, C, H, W] with labels int64 [K, B].
 
-        part: which images of every batch to return, all b = B of them if not given. The draws do not
-        depend on it, and partners for mixing come from the whole batch, whoever asks for which part.
+        part: the images of every batch to return, all b = B by default. The draws do not depend on it, and
+        partners for mixing come from the whole batch.
 
         Returns float32 images [K, b, C, *image_size] and labels [K, b] or soft targets [K, b, classes].
         """
@@ -174,13 +174,13 @@ class Augmenter:
         images, labels = images.flatten(0, 1), labels.flatten()
         own = torch.arange(count * size, device=generator.device).view(count, size)[:, part]
         shape, own = own.shape, own.flatten()
-        place: Tensor | None = None  # of every image among those that are changed
+        row_of: Tensor | None = None  # row of every image among those that are changed
         if len(own) < len(images):
-            wanted = own if draws.partners is None else torch.cat((own, draws.partners[own]))
-            wanted = wanted.unique()
-            place = torch.zeros(len(images), dtype=torch.long, device=own.device)
-            place[wanted] = torch.arange(len(wanted), device=own.device)
-            images, draws_of_these = images.index_select(0, _send(wanted, images)), draws.of(wanted)
+            needed = own if draws.partners is None else torch.cat((own, draws.partners[own]))
+            needed = needed.unique()
+            row_of = torch.zeros(len(images), dtype=torch.long, device=own.device)
+            row_of[needed] = torch.arange(len(needed), device=own.device)
+            images, draws_of_these = images.index_select(0, _send(needed, images)), draws.of(needed)
         else:
             draws_of_these = draws
         with torch.autocast(images.device.type, enabled=False):  # pixels need more than bfloat16
@@ -188,11 +188,11 @@ class Augmenter:
         if draws_of_these.erased is not None and draws_of_these.erases is not None:
             output = erase(output, draws_of_these.erased, draws_of_these.erases)
         if draws.partners is None:
-            chosen = _send(own, labels)
-            mixed = output if place is None else output.index_select(0, _send(place[own], output))
-            targets = labels.index_select(0, chosen)
+            rows = _send(own, labels)
+            mixed = output if row_of is None else output.index_select(0, _send(row_of[own], output))
+            targets = labels.index_select(0, rows)
         else:
-            mixed, targets = self._mix(output, labels, draws, own, place)
+            mixed, targets = self._mix(output, labels, draws, own, row_of)
         return mixed.unflatten(0, shape), targets.unflatten(0, shape)
 
     def draw(self, count: int, size: int, pixels: tuple[int, int], generator: Generator) -> Draws:
@@ -254,7 +254,7 @@ class Augmenter:
         return tv.resize(images, list(self.size), antialias=True)
 
     def _pixels(self, images: Tensor, draws: Draws) -> Tensor:
-        """Everything that happens to uint8 pixels: crop, flip, policy, color jitter."""
+        """The changes of uint8 pixels: crop, flip, policy, color jitter."""
         settings = self.settings
         if draws.boxes is not None:
             images = resized_crop(images, draws.boxes, self.size)
@@ -308,28 +308,28 @@ class Augmenter:
         return images
 
     def _mix(
-        self, images: Tensor, labels: Tensor, draws: Draws, own: Tensor, place: Tensor | None
+        self, images: Tensor, labels: Tensor, draws: Draws, own: Tensor, row_of: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The images of indices `own` with their partners; place says where an index is in `images`."""
+        """The images of indices `own` with their partners; row_of maps an index to its row in `images`."""
         assert draws.partners is not None and draws.own is not None and draws.cuts is not None
         partners, boxes = draws.partners[own], _send(draws.cuts[own], images)
         weights = _send(draws.own[own], images)
         # a box that was cut out keeps nothing of its own; without one the weight holds everywhere
         whole = (boxes[:, 2] * boxes[:, 3] == 0).view(-1, 1, 1)
         keep = torch.where(whole, weights.view(-1, 1, 1), (~inside(boxes, self.size)).float())
-        there = partners if place is None else place[partners]
-        mine = images if place is None else images.index_select(0, _send(place[own], images))
+        there = partners if row_of is None else row_of[partners]
+        mine = images if row_of is None else images.index_select(0, _send(row_of[own], images))
         mixed = images.index_select(0, _send(there, images)).lerp_(mine, keep[:, None])
         assert self.classes is not None
         targets = torch.zeros(len(labels), self.classes, device=labels.device)
-        targets.scatter_(1, labels[:, None], 1.0)  # one_hot would look at the labels, and wait for them
+        targets.scatter_(1, labels[:, None], 1.0)  # one_hot would read the labels, and wait for them
         theirs = targets.index_select(0, _send(partners, labels))
         return mixed, theirs.lerp_(targets.index_select(0, _send(own, labels)), weights[:, None])
 
 
 @dataclass
 class Draws:
-    """What was drawn for N images, on the generator's device; None is what the settings do not ask for."""
+    """The draws for N images, on the generator's device; None where the settings need none."""
 
     boxes: Tensor | None = None  # [N, 4] top, left, height, width of a resized crop
     offsets: Tensor | None = None  # [N, 2] of the window in the padded image
@@ -345,10 +345,10 @@ class Draws:
     own: Tensor | None = None  # [N]: weight of the own image
     cuts: Tensor | None = None  # [N, 4]: the box that shows the partner; empty for mixup
 
-    def of(self, chosen: Tensor) -> Draws:
+    def of(self, indices: Tensor) -> Draws:
         """The draws of some images, by their indices."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Draws(**{name: None if x is None else x[chosen] for name, x in kept.items()})
+        return Draws(**{name: None if x is None else x[indices] for name, x in kept.items()})
 
 
 # Drawing. Everything is drawn on the generator's device.
@@ -403,9 +403,9 @@ def draw_boxes(
     centered = min(height, round(width * aspect[1])), min(width, round(height / aspect[0]))
     heights = torch.where(found, heights.gather(0, first)[0], centered[0])
     widths = torch.where(found, widths.gather(0, first)[0], centered[1])
-    place = _uniform(generator, (2, count))
-    tops = (place[0] * (height - heights + 1)).long().where(found, (height - heights) // 2)
-    lefts = (place[1] * (width - widths + 1)).long().where(found, (width - widths) // 2)
+    corner = _uniform(generator, (2, count))
+    tops = (corner[0] * (height - heights + 1)).long().where(found, (height - heights) // 2)
+    lefts = (corner[1] * (width - widths + 1)).long().where(found, (width - widths) // 2)
     return torch.stack((tops, lefts, heights, widths), dim=1), found
 
 
@@ -423,11 +423,11 @@ def draw_cuts(generator: Generator, weights: Tensor, size: tuple[int, int]) -> T
     return torch.cat((starts, ends - starts), dim=1)
 
 
-# Changing. Parameters come as arguments; images uint8 [B, C, H, W] unless said otherwise.
+# Changing. Parameters are arguments; images are uint8 [B, C, H, W] unless noted.
 
 
 def _send(values: Tensor, like: Tensor) -> Tensor:
-    """Bring what was drawn to where the images are, without waiting for what is under way there."""
+    """Draws on the device of the images, without waiting for that device."""
     if values.device == like.device or like.device.type != "cuda" or values.device.type != "cpu":
         return values.to(like.device)
     return values.pin_memory().to(like.device, non_blocking=True)
@@ -438,8 +438,8 @@ def _in_groups(
 ) -> Tensor:
     """changes[g](those images, *those arguments) of the images whose group (int [B]) is g.
 
-    Images of a group are brought together, changed in one go, and put back: whole images are copied,
-    which is several times as fast as writing into chosen places. Arguments hold one value per image.
+    Images of a group are gathered, changed together and put back. Copying whole images is several times as
+    fast as writing into selected rows. Arguments hold one value per image.
     """
     order = groups.argsort(stable=True)
     counts = groups.bincount(minlength=len(changes)).tolist()
@@ -514,9 +514,9 @@ def _separable(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return rows[:, None].to(images.dtype) @ images @ columns[:, None].mT.to(images.dtype)
 
 
-def flip(images: Tensor, chosen: Tensor) -> Tensor:
-    """Mirror left and right where chosen bool [B]."""
-    return _in_groups(images, chosen.long(), [lambda group: group, tv.horizontal_flip])
+def flip(images: Tensor, flips: Tensor) -> Tensor:
+    """Mirror left and right where flips, bool [B], is True."""
+    return _in_groups(images, flips.long(), [lambda group: group, tv.horizontal_flip])
 
 
 def solarize(images: Tensor, threshold: float) -> Tensor:
@@ -603,8 +603,8 @@ def rand_augment(images: Tensor, name: str, level: int) -> Tensor:
 def _sources(name: str, level: int, height: int, width: int, device: torch.device) -> Tensor:
     """Which pixel each pixel of a moved image shows, int64 [height·width]; height·width is the outside.
 
-    Nearest-neighbor resampling only moves pixels, so torchvision is asked once, with an image of
-    numbers. The answer stays on the device: its own call would wait for the device at every batch.
+    Nearest-neighbor resampling only moves pixels, so torchvision moves an image of numbers once. The result
+    is cached on the device, since torchvision's own call would wait for the device at every batch.
     """
     share = level / LEVELS
     nothing, no_shear = [0, 0], [0.0, 0.0]
@@ -636,11 +636,11 @@ def adjust_sharpness(images: Tensor, factor: float) -> Tensor:
     return exact.clamp_(0, 255).to(images.dtype)
 
 
-def erase(images: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
-    """Set a box of each chosen image (bool [B]) to 0, the mean color once normalized.
+def erase(images: Tensor, boxes: Tensor, erases: Tensor) -> Tensor:
+    """Set a box of each image where erases, bool [B], is True to 0, the mean color once normalized.
 
     images float [B, C, H, W]; boxes int64 [B, 4] (top, left, height, width).
     """
-    boxes = boxes * chosen[:, None]  # a box without area holds no pixel
+    boxes = boxes * erases[:, None]  # a box without area holds no pixel
     erased = inside(_send(boxes, images), (images.shape[2], images.shape[3]))
     return images * ~erased[:, None]

@@ -1,7 +1,7 @@
 """The data sets: images and labels, split into training, held-out and test images.
 
-Here: reading the files that are there, and splitting them the same way every time. Not here: downloading and
-checking files (fetch.py), changing images (augment.py).
+Here: reading the files, and the reproducible split. Not here: downloading and checking files (fetch.py),
+augmentation (augment.py).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from rollpe.training.fetch import cifar100_source, expect_known, new_md5
 
 HELD_OUT = {"digits": 180, "cifar100": 5000}
 IMAGE_SIZE = {"digits": 8, "cifar100": 32}
-"""Pixels along an image's side, known before a data set is on the disk."""
+"""Pixels along an image's side, known before a data set is downloaded."""
 SHAPES = {"digits": (1, 10), "cifar100": (3, 100)}
-"""Channels of an image and classes, likewise."""
+"""Channels of an image and number of classes, likewise."""
 DIGITS_TEST = 360
 SPLIT_SEED = b"rollpe held-out split"
 """Key of the hash that orders the images. Another key gives another split."""
@@ -42,8 +42,8 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def to(self, place: torch.device) -> Split:
-        return Split(self.images.to(place), self.labels.to(place))
+    def to(self, device: torch.device) -> Split:
+        return Split(self.images.to(device), self.labels.to(device))
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ImageData:
     """One data set, split three ways.
 
     mean and std: per channel, in units where white is 1, over train and held_out together, so that
-    they do not depend on how many images are held out. The test images never enter them.
+    they do not depend on the number of held-out images. Test images are excluded.
     """
 
     name: str
@@ -81,7 +81,7 @@ def load_dataset(name: str, root: str | Path = "data", held_out: int | None = No
 
 
 def stand_in(name: str) -> ImageData:
-    """One black image in the shape of a data set's, for what must be ready before its files are there."""
+    """A data set of one black image of the right shape, for work that precedes the download."""
     expect_known(name)
     channels, classes = SHAPES[name]
     one = Split(
@@ -95,7 +95,7 @@ def stand_in(name: str) -> ImageData:
 def read_test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[str]]:
     """Labels int64 [N] of the test images, in the order of a record's bits, and the names of the classes.
 
-    Needs no images: those of CIFAR-100 are read from root/labels/cifar100.json, a committed copy.
+    Needs no images: the labels of CIFAR-100 are read from root/labels/cifar100.json, a committed copy.
     Raises InputError for an unknown name, or if that file is missing or damaged.
     """
     expect_known(name)
@@ -144,10 +144,10 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _read_pickle(path: Path, md5: str, name: str) -> dict[str, Any]:
-    """The content of one pickled file. The very bytes whose md5 was checked are the ones read."""
+    """The content of one pickled file, read from the bytes whose md5 was checked."""
     try:
         if not path.is_file():
-            raise FileNotFoundError  # a pipe would be waited for
+            raise FileNotFoundError  # reading a pipe would wait forever
         content = path.read_bytes()
     except OSError:
         raise InputError(f"{path} is missing: run `rollpe data fetch {name}`") from None
@@ -173,11 +173,12 @@ def _cifar100(root: Path, held_out: int | None) -> ImageData:
 
 
 def _digits(held_out: int | None) -> ImageData:
-    from sklearn.datasets import load_digits
+    # Here, since scikit-learn takes a second to load and CIFAR-100 needs none of it.
+    from sklearn.datasets import load_digits  # noqa: PLC0415
 
     digits = load_digits()
-    grey = np.rint(digits.images * (255 / 16)).astype(np.uint8)
-    everything = Split(torch.from_numpy(grey[:, None]), torch.from_numpy(digits.target).long())
+    gray = np.rint(digits.images * (255 / 16)).astype(np.uint8)
+    everything = Split(torch.from_numpy(gray[:, None]), torch.from_numpy(digits.target).long())
     pool, test = _take(everything, DIGITS_TEST)
     return _image_data("digits", [str(digit) for digit in range(10)], pool, test, held_out)
 
@@ -211,19 +212,19 @@ def _take(pool: Split, count: int) -> tuple[Split, Split]:
         ]
     )
     _, first, copies = np.unique(keys, return_index=True, return_counts=True)
-    unique = first[copies == 1]  # in the order of the hash, which is as good as drawn by lot
+    unique = first[copies == 1]  # in the order of the hash, a random order
     sizes = np.bincount(labels)
     shares = count * sizes
     quotas = shares // len(pool)
     by_remainder = np.argsort(-(shares % len(pool)), kind="stable")
     quotas[by_remainder[: count - quotas.sum()]] += 1
-    taken = np.zeros(len(pool), dtype=bool)
+    held = np.zeros(len(pool), dtype=bool)
     for label, quota in enumerate(quotas):
-        taken[unique[labels[unique] == label][:quota]] = True
-    chosen = torch.from_numpy(taken)
+        held[unique[labels[unique] == label][:quota]] = True
+    mask = torch.from_numpy(held)
     return (
-        Split(pool.images[~chosen], pool.labels[~chosen]),
-        Split(pool.images[chosen], pool.labels[chosen]),
+        Split(pool.images[~mask], pool.labels[~mask]),
+        Split(pool.images[mask], pool.labels[mask]),
     )
 
 

@@ -1,8 +1,8 @@
-"""One run on several processes: who we are, which device is ours, and sums over all.
+"""One run on several processes: rank, share of the batch, and sums over all processes.
 
-In here: joining the processes that `torchrun` started, and the three things that a run asks of them. A
-process that was started alone is a group of one, for which nothing here does anything. Not in here: what
-is computed (step.py), how gradients are averaged (torch's DistributedDataParallel).
+Here: joining the processes that `torchrun` started. A process that was started alone is a group of one, for
+which nothing here does anything. Not here: the computation (step.py), the average of the gradients (torch's
+DistributedDataParallel).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rollpe.errors import InputError
 
 @dataclass(frozen=True)
 class Group:
-    """The processes of one run; rank 0 is the one that writes."""
+    """The processes of one run; rank 0 writes."""
 
     rank: int = 0
     size: int = 1
@@ -31,7 +31,7 @@ class Group:
         return self.rank == 0
 
     def part(self, batch: int) -> slice:
-        """Which images of every batch are this process's. Raises InputError if the shares are uneven."""
+        """This process's images of every batch. Raises InputError if the shares are uneven."""
         if batch % self.size:
             raise InputError(
                 f"batch_size={batch} cannot be shared evenly by {self.size} processes. Choose a multiple of "
@@ -41,7 +41,7 @@ class Group:
         return slice(self.rank * share, (self.rank + 1) * share)
 
     def total(self, values: Tensor) -> Tensor:
-        """The sum over all processes, for every one of them."""
+        """The sum over all processes, on every process."""
         if self.size > 1:
             values = values.clone()
             dist.all_reduce(values)
@@ -55,12 +55,12 @@ ALONE = Group()
 
 
 def processes() -> int:
-    """How many processes `torchrun` started for this run; 1 if it did not start this one."""
+    """Number of processes that `torchrun` started for this run; 1 without torchrun."""
     return numbered("WORLD_SIZE", 1, least=1)
 
 
 def numbered(variable: str, default: int, least: int = 0) -> int:
-    """A variable that `torchrun` sets to a whole number."""
+    """The value of a variable that `torchrun` sets to a whole number."""
     text = os.environ.get(variable, str(default))
     if not text.isdecimal() or int(text) < least:
         raise InputError(f"{variable}={text!r}: allowed is an integer ≥ {least}. Leave it to torchrun.")
@@ -68,21 +68,21 @@ def numbered(variable: str, default: int, least: int = 0) -> int:
 
 
 def is_main_process() -> bool:
-    """Whether this process is the one that prints; known before the processes have joined."""
+    """Whether this process prints, known before the processes have joined."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
-def joined(place: torch.device) -> Iterator[Group]:
-    """Join the other processes of this run, over NCCL if they compute on `place` = cuda, else over Gloo."""
+def joined(device: torch.device) -> Iterator[Group]:
+    """Join the other processes of this run, over NCCL on CUDA, else over Gloo."""
     if processes() == 1:
         yield ALONE
         return
     own = not dist.is_initialized()
     if own:
         try:
-            dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
-        except ValueError as error:  # it reads more variables
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        except ValueError as error:  # it reads other variables of torchrun
             reason = str(error).splitlines()[0]
             raise InputError(f"the processes cannot join ({reason}). Start them with torchrun.") from None
     try:

@@ -1,6 +1,6 @@
-"""Bringing the files of a data set here, and checking them.
+"""Downloading the files of a data set and checking them.
 
-Here: the download, its md5, the extraction of the expected members. Not here: what the files hold (data.py).
+Here: the download, its md5, the extraction of the expected members. Not here: reading the files (data.py).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ logger = logging.getLogger(__name__)
 
 DATASETS = ("digits", "cifar100")
 
-ARCHIVE_BYTES = 169_001_437  # of CIFAR-100's archive; torchvision knows its md5 alone
+ARCHIVE_BYTES = 169_001_437  # of CIFAR-100's archive; torchvision has only its md5
 ATTEMPTS = 5
 TIMEOUT = 30.0  # seconds without a byte
-PATIENCE = 2 * 3600.0  # seconds for one download: slower than 24 kB a second is no way to get it
+PATIENCE = 2 * 3600.0  # seconds for one download, at least 24 kB a second
 CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
 class FileCheck:
-    """State of one file on disk, and what to do about it (empty when it is in order)."""
+    """State of one file on disk, and the command that repairs it ("" if it is intact)."""
 
     path: Path
     state: Literal["ok", "missing", "damaged"]
@@ -47,17 +47,16 @@ class FileCheck:
 
 
 def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[FileCheck]:
-    """Bring the files of a data set to `root` and return their checks, all "ok".
+    """Download the files of a data set to `root` and return their checks, all "ok".
 
-    Does nothing when they are there and intact. Otherwise downloads the archive, continuing a
-    partial download, or takes an archive placed in `root` by hand; checks its md5; extracts only
-    the expected members; and checks each of those before it gets its name. Nothing is unpickled.
-    For "digits" there is nothing to fetch and the list is empty.
+    Does nothing if they are intact. Otherwise downloads the archive, resuming a partial download, or takes an
+    archive placed in `root` by hand; checks its md5; extracts only the expected members; and checks each of
+    those before it gets its name. Nothing is unpickled. For "digits" the list is empty.
 
-    Of two processes that fetch at once, one waits and takes what the other got.
+    Of two processes that fetch at once, one waits for the other.
 
-    Raises InputError when the server cannot be reached, sends more than the archive has or takes longer than
-    `PATIENCE`, and when the archive is not the published one.
+    Raises InputError if the server cannot be reached, sends more bytes than the archive has or takes longer
+    than `PATIENCE`, and if the archive is not the published one.
     """
     expect_known(name)
     root = Path(root)
@@ -90,7 +89,7 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
 def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
     """Compare the md5 of every file of a data set with the published one; opens nothing else.
 
-    The list is empty for "digits", which live inside scikit-learn.
+    The list is empty for "digits", which come with scikit-learn.
     """
     expect_known(name)
     if name == "digits":
@@ -118,7 +117,7 @@ def expect_known(name: str) -> None:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process holds this lock, which goes with its process, however that ends."""
+    """Hold this lock, which ends with its process, after waiting for any other holder."""
     held = FileLock(lock, timeout=0)
     try:
         held.acquire()
@@ -133,7 +132,7 @@ def _alone(lock: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where the files of a data set come from, and the md5 of each."""
+    """The address of a data set's archive, and the md5 of each file."""
 
     url: str
     archive: str
@@ -144,8 +143,8 @@ class _Source:
 
 
 def cifar100_source() -> _Source:
-    # Imported here: torchvision takes a second to load and the digits need none of it.
-    from torchvision.datasets import CIFAR100
+    # Here, since torchvision takes a second to load and the digits need none of it.
+    from torchvision.datasets import CIFAR100  # noqa: PLC0415
 
     files = dict([*CIFAR100.train_list, *CIFAR100.test_list])
     files[CIFAR100.meta["filename"]] = CIFAR100.meta["md5"]
@@ -165,12 +164,12 @@ def _md5(path: Path) -> str:
 
 
 def new_md5(data: bytes = b"") -> Any:
-    # The checksum is the publisher's: it guards against damage, and is allowed under FIPS as such.
+    # The publisher's checksum against damage, which FIPS allows.
     return hashlib.md5(data, usedforsecurity=False)
 
 
 def _download(source: _Source, archive: Path, progress: bool) -> None:
-    """Download to `<archive>.part`, continuing what is there, and rename once the md5 is right."""
+    """Download to `<archive>.part`, resuming a partial one, and rename it if the md5 is right."""
     part = archive.with_name(archive.name + ".part")
     if os.path.lexists(part) and not part.is_file():
         raise InputError(f"{part} is not a file: delete it and run the command again")
@@ -185,12 +184,12 @@ def _download(source: _Source, archive: Path, progress: bool) -> None:
             part.unlink()
             reason = f"what it sends does not have the md5 {source.md5}"
             if not before:
-                break  # a whole download in one piece was wrong: asking again will not mend it
+                break  # a complete download was wrong: another would be, too
         elif time.monotonic() > deadline:
             reason = f"after {PATIENCE / 60:.0f} minutes {_size(part):,} of {source.size:,} bytes are here"
             break
         elif _size(part) <= before:
-            break  # not a byte further: waiting longer is for the person to decide
+            break  # no progress: waiting longer is the user's decision
     raise InputError(
         f"cannot reach {source.url} ({reason}): check the network, "
         f"or place {source.archive} in {archive.parent}/ and run the command again"
@@ -202,13 +201,13 @@ def _size(path: Path) -> int:
 
 
 def _receive(source: _Source, part: Path, progress: bool, deadline: float) -> str:
-    """Append what `part` still lacks; returns "" when complete, otherwise why not."""
+    """Append the missing bytes to `part`; returns "" if it is complete, otherwise the reason."""
     start = _size(part)
     pieces = _answer(source.url, start, deadline)
     try:
         status, length = next(pieces)
         if start and status == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
-            part.unlink()  # what is there is no beginning of what the server has
+            part.unlink()  # it is no prefix of the server's file
             return _receive(source, part, progress, deadline)
         if status not in (http.client.OK, http.client.PARTIAL_CONTENT):
             return f"HTTP status {status}"
@@ -241,13 +240,13 @@ def _receive(source: _Source, part: Path, progress: bool, deadline: float) -> st
 
 
 class _Broken(Exception):
-    """A connection gave no answer or not all of it; the message says why, in one line."""
+    """A connection failed before the end; the message is one line."""
 
 
 def _answer(url: str, start: int, deadline: float) -> Generator[Any, None, None]:
-    """What is at an address from a byte on: status, length (None if not told); then pieces, b"" at the end.
+    """Yield status and length (None if unknown) of an address from a byte on; then pieces, b"" at the end.
 
-    A thread reads: a server that sends a letter of a header now and then would keep whoever waits for years.
+    A thread reads, so that a server that sends one byte of a header now and then cannot block forever.
     """
     pieces: Queue[Any] = Queue(maxsize=8)
     stop = threading.Event()
@@ -268,7 +267,7 @@ def _answer(url: str, start: int, deadline: float) -> Generator[Any, None, None]
         except urllib.error.HTTPError as error:
             error.close()
             put((error.code, None))
-        except Exception as error:  # of the network, of the answer's form, of a redirect to nonsense
+        except Exception as error:  # network, malformed answer, bad redirect
             put(_Broken(_one_line(getattr(error, "reason", error))))
 
     threading.Thread(target=read, daemon=True).start()
@@ -289,7 +288,7 @@ def _one_line(error: object) -> str:
 
 
 def _extract(source: _Source, archive: Path, root: Path) -> None:
-    """Write the expected members that are not yet in order; every other member is ignored."""
+    """Write the expected members that are missing or damaged; other members are ignored."""
     folder = root / source.folder
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, "r:gz") as tar:

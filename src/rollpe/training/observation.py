@@ -1,8 +1,7 @@
-"""What the queries and keys inside a transformer look like, while it trains and afterwards.
+"""Queries and keys inside a transformer, in training and afterwards.
 
-Here: reading them off a model, the regularizer that asks them for order, and the arrays that a record keeps
-of a model, trained and before its first step. The measures themselves are in topography.py, their plots in
-rollpe.figures.
+Here: reading them off a model, the regularizer for their order, and the arrays that a record keeps of a
+model, before its first step and trained. Not here: the measures (topography.py), plots (rollpe.figures).
 """
 
 from __future__ import annotations
@@ -30,30 +29,30 @@ from rollpe.vit import VisionTransformer
 
 @contextmanager
 def queries_and_keys(model: VisionTransformer) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Collect what every layer's attention projects, before its encoding moves it.
+    """Collect the queries and keys of every layer before its encoding.
 
-    The list that is yielded holds, after each forward pass, one pair q, k [B, heads, N, streams·head_dim] a
-    layer; the next pass replaces them. Gradients flow through them.
+    After each forward pass the yielded list holds one pair q, k [B, heads, N, streams·head_dim] a layer; the
+    next pass replaces them. Gradients flow through them.
     """
-    seen: list[tuple[Tensor, Tensor]] = []
+    pairs: list[tuple[Tensor, Tensor]] = []
     queries: list[Tensor] = []
 
     def new_pass(*_: Any) -> None:
-        seen.clear()
+        pairs.clear()
         queries.clear()
 
     def see_query(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
         queries.append(output)
 
     def see_key(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
-        seen.append((queries.pop(), output))
+        pairs.append((queries.pop(), output))
 
     hooks = [model.register_forward_pre_hook(new_pass)]
     for attention in model.attentions:
         hooks.append(attention.q_norm.register_forward_hook(see_query))
         hooks.append(attention.k_norm.register_forward_hook(see_key))
     try:
-        yield seen
+        yield pairs
     finally:
         for hook in hooks:
             hook.remove()
@@ -89,8 +88,8 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
     power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1
     is white noise, see `rollpe.topography.smoothness_ratio`. query_correlation, key_correlation
     [layers, heads, 2, distances]: of two channels over images and patches, by their distance around the ring.
-    ``roll-twin`` is seen on the ring of ``roll``; of a multiplexed roll, only the first wave. Patches only;
-    float32.
+    ``roll-twin`` is measured on the ring of ``roll``; of a multiplexed roll, only the first wave. Patches
+    only; float32.
     """
     model.eval()
     positions = grid_positions(*model.grid_of(images), device=images.device)
@@ -101,24 +100,24 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
         with queries_and_keys(model) as pairs:
             model(part)
             layers = list(pairs)
-        found: dict[str, list[Tensor]] = {}
+        batch_sums: dict[str, list[Tensor]] = {}
         for attention, (q, k) in zip(model.attentions, layers, strict=True):
             encoding = attention.encoding
             weights = encoding.weights(q.float(), k.float(), positions)
             offsets, by_offset = attention_by_offset(weights, positions)
-            found.setdefault("attention", []).append(by_offset.sum(0))
+            batch_sums.setdefault("attention", []).append(by_offset.sum(0))
             for name, x in (("query", q), ("key", k)):
                 rings = on_rings(
                     encoding, x[..., -len(positions) :, :].float()
                 )  # [B, heads, N, axis, channels]
                 power = ring_spectrum(rings)
                 share = power / power.sum(-1, keepdim=True)
-                found.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
-                found.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
+                batch_sums.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
+                batch_sums.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
                 products = torch.einsum("bhnai,bhnaj->haij", rings, rings) / len(positions)
-                found.setdefault(f"{name}_products", []).append(products)
-                found.setdefault(f"{name}_means", []).append(rings.mean(2).sum(0))
-        for key, values in found.items():
+                batch_sums.setdefault(f"{name}_products", []).append(products)
+                batch_sums.setdefault(f"{name}_means", []).append(rings.mean(2).sum(0))
+        for key, values in batch_sums.items():
             stacked = torch.stack(values)
             sums[key] = sums[key] + stacked if key in sums else stacked
     means = {key: total / len(images) for key, total in sums.items()}
@@ -132,19 +131,19 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
 def first_step(
     model: VisionTransformer, images: Tensor, labels: Tensor, label_smoothing: float = 0.0
 ) -> dict[str, np.ndarray]:
-    """What the loss asks of an untrained model's queries and keys, and how much of it Adam follows.
+    """Spectra of the gradient for an untrained model's queries and keys, and of Adam's first step.
 
     query_gradient, key_gradient [layers, heads, 2, modes]: of the gradient for the weights that make queries
     or keys, the share of the power by mode number along the ring of each axis, all inputs together.
     query_step, key_step: the same for its signs; times the learning rate, these are Adam's first step. Rings
     and waves as in :func:`observe`.
 
-    images normalized [B, channels, H, W], labels int64 [B]. Dropout is off, and no gradient is left behind.
-    float32.
+    images normalized [B, channels, H, W], labels int64 [B]. Dropout is off, and gradients are cleared
+    afterwards. float32.
     """
     model.eval()
     F.cross_entropy(model(images), labels, label_smoothing=label_smoothing).backward()
-    found: dict[str, list[Tensor]] = {}
+    shares: dict[str, list[Tensor]] = {}
     for attention in model.attentions:
         encoding = attention.encoding
         gradient = attention.qkv.weight.grad
@@ -155,15 +154,15 @@ def first_step(
             for what, x in (("gradient", by_input), ("step", by_input.sign())):
                 power = ring_spectrum(on_rings(encoding, x.float())).sum(1)
                 share = power / power.sum(-1, keepdim=True).clamp_min(torch.finfo(power.dtype).tiny)
-                found.setdefault(f"{name}_{what}", []).append(share)
+                shares.setdefault(f"{name}_{what}", []).append(share)
     model.zero_grad(set_to_none=True)
-    return {key: torch.stack(values).cpu().numpy() for key, values in found.items()}
+    return {key: torch.stack(values).cpu().numpy() for key, values in shares.items()}
 
 
 def on_rings(encoding: Encoding, x: Tensor) -> Tensor:
     """Queries or keys [..., streams·head_dim] as rings [..., 2, channels]; of several waves the first.
 
-    A ring holds all channels of its axis, those too that a narrower ``width`` leaves still.
+    A ring holds all channels of its axis, including those that a narrower ``width`` does not roll.
     """
     x = encoding.on_ring(x[..., : encoding.head_dim])
     return x[..., : 2 * encoding.part].unflatten(-1, (2, -1))
@@ -178,9 +177,9 @@ def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
     (`rollpe.topography.shuffled_ratio`).
     """
     n = 2 * (arrays["query_spectrum"].shape[-1] - 1)
-    seen = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
+    roughness = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
     level = [arrays[f"{which}_spectrum"][..., 0].mean() for which in ("query", "key")]
-    return float(np.mean(seen)), float(shuffled_ratio(np.mean(level), n))
+    return float(np.mean(roughness)), float(shuffled_ratio(np.mean(level), n))
 
 
 def neighbor_correlation(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:

@@ -1,8 +1,8 @@
-"""What a run is made of, except the encoding, the seed and the machine: recipes.
+"""Recipes: everything about a run except the encoding, the seed and the machine.
 
-A recipe is a small YAML file; the folder recipes/ beside this file has those of the package. Here: its keys,
-what they may be, reading it, changing it, and the name that a changed recipe gets. Not here: what each key
-does (step.py, augment.py, data.py, rollpe.vit).
+A recipe is a small YAML file; the folder recipes/ has those of the package. Here: its keys and their allowed
+values, reading and changing it, and the name of a changed recipe. Not here: the effect of each key (step.py,
+augment.py, data.py, rollpe.vit).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from rollpe.training.augment import Augmentation
 FOLDER = Path(__file__).parent / "recipes"
 
 PATCHES = 64
-"""In a row of an image: attention looks from each of their square to each."""
+"""Most patches in a row of an image; attention is quadratic in the square of this number."""
 WEIGHTS = 10**9 // 12
-"""Of depth × width²: a block has twelve times the square of its width."""
+"""Largest depth × width²; a block has 12·width² weights."""
 OPERATIONS = 100
-"""Of RandAugment on one image, one after another."""
+"""Most RandAugment operations on one image."""
 
 
 class Recipe(BaseModel):
-    """Everything that a run is made of, except the encoding, the seed and the machine.
+    """Everything about a run except the encoding, the seed and the machine.
 
-    Each description says what is allowed and what it is; the error for a bad value quotes it.
+    Each description names the allowed values and their meaning; the error for a bad value quotes it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -45,7 +45,7 @@ class Recipe(BaseModel):
         None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
     )
     train_images: int | None = Field(
-        None, gt=0, description="null (all) or an integer ≥ 1: train on the first so many images"
+        None, gt=0, description="null (all) or an integer ≥ 1: number of training images, from the first"
     )
 
     size: Literal["nano", "tiny", "small", "base"] = Field(
@@ -75,7 +75,9 @@ class Recipe(BaseModel):
     epochs: int = Field(
         gt=0, le=10**6, description="an integer ≥ 1, at most a million: passes over the training images"
     )
-    max_steps: int | None = Field(None, gt=0, description="null or an integer ≥ 1: stop after so many steps")
+    max_steps: int | None = Field(
+        None, gt=0, description="null or an integer ≥ 1: number of steps to stop after"
+    )
     batch_size: int = Field(gt=0, le=10**5, description="an integer ≥ 1, at most 100,000: images per step")
     optimizer: Literal["adamw", "lamb", "muon", "sgd"] = Field(description="adamw, lamb, muon or sgd")
     learning_rate: float = Field(gt=0, description="a number > 0: the highest learning rate")
@@ -102,7 +104,7 @@ class Recipe(BaseModel):
     )
 
     topography: Literal["none", "ring", "sheet", "tdann"] = Field(
-        "none", description="none, ring, sheet or tdann: order asked of queries and keys; trains uncompiled"
+        "none", description="none, ring, sheet or tdann: loss on the order of queries and keys; uncompiled"
     )
     topography_weight: float = Field(0.1, ge=0, description="a number ≥ 0: weight of that loss")
 
@@ -178,8 +180,8 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
     overrides: key → value; a dot reaches into a mapping ("augmentation.mixup"); text is read as a
         YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
 
-    A recipe that was changed gets a name of its own, "quick@epochs=5": its records never mix with
-    those of the recipe it came from. The keys `rollpe.records.record.HOW` change no name.
+    A changed recipe gets a name of its own, "quick@epochs=5", so that its records never mix with those of
+    the original. The keys `rollpe.records.record.HOW` change no name.
 
     Raises InputError for an unknown recipe, an unknown key, or a value out of range.
     """
@@ -211,15 +213,15 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
 
 
 def changes(original: Recipe, changed: Recipe) -> dict[str, Any]:
-    """The keys in which a recipe differs from another, as `--set` spells them, and their values."""
+    """The keys in which a changed recipe differs, as `--set` spells them, with their values."""
     before, after = flatten(original.model_dump()), flatten(changed.model_dump())
     return {key: value for key, value in after.items() if before[key] != value}
 
 
 def name_of(original: Recipe, changed: Recipe) -> str:
-    """The name that a recipe gets which was made from another."""
-    told = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
-    return slug(original.name, told)
+    """The name of a changed recipe."""
+    options = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
+    return slug(original.name, options)
 
 
 def _recipe(values: dict[str, Any]) -> Recipe:
@@ -232,7 +234,7 @@ def _recipe(values: dict[str, Any]) -> Recipe:
 def _line(error: Any) -> str:
     """One of pydantic's errors as one line: key=value, what is allowed."""
     *outer, key = [str(part) for part in error["loc"]] or [""]
-    if outer and outer[0] != "augmentation" and not key.isdigit():  # which of several kinds was tried last
+    if outer and outer[0] != "augmentation" and not key.isdigit():  # the type that pydantic tried last
         outer, key = [], outer[0]
     fields = (Augmentation if outer[:1] == ["augmentation"] else Recipe).model_fields
     place, value = ".".join((*outer, key)), textwrap.shorten(repr(error["input"]), 200, placeholder=" …")
