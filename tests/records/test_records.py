@@ -394,7 +394,7 @@ def test_an_absent_folder_holds_no_records(tmp_path):
 WRITE_FOR_EVER = """
 import itertools, sys
 from pathlib import Path
-from rollpe.records import write_atomically
+from rollpe.files import write_atomically
 for i in itertools.count():
     write_atomically(Path(sys.argv[1]), b"%d" % (i % 10) * 3_000_000)
     if i == 0: print("written", flush=True)

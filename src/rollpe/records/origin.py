@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rollpe import sources
 from rollpe.records.record import Environment, Provenance
-from rollpe.sources import PACKAGE, _package_digest, loaded_hash, source_hash
 
 
 def environment(device: str) -> Environment:
@@ -74,7 +74,7 @@ def loaded_source(outside: Sequence[Path] = ()) -> Source:
     outside: the files outside of the package that define its encoding, as they are now; the commit says
     nothing of them, the hash does.
     """
-    return Source(*_first_commit(PACKAGE), loaded_hash(also=outside))
+    return Source(*_first_commit(sources.PACKAGE), sources.loaded_hash(also=outside))
 
 
 def provenance(
@@ -88,7 +88,7 @@ def provenance(
 
     source: what `loaded_source` said before the run; by default the package as it lies there now.
     """
-    source = source or Source(*_commit(PACKAGE), source_hash())
+    source = source or Source(*_commit(sources.PACKAGE), sources.source_hash())
     return Provenance(
         **source._asdict(),
         command=command,
@@ -113,7 +113,7 @@ def _commit(package: Path) -> tuple[str, bool | None]:
     changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
     if not commit and SOURCE_VARIABLE in os.environ:
         commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
-        return commit, there != _package_digest(package, ("",)).hexdigest()
+        return commit, there != sources._package_digest(package, ("",)).hexdigest()
     return commit or "unknown", None if changes is None else bool(changes)
 
 
