@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rollpe import comparison
 from rollpe.cli import cli, main
 from rollpe.encodings import ENCODINGS, create_encoding
 from rollpe.equations import EQUATIONS

@@ -14,12 +14,12 @@ import pytest
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe import figures
-from rollpe.book import equations, figures, numbers, site
+from rollpe.book import equations, figures, numbers, site, source
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe.evidence.claims import load_claims
 from rollpe.evidence.table import LARGE
+from rollpe.figures import DARK
 from rollpe.records import (
     Environment,
     FinalMetrics,
@@ -168,13 +168,13 @@ def test_a_dotted_name_leads_to_the_line_that_defines_it():
         "rollpe.encodings.create_encoding",
         "errors.InputError",
     ):
-        file, line = equations.find_line(dotted)
+        file, line = source.find_line(dotted)
         assert re.match(
             rf"(def|class) {dotted.rpartition('.')[2]}\b", file.read_text().splitlines()[line - 1]
         )
-    assert equations.find_line("operators.NYQUIST") is not None, "constants count"
-    assert equations.find_line("operators.no_such_thing") is None
-    assert equations.find_line("no_such_room.roll") is None
+    assert source.find_line("operators.NYQUIST") is not None, "constants count"
+    assert source.find_line("operators.no_such_thing") is None
+    assert source.find_line("no_such_room.roll") is None
 
 
 def test_every_equation_says_what_its_check_found_and_where_its_code_is(book):
@@ -570,7 +570,7 @@ def test_a_drawn_figure_has_a_twin_for_dark_pages_in_other_colors(book):
     assert "for-light" in light[0] and "for-dark" in dark[0]
     assert "#333333" in (book.html / light[1]).read_text()
     twin = (book.html / dark[1]).read_text()
-    assert figures.DARK["#333333"] in twin and "#333333" not in twin and "#ffffff" not in twin
+    assert DARK["#333333"] in twin and "#333333" not in twin and "#ffffff" not in twin
 
 
 def test_a_telephone_gets_the_narrow_twin_in_both_sets_of_colors(book):
@@ -578,9 +578,7 @@ def test_a_telephone_gets_the_narrow_twin_in_both_sets_of_colors(book):
     assert book.build({"01-page.ipynb": a_notebook(drawn(narrow=twin))}) == ""
     pictures = re.findall(r"<picture>(.*?)</picture>", book.markup("01-page"), re.DOTALL)
     assert len(pictures) == 2 and book.markup("01-page").count("<img") == 2
-    for picture, kind, ink in zip(
-        pictures, ("light", "dark"), ("#333333", figures.DARK["#333333"]), strict=True
-    ):
+    for picture, kind, ink in zip(pictures, ("light", "dark"), ("#333333", DARK["#333333"]), strict=True):
         source, image = re.fullmatch(r"\s*(<source [^>]*>)\s*(<img [^>]*>)\s*", picture).groups()
         assert 'media="(max-width: 600px)"' in source and 'width="4" height="8"' in source
         assert f"for-{kind}" in image and 'loading="lazy"' in image and 'width="12"' in image
