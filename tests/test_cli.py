@@ -95,7 +95,8 @@ def test_every_example_is_understood_and_names_what_exists(example):
 
 
 OWN = '''
-from rollpe.encodings.base import Encoding, register
+from rollpe.encodings.base import Encoding
+from rollpe.encodings.registry import register
 
 @register("own")
 class Own(Encoding):

@@ -10,8 +10,8 @@ from rollpe.encodings import ENCODINGS, create_encoding, import_encodings, outsi
 from rollpe.errors import InputError
 
 OWN = """
-from rollpe.encodings.base import Encoding, register
-
+from rollpe.encodings.base import Encoding
+from rollpe.encodings.registry import register
 @register("{name}")
 class Own(Encoding):
     acts_on = "scores"
