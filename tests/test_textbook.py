@@ -147,5 +147,5 @@ def test_an_odd_width_has_no_pairs(call, d):
 
 
 def test_an_unknown_layout_is_refused():
-    with pytest.raises(InputError, match="seed_by_seed, half"):
+    with pytest.raises(InputError, match="interleaved, half"):
         textbook.rope(torch.zeros(1, 2), torch.zeros(1), torch.ones(1), "neox")

@@ -22,7 +22,7 @@ from torch import Tensor
 from rollpe.errors import InputError
 from rollpe.operators import rotate_pairs
 
-LAYOUTS = ("seed_by_seed", "half")
+LAYOUTS = ("interleaved", "half")
 
 
 def _even(d: int) -> int:
@@ -185,19 +185,19 @@ def rotation_matrix(angles: Tensor) -> Tensor:
 
 
 def layout_order(d: int) -> Tensor:
-    """[evens, odds]: x[..., layout_order(d)] turns seed_by_seed pairs into split halves; int64 [d]."""
+    """[evens, odds]: x[..., layout_order(d)] turns interleaved pairs into split halves; int64 [d]."""
     return torch.arange(_even(d)).view(-1, 2).T.flatten()
 
 
-def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "seed_by_seed") -> Tensor:
+def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "interleaved") -> Tensor:
     """Rotate pair i of the token at position p by p·θ_i: x [..., N, 2m], positions [..., N], frequencies [m].
 
-    Pairs are (x_0, x_1), (x_2, x_3), … ("seed_by_seed") or (x_0, x_m), (x_1, x_{m+1}), … ("half").
+    Pairs are (x_0, x_1), (x_2, x_3), … ("interleaved") or (x_0, x_m), (x_1, x_{m+1}), … ("half").
     """
     if layout not in LAYOUTS:
         raise InputError(f"layout={layout!r} is unknown: choose one of {', '.join(LAYOUTS)}.")
     angle = positions.to(frequencies.dtype)[..., None] * frequencies
-    if layout == "seed_by_seed":
+    if layout == "interleaved":
         return rotate_pairs(x, angle)
     first, second = x.chunk(2, dim=-1)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
@@ -207,7 +207,7 @@ def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "seed_
 def rope_score(q: Tensor, k: Tensor, delta: float, frequencies: Tensor) -> Tensor:
     """(R_m q)·(R_n k) from the offset Δ = n − m alone: Σ_i a_i cos(θ_iΔ) − b_i sin(θ_iΔ), [...].
 
-    q, k [..., 2m] in seed_by_seed pairs, a_i = q_{2i}k_{2i} + q_{2i+1}k_{2i+1} and
+    q, k [..., 2m] in interleaved pairs, a_i = q_{2i}k_{2i} + q_{2i+1}k_{2i+1} and
     b_i = q_{2i}k_{2i+1} − q_{2i+1}k_{2i}: the real part of Σ_i q̄_i k_i e^{iθ_iΔ} with both its terms.
     """
     q_even, q_odd, k_even, k_odd = q[..., 0::2], q[..., 1::2], k[..., 0::2], k[..., 1::2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 
@@ -96,6 +97,7 @@ class Book:
     def __init__(self, root: Path):
         self.root, self.source, self.html = root, root / "book", root / "_build/html"
         self.source.mkdir()
+        shutil.copy(ROOT / "CITATION.cff", root)
 
     def build(self, pages, report=(), builder="html") -> str:
         """Build it and return the warnings, without colors."""

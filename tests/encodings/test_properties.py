@@ -480,7 +480,7 @@ DEFAULTS = {
     "shaw": {"clip": 16},
     "shaw-kv": {"clip": 16},
     "t5-bias": {"buckets": 32, "max_distance": 128, "bidirectional": True},
-    "rope": {"base": 10000.0, "scale": 1.0, "layout": "seed_by_seed"},
+    "rope": {"base": 10000.0, "scale": 1.0, "layout": "interleaved"},
     "axial-rope": {"base": 100.0},
     "mixed-rope": {"base": 10.0},
     "uniform-rope": {"frequency": None},

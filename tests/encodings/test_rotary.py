@@ -264,7 +264,7 @@ def test_a_shift_of_spherical_rope_equals_one_rotation_of_all_queries_and_keys()
     ("name", "settings", "words"),
     [
         ("rope", {"axes": 2}, "use 'axial-rope'"),
-        ("rope", {"axes": 1, "layout": "odd"}, "'seed_by_seed' or 'half'"),
+        ("rope", {"axes": 1, "layout": "odd"}, "'interleaved' or 'half'"),
         ("rope", {"axes": 1, "base": 0}, "must be positive"),
         ("rope", {"axes": 1, "head_dim": 1}, "use at least 2"),
         ("mixed-rope", {"axes": 3}, "use 'lie' with block=2"),

@@ -103,7 +103,7 @@ class Rope(Rotary):
     Args:
         base: sets the slowest wave.
         scale: what positions are multiplied with; below 1 it fits a longer sequence into the trained span.
-        layout: "seed_by_seed" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
+        layout: "interleaved" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
             Llama does. The two differ by a fixed permutation of the channels.
     """
 
@@ -112,7 +112,7 @@ class Rope(Rotary):
         *,
         base: float = 10000.0,
         scale: float = 1.0,
-        layout: str = "seed_by_seed",
+        layout: str = "interleaved",
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(**shape)
@@ -121,7 +121,7 @@ class Rope(Rotary):
         if self.head_dim < 2:
             raise InputError(f"head_dim={self.head_dim} holds no channel pair: use at least 2.")
         if layout not in textbook.LAYOUTS:
-            raise InputError(f"layout={layout!r} must be 'seed_by_seed' or 'half'.")
+            raise InputError(f"layout={layout!r} must be 'interleaved' or 'half'.")
         self.pairs = self.head_dim // 2
         self.base = check_base(base)
         self.scale = float(scale)
@@ -132,7 +132,7 @@ class Rope(Rotary):
         return self.scale * positions * self.base ** (-i / self.pairs)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        if self.layout == "seed_by_seed":
+        if self.layout == "interleaved":
             return super().transform(x, tables)
         return self._reordered(super().transform(self._reordered(x, (2, -1)), tables), (-1, 2))
 

@@ -28,7 +28,7 @@ from rollpe.equations.registry import check
 
 
 def _rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
-    """RoPE by complex multiplication, seed_by_seed: x [N, 2m], p [N], frequencies [m]."""
+    """RoPE by complex multiplication, interleaved: x [N, 2m], p [N], frequencies [m]."""
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * torch.exp(1j * p.double()[:, None] * frequencies)).flatten(-2)
 
