@@ -1,7 +1,7 @@
 """Lock every dependency: requirements.lock (all platforms, with hashes) and environment.yml from it.
 
-Run by ``make lock``. The two files then name the same versions; tests/workflow/test_environment.py compares them
-with each other and with pyproject.toml.
+Run by ``make lock``. The two files then name the same versions; tests/workflow/test_environment.py compares
+them with each other and with pyproject.toml.
 """
 
 from __future__ import annotations

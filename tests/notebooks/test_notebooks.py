@@ -243,12 +243,12 @@ def test_a_chapter_outside_of_the_project_stays_where_it_is(tmp_path, monkeypatc
 def test_a_parameters_cell_holds_only_typed_literals(project, line):
     path = project / "notebooks/02-odd.py"
     path.write_text(f'# %% tags=["parameters"]\n{line}\n')
-    with pytest.raises(InputError, match="the parameter line"):
+    with pytest.raises(InputError, match=re.escape(line)):
         notebooks.read_parameters(path)
 
 
 def test_a_notebook_that_does_not_exist_names_its_neighbor(project):
-    with pytest.raises(InputError, match=r"no such notebook; did you mean .*01-small.py"):
+    with pytest.raises(InputError, match=r"did you mean .*01-small.py"):
         notebooks.run(project / "notebooks/01-smal.py")
 
 
@@ -317,7 +317,7 @@ def test_an_output_that_is_no_regular_file_is_refused_before_anything_runs(proje
     target = {"folder": project, "device": Path("/dev/null"), "fifo": project / "fifo"}[kind]
     if kind == "fifo":
         os.mkfifo(target)
-    with pytest.raises(InputError, match="no regular file") as error:
+    with pytest.raises(InputError, match="--output") as error:
         notebooks.run(project / "notebooks/01-small.py", output=target)
     assert "\n" not in str(error.value) and not (project / "_build").exists()
     assert target.exists() and not target.is_file()
@@ -346,7 +346,7 @@ def test_a_device_is_named_with_the_threads_that_torch_used(monkeypatch):
 def test_a_dead_kernel_is_one_line(project):
     path = project / "notebooks/02-dies.py"
     path.write_text("# %%\nimport os\nos._exit(1)\n")
-    with pytest.raises(notebooks.NotebookFailed, match=r"02-dies.py: .*died"):
+    with pytest.raises(notebooks.NotebookFailed, match=r"02-dies.py"):
         notebooks.run(path)
 
 

@@ -1,9 +1,9 @@
 """The book: what Sphinx needs beyond Jupyter Book.
 
 Each file holds one kind of thing that pages show: equations.py, numbers.py, tables.py, ledger.py, costs.py,
-figures.py, waves.py, rerun.py; head.py is what every page carries besides its text, page.py makes one page of
-one notebook, site.py is what they share. Here: putting them together. Not here: anything that works without
-Sphinx.
+figures.py, waves.py, rerun.py; page.py makes one page of one notebook, site.py is what they share. head.py is
+an extension of its own: what every page of the site carries besides its text. Here: putting the others
+together. Not here: anything that works without Sphinx.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from rollpe.book import costs, equations, figures, head, ledger, numbers, rerun, source, tables, waves
+from rollpe.book import costs, equations, figures, ledger, numbers, rerun, source, tables, waves
 from rollpe.book.site import enclosing_output, find_mathjax, is_site, record_page
 from rollpe.notebooks.stamp import command, read_stamp
 
@@ -91,7 +91,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writers)
-    for part in (equations, numbers, tables, ledger, costs, figures, rerun, waves, head):
+    for part in (equations, numbers, tables, ledger, costs, figures, rerun, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
     app.connect("html-collect-pages", source.collect_sources)

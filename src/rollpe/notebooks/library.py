@@ -24,7 +24,7 @@ RECIPE_KEYS = Recipe.model_fields.keys()
 
 
 def expect(parameter: str, kind: str, name: str) -> None:
-    """Raise InputError unless ``name`` is an encoding, a device, a recipe or a treatment of Nyquist's mode."""
+    """Raise InputError unless ``name`` is an encoding, a device, a recipe or one of ``NYQUIST``."""
     match kind:
         case "encodings":
             create_encoding(name, head_dim=32, heads=1, axes=2, grid=(2, 2))
