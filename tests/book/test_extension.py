@@ -362,10 +362,10 @@ def test_the_results_table_links_every_measured_accuracy(book):
 
 
 def test_the_table_of_encodings_says_what_was_tried(book, monkeypatch):
-    from rollpe.encodings import properties
+    from rollpe.encodings.properties import Properties
 
-    seen = [properties.Properties("roll", "scores", 2, (True, True), False, True, None, True, False, 1234)]
-    monkeypatch.setattr(properties, "measure_all", lambda: seen)
+    measured = [Properties("roll", "scores", 2, (True, True), False, True, None, True, False, 1234)]
+    monkeypatch.setattr("rollpe.book.tables.measure_all", lambda: measured)
     assert book.build({"index.md": "# Page\n\n```{encodings}\n```\n"}) == ""
     assert "roll scores yes no yes – yes no 1,234" in book.text("index")
 
