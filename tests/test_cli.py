@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rollpe import comparison
+from rollpe import equations
 from rollpe.cli import cli, main
 from rollpe.encodings import ENCODINGS, create_encoding
 from rollpe.equations import EQUATIONS
@@ -96,7 +96,8 @@ def test_every_example_is_understood_and_names_what_exists(example):
 
 
 OWN = '''
-from rollpe.encodings.base import Encoding, register
+from rollpe.encodings.base import Encoding
+from rollpe.encodings.registry import register
 
 @register("own")
 class Own(Encoding):
@@ -211,8 +212,6 @@ def test_help_answers_without_loading_torch():
 
 
 def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
-    from rollpe import equations
-
     result = equations.run_checks(["eq-roll"])[0]
     monkeypatch.setattr(
         equations, "run_checks", lambda *a, **k: [result.__class__(**{**vars(result), "passed": False})]

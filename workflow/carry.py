@@ -60,7 +60,7 @@ def pack(carried: Path, load: int, python: str) -> None:
     words += ["--implementation", "cp", "--python-version", python, *platforms]
     subprocess.run([*words, "-d", str(first / "wheels"), *names], check=True)
     commit = _output(["git", "rev-parse", "HEAD"])
-    source = _output([sys.executable, "-c", "from rollpe.records import source_hash; print(source_hash())"])
+    source = _output([sys.executable, "-c", "from rollpe.sources import source_hash; print(source_hash())"])
     (first / "source").write_text(f"{commit} {source}")
     if PROGRAMS.exists():
         shutil.copy(PROGRAMS, first)

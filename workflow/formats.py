@@ -56,7 +56,7 @@ FREEZE = """() => {
 @contextmanager
 def browser() -> Iterator[Any]:
     """A page of a Chromium that is cut off from the network."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 (binding an EPUB needs no browser)
 
     names = ("chromium", "chromium-browser", "google-chrome")
     executable = next(filter(None, map(shutil.which, names)), None)

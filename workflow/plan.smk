@@ -1,6 +1,6 @@
-# The missing cells of a plan, each as one job with one record as its output. What a plan is, and which of its
-# cells are missing, rollpe.sweeps knows; a job is a sweep of a single cell, so that it goes on from its
-# checkpoint and leaves the cells of other workers alone.
+# The missing cells of a plan, each as one job with one record as its output. rollpe.training says what a plan is
+# and which of its cells are missing; a job is a sweep of a single cell, so that it resumes from its checkpoint
+# and leaves the cells of other workers alone.
 #
 #   snakemake -s workflow/plan.smk --config plan=plans/mini.yaml --profile workflow/profiles/local
 #   snakemake -s workflow/plan.smk --config plan=plans/mini.yaml --profile workflow/profiles/slurm
@@ -17,8 +17,9 @@ workdir: str(ROOT)
 
 import torch
 
-from rollpe import sweeps
 from rollpe.errors import InputError
+from rollpe.records import record_path
+from rollpe.training.plan import load_plan, missing
 
 PYTHON = sys.executable
 PLAN = config.get("plan", "plans/mini.yaml")
@@ -28,7 +29,7 @@ RETRY = "--retry" if config.get("retry") else ""
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
 
 try:
-    PLANNED = sweeps.load_plan(ROOT / PLAN)
+    PLANNED = load_plan(ROOT / PLAN)
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
@@ -37,7 +38,7 @@ rule all:
     default_target: True
     input:
         # Only what is missing is asked for: a record is a measurement, and newer sources do not undo it.
-        [str(sweeps.record_path(RECORDS, p.cell)) for p in sweeps.missing(PLANNED, ROOT / RECORDS, bool(RETRY))],
+        [str(record_path(RECORDS, p.cell)) for p in missing(PLANNED, ROOT / RECORDS, bool(RETRY))],
 
 
 rule train:

@@ -6,12 +6,11 @@ import shutil
 
 import pytest
 from built_book import HTML, open_context
+from playwright.sync_api import sync_playwright
 
 
 @pytest.fixture(scope="session")
 def browser():
-    from playwright.sync_api import sync_playwright
-
     executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert executable, "no Chromium on this machine: install Debian's package chromium"
     assert (HTML / "index.html").is_file(), f"there is no book in {HTML}: run make book first"

@@ -19,6 +19,7 @@ from rollpe.book.costs import training_flops, work
 from rollpe.book.ledger import errata
 from rollpe.book.rerun import links, repository, repository_of
 from rollpe.book.tables import speed_row
+from rollpe.cli import cli
 from rollpe.evidence.claims import Claim, Verdict, sources
 from rollpe.training import load_recipe
 from shared import ROOT
@@ -216,8 +217,6 @@ def test_the_pages_that_this_serves_are_in_the_contents():
 
 
 def test_commands_of_the_page_are_understood_and_their_files_exist(tmp_path, monkeypatch):
-    from rollpe.cli import cli
-
     (tmp_path / "mine.py").touch()  # the reader's own
     monkeypatch.chdir(tmp_path)
 

@@ -149,7 +149,7 @@ def test_a_drop_in_layer_refuses_what_it_cannot_do() -> None:
     with pytest.raises(InputError, match="pos_embed"):
         drop_in_attention("learned+roll", grid=(2, 3))
     for refuses in (drop_in_attention, MultiheadAttention):
-        with pytest.raises(InputError, match="grid=14 must hold"):
+        with pytest.raises(InputError, match="grid=14"):
             refuses(*((16, 2) if refuses is MultiheadAttention else ()), "roll", grid=14)
 
 
@@ -166,7 +166,7 @@ def test_a_drop_in_layer_says_why_the_number_of_tokens_may_be_another(
     tokens: int, training: bool, says: str
 ) -> None:
     layer = drop_in_attention("axial-rope", grid=(3, 5))(16, num_heads=2).train(training)
-    with pytest.raises(InputError, match=f"{tokens} tokens where .* make 16: .*{says}"):
+    with pytest.raises(InputError, match=f"{tokens} .*16.*{says}"):
         layer(torch.randn(1, tokens, 16))
 
 

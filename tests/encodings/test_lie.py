@@ -191,5 +191,5 @@ def test_attention_compiles_into_one_graph_with_equal_results() -> None:
 
 @pytest.mark.parametrize("block", [1, 4, 7])
 def test_a_block_that_does_not_divide_the_head_is_refused(block: int) -> None:
-    with pytest.raises(InputError, match=f"block={block} must be 2 or more and divide head_dim=6"):
+    with pytest.raises(InputError, match=f"block={block} .*head_dim=6"):
         build(block=block)

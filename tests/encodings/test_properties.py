@@ -615,7 +615,7 @@ def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str
         lambda: create_encoding(name, head_dim=24, heads=2, axes=axes, grid=(3, 4)[:axes], **{option: value}),
         lambda: changed_options(name, {option: value}),
     ):
-        with pytest.raises(InputError, match=f"{option}=.* must be a|{option}=.* must be true") as caught:
+        with pytest.raises(InputError, match=f"{option}=") as caught:
             meets()
         assert "\n" not in str(caught.value)
 
@@ -659,7 +659,7 @@ def test_two_encodings_joined_are_on_scores_what_the_second_is_and_on_tokens_the
     tokens = torch.randn(2, v.shape[2], HEADS * HEAD_DIM, dtype=torch.double)
     assert torch.equal(alone.add(tokens, positions), tokens)
     assert torch.equal(joined.add(tokens, positions), joined.on_tokens.add(tokens, positions))
-    with pytest.raises(InputError, match=f"encoding '{name}' was built for"):
+    with pytest.raises(InputError, match=f"'{name}'"):
         joined.encode(q[..., 1:], positions)
 
 

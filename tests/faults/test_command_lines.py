@@ -90,12 +90,12 @@ def idle(folder, monkeypatch):
     def break_off(*_, **__):
         raise TrainingError("nothing is trained here.")
 
-    for place in ("bench.matmul_peak", "notebooks._execute"):
+    for place in ("bench.run.matmul_peak", "notebooks.execute._execute"):
         monkeypatch.setattr(f"rollpe.{place}", stop)
-    for place in ("training._epoch", "sweeps.train"):
+    for place in ("training.run._epoch", "training.sweep.train"):
         monkeypatch.setattr(f"rollpe.{place}", break_off)
     monkeypatch.setattr("rollpe.training.sweep.warm", lambda *_, **__: True)
-    monkeypatch.setattr("rollpe.notebooks.execute.sync", lambda **_: [])
+    monkeypatch.setattr("rollpe.notebooks.sync", lambda **_: [])
     monkeypatch.setattr("rollpe.equations.run_checks", lambda *_, **__: checks)
     monkeypatch.setattr(CIFAR100, "url", "http://127.0.0.1:1/")
     monkeypatch.chdir(folder)

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from rollpe.equations import run_checks, write_report
-from rollpe.notebooks import execute, stamp
+from rollpe.notebooks import gate, read_stamp, run, sync
 
 MEASURED = """\
 # %% [markdown]
@@ -70,8 +70,8 @@ def honest(tmp_path_factory):
     (root / "book").mkdir()
     for name, text in (("01-measured", MEASURED), ("02-derived", DERIVED)):
         (root / f"notebooks/{name}.py").write_text(text)
-        execute.run(root / f"notebooks/{name}.py")
-    execute.sync(root=root)
+        run(root / f"notebooks/{name}.py")
+    sync(root=root)
     (root / "book/_toc.yml").write_text("- executed/01-measured\n- executed/02-derived\n")
     write_report(root / "_build/equations.json", run_checks(["eq-roll", "eq-rope-pair", "eq-attention"]))
     return root
@@ -259,8 +259,8 @@ LIES = {
 
 
 def test_what_was_run_passes(honest):
-    assert stamp.gate(honest) == []
-    stamp = stamp.read_stamp(honest / "book/executed/01-measured.ipynb")
+    assert gate(honest) == []
+    stamp = read_stamp(honest / "book/executed/01-measured.ipynb")
     assert "NVIDIA" in stamp["device"] or stamp["device"].endswith(", 2 threads"), "as many as torch used"
 
 
@@ -271,7 +271,7 @@ def refused(path, root, lie):
     lie(content)
     assert content != json.loads(before), "a lie that changes nothing"
     path.write_text(json.dumps(content))
-    reasons = stamp.gate(root)
+    reasons = gate(root)
     path.write_text(before)
     return any(path.name in reason for reason in reasons)
 
@@ -340,4 +340,4 @@ def test_an_exchange_of_whole_chapters_is_refused(honest, tmp_path):
     first, second = one.read_bytes(), two.read_bytes()
     one.write_bytes(second)
     two.write_bytes(first)
-    assert len(stamp.gate(root)) >= 2
+    assert len(gate(root)) >= 2

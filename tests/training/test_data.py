@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
+from sklearn.datasets import load_digits
 from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
@@ -442,8 +443,6 @@ def test_the_digits_are_split_in_proportion_to_their_classes(held_out: int):
 
 
 def test_the_digits_are_all_there_once():
-    from sklearn.datasets import load_digits
-
     data = load_dataset("digits")
     assert [len(data.train), len(data.held_out), len(data.test)] == [1257, 180, 360]
     ours = [

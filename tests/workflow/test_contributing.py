@@ -50,11 +50,6 @@ def suite(example):
     return module
 
 
-def test_there_is_an_example_of_every_step():
-    assert len(BLOCKS) == 4
-    assert [n for n in re.findall(r"^### (\d)\.", TEXT, re.MULTILINE)] == list("123456")
-
-
 def test_the_example_is_not_in_the_library():
     assert "alibi" not in ENCODINGS, "choose another example: this one was added"
 

@@ -55,7 +55,3 @@ def test_commands_and_places_that_are_named_exist(path):
     assert set(re.findall(r"\bmake ([a-z-]+)", text)) <= set(rules)
     for place in re.findall(r"\b(?:notebooks|plans|book)/[\w./-]*\w|\b[A-Z]+\.md", text):
         assert (ROOT / place).exists(), place
-
-
-def test_the_request_lists_three_checks():
-    assert REQUEST.read_text().count("- [ ]") == 3

@@ -286,10 +286,11 @@ def _curves(comparison: Comparison) -> tuple[str, str]:
     """
     if find_spec("matplotlib") is None:
         return "", "Not drawn: matplotlib is missing. Repair: pip install -e '.[notebooks]'."
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import MaxNLocator
+    # matplotlib is optional here, and figures need it
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
-    from rollpe import figures
+    from rollpe import figures  # noqa: PLC0415
 
     groups = (("A", comparison.a, figures.BLUE, "-"), ("B", comparison.b, figures.VERMILION, "--"))
     runs = [record for _, group, _, _ in groups for record in group.runs.values()]

@@ -98,9 +98,9 @@ def use_theme() -> None:
             "svg.hashsalt": "rollpe",  # the same figure gives the same bytes
         }
     )
-    try:
-        from IPython import get_ipython
-        from matplotlib_inline.backend_inline import set_matplotlib_formats
+    try:  # outside of notebooks neither has to be installed
+        from IPython import get_ipython  # noqa: PLC0415
+        from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: PLC0415
     except ImportError:
         return
     shell = get_ipython()

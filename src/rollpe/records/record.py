@@ -111,8 +111,8 @@ class Provenance(_Plain):
     The source is what the process had loaded. (Older records hold the source at the end of the run: the same,
     unless it was edited or committed meanwhile.)
 
-    plan: of a run of a sweep, name and sha256 of its plan's file, see `rollpe.training.plan`: the seeds were
-    fixed if the project's history has this plan before the run. (Older records have none.)
+    plan: of a run that a sweep trained, name and sha256 of its plan's file, see `rollpe.training.plan`: the
+    seeds were fixed if the project's history has this plan before the run. (Older records have none.)
     """
 
     commit: str
