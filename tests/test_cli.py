@@ -229,7 +229,7 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
     [
         ("rollpe.training.run.train", ["train", "--recipe", "smoke"], "--resume"),
         (
-            "rollpe.training.sweep.sweep",
+            "rollpe.training.sweep.Sweep.run",
             ["sweep", str(ROOT / "plans/quick.yaml")],
             "the same command goes on",
         ),
@@ -318,7 +318,7 @@ def test_letters_that_a_terminal_lacks_are_written_as_numbers(monkeypatch, tmp_p
 
 
 def test_no_encodings_are_not_all_of_them(capsys, monkeypatch):
-    monkeypatch.setattr("rollpe.bench.timing.matmul_peak", lambda *_: pytest.fail("it was begun"))
+    monkeypatch.setattr("rollpe.bench.run.matmul_peak", lambda *_: pytest.fail("it was begun"))
     status, _, err = run(capsys, "bench", "--encodings", "")
     assert status == 2 and err.count("\n") == 1 and "encoding ''" in err
 

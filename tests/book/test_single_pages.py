@@ -86,6 +86,7 @@ def test_the_top_says_what_was_changed_and_what_the_run_came_from(made):
     assert "<title>A small page &amp; more (n=4)</title>" in text
     top = text[text.index("<h1>") : text.index("<p>As ")]
     assert re.search(r'<th scope="row">n</th><td[^>]*>4</td><td[^>]*>3</td><td[^>]*>how many</td>', top)
+    assert "written for the defaults" in top and "All parameters" not in top
     assert top.index("how many") < top.index("<details") < top.index("the shape")
     for word in ("an abacus", "2026-01-02 03:04", "python 3.12", "0123456789", "-p n 4"):
         assert word in top

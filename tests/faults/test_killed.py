@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on PO
 FORKS = multiprocessing.get_context("forkserver")
 """Forks of a process that has imported everything and trained nothing: torch cannot go on in a fork of this
 one once some test has compiled here."""
-FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe.sweeps"])
+FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe.training.sweep"])
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "ema": 0.5, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)

@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 from rollpe import notebooks, sources
-from rollpe.book.page import _run_box
 from rollpe.errors import InputError
 from rollpe.notebooks.execute import _device
 from rollpe.notebooks.parameters import Parameter, _pairs
@@ -348,14 +347,6 @@ def test_a_dead_kernel_is_one_line(project):
     path.write_text("# %%\nimport os\nos._exit(1)\n")
     with pytest.raises(notebooks.NotebookFailed, match=r"02-dies.py"):
         notebooks.run(path)
-
-
-def test_the_page_of_a_rerun_says_that_its_text_was_written_for_the_defaults(project):
-    shown = {"source": "0", "package": "0", "lock": "0", "versions": {}, "date": "2026-01-02T03:04"}
-    shown |= {"notebook": "notebooks/01-small.py", "parameters": {"n": 4}, "seconds": 1.0, "device": "none"}
-    words = "Text and captions were written for the defaults."
-    assert words in _run_box(shown | {"changed": {"n": 4}}, project)
-    assert words not in _run_box(shown | {"changed": {}}, project)
 
 
 def test_the_pair_runs_under_plain_papermill(project):
