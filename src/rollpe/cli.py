@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -33,17 +33,25 @@ RESUME = {
 }
 """How to resume an interrupted verb."""
 
+PATH = click.Path(path_type=Path)
+
+
+def _folder(name: str, default: str, text: str) -> Callable[[Any], Any]:
+    return click.option(name, type=PATH, default=Path(default), show_default=True, help=text)
+
+
 # Options that several verbs share.
 _device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 _overrides = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe (repeatable)."
 )
-_data_root = click.option(
-    "--data-root",
-    type=click.Path(path_type=Path),
-    default=Path("data"),
-    show_default=True,
-    help="Folder of the data.",
+_root = _folder("--root", "data", "Folder of the data.")
+_data_root = _folder("--data-root", "data", "Folder of the data.")
+_read_from = click.option(
+    "--records",
+    multiple=True,
+    type=PATH,
+    help="Folders to read (repeatable).  [default: data/records, then _build/records]",
 )
 
 
@@ -58,7 +66,7 @@ def _import(context: click.Context, option: click.Parameter, files: tuple[Path, 
 _imports = click.option(
     "--import",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     callback=_import,
     expose_value=False,
@@ -128,7 +136,7 @@ def _records(folders: list[Path]) -> list[Any]:
     return [record for folder in folders for record in read_records(folder)]
 
 
-# ------------------------------------------------------------------------------------------ notebooks
+# Notebooks
 
 
 class NameValue(click.Command):
@@ -141,13 +149,13 @@ class NameValue(click.Command):
 
 
 @cli.command(cls=NameValue)
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=PATH, required=False)
 @click.option(
     "-p", "parameters", multiple=True, nargs=2, metavar="NAME VALUE", help="Set a parameter (repeatable)."
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Path of the executed notebook; no page is written then.",
 )
 @click.option("--list", "show", is_flag=True, help="List the notebook's parameters and stop.")
@@ -204,7 +212,7 @@ def notebook(
     _print_opener(page)
 
 
-# ---------------------------------------------------------------------------------------------- data
+# Data
 
 
 @cli.group()
@@ -219,13 +227,7 @@ def data() -> None:
 
 @data.command("fetch")
 @click.argument("name", type=DATASETS)
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path),
-    default=Path("data"),
-    show_default=True,
-    help="Folder of the data.",
-)
+@_root
 def data_fetch(name: str, root: Path) -> None:
     """Download a data set, or resume its download.
 
@@ -241,13 +243,7 @@ def data_fetch(name: str, root: Path) -> None:
 
 @data.command("verify")
 @click.argument("name", type=DATASETS, default="cifar100")
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path),
-    default=Path("data"),
-    show_default=True,
-    help="Folder of the data.",
-)
+@_root
 def data_verify(name: str, root: Path) -> None:
     """Compare every file of a data set with its md5.
 
@@ -264,7 +260,7 @@ def data_verify(name: str, root: Path) -> None:
         sys.exit(1)
 
 
-# ------------------------------------------------------------------------------------- train and read
+# Train and read
 
 
 @cli.command()
@@ -293,13 +289,7 @@ def data_verify(name: str, root: Path) -> None:
 )
 @_imports
 @_device
-@click.option(
-    "--records",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("_build/records"),
-    show_default=True,
-    help="Folder the record is written to.",
-)
+@_folder("--records", "_build/records", "Folder the record is written to.")
 @_data_root
 @click.option("--resume", is_flag=True, help="Resume from the last checkpoint of the same run.")
 @click.option("--force", is_flag=True, help="Replace the record if this run has one.")
@@ -328,8 +318,7 @@ def train(
     """
     from rollpe.encodings import changed_options
     from rollpe.files import read_yaml
-    from rollpe.records.record import Cell
-    from rollpe.records.store import record_path
+    from rollpe.records import Cell, record_path
     from rollpe.training import load_recipe
     from rollpe.training.distributed import is_main_process
     from rollpe.training.run import train
@@ -356,14 +345,8 @@ def train(
 
 
 @cli.command()
-@click.argument("checkpoints", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option(
-    "--records",
-    type=click.Path(path_type=Path),
-    default=Path("data/records"),
-    show_default=True,
-    help="Folder of the records of those runs.",
-)
+@click.argument("checkpoints", type=PATH, nargs=-1, required=True)
+@_folder("--records", "data/records", "Folder of the records of those runs.")
 @_device
 @_data_root
 def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root: Path) -> None:
@@ -381,26 +364,16 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 
 
 @cli.command()
-@click.argument("file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.argument("file", metavar="PLAN", type=PATH)
 @click.option("--budget", help="Time to use: 90s, 25m, 1h30m; unlimited by default.")
 @_overrides
-@click.option(
-    "--records",
-    type=click.Path(path_type=Path),
-    default=Path("data/records"),
-    show_default=True,
-    help="Folder of the records: read to find the missing runs, then written to.",
+@_folder(
+    "--records", "data/records", "Folder of the records: read to find the missing runs, then written to."
 )
 @_imports
 @_device
 @_data_root
-@click.option(
-    "--checkpoints",
-    type=click.Path(path_type=Path),
-    default=Path("checkpoints"),
-    show_default=True,
-    help="Folder of checkpoints, from which interrupted runs resume.",
-)
+@_folder("--checkpoints", "checkpoints", "Folder of checkpoints, from which interrupted runs resume.")
 @click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints: an interrupted run starts again.")
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
 @click.option(
@@ -467,7 +440,7 @@ def sweep(
 
 
 @cli.command()
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=PATH)
 @_overrides
 @_device
 @click.option(
@@ -497,12 +470,7 @@ def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: P
 @cli.command()
 @click.option("--recipe", default="quick", show_default=True, help="Recipe whose runs are listed.")
 @click.option("--format", "style", type=click.Choice(["md", "csv", "latex"]), default="md", show_default=True)
-@click.option(
-    "--records",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folders to read (repeatable).  [default: data/records, then _build/records]",
-)
+@_read_from
 def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     """Print the results of one recipe beside the paper's.
 
@@ -528,12 +496,7 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
 @click.argument("a")
 @click.argument("b")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Path of the page.")
-@click.option(
-    "--records",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folders to find recipe/encoding in (repeatable).  [default: data/records, then _build/records]",
-)
+@_read_from
 def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> None:
     """Compare two runs or groups of runs, and write the comparison as a page.
 
@@ -559,17 +522,12 @@ def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> Non
     _print_opener(page)
 
 
-# --------------------------------------------------------------------------------- equations and claims
+# Equations and claims
 
 
 @cli.command()
 @click.argument("labels", nargs=-1)
-@click.option(
-    "--json",
-    "report",
-    type=click.Path(path_type=Path),
-    help="Also write the report that the book reads.",
-)
+@click.option("--json", "report", type=PATH, help="Also write the report that the book reads.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random cases.")
 def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     """Check every equation of the book.
@@ -607,12 +565,7 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
 
 @cli.command()
 @click.option("--full", is_flag=True, help="Print every claim, not only the counts.")
-@click.option(
-    "--records",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folders to read (repeatable).  [default: data/records, then _build/records]",
-)
+@_read_from
 def claims(full: bool, records: tuple[Path, ...]) -> None:
     """Print the verdicts on the paper's claims.
 
@@ -650,7 +603,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @click.option("--variants", is_flag=True, help="Also time the variants of a training step, side by side.")
 @click.option("--profile", is_flag=True, help="Also list the kernels of a step; needs --records.")
 @click.option("--budget", help="Time to use: 90s, 10m. The report names the timings that did not fit.")
-@click.option("--records", type=click.Path(path_type=Path), help="Also write the report into this folder.")
+@click.option("--records", type=PATH, help="Also write the report into this folder.")
 def bench(
     device: str,
     recipe: str,

@@ -37,9 +37,6 @@ def expect_file(path: Path) -> None:
         raise InputError(f"{path}: a folder, a device or a pipe, and no file. Give another path.")
 
 
-# Writing
-
-
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file so that a reader of `path` finds the old or the new content at any moment.
 

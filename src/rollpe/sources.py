@@ -132,9 +132,6 @@ def hash_json(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-# Machine and source
-
-
 def source_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
     """sha256 over names and contents of the package's .py and .yaml files, sorted by name.
 

@@ -21,7 +21,7 @@ from rollpe.errors import InputError
 CONFIDENCE = 0.95
 
 
-# ------------------------------------------------------------------------------------------- one arm
+# One arm
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return sample
 
 
-# ------------------------------------------------------------------------------------------ two arms
+# Two arms
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def seeds_needed(
     return n
 
 
-# --------------------------------------------------------------------------------- image by image
+# Image by image
 
 
 @dataclass(frozen=True)

@@ -6,5 +6,3 @@ and report.py holds the result and its tables.
 
 from rollpe.bench.report import Benchmark, read_benchmarks
 from rollpe.bench.run import benchmark
-
-__all__ = ["Benchmark", "benchmark", "read_benchmarks"]

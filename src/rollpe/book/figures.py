@@ -29,9 +29,6 @@ DATA = "figures"
 """The folder of the site that holds the tables."""
 
 
-# ------------------------------------------------------------------------------------------- light and dark
-
-
 def add_twins(app: Sphinx, doctree: nodes.document) -> None:
     """Put a dark copy beside each SVG that a cell or a wave drew, before Sphinx collects the images."""
     for image in list(doctree.findall(nodes.image)):
@@ -81,9 +78,6 @@ def load_when_near(
         return f'<img loading="lazy" width="{width}" height="{height}"{tag["rest"]}'
 
     context["body"] = re.sub(r'<img(?P<rest>[^>]*_images/(?P<name>[^"/]+\.svg)")', lazy, context["body"])
-
-
-# ------------------------------------------------------------------------------------ the lines under it
 
 
 def outputs_of(executed: Path) -> dict[int, list[dict[str, Any]]]:

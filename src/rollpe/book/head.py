@@ -29,7 +29,7 @@ PREVIEW = "_static/preview.png"
 ICONS = 'url(../vendor/fontawesome/webfonts/icons.woff) format("woff")'
 
 
-# -------------------------------------------------------------------------------------------- citation
+# Citation
 
 
 def read_citation(app: Sphinx) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class HowToCiteDirective(SphinxDirective):
         return [nodes.literal_block(text, text, language="bibtex")]
 
 
-# ------------------------------------------------------------------------------------------------ head
+# Head
 
 
 def first_sentences(body: str, longest: int = 200) -> str:
@@ -119,7 +119,7 @@ def add_head(
         context["metatags"] = f"{context.get('metatags', '')}\n    {head_tags(app, pagename, context)}"
 
 
-# ------------------------------------------------------------------------------------------------ tables
+# Tables
 
 _ONE = r"[-−+±]?\d[\d.,]*"
 NUMBER = re.compile(rf"(< |about )?{_ONE}( ?(±|to|of|–|,) ?{_ONE})?( ?%)?( \[{_ONE}, {_ONE}\])?")
@@ -136,7 +136,7 @@ def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
                 cell["classes"].append("number")
 
 
-# ---------------------------------------------------------------------------------------- the last pass
+# The last pass
 
 REPAIRS: tuple[tuple[str, str], ...] = (
     # 1.5 MB of icons as scripts; the theme's style sheet has the same icons as a font.

@@ -98,9 +98,6 @@ def fold_claims(app: Sphinx, doctree: nodes.document) -> None:
         )
 
 
-# ----------------------------------------------------------------------------------------------- errata
-
-
 class ErrataDirective(SphinxDirective):
     """``{errata} paper``: the statements of one document that checks refuted, with their corrections."""
 

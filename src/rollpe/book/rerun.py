@@ -25,9 +25,6 @@ GITHUB = re.compile(
 )
 
 
-# ------------------------------------------------------------------------------- downloads and buttons
-
-
 def repository_of(address: str) -> str | None:
     """ "owner/name" of an address on GitHub, without whatever else the address holds; None for any other."""
     found = GITHUB.fullmatch(address.strip())

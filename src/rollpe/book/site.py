@@ -42,9 +42,6 @@ def record_page(app: Sphinx, docname: str, cell: str) -> str | None:
     return f"{app.builder.get_relative_uri(docname, NUMBERS_PAGE)}#{nodes.make_id(cell)}"
 
 
-# ------------------------------------------------------------------------------------------- directives
-
-
 def all_records(root: Path) -> list[Record]:
     """Every record of the project; of two runs of the same seed the committed one."""
     found = {r.cell.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}

@@ -135,9 +135,6 @@ class TimingsDirective(TableDirective):
         return self.finish(columns, rows)
 
 
-# --------------------------------------------------------------------------------- what a run costs
-
-
 TIMED = ("none", "axial-rope", "roll")
 
 

@@ -56,7 +56,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-# ------------------------------------------------------------------------ evidence from equations
+# Evidence from equations
 
 
 class Checks(_Strict):
@@ -110,7 +110,7 @@ def _error(result: CheckResult) -> str:
     return f"{result.label} (error {result.error:.1e}, tolerance {result.tolerance:.0e})"
 
 
-# -------------------------------------------------------------------------- evidence from records
+# Evidence from records
 
 
 class _Missing(Exception):
@@ -398,7 +398,7 @@ def _count(arm: Sequence[float] | Printed) -> int:
     return arm.n if isinstance(arm, Printed) else len(arm)
 
 
-# --------------------------------------------------------------------------------------- the ledger
+# The ledger
 
 
 class Claim(_Strict):

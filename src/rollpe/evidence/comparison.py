@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     pass
 
 
-# ------------------------------------------------------------------------------------------- the runs
+# The runs
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def find_runs(name: str, folders: Sequence[Path]) -> Group:
     return Group(name, dict(sorted(groups[name].items())))
 
 
-# ------------------------------------------------------------------------------------- the differences
+# The differences
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def compare(a: Group, b: Group) -> Comparison:
     return Comparison(a, b)
 
 
-# -------------------------------------------------------------------------------------------- the page
+# The page
 
 
 def comparison_page(comparison: Comparison) -> str:

@@ -129,9 +129,6 @@ def _adjusted(tests: Sequence[Welch]) -> list[float]:
     return [float(p) for p in holm([test.p for test in tests])]
 
 
-# -------------------------------------------------------------------------------------------- as text
-
-
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 

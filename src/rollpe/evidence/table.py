@@ -34,7 +34,7 @@ not say.
 """
 
 
-# ------------------------------------------------------------------------------ records, side by side
+# Records, side by side
 
 
 def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Record]]:
@@ -71,7 +71,7 @@ def recipe_with_runs(records: Iterable[Record], wanted: Sequence[str]) -> str:
     return next((recipe for recipe in wanted if recipe in run), wanted[0])
 
 
-# --------------------------------------------------------------------------------------------- table
+# Table
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def ring_and_sheet() -> tuple[Tensor, Tensor]:
     return torch.cat((long, long)), torch.outer(short, short).flatten()
 
 
-# --------------------------------------------------------------------------------------- pieces of pictures
+# Pieces of pictures
 
 
 def ring_bars(ax: Axes, values: Tensor, color: str, radius: float = 1.0, reach: float = 0.6) -> None:
@@ -94,7 +94,7 @@ def stems(ax: Axes, values: Tensor, color: str, title: str) -> None:
     ax.set(ylim=(-0.45, 1.1), xticks=[0, len(values) - 1])
 
 
-# ------------------------------------------------------------------------------------------- still pictures
+# Still pictures
 
 
 def draw_walk(figure: Figure, start: dict[str, Any]) -> None:
@@ -236,7 +236,7 @@ def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
     below.set(xlabel="position", xlim=(0, 12), yticks=[], ylabel=f"wave k = {start['k']}")
 
 
-# ------------------------------------------------------------------------------------------------ the list
+# The list
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,6 @@ def stamp_digest(notebook: Mapping[str, Any]) -> str:
     return hash_json({**notebook, "metadata": {**about, "rollpe": stamp}})
 
 
-# ------------------------------------------------------------------------------------------------ gate
-
-
 def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     """Why executed notebooks, their pairs and the report of the equations may not become the book; or [].
 

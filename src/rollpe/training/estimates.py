@@ -147,7 +147,7 @@ class Estimates:
         return whole + steps * step + math.ceil(steps / per_epoch) * scoring + after
 
 
-# ---------------------------------------------------------------------------------------------- times
+# Times
 
 UNITS = (3600, 60, 1)  # of hours, minutes and seconds
 

@@ -112,9 +112,6 @@ def expect_known(name: str) -> None:
         raise InputError(f"data set {name!r} is unknown: choose one of {', '.join(DATASETS)}")
 
 
-# Files
-
-
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """Hold this lock, which ends with its process, after waiting for any other holder."""

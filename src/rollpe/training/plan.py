@@ -45,9 +45,6 @@ from rollpe.training.data import IMAGE_SIZE
 from rollpe.training.recipe import Recipe, load_recipe
 from rollpe.vit import SIZES
 
-# ---------------------------------------------------------------------------------------------- plans
-
-
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -154,9 +151,6 @@ def seed_by_seed(
         for name, options in encodings:
             told = changed_options(name, options)
             yield Cell(recipe=recipe, encoding=name, encoding_options=told, seed=seed)
-
-
-# ---------------------------------------------------------------------------------------------- sweeps
 
 
 def failure_path(records: str | Path, cell: Cell) -> Path:

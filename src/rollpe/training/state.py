@@ -35,9 +35,6 @@ AHEAD = 32  # batches augmented at once, so that many images share each operatio
 AHEAD_BYTES = 2**27  # ... unless they take more than this
 
 
-# Programs
-
-
 class Program:
     """Model, optimizers, step and scoring of one recipe and encoding: made once, then used seed after seed.
 
@@ -211,9 +208,6 @@ def _penalty(
     return lambda: recipe.topography_weight * disorder(seen, recipe.topography, model.token_encoding.head_dim)
 
 
-# Data, device, randomness
-
-
 def training_images(recipe: Recipe, data: ImageData) -> Split:
     """The training images a run sees: all of them, or the first train_images."""
     count = recipe.train_images or len(data.train)
@@ -238,9 +232,6 @@ def resolve(recipe: Recipe, device: torch.device, held_out: int) -> Recipe:
             and (cuda and compiles(device) if recipe.compile == "auto" else recipe.compile),
         }
     )
-
-
-# The model
 
 
 def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
