@@ -27,9 +27,9 @@ from rollpe.errors import NOT_WRITABLE, InputError
 DATASETS = click.Choice(["digits", "cifar100"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
 RESUME = {
-    "train": "; the same command with --resume goes on after the last checkpoint",
-    "sweep": "; the same command goes on",
-    "data fetch": "; the same command goes on",
+    "train": "; the same command with --resume resumes from the last checkpoint",
+    "sweep": "; the same command resumes",
+    "data fetch": "; the same command resumes",
 }
 """How to resume an interrupted verb."""
 
