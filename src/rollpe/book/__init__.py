@@ -4,6 +4,9 @@ Each file holds one kind of thing that pages show: equations.py, numbers.py, tab
 figures.py, waves.py, rerun.py, rooms.py; page.py makes one page of one notebook, site.py is what they share.
 head.py is an extension of its own: what every page of the site carries besides its text. Here: putting the
 others together. Not here: anything that works without Sphinx.
+
+No file computes a result. A number without a record reads "not measured"; an equation without a check or a
+stated reason is a warning, which the build turns into an error.
 """
 
 from __future__ import annotations
