@@ -2,7 +2,9 @@
 
 The unit of replication is the *seed* (a training run from scratch): intervals and tests are over seeds
 unless a name says otherwise, because the images of one test set share one trained model. Every probability
-comes from scipy. Here: functions of plain numbers and arrays, each with its source. Not here: which runs are compared
+comes from scipy.
+
+Here: functions of plain numbers and arrays, each with its source. Not here: which runs are compared
 (rollpe.evidence), records.
 """
 
