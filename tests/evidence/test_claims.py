@@ -27,9 +27,8 @@ from rollpe.evidence.claims import (
     to_markdown,
 )
 from rollpe.evidence.table import PAPER_TABLE_1
-from rollpe.records import Record, pack_bits
 from rollpe.training import load_plan
-from shared import ROOT
+from shared import ROOT, make_record
 
 CLAIM = {
     "id": "a-claim",
@@ -61,48 +60,17 @@ def verdict_on(some_claim, records=(), checks=()) -> Verdict:
 
 def runs(encoding, accuracies, recipe="strong", at=None, speed=100.0, parameters=10, device="a processor"):
     """One record for each accuracy in percent, with 10,000 test images."""
-    bits = [np.arange(10_000) < round(100 * accuracy) for accuracy in accuracies]
-    return [
-        Record(
-            protocol=1,
-            recipe=recipe,
-            encoding=encoding,
-            encoding_options={},
-            seed=seed,
-            config={"name": recipe},
-            parameters=parameters,
-            history=[],
-            test={
-                "loss": 1.0,
-                "accuracy": float(right.mean()),
-                "images": right.size,
-                "correct": pack_bits(right),
-            },
-            resolutions={} if at is None else {"12": at / 100 + 0.001 * seed},
-            throughput=speed * (1 + 0.001 * seed),
-            environment={
-                "python": "3.12",
-                "platform": "Linux",
-                "torch": "2.11",
-                "timm": "1.0",
-                "numpy": "2.0",
-                "device": "cpu",
-                "device_name": device,
-                "driver": None,
-                "threads": 1,
-            },
-            provenance={
-                "commit": "unknown",
-                "dirty": None,
-                "source_hash": "",
-                "command": "",
-                "started": "",
-                "finished": "",
-                "wall_seconds": 1.0,
-            },
-        )
-        for seed, right in enumerate(bits)
-    ]
+    records = []
+    for seed, accuracy in enumerate(accuracies):
+        record = make_record(encoding, round(100 * accuracy), seed, recipe, images=10_000)
+        differing = {
+            "parameters": parameters,
+            "resolutions": {} if at is None else {"12": at / 100 + 0.001 * seed},
+            "throughput": speed * (1 + 0.001 * seed),
+            "environment": record.environment.model_copy(update={"device_name": device}),
+        }
+        records.append(record.model_copy(update=differing))
+    return records
 
 
 # The ledger as it stands
