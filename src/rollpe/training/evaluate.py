@@ -34,7 +34,7 @@ class Evaluator:
     """Scores a model on the images of one data set, never augmented.
 
     Where training is compiled, so is scoring at the size of training, in batches of one shape. Other sizes
-    are seen once, which takes less time than compiling for them. Several processes share the batches.
+    are evaluated once, which takes less time than compiling for them. Several processes share the batches.
     """
 
     def __init__(
@@ -67,16 +67,16 @@ class Evaluator:
         loss = torch.zeros((), device=self.device)
         correct = torch.zeros(len(split), device=self.device)
         for start in range(self.group.rank * batch, len(split), self.group.size * batch):
-            chosen = slice(start, min(start + batch, len(split)))
-            labels = split.labels[chosen].to(self.device)
-            images = self.prepare(split.images[chosen], size)
+            rows = slice(start, min(start + batch, len(split)))
+            labels = split.labels[rows].to(self.device)
+            images = self.prepare(split.images[rows], size)
             missing = max(0, shape - len(labels))
             padded = F.pad(images, (0,) * 7 + (missing,)) if missing else images
             if self.mode.graphs:
                 torch.compiler.cudagraph_mark_step_begin()
             logits = predict(padded)[: len(labels)]
             loss += F.cross_entropy(logits, labels, reduction="sum")
-            correct[chosen] = (logits.argmax(1) == labels).float()
+            correct[rows] = (logits.argmax(1) == labels).float()
         nats = self.group.total(loss).item()
         if not math.isfinite(nats):
             raise TrainingError(

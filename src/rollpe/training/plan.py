@@ -149,8 +149,8 @@ def seed_by_seed(
     """One cell for every encoding and seed, seed by seed, so that every prefix is balanced."""
     for seed in seeds:
         for name, options in encodings:
-            told = changed_options(name, options)
-            yield Cell(recipe=recipe, encoding=name, encoding_options=told, seed=seed)
+            changed = changed_options(name, options)
+            yield Cell(recipe=recipe, encoding=name, encoding_options=changed, seed=seed)
 
 
 def failure_path(records: str | Path, cell: Cell) -> Path:

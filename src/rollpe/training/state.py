@@ -53,8 +53,8 @@ class Program:
         self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
         penalty, self.hooks = None, ExitStack()
         if recipe.topography != "none":
-            seen = self.hooks.enter_context(queries_and_keys(self.model))
-            penalty = _penalty(recipe, self.model, seen)
+            pairs = self.hooks.enter_context(queries_and_keys(self.model))
+            penalty = _penalty(recipe, self.model, pairs)
         self.step = Step(
             self.model,
             recipe,
@@ -190,26 +190,28 @@ def warm(
     """
     target, data = choose_device(device), stand_in(recipe.data)
     recipe = resolve(recipe, target, held_out=0)
-    told = changed_options(encoding, encoding_options or {})
-    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=told, seed=0)
+    options = changed_options(encoding, encoding_options or {})
+    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=0)
     with Programs() as programs, reproducible(target), enough_memory(recipe):
         return programs.program(recipe, cell, data, target).warm(recipe.batch_size)
 
 
 def ahead(batch: int, numbers: int) -> int:
-    """How many batches are augmented at once, for images of so many numbers; the same on every device."""
+    """How many batches of images with this many numbers are augmented at once, on every device."""
     return max(1, min(AHEAD, AHEAD_BYTES // (4 * batch * numbers)))
 
 
 def _penalty(
-    recipe: Recipe, model: VisionTransformer, seen: list[tuple[Tensor, Tensor]]
+    recipe: Recipe, model: VisionTransformer, pairs: list[tuple[Tensor, Tensor]]
 ) -> Callable[[], Tensor]:
     """The loss of disorder among the queries and keys of the last forward pass, with its weight."""
-    return lambda: recipe.topography_weight * disorder(seen, recipe.topography, model.token_encoding.head_dim)
+    return lambda: (
+        recipe.topography_weight * disorder(pairs, recipe.topography, model.token_encoding.head_dim)
+    )
 
 
 def training_images(recipe: Recipe, data: ImageData) -> Split:
-    """The training images a run sees: all of them, or the first train_images."""
+    """The training images of a run: all of them, or the first train_images."""
     count = recipe.train_images or len(data.train)
     if count > len(data.train):
         raise InputError(
