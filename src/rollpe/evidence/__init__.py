@@ -1,1 +1,6 @@
-"""What the runs say: tables, families of comparisons, two groups side by side, the ledger of claims."""
+"""What the runs say.
+
+table.py is the results table beside the paper's, families.py all comparisons under one recipe, comparison.py
+two groups of runs side by side, and claims.py the ledger. Not here: training, the tests themselves
+(rollpe.statistics).
+"""
