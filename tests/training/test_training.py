@@ -249,7 +249,10 @@ def test_a_model_is_loaded_from_finished_runs_only(finished):
     with pytest.raises(InputError, match="no checkpoint to read"):
         load_model(folder / "nothing.pt")
     state = torch.load(path, weights_only=True)
-    del state["eval_model"]
+    weights = state["judged"] = state.pop("eval_model")  # the key of older checkpoints
+    torch.save(state, path)
+    assert all(torch.equal(weights[name], value) for name, value in load_model(path).state_dict().items())
+    del state["judged"]
     torch.save(state, path)
     with pytest.raises(InputError, match="has not finished"):
         load_model(path)
