@@ -11,9 +11,7 @@ from rollpe.figures.plots import (
     offset_map,
 )
 from rollpe.figures.theme import (
-    BLACK,
     BLUE,
-    COLORS,
     DARK,
     DIVERGING,
     GREEN,

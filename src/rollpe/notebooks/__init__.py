@@ -6,5 +6,5 @@ stamp of its outputs and the gate (stamp.py). Not here: what a notebook computes
 
 from rollpe.notebooks.execute import NotebookFailed, run
 from rollpe.notebooks.parameters import check_parameters, read_parameters
-from rollpe.notebooks.source import find_source, header, list_notebooks, sync
+from rollpe.notebooks.source import header, list_notebooks, sync
 from rollpe.notebooks.stamp import fingerprint, gate, read_stamp, stamp_digest

@@ -4,7 +4,7 @@ Here: the fields of a record and when two may be compared (record.py), writing a
 machine, the source and the time (origin.py). Not here: training (rollpe.training), tables (rollpe.evidence).
 """
 
-from rollpe.records.origin import Source, environment, loaded_source, now, provenance
+from rollpe.records.origin import environment, loaded_source, now, provenance
 from rollpe.records.record import (
     Cell,
     Environment,
@@ -25,7 +25,6 @@ from rollpe.records.store import (
     read_record,
     read_records,
     record_path,
-    sweep_up,
     write_arrays,
     write_record,
 )

@@ -214,8 +214,7 @@ class Run:
             rate = learning_rate(self.recipe, self.step + i, self.total, self.steps)
             losses[i] = self.program.step(inputs, targets, rate)
             if (i + 1) % LOOK_EVERY == 0 or i + 1 == steps:
-                self.look(losses[: i + 1], bar)
-        mean = self.group.mean(losses).cpu().double().mean().item()
+                mean = self.look(losses[: i + 1], bar)
         seconds = time.perf_counter() - began
         done = self.step + steps
         due = self.epoch % self.recipe.score_every == 0 or done == self.total
@@ -243,8 +242,11 @@ class Run:
             inputs, targets = self.program.augment.batches(pixels, labels[indices], generator, self.share)
             yield from zip(inputs, targets, strict=True)
 
-    def look(self, losses: Tensor, bar: tqdm) -> None:
-        """Wait for the device and show the last loss; TrainingError if one of this epoch's is not finite."""
+    def look(self, losses: Tensor, bar: tqdm) -> float:
+        """Wait for the device and show the last loss; returns the mean of this epoch's losses so far.
+
+        Raises TrainingError if one of them is not finite.
+        """
         losses = self.group.mean(losses)
         broken = (~losses.isfinite()).nonzero()
         if len(broken):
@@ -258,6 +260,7 @@ class Run:
         scores = [row.held_out_accuracy for row in self.history if row.held_out_accuracy is not None]
         held_out = {"held-out": f"{100 * scores[-1]:.1f} %"} if scores else {}
         bar.set_postfix({"epoch": self.epoch, "loss": f"{losses[-1].item():.3f}"} | held_out)
+        return losses.cpu().double().mean().item()
 
     def progress_bar(self, show: bool) -> tqdm:
         return tqdm(
