@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
@@ -19,7 +20,6 @@ from rollpe.encodings import ENCODINGS
 from rollpe.encodings.properties import Properties
 from rollpe.errors import InputError
 from rollpe.evidence.claims import load_claims
-from rollpe.evidence.table import LARGE
 from rollpe.figures import DARK
 from rollpe.records import (
     Environment,
@@ -393,20 +393,26 @@ def test_a_results_table_without_any_run_gives_way_to_what_is_written_in_it(book
     assert "Not run" not in text and "learned not measured" in text and "roll 90.00 – 1 72.1 ± 0.1" in text
 
 
-def test_the_front_page_shows_the_first_recipe_of_the_papers_model_that_has_runs(book):
-    front = ROOT.joinpath("book/index.md").read_text()
-    wanted, options = re.search(r"````\{results\} (.*)\n((?::.*\n)+)", front).groups()
-    assert tuple(wanted.split()) == LARGE
-    page = f"# Page\n\n````{{results}} {wanted}\n{options}\nNothing yet.\n````\n"
-    assert book.build({"index.md": page}) == ""
-    assert "Nothing yet." in book.text("index")
-
-    for recipe, epochs in (("short@epochs=60", 60), ("short", 50), ("strong", 100)):
+def test_the_front_page_draws_the_first_recipe_of_the_papers_model_that_has_runs(book):
+    page = "# Page\n\n```{drawing} accuracies\n:name: fig-a\nA caption.\n```\n\nSee {numref}`fig-a`.\n"
+    for recipe, epochs in (("mini", 10), ("short@epochs=60", 60), ("short", 50), ("strong", 100)):
         write_record(book.root / "data/records", a_record(recipe=recipe, epochs=epochs))
         assert book.build({"index.md": page}) == ""
-        text = book.text("index")
-        assert f"{epochs} epochs, recipe {recipe}: mean" in text and "Nothing yet." not in text
-        assert "roll 90.00 – 1 72.1 ± 0.1" in text and "learned not measured" in text
+        drawn = (book.html / "_images/accuracies.svg").read_text()
+        assert f"{'small ViT' if recipe == 'mini' else 'ViT-S'}, {epochs} epochs" in drawn
+        markup = book.markup("index")
+        assert "Measured: RollPE 90.0 %." in markup
+        assert re.search(r'href="figures/fig-a.csv"', markup)
+        assert f'href="numbers.html#{nodes.make_id(f"{recipe}/roll")}"' in markup
+    assert "'nothing' is unknown" in book.build({"index.md": "# P\n\n```{drawing} nothing\nA.\n```\n"})
+
+
+def test_the_map_of_channels_says_how_neighbors_correlate(book):
+    ring = {"query_correlation": np.full((1, 1, 2, 3), 0.5), "key_correlation": np.full((1, 1, 2, 3), 0.3)}
+    for encoding in ("roll", "roll-twin"):
+        write_record(book.root / "data/records", a_record(encoding=encoding, recipe="mini"), **ring)
+    assert book.build({"index.md": "# Page\n\n```{drawing} map\nA caption.\n```\n"}) == ""
+    assert "RollPE: neighbors correlate at 0.40; RollPE's rotary twin" in unescape(book.markup("index"))
 
 
 def test_the_timings_of_encodings_come_from_the_newest_benchmark_of_each_device(book):

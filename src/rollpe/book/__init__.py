@@ -12,6 +12,7 @@ stated reason is a warning, which the build turns into an error.
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,9 @@ def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
                 numbers.link_number(app, docname, inline, notes)
     ledger.fold_claims(app, doctree)
     stamp = read_stamp(app.env.doc2path(docname))
-    figures.finish_figures(app, doctree, docname, stamp, lambda cell: record_page(app, docname, cell))
+    to_record = partial(record_page, app, docname)
+    figures.finish_figures(app, doctree, docname, stamp, to_record)
+    figures.finish_drawings(app, doctree, docname, to_record)
     figures.finish_waves(
         app, doctree, docname, lambda name: source.source_uri(app, docname, f"figures.waves.draw_{name}")
     )

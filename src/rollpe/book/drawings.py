@@ -1,6 +1,7 @@
 """Figures that the build itself draws from records, for pages that no notebook makes: ``{drawing} map``.
 
-Not here: figures of notebooks (figures.py), moving figures (waves.py), kinds of plots (rollpe.figures).
+Here: drawing them. What stands under them, and their twin for dark pages: figures.py. Not here: figures of
+notebooks (figures.py), moving figures (waves.py), kinds of plots (rollpe.figures).
 """
 
 from __future__ import annotations
@@ -38,14 +39,16 @@ DRAWN = ("multiplexed-roll", "axial-rope", "roll", "learned", "none")
 def draw_map(root: Path) -> tuple[Figure, str]:
     """Correlation of channels on the ring, of RollPE and its twin; the figure and its alternative text."""
     folder = root / RECORDS[0]
+    figure = Figure(figsize=(7.6, 3.3), layout="constrained")
     by_distance, said = {}, []
     for name in ("roll", "roll-twin"):
-        runs = [find_arrays(r, [folder]) for r in read_records(folder, recipe="mini", encoding=name)]
-        both = [a[f"{which}_correlation"] for a in runs for which in ("query", "key")]
+        runs = read_records(folder, recipe="mini", encoding=name)
+        arrays = [find_arrays(run, [folder]) for run in runs]
+        both = [a[f"{which}_correlation"] for a in arrays for which in ("query", "key")]
         by_distance[PEOPLE_SAY[name]] = np.mean(both, axis=(0, 1, 2, 3))
-        near = np.mean([neighbor_correlation(a)[0] for a in runs])
+        near = np.mean([neighbor_correlation(a)[0] for a in arrays])
         said.append(f"{PEOPLE_SAY[name]}: neighbors correlate at {near:.2f}".replace("-", "−"))
-    figure = Figure(figsize=(7.6, 3.3), layout="constrained")
+        figures.drawn_from(figure, runs)
     figures.correlation_matrices(by_distance, figure.subplots(1, len(by_distance)))
     return figure, f"Two square maps of correlations between channels on the ring. {'; '.join(said)}."
 
@@ -55,7 +58,7 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
     records = read_records(root / RECORDS[0])
     table = results_table(records, recipe_with_runs(records, (*LARGE, "mini")))
     rows = {row.slug: row for row in table.rows}
-    figure = Figure(figsize=(8.4, 2.5), layout="constrained")
+    figure = Figure(figsize=(8.4, 2.8), layout="constrained")
     printed, ours = figure.subplots(1, 2, sharey=True)
     said = []
     for y, name in enumerate(DRAWN):
@@ -69,7 +72,10 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
             ours.annotate(f"{m.mean:.1f}", (m.mean, y), (0, 6), textcoords="offset points", ha="center")
             said.append(f"{PEOPLE_SAY[name]} {m.mean:.1f}")
     figures.name_rows(printed, [PEOPLE_SAY[name] for name in DRAWN])
-    figures.name_rows(ours, [PEOPLE_SAY[name] for name in DRAWN])
+    printed.set_ylim(len(DRAWN) - 0.6, -0.7)
+    ours.tick_params(axis="y", length=0)
+    ours.spines["left"].set_visible(False)
+    figures.drawn_from(figure, [r for r in records if r.recipe == table.recipe and r.cell.slug in DRAWN])
     printed.set(title="paper: ViT-S, mean ± SD as printed", xlabel="test accuracy (%)")
     model = "ViT-S" if table.recipe != "mini" else "small ViT"
     ours.set(title=f"here: {model}, {table.epochs} epochs, 95 % interval", xlabel="test accuracy (%)")
@@ -98,11 +104,12 @@ class DrawingDirective(SphinxDirective):
         with mpl.rc_context():
             figures.use_theme()
             drawn, said = DRAWINGS[name](root)
-            drawn.savefig(target, metadata={"Date": None})
+            svg, metadata = figures.show(drawn)
+        target.write_text(svg, encoding="utf8")
         uri = "/" + Path(os.path.relpath(target, self.env.srcdir)).as_posix()
         caption = self.parse_content_to_nodes()[0]
         image = nodes.image("", uri=uri, alt=said, classes=["drawing"])
-        figure = nodes.figure("", image, classes=["drawing"])
+        figure = nodes.figure("", image, classes=["drawing"], rollpe_drawing=metadata)
         figure += nodes.caption("", "", *caption.children)
         self.set_source_info(figure)
         self.add_name(figure)

@@ -178,6 +178,14 @@ def finish_figures(
         figure += legend
 
 
+def finish_drawings(app: Sphinx, doctree: nodes.document, docname: str, record_page: RecordPage) -> None:
+    """Add the links to numbers and records under every figure of a site that the build drew."""
+    for figure in list(doctree.findall(nodes.figure)) if is_site(app) else []:
+        if metadata := figure.get("rollpe_drawing"):
+            data = data_link(app, docname, figure, metadata["csv"], metadata["thinned"])
+            figure += nodes.legend("", tools([data, *_record_links(metadata["records"], record_page)]))
+
+
 def finish_waves(
     app: Sphinx, doctree: nodes.document, docname: str, source: Callable[[str], str | None]
 ) -> None:
