@@ -71,7 +71,7 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
             ours.errorbar(m.mean, y, xerr=[[m.mean - low], [high - m.mean]], fmt="o", color=color, label=name)
             ours.annotate(f"{m.mean:.1f}", (m.mean, y), (0, 6), textcoords="offset points", ha="center")
             said.append(f"{PEOPLE_SAY[name]} {m.mean:.1f}")
-    figures.name_rows(printed, [PEOPLE_SAY[name] for name in DRAWN])
+    figures.name_rows(printed, [f"{PEOPLE_SAY[name]} ({name})" for name in DRAWN])
     printed.set_ylim(len(DRAWN) - 0.6, -0.7)
     ours.tick_params(axis="y", length=0)
     ours.spines["left"].set_visible(False)
