@@ -115,12 +115,12 @@ class _Scope:
             raise InputError(f"{self.text!r} has no family of comparisons: only a recipe has one. Use Welch.")
         return self.evidence.family(self.text)
 
-    def compared(self, a: str, b: str) -> tuple[Compared, float]:
-        """A comparison of the family and the sign of a − b in it."""
-        for pair, sign in (((a, b), 1.0), ((b, a), -1.0)):
-            if pair in self.family:
-                return self.family[pair], sign
-        raise _NotMeasured(f"{self.text} does not compare {a} and {b}")
+    def compared(self, a: str, b: str) -> Compared:
+        """A comparison of the family, in whichever direction it is made there."""
+        found = self.family.get((a, b)) or self.family.get((b, a))
+        if found is None:
+            raise _NotMeasured(f"{self.text} does not compare {a} and {b}")
+        return found
 
     def sample(self, arm: str) -> list[float] | Printed:
         """The measure of every run of an arm, or what Table 1 prints."""
@@ -210,14 +210,14 @@ def _false(statement: str, scope: _Scope) -> str | None:
     """None if a statement is true, else the finding that contradicts it."""
     if found := re.fullmatch(r"no pair of (.+) is clear", statement):
         pairs = itertools.combinations(found[1].split(", "), 2)
-        clear = [c for pair in pairs if (c := scope.compared(*pair)[0]).verdict != "open"]
+        clear = [c for pair in pairs if (c := scope.compared(*pair)).verdict != "open"]
         return (
             f"{clear[0].variant} - {clear[0].reference} is {clear[0].verdict.replace('stands', 'clear')}"
             if clear
             else None
         )
     if found := re.fullmatch(r"(.+) - (.+) is (clear|exploratory|open)", statement):
-        verdict = scope.compared(found[1], found[2])[0].verdict.replace("stands", "clear")
+        verdict = scope.compared(found[1], found[2]).verdict.replace("stands", "clear")
         return None if verdict == found[3] else f"it is {verdict}"
     if found := re.fullmatch(r"(.+) (?:has|have) (\d+) runs?", statement):
         counts = {arm: len(scope.values(arm)) for arm in found[1].split(", ")}
@@ -246,7 +246,7 @@ def _false_chain(statement: str, scope: _Scope) -> str | None:
         raise InputError(f"{statement!r}: a test is of one difference, as a - b > 0, Holm 0.05.")
     a, b, name, level = found.groups()
     if name == "Holm":
-        p = scope.compared(a, b)[0].p
+        p = scope.compared(a, b).p
     else:
         p = welch(scope.sample(a), scope.sample(b)).p
     return None if p < float(level) else f"p is {p_value(p)}"
