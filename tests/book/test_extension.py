@@ -199,7 +199,7 @@ def test_a_dotted_name_leads_to_the_line_that_defines_it():
 def test_every_equation_says_what_its_check_found_and_where_its_code_is(book):
     assert book.build({"rolling.md": PAGE}, [ROLL, WAVE]) == ""
     text = book.text("rolling")
-    found = "Checked ✓ error 3·10⁻¹⁶ largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases"
+    found = "Checked ✓ error 3·10⁻¹⁶ Largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases"
     made = "operators.roll · operators.shift_matrix · trained in roll, torus-roll · paper Eq. 2"
     assert f"{found} · {made}" in text
     assert "Not checked: it is a definition paper Eq. 9" in text
@@ -319,7 +319,7 @@ def test_the_output_of_checks_folds_into_the_badge_of_the_equation_above_them(bo
     assert book.build({"rolling.ipynb": check_cells}, [ROLL]) == ""
     page = book.markup("rolling")
     before, badge, after = folded(page)
-    assert badge.summary == "Checked ✓ error 3·10⁻¹⁶ · 3 more in the code below"
+    assert badge.summary == "Checked ✓ error 3·10⁻¹⁶ · 3 more in code"
     lines = [line for line in badge.inside.splitlines() if line]
     assert lines[-4:] == ["Printed by the code below:", BACK, NORM, HALVES]
     for fold in (before, after):  # no equation stands above them in their section

@@ -174,6 +174,8 @@ def badge(
             state, short = "failed", f"CHECK FAILED: {long}"
     if not is_site(app):
         long = f"Checked: {long}" if state == "passed" else short
+    else:
+        long = long.capitalize()
     parts: list[list[nodes.Node]] = [[nodes.Text(long)]] if long else []
     parts += [[code_link(app, docname, name, name.removeprefix("rollpe."))] for name in result["implements"]]
     parts.append(list(_trained(app, docname, result.get("encodings", []))))
@@ -186,7 +188,7 @@ def badge(
         return line
     inside: list[nodes.Node] = [line]
     if more:
-        short += f" · {len(more)} more in the code below"
+        short += f" · {len(more)} more in code"
         inside += [nodes.paragraph("", "Printed by the code below:"), _listed(more)]
     return _fold(short, inside, state)
 
