@@ -7,6 +7,7 @@ import json
 import re
 from html import unescape
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import numpy as np
@@ -15,6 +16,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from rollpe.agree import agree
 from rollpe.book import equations, figures, numbers, site, source
 from rollpe.encodings import ENCODINGS
 from rollpe.encodings.properties import Properties
@@ -147,6 +149,22 @@ def book(tmp_path):
 # ------------------------------------------------------------------------------------------------ equations
 
 
+class Fold(NamedTuple):
+    summary: str
+    inside: str
+    open: bool
+
+
+def folded(markup: str) -> list[Fold]:
+    """The lines of checks that a reader opens, in their order, without markup."""
+    found = re.findall(
+        r'<div class="equation-check[^>]*>\s*<details( open)?>\s*<summary>(.*?)</summary>(.*?)</details>',
+        markup,
+        flags=re.DOTALL,
+    )
+    return [Fold(*(unescape(re.sub(r"<[^>]+>", "", text)) for text in f[1:]), bool(f[0])) for f in found]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -181,9 +199,13 @@ def test_a_dotted_name_leads_to_the_line_that_defines_it():
 def test_every_equation_says_what_its_check_found_and_where_its_code_is(book):
     assert book.build({"rolling.md": PAGE}, [ROLL, WAVE]) == ""
     text = book.text("rolling")
-    assert "Checked: largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases" in text
-    assert "operators.roll · operators.shift_matrix · trained in roll, torus-roll · paper Eq. 2" in text
-    assert "Not checked: it is a definition · paper Eq. 9" in text
+    found = "Checked ✓ error 3·10⁻¹⁶ Largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases"
+    made = "operators.roll · operators.shift_matrix · trained in roll, torus-roll · paper Eq. 2"
+    assert f"{found} · {made}" in text
+    assert "Not checked: it is a definition paper Eq. 9" in text
+    folds = folded(book.markup("rolling"))
+    assert [fold.summary for fold in folds] == ["Checked ✓ error 3·10⁻¹⁶", "Not checked: it is a definition"]
+    assert "operators.shift_matrix" in folds[0].inside and "paper Eq. 9" in folds[1].inside
     links = re.findall(r'href="(source/rollpe\.[a-z.]+\.html)#(L-\d+)"', book.markup("rolling"))
     pages = ["source/rollpe.operators.html"] * 2 + ["source/rollpe.encodings.roll.html"] * 2
     assert [page for page, _ in links] == pages
@@ -213,6 +235,7 @@ def test_a_book_of_one_file_has_badges_without_links_to_pages_it_lacks(book, bui
     assert "WARNING" not in warnings.replace("WARNING: conf value", "")
     (page,) = book.html.glob("rolling.*html")
     assert "largest error 3·10⁻¹⁶" in page.read_text() and "source/rollpe" not in page.read_text()
+    assert folded(page.read_text()) == [], "paper has nothing to unfold"
 
 
 @pytest.mark.parametrize(
@@ -243,7 +266,85 @@ def test_an_equation_without_a_good_check_is_a_warning(book, page, report, says)
 
 def test_a_failed_check_shows_on_the_page(book):
     book.build({"rolling.md": PAGE}, [ROLL | {"passed": False, "error": 0.5}, WAVE])
-    assert "CHECK FAILED: largest error 5·10⁻¹ (tolerance 10⁻¹²)" in book.text("rolling")
+    failed, _ = folded(book.markup("rolling"))
+    assert failed.summary.startswith("CHECK FAILED: largest error 5·10⁻¹ (tolerance 10⁻¹²)") and failed.open
+
+
+@pytest.fixture
+def check_cells(capsys):
+    """A notebook: a check before any equation, then two cells below one, then a folded one."""
+    agree("two halves", 0.25, 0.0, tolerance=0.5)
+    first = capsys.readouterr().out
+    agree("there and <back>", 1e-15, 0.0)
+    print("a line of its own")
+    agree("the norm", 0.0, 0.0, tolerance=0)
+    second = capsys.readouterr().out
+    failed = "wrong: largest error 1.0e+00 (tolerance 1e-12)\n"
+    text = nbformat.v4.new_markdown_cell
+    cells = [
+        text("# Rolling"),
+        a_cell(first),
+        text("$$\nS^p q\n$$ (eq-roll)"),
+        a_cell(second),
+        a_cell(first + failed),
+        a_cell(first, ["hide-cell"]),
+        text("## Next"),
+        a_cell(first),
+    ]
+    metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    return json.dumps(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
+
+
+def a_cell(printed, tags=()):
+    output = nbformat.v4.new_output("stream", name="stdout", text=printed)
+    return nbformat.v4.new_code_cell(
+        "check()", outputs=[output], execution_count=1, metadata={"tags": list(tags)}
+    )
+
+
+HALVES, BACK, NORM = (
+    "two halves: largest error 2.5·10⁻¹ (tolerance 5·10⁻¹)",
+    "there and <back>: largest error 10⁻¹⁵ (tolerance 10⁻¹²)",
+    "the norm: exact",
+)
+PRINTED = re.compile(r'<div class="output stream.*?<pre>(.*?)</pre>', re.DOTALL)
+
+
+def printed(markup: str) -> list[str]:
+    """What cells printed, as the page shows it."""
+    return [unescape(re.sub(r"<[^>]+>", "", text)).strip() for text in PRINTED.findall(markup)]
+
+
+def test_the_output_of_checks_folds_into_the_badge_of_the_equation_above_them(book, check_cells):
+    assert book.build({"rolling.ipynb": check_cells}, [ROLL]) == ""
+    page = book.markup("rolling")
+    before, badge, after = folded(page)
+    assert badge.summary == "Checked ✓ error 3·10⁻¹⁶ · 3 more in code"
+    lines = [line for line in badge.inside.splitlines() if line]
+    assert lines[-4:] == ["Printed by the code below:", BACK, NORM, HALVES]
+    for fold in (before, after):  # no equation stands above them in their section
+        assert fold.summary == "Checked ✓ error 2.5·10⁻¹" and fold.inside.strip() == HALVES
+    first, second, third = printed(page)
+    assert first == "a line of its own", "what is no check stays where it was printed"
+    assert second == "wrong: largest error 1.0e+00 (tolerance 1e-12)", "and so does what failed"
+    assert third == "two halves: largest error 2.5e-01 (tolerance 5e-01)", "and what is folded already"
+    assert len(re.findall(r'<div class="cell_input', page)) == 5, "no code is lost"
+
+
+@pytest.mark.parametrize("builder", ["singlehtml", "epub"])
+def test_on_paper_the_output_of_checks_is_one_line_for_each_cell(book, check_cells, builder):
+    book.build({"rolling.ipynb": check_cells}, [ROLL], builder=builder)
+    (file,) = book.html.glob("rolling.*html")
+    page = file.read_text()
+    lines = re.findall(r'<p class="equation-check passed">(Checked ✓.*?)</p>', page)
+    assert lines == ["Checked ✓ error 2.5·10⁻¹", "Checked ✓ error 10⁻¹⁵", *["Checked ✓ error 2.5·10⁻¹"] * 2]
+    assert "<back>" not in page and "a line of its own" in page
+
+
+def test_the_page_of_a_readers_own_run_shows_what_was_printed(book, check_cells):
+    book.build({"rolling.ipynb": check_cells}, [ROLL], builder="json")
+    body = json.loads((book.html / "rolling.fjson").read_text())["body"]
+    assert len(printed(body)) == 5 and folded(body) == []
 
 
 def test_a_page_that_is_not_there_need_not_show_its_equations(book):

@@ -34,7 +34,7 @@ from rollpe.book import (
     tables,
     waves,
 )
-from rollpe.book.site import enclosing_output, find_mathjax, is_site, record_page
+from rollpe.book.site import find_mathjax, is_site, record_page
 from rollpe.notebooks.stamp import command, read_stamp
 
 logger = logging.getLogger(__name__)
@@ -42,12 +42,7 @@ logger = logging.getLogger(__name__)
 
 def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Add the badges, the notes of recorded numbers, what stands under figures and the page's stamp."""
-    report = app.env.rollpe_report  # type: ignore[attr-defined]
-    for node in list(doctree.findall(nodes.math_block)):
-        if node.get("label") in report and enclosing_output(node) is None:
-            node.parent.insert(
-                node.parent.index(node) + 1, equations.badge(app, docname, report[node["label"]])
-            )
+    equations.finish_equations(app, doctree, docname)
     notes: dict[str, str] = {}
     app.env.rollpe_notes[docname] = notes  # type: ignore[attr-defined]
     if is_site(app):

@@ -1,13 +1,15 @@
 """Equations of the book: labels, the badge of each check, links to the functions that compute it.
 
-Here: reading the report, warnings, badges. Not here: the checks (rollpe.equations).
+Here: reading the report, warnings, badges, and the output of checking cells that folds into them. Not here:
+the checks (rollpe.equations).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
-from rollpe.book.site import enclosing_output, project_root
+from rollpe.agree import PRINTED
+from rollpe.book.site import enclosing_output, is_site, project_root
 from rollpe.book.source import code_link
 from rollpe.encodings.registry import ENCODINGS
 from rollpe.equations.registry import CheckResult
@@ -25,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 FEW = 3
 """An equation of all encodings except at most this many is listed by the exceptions."""
+PAPER = ("singlehtml", "epub")
+"""Builders of books in which nothing unfolds."""
 
 
 def load_report(path: Path) -> dict[str, dict[str, Any]]:
@@ -86,24 +91,143 @@ def check_pages(app: Sphinx, env: BuildEnvironment) -> None:
                 logger.warning(message, label, first, location=page, type="rollpe")
 
 
-def badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.paragraph:
-    line = nodes.paragraph(classes=["equation-check"])
+def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put a badge under every displayed equation, and fold the output of checks into the badge above it.
+
+    On a site the lines that ``agree`` printed move into the badge of the last equation before them in the
+    same section; without one they fold where they were printed. In the book of one file they become one line.
+    On the page of a reader's own run, and in cells that are folded already, they stay as printed.
+    """
+    report = app.env.rollpe_report  # type: ignore[attr-defined]
+    badges: list[tuple[nodes.Element, dict[str, Any], list[PrintedCheck]]] = []
+    for node in list(doctree.findall(nodes.FixedTextElement)):
+        output = enclosing_output(node)
+        if output is None:
+            if node.get("label") in report:
+                badges.append((node, report[node["label"]], []))
+        elif _stays_open(app, output) and node.parent is output and (checks := take_checks(node)):
+            equation, result, more = badges[-1] if badges else (node, {}, [])
+            if is_site(app) and result.get("passed") and _section(equation) is _section(node):
+                more += checks
+            else:
+                output.insert(output.index(node) + 1, _output_badge(app, checks))
+            if not node.astext():
+                output.remove(node)
+            if not output.children:
+                output.parent.remove(output)
+    for equation, result, more in badges:
+        equation.parent.insert(equation.parent.index(equation) + 1, badge(app, docname, result, more))
+
+
+def _stays_open(app: Sphinx, output: nodes.Element) -> bool:
+    """Whether this build folds checks, and nothing else has folded this output."""
+    return output.parent.get("nb_element") == "cell_code" and (is_site(app) or app.builder.name in PAPER)
+
+
+@dataclass(frozen=True)
+class PrintedCheck:
+    """One line that ``agree`` printed."""
+
+    what: str
+    error: float
+    tolerance: float
+
+    def __str__(self) -> str:
+        return f"{self.what}: {_found(self.error, self.tolerance)}"
+
+
+def take_checks(output: nodes.Element) -> list[PrintedCheck]:
+    """Take the lines of passed checks out of a printed output and return them; other lines stay."""
+    checks, rest = [], []
+    for line in output.astext().splitlines():
+        match = PRINTED.fullmatch(line)
+        check = (
+            PrintedCheck(match["what"], float(match["error"]), float(match["tolerance"])) if match else None
+        )
+        if check and check.error <= check.tolerance:
+            checks.append(check)
+        else:
+            rest.append(line)
+    if checks:
+        output.rawsource = "\n".join(rest).strip("\n")
+        output.children = []
+        if output.rawsource:
+            output += nodes.Text(output.rawsource)
+    return checks
+
+
+def badge(
+    app: Sphinx, docname: str, result: dict[str, Any], more: Sequence[PrintedCheck] = ()
+) -> nodes.Element:
+    """What the check of an equation found, and ``more`` that the cells below it found.
+
+    On a site one short line, which unfolds to everything about it; elsewhere a paragraph.
+    """
     if result.get("error") is None:
-        line["classes"].append("not-checked")
-        line += nodes.Text(f"Not checked: {result.get('reason') or 'no reason given'}")
+        state, long = "not-checked", ""
+        short = f"Not checked: {result.get('reason') or 'no reason given'}"
     else:
-        line["classes"].append("passed" if result["passed"] else "failed")
-        verdict = "Checked" if result["passed"] else "CHECK FAILED"
         cases = f" over {result['cases']} cases" if result.get("cases") else ""
-        found = f"largest error {scientific(result['error'])} (tolerance {scientific(result['tolerance'])})"
-        exact = result["error"] == result["tolerance"] == 0
-        line += nodes.Text(f"{verdict}: {'exact' if exact else found}{cases}")
-    for dotted in result["implements"]:
-        line += [nodes.Text(" · "), code_link(app, docname, dotted, dotted.removeprefix("rollpe."))]
-    line += _trained(app, docname, result.get("encodings", []))
-    if result.get("source"):
-        line += nodes.Text(f" · {result['source']}")
-    return line
+        long = _found(result["error"], result["tolerance"]) + cases
+        state, short = "passed", _passed(result["error"], result["tolerance"])
+        if not result["passed"]:
+            state, short = "failed", f"CHECK FAILED: {long}"
+    if not is_site(app):
+        long = f"Checked: {long}" if state == "passed" else short
+    else:
+        long = long.capitalize()
+    parts: list[list[nodes.Node]] = [[nodes.Text(long)]] if long else []
+    parts += [[code_link(app, docname, name, name.removeprefix("rollpe."))] for name in result["implements"]]
+    parts.append(list(_trained(app, docname, result.get("encodings", []))))
+    parts.append([nodes.Text(result["source"])] if result.get("source") else [])
+    line = nodes.paragraph()
+    for part in filter(None, parts):
+        line += [nodes.Text(" · "), *part] if line.children else part
+    if not is_site(app):
+        line["classes"] += ["equation-check", state]
+        return line
+    inside: list[nodes.Node] = [line]
+    if more:
+        short += f" · {len(more)} more in code"
+        inside += [nodes.paragraph("", "Printed by the code below:"), _listed(more)]
+    return _fold(short, inside, state)
+
+
+def _output_badge(app: Sphinx, checks: Sequence[PrintedCheck]) -> nodes.Element:
+    """The checks of one cell, as one line where they were printed."""
+    short = _passed(max(check.error for check in checks), max(check.tolerance for check in checks))
+    if is_site(app):
+        return _fold(short, [_listed(checks)], "passed")
+    return nodes.paragraph("", short, classes=["equation-check", "passed"])
+
+
+def _fold(summary: str, inside: Sequence[nodes.Node], state: str) -> nodes.container:
+    """One line that a reader opens, by mouse or keyboard, without a script."""
+    head = f"<details{' open' if state == 'failed' else ''}><summary>{escape(summary)}</summary>\n"
+    opened, closed = (nodes.raw("", tag, format="html") for tag in (head, "</details>"))
+    return nodes.container("", opened, *inside, closed, classes=["equation-check", state])
+
+
+def _listed(checks: Sequence[PrintedCheck]) -> nodes.bullet_list:
+    items = (nodes.list_item("", nodes.paragraph("", str(check))) for check in checks)
+    return nodes.bullet_list("", *items)
+
+
+def _found(error: float, tolerance: float) -> str:
+    if error == tolerance == 0:
+        return "exact"
+    return f"largest error {scientific(error)} (tolerance {scientific(tolerance)})"
+
+
+def _passed(error: float, tolerance: float) -> str:
+    return "Checked ✓ " + ("exact" if error == tolerance == 0 else f"error {scientific(error)}")
+
+
+def _section(node: nodes.Node | None) -> nodes.Node | None:
+    """The section that a node stands in."""
+    while node is not None and not isinstance(node, nodes.section):
+        node = node.parent
+    return node
 
 
 def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.Node]:
@@ -114,7 +238,7 @@ def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.
     if not made:
         return
     every = len(others) <= FEW
-    yield nodes.Text(" · trained in " + ("every encoding" if every else ""))
+    yield nodes.Text("trained in " + ("every encoding" if every else ""))
     for i, name in enumerate(others if every else made):
         encoding = ENCODINGS[name]
         yield nodes.Text(", " if i else " but " if every else "")
