@@ -23,7 +23,7 @@
 # The eye guesses that a wheel has turned the shorter way, and so can we: take the query apart into waves around the
 # ring, and turn each wave the shorter way. With an odd number of channels that works at any position. With an even
 # number, one wave turns by exactly half a turn in a step, and neither way is shorter. The paper {cite}`rollpe` turns
-# every wave forward, and misses the exception.
+# every wave forward and misses the exception.
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [3..256]
@@ -179,8 +179,8 @@ agree("a wave travels", rolled, moved, tolerance=1e-11)
 # %% [markdown]
 # ## Half a step, by hand
 #
-# With three channels, one step sends $(x, y, z)$ to $(y, z, x)$. In space this is a rotation: the diagonal $x = y = z$
-# stays where it is, and everything else turns around it by a third of a circle. Half a step turns by a sixth.
+# With three channels, one step sends $(x, y, z)$ to $(y, z, x)$. In space this is a rotation by a third of a circle
+# around the diagonal $x = y = z$. Half a step turns by a sixth.
 
 # %%
 half = roll_matrix(3, 0.5)
@@ -197,7 +197,7 @@ agree("two halves are a step", half @ half, shift_matrix(3))
 #
 # ## The velocity of the roll
 #
-# Let the position grow slowly, like time. How fast does a vector on three channels move, and in which direction?
+# Let the position grow like time. How fast does a vector on three channels move, and in which direction?
 
 # %%
 x = torch.tensor([1.0, 0.0, 0.0])
@@ -277,12 +277,12 @@ agree("there and back", back, torch.eye(odd))
 # S(p)_{jl} = \frac{\sin \pi t}{n \sin(\pi t / n)}, \qquad t = \frac{p}{\lambda} + j - l
 # $$ (eq-kernel-odd)
 #
-# At whole steps the numerator is zero everywhere. Where the denominator is zero, too, the quotient tends to 1: the
-# permutation is back. Between the steps all channels mix, with weights that alternate in sign and fall off like one
-# over the distance.
+# At whole steps the numerator is zero, and where the denominator is zero, too, the quotient tends to 1: the permutation
+# is back. Between the steps all channels mix, with weights that alternate in sign and fall off like one over the
+# distance.
 #
-# As a picture: draw the smoothest curve through the channels, without any wave shorter than two channels. To roll,
-# slide the curve and sample it at the channels again. The generator is the slope of this curve:
+# As a picture: draw the smoothest curve through the channels, without waves shorter than two channels. To roll, slide
+# the curve and sample it at the channels again. The generator is its slope:
 #
 # $$
 # \begin{gathered} (\mathcal{A} x)_i = \dot x(i) \quad \text{if } x_i = x(i), \\
@@ -375,9 +375,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In the left panel of {numref}`fig-between-channels` the open dots lie on the moved curve. In the right panel a single
-# channel, the sharpest signal on the ring, spreads between the steps. On an odd ring it is a single channel again after
-# a whole step. On an even ring one wave stays behind.
+# In {numref}`fig-between-channels`, on the right, a single channel spreads between the steps. On an odd ring it is a
+# single channel again after a whole step. On an even ring one wave stays behind.
 #
 # ## Where the paper is wrong
 #
@@ -421,9 +420,8 @@ for width in (2, 3, 4, 31, 32):
 # %% [markdown]
 # So Eq. 4 is right for odd $n$ and wrong for even $n$, such as the 16, 32 or 64 channels that networks use. The Nyquist
 # mode is to blame, the only one that a step turns into its negative. To get from $+1$ to $-1$ at constant length, a
-# number has to leave the real line, and no second such mode lends it a dimension. (In general, an invertible real matrix
-# has a real logarithm if and only if each Jordan block of a negative eigenvalue occurs an even number of times
-# {cite}`culver1966existence`.)
+# number has to leave the real line, and no second such mode lends it a dimension. (In general, each
+# Jordan block of a negative eigenvalue has to occur an even number of times {cite}`culver1966existence`.)
 #
 # ### Modes counted from 0
 #
@@ -555,7 +553,7 @@ for treatment, errors in found.items():
 #
 # ```{wave} continuous
 # :name: wave-continuous
-# One channel, moved by $p$, on an odd and an even ring. Open circles: the roll at the nearest whole position. The dial is the Nyquist mode of the even ring. *Fixed* differs from the roll, *cosine* loses length and its two halves do not make a whole, *paired* takes a second ring.
+# One channel, moved by $p$, on an odd and an even ring. Open circles: the roll at the nearest whole position. The dial is the Nyquist mode of the even ring.
 # ```
 #
 # With the treatment chosen above, move query and key by the same amount:
@@ -651,7 +649,7 @@ far = gap(exp(D), shift_matrix(n))
 print(f"one step, in the worst entry: exp(D) is {far:.2f} away from S")
 assert far > 0.3
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-dispersion", "caption": "The generator against the local stencil. Left: how fast each wave turns. Right: a narrow bump, before and after half a turn of the ring."}, "image": {"alt": "Left: speed of turning against frequency, a straight line for the generator and an arch for the stencil, together at low frequencies, while at high ones the arch falls back to zero. Right: signal against channel, a narrow bump, the same bump elsewhere after the roll, and a train of ripples after the stencil."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-dispersion", "caption": "The generator against the local stencil. Left: how fast each wave turns. Right: a narrow bump, before and after half a turn of the ring."}, "image": {"alt": "Left: speed against frequency, a straight line for the generator and an arch for the stencil, which falls back to zero. Right: signal against channel, a narrow bump, the same bump elsewhere after the roll, and ripples after the stencil."}}
 steps, source = n // 2, (3 * n) // 4
 bump = torch.exp(6 * (torch.cos(2 * math.pi * (i - source) / n) - 1) * (n / 16) ** 2)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0), width_ratios=(1, 1.5))
@@ -726,16 +724,15 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The right panel of {numref}`fig-dispersion` is the reason not to use the stencil as a roll. The roll moves the bump
-# unchanged. The stencil turns it into ripples: the long waves have arrived, the short ones have not.
+# {numref}`fig-dispersion` shows why the stencil is no roll. The roll moves the bump unchanged. The stencil turns it into
+# ripples: the long waves have arrived, the short ones have not.
 #
 # ```{admonition} In short
 # :class: tip
-# If each wave turns the shorter way, a roll has a meaning at every real position: slide the smoothest curve through the
-# channels. On an odd ring this is a rotation with a real skew-symmetric generator, {eq}`eq-generator`. An even ring has
-# no real logarithm, {eq}`eq-no-real-log`, against the paper's Eq. 4. The fault lies in one mode, with four treatments.
-# The paper's printed generator counts modes from 0, which makes queries complex between the steps; counting from the
-# middle repairs it.
+# If each wave turns the shorter way, a roll has a meaning at every real position. On an odd ring it is a rotation with a
+# real skew-symmetric generator, {eq}`eq-generator`. An even ring has no real logarithm, {eq}`eq-no-real-log`, against the
+# paper's Eq. 4. The fault lies in one mode, with four treatments. The paper's printed generator counts modes from 0 and
+# makes queries complex between the steps. Counting from the middle repairs it.
 # ```
 #
 # ## Exercises

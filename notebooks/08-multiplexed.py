@@ -524,7 +524,7 @@ assert torch.equal(score[even].argmax(-1), even // 2)
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-multiplexed-disjoint
-# Must a model silence all waves but one to be relative? Find queries and keys of two waves whose cross terms vanish.
+# Must a model silence all waves but one to be relative? Find two waves, neither of them zero, whose cross terms vanish.
 # ```
 #
 # ```{solution} exercise-multiplexed-disjoint
