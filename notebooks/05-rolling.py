@@ -19,13 +19,13 @@
 # Can a token's position be told by turning its channels around a ring? Attention compares a query and a key by their
 # dot product, which does not depend on where the two tokens are. RollPE {cite}`rollpe` (`roll` in this library)
 # therefore rolls both vectors before the dot product, each by as many channels as the position of its token
-# ({numref}`wave-ring`, left).
+# ({numref}`wave-ring`).
 #
 # ```{wave} ring
 # :name: wave-ring
-# Left: the channels of a query on a ring, turned by the position $p$ of its token. One step turns the ring by one
-# channel. Right: the same query as a sum of waves that fit on the ring. Each hand is one wave: hand 0 stays, hand 1
-# turns with the ring, hand $k$ goes $k$ times as fast. The thick part shows how much of its wave the query holds.
+# The channels of a query on a ring, turned by the position $p$ of its token, one channel for each position. The dials
+# show the same query as a sum of waves that fit on the ring, with one hand for each wave: hand 0 stays, hand 1 turns
+# with the ring, hand $k$ goes $k$ times as fast. The thick part shows how much of its wave the query holds.
 # ```
 #
 # If two tokens move on together, their query and key turn by the same amount, so their dot product stays what it was:

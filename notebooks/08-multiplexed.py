@@ -17,7 +17,7 @@
 # # Several waves at once
 #
 # RollPE (`roll`) rolls each query and key around a ring of channels by the position of its token, so that their score
-# depends only on the offset of the two tokens ({doc}`05-rolling`). Yet the best number in the paper's table belongs to
+# is relative: it depends only on the offset of the two tokens ({doc}`05-rolling`). Yet the best number in the paper's table belongs to
 # multiplexed RollPE (`multiplexed-roll`).{holds}`printed: multiplexed-roll > axial-rope > roll > learned` There
 # each query and key is a sum of several vectors that travel around the ring at different speeds {cite}`rollpe`, as waves
 # in the brain carry several events at a time {cite}`king2021human`.
@@ -124,7 +124,8 @@ for row, (word, number), (other, larger) in zip(rows, *columns, strict=True):
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# Only the first two rows are about relativity. All others change, too, and each could change an accuracy.
+# Only the first two rows are about relativity. The parameters and the size of the logits change, too, and each of them
+# could change an accuracy by itself.
 #
 # ## The sum
 #
