@@ -420,8 +420,9 @@ for width in (2, 3, 4, 31, 32):
 # %% [markdown]
 # So Eq. 4 is right for odd $n$ and wrong for even $n$, such as the 16, 32 or 64 channels that networks use. The Nyquist
 # mode is to blame, the only one that a step turns into its negative. To get from $+1$ to $-1$ at constant length, a
-# number has to leave the real line, and no second such mode lends it a dimension. (In general, each
-# Jordan block of a negative eigenvalue has to occur an even number of times {cite}`culver1966existence`.)
+# number has to leave the real line, and no second such mode lends it a dimension. (In general, a
+# real logarithm exists if and only if each Jordan block of a negative eigenvalue occurs an even number of times
+# {cite}`culver1966existence`.)
 #
 # ### Modes counted from 0
 #

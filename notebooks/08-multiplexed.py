@@ -17,10 +17,11 @@
 # # Several waves at once
 #
 # RollPE (`roll`) rolls each query and key around a ring of channels by the position of its token, so that their score
-# is relative: it depends only on the offset of the two tokens ({doc}`05-rolling`). Yet the best number in the paper's table belongs to
-# multiplexed RollPE (`multiplexed-roll`).{holds}`printed: multiplexed-roll > axial-rope > roll > learned` There
-# each query and key is a sum of several vectors that travel around the ring at different speeds {cite}`rollpe`, as waves
-# in the brain carry several events at a time {cite}`king2021human`.
+# is relative: it depends only on the offset of the two tokens ({doc}`05-rolling`). Yet the best number in the paper's
+# table belongs to multiplexed RollPE
+# (`multiplexed-roll`).{holds}`printed: multiplexed-roll > axial-rope > roll > learned` There each query and key is a sum
+# of several vectors that travel around the ring at different speeds {cite}`rollpe`, as waves in the brain carry several
+# events at a time {cite}`king2021human`.
 #
 # The paper says that multiplexed RollPE is more accurate, has more parameters and is not relative: perhaps relativity
 # does not matter. But the logits and the number of operations grow along with the parameters, as the table below shows.
