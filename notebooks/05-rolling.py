@@ -16,23 +16,26 @@
 # %% [markdown]
 # # Rolling queries and keys
 #
-# Attention does not know where a token stands. The paper's proposal is almost too simple to believe
-# {cite}`rollpe`: before the dot product, roll the query and the key around a ring, by as many channels as the
-# token's position. Does the score then depend on the offset of the two tokens alone, the position of the key minus
-# that of the query? What exactly does the printed matrix do to a vector? And how large must the ring be?
+# Can a token's position be told by turning its channels around a ring? Attention compares a query and a key by their
+# dot product, which does not depend on where the two tokens are. RollPE {cite}`rollpe` (`roll` in this library)
+# therefore rolls both vectors before the dot product, each by as many channels as the position of its token
+# ({numref}`wave-ring`).
 #
-# To mark a place in a sequence by rotating the coordinates of a vector is an old idea of hyperdimensional computing
-# {cite}`kanerva2009hyperdimensional`. Nor is it new to attention: PermuteFormer {cite}`chen2021permuteformer` moves
-# the features of queries and keys by the powers of a random permutation, in linear attention, and algebraic encodings
-# {cite}`kogkalidis2024algebraic` let positions act on them by orthogonal matrices. RollPE is the permutation that is
-# a single ring. And the wave is more than an image: waves of activity travel over the cortex
-# {cite}`muller2018cortical`, shaped by its geometry {cite}`pang2023geometric,horibe2019curved`, and there are networks
-# whose hidden state is made to roll or to travel {cite}`keller2021topographic,keller2023neural`.
+# ```{wave} ring
+# :name: wave-ring
+# The channels of a query on a ring, turned by the position $p$ of its token, one channel for each position. The dials
+# show the same query as a sum of waves that fit on the ring, with one hand for each wave: hand 0 stays, hand 1 turns
+# with the ring, hand $k$ goes $k$ times as fast. The thick part shows how much of its wave the query holds.
+# ```
+#
+# If two tokens move on together, their query and key turn by the same amount, so their dot product stays what it was:
+# it depends only on the offset, the position of the key minus that of the query. This page proves that, says which
+# functions of the offset a score can be, and how many channels a ring needs.
 
 # %% tags=["parameters"]
 n: int = 8  # channels on the ring [2..256]
-query_position: int = 3  # where the query stands [0..1000]
-key_position: int = 5  # where the key stands [0..1000]
+query_position: int = 3  # position of the query's token [0..1000]
+key_position: int = 5  # position of the key's token [0..1000]
 seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]
@@ -49,8 +52,8 @@ use_theme()
 # %% [markdown]
 # ## One step around the ring
 #
-# Take one vector of $n$ channels and bend it into a ring. The paper's Eq. 2 writes the roll as a matrix,
-# with ones above the diagonal and a single one in the lower left corner:
+# Take one vector of $n$ channels and bend it into a ring. The paper's Eq. 2 writes one step as a matrix $S$, with ones
+# above the diagonal and a single one in the lower left corner. A roll by $p$ is $p$ such steps:
 #
 # $$
 # \begin{gathered} S = \begin{bmatrix} 0 & 1 & 0 & \cdots & 0 \\ 0 & 0 & 1 & \cdots & 0 \\ \vdots & & & \ddots & \vdots \\
@@ -68,7 +71,8 @@ print("S x        =", (S @ x).tolist())
 print("roll(x, 1) =", roll(x, 1).tolist())
 
 # %% [markdown]
-# The first entry now holds what the second one held. No matrix is needed to say so:
+# The first entry now holds the number that the second one held. In general, entry $i$ takes the value of entry
+# $i + p$, counted around the ring:
 #
 # $$
 # (S^p x)_i = x_{(i+p) \bmod n}
@@ -84,24 +88,24 @@ agree(
 )
 
 # %% [markdown]
-# The paper's sentence before the matrix, $q_i \mapsto q_{i'}$ with $i' = i + p$, can be read in two ways. If entry $i$
-# *becomes* $q_{i+p}$, it is the matrix. If it *goes to* the place $i + p$, as in `torch.roll`, it is the roll the
-# other way:
+# The paper's sentence before the matrix, $q_i \mapsto q_{i'}$ with $i' = i + p$, has two meanings. If entry $i$
+# *becomes* $q_{i+p}$, it agrees with the matrix. If entry $i$ *goes to* the place $i + p$, as in `torch.roll`, it is
+# the roll the other way:
 #
 # $$
 # \begin{gathered} y_{(i+p) \bmod n} = x_i \ \text{ for all } i \\
 # \Longleftrightarrow \quad y = S^{-p} x \end{gathered}
 # $$ (eq-roll-printed)
 #
-# Little hangs on it, because the two readings are mirror images of each other. With $J$ for the reversal of
+# The choice hardly matters, because the two meanings are mirror images of each other. With $J$ for the reversal of
 # the channels,
 #
 # $$
 # S^{-p} = J S^p J, \qquad (J x)_i = x_{n-1-i}
 # $$ (eq-mirror)
 #
-# so whatever one reading can express, the other expresses with the channels in reverse order. This book
-# keeps the printed matrix throughout.
+# so whatever the one can express, the other expresses with the channels in reverse order. This book uses the printed
+# matrix throughout.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rolling-wave", "caption": "One vector, rolled by the position of its token. Every row is the row above it, moved by one channel: a wave that travels around the ring."}, "image": {"alt": "A heat map with one row per position and one column per channel. A bright bump moves one channel to the left with each position, leaves at the left edge and comes back at the right edge."}}
 ring = torch.arange(n, dtype=torch.float64)
@@ -120,19 +124,12 @@ figure
 # In {numref}`fig-rolling-wave`, follow one bright stripe downward. It drifts to the left, leaves, and comes
 # back on the other side after $n$ positions. This is the traveling wave of the paper's title.
 #
-# {numref}`wave-ring` shows the same ring bent round. Beside it the roll is taken apart into waves that fit on the
-# ring, one hand to each; {doc}`06-continuous` and {doc}`07-rope` are about these hands.
-#
-# ```{wave} ring
-# :name: wave-ring
-# A query on a ring of channels, moved by $p$, and its Fourier modes as hands on dials. One step turns the ring by one
-# channel, and hand $k$ by $2\pi k/n$: hand 0 stays, hand 1 keeps company with the ring, hand $k$ goes $k$ times as
-# fast. The thick part of a hand shows how much of its mode the query holds.
-# ```
+# The hands in {numref}`wave-ring` take the same roll apart into waves; {doc}`06-continuous` and {doc}`07-rope` are
+# about them.
 #
 # ## Steps add up, lengths stay
 #
-# A token at position $p$ rolls its query $p$ times (Eq. 10 of the paper), and rolls add up like positions:
+# The query of a token at position $p$ is rolled by $p$ steps (Eq. 10 of the paper), and rolls add up like positions:
 #
 # $$
 # q' = \mathrm{Roll}_p(q) = S^p q, \qquad S^p S^{p'} = S^{p + p'}
@@ -145,7 +142,7 @@ figure
 # S^\top S = I, \qquad \|S^p x\| = \|x\|
 # $$ (eq-orthogonal)
 #
-# After $n$ steps everything is back where it was, and not before:
+# After $n$ steps every channel is back where it was, and not before:
 #
 # $$
 # S^n = I, \qquad S^p \neq I \ \text{ for } 0 < p < n
@@ -170,14 +167,14 @@ agree("once around", roll(x, n), x)
 # \alpha_{i,j} = \frac{\mathrm{Roll}_{p_i}(q_i) \cdot \mathrm{Roll}_{p_j}(k_j)}{\sqrt{d}}
 # $$ (eq-roll-attention)
 #
-# Move one of the two matrices to the other side of the product. By
-# {eq}`eq-orthogonal`, the positions cancel but for their difference, as Appendix B of the paper says:
+# Move one of the two matrices to the other side of the product. By {eq}`eq-orthogonal`, only the difference of the
+# positions remains, as Appendix B of the paper says:
 #
 # $$
 # (S^{p_q} q)^\top S^{p_k} k = q^\top S^{\,p_k - p_q} \, k
 # $$ (eq-roll-score)
 #
-# Said as an invariance: walk with both tokens as far as you like, and their score does not notice.
+# So moving both tokens by the same $s$, however large, leaves their score unchanged:
 #
 # $$
 # \begin{gathered} (S^{p_q + s} q)^\top S^{p_k + s} k = (S^{p_q} q)^\top S^{p_k} k \\
@@ -200,10 +197,10 @@ for s in (1, n, 1000):
     )
 
 # %% [markdown]
-# ## What a score can say
+# ## Which functions a score can be
 #
-# For one query and one key, the score as a function of the offset $\Delta = p_k - p_q$ is an old
-# acquaintance, the circular cross-correlation. The Fourier transform $F$ writes a vector on the ring as a sum of
+# For one query and one key, the score as a function of the offset $\Delta = p_k - p_q$ is the circular
+# cross-correlation of signal processing. The Fourier transform $F$ writes a vector on the ring as a sum of
 # waves (the next chapter has the formula, {eq}`eq-dft`). It turns the correlation into a product, where $\odot$
 # multiplies entry by entry:
 #
@@ -223,26 +220,26 @@ agree(
 )
 
 # %% [markdown]
-# Which functions of the offset can a pair of query and key choose from? All of them. Let the query
-# be one at channel 0 and zero elsewhere, and write the wish $f$ into the key:
+# Which functions of the offset can this be? All of them. Let the query be one at channel 0 and zero elsewhere, and
+# write the wanted function $f$ into the key:
 #
 # $$
 # \begin{gathered} q = e_0,\ k = f \quad \Longrightarrow \\
 # (S^{p_q} q)^\top S^{p_k} k = f_{(p_k - p_q) \bmod n} \end{gathered}
 # $$ (eq-complete)
 #
-# A table with one number for each offset, taken as the whole score, is thus a special case of RollPE on one ring. A
+# A table with one number for each offset, used as the whole score, is thus a special case of RollPE on one ring. A
 # table that is added to a content score, as in {eq}`eq-t5`, is not, if every offset on the ring occurs. The content
-# score would have to be the part that does not see $\Delta$, which is the mean over all offsets. On one ring this mean
-# is a product of two sums, $\tfrac1n \bigl( \sum_i q_i \bigr) \bigl( \sum_i k_i \bigr)$, a single number of the query
-# times a single number of the key. Content needs channels of its own: other rings, or a ring so much longer than the
-# row that each number of the content gets a stretch as long as there are offsets.
+# score would have to be the part that does not depend on $\Delta$, which is the mean over all offsets. On one ring
+# this mean is a product of two sums, $\tfrac1n \bigl( \sum_i q_i \bigr) \bigl( \sum_i k_i \bigr)$: a single number of
+# the query times a single number of the key. Content needs channels of its own: other rings, or a ring long enough to
+# give each number of the content a stretch with one channel for each offset.
 
 # %%
-wish = torch.randn(n, dtype=torch.float64)
+wanted = torch.randn(n, dtype=torch.float64)
 e0 = torch.eye(n, dtype=torch.float64)[0]
-agree("any function on the ring", roll(wish, offsets) @ e0, wish)
-agree("the part that does not see Δ", c.mean(), q.sum() * k.sum() / n)
+agree("any function on the ring", roll(wanted, offsets) @ e0, wanted)
+agree("the part that does not depend on Δ", c.mean(), q.sum() * k.sum() / n)
 
 # %% tags=["hide-cell"]
 G, D = 4, 3  # tokens in a row, numbers of content
@@ -262,17 +259,17 @@ agree(
 # %% [markdown]
 # ## How long must the ring be?
 #
-# The ring counts offsets modulo $n$. Among $G$ tokens in a row the offset runs from
-# $-(G-1)$ to $G-1$, and the roll tells so many of them apart:
+# The ring counts offsets modulo $n$. Among $G$ tokens in a row the offset runs from $-(G-1)$ to $G-1$, and the roll
+# tells this many of them apart:
 #
 # $$
 # \begin{aligned} & \#\{ S^\Delta : -G < \Delta < G \} \\
 # & \quad = \min(n,\, 2G - 1) \end{aligned}
 # $$ (eq-distinct-offsets)
 #
-# So the period "is not a problem" for images of 16 patches a side, as the paper has it, only if
-# the ring has at least 31 channels. With $n = G = 16$, one patch to the left and fifteen to the right
-# look the same.
+# The paper says that the period "is not a problem" for images of 16 patches a side. That is true if the ring has at
+# least 31 channels. With $n = G = 16$, a patch one step to the left and a patch fifteen steps to the right get the
+# same score.
 
 # %%
 for G in (8, 14, 16):
@@ -296,8 +293,8 @@ for G in (8, 14, 16):
 # (0 < p < Hn,\ H > 1) \end{gathered}
 # $$ (eq-heads)
 #
-# for almost every $x$. On the left $I_H \otimes S_n^{\,p}$ rolls each head by itself; the right-hand side carries
-# channels from one head into the next.
+# for almost every $x$. The left-hand side, $I_H \otimes S_n^{\,p}$, rolls each head by itself. The right-hand side
+# carries channels from one head into the next, so that the score of a single head depends on more than the offset.
 
 # %%
 two_heads = torch.arange(8).reshape(2, 4)
@@ -307,9 +304,10 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# Rolling reorders channels. It costs no parameter and no multiplication, and it is exact in any number
-# format. The score depends on the offset of two tokens alone, {eq}`eq-roll-score`. It can be any function
-# of the offset, {eq}`eq-complete`, but counts it modulo $n$: a row of $G$ tokens needs a ring of $2G-1$ channels.
+# Yes: rolling its channels tells a token's position. Rolling reorders channels, so it costs no parameter and no
+# multiplication, and it is exact in any number format. The score depends only on the offset of two tokens,
+# {eq}`eq-roll-score`. It can be any function of the offset, {eq}`eq-complete`, but counts it modulo $n$: a row of $G$
+# tokens needs a ring of $2G-1$ channels.
 # ```
 #
 # ## Exercises
@@ -322,15 +320,15 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 # ```{solution} exercise-rolling-mirror
 # :class: dropdown
 # The wave of {numref}`fig-rolling-wave` travels to the right, and the score becomes
-# $q^\top S^{p_q - p_k} k$. In {eq}`eq-roll`, {eq}`eq-correlation` and {eq}`eq-complete` the sign in the index turns,
-# and in {eq}`eq-correlation` the bar moves from query to key. What {eq}`eq-roll-printed` calls the roll the other way
-# becomes the roll. The score still depends on the offset alone: the sign is a convention.
+# $q^\top S^{p_q - p_k} k$. In {eq}`eq-roll`, {eq}`eq-correlation` and {eq}`eq-complete` the sign in the index changes,
+# and in {eq}`eq-correlation` the bar moves from query to key. The roll the other way of {eq}`eq-roll-printed` becomes
+# the roll. The score still depends only on the offset: the sign is a convention.
 # ```
 
 # %% tags=["hide-cell"]
 mirrored = roll(q, -query_position) @ roll(k, -key_position)
 agree("the mirror image", mirrored, q @ roll(k, query_position - key_position))
-agree("the sign turns", roll(wish, -offsets) @ e0, wish[-offsets % n])
+agree("the sign changes", roll(wanted, -offsets) @ e0, wanted[-offsets % n])
 agree(
     "the bar moves",
     F @ (roll(k, -offsets) @ q + 0j),
@@ -340,13 +338,13 @@ agree(
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-rolling-distance
-# Find a query and a key whose score is largest at offset 2, and another pair whose score depends on
-# $|\Delta|$ alone.
+# Find a query and a key whose score is largest at offset 2, and another pair whose score depends only on
+# $|\Delta|$.
 # ```
 #
 # ```{solution} exercise-rolling-distance
 # :class: dropdown
-# By {eq}`eq-complete`, write the wish into the key: $k = e_2$ in the first case, and any $k$ with $k_i = k_{n-i}$
+# By {eq}`eq-complete`, write the wanted function into the key: $k = e_2$ in the first case, and any $k$ with $k_i = k_{n-i}$
 # in the second.
 # ```
 
@@ -364,9 +362,20 @@ agree("a score of the distance", roll(even, offsets) @ e0, roll(even, -offsets) 
 #
 # ```{solution} exercise-rolling-cost
 # :class: dropdown
-# None, and zero: entries change places and are never touched.
+# No multiplication, and no error: entries change places, and none is computed anew.
 # ```
 
 # %% tags=["hide-cell"]
 half = torch.randn(n).to(torch.bfloat16)
 assert torch.equal(roll(half, key_position).sort().values, half.sort().values)
+
+# %% [markdown]
+# ## Related work
+#
+# Hyperdimensional computing marks a place in a sequence by rotating the coordinates of a vector
+# {cite}`kanerva2009hyperdimensional`. In attention, PermuteFormer {cite}`chen2021permuteformer` applies powers of a
+# random permutation to the features of queries and keys, in linear attention, and algebraic encodings
+# {cite}`kogkalidis2024algebraic` apply orthogonal matrices. RollPE's permutation is a single ring. Waves of activity
+# also travel over the cortex {cite}`muller2018cortical`, shaped by its geometry
+# {cite}`pang2023geometric,horibe2019curved`, and in some networks the hidden state is made to roll or to travel
+# {cite}`keller2021topographic,keller2023neural`.
