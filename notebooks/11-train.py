@@ -65,7 +65,7 @@ questions = {
     "quick": "Which encodings help on digits, within seconds?",
     "mini": "Which help early in training on photographs, without a GPU?",
     "short": "How much of the paper's table shows in half an hour on a GPU?",
-    "strong": "Does the gap survive a recipe tuned for learned positions?",
+    "strong": "Does the gap survive a recipe made for learned positions?",
     "paper": "Can the paper's accuracies be reproduced?",
 }
 shapes = {
@@ -102,7 +102,7 @@ Markdown("\n".join(lines))
 #
 # - **`paper`** is the recipe of a sister paper from the same laboratory {cite}`vandegeijn2025circular`. Its file marks
 #   every choice that neither paper states as ours. It asks whether the paper's accuracies can be reproduced.
-# - **`strong`** asks whether the gap between encodings survives a training that was tuned for *learned* positions.
+# - **`strong`** asks whether the gap between encodings survives a training made for *learned* positions.
 #   Optimizer, schedule and most of the regularization come from a baseline with a learned table: a ViT of 2.7 million
 #   parameters, reported at 73.81 % on CIFAR-100 {cite}`lee2021vision`. The paper, with a model several times as large,
 #   prints 64.2 for learned positions, 72.4 for RoPE and 72.1 for RollPE. So much of the learned table's deficit there
