@@ -16,10 +16,10 @@
 # %% [markdown]
 # # RollPE and RoPE
 #
-# Attention by itself does not know where a token stands. RollPE (`roll`) tells it by moving the channels of every query
-# and key around a ring: at position $p$ by $p$ places. RoPE tells it by rotating pairs of channels, by angles that grow
-# with $p$. The paper says that the first is an instance of the second (Sec. 3, Theorem 1), because a Fourier transform
-# turns rolls into rotations {cite}`rollpe`. This page answers three questions:
+# Attention by itself ignores where a token is. RollPE (`roll`) encodes the position by moving the channels of every
+# query and key around a ring, at position $p$ by $p$ places. RoPE encodes it by rotating pairs of channels, by angles
+# that grow with $p$. The paper says that the first is an instance of the second (Sec. 3, Theorem 1), because a Fourier
+# transform turns rolls into rotations {cite}`rollpe`. This page answers three questions:
 #
 # - **How can reordering channels be a rotation?** Write the channels as a sum of waves. A roll then rotates each wave
 #   by its own angle.

@@ -421,9 +421,9 @@ fig
 # %% [markdown]
 # {numref}`fig-sgd-adam` answers the question. Three optimizers keep the twins together to rounding error, although all
 # of them move their weights and learn. Adam separates them. This is no growth of rounding errors: the gap is there
-# after a single step, and it grows to about the distance between two seeds. The control shows the cause: with one scale
-# for each matrix, Adam still learns and no longer distinguishes channels from waves. (The lower lines rise a little as
-# well, since training amplifies the smallest differences, here those of rounding; try `-p steps 150`.)
+# after a single step, and it grows to the order of the distance between two seeds. The control shows the cause: with
+# one scale for each matrix, Adam still learns and no longer distinguishes channels from waves. (The lower lines rise a
+# little as well, since training amplifies the smallest differences, here those of rounding; try `-p steps 150`.)
 #
 # So "RollPE is RoPE" is true of the functions, in the sense of {prf:ref}`thm-rope`, and not of the models that Adam
 # trains. Which basis trains *better* is another question, and this toy cannot answer it. Full recipes and many seeds
@@ -438,10 +438,10 @@ fig
 # ## What another basis may change
 #
 # Accuracy is only one number of a trained model. RollPE's channels lie on a ring, where channel 3 is next to channel 4;
-# the twin's channels are waves and lie nowhere. If training arranges the ring at all, it can do so in RollPE's weights
-# and not, or less, in its twin's. Hence the question that the rest of this book works towards: **the same functions,
-# the same data — does another basis train to another model?** {doc}`10-topography` says what order along a ring is and
-# how to measure it; {doc}`14-inside` gives the answer.
+# the twin's channels are waves, which have no neighbors. An optimizer that depends on the basis may bring order to the
+# channels of one model and not to those of the other. Hence the question that the rest of this book works towards:
+# **the same functions, the same data — does another basis train to another model?** {doc}`10-topography` says what
+# order along a ring is and how to measure it; {doc}`14-inside` gives the answer.
 #
 # ```{admonition} In short
 # :class: tip

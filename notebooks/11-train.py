@@ -13,10 +13,10 @@
 # %% [markdown]
 # # Train one model
 #
-# This page trains one vision transformer to classify images, with RollPE (`roll`) as its positional encoding. It shows
-# every step from the recipe to the record, the file that all tables and figures of results are computed from. The model
-# is so small that a CPU trains it in less than a minute. Every choice is a parameter: rerun the page to see what
-# another encoding, seed or learning rate does.
+# This page trains one vision transformer to classify handwritten digits, with RollPE (`roll`) as its positional
+# encoding. It shows every step from the recipe to the record, the file that all tables and figures of results are
+# computed from. The model is so small that a CPU trains it in less than a minute. Every choice is a parameter: rerun
+# the page to see what another encoding, seed or learning rate does.
 #
 # ```bash
 # rollpe notebook notebooks/11-train.py -p encoding axial-rope -p seed 3 -p epochs 2
