@@ -595,9 +595,8 @@ fig
 #
 # ```{admonition} In short
 # :class: tip
-# - Order along the ring means that neighboring channels respond alike. Two measures show it: a roughness below that of
-#   the same channels in random order, and neighbors that correlate more than any two channels. Whether training
-#   produces it is answered in {doc}`14-inside`.
+# - Order along the ring means that neighboring channels respond alike: their roughness is below that in random order,
+#   and they correlate more than any two channels. {doc}`14-inside` says whether training produces it.
 # - A cosine above $1 - \epsilon$ gives a distance of at most $\sqrt{2\epsilon}$ lengths, not $\epsilon$.
 # - The penalty on neighbors is the Laplacian of an undirected cycle. As a ratio it is the correlation that a token
 #   loses in one step. It is a low-pass filter on the ring, and its price is resolution.
