@@ -16,10 +16,17 @@
 # %% [markdown]
 # # Two axes, and waves on a torus
 #
-# A ring has one direction, an image has two. The paper settles the matter in one sentence: each coordinate
-# rolls its own part of the query, as in axial RoPE {cite}`rollpe,heo2024rotary`. What can such a split say
-# about an offset, and what can it never say? How wide must the parts be? And would a wave that travels in
-# two dimensions do better than two waves that travel in one?
+# A ring has one direction, an image has two. The paper's solution takes one sentence: as in axial RoPE, each coordinate
+# acts on its own part of the query {cite}`rollpe,heo2024rotary`. So half of the channels roll by the row of a patch,
+# the other half by its column. This page asks what such a split can express:
+#
+# - **It adds.** The score is a function of the row offset plus a function of the column offset. No sum can single out a
+#   diagonal.
+# - **It is cheap.** Each ring needs only $2G-1$ channels for $G$ patches a side.
+# - **A torus of channels, rolled in both directions at once, expresses everything**, and needs a channel for every
+#   offset.
+#
+# The rotary encodings face the same choice; the second half of the page compares them.
 
 # %% tags=["parameters"]
 rows: int = 6  # patches from top to bottom [2..14]
@@ -49,8 +56,8 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## A ring for each axis
 #
-# Cut the channels of a head into two halves. Roll one by the row of the token, the other by its column.
-# Channels that belong to neither ring stay where they are:
+# Cut the channels of a head into two halves. Roll one by the row of the token, the other by its column. Channels that
+# belong to neither ring stay where they are:
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus q^{\text{rest}}
@@ -82,19 +89,19 @@ agree("a common shift changes nothing", moved, score)
 agree("one token at the origin", axial_roll(k, positions) @ q[0], score[0])
 
 # %% [markdown]
-# The last line is also the story of the class token. It has no position, is never rolled, and so behaves like a
-# token in the upper left corner:
+# The last check also explains the class token. It has no position and is never rolled, so it behaves like a token in
+# the upper left corner:
 #
 # $$
 # \begin{gathered} q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = \mathrm{Roll}_{0}(q_{\text{cls}})^\top \, \mathrm{Roll}_{p}(k), \\
 # \text{so its score sees the absolute } p \end{gathered}
 # $$ (eq-class-token)
 #
-# Whoever pools by the class token keeps one window onto absolute position, in every encoding on this page.
-# Patches among themselves remain relative.
+# A model that pools by the class token therefore has access to absolute position, with every encoding on this page.
+# Among patches the scores remain relative.
 #
-# The cut into axes comes after the cut into heads. Roll the whole token first, and channels wander from one
-# head, or from one axis, to the next as in {eq}`eq-heads`.
+# The cut into axes comes after the cut into heads. If the whole token is rolled first, channels move from one head, or
+# from one axis, to the next, as in {eq}`eq-heads`.
 
 # %%
 heads, row = 2, 3
@@ -109,41 +116,41 @@ for name, x in (("before the split", whole), ("inside each head", inside)):
 assert torch.equal(inside, owner) and (whole != owner).sum() == heads * row
 
 # %% [markdown]
-# ## What a sum cannot say
+# ## What a sum cannot express
 #
-# For one query and one key, the score over all offsets is a function of the row plus a function of the
-# column. Such functions have no say over the corners of a rectangle:
+# For one query and one key, the score over all offsets is a function of the row plus a function of the column. Such
+# functions are tied at the corners of every rectangle:
 #
 # $$
 # \begin{gathered} c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \\
 # c(a, b) + c(a', b') = c(a', b) + c(a, b') \end{gathered}
 # $$ (eq-axial-additive)
 #
-# This is the exclusive or, in disguise. "Up and left, or down and right, but not the other two" is beyond a
-# sum. After the softmax the sum becomes a product, and the statement can be sharpened.
+# This excludes the exclusive or: no sum is large "up and left" and "down and right" but small at the other two corners.
+# The softmax turns the sum into a product, and the statement becomes sharper.
 #
 # ```{prf:proposition}
 # :label: prop-axial-half
-# Let all keys be equal. An axial head then gives two opposite corners of a rectangle of offsets at most half of
-# its attention, if it gives both the same.
+# Let all keys be equal. An axial head then gives two opposite corners of a rectangle of offsets at most half of its
+# attention, if it gives both the same.
 # ```
 #
 # ```{prf:proof}
-# The weights are $P(\Delta_y, \Delta_x) \propto e^{f(\Delta_y)} e^{g(\Delta_x)}$, so that
-# $P(a,b) \, P(a',b') = P(a,b') \, P(a',b)$. If the left-hand factors both equal $m$, the right-hand ones have
-# the product $m^2$ and hence at least the sum $2m$. All four together are at least $4m$ and at most 1.
+# The weights are $P(\Delta_y, \Delta_x) \propto e^{f(\Delta_y)} e^{g(\Delta_x)}$, so that $P(a,b) \, P(a',b') = P(a,b')
+# \, P(a',b)$. If the left-hand factors both equal $m$, the right-hand ones have the product $m^2$ and hence at least
+# the sum $2m$. All four together are at least $4m$ and at most 1.
 # ```
 #
-# One oblique offset is no trouble: let $f$ peak at its row and $g$ at its column. Trouble begins with lines.
-# Ask for a score of one along the diagonal and zero elsewhere.
+# A single oblique offset is possible: let $f$ peak at its row and $g$ at its column. Lines are not. Ask for a score of
+# one along the diagonal and zero elsewhere.
 
 # %%
 down = torch.arange(1 - rows, rows)
 right = torch.arange(1 - columns, columns)
 offsets = torch.cartesian_prod(down, right)
-wish = (offsets[:, 0] == offsets[:, 1]).double().view(len(down), len(right))
-f = wish.mean(dim=1)
-g = wish.mean(dim=0) - wish.mean()
+desired = (offsets[:, 0] == offsets[:, 1]).double().view(len(down), len(right))
+f = desired.mean(dim=1)
+g = desired.mean(dim=0) - desired.mean()
 best = f[:, None] + g  # least squares on a full rectangle
 
 rings = {"head_dim": 2 * max(len(down), len(right)), "heads": 1}
@@ -153,23 +160,23 @@ q[0] = q[n] = 1
 k[down % n], k[n + right % n] = f, g
 made = axial_roll(k.expand(len(offsets), -1), offsets) @ q
 agree("the best axial score, on two rings", made, best.flatten())
-left_over = (wish - best).square().sum() / (wish - wish.mean()).square().sum()
-print(f"it explains {1 - left_over:.1%} of the wish")
-rank = torch.linalg.matrix_rank(wish)
-print(f"rank of the wish: {rank}; of the attention of one axial head: 1")
+left_over = (desired - best).square().sum() / (desired - desired.mean()).square().sum()
+print(f"it explains {1 - left_over:.1%} of the desired score")
+rank = torch.linalg.matrix_rank(desired)
+print(f"rank of the desired score: {rank}; of one axial head's attention: 1")
 
 # %% [markdown]
 # ## A wave on a sheet
 #
-# Give up the cut. Lay the channels out as a sheet of $h \times w$, glue its opposite edges, and roll it in both
-# directions at once:
+# Without the cut there is no such limit. Lay the channels out as a sheet of $h \times w$, glue its opposite edges, and
+# roll it in both directions at once:
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = \bigl( S_h^{\,y} \otimes S_w^{\,x} \bigr) \, q, \qquad q \in \mathbb{R}^{h w}
 # $$ (eq-torus)
 #
-# Every channel now sees both coordinates. The sheet is a torus, and what travels on it is a wave in two
-# dimensions. The paper closes by wishing for waves on richer shapes than a circle; this is the nearest one.
+# Every channel now depends on both coordinates. The sheet is a torus, and what travels on it is a wave in two
+# dimensions. The paper ends with the wish for waves on richer shapes than a circle; this is the nearest one.
 
 # %%
 sheet = torch.arange(12)
@@ -178,13 +185,14 @@ moved = torus_roll(sheet, torch.tensor([1, 2]), (3, 4))
 print("at (1, 2):", moved.view(3, 4).tolist())
 
 # %% [markdown]
-# Both directions commute, so that the score is relative in both:
+# Rolls in the two directions commute, so the score is relative in both:
 #
 # $$
 # \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes S_w^{\,\Delta_x} \bigr) k
 # $$ (eq-torus-score)
 #
-# And it is complete. A one in the corner of the query's sheet reads the key's sheet at the offset:
+# It is also complete, meaning that it can be any function of the offset: a one in the corner of the query's sheet
+# selects the key's channel at the offset.
 #
 # $$
 # \begin{gathered} q = e_{(0,0)},\ k = f \quad \Longrightarrow \\
@@ -195,10 +203,10 @@ print("at (1, 2):", moved.view(3, 4).tolist())
 torus = (len(down), len(right))  # one channel for each offset
 corner, k = torch.zeros(2, *torus)
 corner[0, 0] = 1
-k[down[:, None] % torus[0], right % torus[1]] = wish
+k[down[:, None] % torus[0], right % torus[1]] = desired
 keys = torus_roll(k.flatten().expand(len(offsets), -1), offsets, torus)
 on_torus = (keys @ corner.flatten()).view(torus)
-agree(f"the diagonal, on {torus[0]} × {torus[1]} channels", on_torus, wish)
+agree(f"the diagonal, on {torus[0]} × {torus[1]} channels", on_torus, desired)
 
 q, k = torch.randn(2, len(positions), math.prod(torus))
 scores = []
@@ -206,9 +214,9 @@ for p in (positions, positions + shift):
     scores.append(torus_roll(q, p, torus) @ torus_roll(k, p, torus).T)
 agree("a common shift changes nothing", *scores, tolerance=1e-11)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A score wished for over all offsets between two patches, the axial score nearest to it, and the score of a torus. White is zero, dark red one; the cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The wish is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows the diagonal line exactly as wished."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A desired score over all offsets between two patches, the nearest axial score, and the score of a torus. White is zero, dark red one; the cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The desired score is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows exactly the desired line."}}
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
-panels = {"the wish": wish, "best two rings": best, "torus": on_torus}
+panels = {"desired": desired, "best two rings": best, "torus": on_torus}
 for axis, (name, values) in zip(axes, panels.items(), strict=True):
     figures.offset_map(values, axis, title=name, limit=1)
     axis.set_xlabel("Δx (patches)")
@@ -217,20 +225,20 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The middle panel of {numref}`fig-axes-diagonal` is the best that two rings can do. It does not even hint at
-# the line.
+# The middle panel of {numref}`fig-axes-diagonal` is the best that two rings can do. It does not even hint at the line.
 #
 # ## How many channels?
 #
-# Rings and sheets count offsets modulo their length. A grid has more offsets than one would think:
+# Rings and sheets count offsets modulo their length, so they need as many channels as there are offsets to distinguish.
+# On a grid of $G_y$ by $G_x$ patches this number is
 #
 # $$
 # \begin{gathered} \#\{ (\Delta_y, \Delta_x) \} = (2 G_y - 1)(2 G_x - 1), \\
 # n_a \ge 2 G_a - 1 \end{gathered}
 # $$ (eq-grid-offsets)
 #
-# The bound holds for each axis $a$. Two rings need the sum of both bounds, a torus their product. We count for
-# square grids, with the head widths in common use.
+# The second line is the bound for the ring of each axis $a$. Two rings need the sum of both bounds, a torus their
+# product. We count for square grids, with common head widths.
 
 
 # %% tags=["hide-input"]
@@ -257,17 +265,17 @@ for G in (8, 14, 16):
 assert rings[1] == 900 < side**2, "rings of 30 fail at 16 patches a side"
 
 # %% [markdown]
-# So there is a price on each side. Two rings of 32 channels serve every grid up to 16 patches a side, but say
-# sums only. A torus says everything, and in a head of 64 channels it is a sheet of $8 \times 8$ that confuses
-# offsets on any grid of more than four patches a side. Confused means: one patch to the left looks like seven
-# to the right. The library says so when it builds an encoding that is too small for its grid.
+# So both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side, but express only sums.
+# A torus expresses everything, but in a head of 64 channels it is a sheet of $8 \times 8$, which confuses offsets on
+# any grid of more than four patches a side: one patch to the left has the same code as seven to the right. The library
+# warns when an encoding is too small for its grid.
 #
 # ```{wave} axes
 # :name: wave-axes
-# The same 64 channels as two rings and as one sheet, moved by the offset of two patches. All hold one
-# bump, which travels against the token; gray is the bump before it. Right, or below on a narrow page: the score of the
-# two, for all offsets on a grid of $8 \times 8$. Two scores that are added make a cross. The torus sees a spot, and
-# sees it again eight patches on.
+# The same 64 channels as two rings and as one sheet, moved by the offset of two patches. All hold one bump, which
+# travels against the token; gray is the bump before it. Right, or below on a narrow page: the score of the two, for all
+# offsets on a grid of $8 \times 8$. Two scores that are added make a cross. The torus has one spot, and the same spot
+# again eight patches on.
 # ```
 
 # %%
@@ -281,26 +289,26 @@ assert len(caught) == 1
 # %% [markdown]
 # ## The rotary family on two axes
 #
-# RoPE met the same question before. Its **axial** form makes the same cut: half of the pairs turn with the row,
-# the other half with the column.
+# RoPE faced the same question earlier. Its **axial** form (`axial-rope`) makes the same cut: half of the pairs rotate
+# with the row, the other half with the column.
 #
 # $$
 # \begin{gathered} \varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, \\
 # i = 0, \dots, m-1 \end{gathered}
 # $$ (eq-axial-rope)
 #
-# It is additive, like every encoding that cuts. **Mixed** RoPE {cite}`heo2024rotary` learns for each pair a
-# vector $\omega_i$. The pair is a plane wave that runs in that direction:
+# It is additive, like every encoding that cuts. **Mixed** RoPE (`mixed-rope`) {cite}`heo2024rotary` learns a vector
+# $\omega_i$ for each pair. The pair is then a plane wave that runs in that direction:
 #
 # $$
 # \begin{gathered} \varphi_i(p) = \langle \omega_i, p \rangle, \\
 # R_{\varphi(p)}^\top R_{\varphi(p')} = R_{\varphi(p' - p)} \end{gathered}
 # $$ (eq-mixed-rope)
 #
-# Its angles are linear in the position, so it is relative; oblique waves make it not additive. In this it resembles
-# the torus: there too every Fourier mode is a plane wave, only with directions that are fixed.
+# Its angles are linear in the position, so it is relative, and oblique waves make it more than additive. In this it
+# resembles the torus, whose Fourier modes are plane waves, too, with fixed directions.
 #
-# **LieRE** {cite}`ostmeier2024liere` replaces pairs by larger blocks and angles by learned skew-symmetric
+# **LieRE** (`lie`) {cite}`ostmeier2024liere` replaces pairs by larger blocks, and angles by learned skew-symmetric
 # matrices:
 #
 # $$
@@ -308,8 +316,8 @@ assert len(caught) == 1
 # \mathcal{A}_a^\top = -\mathcal{A}_a, \qquad R(p)^\top R(p) = I \end{gathered}
 # $$ (eq-lie)
 #
-# On one axis this is relative. On two it is if the generators commute, and only then
-# {cite}`liu2025rethinking`. Nothing in training makes them:
+# On one axis this is relative. On two axes it is relative exactly if the generators commute {cite}`liu2025rethinking`,
+# and nothing in training enforces that:
 #
 # $$
 # \begin{gathered} {} [\mathcal{A}_y, \mathcal{A}_x] = 0 \quad \Longleftrightarrow \\
@@ -317,10 +325,10 @@ assert len(caught) == 1
 # \text{for all } p, p' \in \mathbb{R}^2 \end{gathered}
 # $$ (eq-lie-relative)
 #
-# Exponents that commute may be added; that is the one direction. For the other let $R$ be relative. The positions
-# $(-s, 0)$ and $(0, t)$ then say that $e^{s\mathcal{A}_y} e^{t\mathcal{A}_x} = R(s, t)$, and $(0, -t)$ and $(s, 0)$
-# that $e^{t\mathcal{A}_x} e^{s\mathcal{A}_y} = R(s, t)$. Differentiate both by $s$ and by $t$ at zero, and
-# $\mathcal{A}_y \mathcal{A}_x = \mathcal{A}_x \mathcal{A}_y$ is left.
+# One direction holds because commuting exponents may be added. For the other, let $R$ be relative. The positions $(-s,
+# 0)$ and $(0, t)$ then give $e^{s\mathcal{A}_y} e^{t\mathcal{A}_x} = R(s, t)$, and $(0, -t)$ and $(s, 0)$ give
+# $e^{t\mathcal{A}_x} e^{s\mathcal{A}_y} = R(s, t)$. Differentiating both by $s$ and by $t$ at zero leaves
+# $\mathcal{A}_y \mathcal{A}_x = \mathcal{A}_x \mathcal{A}_y$.
 
 # %%
 p = grid_positions(rows, columns).double()
@@ -349,40 +357,41 @@ assert miss > 1e-3
 # Two more come from a sister paper, by nearly the same authors, that asks how much of all this is needed
 # {cite}`vandegeijn2025circular`.
 #
-# **Uniform** RoPE is axial and has a single frequency, one turn across the image. We read this as $G$ tokens to
-# a turn. (The sister paper puts the patches evenly from $-\pi$ to $\pi$, which would give the first and the last one
-# the same angle.) Even so, an offset and its complement are the same:
+# **Uniform** RoPE (`uniform-rope`) is axial with a single frequency, one turn across the image. We take this to mean
+# $G$ tokens per turn. (The sister paper places the patches evenly from $-\pi$ to $\pi$, which would give the first and
+# the last one the same angle.) Even so, an offset and its complement get the same code:
 #
 # $$
 # \varphi(p) = \frac{2 \pi}{G} \, p \quad \Longrightarrow \quad R_{\varphi(\Delta)} = R_{\varphi(\Delta - G)}
 # $$ (eq-uniform-rope)
 #
-# One patch down is $G - 1$ patches up. A query cannot tell its neighbor below from a patch at the far end
+# One patch down is $G - 1$ patches up, so a query cannot distinguish its neighbor below from a patch at the far end
 # above.
 #
-# **Spherical** RoPE turns triplets of channels about two axes, first by the row, then by the column:
+# **Spherical** RoPE (`spherical-rope`) rotates triplets of channels about two axes, first by the row, then by the
+# column:
 #
 # $$
 # \begin{gathered} z_j \mapsto Y(\omega_j^x \, p_x) \, T(\omega_j^y \, p_y) \, z_j, \\
 # z_j \in \mathbb{R}^3, \qquad Y T \neq T \, Y \end{gathered}
 # $$ (eq-spherical-rope)
 #
-# Here $T$ turns the last two channels of a triplet, and $Y$ the first two. (The sister paper calls $T$ a roll and
-# writes $R$; both names are taken.) Triplet $j$ of $m$ has the speeds $\omega_j^a = 10000^{-j/m} \cdot 2\pi / G_a$,
-# so that triplet 0 turns once around across either axis.
+# Here $T$ rotates the last two channels of a triplet, and $Y$ the first two. (The sister paper calls $T$ a roll and
+# writes $R$; both names are taken.) Triplet $j$ of $m$ has the speeds $\omega_j^a = 10000^{-j/m} \cdot 2\pi / G_a$, so
+# triplet 0 makes one full turn across either axis.
 #
-# The two turns do not commute, on purpose: the sister paper wants an encoding that is not relative. How far is it from
-# relative? Put a common shift $s$ into the formula, and it separates:
+# The two rotations do not commute, on purpose: the sister paper wants an encoding that is not relative. How far is it
+# from relative? A common shift $s$ of all positions splits into two factors:
 #
 # $$
 # \begin{aligned} & Y(\omega_j^x (p_x + s_x)) \, T(\omega_j^y (p_y + s_y)) \\
 # & \quad = Y(\omega_j^x s_x) \; Y(\omega_j^x p_x) \, T(\omega_j^y p_y) \; T(\omega_j^y s_y) \end{aligned}
 # $$ (eq-spherical-shift)
 #
-# The factor on the left is the same for all queries and keys, and cancels in every score. So spherical RoPE is
-# exactly relative along $x$. The factor on the right is the same for all as well, but it acts on the contents
-# first: a shift along $y$ is one fixed rotation of queries and keys, which the projections could absorb. Among
-# patches it does not matter to what can be learned where the image begins. A class token still sees it.
+# The left factor is the same for all queries and keys and cancels in every score, so spherical RoPE is exactly relative
+# along $x$. The right factor is the same for all as well, but acts on the contents first: a shift along $y$ is one
+# fixed rotation of queries and keys, which the projections can absorb. Among patches it therefore makes no difference
+# to what can be learned where the image begins. With a class token it does.
 
 # %% tags=["hide-input"]
 names = ["axial-rope", "mixed-rope", "uniform-rope", "spherical-rope", "lie"]
@@ -407,12 +416,12 @@ for name, encoding in turns.items():
     assert name != "spherical-rope" or right_by < 1e-11 < down_by
 
 # %% [markdown]
-# ## What each of them sees
+# ## Which offsets each encoding can single out
 #
-# We ask every encoding the same question. Let the query be random, and let the key be what answers it best at
-# one offset, marked by a ring in {numref}`fig-axes-maps`. Where else does the key answer? With $E(p)$ for
-# the matrix that encodes position $p$, the mean over random queries is a scalar product of two such matrices,
-# and exact.
+# We give every encoding the same task. The query is random, and the key is the one that answers it best at one offset,
+# marked by a ring in {numref}`fig-axes-maps`. At which other offsets does this key answer, too? With $E(p)$ for the
+# matrix that encodes position $p$, the mean over random queries is a scalar product of two such matrices, so it can be
+# computed exactly.
 
 
 # %% tags=["hide-input"]
@@ -460,14 +469,18 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Read {numref}`fig-axes-maps` for three things. *Crosses* are additive encodings: they answer along the whole
-# row and column of the target. *Repeats* are aliases: uniform RoPE answers as well one image height or width
-# away, and a torus that is too small one sheet away. *Width* is smoothness: the rotary encodings blur the
-# target into its neighbors, the rolls do not at all. A torus that fits the grid answers at one point, and only
-# there. Mixed RoPE and LieRE are learned; here they stand as they begin, with random frequencies and generators.
+# Look for three things in {numref}`fig-axes-maps`:
+#
+# - *Crosses* are additive encodings: they answer along the whole row and column of the target.
+# - *Repeats* are aliases: uniform RoPE answers equally one image height or width away, and a torus that is too small
+#   one sheet away.
+# - *Width* is smoothness: the rotary encodings blur the target into its neighbors, the rolls do not. A torus that fits
+#   the grid answers at one point only.
+#
+# Mixed RoPE and LieRE are learned; here they are untrained, with random frequencies and generators.
 #
 # For spherical RoPE the mean over queries hides that it is not relative. (For LieRE it does not: its panel holds for a
-# query at the origin.) For a single query and key, spherical RoPE gives a map that depends on where the pair stands.
+# query at the origin.) For a single query and key, spherical RoPE gives a map that depends on where the pair is.
 
 # %%
 q, k = torch.randn(2, head_dim)
@@ -486,7 +499,7 @@ E = matrices(spherical, offsets.double())
 absorbed = E @ (fixed @ k) @ (fixed @ q) / math.sqrt(head_dim)
 agree("moved down, contents turned once", below.flatten(), absorbed)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-spherical", "caption": "Spherical RoPE: the score of one query and one key over their offset, and what becomes of it when the pair moves. Red is positive, blue negative; all three share one scale."}, "image": {"alt": "Three maps over offsets. The first is a smooth blue and white pattern. The second, the change when the pair moves three patches to the right, is blank. The third, the change when it moves three patches down, is a smooth pattern of red and blue."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-spherical", "caption": "Spherical RoPE: the score of one query and one key over their offset, and how it changes when the pair moves. Red is positive, blue negative; all three share one scale."}, "image": {"alt": "Three maps over offsets. The first is a smooth blue and white pattern. The second, the change when the pair moves three patches to the right, is blank. The third, the change when it moves three patches down, is a smooth pattern of red and blue."}}
 limit = home.abs().max().item()
 panels = {
     "query at the origin": home,
@@ -502,21 +515,21 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In {numref}`fig-axes-spherical` the pair can move right without a trace. Moved down, it finds another map.
+# In {numref}`fig-axes-spherical` moving the pair right changes nothing. Moving it down changes the map.
 #
 # ## Another resolution
 #
-# A model meets images larger than it was trained on. Rolls can go on counting: more patches, more
-# offsets, until the ring is full. Let a side have $G$ patches in training and $G'$ afterwards. Offsets beyond the
-# training grid are new to the model, and once $2G' - 1$ exceeds $n$, some are taken for one another, and once
-# $G + G' - 2$ reaches $n$, for old ones. The alternative is to let every patch keep its place in the picture:
+# A model may meet images larger than those it was trained on. Rolls can go on counting: more patches, more offsets,
+# until the ring is full. Let a side have $G$ patches in training and $G'$ afterwards. Offsets beyond the training grid
+# are new to the model. Once $2G' - 1$ exceeds $n$, some of them share a code; once $G + G' - 2$ reaches $n$, some share
+# it with offsets from training. The alternative is to let every patch keep its place in the picture:
 #
 # $$
 # p \mapsto \bigl( p + \tfrac12 \bigr) \, \frac{G}{G'} - \tfrac12
 # $$ (eq-resolution)
 #
-# Patches are then closer than one step, and positions are fractions. A permutation of channels cannot follow.
-# The continuous roll can.
+# Patches are then closer than one step, and positions are fractions. A permutation of channels cannot follow them; the
+# continuous roll can.
 
 # %% tags=["hide-input"]
 finer = (2 * rows, 2 * columns)
@@ -556,26 +569,27 @@ agree("the same two places, the same scores", fine, coarse)
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# Cutting a head into one ring for each axis is relative and cheap, but its scores are sums, and a sum cannot
-# see a line that is not along an axis. A torus of channels can see anything, at the price of one channel for
-# each offset of the grid. Count offsets before choosing widths: $2G-1$ an axis. Mixed RoPE is
-# relative and sees oblique waves. Spherical RoPE is less absolute than it looks, and uniform RoPE knows
-# an offset only up to the size of the image.
+# - One ring for each axis is relative and cheap, but its scores are sums, and a sum cannot single out a line that is
+#   not along an axis.
+# - A torus of channels can express any function of the offset, at the price of one channel for each offset of the grid.
+# - Count offsets before choosing widths: $2G-1$ per axis.
+# - Mixed RoPE is relative and has oblique waves. Spherical RoPE is less absolute than it looks. Uniform RoPE determines
+#   an offset only up to the size of the image.
 # ```
 #
 # ## Exercises
 #
 # ```{exercise}
 # :label: exercise-axes-raster
-# Why not number the patches in reading order and use one ring? Count the offsets that remain distinct
-# however long the ring is, and name two that collide.
+# Why not number the patches in reading order and use one ring? Count the offsets that remain distinct however long the
+# ring is, and name two that collide.
 # ```
 #
 # ```{solution} exercise-axes-raster
 # :class: dropdown
-# The number of a patch is $C y + x$ for $C$ columns, so that an offset becomes $C \Delta_y + \Delta_x$.
-# One row down and one column left is then the same as $C - 1$ columns right: the end of a row touches the start
-# of the next. Of $(2R-1)(2C-1)$ offsets $2RC - 1$ are left.
+# The number of a patch is $C y + x$ for $C$ columns, so that an offset becomes $C \Delta_y + \Delta_x$. One row down
+# and one column left is then the same as $C - 1$ columns right: the end of a row touches the start of the next. Of
+# $(2R-1)(2C-1)$ offsets $2RC - 1$ are left.
 # ```
 
 # %% tags=["hide-cell"]

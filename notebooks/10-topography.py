@@ -16,16 +16,25 @@
 # %% [markdown]
 # # Smoothness and topography
 #
-# A token that moves a little should not become another token. From this wish the paper derives a condition on queries
-# and keys, a penalty on neighboring channels, and a bridge to models of visual cortex, where neighboring cells like
-# similar things {cite}`rollpe,lee2020topographic,margalit2024unifying`. Three statements are on trial: that a high
-# correlation makes a small distance, that the penalty is the Laplacian of a directed cycle, and that it "corresponds
-# directly" to the spatial loss of topographic networks. Then we ask what the wish costs.
+# In visual cortex, cells that lie side by side respond to similar things. The paper suggests that RollPE (`roll`) makes
+# attention a little like that: its channels lie on a ring, and on the ring **neighboring channels should respond
+# alike** {cite}`rollpe,lee2020topographic,margalit2024unifying`. In this book that is what *order along the ring*
+# means. It can be measured in two ways, both defined on this page:
+#
+# - **Roughness in one response**: how much neighboring channels differ, divided by how much they would differ in random
+#   order. One means no order, less than one means that neighbors are alike.
+# - **Correlation over many responses**: how strongly the activities of two neighboring channels correlate, compared
+#   with any two channels.
+#
+# Whether training *produces* order is a question for trained models: {doc}`14-inside` answers it. Here we check three
+# statements of the paper: that a high correlation makes a small distance, that its penalty on neighboring channels is
+# the Laplacian of a directed cycle, and that this penalty "corresponds directly" to the spatial loss of topographic
+# networks. Then we compute what smoothness costs.
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [8..128]
 side: int = 8  # rows and columns of the sheet [8..12]
-epsilon: float = 0.01  # correlation that a small shift may lose [0.0001..0.5]
+epsilon: float = 0.01  # correlation that a small shift may cost [0.0001..0.5]
 steps: int = 60  # steps of gradient descent [40..300]
 seed: int = 0  # seed of the random vectors [0..]
 
@@ -64,16 +73,17 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## Close in angle, close in space
 #
-# The wish, in a formula: a token and the same token a little further on remain highly correlated. Since the
-# roll is orthogonal, it does not matter where the token stands (Eq. 8 of the paper):
+# A token that moves a little should not become another token. So the paper asks that a token and the same token a
+# little further on remain highly correlated. Since the roll is orthogonal, this does not depend on where the token is
+# (Eq. 8 of the paper):
 #
 # $$
 # \begin{aligned} & \frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} \\
 # & \quad = \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \end{aligned}
 # $$ (eq-smooth)
 #
-# Then, says Eq. 9, the two are close in space: $\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon$. Try it by hand, on
-# a ring of three channels.
+# From this Eq. 9 concludes that the two are close in space: $\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon$. Try it by
+# hand, on a ring of three channels.
 
 # %%
 q = torch.tensor([1.0, 1.0, 0.0])
@@ -85,39 +95,38 @@ for scale in (1, 10):
     print(f"{scale:2} q: ε = 1 - {cosine:.2f}, distance {distance:.2f}")
 
 # %% [markdown]
-# Two things are wrong. The cosine does not know how long $q$ is, and the distance does: a length is missing.
-# And even relative to the length, the distance is 1 where $\epsilon$ is one half: a root is missing. Expand the
-# square to see it:
+# Two things are wrong. The cosine does not depend on the length of $q$, and the distance does: a length is missing. And
+# even relative to the length, the distance is 1 where $\epsilon$ is one half: a root is missing. Expanding the square
+# shows both:
 #
 # $$
 # \begin{aligned} & \|q - \mathrm{Roll}_\Delta(q)\|^2 \\
 # & \quad = 2 \|q\|^2 \left( 1 - \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \right) \end{aligned}
 # $$ (eq-distance)
 #
-# Correlation and distance say the same thing, but in different units. What follows from Eq. 8, and is
-# equivalent to it, is
+# Correlation and distance say the same thing in different units. Eq. 8 is equivalent to
 #
 # $$
 # \begin{gathered} \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad \Longleftrightarrow \\
 # \|q - \mathrm{Roll}_\Delta(q)\| \le \sqrt{2 \epsilon} \, \|q\| \end{gathered}
 # $$ (eq-close)
 #
-# At equality the true distance exceeds the printed bound by a factor that grows as $\epsilon$ shrinks, just
-# where the claim was meant to be used:
+# At equality the true distance exceeds the printed bound by a factor that grows as $\epsilon$ shrinks, which is where
+# the bound was meant to be used:
 #
 # $$
 # \begin{gathered} \frac{\|q - \mathrm{Roll}_\Delta(q)\|}{\epsilon \, \|q\|} = \sqrt{\frac{2}{\epsilon}} > 1 \\
 # \text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ \epsilon < 2 \end{gathered}
 # $$ (eq-close-printed)
 #
-# Whoever wants the printed distance must ask for more correlation, of second order:
+# The printed distance needs a higher correlation, of second order:
 #
 # $$
 # \begin{gathered} \|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad \Longleftrightarrow \\
 # \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} > 1 - \frac{\epsilon^2}{2} \end{gathered}
 # $$ (eq-close-needed)
 #
-# Nothing that the paper does later depends on the slip. The direction is right, only the rate is not.
+# Nothing later in the paper depends on the slip. The direction is right; only the rate is not.
 
 # %% tags=["hide-input"]
 ring = torch.arange(n)
@@ -183,7 +192,7 @@ fig
 #
 # ## How fast a token may change
 #
-# The paper goes on to speak of Lipschitz continuity, and that is right without any condition. The roll turns a
+# The paper goes on to speak of Lipschitz continuity. That is correct without any condition, because a roll moves a
 # token at a bounded speed:
 #
 # $$
@@ -191,9 +200,9 @@ fig
 # & \quad \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} \Bigr\rfloor \|q\| \end{aligned}
 # $$ (eq-lipschitz)
 #
-# A unit vector moves by less than $\pi$ per step, whatever it is. How much less is its own business: the speed
-# $\|\mathcal{A}q\|$ is small for a token made of slow modes. Smoothness in position is smoothness along the
-# channels, but for the Nyquist mode of an even ring, which stands still ({eq}`eq-nyquist-fixed`).
+# At $\lambda = 1$ any unit vector moves by less than $\pi$ per step. How much less depends on the vector: the speed
+# $\|\mathcal{A}q\|$ is small for a token made of slow modes. Smoothness in position is smoothness along the channels,
+# except for the Nyquist mode of an even ring, which is at rest ({eq}`eq-nyquist-fixed`).
 
 # %%
 A = generator(n)
@@ -207,22 +216,23 @@ print(f"lengths per step: white noise {speed[:40].mean():.2f}, "
 # %% [markdown]
 # ## Neighbors on the ring
 #
-# So penalize differences between neighboring channels. In matrix form the penalty is a graph Laplacian:
+# To make tokens smooth, the paper penalizes differences between neighboring channels. In matrix form this penalty is a
+# graph Laplacian:
 #
 # $$
 # \begin{gathered} \sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \\
 # L = 2 I - S - S^\top \end{gathered}
 # $$ (eq-laplacian)
 #
-# The paper calls the graph a *directed* cycle. A quadratic form cannot see a direction, because $q^\top S q$
-# and $q^\top S^\top q$ are the same number:
+# The paper calls the graph a *directed* cycle. But a squared difference has no direction, because $q^\top S q$ and
+# $q^\top S^\top q$ are the same number:
 #
 # $$
 # q^\top (I - S) \, q = q^\top (I - S^\top) \, q = \tfrac12 \, q^\top L \, q
 # $$ (eq-undirected)
 #
-# What is penalized is the undirected cycle. The direction of the wave lives in the roll, not in the penalty.
-# And what does it penalize? It commutes with the roll, so the answer is written in the Fourier basis:
+# So the penalty belongs to the undirected cycle; the direction of the wave is in the roll alone. The penalty is large
+# for fast waves and small for slow ones, as its spectrum shows:
 #
 # $$
 # L = F^* \operatorname{diag}\!\left( 4 \sin^2 \tfrac{\pi k}{n} \right) F
@@ -241,20 +251,19 @@ cost = 4 * torch.sin(math.pi * ring / n) ** 2
 agree("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 
 # %% [markdown]
-# Divide by the squared length and by the mean of the spectrum, and the penalty becomes a measure without units, the
-# *roughness* of a vector:
+# Divided by the squared length and by the mean of the spectrum, the penalty becomes a measure without units, the
+# *roughness* of a vector. Zero is constant, one is white noise, two alternates from channel to channel:
 #
 # $$
 # \begin{aligned} \rho(x) = \frac{x^\top L x}{2 \|x\|^2} &= \frac{\sum_k 2 \sin^2 (\pi k / n) \, |\hat x_k|^2}{\sum_k |\hat x_k|^2} \\
 # &= 1 - \frac{x \cdot S x}{\|x\|^2} \end{aligned}
 # $$ (eq-smoothness)
 #
-# Zero is constant, one is white noise, two alternates from channel to channel. Look at the last form: $\rho$ is
-# the correlation that the token loses in one step. The regularizer *is* the $\epsilon$ of Eq. 8 at
-# $\Delta = 1$, for the roll $S$ by a whole step. Here the paper's thread holds, and more tightly than it says.
+# The last form says that $\rho$ is the correlation that a token loses in one step. So the penalty, as a ratio, *is* the
+# $\epsilon$ of Eq. 8 at $\Delta = 1$. Here the paper's argument holds, and more tightly than it says.
 #
-# Rolling a token changes neither its roughness nor its spectrum, if between whole steps the Nyquist mode of an even
-# ring stands still. (The cosine of {eq}`eq-nyquist-cosine` shrinks it.) Where the wave is, is in the phases:
+# Rolling a token changes neither its roughness nor its spectrum, provided that the Nyquist mode of an even ring is at
+# rest between integer steps. (The cosine of {eq}`eq-nyquist-cosine` shrinks it.) Only the phases change:
 #
 # $$
 # \begin{gathered} \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \\
@@ -272,7 +281,7 @@ of_noise = smoothness_ratio(noise).mean().item()
 print(f"white noise has roughness {of_noise:.3f} on average")
 assert abs(of_noise - 1) < 0.02
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: what a unit of power costs in each mode. Right: where the power of three kinds of tokens is, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost nine and ends one mode earlier. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: the penalty on a unit of power in each mode. Right: how the power of three kinds of tokens spreads over the modes, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost nine and ends one mode earlier. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
 slow = modes[: (n + 1) // 2]  # without the Nyquist mode, which has no speed
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0))
@@ -316,26 +325,34 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# {numref}`fig-smooth-spectrum` shows on the left that the penalty is a low-pass filter. On slow modes it
-# follows the squared speed of the roll in {eq}`eq-lipschitz`, and it is milder on fast ones. The Nyquist mode of an
-# even ring costs most, although the continuous roll does not move it. Roughness is half the mean of the blue curve,
-# weighted by a spectrum on the right.
+# The left panel of {numref}`fig-smooth-spectrum` shows that the penalty is a low-pass filter. On slow modes it follows
+# the squared speed of the roll in {eq}`eq-lipschitz`; on fast ones it is milder. The Nyquist mode of an even ring costs
+# most, although the continuous roll does not move it. Roughness is half the mean of the blue curve, weighted by a
+# spectrum of the right panel.
 #
-# One more number is needed before anything trained is looked at. Channels that share a level are smooth in *any* order,
-# so a roughness below one does not yet speak of neighbors. Compare it with that of the same channels in random order:
+# ## Order, and how to measure it
+#
+# A low roughness alone does not show order. Channels that share a level are smooth in *any* arrangement. Order is what
+# gets lost when the channels are shuffled, so the roughness has to be compared with its mean over all orders:
 #
 # $$
 # \frac{1}{n!} \sum_{\pi} \rho(x_\pi) = \frac{n}{n - 1} \left( 1 - \frac{|\hat x_0|^2}{\|x\|^2} \right)
 # $$ (eq-random-order)
 #
 # ```{prf:proof}
-# In a random order the neighbor of a channel is any other one, so $x_\pi \cdot S x_\pi$ has the mean
-# $\bigl( (\sum_i x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. Divide by $\|x\|^2$, take it from one, and use
-# $\hat x_0 = \sum_i x_i / \sqrt{n}$.
+# In a random order the neighbor of a channel is any other one, so $x_\pi \cdot S x_\pi$ has the mean $\bigl( (\sum_i
+# x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. Divide by $\|x\|^2$, take it from one, and use $\hat x_0 = \sum_i x_i / \sqrt{n}$.
 # ```
 #
-# What all channels share leaves no trace, and the rest is noise that lacks mode zero. The quotient of the two
-# roughnesses is what {doc}`14-inside` asks of trained models.
+# The level that all channels share cancels in the quotient of the two. This quotient is the first measure of order: one
+# means that the ring is no better than any other arrangement of the channels, and less than one that neighbors are
+# alike.
+#
+# It has a blind spot: a single smooth profile that all tokens share lowers it, too, although no channel then responds
+# to anything of its own. The second measure closes it. It takes the responses of two channels to many images,
+# correlates them, and averages these correlations over neighbors. That removes the level and the gain of every channel.
+# It shows order if neighbors correlate more than any two channels do. {doc}`14-inside` applies both measures to trained
+# models.
 
 # %% tags=["hide-input"]
 common = torch.randn(n) + 0.7
@@ -360,20 +377,19 @@ agree("all 120 orders of five channels", mean, exact)
 # %% [markdown]
 # ## The price
 #
-# A smooth token changes little in one step. Then it cannot change much in two:
+# Smoothness limits resolution: a token that changes little in one step cannot change much in two.
 #
 # $$
 # \frac{q \cdot S^{\Delta} q}{\|q\|^2} \ge 1 - \Delta^2 \rho(q)
 # $$ (eq-smooth-blur)
 #
 # ```{prf:proof}
-# One step moves the token by $\sqrt{2 \rho} \, \|q\|$, by {eq}`eq-distance`, and each further step by as much.
-# So $\Delta$ steps move it by at most $|\Delta| \sqrt{2 \rho} \, \|q\|$. Square, and use {eq}`eq-distance`
-# again.
+# One step moves the token by $\sqrt{2 \rho} \, \|q\|$, by {eq}`eq-distance`, and each further step by as much. So
+# $\Delta$ steps move it by at most $|\Delta| \sqrt{2 \rho} \, \|q\|$. Square, and use {eq}`eq-distance` again.
 # ```
 #
-# Read it as a limit to resolution. A query that matches the key at its own place keeps half of its response up
-# to $1 / \sqrt{2 \rho}$ patches away, at least.
+# So a query that matches the key at its own place keeps half of its response up to at least $1 / \sqrt{2 \rho}$ patches
+# away.
 
 # %%
 print("width of the bump   roughness   steps until it halved       bound")
@@ -389,50 +405,50 @@ for width in (0.5, 1.0, 2.0, 3.0):
     assert halved > bound
 
 # %% [markdown]
-# So the wish of this chapter and the strength of RollPE pull in opposite directions. By {eq}`eq-correlation` a query
-# can read any function of the offset if none of its waves is missing, but where a wave is weak in the query it must be
-# strong in the key. With $e_0$, as rough as noise, the key is the function itself. A smooth query blurs every key that
-# it meets, and a key that undoes the blur must be rough and long. Whether images want sharp or smooth queries is not
-# for mathematics to say.
+# Smoothness and the strength of RollPE therefore pull in opposite directions. By {eq}`eq-correlation` a query can
+# select any function of the offset if it lacks none of the waves, but where a wave is weak in the query it must be
+# strong in the key. With the query $e_0$, which is as rough as noise, the key is the function itself. A smooth query
+# blurs every key, and a key that undoes the blur must be rough and long. Whether images call for sharp or smooth
+# queries is a question for experiments.
 
 # %%
-wish = one[1].to(F.dtype)  # a score of one at the next patch, zero elsewhere
-reads = []
+wanted = one[1].to(F.dtype)  # a score of one at the next patch, zero elsewhere
+scores = []
 print("width of the bump   roughness   of the key   length of the key, for |q| = 1")
 for width in (0.5, 1.0):
     q = bump(0.0, width)
     q = q / q.norm()
-    k = (F.mH @ ((F @ wish) / (n**0.5 * (F @ q.to(F.dtype)).conj()))).real
-    reads.append(torch.stack([q @ roll(k, d) for d in range(n)]))
+    k = (F.mH @ ((F @ wanted) / (n**0.5 * (F @ q.to(F.dtype)).conj()))).real
+    scores.append(torch.stack([q @ roll(k, d) for d in range(n)]))
     rough, of_key = smoothness_ratio(q), smoothness_ratio(k)
     print(f"{width:17.1f} {rough:11.3f} {of_key:12.3f} {k.norm():19.1f}")
-agree("both queries read the wish", torch.stack(reads), one[1].expand(2, n))
+agree("both queries select the next patch", torch.stack(scores), one[1].expand(2, n))
 
 # %% [markdown]
 # ## A ring or a sheet
 #
-# Cortex is a sheet. Lay the channels out in $h$ rows of $w$, and let every channel have four neighbors. Both
-# directions add up:
+# Cortex is a sheet and not a ring. Lay the channels out in $h$ rows of $w$ and give every channel four neighbors. The
+# penalties of both directions add up:
 #
 # $$
 # \begin{gathered} L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \\
 # \operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\} \end{gathered}
 # $$ (eq-sheet-laplacian)
 #
-# It belongs to the torus of {doc}`09-axes` as the ring's Laplacian belongs to the roll.
+# This belongs to the torus of {doc}`09-axes` as the ring's Laplacian belongs to the roll.
 #
-# Topographic networks use another loss {cite}`margalit2024unifying`. It asks, over many images, how strongly
-# the responses of two units correlate, and wants near units to correlate more. With the distance $d_{ij}$ of
-# two units on the sheet,
+# Topographic networks are trained with another loss {cite}`margalit2024unifying`. Over many images it measures how
+# strongly the responses of two units correlate, and it is small when near units correlate more than distant ones. With
+# the distance $d_{ij}$ of two units on the sheet,
 #
 # $$
 # \begin{gathered} \mathcal{L} = 1 - \operatorname{corr}_{i < j}\!\left( r_{ij}, \; \frac{1}{d_{ij} + 1} \right), \\
 # r_{ij} = \operatorname{corr}(x_i, x_j) \end{gathered}
 # $$ (eq-spatial-loss)
 #
-# Does the smoothness penalty "correspond directly" to it? It differs in kind. The penalty compares the *values*
-# of neighbors in one response, the spatial loss compares *profiles* over many. Give every unit its own gain and
-# its own resting level:
+# Does the smoothness penalty "correspond directly" to it? No: the penalty compares the *values* of neighbors in one
+# response, the spatial loss compares *profiles* over many. A gain and a resting level for every unit change the one and
+# not the other:
 #
 # $$
 # \begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x) \qquad (a_i > 0), \\
@@ -440,8 +456,8 @@ agree("both queries read the wish", torch.stack(reads), one[1].expand(2, n))
 # \text{for almost all } a, b \end{gathered}
 # $$ (eq-spatial-affine)
 #
-# The spatial loss does not notice, and the penalty does. So neither implies the other. We measure six kinds of
-# responses with all three.
+# So neither implies the other. We measure six kinds of responses with roughness on the ring, roughness on the sheet and
+# the spatial loss.
 
 # %% tags=["hide-input"]
 sheet, units, images = (side, side), side * side, 300
@@ -466,7 +482,7 @@ responses = {
     "bumps on the sheet": on_sheet,
     "the same, channels shuffled": on_sheet[:, torch.randperm(units)],
     "the same, with gains": gains * on_sheet,
-    "one bump, more or less of it": torch.rand(images, 1)
+    "one bump of varying strength": torch.rand(images, 1)
     * on_sheet[0]
     * (1 + 0.1 * torch.randn(images, units)),  # without it all r_ij are 1
 }
@@ -486,24 +502,24 @@ for name, (on_ring, on_torus, spatial) in measured.items():
 
 changed = spatial_correlation_loss(gains * on_sheet + levels, sheet)
 unchanged = spatial_correlation_loss(on_sheet, sheet)
-agree("neither gain nor level is seen", changed, unchanged)
+agree("independent of gain and level", changed, unchanged)
 gained, single = (measured[name] for name in list(responses)[-2:])
 assert gained[1] > 1.2 * measured["bumps on the sheet"][1], "with gains, rough"
 assert single[1] < 0.6 < single[2], "smooth, but without topography"
 
 # %% [markdown]
-# The last two rows are the counterexamples. Bumps with gains have nearly perfect topography and are rough. One bump
-# that only changes in strength, but for a little noise, is smooth, and has no topography: all units share one profile,
-# near or far. (Without the noise all $r_{ij}$ are 1, and the loss is not defined.)
+# The last two rows are counterexamples. Bumps with gains have nearly perfect topography and are rough. One bump that
+# only changes in strength, apart from a little noise, is smooth and has no topography: all units share one profile,
+# near or far. (Without the noise all $r_{ij}$ are 1, and the loss is undefined.)
 #
-# They are relatives nevertheless. We start from white noise and go down each of the three losses for a while.
+# The two losses are related nevertheless. We start from white noise and minimize each of the three for some steps.
 
 # %%
 start = torch.randn(images, units)
 
 
 def descend(kind: str, **options) -> torch.Tensor:
-    """What is left of white noise after some steps of Adam on one loss."""
+    """White noise after some steps of Adam on one loss."""
     x = start.clone().requires_grad_(True)
     optimizer = torch.optim.Adam([x], lr=0.05)
     for _ in range(steps):
@@ -525,7 +541,7 @@ for name, x in descended.items():
     on_ring, on_torus, spatial = measure(x)
     print(f"{name:20} {on_ring:7.2f} {on_torus:9.2f} {spatial:14.2f}")
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-sheets", "caption": "Two responses of white noise, and what the three losses make of them. Channels are drawn as a sheet, each in colors up to its own largest value; the ring runs through it row by row."}, "image": {"alt": "Two rows of four small heat maps. The first column is noise. Under the ring loss the noise turns into horizontal bands that do not fit together vertically. Under the sheet loss it turns into large soft patches. Under the spatial loss it stays grainy, with a hint of patches."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-sheets", "caption": "Two responses of white noise, before and after minimizing each of the three losses. Channels are drawn as a sheet, each panel in colors up to its own largest value; the ring runs through it row by row."}, "image": {"alt": "Two rows of four small heat maps. The first column is noise. Under the ring loss the noise turns into horizontal bands that do not fit together vertically. Under the sheet loss it turns into large soft patches. Under the spatial loss it stays grainy, with a hint of patches."}}
 fig, axes = plt.subplots(2, 4, figsize=(7.2, 3.8))
 for column, (name, x) in zip(axes.T, descended.items(), strict=True):
     for axis, response in zip(column, x[:2], strict=True):
@@ -539,30 +555,29 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In {numref}`fig-smooth-sheets` the ring makes bands, since it knows only left and right. The sheet makes
-# patches. The spatial loss leaves each response grainy; its order shows only over many of them. Starting from
-# noise, to lower any of the three is to lower the others. That is a tendency, not an identity.
+# In {numref}`fig-smooth-sheets` the ring makes bands, since it has neighbors to the left and right only. The sheet
+# makes patches. The spatial loss leaves each response grainy; its order shows only over many responses. Starting from
+# noise, lowering any of the three lowers the others. That is a tendency, not an identity.
 #
-# ## Who asks for slow waves
+# ## Rolling favors slow waves without a penalty
 #
-# A penalty asks for slow waves, but it is not the only one to ask. One matrix $W$ serves all positions. The query at
-# position $p$ is rolled by $p$ after $W$, so what it asks of $W$ must be rolled back by $p$. Suppose that all $G$
-# positions of a row hold the same token $x$ and want the same change $u$. Then $W$ gets the sum of $u$ shifted by
-# $0, 1, \dots, G - 1$, times $x^\top$: $G$ times an average, which is a blur. The more the tokens differ, the less they
-# share this average; the bias, whose input is 1 everywhere, has it always. A blur keeps slow waves and loses fast ones.
-# What it leaves of the power of wave $k$ stands in the second line:
+# There is a second source of smoothness, and it needs no penalty: one weight matrix $W$ serves all positions. The query
+# at position $p$ is rolled by $p$ after $W$, so the change it needs in $W$ is rolled back by $p$. Suppose that all $G$
+# positions of a row hold the same token $x$ and need the same change $u$. The gradient then adds up $u$ shifted by $0,
+# 1, \dots, G - 1$, times $x^\top$. That is $G$ times a moving average: a blur, which keeps slow waves and removes fast
+# ones. The second line says how much of the power of wave $k$ is left:
 #
 # $$
 # \begin{gathered} \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \\
 # \Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u \Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2 \end{gathered}
 # $$ (eq-position-average)
 #
-# Here $L$ is the loss and $x_p$ the token at $p$. A row of $n/2$ positions stops every second wave altogether, and of
-# the others lets hardly more than the first pass. A row of four leaves more. No loss on channels is needed for that,
-# and no property of the images but that their places have something in common, in what they hold and in what they ask
-# for.
+# Here $L$ is the loss and $x_p$ the token at $p$. A row of $n/2$ positions removes every second wave completely, and of
+# the others hardly more than the first passes. A shorter row leaves more. The more the tokens differ, the less they
+# share this average; the bias, whose input is 1 everywhere, shares it fully. The effect needs no property of the images
+# except that their places have something in common, in what they hold and in the change they need.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave's power that the average over G positions leaves on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave’s power that remains after averaging over G positions on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
 fig, ax = plt.subplots(figsize=(5.6, 3.0))
 for G, shade in ((n // 8, 0.35), (n // 4, 0.65), (n // 2, 1.0)):
     gain = position_average_gain(n, max(G, 1))
@@ -574,30 +589,34 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Whether a model follows such a gradient is the optimizer's matter; {doc}`14-inside` looks at both.
+# Such a gradient favors slow waves along the ring, and with them neighbors that respond alike. Whether trained weights
+# follow it depends on the optimizer, and, by {doc}`07b-twin`, an optimizer such as Adam depends on the basis.
+# {doc}`14-inside` measures both.
 #
 # ```{admonition} In short
 # :class: tip
-# From a cosine above $1 - \epsilon$ follows a distance of at most $\sqrt{2\epsilon}$ lengths, not $\epsilon$.
-# The penalty on neighbors is the Laplacian of an undirected cycle, and as a ratio it is exactly the correlation
-# that a token loses in one step. It works as a low-pass filter on the ring, and its price is resolution: at a
-# given length, smooth tokens change their scores little from one position to the next. The spatial loss of topographic
-# networks is a relative of it, blind to gains and levels, and neither implies the other.
+# - Order along the ring means that neighboring channels respond alike: their roughness is below that in random order,
+#   and they correlate more than any two channels. {doc}`14-inside` says whether training produces it.
+# - A cosine above $1 - \epsilon$ gives a distance of at most $\sqrt{2\epsilon}$ lengths, not $\epsilon$.
+# - The penalty on neighbors is the Laplacian of an undirected cycle. As a ratio it is the correlation that a token
+#   loses in one step. It is a low-pass filter on the ring, and its price is resolution.
+# - The spatial loss of topographic networks is related but different: it ignores gains and levels, and neither implies
+#   the other.
 # ```
 #
 # ## Exercises
 #
 # ```{exercise}
 # :label: exercise-smooth-shuffle
-# Which tokens are exactly as rough in their own order as in the mean of all orders? Try one channel that is on
-# while all others are off, and a lone pair of neighbors.
+# Which tokens are exactly as rough in their own order as in the mean of all orders? Try one channel that is on while
+# all others are off, and a single pair of neighbors.
 # ```
 #
 # ```{solution} exercise-smooth-shuffle
 # :class: dropdown
 # Those with $x \cdot S x = \bigl( (\sum_i x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. A single channel is one of them: both
-# sides vanish, since wherever it stands its neighbors are off. For two neighbors the left is 1 and the right only
-# $2 / (n - 1)$: the pair has order, on every ring of more than three.
+# sides are zero, since its neighbors are off wherever it is. For two neighbors the left side is 1 and the right side
+# only $2 / (n - 1)$: the pair has order, on every ring of more than three.
 # ```
 
 # %% tags=["hide-cell"]
@@ -612,14 +631,13 @@ for on in (1, 2):
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-smooth-heat
-# Descend the penalty in small steps, $\dot q = -L q$. What becomes of each mode, and which tokens do not move?
+# Minimize the penalty in small steps, $\dot q = -L q$. What happens to each mode, and which tokens do not move?
 # ```
 #
 # ```{solution} exercise-smooth-heat
 # :class: dropdown
-# This is the heat equation on the ring. Mode $k$ decays like $e^{-4 t \sin^2(\pi k/n)}$, the fastest first, and
-# only the constant stays. A penalty that is not balanced by a task ends with tokens that say nothing about
-# position.
+# This is the heat equation on the ring. Mode $k$ decays like $e^{-4 t \sin^2(\pi k/n)}$, the fastest first, and only
+# the constant remains. A penalty that no task balances ends with tokens that carry no information about position.
 # ```
 
 # %% tags=["hide-cell"]
@@ -634,15 +652,15 @@ agree("constants stay", flat @ torch.linalg.matrix_exp(-t * L), flat)
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-smooth-twin
-# In the rotary twin of RollPE ({doc}`07-rope`) channels are Fourier coefficients and have no neighbors. What is
-# the penalty there?
+# In RollPE's rotary twin ({doc}`07b-twin`) channels are Fourier coefficients and have no neighbors. What is the penalty
+# there?
 # ```
 #
 # ```{solution} exercise-smooth-twin
 # :class: dropdown
-# A penalty on the size of queries and keys that grows with the frequency: each pair is penalized by
-# $4 \sin^2(\pi k/n)$ times its squared length. Any rotary encoding can be given such a penalty. It needs no ring, and
-# no picture of cortex.
+# A penalty on the size of queries and keys that grows with the frequency: each pair is penalized by $4 \sin^2(\pi k/n)$
+# times its squared length. Any rotary encoding can be given such a penalty. It needs neither a ring nor a picture of
+# cortex.
 # ```
 
 # %% tags=["hide-cell"]

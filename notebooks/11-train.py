@@ -13,16 +13,17 @@
 # %% [markdown]
 # # Train one model
 #
-# What does one run of the experiment consist of, and what does it leave behind? This page trains a small
-# vision transformer once, from a recipe to a record. Every choice is a parameter, so it is also the page to
-# rerun when you want to know what a different encoding, seed or learning rate does:
+# This page trains one vision transformer to classify handwritten digits, with RollPE (`roll`) as its positional
+# encoding. It shows every step from the recipe to the record, the file that all tables and figures of results are
+# computed from. The model is so small that a CPU trains it in less than a minute. Every choice is a parameter: rerun
+# the page to see what another encoding, seed or learning rate does.
 #
 # ```bash
 # rollpe notebook notebooks/11-train.py -p encoding axial-rope -p seed 3 -p epochs 2
 # ```
 #
-# The same run without a notebook is `rollpe train --encoding roll --recipe quick --seed 0`. The paper's model
-# takes a GPU and one of three other recipes, such as `-p recipe short -p device cuda`. They ask different questions.
+# The same run without a notebook is `rollpe train --encoding roll --recipe quick --seed 0`. The paper's model needs a
+# GPU and one of three larger recipes, for example `-p recipe short -p device cuda`.
 
 # %% tags=["parameters"]
 encoding: str = "roll"  # positional encoding, or two joined by + {encodings}
@@ -30,7 +31,7 @@ seed: int = 0  # seed of the initial weights, the data order and the augmentatio
 recipe: str = "quick"  # what to train and how {recipes}
 epochs: int = 0  # passes over the training images; 0 keeps the recipe's [0..]
 learning_rate: float = 0.0  # peak of the schedule; 0 keeps the recipe's [0..1]
-batch_size: int = 0  # images a step; 0 keeps the recipe's [0..]
+batch_size: int = 0  # batch size; 0 keeps the recipe's [0..]
 options: str = ""  # key=value, separated by commas {options of encoding}
 overrides: str = ""  # key=value, separated by commas {overrides of recipe}
 device: str = "auto"  # where to train {device}
@@ -56,23 +57,23 @@ figures.use_theme()
 # %% [markdown]
 # ## Five recipes, five questions
 #
-# A recipe is a short YAML file: everything a run is made of, but for the encoding, the seed and the machine.
-# The book has five; weights are counted without an encoding.
+# A recipe is a short YAML file that fixes everything about a run except the encoding, the seed and the machine. There
+# are five. Weights are counted without an encoding.
 
 # %% tags=["hide-input"]
 questions = {
-    "quick": "What does an encoding do on digits, in seconds?",
-    "mini": "What does it do early on photographs, without a GPU?",
-    "short": "What does half an hour of one GPU tell of the paper's table?",
-    "strong": "Does the gap between encodings survive a training that suits them all?",
-    "paper": "Can the paper's accuracies be repeated?",
+    "quick": "Which encodings help on digits, within seconds?",
+    "mini": "Which help early in training on photographs, without a GPU?",
+    "short": "How much of the paper's table shows in half an hour on a GPU?",
+    "strong": "Does the gap survive a recipe made for learned positions?",
+    "paper": "Can the paper's accuracies be reproduced?",
 }
 shapes = {
     "digits": {"image_size": [8, 8], "channels": 1, "classes": 10},
     "cifar100": {"image_size": [32, 32], "channels": 3, "classes": 100},
 }
 lines = [
-    "| recipe | what it asks | data | model | patches | epochs | optimizer |",
+    "| recipe | question | data | model | patches | epochs | optimizer |",
     "| :-- | :-- | :-- | :-- | :-- | --: | :-- |",
 ]
 for name, question in questions.items():
@@ -93,29 +94,33 @@ for name, question in questions.items():
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# The last three train the paper's model on the paper's data. The paper states no recipe. `paper` is that of a
-# sister paper from the same laboratory {cite}`vandegeijn2025circular`, with every choice that neither states marked as
-# ours. It asks whether the paper's numbers can be repeated.
+# The book has runs of `quick` and `mini`.{holds}`measured: quick, mini` Of the other three, which need a GPU, it has
+# none.{holds}`not measured: short, strong, paper` {doc}`12-results` shows the results.
 #
-# `strong` is not the paper's at all. It takes optimizer, schedule and most of its regularization from a baseline with
-# *learned* positions. That baseline, a ViT of 2.7 million parameters, was reported at 73.81 % on CIFAR-100
-# {cite}`lee2021vision`. The paper prints 64.2 for learned positions, 72.4 for RoPE and 72.1 for RollPE, with a model
-# several times as large. So a good part of what sets learned positions back there may be the training and not the
-# encoding, and `strong` asks whether the gap between encodings survives another training. The
-# baseline's accuracy is no forecast for it, for three reasons:
+# `short`, `strong` and `paper` train the paper's model on the paper's data. The paper does not state its recipe, so the
+# three differ in what they replace it by:
 #
-# - The "100 epochs" in the code of the baseline are 300 passes over 50,000 images: 15 million images, where `strong` sees
-#   4.5 million.
-# - The baseline mixes half of its batches, and `strong` mixes every image.
-# - That code also keeps track of the best test accuracy over all epochs. Here the test images are scored once.
+# - **`paper`** is the recipe of a sister paper from the same laboratory {cite}`vandegeijn2025circular`. Its file marks
+#   every choice that neither paper states as ours. It asks whether the paper's accuracies can be reproduced.
+# - **`strong`** asks whether the gap between encodings survives a training made for *learned* positions.
+#   Optimizer, schedule and most of the regularization come from a baseline with a learned table: a ViT of 2.7 million
+#   parameters, reported at 73.81 % on CIFAR-100 {cite}`lee2021vision`. The paper, with a model several times as large,
+#   prints 64.2 for learned positions, 72.4 for RoPE and 72.1 for RollPE. So much of the learned table's deficit there
+#   may come from the training and not from the encoding.
+# - **`short`** is made for half an hour on one GPU. It has half the epochs of `strong` and less regularization; its
+#   file says why.
 #
-# `short` is for half an hour of one GPU. It has half the epochs of `strong` and less regularization; its file says why.
-# {doc}`12-results` has the answers, as far as runs were made.
+# The baseline's accuracy does not predict that of `strong`, for three reasons:
+#
+# - The "100 epochs" in the baseline's code are 300 passes over 50,000 images, or 15 million images. `strong` sees 4.5
+#   million.
+# - The baseline mixes half of its batches; `strong` mixes every image.
+# - The baseline's code tracks the best test accuracy over all epochs. Here the test images are scored once.
 #
 # ## The recipe of this run
 #
-# Here it is with every key that it leaves at the default. Parameters set above replace single keys; nothing else
-# distinguishes this run from any other run of the same recipe.
+# This is the recipe with all its keys, including those at their defaults. The parameters above replace single keys;
+# nothing else distinguishes this run from any other run of the same recipe.
 
 
 # %%
@@ -134,9 +139,9 @@ print(
 # %% [markdown]
 # ## What the model sees
 #
-# An image is cut into square patches; each becomes one token. Without an encoding the model receives them
-# as a bag. The positions are the patches' rows and columns, and they travel beside the tokens. A class token,
-# in recipes that have one, has no position.
+# An image is cut into square patches, and each patch becomes a token. Without an encoding the model receives an
+# unordered set of patches. The positions, each patch's row and column, are passed along with the tokens. In recipes
+# with a class token, that token has no position.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-patches", "caption": "Training images, cut into the patches that become tokens. The number in each patch is its order in the sequence; its position is its row and column."}, "image": {"alt": "A row of training images, each overlaid by a grid of patches; the patches of the first image are numbered row by row from zero."}}
 data = load_dataset(settings.data, held_out=settings.held_out)
@@ -169,9 +174,9 @@ fig
 # %% [markdown]
 # ## The model
 #
-# The backbone is timm's vision transformer; only the attention and the encoding inside it are ours. Each
-# block owns an encoding of its own, so that one with weights can differ between layers. Encodings that are added
-# to the tokens act once, before the first block.
+# The backbone is timm's vision transformer; only the attention and the encoding inside it are ours. Each block has an
+# encoding of its own, so an encoding with weights can differ between layers. Encodings that are added to the tokens act
+# once, before the first block.
 
 # %%
 cell = Cell(
@@ -191,7 +196,7 @@ print(model.blocks[0].attn)
 # %% [markdown]
 # ## The run
 #
-# Selection looks only at the held-out images. The test set is scored once, after the last epoch.
+# Choices are made by the accuracy on held-out training images. The test images are scored once, after the last epoch.
 
 # %%
 record = train(
@@ -223,15 +228,15 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The loss is taken of smoothed labels, and of augmented images where the recipe augments, so it does not go to
-# zero; the held-out accuracy is measured on clean images.
+# The loss uses smoothed labels, and augmented images if the recipe augments, so it does not go to zero. The held-out
+# accuracy is measured on images without augmentation.
 #
 # ## What the run leaves behind
 #
-# One JSON file, written under a temporary name and then renamed. It holds the resolved recipe, every epoch,
-# one bit per test image, the environment and the commit. Every number of the results page is read from such
-# files. An `.npz` file of the same name holds what {doc}`14-inside` draws: where the trained attention looks, and
-# how smooth its queries and keys are.
+# The record is one JSON file: the complete recipe, every epoch, one bit for each test image, the environment and the
+# commit. It is written under a temporary name and then renamed, so an interrupted run leaves no half record. An `.npz`
+# file of the same name holds the measurements behind {doc}`14-inside`: where the trained attention looks, and how
+# smooth its queries and keys are.
 
 # %%
 path = record_path(Path(records), record)
@@ -243,8 +248,9 @@ print(f"{len(wrong)} of {record.test.images} test images are wrong")
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# A recipe, an encoding and a seed determine a run: on one CPU bit for bit, with the same versions and as many
-# threads. The run ends in a record, and records are all that the tables and figures of trained models read.
+# - A recipe, an encoding and a seed determine a run: on one CPU bit for bit, given the same versions and number of
+#   threads.
+# - A run ends in a record. All tables and figures of trained models are computed from records.
 # ```
 
 # %% [markdown]
@@ -252,27 +258,29 @@ print(f"{len(wrong)} of {record.test.images} test images are wrong")
 #
 # ```{exercise}
 # :label: ex-train-none
-# Rerun this page with `-p encoding none`. How far does a bag of patches get on handwritten digits, and why so
-# far?
+# Rerun this page with `-p encoding none`. How well does a model classify handwritten digits from an unordered set of
+# patches, and why so well?
 # ```
 #
 # ```{solution} ex-train-none
 # :class: dropdown
-# Much further than chance. The patches of a digit carry most of its ink pattern, and their collection already
-# tells many digits apart; what is lost is only where each stroke was. The results page shows the measured
-# number with its interval.
+# Its accuracy is {num}`quick/none accuracy`, where guessing gives one in ten.{holds}`quick: every run of none > 50` The
+# patches of a digit contain most of its strokes, and the set of them already tells many digits apart. Only the places
+# of the strokes are lost.
 # ```
 #
 # ```{exercise}
 # :label: ex-train-seed
-# Run the same encoding with seeds 0, 1 and 2. Is the spread smaller or larger than the differences between
-# encodings that the paper prints?
+# Run the same encoding with seeds 0, 1 and 2. Is the spread smaller or larger than the differences between encodings
+# that the paper prints?
 # ```
 #
 # ```{solution} ex-train-seed
 # :class: dropdown
-# `for s in 0 1 2; do rollpe train --encoding roll --seed $s; done; rollpe table` prints the mean, the
-# standard deviation and the interval over the three seeds. {doc}`12-results` does the same with every encoding
-# of the paper: on digits the spread is about as large as the differences that the paper prints between rotary and
-# rolled encodings on CIFAR-100, and far smaller than the one that it prints to learned positions.
+# `for s in 0 1 2; do rollpe train --encoding roll --seed $s; done; rollpe table` prints the mean, the standard
+# deviation and the interval over the three seeds. {doc}`12-results` does the same for every encoding of the paper. On
+# digits RollPE scores {num}`quick/roll accuracy` and RoPE {num}`quick/axial-rope accuracy` (mean ± SD). Such a spread
+# is about as large as the differences that the paper prints between its rotary and rolled encodings, and much smaller
+# than their lead over the learned
+# table.{holds}`quick: every run of roll > 93; roll < 97; every run of axial-rope > 89; axial-rope < 94`{holds}`printed: roll - learned > 5; axial-rope - learned > 5; -2 < multiplexed-roll - axial-rope < 2; -2 < roll - axial-rope < 2`
 # ```

@@ -12,7 +12,7 @@ import torch
 from rollpe import equations
 from rollpe.encodings import ENCODINGS
 from rollpe.encodings.properties import formulas
-from rollpe.equations import EQUATIONS, PAGES, axes, registry, rope, run_checks
+from rollpe.equations import EQUATIONS, PAGES, axes, registry, run_checks, twin
 from rollpe.equations import cases as draw
 from rollpe.equations.registry import Equation
 from rollpe.errors import InputError
@@ -124,11 +124,11 @@ def test_rounding_down_is_no_way_to_another_resolution(monkeypatch):
 
 def test_gradients_of_twins_have_one_length(monkeypatch):
     def longer(rng, n):
-        ring, twin, Q = gradients(rng, n)
-        return ring, 7 * twin, Q
+        ring, rotary, Q = gradients(rng, n)
+        return ring, 7 * rotary, Q
 
-    gradients = rope._gradients
-    monkeypatch.setattr(rope, "_gradients", longer)
+    gradients = twin._gradients
+    monkeypatch.setattr(twin, "_gradients", longer)
     assert not run_checks(["eq-sgd"])[0].passed
 
 

@@ -37,6 +37,7 @@ PAGES = (
     "05-rolling",
     "06-continuous",
     "07-rope",
+    "07b-twin",
     "08-multiplexed",
     "09-axes",
     "10-topography",

@@ -1,19 +1,18 @@
 """Page 07-rope: in which sense RollPE is RoPE, and in which it is not.
 
-Sources: the paper's Sec. 3, Theorem 1 and App. F, corrected; the twin and its training are ours.
+Sources: the paper's Sec. 3, Theorem 1 and App. F, corrected.
 """
 
 import math
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from rollpe import operators, textbook
 from rollpe.equations.cases import (
     count,
     error,
     even,
-    must_fail,
     must_hold,
     normal,
     number,
@@ -27,26 +26,10 @@ from rollpe.equations.cases import (
 from rollpe.equations.registry import check
 
 
-def _rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
+def rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
     """RoPE by complex multiplication, interleaved: x [N, 2m], p [N], frequencies [m]."""
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * torch.exp(1j * p.double()[:, None] * frequencies)).flatten(-2)
-
-
-def _twin(n: int, z: Tensor, p: Tensor) -> Tensor:
-    """The rotary twin on z = Qᵀx [N, n] at whole p [N]: pairs turn, 1 stays, (−1)^i changes its sign."""
-    frequencies = operators.real_fourier_basis(n)[1]
-    m = 2 * len(frequencies)
-    sign = torch.ones(len(p), n - m).double()
-    if n % 2 == 0:
-        sign[:, -1] = 1 - 2 * (p % 2)
-    return torch.cat((_rotated(z[:, :m], p, frequencies), z[:, m:] * sign), dim=1)
-
-
-def _layer(rng: Generator, n: int):
-    """Tokens [4, D], their whole positions [4], and two weight matrices [D, n]."""
-    D = count(rng, 3, 6)
-    return normal(rng, 4, D), whole(rng, -20, 20, 4), normal(rng, D, n), normal(rng, D, n)
 
 
 @check("ours; the real form of the paper's F", operators.real_fourier_basis, tolerance=1e-12)
@@ -125,13 +108,13 @@ def eq_theorem(rng):
         rolled = [
             torch.stack([torch.roll(row, -int(s)) for row, s in zip(x, p, strict=True)]) for x in (q, k)
         ]
-        rotary = _rotated(E(q), p, omega) @ _rotated(E(k), p, omega).T
+        rotary = rotated(E(q), p, omega) @ rotated(E(k), p, omega).T
         worst = max(worst, error(rotary, rolled[0] @ rolled[1].T))
         if n % 2:
             s, wavelength = uniform(rng, -20, 20, 5), number(rng, 0.5, 3)
             omega, A = operators.ring_frequencies(n, wavelength), operators.generator(n) / wavelength
             S = torch.matrix_exp((s - s[:, None])[..., None, None] * A)
-            rotary = _rotated(E(q), s, omega) @ _rotated(E(k), s, omega).T
+            rotary = rotated(E(q), s, omega) @ rotated(E(k), s, omega).T
             worst = max(worst, error(rotary, torch.einsum("ia,ijab,jb->ij", q, S, k)))
     return worst
 
@@ -174,49 +157,6 @@ def eq_lie_form(rng):
             error(V.T @ V, torch.eye(len(A)).double()),
             error(omega, spectrum[: len(omega)]),
         )
-    return worst
-
-
-@check("ours", operators.real_fourier_basis, tolerance=1e-10)
-def eq_twin(rng):
-    worst = 0.0
-    for n in widths(rng):
-        X, p, W_Q, W_K = _layer(rng, n)
-        Q = operators.real_fourier_basis(n)[0]
-        rolled = operators.roll(X @ W_Q, p) @ operators.roll(X @ W_K, p).T
-        twin = _twin(n, X @ (W_Q @ Q), p) @ _twin(n, X @ (W_K @ Q), p).T
-        worst = max(worst, error(twin, rolled))
-    return worst
-
-
-def _gradients(rng: Generator, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradient of one loss with respect to W_Q, in the ring's basis and in the twin's, and Q."""
-    X, p, W_Q, W_K = _layer(rng, n)
-    target, Q = normal(rng, 4, 4), operators.real_fourier_basis(n)[0]
-    ring, twin = W_Q.clone().requires_grad_(), (W_Q @ Q).requires_grad_()
-    (operators.roll(X @ ring, p) @ operators.roll(X @ W_K, p).T - target).square().mean().backward()
-    (_twin(n, X @ twin, p) @ _twin(n, X @ (W_K @ Q), p).T - target).square().mean().backward()
-    assert ring.grad is not None and twin.grad is not None
-    return ring.grad, twin.grad, Q
-
-
-@check("ours", operators.real_fourier_basis, tolerance=1e-9)
-def eq_sgd(rng):
-    worst = 0.0
-    for n in widths(rng):
-        ring, twin, Q = _gradients(rng, n)
-        worst = max(worst, error(twin / ring.norm(), (ring @ Q) / ring.norm()))
-    return worst
-
-
-@check("ours; the same functions are not the same training", operators.real_fourier_basis, tolerance=0.0)
-def eq_adam(rng):
-    """Adam's first step scales each entry by itself, in the ring's basis other entries than in the twin's."""
-    worst = 0.0
-    for n in widths(rng):
-        ring, twin, Q = _gradients(rng, n)
-        step, twin_step = (g / (g.square().sqrt() + 1e-8) for g in (ring, twin))
-        worst = max(worst, must_fail(error(step @ Q, twin_step), least=0.1))
     return worst
 
 
