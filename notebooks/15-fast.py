@@ -16,7 +16,7 @@
 # # What an encoding costs
 #
 # How much longer does a training step take with positions than without? With RoPE (`axial-rope`), RollPE (`roll`) and its
-# rotary twin (`roll-twin`) less than a tenth longer, which chance can do.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08`
+# rotary twin (`roll-twin`) less than a tenth longer, no more than chance alone can do.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08`
 # Multiplexed RollPE (`multiplexed-roll`), learned rotations (`lie`) and Shaw's vectors for keys and values (`shaw-kv`)
 # cost about a fifth or more.{holds}`cost cpu: multiplexed-roll > 1.18; lie > 1.18; shaw-kv > 1.18` This was measured on a CPU; no GPU
 # has been measured.{holds}`measured: cost cpu`{holds}`not measured: cost cuda`
@@ -25,7 +25,7 @@
 folder: str = "data/benchmarks"  # folder of benchmarks
 kinds: str = "cuda,cpu"  # devices, in this order {cuda|cpu,...}
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding ÷ that without positions: the median over rounds of the quotient within a round (dot), and the quotient of counted operations (line)."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at that of operations, most of them close to one; shaw-kv, lie and multiplexed-roll lie farthest to the right."}}
 import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
@@ -40,7 +40,6 @@ newest = {
 }  # oldest come first
 benchmarks = {kind: newest[kind] for kind in kinds.split(",") if kind in newest}
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding ÷ that without positions: the median over rounds of the quotient within a round (dot), and the quotient of counted operations (line)."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at that of operations, most of them close to one; shaw-kv, lie and multiplexed-roll lie farthest to the right."}}
 order = list(
     dict.fromkeys(
         t.name
@@ -84,7 +83,7 @@ fig
 
 # %% [markdown]
 # Each encoding acts inside the same step of the same model, and all take turns, so that whatever else the machine does
-# falls on all alike. Multiplexed RollPE projects queries and keys more than once; most of its cost is those operations.
+# falls on all alike. Most of the cost of multiplexed RollPE is a second projection of queries and keys.
 #
 # No encoding does less than none, so where one came out faster, that was chance. So was any gain of a step
 # timed beside itself. The larger of the two is the least that chance alone did; the table marks what lies within it.
@@ -171,8 +170,7 @@ Markdown("\n".join(lines))
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# On the CPU that was measured, rotary encodings and RollPE cost little more than a model without
-# positions.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08` What costs is more channels in attention (`shaw-kv`), projecting
+# On the measured CPU, rotary encodings and RollPE cost little.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08` What costs is more channels in attention (`shaw-kv`), projecting
 # queries and keys twice (`multiplexed-roll`) or a matrix exponential in every layer
 # (`lie`).{holds}`cost cpu: shaw-kv > shaw > none; multiplexed-roll > roll; lie > axial-rope` RollPE's rotary twin does the same work as
 # RoPE and costs the same; equal functions need not train alike ({doc}`07-rope`).{holds}`cost cpu: -0.05 < roll-twin - axial-rope < 0.05`
@@ -184,7 +182,7 @@ Markdown("\n".join(lines))
 #
 # ### Beside timm
 #
-# Where timm has an encoding, its own module was timed in the same rounds; above one, ours is faster. The row of `none` shows what
+# timm's own modules were timed in the same rounds; above one, ours is faster. The row of `none` shows what
 # comes from the last block, which computes only what is used, and on a CPU from attention in plain products. The last
 # two columns put timm's model into the step of most training scripts, where nothing is compiled.
 
@@ -298,8 +296,7 @@ for b in benchmarks.values():
 #
 # - **Tables are made once for all layers.** Otherwise a compiler, to which a cosine looks cheap, computes it again for every
 #   image and head.
-# - **Rotations unbind their pairs** instead of slicing every other channel. The numbers are the same; the compiler makes one
-#   loop instead of several.
+# - **Rotations unbind their pairs** instead of slicing every other channel. The compiler makes one loop instead of several.
 # - **A roll gathers each channel, in both directions.** Torch would compute the gradient of a gather as a scatter; the
 #   inverse of a roll is a roll, so a gather does it.
 # - **The last block computes only what the head uses:** with a class token, projection and MLP of that token alone. Logits
