@@ -264,7 +264,7 @@ def runs_of(recipe: str, name: str, seeds: range = EXPLORED) -> list:
 
 
 def map_cells(recipe: str, name: str) -> list[str]:
-    """Roughness, correlation of neighbors, of any two, accuracy, runs: means over runs."""
+    """Roughness, correlation of neighbors and of any two, accuracy, runs."""
     runs = runs_of(recipe, name)
     if not runs:
         return ["not measured", "–", "–", "–", "0"]
