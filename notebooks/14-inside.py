@@ -19,11 +19,11 @@
 # {cite}`rollpe`. Its experiments do not test this. Do trained models have such a map?
 #
 # *Same functions, same data, another basis: RollPE's channels become a topographic map; its rotary twin's hardly do under
-# Adam.*{holds}`mini neighbors: roll > 0.6; roll-twin < 0.15; every run of roll > every run of roll-twin` Grid and optimizer matter
-# more than the images: RollPE has the map on 8×8 patches of photographs and, weaker, of digits, and the twin has it under
+# Adam.*{holds}`mini neighbors: roll > 0.6; roll-twin < 0.15; every run of roll > every run of roll-twin` It depends on
+# the grid and the optimizer: RollPE has the map on 8×8 patches of photographs and, weaker, of digits, and the twin has it under
 # Muon without biases.{holds}`quick@patch_size=1 neighbors: roll > 0.25; roll-twin < 0.1`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false neighbors: roll > 0.25; roll-twin > 0.25`
-# It brings no accuracy by itself: on photographs the two do not clearly differ, and on digits in 8×8 patches the twin
-# classifies better under AdamW.{holds}`mini: roll-twin - roll is open`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
+# It brings no accuracy by itself: on photographs the two do not clearly differ, and on digits, without biases and under
+# AdamW, the twin classifies better.{holds}`mini: roll-twin - roll is open`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
 
 # %% tags=["parameters"]
 small: str = "quick"  # recipe of the runs on digits {quick|smoke}
@@ -31,7 +31,7 @@ large: str = "mini"  # recipe of the runs on CIFAR-100 {mini|short|strong|paper}
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
 records: str = "data/records"  # folder of records
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-map", "caption": "Correlation of the channels of trained queries and keys, models of photographs. Each cell: the mean correlation of all pairs of channels at that distance, over layers, heads, axes and seeds."}, "image": {"alt": "Two square matrices. RollPE's is red along the diagonal and fades over several channels to each side and in the corners, where the ring closes; the twin's has a thin red diagonal and is nearly white elsewhere."}}
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -68,28 +68,35 @@ def load(
 
 plain = {data: load(recipe) for data, recipe in SCALES.items()}
 asked = {data: load(f"{recipe}@topography=ring") for data, recipe in SCALES.items()}
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-map", "caption": "Correlation of the channels of trained queries and keys, models of photographs. Each cell: the mean correlation of all pairs of channels at that distance, over layers, heads, axes and seeds."}, "image": {"alt": "Two square matrices. RollPE's is red along the diagonal and fades over several channels to each side and in the corners, where the ring closes; the twin's has a thin red diagonal and is nearly white elsewhere."}}
 rings = {"roll": "RollPE", "roll-twin": "its rotary twin"}
-shown = {
-    label: (runs, [[a["query_correlation"], a["key_correlation"]] for a in arrays])
-    for name, label in rings.items()
-    for runs, arrays in [plain["CIFAR-100"].get(name, ([], []))]
-    if arrays
-}
-fig, axes = plt.subplots(1, len(rings), figsize=(7.2, 3.3))
-figures.correlation_matrices({k: v for k, (_, v) in shown.items()}, axes[: len(shown)])
-for runs, _ in shown.values():
-    figures.drawn_from(fig, runs)
-plt.close(fig)
-fig
+
+
+def ring_maps(arms):
+    """One matrix of correlations for RollPE, one for its twin."""
+    found = {label: arms[name] for name, label in rings.items() if name in arms}
+    if not found:
+        return Markdown("Not measured.")
+    alike = {
+        label: [[a["query_correlation"], a["key_correlation"]] for a in arrays]
+        for label, (_, arrays) in found.items()
+    }
+    axes = figures.correlation_matrices(alike)
+    fig = axes[0].figure
+    for runs, _ in found.values():
+        figures.drawn_from(fig, runs)
+    plt.close(fig)
+    return fig
+
+
+ring_maps(plain["CIFAR-100"])
 
 # %% [markdown]
-# Records keep correlations by distance around the ring only, so {numref}`fig-map` draws means, not single pairs. RollPE (`roll`) and its twin (`roll-twin`) express the same functions ({doc}`07-rope`). The twin's channels are
+# Records keep correlations by distance around the ring only, so {numref}`fig-map` draws means, not single pairs.
+# RollPE (`roll`) and its twin (`roll-twin`) express the same functions ({doc}`07-rope`). The twin's channels are
 # Fourier coordinates; they are measured on RollPE's ring, where both are one model.
 #
 # All models are small: five layers and ten epochs for photographs (CIFAR-100, 8×8 patches), three layers for digits
-# (4×4 patches unless another grid is named), rings of sixteen channels.
+# (4×4 patches unless stated), rings of sixteen channels.
 #
 # ## How order is measured
 #
@@ -100,14 +107,13 @@ fig
 # Without a ring, channels are taken as stored; of multiplexed RollPE (`multiplexed-roll`) only the first wave is measured.
 # Open dots: runs with a smoothness penalty on neighbors.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness along the ring ÷ that in random order; mean over queries and keys, layers, heads and axes. A dot is a run; open: smoothness penalty."}, "image": {"alt": "Two panels of dots by encoding. Digits: plain runs lie around the line at one or to its right, open dots of RollPE and RoPE far to its left. CIFAR-100: rolled encodings lie far to the left, RollPE's twin a little, the others on the line."}}
 order = {}  # (data, encoding, penalty) → [(roughness, in random order), …], one a run
 for data in SCALES:
     for penalty, arms in (("no", plain[data]), ("yes", asked[data])):
         for name, (_, arrays) in arms.items():
             order[data, name, penalty] = [ring_roughness(a) for a in arrays]
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness along the ring ÷ that in random order; mean over queries and keys, layers, heads and axes. One dot for each run; open dots: smoothness penalty."}, "image": {"alt": "Two panels of dots by encoding. Digits: plain runs lie around the line at one or to its right, open dots of RollPE and RoPE far to its left. CIFAR-100: rolled encodings lie far to the left, RollPE's twin a little, the others on the line."}}
 rows = [name for name in names if any(name in arms for arms in plain.values())]
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 0.45 * len(rows) + 1.3), sharex=True)
 for ax, data in zip(axes, SCALES, strict=True):
@@ -133,8 +139,7 @@ fig
 # %% [markdown]
 # - **Photographs.** RollPE and multiplexed RollPE are far smoother than in random order, in every run and without a
 #   penalty.{holds}`mini roughness: roll < 0.5; multiplexed-roll < 0.5; every run of none > every run of roll; every run of none > every run of multiplexed-roll`
-#   Encodings without a ring lie about one,{holds}`mini roughness: 0.9 < none < 1.1; 0.9 < learned < 1.1; 0.9 < axial-rope < 1.1`
-#   the twin a little below.{holds}`mini roughness: 0.8 < roll-twin < 0.95; every run of roll-twin > every run of roll`
+#   Encodings without a ring lie about one, the twin a little below.{holds}`mini roughness: 0.9 < none < 1.1; 0.9 < learned < 1.1; 0.9 < axial-rope < 1.1`{holds}`mini roughness: 0.8 < roll-twin < 0.95; every run of roll-twin > every run of roll`
 # - **Digits.** No map: RollPE lies about one;{holds}`quick roughness: 0.9 < roll < 1.1` its twin and multiplexed RollPE lie above
 #   in every run, so neighbors differ *more* than any two channels.{holds}`quick roughness: every run of roll-twin > 1; every run of multiplexed-roll > 1`
 # - **The penalty** on digits smooths RollPE and RoPE, not the twin ({ref}`ex-inside-twin`).{holds}`quick roughness: @topography=ring/roll < 0.3; @topography=ring/axial-rope < 0.5; every run of @topography=ring/roll-twin > 1`
@@ -175,9 +180,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# It is. On photographs, neighbors on RollPE's ring rise and fall together in every run,{holds}`mini neighbors: every run of roll > 0.5; every run of multiplexed-roll > 0.5`
-# and less so the farther apart. Topographic networks need a loss for this {cite}`margalit2024unifying`. Without a ring nothing shows,{holds}`mini neighbors: -0.1 < none < 0.1; -0.1 < learned < 0.1; -0.1 < axial-rope < 0.1`
-# nor do neighbors correlate on digits.{holds}`quick neighbors: roll < 0.05` (There RollPE's order is not random, though: in every
+# It is. On photographs, neighbors on RollPE's ring rise and fall together in every run, and channels less so the farther apart.{holds}`mini neighbors: every run of roll > 0.5; every run of multiplexed-roll > 0.5`
+# Topographic networks need a loss for this {cite}`margalit2024unifying`; here it comes with the encoding. Without a ring nothing shows.{holds}`mini neighbors: -0.1 < none < 0.1; -0.1 < learned < 0.1; -0.1 < axial-rope < 0.1`
+# On digits neighbors do not correlate.{holds}`quick neighbors: roll < 0.05` (There RollPE's order is not random, though: in every
 # run, channels three apart are slightly alike and channels four apart opposed.)
 #
 # ## Where the map comes from
@@ -185,8 +190,8 @@ fig
 # By {eq}`eq-smoothness` slow waves *are* smooth channels. So what makes a model prefer slow waves?
 #
 # **Not the functions.** The twin expresses the same ones. It classifies photographs about as well,
-# {num}`mini/roll-twin accuracy` against {num}`mini/roll accuracy`,{holds}`mini: -1.5 < roll-twin - roll < 1.5` almost without
-# order.{holds}`mini roughness: roll-twin > 0.8` What differs is the basis that Adam works in.
+# {num}`mini/roll-twin accuracy` against {num}`mini/roll accuracy`, almost without
+# order.{holds}`mini: -1.5 < roll-twin - roll < 1.5`{holds}`mini roughness: roll-twin > 0.8` What differs is the basis that Adam works in.
 #
 # **The first step.** All patches share the weights of queries and keys, so the gradient is an average over positions,
 # which prefers slow waves if the row is long ({eq}`eq-position-average`). Adam's first step is the gradient's sign: every
@@ -233,8 +238,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# On photographs the first gradient is little else than that average; on digits, whose patches have less in common, it is
-# a weak form of it. RollPE's step keeps the preference; the twin's loses it. If this is the reason, two things follow:
+# The first gradient is little else than that average on photographs, a weak form of it on digits. RollPE's step keeps
+# the preference; the twin's loses it. If this is the reason, two things follow:
 #
 # 1. **The grid matters.** On a ring of sixteen, eight patches let two waves pass, four let more. So digits on 8×8 should have
 #    a map, and photographs on 4×4 lose most of theirs. (Images keep their size; patches change theirs.)
@@ -259,16 +264,16 @@ def runs_of(recipe: str, name: str, seeds: range = EXPLORED) -> list:
 
 
 def map_cells(recipe: str, name: str) -> list[str]:
-    """Roughness, correlation of neighbors (of any two), accuracy, runs: means over runs."""
+    """Roughness, correlation of neighbors and of any two, accuracy, runs."""
     runs = runs_of(recipe, name)
     if not runs:
-        return ["not measured", "–", "–", "0"]
+        return ["not measured", "–", "–", "–", "0"]
     ratio = np.mean([np.divide(*ring_roughness(a)) for _, a in runs])
-    near, any_two = np.mean([neighbor_correlation(a) for _, a in runs], axis=0)
+    alike = np.mean([neighbor_correlation(a) for _, a in runs], axis=0)
     accuracy = summarize([100 * r.test.accuracy for r, _ in runs])
     spread = "" if accuracy.sd is None else f" ± {accuracy.sd:.1f}"
-    alike = f"{near:.2f} ({any_two:.2f})".replace("-0.00", "0.00").replace("-", "−")
-    return [f"{ratio:.2f}", alike, f"{accuracy.mean:.1f}{spread}", str(len(runs))]
+    near = [f"{x:.2f}".replace("-0.00", "0.00").replace("-", "−") for x in alike]
+    return [f"{ratio:.2f}", *near, f"{accuracy.mean:.1f}{spread}", str(len(runs))]
 
 
 fine, muon = f"{small}@patch_size=1", "learning_rate=0.02,optimizer=muon"
@@ -281,25 +286,24 @@ SETTINGS = {
     "digits 8×8, Muon": f"{small}@{muon},patch_size=1",
     "digits 8×8, Muon, no biases": f"{small}@{muon},patch_size=1,qkv_bias=false",
 }
-columns = ("roughness", "neighbors (any two)", "accuracy (%)", "runs")
 lines = [
-    "| models | " + " | ".join(f"{c}: RollPE | twin" for c in columns) + " |",
-    "| :-- |" + " --: |" * 2 * len(columns),
+    "| models | | roughness ÷ random order | neighbors correlate | any two "
+    "| accuracy (%) | runs |",
+    "| :-- | :-- |" + " --: |" * 5,
 ]
 for setting, recipe in SETTINGS.items():
-    pairs = zip(*(map_cells(recipe, name) for name in rings), strict=True)
-    lines.append(
-        f"| {setting} | {' | '.join(cell for pair in pairs for cell in pair)} |"
-    )
+    both = zip(*(map_cells(recipe, name) for name in rings), strict=True)
+    cells = ["RollPE<br>twin", *map("<br>".join, both)]
+    lines.append(f"| {setting} | {' | '.join(cells)} |")
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# *Roughness ÷ random order; correlation of neighbors (of any two channels, which is chance); AdamW unless Muon is named;
-# means over the seeds that explored this.*
+# *AdamW unless Muon is named. In random order neighbors would correlate as any two channels do.*
 #
-# **The grid.** As predicted, digits on 8×8 have a map in every run, weaker than photographs', and the twin hardly has
+# **The grid.** Digits on 8×8 have a map in every run, weaker than photographs', and the twin hardly has
 # one.{holds}`quick@patch_size=1 roughness: every run of roll-twin > every run of roll; roll < 0.75; roll-twin > 0.85`{holds}`quick@patch_size=1 neighbors: every run of roll > every run of roll-twin; every run of roll > 0.2`
-# On 4×4 the map of photographs is far weaker but not gone.{holds}`mini-patch8 roughness: 0.6 < roll < 0.9` The twin was not
+# On 4×4 photographs keep about half of the neighbors' correlation, perhaps because their patches have more in
+# common.{holds}`mini-patch8 neighbors: 0.25 < roll < 0.45`{holds}`mini-patch8 roughness: 0.6 < roll < 0.9` The twin was not
 # trained there.{holds}`not measured: mini-patch8/roll-twin`
 #
 # **The optimizer.** Under Muon without biases both have the map.{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false roughness: every run of roll < 0.8; every run of roll-twin < 0.8`
@@ -308,13 +312,13 @@ Markdown("\n".join(lines))
 # biases, which Adam moves, the twin keeps part of it under Muon;{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1 roughness: every run of roll-twin > every run of roll; roll-twin < 0.95`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1 neighbors: roll-twin > 0.1`
 # under AdamW it has hardly any, with biases or without.{holds}`quick@patch_size=1 neighbors: roll-twin < 0.1`{holds}`quick@patch_size=1,qkv_bias=false neighbors: roll-twin < 0.1`
 #
-# What happens between the first step and the last is not measured. On 4×4 digits the first gradient slightly prefers slow
-# waves, but trained models have less of them than noise ({numref}`fig-inside-spectra`).
+# Later steps are not explained: on 4×4 digits the first gradient slightly prefers slow waves, but trained models have
+# less of them than noise ({numref}`fig-inside-spectra`).
 #
 # ## And the accuracy?
 #
-# On 8×8 digits, over five seeds, the twin's mean was higher under AdamW,{holds}`quick@patch_size=1: roll-twin > roll`{holds}`quick@patch_size=1,qkv_bias=false seeds 0..4: roll-twin > roll`
-# and without biases by more than chance. We noticed this after the runs, and two of the seeds were added after a look, so it
+# On 8×8 digits, over five seeds, the twin's mean was higher under AdamW, and without biases by more than
+# chance.{holds}`quick@patch_size=1: roll-twin > roll`{holds}`quick@patch_size=1,qkv_bias=false seeds 0..4: roll-twin - roll > 0, Welch 0.05` We noticed it afterwards, and two of the seeds were added after a look, so it
 # is *exploratory* ({doc}`13-ablations`; [all four rows](#details)). So that one row was run again with eight fresh seeds of
 # each; `plans/basis.yaml` fixed question and seeds beforehand.
 
@@ -351,7 +355,7 @@ leads({"digits 8×8, no biases": SETTINGS["digits 8×8, no biases"]}, FRESH)
 # A wave that travels round the ring keeps the power of each mode. So spectra show which waves a model uses.
 
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: power of trained queries by mode along the ring, relative to white noise; mean over heads, axes and seeds."}, "image": {"alt": "One panel a layer. RollPE and multiplexed RollPE begin at two to five times white noise and fall below it in the faster half; the twin is far more level; lines without a ring stay near one."}}
 def spectra(arms):
     """One panel a layer, one line an encoding."""
     if not arms:
@@ -383,7 +387,6 @@ def spectra(arms):
     return fig
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: power of trained queries by mode along the ring, relative to white noise; mean over heads, axes and seeds."}, "image": {"alt": "One panel a layer. RollPE and multiplexed RollPE begin at two to five times white noise and fall below it in the faster half; the twin is far more level; lines without a ring stay near one."}}
 spectra(plain["CIFAR-100"])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Digits: the same."}, "image": {"alt": "One panel a layer. Lines without a ring stay near one; rolled encodings begin far below it at mode zero and wander above it in the faster half."}}
@@ -398,7 +401,7 @@ spectra(plain["digits"])
 # The mean attention weight by offset Δ between patches, over test images, heads and seeds:
 
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets-photos", "caption": "CIFAR-100: mean attention by offset, in doublings of uniform attention."}, "image": {"alt": "A grid of maps, encodings by layers: red around the middle in the first layers, blue there in later ones; relative encodings also have red stripes and patches away from the middle."}}
 def offset_maps(arms):
     """One row an encoding, one column a layer."""
     if not arms:
@@ -428,7 +431,6 @@ def offset_maps(arms):
     return fig
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets-photos", "caption": "CIFAR-100: mean attention by offset, in doublings of uniform attention."}, "image": {"alt": "A grid of maps, encodings by layers: red around the middle in the first layers, blue there in later ones; relative encodings also have red stripes and patches away from the middle."}}
 offset_maps(plain["CIFAR-100"])
 
 # %% [markdown]
@@ -459,9 +461,9 @@ offset_maps(plain["CIFAR-100"])
 #
 # ```{solution} ex-inside-twin
 # :class: dropdown
-# In smooth Fourier coordinates neighboring coefficients are alike, so the spectrum is level. By {eq}`eq-smoothness` the
-# roughness depends on the spectrum alone, and a level one gives one, like white noise. So the penalty pulls the twin to the
-# line, and not below it.
+# Smooth Fourier coordinates have a level spectrum. By {eq}`eq-smoothness` the roughness depends on the spectrum alone, and
+# a level one gives one, like white noise. So the penalty
+# pulls the twin to the line at one, not below.
 # ```
 
 # %% [markdown]
@@ -474,8 +476,7 @@ offset_maps(plain["CIFAR-100"])
 # ```{solution} ex-inside-adam
 # :class: dropdown
 # The twin's coordinates move equally, so every wave, which has two, gets the same power. On the ring the signs of a slow
-# wave are a slow square wave, with most of its power where the gradient has it. The cell below takes gradients with a
-# power of $1/k^2$ in mode $k$.
+# wave are a slow square wave, with most of its power where the gradient has it. The cell takes gradients with power $1/k^2$ in mode $k$.
 # ```
 
 # %% tags=["hide-cell"]
@@ -496,7 +497,7 @@ assert power["RollPE"][1] > 2 > 0.5 > power["RollPE"][-2]
 # %% [markdown]
 # ## Details
 #
-# Tables behind the figures, and attention on digits.
+# Tables, and attention on digits.
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show the runs", "code_prompt_hide": "Hide the runs"}
 for data, arms in plain.items():

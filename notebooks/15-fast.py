@@ -13,17 +13,19 @@
 # ---
 
 # %% [markdown]
-# # How it got fast
+# # What an encoding costs
 #
-# What does an encoding cost? And what makes training fast? Seeds decide what a comparison can say, and speed decides how
-# many seeds there are, so the trainer of this book was measured like everything else in it: beside its rivals, in the
-# same run and in turns, so that whatever else the machine did fell on all of them alike.
+# How much longer does a training step take with positions than without? With RoPE (`axial-rope`), RollPE (`roll`) and its
+# rotary twin (`roll-twin`) less than a tenth longer, no more than chance alone can do.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08`
+# Multiplexed RollPE (`multiplexed-roll`), learned rotations (`lie`) and Shaw's vectors for keys and values (`shaw-kv`)
+# cost about a fifth or more.{holds}`cost cpu: multiplexed-roll > 1.18; lie > 1.18; shaw-kv > 1.18` This was measured on a CPU; no GPU
+# has been measured.{holds}`measured: cost cpu`{holds}`not measured: cost cuda`
 
 # %% tags=["parameters"]
 folder: str = "data/benchmarks"  # folder of benchmarks
 kinds: str = "cuda,cpu"  # devices, in this order {cuda|cpu,...}
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding ÷ that without positions: the median over rounds of the quotient within a round (dot), and the quotient of counted operations (line)."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at that of operations, most of them close to one; shaw-kv, lie and multiplexed-roll lie farthest to the right."}}
 import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
@@ -37,115 +39,7 @@ newest = {
     b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)
 }  # oldest come first
 benchmarks = {kind: newest[kind] for kind in kinds.split(",") if kind in newest}
-lines = [
-    "| device | model | batch | precision | measured | command |",
-    "| :-- | :-- | --: | :-- | :-- | :-- |",
-]
-for kind in kinds.split(","):
-    if kind not in benchmarks:
-        lines.append(
-            f"| {kind} | | | | not measured "
-            f"| `rollpe bench --device {kind} --variants` |"
-        )
-        continue
-    b = benchmarks[kind]
-    lines.append(
-        f"| {b.environment.device_name} "
-        f"| ViT {b.size}, {b.image_size} px, patches of {b.patch_size} | {b.batch} "
-        f"| {b.precision} | {b.provenance.started[:10]} | `{b.provenance.command}` |"
-    )
-Markdown("\n".join(lines))
 
-# %% [markdown]
-# ## What an encoding costs, in short
-#
-# How much longer does a training step take with positions than without? No encoding can really be faster than
-# none, which does strictly less: where one came out so, that was chance. So was what the same step seemed to gain or lose
-# beside itself, when the precision in use was timed as if it were an idea ([below](#what-was-tried)). The larger of the two is
-# the least that chance alone did to a row. What lies no farther from zero is marked; what lies a little farther may be
-# chance as well.
-
-
-# %% tags=["hide-input"]
-def chance_of(b) -> float:
-    """The least factor by which chance moved a step: the largest gain of what has none.
-
-    That is an encoding, beside none; and the precision that is in use, beside itself.
-    """
-    same = next((v.gain for v in b.variants if v.name == b.precision and v.gain), 1.0)
-    return max(same, 1 / same, *(1 / t.ratio for t in b.encodings))
-
-
-asked = {
-    "learned": "a trained vector for each place",
-    "axial-rope": "RoPE",
-    "roll": "RollPE: channels fetched from elsewhere",
-    "roll-twin": "the functions of RollPE, as rotations of pairs",
-    "multiplexed-roll": "queries and keys projected more than once",
-    "lie": "learned rotations of whole blocks",
-}
-names = [b.environment.device_name for b in benchmarks.values()]
-lines = [
-    "| encoding | what it is | "
-    + " | ".join(f"{name}: longer by" for name in names)
-    + " |",
-    "| :-- | :-- |" + " --: |" * len(names),
-]
-for name, what in asked.items():
-    cells = []
-    for b in benchmarks.values():
-        ratio = next((t.ratio for t in b.encodings if t.name == name), None)
-        if ratio is None:
-            cells.append("not measured")
-            continue
-        within = 1 / chance_of(b) <= ratio <= chance_of(b)
-        percent = f"{100 * (ratio - 1):+.0f}".replace("-", "−").replace("+0", "0")
-        cells.append(f"{percent} %{', within chance' if within else ''}")
-    lines.append(f"| `{name}` | {what} | {' | '.join(cells)} |")
-lines += [
-    f"\n{b.environment.device_name}, batches of {b.batch}, {b.rounds} rounds: "
-    f"chance alone moved a row by at least {100 * (chance_of(b) - 1):.0f} %."
-    for b in benchmarks.values()
-]
-Markdown("\n".join(lines))
-
-# %% [markdown]
-# RollPE's rotary twin has the functions of RollPE and costs what RoPE costs, since it does the same work. But equal
-# functions need not train alike, {doc}`07-rope` shows.
-#
-# ## The bill
-#
-# A training step is almost all matrix products, so the honest yardstick is the fastest matrix product that the same
-# machine shows. The share of it that a whole step reaches, forward, backward and update, leaves no room for choosing a
-# flattering unit. Floating-point operations are counted by torch, not estimated.
-
-# %% tags=["hide-input"]
-lines = [
-    "| device | largest product (GFLOP/s) | GFLOP an image | images/s "
-    "| with augmentation | share of the largest product |",
-    "| :-- | --: | --: | --: | --: | --: |",
-]
-for b in benchmarks.values():
-    none = next(t for t in b.encodings if t.name == "none")
-    augmented = none.images_per_second_augmented
-    lines.append(
-        f"| {b.environment.device_name} "
-        f"| {b.peak_gflops:,.0f} | {none.gflop / b.batch:.2f} "
-        f"| {none.images_per_second:,.0f} "
-        f"| {f'{augmented:,.0f}' if augmented else 'not measured'} "
-        f"| {100 * none.share_of_peak:.0f} % |"
-    )
-Markdown("\n".join(lines))
-
-# %% [markdown]
-# ## What every encoding costs
-#
-# Every encoding acts inside the same step of the same model. The dot is the median over rounds of its time divided by
-# that of a model without positions in the same round. The line beside it is the same quotient of counted operations,
-# what the time would be if every operation took equally long. Multiplexed encodings project queries and keys more than
-# once; most of their cost is those operations.
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding, divided by the time without positions: the median over rounds of the quotient within a round (dot), and the quotient of operations (line). One panel for each device that was measured."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at the quotient of operations, most of them close to one; shaw-kv, lie and multiplexed-roll lie farthest to the right."}}
 order = list(
     dict.fromkeys(
         t.name
@@ -188,12 +82,111 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Where timm has an encoding, too, its own module was timed in the same rounds. Above one, ours is the faster. The row of
-# `none`, where no encoding acts, shows what of that is owed to the last block, which computes the class token alone, and on
-# a processor to attention in plain products. The last two columns put timm's model into the step of most training
-# scripts, where nothing is compiled.
+# Each encoding acts inside the same step of the same model, and all take turns, so that whatever else the machine does
+# falls on all alike. Most of the cost of multiplexed RollPE is a second projection of queries and keys.
+#
+# No encoding does less than none, so where one came out faster, that was chance. So was any gain of a step
+# timed beside itself. The larger of the two is the least that chance alone did; the table marks what lies within it.
+
 
 # %% tags=["hide-input"]
+def chance_of(b) -> float:
+    """The least factor by which chance moved a step: the largest gain of what has none.
+
+    That is an encoding, beside none; and the precision that is in use, beside itself.
+    """
+    same = next((v.gain for v in b.variants if v.name == b.precision and v.gain), 1.0)
+    return max(same, 1 / same, *(1 / t.ratio for t in b.encodings))
+
+
+asked = {
+    "learned": "learned table: a vector for each place",
+    "axial-rope": "RoPE",
+    "roll": "RollPE: channels fetched from elsewhere",
+    "roll-twin": "the functions of RollPE, as rotations of pairs",
+    "multiplexed-roll": "several waves: queries and keys projected more than once",
+    "shaw-kv": "Shaw's vectors for keys and values",
+    "lie": "learned rotations of whole blocks",
+}
+names = [b.environment.device_name for b in benchmarks.values()]
+lines = [
+    "| encoding | what it is | "
+    + " | ".join(f"{name}: longer by" for name in names)
+    + " |",
+    "| :-- | :-- |" + " --: |" * len(names),
+]
+for name, what in asked.items():
+    cells = []
+    for b in benchmarks.values():
+        ratio = next((t.ratio for t in b.encodings if t.name == name), None)
+        if ratio is None:
+            cells.append("not measured")
+            continue
+        within = 1 / chance_of(b) <= ratio <= chance_of(b)
+        percent = f"{100 * (ratio - 1):+.0f}".replace("-", "−").replace("+0", "0")
+        cells.append(f"{percent} %{', within chance' if within else ''}")
+    lines.append(f"| `{name}` | {what} | {' | '.join(cells)} |")
+lines += [
+    f"\n{b.environment.device_name}, batches of {b.batch}, {b.rounds} rounds: "
+    f"chance alone moved a row by at least {100 * (chance_of(b) - 1):.0f} %."
+    for b in benchmarks.values()
+]
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# ## The bill
+#
+# A training step is almost all matrix products, so its yardstick is the fastest matrix product on the same machine. The last
+# column is the share of it that a whole step reaches, forward, backward and update. Torch counts the operations.
+
+# %% tags=["hide-input"]
+lines = [
+    "| device | model | measured | largest product (GFLOP/s) | GFLOP an image "
+    "| images/s | with augmentation | share of the largest product |",
+    "| :-- | :-- | :-- | --: | --: | --: | --: | --: |",
+]
+for b in benchmarks.values():
+    none = next(t for t in b.encodings if t.name == "none")
+    augmented = none.images_per_second_augmented
+    lines.append(
+        f"| {b.environment.device_name} | ViT {b.size}, {b.image_size} px, "
+        f"patches of {b.patch_size}, batch {b.batch}, {b.precision} "
+        f"| {b.provenance.started[:10]} | {b.peak_gflops:,.0f} "
+        f"| {none.gflop / b.batch:.2f} | {none.images_per_second:,.0f} "
+        f"| {f'{augmented:,.0f}' if augmented else 'not measured'} "
+        f"| {100 * none.share_of_peak:.0f} % |"
+    )
+lines += [
+    f"\n{b.environment.device_name}: `{b.provenance.command}`"
+    for b in benchmarks.values()
+]
+lines += [
+    f"\n{kind}: not measured; `rollpe bench --device {kind} --variants` measures it."
+    for kind in kinds.split(",")
+    if kind not in benchmarks
+]
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# ```{admonition} In short
+# :class: tip
+# On the measured CPU, rotary encodings and RollPE cost little.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08` What costs is more channels in attention (`shaw-kv`), projecting
+# queries and keys twice (`multiplexed-roll`) or a matrix exponential in every layer
+# (`lie`).{holds}`cost cpu: shaw-kv > shaw > none; multiplexed-roll > roll; lie > axial-rope` RollPE's rotary twin does the same work as
+# RoPE and costs the same; equal functions need not train alike ({doc}`07-rope`).{holds}`cost cpu: -0.05 < roll-twin - axial-rope < 0.05`
+# ```
+#
+# ## Appendix: how it got fast
+#
+# Speed decides how many seeds there are. So the trainer was measured beside its rivals, in the same run and in turns.
+#
+# ### Beside timm
+#
+# timm's own modules were timed in the same rounds; above one, ours is faster. The row of `none` shows what
+# comes from the last block, which computes only what is used, and on a CPU from attention in plain products. The last
+# two columns put timm's model into the step of most training scripts, where nothing is compiled.
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show times beside timm", "code_prompt_hide": "Hide times beside timm"}
 lines = [
     "| device | encoding | ours (ms) | timm's, same step (ms) | timm ÷ ours "
     "| timm's, plain step (ms) | plain ÷ ours |",
@@ -226,16 +219,13 @@ lines += [
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# ## What was tried
+# ### What was tried
 #
-# Each row is one idea, the gain that was expected before it was timed, and the gain that was found: how many times as fast
-# as the row it builds on, image by image. Below one it made things slower. Surprises come first. Nothing stands under
-# "expected" where the first timing came before anybody had written a guess, and a wide range there says that nobody
-# knew. On a processor most of what speeds up an accelerator does little or harm, for one because there are no launches to
-# save; it is shown all the same. A gain that misses the guess by no more than chance alone can do is marked as such; the
-# measure is that of the first table.
+# Each row is one idea, the gain expected before it was timed, and the gain found: how many times as fast as the row it
+# builds on, per image. Surprises come first. "Expected" is empty where nobody had written a guess; a wide range says that
+# nobody knew. Most of what speeds up a GPU does little or harm on a CPU.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show what was tried", "code_prompt_hide": "Hide what was tried"}
 ranks = ["more", "less", "yes, within chance", "yes", "no guess", ""]
 
 
@@ -275,13 +265,13 @@ for b in benchmarks.values():
     display(Markdown("\n".join(lines)))
 
 # %% [markdown]
-# ## More tokens
+# ### More tokens
 #
-# Attention grows with the square of the number of tokens, everything else in proportion. At 64 patches attention is a
-# tenth of the operations in the smallest model and less in larger ones; the table shows where that ends. Rotations and rolls cost the same per token at any length.
-# Shaw's vectors on a grid cost a token as many channels as the grid has rows and columns, {eq}`eq-shaw-grid`.
+# Attention grows with the square of the number of tokens, everything else in proportion. At 64 patches it is a tenth of the
+# operations in the smallest model. Rotations and rolls cost the same per token at any length; Shaw's vectors on a grid cost
+# a token as many channels as the grid has rows and columns, {eq}`eq-shaw-grid`.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show times by the number of patches", "code_prompt_hide": "Hide times by the number of patches"}
 for b in benchmarks.values():
     counts = sorted({s.patches for s in b.scaling})
     if not counts:
@@ -300,46 +290,23 @@ for b in benchmarks.values():
     display(Markdown(f"**{b.environment.device_name}**\n\n" + "\n".join(lines)))
 
 # %% [markdown]
-# ## What changed, and why
+# ### What changed, and why
 #
-# Some changes are not in that table, because they are in every row of it.
+# These changes are in every row above.
 #
-# **Tables are made once for all layers.** A cosine that two readers share looks cheap to a compiler, so it computes it
-# again for every image and head. With all layers reading one table it is stored. Layers with frequencies of their own
-# stack them first.
-#
-# **A rotation takes its pairs apart rather than slicing every other channel.** The numbers are the same; the compiler
-# sees one loop over pairs, where two strided slices and the scattered gradients of slices were several.
-#
-# **A roll fetches each channel from where it was, in both directions.** Torch would compute the gradient of that fetch as
-# a scatter; the inverse of a roll is known, so its gradient is a fetch, too. Three other ways stand in the table: a
-# product with matrices of ones and zeros, a rotation in the Fourier basis of the ring, and the same with that basis inside
-# the trained projections, which is the rotary twin.
-#
-# **What the head does not read is not computed.** With a class token, the last block gives that token its projection and
-# its MLP, and no other. The logits and all gradients stay what they were.
-#
-# **Shaw's vectors became channels.** On a grid their bias is a product of a few more channels of queries and keys,
-# {eq}`eq-shaw-grid`; before, every step looked up two numbers for every pair of tokens, and scattered their gradients.
-#
-# **Few keys need no fused attention on a processor.** The fused kernel saves the memory that the weights would take and
-# computes them twice for it. With 65 tokens there is nothing to save, and a compiler joins plain products to what
-# stands before and after them. From 256 tokens on the fused kernel is the faster, so there it stays.
-#
-# **Learned rotations ask the host nothing.** Torch's matrix exponential sorts its matrices by size on the host and takes,
-# for the gradient, the exponential of matrices twice as wide. Here the matrices of a layer are halved equally often,
-# on the device, and go through the same products. What goes through them is $E = e^X - 1$: squaring turns it into
-# $e^{2X} - 1 = 2E + E^2$, in which small entries keep the digits that the one would swallow, so that no matrix needs a
-# number of halvings of its own. One exponential is left for each place and head of every layer, however many images share it.
-#
-# **Augmentation is drawn for many batches at once.** Images that drew the same operation form one group, and in a large
-# group an image costs a fraction of what it costs in a group of three.
-#
-# ```{admonition} In short
-# :class: tip
-# Timings here are of whole steps, beside their rivals, in turns, with what chance alone does printed beside them, and with
-# what was expected where anybody had written it down first. On the devices of the first table, rotary encodings and a plain roll
-# cost little on top of a model without positions. What costs is more channels in
-# attention (`shaw`, `shaw-kv`), projecting queries and keys twice (`multiplexed-roll`) or a matrix exponential in every
-# layer (`lie`).
-# ```
+# - **Tables are made once for all layers.** Otherwise a compiler, to which a cosine looks cheap, computes it again for every
+#   image and head.
+# - **Rotations unbind their pairs** instead of slicing every other channel. The compiler makes one loop instead of several.
+# - **A roll gathers each channel, in both directions.** Torch would compute the gradient of a gather as a scatter; the
+#   inverse of a roll is a roll, so a gather does it.
+# - **The last block computes only what the head uses:** with a class token, projection and MLP of that token alone. Logits
+#   and gradients stay the same.
+# - **Shaw's vectors are channels.** On a grid their bias is a product of a few more channels of queries and keys,
+#   {eq}`eq-shaw-grid`; before, every step looked up two numbers for every pair of tokens.
+# - **Few keys need no fused attention on a CPU.** The fused kernel saves memory by computing weights twice. With 65 tokens plain
+#   products are faster; from 256 on the fused kernel is.
+# - **Learned rotations avoid host synchronization.** Torch's matrix exponential sorts its matrices by size on the host; for the
+#   gradient it takes matrices twice as wide. Ours halves all matrices equally often, on the device. It squares
+#   $E = e^X - 1$ by $e^{2X} - 1 = 2E + E^2$, so that small entries keep their digits.
+# - **Augmentation is drawn for many batches at once,** so that images with the same operation form large groups, in which
+#   each costs less.

@@ -48,10 +48,15 @@ def smallest_words(file: str, width: float) -> float:
     return min(float(size) for size in re.findall(r" scale\(([\d.]+) -", svg)) * 100 * width / points
 
 
+UNFOLD = "() => document.querySelectorAll('details').forEach((box) => { box.open = true; })"
+
+
 @pytest.mark.parametrize("name", CHAPTERS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_words_of_every_figure_can_be_read_and_what_is_wider_says_so(name, theme, visit):
     page = visit(name, theme)
+    page.evaluate(UNFOLD)
+    page.wait_for_timeout(300)  # for what watches the width of a figure
     shown = page.evaluate(SHOWN)
     assert len(shown) == page.locator(".cell_output .figure-frame").count()
     for figure in shown:

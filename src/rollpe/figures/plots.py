@@ -166,7 +166,7 @@ def correlation_matrices(
     one color bar; the titles tell the correlation of neighbors. ``axes``: as many as there are labels.
     """
     if axes is None:
-        axes = plt.subplots(1, len(by_distance), figsize=(3.4 * len(by_distance), 3.1), squeeze=False)[1][0]
+        axes = plt.subplots(1, len(by_distance), figsize=(3.1 * len(by_distance), 2.8), squeeze=False)[1][0]
     for ax, (label, values) in zip(axes, by_distance.items(), strict=True):
         values = np.asarray(values)
         mean = values.mean(tuple(range(values.ndim - 1)))
