@@ -135,6 +135,7 @@ for difference in (0.3, 0.5, 1.0):
 
 # %% tags=["hide-input"]
 mini = read_records("data/records", recipe="mini")
+photos = by_encoding(mini)
 Markdown(results_table(mini, "mini").to_markdown())
 
 # %% [markdown]
@@ -169,10 +170,8 @@ Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.key
 # $\sqrt d$). The controls have not been run on
 # photographs.{holds}`not measured: mini/multiplexed-roll@speeds=[1,1], mini/multiplexed-roll@scale=sqrt`
 
+
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-curves", "caption": "CIFAR-100, recipe mini. Left: accuracy on 5,000 held-out training images after every epoch, a line per seed. Right: mean minus that without an encoding, with Welch's 95 % interval."}, "image": {"alt": "Left: accuracy against epoch; all lines rise together, no encoding ends lowest. Right: the differences grow for half the training and end near two points for multiplexed RollPE, four to five for the others."}}
-photos = by_encoding(mini)
-
-
 def above(arms: dict[str, list], baseline: str, ax) -> None:
     """Held-out accuracy after every epoch, in points above the mean of the baseline."""
     curves = {
