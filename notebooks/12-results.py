@@ -95,7 +95,7 @@ Markdown(f"{title}\n\n{table.to_markdown()}")
 # Which printed differences exceed the spread between seeds?
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-printed-pairs", "caption": "Differences in the paper's Table 1, with Welch's 95 % intervals, taking each ± as the standard deviation of three seeds. Filled dots: p below $0.05$, uncorrected."}, "image": {"alt": "Six dots with intervals. The three differences from the learned table lie near eight points; the other three near zero, only that of multiplexed RollPE minus RollPE excludes it, just."}}
-fig, ax = plt.subplots(figsize=(5.6, 2.5))
+fig, ax = plt.subplots(figsize=(4.6, 2.4))
 names = []
 for y, (a, b) in enumerate(itertools.combinations(PAPER_TABLE_1, 2)):
     test, color = welch(PAPER_TABLE_1[b], PAPER_TABLE_1[a]), figures.color_of(b)
@@ -105,11 +105,11 @@ for y, (a, b) in enumerate(itertools.combinations(PAPER_TABLE_1, 2)):
     ax.plot(test.difference, y, "o", color=color, fillstyle=fill, label=names[-1])
     low, high = signed(test.low, 1), signed(test.high, 1)
     numbers = f"{signed(test.difference, 1)} [{low}, {high}]"
-    for x, text in ((1.06, numbers), (1.8, p_value(test.p))):
+    for x, text in ((1.08, numbers), (1.68, p_value(test.p))):
         ax.text(x, y, text, transform=ax.get_yaxis_transform(), va="center")
 figures.name_rows(ax, names, reference=0)
 ax.set_xlabel("difference in printed accuracy (points)")
-for x, text in ((1.06, "points [95 %]"), (1.8, "p")):
+for x, text in ((1.08, "points [95 %]"), (1.68, "p")):
     ax.text(x, 1.04, text, transform=ax.transAxes, fontweight="bold")
 plt.close(fig)
 fig
@@ -426,14 +426,14 @@ ax.figure
 # {num}`quick/axial-rope accuracy@12`.{holds}`quick at 12: axial-rope - roll > 0, Welch 0.05; -3 < roll - none < 3`
 # At offsets that no training pair had, RoPE's slow waves continue smoothly; one more step of a rough roll lays channels
 # over one another that never met. Smooth and slow rolls do extend ({doc}`13-ablations`). On photographs, where rolls are smooth
-# without a penalty ({doc}`14-inside`), RollPE and RoPE do not differ at 1.5×
+# without a penalty ({doc}`14-inside`), RollPE and RoPE show no difference at 1.5×
 # ({numref}`fig-mini-conditions`).{holds}`mini at 48: -2 < roll - axial-rope < 2`
 #
 # ```{admonition} In short
 # :class: tip
 # In the printed table RoPE and RollPE beat the learned one, and hardly differ.{holds}`printed: axial-rope - learned > 0, Welch 0.01; roll - learned > 0, Welch 0.01; -1 < roll - axial-rope < 1`
-# A small model after ten epochs shows no such gap; RollPE and RoPE are right on the same images, and multiplexed RollPE is
-# behind, for unknown
+# A small model after ten epochs shows no such gap; RollPE and RoPE agree like two seeds of one encoding, and multiplexed
+# RollPE is behind, for unknown
 # reasons.{holds}`mini: learned > axial-rope; learned > roll; multiplexed-roll - axial-rope is clear; axial-rope > multiplexed-roll`{holds}`mini agreement: -0.01 < roll ~ axial-rope < 0.01`
 # On digits, a toy, RollPE is ahead of RoPE.{holds}`quick: roll - axial-rope is clear; roll > axial-rope`
 # ```

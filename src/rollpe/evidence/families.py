@@ -152,8 +152,8 @@ def to_markdown(
     more = any(c.planned != c.p for c in comparisons)  # some runs were added later
     head = [
         title,
-        "points [95 %, seeds]<br>[95 %, images and seeds]".replace(" ", NO_BREAK),
-        "p<br>(planned runs)" if more else "p",
+        "points [95 %, seeds]<br>[95 %, images<br>and seeds]".replace(" ", NO_BREAK),
+        "p<br>(planned<br>runs)" if more else "p",
         "runs",
         "verdict",
     ]
