@@ -15,11 +15,22 @@
 # %% [markdown]
 # # What carries the result?
 #
-# A table that ranks encodings does not say why one of them works. RollPE differs from axial RoPE in several ways
-# at once: in its basis, in its frequencies, in how many channels turn, and, when it is multiplexed, in its number of
-# weights. Each row below changes one of them and leaves the rest alone: same recipe, same data, same seeds where
-# there are enough. Where more changes than one thing, the row names it. The runs come from committed records; what
-# has none yet is named under the table.
+# RollPE differs from RoPE in basis, frequencies, number of channels that turn and, multiplexed, number of weights. We make
+# one change at a time, with the same recipe, data and, where there are enough, seeds. What it does to accuracy:
+#
+# - **Clear, on digits:** the frequencies. Rotations at the ring's frequencies reach {num}`quick/roll-twin accuracy`, at
+#   RoPE's {num}`quick/axial-rope accuracy`.{holds}`quick: axial-rope - roll-twin is clear; roll-twin > axial-rope`
+# - **Exploratory, on digits:** a smoothness penalty on RollPE lowers {num}`quick/roll accuracy` to
+#   {num}`quick@topography=ring/roll accuracy`.{holds}`quick: @topography=ring/roll - roll is exploratory; roll > @topography=ring/roll`
+# - **Open, on digits:**
+#   - the Fourier basis (RollPE's twin), shifts by the generator;
+#   - the ring's width, the waves' speed;
+#   - a second wave, its speed and scale;
+#   - RoPE's base, learned frequencies;
+#   - the penalty on the twin and on RoPE.{holds}`quick: roll-twin - roll is open; continuous-roll - roll is open; roll@width=7 - roll is open; roll@width=8 - roll is open; continuous-roll@wavelength=2.0 - continuous-roll is open; continuous-roll@wavelength=0.5 - continuous-roll is open; multiplexed-roll - roll is open; multiplexed-roll@speeds=[1,1] - multiplexed-roll is open; multiplexed-roll@scale=sqrt - multiplexed-roll is open; axial-rope@base=10000.0 - axial-rope is open; mixed-rope - axial-rope is open; @topography=ring/roll-twin - roll-twin is open; @topography=ring/axial-rope - axial-rope is open`
+# - **Open, on CIFAR-100**, a small model and ten epochs: all three changes
+#   measured.{holds}`mini: roll-twin - roll is open; multiplexed-roll - roll is open; axial-rope - roll-twin is open`
+# - **Not measured:** the paper's own model.{holds}`not measured: paper, strong, short, short@epochs=60, short@epochs=100`
 
 # %% tags=["parameters"]
 small: str = "quick"  # recipe of the runs on digits {quick|smoke}
@@ -52,24 +63,19 @@ for record in found:
 # %% [markdown]
 # ## One change at a time
 #
-# The most telling row is the first. RollPE and its rotary twin express the same functions: each is the other in another
-# basis ({doc}`07-rope`). Adam treats every coordinate by itself, so the same model written in another basis takes
-# another path. If the two end up at different accuracies, then part of what an encoding "does" is done by the optimizer.
+# RollPE and its rotary twin (`roll-twin`) express the same functions in two bases ({doc}`07-rope`), but Adam treats each
+# coordinate by itself. If their accuracies differ, part of what an encoding "does" is done by the optimizer. The fewest channels that tell all offsets apart are 7 for the
+# $4 \times 4$ patches of digits and 15 for the $8 \times 8$ of CIFAR-100; both small models have 16 by default.
 #
-# The other rows ask, in turn: does it matter that a shift is a permutation? Does the ring need room for all signed
-# offsets? How fast should its waves be? Is it the waves of the multiplexed roll, or the weights that come with them,
-# which a roll with two equal speeds has as well? Do the frequencies have to be geometric, as RoPE's are? Does asking
-# for order among the channels change anything? The fewest channels that tell all offsets apart are 7 for the
-# $4 \times 4$ patches of the digits, and 15 for the $8 \times 8$ of CIFAR-100; without a width of their own, the models for
-# both have rings of 16.
+# All comparisons of one recipe are one family, every pair of six encodings ({doc}`12-results`) and the rows below, with
+# Holm's correction {cite}`holm1979simple`; so a pair has the same p on every page. A difference is
 #
-# When does a difference stand? All that is asked of one recipe is one family: every pair of six encodings
-# ({doc}`12-results`) and the rows below. Holm's correction is made within it {cite}`holm1979simple`, so a pair has the same p on every
-# page. A difference *stands* if all runs show it after the correction, if the runs that were planned before any was known
-# show it alone, and if it remains when images and seeds are drawn anew. Where it takes runs that were added later, it is
-# *exploratory*. Anything else is *open*.
+# - *clear* if all seeds show it after the correction, those planned before any was known show it alone, and it remains
+#   when images and seeds are drawn anew;
+# - *exploratory* if it takes seeds added later;
+# - *open* otherwise.
 
-# %%
+# %% tags=["hide-input"]
 later, measured = later_cells(), {}
 for recipe in (small, early, large):
     by_pair = {(c.variant, c.reference): c for c in family(found, recipe, later)}
@@ -101,14 +107,14 @@ waiting = [
 parts.append(f"Measured nowhere yet: {'; '.join(waiting) or 'nothing of the list'}.")
 Markdown("\n\n".join(parts))
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations", "caption": "Differences in test accuracy that were measured on digits, variant minus reference, with 95 % intervals from Welch's test. A line that crosses zero leaves the sign open. Filled dots stand, by the rule above the tables."}, "image": {"alt": "One row for each comparison with a dot at the difference in points and a line for its interval, beside a vertical line at zero."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations", "caption": "Differences in test accuracy on digits, variant minus reference, with 95 % intervals by Welch's test. Filled dots: clear."}, "image": {"alt": "A dot and its interval for each change, beside a line at zero. RoPE's frequencies, the only filled dot, and the penalty on RollPE lie farthest left; most other intervals cross zero."}}
 shown = measured[small]
 fig, ax = plt.subplots(figsize=(6.4, 0.42 * len(shown) + 1.0))
 for y, c in enumerate(shown):
     color, test = figures.color_of(c.variant.split("/")[-1]), c.over_seeds
     line = {"color": color, "linewidth": 2.2, "alpha": 0.6}
     ax.plot([test.low, test.high], [y, y], label=f"{change(c)}, interval", **line)
-    fill = "full" if c.verdict == "stands" else "none"
+    fill = "full" if c.verdict == "clear" else "none"
     style = {"color": color, "markersize": 5, "fillstyle": fill}
     ax.plot(test.difference, y, "o", label=change(c), **style)
     figures.drawn_from(fig, [r for arm in c.runs for r in arm])
@@ -118,43 +124,39 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# On digits one difference stands: RoPE's frequencies. One is exploratory: order asked of a roll. The others are hints at
-# most, from a few seeds on a grid of four by four patches:
+# - **Basis.** If Adam prefers the twin's basis to RollPE's, {num}`quick/roll-twin accuracy` to {num}`quick/roll accuracy`, the gain
+#   is too small to show.{holds}`quick: roll-twin - roll is open`
+# - **Frequencies.** RoPE's may suffer from the small grid: most of its waves are many times longer than four patches and
+#   hardly turn, while RollPE's longest is as long as its ring.
+# - **Ring.** Seven channels reach {num}`quick/roll@width=7 accuracy`, eight {num}`quick/roll@width=8 accuracy`. No loss shows;
+#   one of two points is not excluded.{holds}`quick: roll@width=7 - roll is open; roll@width=8 - roll is open`
+# - **Second wave.** Multiplexed RollPE reaches {num}`quick/multiplexed-roll accuracy` with more weights, no clear gain over
+#   RollPE.{holds}`quick: multiplexed-roll - roll is open` Its control, with as many weights and both waves at one speed, reaches
+#   {num}`quick/multiplexed-roll@speeds=%5B1%2C1%5D accuracy`, also open.{holds}`quick: multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
+#   The control takes larger steps in training ({ref}`exercise-multiplexed-speed`), so neither speeds nor weights are shown
+#   to help.
+# - **Smoothness and speed.** The three planned seeds alone do not show the cost of the penalty. Waves half as fast may cost
+#   accuracy, too, {num}`quick/continuous-roll accuracy` →
+#   {num}`quick/continuous-roll@wavelength=2.0 accuracy`.{holds}`quick: continuous-roll@wavelength=2.0 - continuous-roll is open; continuous-roll > continuous-roll@wavelength=2.0`
 #
-# - **The basis.** The twin reaches {num}`quick/roll-twin accuracy`, RollPE {num}`quick/roll accuracy`. If Adam prefers one
-#   basis, the gain in accuracy is too small for these runs to show.
-# - **The frequencies.** With RoPE's geometric frequencies in place of the ring's, rotations reach
-#   {num}`quick/axial-rope accuracy`. Part of this may be the small grid: most of RoPE's waves are many times longer
-#   than four patches and hardly turn from one end to the other, while RollPE's longest is as long as its ring.
-# - **The ring.** Seven channels, the fewest that tell all offsets apart, read {num}`quick/roll@width=7 accuracy`, and eight
-#   {num}`quick/roll@width=8 accuracy`. No loss is seen; one of two points or more is not excluded.
-# - **The second wave.** Multiplexing reaches {num}`quick/multiplexed-roll accuracy` with more weights than a roll, no more
-#   than RollPE as far as these runs can tell. Its control, with as many weights and both waves at one speed, ends at
-#   {num}`quick/multiplexed-roll@speeds=%5B1%2C1%5D accuracy`. That gap does not survive the correction, and the control also takes
-#   larger steps in training ({ref}`exercise-multiplexed-speed`), so neither speeds nor weights are shown to help.
-# - **Speed and order.** Asking a roll for smooth queries and keys seems to cost accuracy, {num}`quick/roll accuracy` →
-#   {num}`quick@topography=ring/roll accuracy`; the three planned runs alone do not show it. Waves half as fast may do so, too, {num}`quick/continuous-roll accuracy` →
-#   {num}`quick/continuous-roll@wavelength=2.0 accuracy`. On digits half as large again both turn to gains.
+# ### Slow and smooth waves extend to larger images
 #
-# On photographs, after ten passes, the rows that have been measured are open, and most wait. The multiplexed roll's mean is
-# behind RollPE's there; its lag behind RoPE and the twin does stand ({doc}`12-results`).
-#
-# ### Slow and smooth waves travel
-#
-# Digits half as large again are read by plain rolls at {num}`quick/roll accuracy@12` and by rolls trained with the penalty at
-# {num}`quick@topography=ring/roll accuracy@12`; RoPE reads {num}`quick/axial-rope accuracy@12`. For shifts by the generator it is
-# {num}`quick/continuous-roll accuracy@12`, and {num}`quick/continuous-roll@wavelength=2.0 accuracy@12` with waves half as fast.
+# At 1.5× resolution (12 pixels) the penalty raises RollPE from {num}`quick/roll accuracy@12` to
+# {num}`quick@topography=ring/roll accuracy@12`; RoPE reaches
+# {num}`quick/axial-rope accuracy@12`.{holds}`quick at 12: @topography=ring/roll - roll > 0, Welch 0.001; @topography=ring/roll > axial-rope > roll`
+# Waves half as fast raise continuous RollPE (`continuous-roll`) from {num}`quick/continuous-roll accuracy@12` to
+# {num}`quick/continuous-roll@wavelength=2.0 accuracy@12`.{holds}`quick at 12: continuous-roll@wavelength=2.0 - continuous-roll > 0, Welch 0.001`
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations-sizes", "caption": "Digits of other sizes than the trained 8 pixels, without (filled) and with (open) one change to the model. Dots are runs; the line marks the mean of the models without positions."}, "image": {"alt": "Three panels for 6, 12 and 16 pixels with one row for each change. With the penalty, open dots of RollPE lie far to the right of its filled dots, most of all at 12 pixels; so do those of the continuous roll with slower waves at 12 pixels. In the other rows the two overlap or the open dots lie to the left."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations-sizes", "caption": "Accuracy on digits of other sizes than the trained 8 pixels, without (filled) and with (open) one change. Dots are seeds; the line is the mean without an encoding."}, "image": {"alt": "Three panels for 6, 12 and 16 pixels, one row for each change. Penalty on RollPE: open dots lie far right of filled ones, most at 12 pixels; so with slower continuous RollPE. In other rows they overlap or lie left."}}
 TRAVELERS = {
-    "roll: penalty": ("@topography=ring/roll", "roll"),
-    "roll-twin: penalty": ("@topography=ring/roll-twin", "roll-twin"),
-    "axial-rope: penalty": ("@topography=ring/axial-rope", "axial-rope"),
-    "continuous-roll: half as fast": (
+    "penalty on RollPE": ("@topography=ring/roll", "roll"),
+    "penalty on the twin": ("@topography=ring/roll-twin", "roll-twin"),
+    "penalty on RoPE": ("@topography=ring/axial-rope", "axial-rope"),
+    "continuous RollPE, half as fast": (
         "continuous-roll@wavelength=2.0",
         "continuous-roll",
     ),
-    "axial-rope: slower waves": ("axial-rope@base=10000.0", "axial-rope"),
+    "RoPE with base 10,000": ("axial-rope@base=10000.0", "axial-rope"),
 }
 sizes = ["6", "12", "16"]
 
@@ -199,7 +201,7 @@ for name, (changed, plain) in TRAVELERS.items():
         after, before = at(size, changed)[1], at(size, plain)[1]
         if min(len(after), len(before)) > 1:
             tests[name, size] = welch(after, before)
-stands = dict(zip(tests, holm([test.p for test in tests.values()]) < 0.05, strict=True))
+clear = dict(zip(tests, holm([test.p for test in tests.values()]) < 0.05, strict=True))
 lines = [
     f"| change | {' | '.join(f'{size} px' for size in sizes)} |",
     "| :-- |" + " --: |" * 3,
@@ -212,76 +214,77 @@ for name in TRAVELERS:
             cells.append("not measured")
             continue
         text = interval(test)
-        cells.append(f"**{text}**" if stands[name, size] else text)
+        cells.append(f"**{text}**" if clear[name, size] else text)
     lines.append(f"| {name} | {' | '.join(cells)} |")
-changed, reference = TRAVELERS["roll: penalty"]
+changed, reference = TRAVELERS["penalty on RollPE"]
 added = [
     100 * r.resolutions["12"] for r in at("12", changed)[0] if r.cell.path in later
 ]
 before = at("12", reference)[1]
 if min(len(added), len(before)) > 1:  # the runs before them suggested what is tested
     text = interval(welch(added, before))
-    lines.append(f"\nRolls with the penalty at 12 px, the later runs alone: {text}.")
+    lines.append(f"\nRollPE with the penalty at 12 px, the later seeds alone: {text}.")
 Markdown(
     "Change in test accuracy, in points, with 95 % intervals over seeds; bold where "
     "p is below 0.05 after Holm's correction for all of them:\n\n" + "\n".join(lines)
 )
 
 # %% [markdown]
-# This is exploratory. Three runs with the penalty suggested it, and two more runs and the slower waves were made to test it. The
-# table counts all of them, so the line below it is the fairer test of the penalty. The intervals are over seeds alone, for
-# the records keep no image by image results at other sizes. Both gains are clear at 12 pixels only; at 6 and at 16 the
-# means rise as well. Both changes do
-# one thing in two ways. The penalty makes queries and keys smooth along the ring; a longer wavelength
-# turns them less for each patch. Either way the score changes less from one offset to the next, and goes on sensibly
-# to offsets that no training pair had. With the penalty on Fourier coordinates (the twin) or on RoPE's channels, whose
-# order means nothing, all means fall, so it is not that any penalty makes a model sturdier. Nor is a gain seen on
-# larger images where all of RoPE's waves but the fastest are slowed down.
+# - **Exploratory.** Three runs with the penalty suggested it; two more and the slower waves were made to test it. The table
+#   counts all, so the line below it is the fairer test. Intervals are over seeds alone: records keep no image by image
+#   results at other sizes. Both gains survive the correction at 12 pixels only; at 6 and 16 the means
+#   rise.{holds}`quick at 6: @topography=ring/roll > roll; continuous-roll@wavelength=2.0 > continuous-roll`{holds}`quick at 16: @topography=ring/roll > roll; continuous-roll@wavelength=2.0 > continuous-roll`
+# - **Why.** The penalty makes queries and keys smooth along the ring; a longer wavelength turns them less per patch. Either
+#   way the score changes less from one offset to the next, and continues sensibly to offsets that no training pair had.
+# - **Not any penalty.** On the twin's Fourier coordinates or RoPE's channels, whose order means nothing, it lowers all
+#   means.{holds}`quick at 6: roll-twin > @topography=ring/roll-twin; axial-rope > @topography=ring/axial-rope`{holds}`quick at 12: roll-twin > @topography=ring/roll-twin; axial-rope > @topography=ring/axial-rope`{holds}`quick at 16: roll-twin > @topography=ring/roll-twin; axial-rope > @topography=ring/axial-rope` RoPE with slower waves gains nothing on larger
+#   images.{holds}`quick at 12: axial-rope > axial-rope@base=10000.0`{holds}`quick at 16: axial-rope > axial-rope@base=10000.0`
+# - **Photographs do not decide.** Rolls are smooth there without a penalty ({doc}`14-inside`), but at 1.5× RollPE, its twin,
+#   which is not smooth, and RoPE do no better than no
+#   encoding.{holds}`mini at 48: -2 < roll - none < 2; -2.5 < roll-twin - none < 2.5; -2 < axial-rope - none < 2`{holds}`mini roughness: roll < 0.5; roll-twin > 0.7`
 #
-# The photographs do not decide it. There rolls are smooth unasked ({doc}`14-inside`), but half as large again they are
-# read by RollPE, by its twin, which is not smooth, and by RoPE no better than without positions, as far as so few runs
-# tell ({doc}`12-results`). The trade is an old one: what tells near positions apart
-# changes quickly, and what changes quickly is not known beyond the places where it was learned.
+# An old trade: what tells near positions apart changes quickly, and so is unknown beyond the trained places.
 #
 # ## The paper's hypotheses, so far
 #
-# *RoPE works because it behaves like a traveling wave.* RollPE and its twin are a wave and a rotation that express the same
-# functions, and no difference between their accuracies stands here; on digits in finer patches the twin reads more under AdamW
-# ({doc}`14-inside`). The first agrees with the hypothesis and cannot prove it: whatever
-# one of them does, the other can do too, so no accuracy of the two can tell the words apart. What can be tested is which
-# property of the wave matters. Of those above it is the speed of a roll, for reading digits half as large again: slow
-# rolls travel that far, and fast ones do not.
+# - *RoPE works because it behaves like a traveling wave.* Accuracy cannot decide it: RollPE and its twin, a wave and a
+#   rotation, express the same functions. No difference between their accuracies is clear
+#   here;{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open` on digits in finer patches the twin is
+#   better under AdamW without
+#   biases ({doc}`14-inside`).{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05` What can be
+#   tested is which property of the wave matters: here its speed, for 1.5× digits.
+# - *Relativity is not needed.* Multiplexed RollPE breaks it. On digits no loss shows.{holds}`quick: multiplexed-roll > roll; multiplexed-roll - roll is open`
+#   On CIFAR-100 its mean is behind RollPE's, {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, with
+#   more weights.{holds}`mini: roll > multiplexed-roll; multiplexed-roll - roll is open` The control would tell speeds from weights, but not
+#   the missing relativity from the second wave: it lacks both ({doc}`08-multiplexed`).
+# - *Rolled channels become a topographic map.* On four by four patches hardly; on eight by eight they do, without a
+#   penalty.{holds}`quick roughness: roll > 0.9`{holds}`mini roughness: roll < 0.5`{holds}`quick@patch_size=1 roughness: roll < 0.7`
+#   The twin's hardly do under Adam.{holds}`mini roughness: roll-twin > 0.8`{holds}`quick@patch_size=1 roughness: roll-twin > 0.8` Under Muon,
+#   whose steps do not depend on the basis, they do as much, in models without
+#   biases.{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false roughness: roll-twin < 0.7; -0.1 < roll-twin - roll < 0.1`
+#   So the map needs no wave: it comes with training on a long grid, and Adam in Fourier coordinates takes it
+#   away ({doc}`14-inside`).
 #
-# *Relativity is not needed.* The multiplexed roll breaks it. On digits no loss is seen. After ten passes over CIFAR-100 its
-# mean is behind RollPE's, {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, although it has more weights.
-# The control, there, would tell whether speeds or weights are to blame. It cannot tell the missing relativity from the second
-# wave, because it lacks both ({doc}`08-multiplexed`).
-#
-# *Rolled channels become a topographic map.* On a grid of four by four patches they hardly do. On eight by eight they do, without
-# being asked. Those of RollPE's twin hardly do under Adam, and do as much under Muon, whose steps do not depend on the
-# basis, in models without biases. So the map is nothing that only a wave can have: it comes with training on a long grid, and Adam in Fourier
-# coordinates takes it away. {doc}`14-inside` shows it, and how it was tested.
-#
-# The verdicts on single claims, by rules most of which are older than the runs they judge, are in the {doc}`ledger <../claims>`; at the scale of
-# the paper most of them wait for runs.
+# The {doc}`ledger <../claims>` judges each claim, by rules mostly older than the runs; at the paper's scale most wait for
+# runs.
 #
 # ```{admonition} In short
 # :class: tip
-# On digits one change of fifteen or so makes a difference that stands: rotations at the ring's speeds read more than
-# rotations at RoPE's. Between RollPE and its rotary twin the sign is open on these coarse patches; on fine ones the
-# twin reads more ({doc}`14-inside`). Slow rolls and smooth ones read digits half as large again far better, in runs that explored it. Nothing of
-# this has been seen at the scale of the paper, and on photographs most rows are still empty.
+# On digits one change of fifteen is clear: RoPE's frequencies lower accuracy.{holds}`quick: axial-rope - roll-twin is clear; axial-rope < roll-twin`
+# RollPE against its twin is open; on finer patches, without biases, the twin is
+# better.{holds}`quick: roll-twin - roll is open`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
+# Exploratory: slow or smooth rolls classify 1.5× digits far
+# better.{holds}`quick at 12: @topography=ring/roll - roll > 20; continuous-roll@wavelength=2.0 - continuous-roll > 15`
 # ```
 #
 # ```{exercise}
 # :label: ex-ablations-plan
-# Print the runs that would fill the list of what is not measured: `rollpe sweep plans/ablations.yaml --list`. Which would
-# you run first if you had ten minutes of an accelerator?
+# `rollpe sweep plans/ablations.yaml --list` prints the runs that are not measured. Which would you run first in ten
+# minutes of an accelerator?
 # ```
 #
 # ```{solution} ex-ablations-plan
 # :class: dropdown
-# The list is in order of want, so the plan has answered: RollPE and its twin first, seed by seed, because each pair of
-# runs narrows the interval of the one question that the paper's title asks. A run of a rarer option says nothing until
-# it has a second beside it.
+# RollPE and its twin, first in the plan: each pair of runs narrows the interval of the question in the paper's title. A
+# run of a rarer option says nothing until it has a second beside it.
 # ```

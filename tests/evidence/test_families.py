@@ -57,21 +57,21 @@ def test_a_pair_has_one_direction_on_every_page():
             assert MAIN.index(variant) > MAIN.index(reference)
 
 
-def test_what_takes_added_seeds_is_exploratory_and_what_the_planned_show_stands():
+def test_what_takes_added_seeds_is_exploratory_and_what_the_planned_show_is_clear():
     a, b = arm("roll", 700, 701, 650, 702), arm("none", 640, 650, 720, 630)
     spoiled = {r.cell.path for r in a + b if r.seed == 2}  # the seed that hides the difference
     (every,) = compared({"roll": a, "none": b}, [("roll", "none")])
     assert every.verdict == "open" and every.planned == every.p
     good = {"roll": [r for r in a if r.seed != 2], "none": [r for r in b if r.seed != 2]}
-    (stands,) = compared(good, [("roll", "none")])
-    assert stands.verdict == "stands"
+    (clear,) = compared(good, [("roll", "none")])
+    assert clear.verdict == "clear"
     added = {r.cell.path for r in [*a, *b] if r.seed > 1}
     (open_before,) = compared(good, [("roll", "none")], added - spoiled | {a[1].cell.path})
     assert open_before.planned is None and open_before.verdict == "exploratory"
 
 
-def test_a_difference_that_other_images_may_undo_does_not_stand():
-    """Seeds agree that the one reads three images of thirty more; but it reads other images."""
+def test_a_difference_that_other_images_may_undo_is_open():
+    """Seeds agree that the one is right on three images of thirty more; but it is right on other images."""
     a = [make_record("roll", 13 + s, s, images=30) for s in range(4)]
     last = [np.arange(30) >= 30 - 10 - s for s in range(4)]
     b = [
@@ -99,7 +99,7 @@ def test_a_row_says_pair_difference_intervals_p_and_verdict():
     a, b = arm("roll", 700, 703, 702), arm("none", 640, 650, 630)
     found = compared({"roll": a, "none": b}, [("roll", "none")])
     head, _, row = to_markdown(found).splitlines()
-    assert "planned" not in head and "`roll` − `none` | +6.17" in row and row.endswith("| **stands** |")
+    assert "planned" not in head and "`roll` − `none` | +6.17" in row and row.endswith("| **clear** |")
     explored = replace(found[0], planned=0.2)
     head, _, row = to_markdown([explored], lambda c: "positions", "what changes").splitlines()
     assert "planned" in head and row.startswith("| positions |") and "(0.200)" in row and "exploratory" in row

@@ -23,24 +23,24 @@ MAIN = ("none", "learned", "roll", "roll-twin", "axial-rope", "multiplexed-roll"
 """The encodings of which all pairs are compared, the later minus the earlier."""
 
 ABLATIONS = {
-    ("roll-twin", "roll"): "the same functions in Fourier coordinates",
-    ("continuous-roll", "roll"): "shifts by the generator",
-    ("roll@width=7", "roll"): "smallest ring for four patches, other channels at rest",
-    ("roll@width=8", "roll"): "one channel more: even, still no aliasing",
-    ("roll@width=15", "roll"): "smallest ring for eight patches, other channels at rest",
-    ("roll@width=16", "roll"): "one channel more: even, still no aliasing",
-    ("roll@width=31", "roll"): "an odd ring",
-    ("continuous-roll@wavelength=2.0", "continuous-roll"): "waves half as fast",
-    ("continuous-roll@wavelength=0.5", "continuous-roll"): "waves twice as fast",
+    ("roll-twin", "roll"): "RollPE's rotary twin: same functions, Fourier basis",
+    ("continuous-roll", "roll"): "continuous RollPE: shifts by the generator",
+    ("roll@width=7", "roll"): "ring of 7 channels (fewest for 4×4 patches), rest unrolled",
+    ("roll@width=8", "roll"): "ring of 8 channels (even), rest unrolled",
+    ("roll@width=15", "roll"): "ring of 15 channels (fewest for 8×8 patches), rest unrolled",
+    ("roll@width=16", "roll"): "ring of 16 channels (even), rest unrolled",
+    ("roll@width=31", "roll"): "ring of 31 channels (odd), rest unrolled",
+    ("continuous-roll@wavelength=2.0", "continuous-roll"): "continuous RollPE, waves half as fast",
+    ("continuous-roll@wavelength=0.5", "continuous-roll"): "continuous RollPE, waves twice as fast",
     ("multiplexed-roll", "roll"): "a second wave, with weights of its own",
-    ("multiplexed-roll@speeds=[1,1]", "multiplexed-roll"): "its weights without its speed",
-    ("multiplexed-roll@scale=sqrt", "multiplexed-roll"): "its logits scaled back",
-    ("axial-rope", "roll-twin"): "RoPE's frequencies: spacing, range, none at rest",
-    ("axial-rope@base=10000.0", "axial-rope"): "slower waves, but for the fastest",
-    ("mixed-rope", "axial-rope"): "learned frequencies in learned directions, faster at the start",
-    ("@topography=ring/roll", "roll"): "order asked of a roll",
-    ("@topography=ring/roll-twin", "roll-twin"): "order asked of its twin",
-    ("@topography=ring/axial-rope", "axial-rope"): "order asked of RoPE",
+    ("multiplexed-roll@speeds=[1,1]", "multiplexed-roll"): "multiplexed RollPE with both waves at speed 1",
+    ("multiplexed-roll@scale=sqrt", "multiplexed-roll"): "multiplexed RollPE with logits divided by W",
+    ("axial-rope", "roll-twin"): "RoPE's frequencies: spacing, range, none zero",
+    ("axial-rope@base=10000.0", "axial-rope"): "RoPE with base 10,000: all but the fastest slower",
+    ("mixed-rope", "axial-rope"): "learned frequencies and directions, faster at the start",
+    ("@topography=ring/roll", "roll"): "smoothness penalty on RollPE",
+    ("@topography=ring/roll-twin", "roll-twin"): "smoothness penalty on RollPE's twin",
+    ("@topography=ring/axial-rope", "axial-rope"): "smoothness penalty on RoPE",
 }
 """(variant, reference) → what changes. A variant that begins with @ is of a changed recipe."""
 
@@ -68,10 +68,10 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """`stands`; `exploratory` if it needs runs that were added after looking; else `open`."""
+        """`clear`; `exploratory` if it needs runs that were added after looking; else `open`."""
         if not self.differs:
             return "open"
-        return "stands" if self.planned is not None and self.planned < 0.05 else "exploratory"
+        return "clear" if self.planned is not None and self.planned < 0.05 else "exploratory"
 
 
 def compared(
@@ -152,8 +152,8 @@ def to_markdown(
     more = any(c.planned != c.p for c in comparisons)  # some runs were added later
     head = [
         title,
-        "points [95 %, seeds]<br>[95 %, images and seeds]".replace(" ", NO_BREAK),
-        "p (of planned runs)" if more else "p",
+        "points [95 %, seeds]<br>[95 %, images<br>and seeds]".replace(" ", NO_BREAK),
+        "p<br>(planned<br>runs)" if more else "p",
         "runs",
         "verdict",
     ]
@@ -164,9 +164,9 @@ def to_markdown(
             label(c) if label else f"`{c.variant}` − `{c.reference}`",
             f"{signed(test.difference)} {_interval(test.low, test.high)}"
             f"<br>{_interval(100 * images.low, 100 * images.high)}",
-            f"{p_value(c.p)} ({p_value(c.planned)})" if more else p_value(c.p),
+            f"{p_value(c.p)}<br>({p_value(c.planned)})" if more else p_value(c.p),
             ", ".join(str(len(arm)) for arm in c.runs),
-            f"**{c.verdict}**" if c.verdict == "stands" else c.verdict,
+            f"**{c.verdict}**" if c.verdict == "clear" else c.verdict,
         ]
         rows.append([row[0], *(cell.replace(" ", NO_BREAK) for cell in row[1:])])
     rule = [":--", *["--:"] * (len(head) - 1)]
