@@ -18,7 +18,7 @@
 # its binary digits? The number grows without bound, and digits change by unequal steps. With sines and cosines
 # every step from one position to the next has the same size and is the same rotation.
 #
-# This chapter builds four codes and measures their steps. Then it asks two questions that decide what comes later:
+# This chapter builds four codes and measures their steps. Then it turns to two questions that decide what comes later:
 # which frequencies to choose, and what attention makes of a code that is added to tokens. The order of the codes
 # follows *circles* {cite}`teaching-circles`, one of the three introductions that {doc}`01-order` names.
 
