@@ -20,7 +20,7 @@
 #
 # This chapter builds four codes and measures their steps. Then it turns to two questions that decide what comes later:
 # which frequencies to choose, and what attention makes of a code that is added to tokens. The order of the codes
-# follows *circles* {cite}`teaching-circles`, one of the three introductions that {doc}`01-order` names.
+# follows *circles* {cite}`teaching-circles`, one of the three introductions listed in {doc}`01-order`.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of the sinusoidal code, an even number [2..256 step 2]

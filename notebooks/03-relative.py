@@ -18,10 +18,10 @@
 # positional term as tokens 103 and 105. Then a shift of all positions changes nothing, and the score cannot tell
 # the first token from any other.
 #
-# What does that cost? Two of the introductions that {doc}`01-order` names see high costs: *order*
+# What does that cost? Two of the introductions listed in {doc}`01-order` see high costs: *order*
 # {cite}`teaching-order` says that a relative encoding needs a vector for every *pair* of tokens, and *equivariance*
-# {cite}`teaching-equivariance` says that it rules out a key–value cache. Both are wrong. A small table is enough,
-# and the cache works unchanged.
+# {cite}`teaching-equivariance` says that it rules out a key–value cache. Both claims are wrong. A small table is
+# enough, and the cache works unchanged.
 
 # %% tags=["parameters"]
 tokens: int = 12  # tokens of the sequence, N [8..64]

@@ -19,7 +19,7 @@
 # tokens.
 #
 # This chapter derives RoPE from two channels and a quarter turn. It also checks four statements of the
-# introductions that {doc}`01-order` names; one holds with a remark, three do not hold as stated:
+# introductions listed in {doc}`01-order`. One is true with a remark; the other three are wrong as stated:
 #
 # - A short program computes the printed formula (*order*, {cite}`teaching-order`). It does, with the channels in
 #   another order.
