@@ -11,18 +11,20 @@
 # ---
 
 # %% [markdown]
-# # Attention does not know order
+# # Attention ignores order
 #
-# A transformer reads all its tokens at once. Suppose somebody shuffles them first. Does it notice? The paper
-# opens with the remark that self-attention is "permutation-invariant" {cite}`rollpe`. We want to know exactly
-# what stays the same, why, what breaks it, and how much a picture loses when nobody can say where its pieces
-# were.
+# Shuffle the tokens of a transformer that has no positional encoding: the words of a sentence, or the patches of an
+# image. What changes? Only the order of the outputs. Each token gets the same result as before, in its new place,
+# and a classifier that averages the tokens gives exactly the same answer.
 #
-# Besides the paper we read three introductions to the subject closely, since their slips are easy to make and you
-# will meet them elsewhere. The book calls them *order* {cite}`teaching-order`, *circles* {cite}`teaching-circles`
-# and *equivariance* {cite}`teaching-equivariance`. They go with us through the first four chapters. What they claim
-# is in the {doc}`ledger <../claims>`, what does not hold among the {doc}`errata <../errata>`; the chapters stop only
-# where a slip teaches something.
+# The paper opens with the remark that self-attention is "permutation-invariant" {cite}`rollpe`. The exact word is
+# permutation *equivariant*. This chapter shows the difference by hand and proves it, measures what a small image
+# classifier loses without positions, and lists what brings order back.
+#
+# The first four chapters also check three introductions to the subject: *order* {cite}`teaching-order`, *circles*
+# {cite}`teaching-circles` and *equivariance* {cite}`teaching-equivariance`. Their slips are common elsewhere, too.
+# The {doc}`ledger <../claims>` lists what they claim and the {doc}`errata <../errata>` list what is wrong; the
+# chapters discuss a slip only where it teaches something.
 
 # %% tags=["parameters"]
 patch_size: int = 2  # side of a patch in pixels; the digits are 8×8 {1|2|4}
@@ -48,14 +50,15 @@ figures.use_theme()
 # %% [markdown]
 # ## Attention, by hand
 #
-# Each token sends out a query (what it asks), a key (what it answers to) and a value (what it passes on).
-# They are the rows of $Q$, $K$ and $V$, and $d$ is the number of channels of a query:
+# Each token has a query (what it looks for), a key (what it can be found by) and a value (what it passes on).
+# Attention gives each token a weighted mean of all values; a weight is large where the query matches the key.
+# Queries, keys and values are the rows of $Q$, $K$ and $V$, and $d$ is the number of channels of a query:
 #
 # $$
 # \operatorname{Attn}(Q, K, V) = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d}}\right) V
 # $$ (eq-attention)
 #
-# The line under an equation says how far its check was off, which function computes it and where it comes from.
+# The line under each equation gives the error of its check, the function that computes it, and its source.
 #
 # The softmax turns each row of scores into shares that add up to one:
 #
@@ -73,7 +76,7 @@ figures.use_theme()
 # | $c$ | 2 | $1 : 4 : 9$ | $(84 + 4 \cdot 42 + 9 \cdot 0)/14 = 18$ |
 #
 # Now hand the tokens over in the order $c, a, b$. The sum for $a$ has the same three terms, written in
-# another order. So $a$ still gets 42; only the line on which it stands has changed.
+# another order. So $a$ still gets 42, in another row.
 
 # %%
 q = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.float64)
@@ -91,14 +94,14 @@ agree("the same results, reordered", reordered, result[order])
 # %% [markdown]
 # ## The same for any tokens
 #
-# Let tokens attend to one another: queries, keys and values all come from the same rows of $X$.
+# In self-attention, queries, keys and values come from the same tokens, the rows of $X$:
 #
 # $$
 # Q = X W_Q, \quad K = X W_K, \quad V = X W_V
 # $$ (eq-self-attention)
 #
-# A new order $\pi$ is a permutation matrix, with a single one in every row and column. A square bracket with a
-# statement in it is 1 where the statement is true, and 0 elsewhere:
+# A new order $\pi$ of the tokens is a multiplication by a permutation matrix $P$, which has a single one in every
+# row and column. A square bracket with a statement in it is 1 where the statement is true, and 0 elsewhere:
 #
 # $$
 # \begin{gathered} (PX)_i = X_{\pi(i)}, \qquad P^\top P = I, \\
@@ -115,26 +118,26 @@ agree("the same results, reordered", reordered, result[order])
 # \operatorname{Attn}(PX) = P \operatorname{Attn}(X)
 # $$ (eq-permutation-equivariance)
 #
-# The proof takes three steps. First, queries, keys and values are shuffled, $Q \mapsto PQ$ and so on, since
-# each is computed token by token. In the scores, rows and columns therefore change places together:
+# The proof takes three steps. First, queries, keys and values are shuffled, $Q \mapsto PQ$ and so on, since each is
+# computed token by token. Rows and columns of the scores are therefore shuffled together:
 #
 # $$
 # (PQ)(PK)^\top = P \, QK^\top P^\top
 # $$ (eq-scores-permuted)
 #
-# Second, the softmax does not mind. It divides each row by the sum of that row, and a sum does not care about
-# the order of its terms:
+# Second, the softmax keeps this form. It divides each row by the sum of that row, and a sum does not depend on the
+# order of its terms:
 #
 # $$
 # \operatorname{softmax}(P A P^\top) = P \operatorname{softmax}(A) P^\top
 # $$ (eq-softmax-permuted)
 #
-# Third, the last factor meets the shuffled values: $P \operatorname{softmax}(A) P^\top P V = P
-# \operatorname{softmax}(A) V$, because $P^\top P = I$. That is all.
+# Third, the shuffled weights multiply the shuffled values: $P \operatorname{softmax}(A) P^\top P V = P
+# \operatorname{softmax}(A) V$, because $P^\top P = I$.
 #
-# The theorem asks nothing of the projections. *Equivariance* gives the symmetry of the dot product as part of the
-# reason. It is not needed: $QK^\top$ is symmetric for special projections only, such as $W_Q = W_K$, and the check
-# below takes others.
+# The theorem holds for any projections. *Equivariance* names the symmetry of the dot product as part of the reason,
+# but symmetry is not needed: $QK^\top$ is symmetric only for special projections such as $W_Q = W_K$, and the check
+# below uses others.
 
 # %%
 tokens, width = 7, 12
@@ -148,7 +151,7 @@ print(f"the scores are not symmetric: |A − Aᵀ| reaches {gap(A, A.T):.2f}")
 agree("softmax(PAPᵀ) = P softmax(A) Pᵀ", softmax(P @ A @ P.T), P @ softmax(A) @ P.T)
 agree("Attn(PX) = P Attn(X)", self_attention(P @ X, *W), P @ self_attention(X, *W))
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-shuffled-attention", "caption": "Attention weights of seven tokens, before and after a shuffle. Each token keeps its letter. The outlined cell is the same pair of tokens in both: only its place has changed."}, "image": {"alt": "Two seven by seven heat maps of attention weights. The left has rows and columns labelled a to g in order, the right has the same labels in a shuffled order. The same cell, one query and one key, is outlined in red in both and has the same shade."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-shuffled-attention", "caption": "Attention weights of seven tokens, before and after a shuffle. Each token keeps its letter. The outlined cell is the same pair of tokens in both."}, "image": {"alt": "Two seven by seven heat maps of attention weights. The left has rows and columns labelled a to g in order, the right has the same labels in a shuffled order. The same cell, one query and one key, is outlined in red in both and has the same shade."}}
 letters, order = "abcdefg", P.argmax(dim=1).tolist()
 weights = softmax(2 * A)
 fig, axes = plt.subplots(1, 2, figsize=(6.6, 3.2))
@@ -179,17 +182,18 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In {numref}`fig-shuffled-attention` read a row by its letter, not by its height. Who listens to whom, and
-# how much, is untouched.
+# Find a row of {numref}`fig-shuffled-attention` by its letter, not by its height: each token gives each other token
+# the same weight before and after the shuffle.
 #
 # ## Equivariant, then invariant
 #
-# So attention is not *invariant*, as the paper's first sentence has it, but *equivariant*: its result moves
-# along with its input. Nor does the rest of a transformer layer help. Norms, residual sums and the MLP treat
-# every token by itself, so a stack of any number of layers is equivariant too.
+# So attention is *equivariant*: its result is shuffled along with its input. *Invariant*, the word in the paper's
+# first sentence, would mean that the result stays the same. The rest of a transformer layer adds no order either.
+# Norms, residual sums and the MLP treat every token by itself, so a stack of any number of layers is equivariant,
+# too.
 #
-# Invariance enters at the very end. A classifier averages the tokens, or reads a class token that has no
-# place in the order, and then the order is gone for good. With $\mathbf 1$ for a column of $N$ ones:
+# Invariance enters at the very end. A classifier averages the tokens, or uses only a class token, which has no
+# place in the order. Its output is then the same for every order. With $\mathbf 1$ for a column of $N$ ones:
 #
 # $$
 # \tfrac{1}{N} \mathbf{1}^\top \operatorname{Attn}(PX) = \tfrac{1}{N} \mathbf{1}^\top \operatorname{Attn}(X)
@@ -200,10 +204,9 @@ fig
 #
 # ## A bag of patches
 #
-# Does that matter for pictures? A vision transformer cuts an image into square patches and makes each a token
-# {cite}`dosovitskiy2021image`. We take the handwritten digits that come with scikit-learn and a classifier of
-# two layers, small enough to be read here. It has one switch: whether each place in the image gets a vector
-# of its own, learned and added to the patch that lies there.
+# Does that matter for images? A vision transformer cuts an image into square patches and makes each a token
+# {cite}`dosovitskiy2021image`. We train a classifier of two layers on the handwritten digits of scikit-learn. Its
+# one switch, `places`, gives each place in the image a learned vector that is added to the patch there.
 
 
 # %%
@@ -258,8 +261,8 @@ def shuffle(patches, generator):
 
 
 # %% [markdown]
-# Train it twice, with and without places, on pictures whose patches are in order. Then test both on pictures
-# in order and on the same pictures with their patches shuffled, each in its own way.
+# We train it twice, with and without places, on images whose patches are in order. Then we test both on images in
+# order and on the same images with their patches shuffled, each image in its own way.
 
 # %%
 data = load_dataset("digits")
@@ -298,7 +301,7 @@ for name, model in models.items():
         print(f"{name:>7} places, patches {kind}: {result}")
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-bag-of-patches", "caption": "Five test images and the same images with their patches shuffled, with the answers of the models without and with places below. To the model without places the two rows are the same five inputs."}, "image": {"alt": "Two rows of five small gray digits. The upper row shows digits one can read. The lower row shows the same patches in random places, which nobody can read. Below each, the answers of the two models: the model without places answers the same in both rows, the model with places mostly changes its answer."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-bag-of-patches", "caption": "Five test images and the same images with their patches shuffled, with the answers of the models without and with places below. The two rows are the same five inputs for the model without places."}, "image": {"alt": "Two rows of five small gray digits. The upper row shows legible digits. The lower row shows the same patches in random places, illegible. Below each, the answers of the two models: the model without places answers the same in both rows, the model with places mostly changes its answer."}}
 def glue(patches):
     """The inverse of cut, for a picture."""
     return nn.functional.fold(
@@ -347,13 +350,12 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Look at the lower row of {numref}`fig-bag-of-patches`. No person could read it. The model without places
-# gives the same five answers as in the upper row, and over all test images its count of right answers is the
-# same as well. The model with places is right far more often when the patches are in order, and hardly more
-# often than a guess when they are not.
+# The lower row of {numref}`fig-bag-of-patches` is illegible. The model without places still gives the same five
+# answers as in the upper row, and the same number of correct answers over all test images. The model with places is
+# correct far more often when the patches are in order, and hardly more often than chance when they are not.
 #
-# The equal counts are no accident. The logits of every single image agree, up to the rounding of a sum whose
-# terms come in another order:
+# The counts are equal because the logits of every single image agree, up to the rounding of a sum whose terms come
+# in another order:
 
 # %%
 model = models["without"].double()
@@ -376,26 +378,26 @@ median = counts[len(counts) // 2]
 print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 
 # %% [markdown]
-# To the model without places all these arrangements are one and the same input.
+# All these arrangements are the same input for the model without places.
 #
-# Two things are worth seeing in these numbers. A bag of patches is far better than chance: which strokes
-# occur already says a lot about a digit. And the remainder, between the two models, is what position is worth
-# here. Smaller patches make the bag emptier. With `-p patch_size 1` a token is one pixel and only the
-# histogram of gray levels is left; with `-p patch_size 4` most of the order is safe *inside* the patches.
+# The accuracies show two things. A bag of patches classifies far better than chance, because the strokes that occur
+# already say a lot about a digit. And the difference between the two models is what positions are worth here. That
+# depends on the size of the patches: with `-p patch_size 1` a token is one pixel and only the histogram of gray
+# levels is left; with `-p patch_size 4` most of the order is kept *inside* the patches.
 #
 # ## What breaks the symmetry
 #
-# Order must reach attention somehow, and there are two main doors: the tokens and the scores. (A third leads to the
-# values alone, {doc}`03-relative`.) Through the first, each token carries its place. A code $c_p$ that depends on
-# the position $p$ is added to the token that stands there. In general, that ends the symmetry:
+# Positions can enter attention in two main ways: through the tokens or through the scores. (A third changes only
+# the values, {doc}`03-relative`.) In the first, a code $c_p$ that depends on the position $p$ is added to the token
+# at that position. In general, that breaks the symmetry:
 #
 # $$
 # \begin{gathered} x_p \mapsto x_p + c_p, \\
 # \operatorname{Attn}(PX + C) \neq P \operatorname{Attn}(X + C) \end{gathered}
 # $$ (eq-added)
 #
-# Through the second door, the score of a pair is told which pair it is. In the simplest form a matrix
-# $\beta$, the same for all inputs, is added to the scores. Almost any $\beta$ will do:
+# In the second, the score of a pair depends on where the two tokens are. The simplest form adds to the scores a
+# matrix $\beta$ that is the same for all inputs. Almost any $\beta$ breaks the symmetry:
 #
 # ```{prf:proposition} The only biases that stay blind
 # :label: prop-bias
@@ -421,10 +423,11 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # diagonal exceeds its row by the same $a$ everywhere. The converse is a substitution.
 # ```
 #
-# A mask is a bias too, with $-\infty$ for the pairs that may not look at each other. Language models that write use
-# a causal mask, which lets a token see only itself and those before it. So the sentence of *order* that
-# transformers "cannot model order" without positions is too strong: behind a causal mask they can, and do
-# {cite}`haviv2022transformer`. Patches of an image have no before and after, hence no mask. They need to be told.
+# A mask is a bias, too, with $-\infty$ for the pairs that must not attend. Autoregressive language models use a
+# causal mask: each token attends only to itself and to earlier ones. So *order* goes too far in saying that
+# transformers "cannot model order" without positions: with a causal mask they can, and do
+# {cite}`haviv2022transformer`. Patches of an image have no before and after, hence no mask, so they need an
+# encoding.
 
 
 # %% tags=["hide-input"]
@@ -460,9 +463,9 @@ for what, change in (
 # %% [markdown]
 # ## Every encoding of this book, on the same test
 #
-# The encodings of the later chapters come through one of the two doors, `shaw-kv` through the third as well. For
-# each we measure twice how far the scores of shuffled tokens are from the shuffled scores, relative to their size:
-# once when the tokens move and the positions stay, and once when each token takes its position along.
+# The encodings of the later chapters change the tokens or the scores; `shaw-kv` also changes the values. For each
+# we measure how far the scores of shuffled tokens are from the shuffled scores, relative to their size: once when
+# the tokens move and the positions stay, and once when each token takes its position along.
 
 # %% tags=["hide-input"]
 heads, head_dim = 2, 64
@@ -507,18 +510,18 @@ for name in ENCODINGS:
     assert travel < 1e-6 and (stay < 1e-12) == (name == "none"), name
 
 # %% [markdown]
-# Only `none` is blind in the first column. The second column is zero for all of them. A positional encoding
-# does not abolish {eq}`eq-permutation-equivariance`: it makes the position a part of the token, and a set of
-# tokens that know their positions *is* a picture. This is why a transformer may drop patches or reorder them,
-# as long as the positions travel along.
+# Only `none` is zero in the first column. The second column is zero, up to rounding, for every encoding. A
+# positional encoding does not abolish {eq}`eq-permutation-equivariance`: it makes the position a part of the token,
+# and a set of tokens with their positions *is* an image. This is why a transformer may drop patches or reorder
+# them, as long as each keeps its position.
 #
 # ```{admonition} In short
 # :class: tip
 # Attention treats its tokens as a set: shuffle them, and the same results come out, shuffled. A classifier
-# that pools them cannot tell a picture from its shuffled pieces, exactly and not just nearly. Nearly any position
-# signal ends this, whether it is added to the tokens, added to the scores or cut out by a mask. Among finite
-# biases only a bonus for a token's score with itself and a number for each row do not ({prf:ref}`prop-bias`). The
-# question of this book is not whether to give a signal, but which.
+# that pools them gives exactly the same output for an image and for its shuffled patches. Nearly any position
+# signal changes this: a code added to the tokens, a bias added to the scores, or a mask. The only finite biases
+# that do not are a bonus for a token's score with itself and a number for each row ({prf:ref}`prop-bias`). This
+# book asks which signal to give.
 # ```
 #
 # ## Exercises
@@ -531,9 +534,9 @@ for name in ENCODINGS:
 #
 # ```{solution} exercise-order-causal
 # :class: dropdown
-# After one layer nothing has happened: the last token sees everybody, so for its own row the mask is no mask.
-# But the other rows have changed, because each now sees a different past. The second layer reads those rows,
-# and the last token learns that the order was different.
+# After one layer its result is the same: the last token attends to all tokens, so the mask removes nothing from its
+# row. But the other rows have changed, because each now has a different past. The second layer attends to those
+# rows, so there the result of the last token changes.
 # ```
 
 
@@ -553,15 +556,14 @@ assert change > 1e-3
 # ```{exercise}
 # :label: exercise-order-fixed
 # Shuffle the patches of *every* image, in training and in testing, in one and the same order. Is this harder
-# for the model with learned places? Would it be harder for a model that is told distances between patches?
+# for the model with learned places? Would it be harder for a model that encodes distances between patches?
 # ```
 #
 # ```{solution} exercise-order-fixed
 # :class: dropdown
-# Not in the least. Shuffle the rows of its table of places in the same order and every token that enters the
-# first layer is the same as before, so the model has the same answers to choose from. A learned table has no
-# idea which places are neighbors. A relative encoding has, and a fixed shuffle destroys just that: neighbors
-# are no longer near.
+# No. Shuffle the rows of its table of places in the same order, and every token that enters the first layer is the
+# same as before. So the model can express the same classifiers. A learned table does not say which places are
+# neighbors. A relative encoding does, and a fixed shuffle destroys just that: neighbors are no longer near.
 # ```
 
 # %% tags=["hide-cell"]
@@ -576,15 +578,15 @@ agree(
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-order-pixels
-# With one pixel a token, what is everything that a model without positions can know about an image? Use it to
-# guess the best accuracy of a bag of pixels, without training a transformer.
+# With one pixel a token, which information about an image is left to a model without positions? Use it to estimate
+# the best accuracy of a bag of pixels, without training a transformer.
 # ```
 #
 # ```{solution} exercise-order-pixels
 # :class: dropdown
 # The histogram of gray levels, and nothing else: two images with the same histogram are the same bag. Any
-# classifier of histograms therefore sees all that a bag of pixels holds. A random forest on them does better
-# than chance, because some digits take more ink than others, and not much better.
+# classifier of histograms therefore has all the information of a bag of pixels. A random forest on histograms does
+# better than chance, because some digits take more ink than others, but not much better.
 # ```
 
 # %% tags=["hide-cell"]

@@ -13,11 +13,14 @@
 # %% [markdown]
 # # From counting to waves
 #
-# A position is a number, and a token is a vector. To add the one to the other, the number must become a
-# vector. Counting, flagging and binary digits come to mind first; transformers use waves
-# {cite}`vaswani2017attention`. Why waves, and why of those frequencies? We follow *circles*
-# {cite}`teaching-circles`, one of the three introductions that {doc}`01-order` presents. It tells this story as a
-# climb from bumpy codes to a smooth one, and we measure each step of it.
+# A position is a number, and a token is a vector. To add a position to a token, we need a vector for each position:
+# a *code*. The first transformer used sines and cosines {cite}`vaswani2017attention`. Why not the number itself, or
+# its binary digits? The number grows without bound, and digits change by unequal steps. With sines and cosines
+# every step from one position to the next has the same size and is the same rotation.
+#
+# This chapter builds four codes and measures their steps. Then it turns to two questions that decide what comes later:
+# which frequencies to choose, and what attention makes of a code that is added to tokens. The order of the codes
+# follows *circles* {cite}`teaching-circles`, one of the three introductions listed in {doc}`01-order`.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of the sinusoidal code, an even number [2..256 step 2]
@@ -53,24 +56,24 @@ torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 
 # %% [markdown]
-# ## Three codes that nearly work
+# ## Three simple codes
 #
-# The plainest code is the number itself:
+# The simplest code is the number itself:
 #
 # $$
 # c_p = p
 # $$ (eq-integer-code)
 #
-# It has no ceiling. A token that stands at position 1000 would consist of its position and little else.
+# It has no upper bound. At position 1000 the position would drown out the token.
 #
-# The opposite extreme gives every position a channel of its own, one for "here" and zero for "not here":
+# The opposite extreme gives every position a channel of its own, with a one there and zeros elsewhere:
 #
 # $$
 # (\mathbf{1}_p)_i = [\, i = p \,]
 # $$ (eq-one-hot)
 #
-# Nothing grows, but the code needs as many channels as there are positions, and it knows no near and far. Any
-# two positions are equally distant:
+# This *one-hot* code is bounded, but it needs as many channels as there are positions, and any two positions are
+# equally far apart:
 #
 # $$
 # \|\mathbf{1}_p - \mathbf{1}_{p'}\| = \sqrt{2} \quad (p \neq p')
@@ -82,24 +85,23 @@ torch.set_default_dtype(torch.float64)
 # b_i(p) = \lfloor p / 2^i \rfloor \bmod 2, \qquad i = 0, 1, 2, \dots
 # $$ (eq-binary)
 #
-# The digits already contain the idea that will win. Each one is a wave, a square one, and each is twice as
-# slow as the one before:
+# Each digit is a square wave, half as fast as the one before:
 #
 # $$
 # \begin{aligned} b_i\bigl(p + 2^{i+1}\bigr) &= b_i(p), \\
 # b_i\bigl(p + 2^{i}\bigr) &= 1 - b_i(p) \end{aligned}
 # $$ (eq-bit-period)
 #
-# What spoils them is the carry. One step can be small or large:
+# Their weakness is the carry, which makes steps unequal:
 #
 # $$
 # \begin{aligned} & \|b(p+1) - b(p)\|^2 \\
 # & \quad = 1 + \#\{\text{ones at the end of } p\} \end{aligned}
 # $$ (eq-bit-flips)
 #
-# Written with three digits, 3 is 011 and 4 is 100, and *all* bits flip. This is the example of *circles*, and the
-# worst case: with eight digits 3 is 00000011, 4 is 00000100, and the other five stay. All bits of a counter flip
-# at once only halfway, and when it overflows.
+# Written with three digits, 3 is 011 and 4 is 100, and *all* bits flip. This is the example of *circles*, and it is
+# the worst case: with eight digits 3 is 00000011, 4 is 00000100, and the other five stay. All bits of a counter
+# flip at once only halfway, and when it overflows.
 
 # %%
 for digits in (3, bits):
@@ -118,8 +120,8 @@ assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 # %% [markdown]
 # ## Waves
 #
-# Keep the slow and fast digits, and make them round. Each digit becomes a point that runs around a circle,
-# written as a sine and a cosine. The number of channels $d$ is even, and $i$ counts the $d/2$ pairs:
+# Sinusoids keep the slow and fast digits and make them smooth. Each digit becomes a point that runs around a
+# circle, written as a sine and a cosine. The number of channels $d$ is even, and $i$ counts the $d/2$ pairs:
 #
 # $$
 # \begin{aligned} \mathrm{PE}_{p,\,2i} &= \sin(\omega_i p), \\
@@ -133,20 +135,18 @@ assert p[flips == bits].tolist() == [2 ** (bits - 1) - 1]
 # 1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1} \end{gathered}
 # $$ (eq-sinusoid-frequency)
 #
-# A full turn of pair $i$ takes $2\pi/\omega_i$ positions, its wavelength. The longest belongs to the last
-# pair:
+# A full turn of pair $i$ takes $2\pi/\omega_i$ positions, its wavelength. The last pair has the longest:
 #
 # $$
 # \frac{2\pi}{\omega_{d/2-1}} = 2\pi \cdot 10000^{(d-2)/d}
 # $$ (eq-longest-wavelength)
 #
-# Mind the direction: the first pair is the fastest. (*Order* has it the other way round in words, *circles* in its
-# formula; {ref}`exercise-sinusoids-literal` shows what that would look like.) The wavelengths are often said to
-# reach $10000 \cdot 2\pi$, even in the original {cite}`vaswani2017attention`. The last pair has $i = d/2 - 1$ and
-# stops short of that: for eight channels, at a tenth.
+# The first pair is the fastest. (*Order* reverses this in words, *circles* in its formula;
+# {ref}`exercise-sinusoids-literal` shows the result.) The wavelengths are often said to reach $10000 \cdot 2\pi$,
+# even in the original {cite}`vaswani2017attention`. The last pair has $i = d/2 - 1$ and stays below that: with
+# eight channels it reaches a tenth.
 #
-# Eight channels make a pretty case. Every pair is then ten times slower than the one before: an odometer
-# whose digits are hands on dials.
+# With eight channels every pair is ten times slower than the one before, like the wheels of an odometer.
 
 # %%
 code = sinusoids(torch.arange(length), d, base)
@@ -185,9 +185,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Compare the strips in {numref}`fig-codes`. The stripes of the two codes tell the same story, from fast at
-# the top to slow at the bottom. But a step of the binary code jumps with every carry, and a step of the
-# sinusoids has one length, always.
+# Both codes of {numref}`fig-codes` have stripes from fast at the top to slow at the bottom. The strips differ: the
+# step of the binary code jumps with every carry, and the step of the sinusoids always has the same length.
 #
 # ## A step is a rotation
 #
@@ -197,8 +196,8 @@ fig
 # \|\mathrm{PE}(p)\|^2 = \tfrac{d}{2}
 # $$ (eq-sinusoid-norm)
 #
-# Go from $p$ to $p + \Delta$, and the point on circle $i$ advances by the angle $\omega_i \Delta$, wherever
-# it was. The addition theorems of sine and cosine say so in matrix form:
+# From $p$ to $p + \Delta$ the point on circle $i$ advances by the angle $\omega_i \Delta$, whatever $p$ is. In
+# matrix form this is the addition theorem of sine and cosine:
 #
 # $$
 # \begin{aligned} & \begin{bmatrix} \sin \omega_i (p + \Delta) \\ \cos \omega_i (p + \Delta) \end{bmatrix} \\
@@ -213,8 +212,8 @@ fig
 # R(\Delta)^\top R(\Delta) = I \end{gathered}
 # $$ (eq-sinusoid-shift)
 #
-# The minus sign stands in the lower left corner, because a pair that lists its sine first runs *clockwise*. With
-# the minus in the other corner, as *circles* prints it, the code goes backward, which is another place unless
+# The minus sign is in the lower left corner, because a pair that lists its sine first runs *clockwise*. With the
+# minus in the other corner, as *circles* prints it, the code goes backward. That is a different position unless
 # $k\omega$ is a multiple of half a turn:
 #
 # $$
@@ -223,10 +222,10 @@ fig
 # \neq \mathrm{PE}_{p+k} \end{gathered}
 # $$ (eq-sinusoid-shift-printed)
 #
-# A quarter turn settles it by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. A quarter turn on, it
-# must be $(\sin 90°, \cos 90°) = (1, 0)$. The first matrix is then
-# $\bigl[\begin{smallmatrix} 0 & 1 \\ -1 & 0 \end{smallmatrix}\bigr]$ and gives $(1, 0)$; the printed one gives
-# $(-1, 0)$. It is right for pairs that list the cosine first.
+# A quarter turn shows it by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. A quarter turn on, it must be
+# $(\sin 90°, \cos 90°) = (1, 0)$. The first matrix is then $\bigl[\begin{smallmatrix} 0 & 1 \\ -1 & 0
+# \end{smallmatrix}\bigr]$ and gives $(1, 0)$; the printed matrix gives $(-1, 0)$. The printed matrix is correct for
+# pairs that list the cosine first.
 
 # %%
 quarter = math.pi / 2
@@ -244,8 +243,8 @@ agree(f"R({shift}) moves on", code @ R.T, forward)
 agree("its transpose, as printed, moves back", code @ R, backward)
 
 # %% [markdown]
-# What matters is that *one* linear map takes every position to the next. How special is that? For each code
-# we look for the best such map by least squares.
+# With sinusoids *one* linear map takes every position to the next. Which other codes have such a map? For each code
+# we find the best one by least squares.
 
 # %% tags=["hide-input"]
 codes = {
@@ -275,13 +274,13 @@ for name in ("number", "binary"):
     assert (with_one < 1e-6) == (name == "number")
 
 # %% [markdown]
-# The last column is the largest miss, in units of a step. Two codes have an exact map. For sinusoids
-# it is the rotation. For one-hot codes it is the matrix that moves every channel to the next. (Counting would need
-# no more than a second channel that is always 1, since a linear map leaves 0 where it is. The binary digits miss
-# even with it.) Bend those channels into a ring and this is the roll of {doc}`05-rolling`: the paper's encoding
-# begins here, with the code that looked most naive.
+# The last column is the largest error, in units of a step. Two codes have an exact map. For sinusoids the map is
+# the rotation. For one-hot codes it is the matrix that moves every channel to the next. Join the last channel to
+# the first, and this matrix is the roll of {doc}`05-rolling`, on which the paper's encoding is built. (The number
+# itself would need only a second channel that is always 1, since a linear map leaves 0 where it is. Binary digits
+# have no exact map even with that channel.)
 #
-# ## What the dot product sees
+# ## Dot products of codes
 #
 # Take the dot product of two codes. In each pair $\sin a \sin b + \cos a \cos b = \cos(a - b)$, so the
 # positions themselves drop out:
@@ -290,8 +289,8 @@ for name in ("number", "binary"):
 # \langle \mathrm{PE}(p), \mathrm{PE}(p') \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - p')\bigr)
 # $$ (eq-sinusoid-dot)
 #
-# Since all codes are equally long, the distance between two of them is the same information. For one step it
-# explains the flat strip in {numref}`fig-codes`:
+# Since all codes are equally long, the distance between two of them holds the same information. For one step this
+# distance is the flat strip in {numref}`fig-codes`:
 #
 # $$
 # \begin{aligned} & \|\mathrm{PE}(p) - \mathrm{PE}(p')\|^2 \\
@@ -299,8 +298,8 @@ for name in ("number", "binary"):
 # $$ (eq-sinusoid-distance)
 #
 # Does the similarity fall as two positions move apart? The cosines "average out", says *equivariance*
-# {cite}`teaching-equivariance`. At first they do. But the fall is not monotone, and it does not last: in
-# {doc}`04-rotary` the same sum of cosines comes back as near to its start as one likes.
+# {cite}`teaching-equivariance`. At first they do. But the fall is not monotone, and it does not last:
+# {doc}`04-rotary` shows that the same sum of cosines returns as near to its first value as one likes.
 
 # %%
 p = torch.arange(length)
@@ -362,18 +361,19 @@ fig
 # %% [markdown]
 # ## Why geometric?
 #
-# {numref}`fig-progressions` compares two families; its dots are whole positions. In a geometric progression
-# (top) every wave is slower than the last by the same *factor*. In an arithmetic progression (bottom) it is
-# faster than the last by the same *amount*, $\omega_k = 2\pi k/n$, and all waves meet again after $n$
-# positions, one more than twice the number of waves. The geometric curve has a slope: near positions look alike.
-# The arithmetic one is a spike: each position is like itself and unlike all others, equally.
+# {numref}`fig-progressions` compares two families; its dots are whole positions. In a geometric progression (top)
+# every wave is slower than the last by the same *factor*. In an arithmetic progression (bottom) every wave is
+# faster than the last by the same *amount*, $\omega_k = 2\pi k/n$, and all waves meet again after $n$ positions,
+# one more than twice the number of waves. The geometric curve has a slope: near positions have similar codes. The
+# arithmetic curve is a spike: all other positions are equally dissimilar.
 #
 # *Circles* prefers the geometric family because the arithmetic one is "too slow" to cover a wide range. For long
-# texts that is right. Let the fastest wave stay about as fast as the
-# tokens, so that neighbors look different. In an arithmetic progression it is only as many times faster than the
-# slowest as there are waves. In a geometric one of a fixed factor, say two, every further wave doubles that ratio.
-# So to reach across $G$ positions takes about $G$ channels in the one and about $\log G$ in the other. (A ring that
-# is stretched by a wavelength reaches farther, but blurs neighbors: {doc}`06-continuous`.)
+# texts that is correct. Let the fastest wave turn by one to three radians per token, so that neighbors differ. In
+# an
+# arithmetic progression the ratio of the fastest frequency to the slowest is the number of waves. In a geometric
+# progression of factor two, every further wave doubles that ratio. So a range of $G$ positions takes about $G$
+# channels in the arithmetic family and about $\log G$ in the geometric one. (A ring that is stretched by a
+# wavelength reaches farther, but blurs neighbors: {doc}`06-continuous`.)
 
 # %%
 print("channels for a slowest wave of at least this many positions:")
@@ -384,14 +384,14 @@ for reach in (15, 1000, 100_000):
     print(f"{reach:8,}: {ring:8,} if arithmetic, {2 * pairs:3} if geometric")
 
 # %% [markdown]
-# But an image is short. Eight patches in a row have offsets from $-7$ to $7$, and a ring of fifteen channels
-# keeps them all apart. RollPE *is* an arithmetic progression of frequencies ({doc}`05-rolling`), so this old
-# argument becomes a question for an experiment: does attention need the slope, or is the spike enough?
+# But the rows of an image are short. Eight patches in a row have offsets from $-7$ to $7$, and a ring of fifteen
+# channels keeps them all apart. RollPE *is* an arithmetic progression of frequencies ({doc}`05-rolling`), so it
+# leads to an experiment: does attention need the slope, or is the spike enough?
 #
 # ## Adding is not relative
 #
-# The dot product {eq}`eq-sinusoid-dot` looks like a relative encoding already. Between codes, it is one.
-# Attention, however, multiplies *projections* of *sums*. With $c_p$ short for $\mathrm{PE}(p)$, the query is
+# The dot product {eq}`eq-sinusoid-dot` of two codes depends on their distance alone. Attention, however, takes dot
+# products of *projections* of *sums* of tokens and codes. With $c_p$ short for $\mathrm{PE}(p)$, the query is
 # $W_Q(x_p + c_p)$, the key is $W_K(x_{p'} + c_{p'})$, and their product has four terms:
 #
 # $$
@@ -401,8 +401,8 @@ for reach in (15, 1000, 100_000):
 # & + \langle W_Q c_p, W_K c_{p'} \rangle \end{aligned}
 # $$ (eq-four-terms)
 #
-# *Equivariance* takes the last of them, position · position, to be relative. It depends on absolute positions like
-# the two before it. Move both tokens by $s$:
+# *Equivariance* says that the last term, position · position, is relative. It is not: like the two terms before it,
+# it depends on absolute positions. Move both tokens by $s$:
 #
 # $$
 # \begin{gathered} \langle W_Q c_{p+s}, W_K c_{p'+s} \rangle \neq \langle W_Q c_p, W_K c_{p'} \rangle \\
@@ -426,8 +426,8 @@ for reach in (15, 1000, 100_000):
 # what commutes with it is a polynomial in it, and has the blocks stated.
 # ```
 #
-# Of the $d^2$ entries of $\Gamma$, $d$ are free. Random projections do not fall on such a set, and trained
-# ones have no reason to. We measure how relative a matrix of scores is by the share of its variance that its
+# Of the $d^2$ entries of $\Gamma$, $d$ are free. Random projections are almost never of this form, and nothing in
+# training enforces it. We measure how relative a matrix of scores is by the share of its variance that its
 # diagonals explain: 1 if the score depends on $p - p'$ alone.
 
 # %% tags=["hide-input"]
@@ -466,7 +466,7 @@ print(f"{'noise, on average':20} relative share {by_chance:.3f}")
 assert relative_share(terms["position · position"]) < 0.9
 agree("the exception is relative", relative_share(shown["special projections"]), 1)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-four-terms", "caption": "The four terms of a score between random tokens with sinusoids added, their sum, and the last term again with projections that commute with the shift. Red is positive, blue negative, each panel on its own scale. Relative means: constant along every diagonal."}, "image": {"alt": "Six square heat maps of query position against key position. Content by content is noise. Content by position and position by content show horizontal and vertical bands. Position by position is a smooth pattern that follows no diagonal. The sum is noise with bands. Only the last panel, with special projections, is striped along the diagonals."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-four-terms", "caption": "The four terms of a score between random tokens with sinusoids added, their sum, and the last term again with projections that commute with the shift. Red is positive, blue negative, each panel on its own scale. A relative score is constant along every diagonal."}, "image": {"alt": "Six square heat maps of query position against key position. Content by content is noise. Content by position and position by content show horizontal and vertical bands. Position by position is a smooth pattern that follows no diagonal. The sum is noise with bands. Only the last panel, with special projections, is striped along the diagonals."}}
 fig, axes = plt.subplots(2, 3, figsize=(7.0, 4.9), sharex=True, sharey=True)
 for axis, (name, scores) in zip(axes.flat, shown.items(), strict=True):
     limit = scores.abs().max().item()
@@ -480,32 +480,32 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Look for diagonals in {numref}`fig-four-terms`. Only the last panel has them. What a model with added
-# sinusoids knows of distance it must learn, against three terms that speak of something else. The next
-# chapters put the position where the distance survives: into the score ({doc}`03-relative`), or into a
-# rotation *after* the projections ({doc}`04-rotary`).
+# Only the last panel of {numref}`fig-four-terms` is striped along its diagonals. A model with added sinusoids must
+# learn to compute distances from terms that mix them with content and absolute positions. The next two chapters put
+# positions where distance survives: into the score ({doc}`03-relative`), or into a rotation *after* the projections
+# ({doc}`04-rotary`).
 #
 # ```{admonition} In short
 # :class: tip
-# Binary digits and sinusoids share one idea, a set of waves from fast to slow. Sinusoids round off the carry:
-# every step has the same length and is the same rotation. Their dot products depend on distance alone, but do
-# not simply fall with it. Geometric frequencies reach far with few channels; the arithmetic ones of RollPE,
-# if the ring is not stretched, reach exactly as far as there are channels, which for images is far enough. And
-# once codes are added to tokens and projected, the distance is buried among absolute terms.
+# Binary digits and sinusoids are both sets of waves from fast to slow. Sinusoids avoid the carry: every step has
+# the same length and is the same rotation. Their dot products depend on distance alone, but do not simply fall with
+# it. Geometric frequencies cover many positions with few channels. The arithmetic frequencies of RollPE, on a ring
+# that is not stretched, cover exactly as many positions as there are channels, which is enough for images. Once
+# codes are added to tokens and projected, scores depend on absolute positions, too.
 # ```
 #
 # ## Exercises
 #
 # ```{exercise}
 # :label: exercise-sinusoids-gray
-# Engineers count in Gray code, $g(p) = p \oplus \lfloor p/2 \rfloor$, where successive numbers differ in a
-# single bit. Does it repair the binary code?
+# In Gray code, $g(p) = p \oplus \lfloor p/2 \rfloor$, successive numbers differ in a single bit. Does it repair the
+# binary code?
 # ```
 #
 # ```{solution} exercise-sinusoids-gray
 # :class: dropdown
-# Half of it. Every step now has length one. But there is still no linear map that takes each code to the
-# next, and nearness is deceptive: the first and the last number also differ in one bit only.
+# Only half of it. Every step now has length one. But there is still no linear map that takes each code to the next,
+# and near codes need not be near positions: the first and the last number also differ in one bit only.
 # ```
 
 # %% tags=["hide-cell"]
@@ -533,8 +533,8 @@ assert (gray[:-1] @ best - gray[1:]).norm(dim=1).max() > 0.1
 # ```{solution} exercise-sinusoids-ring
 # :class: dropdown
 # The dot product is $\frac1n \sum_{k} e^{2\pi i k (p-p')/n}$ over all $n$ modes $k$: a sum of $n$ numbers
-# spread evenly around the unit circle, unless all are 1. So it is the one-hot code on a ring, seen in another
-# orthonormal basis, the Fourier basis. The most naive code and the waves are, on whole positions, the same thing.
+# spread evenly around the unit circle, unless all are 1. So it is the one-hot code on a ring in another orthonormal
+# basis, the Fourier basis. On whole positions the one-hot code and these waves are one code in two bases.
 # ```
 
 # %% tags=["hide-cell"]
@@ -571,15 +571,15 @@ agree("it is orthogonal", Q.T @ Q, torch.eye(n))
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-sinusoids-literal
-# *Circles* calls $10000^{2i/d}$, the reciprocal, the *frequency*. Take that at its word. For $d = 8$ the waves then
-# advance by 1, 10, 100 and 1000 radians a step. What do they look like on whole positions?
+# *Circles* calls $10000^{2i/d}$, the reciprocal, the *frequency*. Taken literally, the waves for $d = 8$ advance by
+# 1, 10, 100 and 1000 radians a step. What do they look like on whole positions?
 # ```
 #
 # ```{solution} exercise-sinusoids-literal
 # :class: dropdown
-# On whole positions nobody can tell an advance of $\omega$ from one of $\omega - 2\pi$. The fast waves are
-# aliased: each looks like some slower one, which may even run backward, and the order from fast to slow is
-# gone. It is still a code with steps of equal length and rotations for shifts. It has lost its hour hand.
+# On whole positions an advance of $\omega$ equals one of $\omega - 2\pi$. The fast waves are aliased: each looks
+# like some slower one, which may even run backward, and the order from fast to slow is gone. The code still has
+# steps of equal length and rotations for shifts, but no slow wave is left.
 # ```
 
 # %% tags=["hide-cell"]

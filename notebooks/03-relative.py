@@ -13,11 +13,15 @@
 # %% [markdown]
 # # Distance, not place
 #
-# Codes that are added to tokens lose the distance between them ({doc}`02-sinusoids`). So put the distance
-# straight into the score, where nothing can mix with it. What does attention gain, what can it no longer say,
-# and what does it cost? Two of the introductions that {doc}`01-order` presents warn of the cost: relative encodings
-# are said to need a vector for every *pair* of tokens (*order*, {cite}`teaching-order`), and to be unsuitable for a
-# key–value cache (*equivariance*, {cite}`teaching-equivariance`). Both warnings are on trial here.
+# When position codes are added to tokens, the distance between two tokens gets mixed with everything else
+# ({doc}`02-sinusoids`). A relative encoding puts the distance directly into the score: tokens 3 and 5 have the same
+# positional term as tokens 103 and 105. Then a shift of all positions changes nothing, and the score cannot tell
+# the first token from any other.
+#
+# What does that cost? Two of the introductions listed in {doc}`01-order` see high costs: *order*
+# {cite}`teaching-order` says that a relative encoding needs a vector for every *pair* of tokens, and *equivariance*
+# {cite}`teaching-equivariance` says that it rules out a key–value cache. Both claims are wrong. A small table is
+# enough, and the cache works unchanged.
 
 # %% tags=["parameters"]
 tokens: int = 12  # tokens of the sequence, N [8..64]
@@ -53,8 +57,8 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## One number for each distance
 #
-# Count the offset from the query at $i$ to the key at $j$: it is $j - i$, negative to the left. Whatever
-# depends on the offset alone is constant along the diagonals of the score matrix:
+# The offset from the query at $i$ to the key at $j$ is $j - i$, negative to the left. A term that depends on the
+# offset alone is constant along the diagonals of the score matrix:
 #
 # $$
 # B_{ij} = b_{j-i}, \qquad B_{i+\delta,\, j+\delta} = B_{ij}
@@ -62,7 +66,7 @@ torch.set_default_dtype(torch.float64)
 #
 # Three tokens have five offsets, $-2 \dots 2$. Give them the numbers $5, 3, 0, 1, 2$ and fill in the matrix
 # by hand. The main diagonal gets the $0$, since there $j = i$. The one below looks one step to the left and
-# gets the $3$; the corner below that gets the $5$.
+# gets the $3$; the lower left corner gets the $5$.
 
 # %%
 b = torch.tensor([5, 3, 0, 1, 2])  # offsets −2 … 2
@@ -79,9 +83,9 @@ print(relative_lookup(b, offsets(torch.arange(3))))
 #
 # (T5 itself leaves out the $\sqrt d$; we keep it, as in the other encodings.)
 #
-# Near offsets are kept apart and far ones are thrown together, more and more of them the farther away. Let
-# there be $4c$ buckets, half of them for keys to the right. On either side $c$ buckets serve the distances
-# below $c$, and the other $c$ share out the rest, with everything from $D > c$ on in the last:
+# Near offsets get a bucket each. Farther away, more and more offsets share one. Let there be $4c$ buckets, half of
+# them for keys to the right. On either side $c$ buckets serve the distances below $c$ and the other $c$ the rest;
+# all distances from $D > c$ on share the last:
 #
 # $$
 # \begin{aligned} & \operatorname{bucket}(\Delta) = 2c \, [\Delta > 0] \\
@@ -89,13 +93,12 @@ print(relative_lookup(b, offsets(torch.arange(3))))
 # & f(a) = \begin{cases} a & a < c \\ c + \lfloor c \log_{D/c} (a / c) \rfloor & a \ge c \end{cases} \end{aligned}
 # $$ (eq-t5-bucket)
 #
-# (Distance 0 is on the left. So on the right $c - 1$ buckets are enough, and the bucket $2c$ stays empty. T5's
-# decoder, which never looks to the right, gives all its buckets to the left.)
+# (Distance 0 counts as left. So on the right $c - 1$ buckets are enough for the near distances, and the bucket $2c$
+# stays empty. T5's decoder never attends to the right and gives all its buckets to the left.)
 #
-# It is friendlier than it looks. T5 has 32 buckets, so $c = 8$, and $D = 128$. Up to distance 7 the bucket *is*
-# the distance. From 8 on, the logarithm to base 16 is a quarter of the one to base 2, so that every doubling of
-# the distance costs two buckets: 8 falls into bucket 8, 16 into 10, 32 into 12, 64 into 14. Bucket 15 is the
-# last. On the right, add 16.
+# T5 has 32 buckets, so $c = 8$, and $D = 128$. Up to distance 7 the bucket *is* the distance. From 8 on, every
+# doubling of the distance takes two more buckets, since the logarithm to base 16 is a quarter of the one to base 2:
+# 8 falls into bucket 8, 16 into 10, 32 into 12, 64 into 14. Bucket 15 is the last. On the right, add 16.
 
 # %%
 by_hand = {0: 0, 3: 3, 7: 7, 8: 8, 16: 10, 32: 12, 64: 14, 1000: 15}
@@ -112,11 +115,11 @@ print("empty:", *sorted(set(range(32)) - set(used)))
 assert set(range(32)) - set(used) == {16}
 
 # %% [markdown]
-# T5's bias depends on the sign, too: three to the left and three to the right are two buckets. Knowing distances
-# alone, as *circles* has it {cite}`teaching-circles`, "dog bites man" would be
-# "man bites dog" with its results in reverse.
+# T5's bias depends on the sign, too: three to the left and three to the right are two buckets. *Circles*
+# {cite}`teaching-circles` describes it as a function of distance alone. Then "dog bites man" and "man bites dog"
+# would give the same results in reverse order.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rulers", "caption": "Two rulers for one distance. Two shades take turns, and every change is a mark: offsets between two marks are the same to the encoding. Numbers stand at the ends of the finest part."}, "image": {"alt": "Two horizontal rulers on a common axis of offsets from minus 150 to 150. The upper one, clipping at 16, has 31 narrow marks in the middle and one long uniform stretch on either side. The lower one, T5's buckets, has narrow marks in the middle that grow wider outward until about 90, and uniform ends."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rulers", "caption": "Which offsets share an entry of the table: with clipping (top) and with T5's buckets (bottom). Shades alternate, and each bar is one entry. Numbers mark the ends of the part in which every offset has its own."}, "image": {"alt": "Two horizontal rulers on a common axis of offsets from minus 150 to 150. The upper one, clipping at 16, has 31 narrow marks in the middle and one long uniform stretch on either side. The lower one, T5's buckets, has narrow marks in the middle that grow wider outward until about 90, and uniform ends."}}
 offset = torch.arange(-150, 151)
 clip = 16
 rulers = {
@@ -165,22 +168,21 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Both rulers of {numref}`fig-rulers` have about as many marks. The upper one spends them all near the middle,
-# and then it is blind; the lower one sees far, but less and less sharply. The upper one is the next section.
+# Both tables of {numref}`fig-rulers` have about as many entries. Clipping spends them all on near offsets and
+# treats all farther ones alike; T5's buckets reach far with decreasing resolution. The next section uses clipping.
 #
 # ## A vector for each distance
 #
 # A number for each distance treats all queries alike. In the encoding of Shaw et al. {cite}`shaw2018self` the
-# query has a say. Each offset owns a learned *vector*, which joins the key:
+# effect of a distance depends on the query: each offset has a learned *vector*, which is added to the key:
 #
 # $$
 # e_{ij} = \frac{1}{\sqrt{d}} \left( q_i^\top k_j + q_i^\top R^K_{j-i} \right)
 # $$ (eq-shaw)
 #
-# The second term asks how much *this* query cares for tokens that far away. Nothing in it prefers near ones.
-# *Equivariance* has the score fall with distance "in monotonic fashion". A table may learn to do so; the formula does
-# not know near from far, and a table that grows with distance, such as the one in {numref}`hand-cache` below, is as
-# good as any other.
+# The second term says how strongly *this* query attends to tokens at that offset. It need not favor near tokens.
+# *Equivariance* says that the score falls with distance "in monotonic fashion". A table may learn that, but the
+# formula also allows one that grows with distance, such as the one in {numref}`hand-cache` below.
 #
 # The table has $2K + 1$ rows, for the offsets $-K \dots K$. Beyond its ends, the last row is used again:
 #
@@ -188,7 +190,7 @@ fig
 # R_{j-i} = T_{\max(-K,\, \min(K,\, j-i))}
 # $$ (eq-shaw-clip)
 #
-# A second table may join what is read out, so that the result also tells how far away it was found:
+# A second table may be added to the values, so that the result also depends on how far away each value was:
 #
 # $$
 # \begin{gathered} y_i = \sum_j \alpha_{ij} \left( v_j + R^V_{j-i} \right), \\
@@ -213,15 +215,15 @@ agree("score, pair by pair", shaw_scores(q, k, R_K), one_by_one)
 # %% [markdown]
 # ## What a shift does
 #
-# Move all tokens by $\delta$, for example by writing $\delta$ other tokens in front of them. The scores among
-# the old tokens do not notice:
+# Move all tokens by $\delta$, for example by writing $\delta$ other tokens in front of them. The scores among the
+# old tokens stay the same:
 #
 # $$
 # e_{i+\delta,\, j+\delta} = e_{ij} \quad \text{if } q_{i+\delta} = q_i,\ k_{j+\delta} = k_j
 # $$ (eq-shaw-shift)
 #
-# The condition is half of the statement, and *equivariance* leaves it out. The *same tokens* must stand in the new
-# places. Inside one sequence, one step down the diagonal leads to two other tokens, with another score.
+# *Equivariance* leaves out the condition. The *same tokens* must be in the new places. Inside one sequence, one
+# step down the diagonal leads to two other tokens, with another score.
 
 # %%
 before = torch.randn(4, d)
@@ -273,19 +275,18 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In {numref}`fig-relative-shift` the diagonals of the left panel have one color each. In the middle every
-# query colors its row as it likes. The right panel contains the middle one, unchanged: the shift moves the
-# block as a whole.
+# In the left panel of {numref}`fig-relative-shift` each diagonal has one color. In the middle panel the colors of a
+# row depend on its query. The right panel contains the middle one, unchanged: the shift moves the block as a whole.
 #
-# This is also the limit of the idea. A score that depends on the offset alone cannot ask for "the first
-# token". *Order* names that as a drawback, and rightly so; in pictures one may hope
-# that it is a virtue, since a cat is a cat wherever it sits.
+# This is also the limit of relative encodings: a score that depends on the offset alone cannot single out the first
+# token. *Order* rightly names that as a drawback. In images it may be an advantage, since a cat is a cat wherever
+# it sits.
 #
 # ## What clipping loses
 #
-# Beyond the window the relative position is "undefined", says *equivariance*. With {eq}`eq-shaw-clip` every offset
-# has a row, and a table that was trained on short sequences runs on any
-# length. But what does it see there?
+# Beyond the window the relative position is "undefined", says *equivariance*. It is defined: with
+# {eq}`eq-shaw-clip` every offset has a row, and a table that was trained on short sequences runs on any length.
+# What is lost is the order of far tokens.
 #
 # ```{prf:proposition} Far tokens are a bag
 # :label: prop-far-bag
@@ -300,8 +301,8 @@ fig
 # in another order.
 # ```
 #
-# It is the theorem of {doc}`01-order`, returned at a distance. Close by, order is seen; from $K$ on, only the
-# side is.
+# This is {prf:ref}`thm-equivariance` of {doc}`01-order` for far tokens. Nearer than $K$ the result depends on the
+# order; from $K$ on, only on the side.
 
 # %%
 far = torch.arange(tokens - K)  # K or more to the left of the last token
@@ -326,8 +327,8 @@ assert change > 1e-3
 # ## A vector for every pair?
 #
 # *Order* writes Shaw's term with a tensor $A^K \in \mathbb{R}^{L \times L \times d}$, a vector for each pair of
-# tokens, and finds that this is heavy on memory. So it would be. But the tensor
-# holds only $2K + 1$ different vectors. Multiply the query with each of them once, and look the products up:
+# tokens, and says that this takes much memory. It would, but the tensor holds only $2K + 1$ different vectors. So
+# multiply the query with each of them once, and look the products up:
 #
 # $$
 # q_i^\top R_{j-i} = \bigl( Q T^\top \bigr)_{i,\; j-i+K}
@@ -371,12 +372,12 @@ formula = shaw_attention(q, k, v, R_K, R_V)
 agree("the library's shaw-kv", result, formula)
 
 # %% [markdown]
-# Patches of an image form a grid, and a grid allows more, because it has few rows and few columns. Let axis $a$
-# have its own table $R^a$, and let $p_i^a$ be the row or the column of token $i$. Give queries and keys one more
-# channel for each row and each column $c$. There the key puts a one at its own row and column, and zeros elsewhere.
-# The query puts its product with the vector of the offset from its own place to $c$. The dot product picks the right
-# ones, and the bias has become part of an ordinary score. (One vector for the rows plus one for the columns is how
-# MViTv2 has it, too {cite}`li2022mvitv2`.)
+# On a grid of patches even the lookup can go, because a grid has few rows and few columns: the bias becomes part of
+# an ordinary dot product. Let axis $a$ have its own table $R^a$, and let $p_i^a$ be the row or the column of token
+# $i$. Give queries and keys one more channel for each row and each column $c$. In these channels the key has a one
+# at its own row and column, and zeros elsewhere. The query has its product with the vector of the offset from its
+# own place to $c$. The dot product then picks the right products. (MViTv2, too, has one vector for the rows plus
+# one for the columns {cite}`li2022mvitv2`.)
 #
 # $$
 # \begin{aligned} \hat q_i &= \bigl[\, q_i,\; \bigl( q_i^\top R^a_{c - p_i^a} \bigr)_{a,c} \,\bigr], \\
@@ -384,9 +385,9 @@ agree("the library's shaw-kv", result, formula)
 # \hat q_i^\top \hat k_j &= q_i^\top \Bigl( k_j + \sum_a R^a_{p_j^a - p_i^a} \Bigr) \end{aligned}
 # $$ (eq-shaw-grid)
 #
-# On $8 \times 8$ patches these are 16 more channels, and no bias is stored at all: fused attention, which never
-# writes down its scores, now serves Shaw's encoding, too. Ones in the values' channels collect the weights by row
-# and column on the way. The library goes this way wherever it meets a whole grid:
+# On $8 \times 8$ patches these are 16 more channels, and no bias is stored at all. So fused attention, which never
+# stores its scores, can compute Shaw's encoding, too. Ones in extra channels of the values collect the weights by
+# row and column. The library uses these channels for every complete grid:
 
 # %%
 grid = (4, 6)
@@ -401,28 +402,27 @@ agree(f"{sum(grid)} channels in place of {len(patches)}² biases", by_channels, 
 # %% [markdown]
 # ## Can it use a cache?
 #
-# A language model writes one token at a time. Each new token needs the keys and values of all earlier ones,
-# so they are kept:
+# An autoregressive language model generates one token at a time. Each new token attends to the keys and values of
+# all earlier ones, so a cache keeps them:
 #
 # $$
 # \begin{gathered} y_t = \sum_{j \le t} \alpha_{tj} v_j, \\
 # \alpha_{t\cdot} = \operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j \le t} \end{gathered}
 # $$ (eq-cache)
 #
-# Now to the objection of *equivariance*. Since $t$ grows at every step, so the argument runs, all offsets $j - t$
-# change at every step, which makes "caching impossible". The first half is true. But look
-# at what is in the cache:
+# *Equivariance* objects: since $t$ grows at every step, all offsets $j - t$ change at every step, which makes
+# "caching impossible". The offsets do change, but nothing in the cache depends on them:
 #
 # $$
 # e_{tj} = \frac{1}{\sqrt{d}} \left( q_t^\top k_j + q_t^\top R_{j-t} \right), \qquad j \le t
 # $$ (eq-cache-shaw)
 #
-# The key $k_j$ does not contain $t$. The vectors $R$ are in a table that never changes. What does contain $t$
-# is the query, and the query is new at every step, with or without positions. No pair $(t, j)$ is ever scored
-# twice, so there is nothing to *re*compute.
+# The key $k_j$ does not depend on $t$. The vectors $R$ are in a table that never changes. Only the query depends on
+# $t$, and the query is new at every step, with or without positions. No pair $(t, j)$ is ever scored twice, so
+# there is nothing to *re*compute.
 #
-# Three tokens $a, b, c$ show it, with one channel and every query equal to $1$. The keys are $\ln 1, \ln 2,
-# \ln 3$, the values $10, 20, 0$, and the table says $R_0 = \ln 1$, $R_{-1} = \ln 2$, $R_{-2} = \ln 3$. The
+# An example has three tokens $a, b, c$, one channel, and every query equal to $1$. The keys are $\ln 1, \ln 2,
+# \ln 3$, the values $10, 20, 0$, and the table holds $R_0 = \ln 1$, $R_{-1} = \ln 2$, $R_{-2} = \ln 3$. The
 # exponential turns sums into products, so the share of a token is the number of its key times the number of
 # its age:
 #
@@ -457,8 +457,8 @@ print("results:", [round(x, 12) for x in results.flatten().tolist()])
 agree("the table above", results, column(10, 15, 11))
 
 # %% [markdown]
-# Now random tokens, against full attention in which every token is blocked from what comes after it. Shaw's
-# encoding with one table, with two, and T5's biases:
+# The same holds for random tokens. We compare decoding with a cache to full attention under a causal mask, for
+# Shaw's encoding with one table, with two, and for T5's biases:
 
 # %% tags=["hide-input"]
 later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
@@ -493,16 +493,15 @@ share = 100 * position / content
 print(f"and {position:,} with the table: {share:.2f} % more")
 
 # %% [markdown]
-# There is a true core in the objection. What cannot be kept is the *sum* $k_j + R_{j-t}$: whoever stores it,
-# as the notation $Q(K + A^K)^\top$ suggests, has to rebuild it at every step. Keep the two apart, and the
-# difficulty is gone.
+# The objection is correct for one layout of the cache: a cache of the *sums* $k_j + R_{j-t}$, as the notation $Q(K
+# + A^K)^\top$ suggests, would have to be rebuilt at every step. The remedy is to store the keys alone.
 #
 # ```{admonition} In short
 # :class: tip
-# A relative score is constant along diagonals, for the same tokens, {eq}`eq-shaw-shift`: it sees how far, not
-# where. T5 spends one number on each range of offsets, Shaw one vector on each offset up to $K$. Beyond $K$,
-# far tokens are a bag. No vector for each pair is needed, {eq}`eq-shaw-gather`, on a grid not even a number,
-# {eq}`eq-shaw-grid`, and a key–value cache works as it is, {eq}`eq-cache-shaw`.
+# A relative score of the same two tokens depends on how far apart they are, not on where they are,
+# {eq}`eq-shaw-shift`. T5 learns one number for each range of offsets, Shaw one vector for each offset up to $K$;
+# from $K$ on, far tokens are a bag. There is no need for a vector for each pair, {eq}`eq-shaw-gather`, nor on a
+# grid for a number for each pair, {eq}`eq-shaw-grid`. A key–value cache works unchanged, {eq}`eq-cache-shaw`.
 # ```
 #
 # ## Exercises
@@ -517,8 +516,8 @@ print(f"and {position:,} with the table: {share:.2f} % more")
 # :class: dropdown
 # With the table of keys alone it cannot: the weights differ from row to row, but all values are equal, and
 # every weighted mean of equal values is that value. With the table of values it can. The first token has no
-# neighbors on its left, so the vectors of negative offsets are missing from its mean. The score is relative,
-# but the sequence has ends, and the ends show.
+# neighbors on its left, so the vectors of negative offsets are missing from its mean. The score is relative, but
+# the ends of the sequence still have an effect.
 # ```
 
 # %% tags=["hide-cell"]
@@ -541,8 +540,8 @@ assert seen > 1e-3
 # :class: dropdown
 # Let the bucket of offset $-1$ have the number $\beta$ and all others $0$. If the other terms of the score
 # vanish, the left neighbor has the weight $e^\beta/(e^\beta + N - 1)$, so $\beta = \ln(10^6 (N - 1))$ is
-# enough; if they range over an interval, add its length. The first token has no left neighbor and averages
-# everybody.
+# enough; if they range over an interval, add its length. The first token has no left neighbor and averages all
+# tokens.
 # ```
 
 # %% tags=["hide-cell"]
@@ -560,15 +559,14 @@ assert weights[0].max() < 0.999
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-relative-layers
-# By {prf:ref}`prop-far-bag` a layer sees far tokens as a bag. How many layers does it take until the last
-# token notices that two neighbors far away have changed places?
+# By {prf:ref}`prop-far-bag` far tokens are a bag for one layer. How many layers does it take until the result of
+# the last token changes when two neighbors far away change places?
 # ```
 #
 # ```{solution} exercise-relative-layers
 # :class: dropdown
-# Two, at any distance. The two neighbors are close to *each other*: after the first layer each of them has
-# seen the other one on its left or on its right, and is not what it was. The second layer still sees a bag,
-# but a bag of other tokens.
+# Two, at any distance. The two neighbors are close to *each other*, so their order changes the results of both in
+# the first layer. For the second layer far tokens are still a bag, but a bag of other tokens.
 # ```
 
 # %% tags=["hide-cell"]

@@ -13,18 +13,26 @@
 # %% [markdown]
 # # Turning instead of adding
 #
-# A table of distances ({doc}`03-relative`) must be learned, and it ends. RoPE {cite}`su2024roformer` needs no
-# table. It turns every query and key by an angle that grows with its own position, and the dot product sees
-# the difference. Why does that work, and how much of what is said about it is true? On trial are four statements
-# of the introductions that {doc}`01-order` presents: that a short program computes the printed formula (*order*,
-# {cite}`teaching-order`); that the score is the plain score times a cosine, and that the rotation may go inside the
-# feature map of linear attention (*equivariance*, {cite}`teaching-equivariance`); and that scores shrink with
-# distance (*equivariance* and *circles*, {cite}`teaching-circles`).
+# A table of distances ({doc}`03-relative`) must be learned, and its length is limited. RoPE {cite}`su2024roformer`
+# needs no table. It rotates every query and key by an angle proportional to its position. A dot product of rotated
+# vectors depends only on the difference of their angles, so the score depends only on the distance of the two
+# tokens.
+#
+# This chapter derives RoPE from two channels and a quarter turn. It also checks four statements of the
+# introductions listed in {doc}`01-order`. One is true with a remark; the other three are wrong as stated:
+#
+# - A short program computes the printed formula (*order*, {cite}`teaching-order`). It does, with the channels in
+#   another order.
+# - The score is the plain score times a cosine (*equivariance*, {cite}`teaching-equivariance`). A sine is missing.
+# - Scores shrink with distance (*equivariance* and *circles*, {cite}`teaching-circles`). The key decides where they
+#   are largest.
+# - In linear attention the rotation may go inside the feature map (*equivariance*). With the usual feature map it
+#   must come after.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of a query, an even number [4..128 step 2]
 tokens: int = 10  # tokens of the sequence, N [4..64]
-r: int = 12  # the distance at which a key asks to be read [0..40]
+r: int = 12  # the offset at which the score of a key is largest [0..40]
 base: float = 10000.0  # sets how far the frequencies spread [1.5..1000000]
 seed: int = 0  # seed of the random queries and keys [0..]
 
@@ -68,8 +76,8 @@ torch.set_default_dtype(torch.float64)
 # \begin{bmatrix} x_{2i} \\ x_{2i+1} \end{bmatrix}
 # $$ (eq-rope-pair)
 #
-# A case to do by hand: let $\theta = 90°$. One position is then a quarter turn, which sends $(a, b)$ to $(-b,
-# a)$. Take the query $q = (2, 1)$ and the key $k = (1, 3)$. Before any turning, $q^\top k = 2 + 3 = 5$.
+# By hand, let $\theta = 90°$. One position is then a quarter turn, which sends $(a, b)$ to $(-b, a)$. Take the
+# query $q = (2, 1)$ and the key $k = (1, 3)$. Without rotation, $q^\top k = 2 + 3 = 5$.
 #
 # | query at | key at | turned query | turned key | score |
 # | --- | --- | --- | --- | --- |
@@ -78,7 +86,7 @@ torch.set_default_dtype(torch.float64)
 # | 10 | 11 | $(-2, -1)$ | $(3, -1)$ | $-6 + 1 = -5$ |
 # | 1 | 0 | $(-1, 2)$ | $(1, 3)$ | $-1 + 6 = 5$ |
 #
-# Three rows have the same offset and the same score, wherever the pair stands. The last row has the opposite
+# The first three rows have the same offset and the same score at different positions. The last row has the opposite
 # offset, and another score.
 
 # %%
@@ -94,8 +102,8 @@ for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
 # %% [markdown]
 # ## Many pairs, many speeds
 #
-# A query of $d$ channels holds $d/2$ such pairs. Each turns at its own speed, those of the sinusoidal code
-# ({doc}`02-sinusoids`), from one radian a position down to almost nothing:
+# A query of $d$ channels holds $d/2$ such pairs. Each turns at its own speed, from one radian per position down to
+# almost nothing. The speeds are those of the sinusoidal code ({doc}`02-sinusoids`):
 #
 # $$
 # \theta_i = 10000^{-2i/d}, \qquad i = 0, \dots, \tfrac{d}{2} - 1
@@ -107,21 +115,20 @@ for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
 # z_i = x_{2i} + \mathrm{i}\, x_{2i+1}, \qquad z_i \mapsto z_i \, e^{\mathrm{i} p \theta_i}
 # $$ (eq-rope-complex)
 #
-# As a matrix, $R(\varphi)$ being the rotation of the plane by $\varphi$, the position sits in an exponent. The
-# sign $\bigoplus$ lines blocks up along the diagonal, as $\operatorname{diag}$ does:
+# Written as a matrix, the encoding has the position in an exponent. $R(\varphi)$ is the rotation of the plane by
+# $\varphi$, and the sign $\bigoplus$ puts blocks along the diagonal, as $\operatorname{diag}$ does:
 #
 # $$
 # \begin{aligned} R_p &= \operatorname{diag}\bigl( R(p\,\theta_0), \dots, R(p\,\theta_{d/2-1}) \bigr) \\
 # &= \exp\!\left( p \bigoplus_i \begin{bmatrix} 0 & -\theta_i \\ \theta_i & 0 \end{bmatrix} \right) \end{aligned}
 # $$ (eq-rope-block)
 #
-# The base 10000 was made for texts. The row of an image has far fewer places than a text, so that most pairs would
-# hardly turn from one end to the other, and RoPE for images was published with the base 100 {cite}`heo2024rotary`.
-# Every trained `axial-rope` of this book has that base, unless another one is named. What this page says holds for
-# any.
+# The base 10000 was chosen for text. The row of an image has far fewer positions than a text, so most pairs would
+# hardly turn from one end to the other. RoPE for images was published with the base 100 {cite}`heo2024rotary`.
+# Every trained `axial-rope` of this book has that base, unless another one is named. The results of this page hold
+# for any base.
 #
-# Keep the last form in mind. {doc}`06-continuous` will write the roll in the same way, with another matrix in
-# the exponent.
+# {doc}`06-continuous` writes the roll in the same way as the last form, with another matrix in the exponent.
 
 # %%
 theta = rope_frequencies(d, base)
@@ -142,7 +149,7 @@ R = torch.matrix_exp(3 * torch.kron(torch.diag(theta), turn))
 agree("blocks and the exponential", rotation_matrix(3 * theta), R)
 
 # %% [markdown]
-# ## Why the dot product sees the difference
+# ## Why the score depends on the difference
 #
 # Two facts about rotations are enough. Angles add up, and the transpose turns back:
 #
@@ -163,8 +170,8 @@ agree("blocks and the exponential", rotation_matrix(3 * theta), R)
 # $(R_m q)^\top R_n k = q^\top R_m^\top R_n k = q^\top R_{-m} R_n k = q^\top R_{n-m} k$, by {eq}`eq-rope-group`.
 # ```
 #
-# The positions may be any real numbers, and no table limits their range. Nor can a score run away with the
-# position, because lengths stay:
+# The positions may be any real numbers, and no table limits their range. Scores cannot grow with the position
+# either, because lengths stay the same:
 #
 # $$
 # \|R_p x\| = \|x\|
@@ -183,16 +190,16 @@ agree("all positions moved by 1000.5", moved, scores, tolerance=1e-10)
 agree("lengths", rope(q, p, theta).norm(dim=1), q.norm(dim=1))
 
 # %% [markdown]
-# *Order* and *circles* say that RoPE carries absolute *and* relative positions. The turned vectors do differ from
-# place to place. But attention looks at nothing but their scores, and the theorem says what these contain. The values
-# are not turned at all.
+# *Order* and *circles* say that RoPE carries absolute *and* relative positions. The rotated vectors do depend on
+# absolute positions. But attention uses only their scores, which by the theorem depend on offsets alone, and the
+# values are not rotated at all.
 #
 # ## Which channels make a pair?
 #
 # *Order* pairs neighbors, $(0, 1), (2, 3), \dots$, in its formula, and splits the channels into halves, $(0,
-# d/2), (1, d/2 + 1), \dots$, in its program. Both are in use in public models. They
-# give different vectors, but only in the sense in which two filing systems do. Put the channels with even
-# numbers first and those with odd numbers after them, and one becomes the other:
+# d/2), (1, d/2 + 1), \dots$, in its program. Both are in use in public models. They give different vectors, but the
+# same encoding with its channels in another order. Put the channels with even numbers first and those with odd
+# numbers after them, and one becomes the other:
 #
 # $$
 # \begin{gathered} R^{\text{half}}_p = \Pi R^{\text{interleaved}}_p \Pi^\top, \\
@@ -247,10 +254,10 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The colors of {numref}`fig-layouts` are the same in both rows, in another order. Scores are sums over
-# channels, and a sum does not mind its order; so a model may use either layout, in queries and keys alike.
-# Weights that were trained with one and are run with the other are wrong, until the columns of $W_Q$ and
-# $W_K$ are reordered.
+# The colors of {numref}`fig-layouts` are the same in both rows, in another order. Scores are sums over channels,
+# which do not depend on the order of the channels. So a model may use either layout, as long as queries and keys
+# use the same one. Weights that were trained with one layout give wrong results with the other, until the columns
+# of $W_Q$ and $W_K$ are reordered.
 
 # %%
 order = layout_order(d)
@@ -264,10 +271,10 @@ print(f"query in one, key in the other: {gap(mixed, scores):.2f} off")
 assert gap(interleaved, half) > 0.1 and gap(mixed, scores) > 0.1
 
 # %% [markdown]
-# The program has a second trap. Its angles are 32-bit numbers, so a query that comes in with 16 bits leaves
-# with 32, while the values still have 16. PyTorch's fused attention refuses the mixture. Building the angles
-# in 16 bits would be worse ({ref}`exercise-rotary-half`). The library computes them with 32 bits or more, and
-# hands back the type that it was given.
+# The program has a second problem. Its angles are 32-bit numbers, so a query of 16 bits is returned with 32, while
+# the values still have 16. PyTorch's fused attention refuses the mixture. Computing the angles in 16 bits would be
+# worse ({ref}`exercise-rotary-half`). The library computes them with 32 bits or more, and returns the type of its
+# input.
 
 # %%
 library = create_encoding("rope", head_dim=d, heads=1, axes=1, base=base)
@@ -299,17 +306,17 @@ agree("the library's rope", exact, interleaved)
 #
 # Here $q_i$ and $k_i$ are the complex numbers of pair $i$. Their $a_i$ is the dot product of the two pairs, and
 # $b_i$ the area that they span, negative if the key lies clockwise of the query. *Equivariance* drops the sine and
-# prints $\langle q, k \rangle \cos((m-n)\theta)$. What is missing? For a single pair, with its two channels
-# $q_0, q_1$ and $k_0, k_1$:
+# prints $\langle q, k \rangle \cos((m-n)\theta)$. For a single pair, with its two channels $q_0, q_1$ and $k_0,
+# k_1$, the missing term is:
 #
 # $$
 # \begin{aligned} & (R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta \\
 # & \quad = -(q_0 k_1 - q_1 k_0) \sin \theta \Delta \quad (d = 2) \end{aligned}
 # $$ (eq-rope-score-printed)
 #
-# In the example by hand, $q^\top k \cos 90° = 0$, but the score is $-5$. The missing term is $-(2 \cdot 3 - 1
-# \cdot 1) \cdot 1 = -5$: all of it. The slip is not a small one. A cosine is the same on both sides of zero,
-# so the printed score could not tell before from after. The sine is how RoPE knows the direction.
+# In the example by hand, $q^\top k \cos 90° = 0$, but the score is $-5$. The missing term is $-(2 \cdot 3 - 1 \cdot
+# 1) \cdot 1 = -5$, the whole score. The slip matters: a cosine is the same on both sides of zero, so the printed
+# score could not distinguish before from after. The sine carries the direction.
 
 # %%
 offset = torch.arange(-20, 21)
@@ -327,27 +334,27 @@ assert gap(printed, literal) > 0.1 and gap(literal, literal.flip(0)) > 0.1
 # %% [markdown]
 # ## Does the score fade with distance?
 #
-# Let a query look for itself, $k = q$. Then every $b_i$ is zero, and if the pairs of $q$ are equally long, what
-# remains is the mean of the cosines:
+# It need not. Take first the special key $k = q$. Then every $b_i$ is zero, and if the pairs of $q$ are equally
+# long, the score over $\|q\|^2$ is the mean of the cosines:
 #
 # $$
 # \begin{aligned} g(\Delta) &= \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} \\
 # &= \frac{2}{d} \sum_i \cos \theta_i \Delta \quad \text{if } |q_0| = |q_1| = \dots \end{aligned}
 # $$ (eq-rope-kernel)
 #
-# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near. Hence the statement of *circles* that
-# scores "naturally shrink as distance increases". But the kernel belongs to one special key. A key may
-# just as well be a turned copy of the query:
+# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near. Hence the statement of *circles* that scores
+# "naturally shrink as distance increases". But the kernel belongs to this one key. Another key, a rotated copy of
+# the query, has its largest score at any offset $r$:
 #
 # $$
 # \begin{aligned} & k = R_{-r}\, q \quad \Longrightarrow \quad (R_m q)^\top (R_n k) \\
 # & \quad = \sum_i |q_i|^2 \cos \theta_i (\Delta - r) \le \|q\|^2 \end{aligned}
 # $$ (eq-any-peak)
 #
-# It is {eq}`eq-rope-relative` once more: $q^\top R_\Delta R_{-r}\, q = q^\top R_{\Delta - r}\, q$. The cosines are
-# all $1$ at $\Delta = r$, so the score is largest there, for any $r$ one likes. And the key can ask for it:
-# queries and keys come out of learned matrices, and a turn is a matrix. Heads that attend to a fixed distance
-# can be built like this, and have been found in trained models {cite}`barbero2024round`.
+# This follows from {eq}`eq-rope-relative`: $q^\top R_\Delta R_{-r}\, q = q^\top R_{\Delta - r}\, q$. The cosines
+# are all $1$ at $\Delta = r$, so the score is largest there. A model can learn such keys: queries and keys come out
+# of learned matrices, and a rotation is a matrix. Heads that attend to a fixed distance can be built like this, and
+# have been found in trained models {cite}`barbero2024round`.
 
 # %%
 flat = torch.tensor([1.0, 0.0]).repeat(d // 2)  # all pairs equally long
@@ -395,11 +402,11 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In {numref}`fig-peaks` compare where the curves are highest. RoPE supplies the shape of the curve; the key
-# decides where it stands.
+# The curves of {numref}`fig-peaks` peak at different offsets. RoPE determines the shape of the curve, the key its
+# place.
 #
-# And the proof? Both texts that say so refer to one in the original paper {cite}`su2024roformer`. It bounds the score
-# from above, by summation by parts, with $h_i = \bar q_i k_i$:
+# Both texts refer to a proof in the original paper {cite}`su2024roformer`. It bounds the score from above, by
+# summation by parts, with $h_i = \bar q_i k_i$:
 #
 # $$
 # \begin{aligned} & \Bigl| \sum_{i} h_i e^{\mathrm{i} \theta_i \Delta} \Bigr| \\
@@ -407,8 +414,8 @@ fig
 # & h_{d/2} = 0 \end{aligned}
 # $$ (eq-decay-bound)
 #
-# A small bound would force a small score; a falling bound does not force a falling score. And this one does not
-# even fall, except by and large. It is generous, too, as the random key of {numref}`fig-peaks` shows:
+# A falling bound does not force a falling score. This bound does not even fall at every step, and it is loose, as
+# the random key of {numref}`fig-peaks` shows:
 
 # %%
 h = as_complex(wide_q).conj() * as_complex(free)  # the random key
@@ -425,10 +432,10 @@ print(f"random key: the bound is at least {ratio:.0f} times the score")
 assert rising.any()
 
 # %% [markdown]
-# The last refuge is infinity. As the distance grows without limit, says *equivariance*, the sum of cosines goes to
-# $0$, because waves of different frequency are orthogonal. But orthogonality is a
-# statement about means, and the *mean* over all distances does go to $0$. The sum itself has no limit. It is
-# almost periodic: it comes back as near to its greatest value as you like.
+# Does the score at least vanish at infinity? As the distance grows without limit, says *equivariance*, the sum of
+# cosines goes to $0$, because waves of different frequency are orthogonal. But orthogonality is a statement about
+# means: the *mean* over all distances goes to $0$. The sum itself has no limit. It is almost periodic: it returns
+# as near to its greatest value as you like.
 #
 # ```{prf:proposition} The kernel comes back
 # :label: prop-comes-back
@@ -442,18 +449,18 @@ assert rising.any()
 # $$ (eq-almost-periodic)
 #
 # ```{prf:proof}
-# Note down the hands of all $d/2$ dials at the offsets $0, 1, \dots, M^{d/2}$. Cut each dial into $M$ equal
-# sectors. There are $M^{d/2}$ combinations of sectors and one more note, so two notes show the same
-# combination. Between these two offsets every hand has moved by whole turns and less than one $M$-th of a
-# turn. Their difference is the offset wanted. Larger and larger $M$ give the limit; should one and the same
-# offset serve them all, the return is exact, and its multiples do.
+# Think of the angle $\theta_i \Delta$ of each pair as a hand on a dial, and cut each of the $d/2$ dials into $M$
+# equal sectors. At the offsets $0, 1, \dots, M^{d/2}$ the hands show $M^{d/2} + 1$ combinations of sectors, but
+# there are only $M^{d/2}$ different ones. So two offsets share a combination. Between these two every hand has
+# moved by whole turns and less than one $M$-th of a turn. Their difference is the offset wanted. Larger and larger
+# $M$ give the limit; if one offset serves for all $M$, the return is exact, and its multiples give the limit.
 # ```
 #
-# The argument is Dirichlet's, who approximated several numbers at once by fractions with one denominator.
+# The argument is Dirichlet's, for approximating several numbers at once by fractions with one denominator.
 #
-# With eight channels the four dials make an odometer, each hand ten times slower than the one before. When the
-# slowest has gone around a whole number of times, so have the others, and it only remains that the offset be
-# a whole number as well. One need not wait long:
+# With eight channels each of the four hands is ten times slower than the one before. When the slowest has gone
+# around a whole number of times, so have the others; only the offset must be near a whole number, too. The code
+# finds such an offset:
 
 # %%
 far = torch.arange(200_001)
@@ -513,9 +520,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Red in the upper panel of {numref}`fig-fade` is where the bound rises. In the lower panel lie two curves, one
-# on top of the other: two tokens that far apart look to each other like neighbors. Such distances do not
-# occur in pictures. But "it fades" is at best a habit of trained models, and never a law of RoPE.
+# In the upper panel of {numref}`fig-fade` the bound rises where it is red. The two curves of the lower panel
+# coincide: at that distance the kernel is as large as for neighbors. Such distances do not occur in images. Still,
+# RoPE does not make scores fade; a trained model may.
 #
 # ## Linear attention
 #
@@ -529,9 +536,9 @@ fig
 # \phi(x) = \operatorname{elu}(x) + 1 \end{gathered}
 # $$ (eq-linear-attention)
 #
-# Where does the rotation go? It acts on each token by itself, so it fits in; on that *circles* and *equivariance*
-# are right. *Equivariance* puts it inside, $\phi(R_m q)$. Then, with this $\phi$, the score is not relative any
-# more, because it treats the axes of the plane differently from all other directions:
+# *Circles* and *equivariance* say rightly that RoPE fits linear attention, because it rotates each token by itself.
+# *Equivariance* puts the rotation inside, $\phi(R_m q)$. Then, with this $\phi$, the score is no longer relative,
+# because $\phi$ treats the axes of the plane differently from all other directions:
 #
 # $$
 # \begin{aligned} & \phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \\
@@ -543,12 +550,12 @@ fig
 # e^{-1})$ and $\phi(-1, -3) = (e^{-1}, e^{-3})$. Now the product is less than a tenth, $e^{-3} + e^{-4}$. The
 # offset is $0$ in both cases.
 #
-# Other features are more patient. Performer {cite}`choromanski2021performer`, which *circles* and *equivariance*
-# name, has random ones, $e^{w^\top x - \|x\|^2/2}$ with a normal $w$ for each, whose product is $e^{q^\top k}$ on
-# average. Inside those a turn is harmless, as far as the average is reached.
+# With other features the rotation may go inside. Performer {cite}`choromanski2021performer`, which *circles* and
+# *equivariance* name, has random ones, $e^{w^\top x - \|x\|^2/2}$ with a normal $w$ for each, whose product is
+# $e^{q^\top k}$ on average. So with many features the score is close to relative.
 #
-# The paper of RoPE turns *after* $\phi$ {cite}`su2024roformer`, and everything is as before, with $\phi(q)$ in
-# the place of $q$:
+# The paper of RoPE rotates *after* $\phi$ {cite}`su2024roformer`. Then the score is relative, by the same theorem
+# with $\phi(q)$ in place of $q$:
 #
 # $$
 # \bigl( R_m \phi(q) \bigr)^\top R_n \phi(k) = \phi(q)^\top R_{n-m} \, \phi(k)
@@ -588,9 +595,8 @@ agree("after: a shift by 3", after(3), after(0), tolerance=1e-11)
 assert gap(inside(3), inside(0)) > 0.1
 
 # %% [markdown]
-# It has a price. The turned features need not point the same way, so that a weight can be negative. The
-# denominator could then be zero; the paper leaves it unturned, which keeps it positive, and the weights no
-# longer add up to one.
+# This has a cost. The dot product of rotated features can be negative, and so can a weight. The denominator could
+# then be zero. The paper does not rotate it, which keeps it positive, but then the weights no longer add up to one.
 
 # %%
 plain = elu_feature(q) @ elu_feature(k).T
@@ -609,18 +615,17 @@ sums = weights.sum(dim=1)
 print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
 
 # %% [markdown]
-# ## A cache of turned keys
+# ## A cache of rotated keys
 #
-# A key is turned by its own position, once, and may then be stored as it is. When token $t$ arrives, its query
-# and its key are turned by $R_t$, and no other:
+# A key is rotated by its own position, once, and can be stored like that. When token $t$ arrives, only its own
+# query and key are rotated, by $R_t$:
 #
 # $$
 # y_t = \sum_{j \le t} \operatorname{softmax}_j\!\left( \frac{(R_t q_t)^\top (R_j k_j)}{\sqrt{d}} \right) v_j
 # $$ (eq-cache-rope)
 #
-# Here *equivariance* is right. But it is no advantage over Shaw's encoding, which needs no more
-# ({doc}`03-relative`): there the key is stored bare and the offset is looked up, here the key is stored turned
-# and nothing is looked up.
+# *Equivariance* is right that RoPE works with a cache. But so does Shaw's encoding ({doc}`03-relative`): it stores
+# the plain key and looks up the offset, RoPE stores the rotated key and looks up nothing.
 
 # %%
 cached = decode(rope(q, p, theta), rope(k, p, theta), v)
@@ -631,11 +636,11 @@ agree("step by step against all at once", cached, alpha @ v)
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# RoPE turns pairs of channels by angles proportional to position. Rotations add up, so scores are relative,
-# {eq}`eq-rope-relative`, at any real position and without a table. Each pair contributes a cosine and a sine of
-# the offset, and the sine carries the direction. Nothing makes the score fade: the key decides where it peaks,
-# and the kernel always comes back. In linear attention with the usual feature, turn after it. The two layouts are one
-# encoding with its channels in another order.
+# RoPE rotates pairs of channels by angles proportional to position. Angles add up, so scores are relative,
+# {eq}`eq-rope-relative`, at any real position and without a table. Each pair contributes a cosine and a sine of the
+# offset, and the sine carries the direction. Scores need not fade with distance: the key decides where they peak,
+# and the kernel always returns. In linear attention with the usual feature map, rotate after it. The two layouts
+# are one encoding with its channels in another order.
 # ```
 #
 # ## Exercises
@@ -663,16 +668,16 @@ agree("a score of the distance", score, score.flip(0))
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-rotary-values
-# Turn the values as well, $R_j v_j$. Is the result of a token still independent of where the sequence starts?
-# If not, mend it.
+# Rotate the values as well, $R_j v_j$. Is the result of a token still independent of where the sequence starts? If
+# not, repair it.
 # ```
 #
 # ```{solution} exercise-rotary-values
 # :class: dropdown
-# No: moving everything by $s$ turns the result by $R_s$. Turn it back by the query's own position,
-# $y_i = R_{-i} \sum_j \alpha_{ij} R_j v_j = \sum_j \alpha_{ij} R_{j-i} v_j$. Now the values, too, say how far away they
-# were found. It is the second table of {eq}`eq-shaw-values`, with a turn instead of a sum, and known from views of one
-# scene {cite}`miyato2024gta`.
+# No: moving everything by $s$ rotates the result by $R_s$. Rotate it back by the query's own position,
+# $y_i = R_{-i} \sum_j \alpha_{ij} R_j v_j = \sum_j \alpha_{ij} R_{j-i} v_j$. Now the contribution of a value, too,
+# depends on its offset. This is the second table of {eq}`eq-shaw-values`, with a rotation in place of a sum, and is
+# used for views of one scene {cite}`miyato2024gta`.
 # ```
 
 # %% tags=["hide-cell"]
@@ -690,8 +695,8 @@ agree("turned back", read(3, back=True), read(0, back=True), tolerance=1e-11)
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-rotary-half
-# The format bfloat16 keeps eight binary digits. Build the angles of the fastest pair in it, for positions below
-# 1024. How many of the positions are still different, and how wrong is the angle?
+# The format bfloat16 keeps eight binary digits. Compute the angles of the fastest pair in it, for positions below
+# 1024. How many of the positions are still different, and how large is the error of the angle?
 # ```
 #
 # ```{solution} exercise-rotary-half

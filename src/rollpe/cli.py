@@ -352,8 +352,8 @@ def train(
 def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root: Path) -> None:
     """Measure trained models again and write the arrays beside their records.
 
-    CHECKPOINTS are files of finished runs. Training writes these arrays by itself; the command is for runs
-    that are older than one of them. A model whose accuracy differs from its record is refused.
+    CHECKPOINTS are files of finished runs. Training writes these arrays already; the command is for runs that
+    lack some of them. A model whose accuracy differs from its record is refused.
 
     Example: rollpe observe checkpoints/mini/roll/seed-0.pt
     """
@@ -365,7 +365,7 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 
 @cli.command()
 @click.argument("file", metavar="PLAN", type=PATH)
-@click.option("--budget", help="Time to use: 90s, 25m, 1h30m; unlimited by default.")
+@click.option("--budget", help="Time limit: 90s, 25m, 1h30m; unlimited by default.")
 @_overrides
 @_folder(
     "--records", "data/records", "Folder of the records: read to find the missing runs, then written to."
@@ -376,9 +376,7 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 @_folder("--checkpoints", "checkpoints", "Folder of checkpoints, from which interrupted runs resume.")
 @click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints: an interrupted run starts again.")
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
-@click.option(
-    "--measure", is_flag=True, help="Estimate what fits the budget by short runs now, not by old records."
-)
+@click.option("--measure", is_flag=True, help="Estimate durations from short runs now, not from old records.")
 @click.option("--only", metavar="CELL", help="Run one cell, named as its record: recipe/encoding/seed-0.")
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, by priority.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
@@ -399,9 +397,9 @@ def sweep(
 ) -> None:
     """Train the missing runs of a plan, by priority.
 
-    PLAN is a YAML file of encodings and seeds under one recipe; examples are in plans/. Runs start while they
-    fit the budget, estimated from earlier runs, at first from records of the same kind of device. The same
-    command resumes; several sweeps may share one folder of records.
+    PLAN is a YAML file of encodings and seeds under one recipe; examples are in plans/. A run starts if it
+    should fit the budget, as estimated from earlier runs, at first from records of the same kind of device.
+    The same command resumes; several sweeps may share one folder of records.
 
     \b
     Example: rollpe sweep plans/quick.yaml --list
@@ -585,7 +583,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
     for verdict, number in counts(verdicts).items():
         click.echo(f"{number:4}  {verdict}")
     if broken := [verdict.claim.id for verdict in verdicts if verdict.broken]:
-        click.echo(f"checks failed that these claims rest on: {', '.join(broken)}", err=True)
+        click.echo(f"these claims depend on checks that failed: {', '.join(broken)}", err=True)
         sys.exit(1)
 
 
@@ -602,7 +600,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @click.option("--scaling/--no-scaling", default=True, help="Also time 256 and 1,024 patches.  [default: yes]")
 @click.option("--variants", is_flag=True, help="Also time the variants of a training step, side by side.")
 @click.option("--profile", is_flag=True, help="Also list the kernels of a step; needs --records.")
-@click.option("--budget", help="Time to use: 90s, 10m. The report names the timings that did not fit.")
+@click.option("--budget", help="Time limit: 90s, 10m. The report names the timings that did not fit.")
 @click.option("--records", type=PATH, help="Also write the report into this folder.")
 def bench(
     device: str,
@@ -620,7 +618,7 @@ def bench(
     budget: str | None,
     records: Path | None,
 ) -> None:
-    """Time training steps: every encoding beside none, and beside timm's own models.
+    """Time training steps of every encoding, of none, and of timm's own models.
 
     Example: rollpe bench --device cpu --encodings axial-rope,roll
     """
@@ -654,7 +652,7 @@ def bench(
 
 @cli.command()
 def gate() -> None:
-    """Check whether the executed notebooks may become the book.
+    """Check that the executed notebooks are complete and up to date.
 
     Lists notebooks that are missing, failed, older than their source (stale), changed after their run
     (edited), run with other values than the defaults (reduced), with asserts switched off (unchecked) or
