@@ -40,7 +40,7 @@ def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         for inline in list(doctree.findall(nodes.inline)):
             if "rollpe_cell" in inline:
                 numbers.link_number(app, docname, inline, notes)
-    ledger.fold_claims(app, doctree)
+    ledger.finish_claims(app, doctree)
     stamp = read_stamp(app.env.doc2path(docname))
     figures.finish_figures(app, doctree, docname, stamp, lambda cell: record_page(app, docname, cell))
     figures.finish_waves(
