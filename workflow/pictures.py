@@ -1,10 +1,10 @@
-"""Make the two pictures that are shown outside of the book.
+"""Make the pictures that are shown outside of the book.
 
     .venv/bin/python workflow/pictures.py
 
 book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
 six positions, drawn with rollpe.operators, under the question; rollpe.book.head writes the tags that name it.
-book/_static/screenshot.png, for README, is the moving figure on the front page of the built book. Run it
+book/_static/map.png, for README, is the front page's map of channels, from the committed records. Run it
 again after a change of either.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from formats import browser
 from rollpe import figures
+from rollpe.book.drawings import draw_map
 from rollpe.figures.waves import bump, ring_bars
 from rollpe.operators import roll
 
@@ -47,7 +47,4 @@ def draw_preview() -> Figure:
 
 if __name__ == "__main__":
     draw_preview().savefig(STATIC / "preview.png", metadata={"Software": None})
-    with browser() as page:
-        page.set_viewport_size({"width": 1100, "height": 1000})
-        page.goto((ROOT / "_build/html/index.html").as_uri())
-        page.locator("#wave-walk .wave-stage").screenshot(path=STATIC / "screenshot.png")
+    draw_map(ROOT)[0].savefig(STATIC / "map.png", dpi=110, facecolor="white", metadata={"Software": None})

@@ -337,9 +337,9 @@ const drawWaves = () => {
     stage.panel(
       "",
       "A row of tokens. The query's and the key's ring of channels turn as their tokens move; a curve shows the score for every offset.",
-      286,
+      (narrow) => (narrow ? 286 : 320),
       (s, w, h, state) => {
-        const size = Math.min(30, (w - 8) / G);
+        const size = Math.min(40, (w - 8) / G);
         const left = (w - size * G) / 2;
         const center = (position) => left + size * (position + 0.5);
         const key = state.p + state.delta;
@@ -361,9 +361,9 @@ const drawWaves = () => {
             `<tspan class='math'>p</tspan>${state.delta ? ` ${state.delta < 0 ? "−" : "+"} ${Math.abs(state.delta)}` : ""}`,
             "k strong",
           );
-        const radius = Math.min(52, w * 0.125);
-        const reached = Math.min(26, radius / 2);
-        const y = h - 104;
+        const radius = Math.min(64, w * 0.125);
+        const reached = Math.min(30, radius / 2);
+        const y = h - 52 - radius;
         const places = { q: w * 0.17, k: w * 0.83 };
         const arms =
           line(center(s.p), 24 + size, places.q, y - radius - reached - 8, "arm q") +

@@ -133,6 +133,26 @@ def test_accuracy_under_a_condition_has_the_trained_value_and_what_all_runs_shar
     assert ax.get_ylim()[0] == 0 and [text.get_text() for text in ax.texts] == ["none", "roll"]
 
 
+def test_a_correlation_matrix_has_the_mean_of_its_distance_in_every_cell():
+    n, seeds = 10, np.random.default_rng(3)
+    channels = np.linalg.qr(seeds.normal(size=(40, n)))[0]  # uncorrelated, then mixed with their neighbors
+    correlation = np.corrcoef(channels + 0.6 * np.roll(channels, 1, axis=1), rowvar=False)
+    rows = np.arange(n)
+    by_distance = [np.mean(correlation[rows, (rows + d) % n]) for d in range(n // 2 + 1)]
+    runs = np.stack([by_distance, by_distance]) + [[0.1], [-0.1]]  # their mean counts, whatever the axes
+    figure = Figure()
+    axes = figure.subplots(1, 2)
+    figures.correlation_matrices({"mixed": runs[:, None], "one run": by_distance}, axes)
+    drawn = [ax.images[0] for ax in axes]
+    for image in drawn:
+        matrix = np.asarray(image.get_array())
+        np.testing.assert_allclose(matrix, np.roll(matrix, (1, 1), axis=(0, 1)), err_msg="a circulant")
+        np.testing.assert_allclose(matrix.sum(), correlation.sum(), err_msg="the mean over pairs")
+        np.testing.assert_allclose(matrix[0, [0, 1, -1, 4]], np.array(by_distance)[[0, 1, 1, 4]])
+        assert image.get_clim() == (-1, 1), "one scale of colors"
+    assert axes[0].get_title(loc="left") + axes[0].get_title() == f"mixed: neighbors {by_distance[1]:.2f}"
+
+
 def test_names_beside_lines_keep_their_order_and_do_not_overlap():
     figure = Figure()
     ax = figure.subplots()

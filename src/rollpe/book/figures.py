@@ -30,9 +30,9 @@ DATA = "figures"
 
 
 def add_twins(app: Sphinx, doctree: nodes.document) -> None:
-    """Put a dark copy beside each SVG that a cell or a wave drew, before Sphinx collects the images."""
+    """Put a dark copy beside each SVG that a cell or the build drew, before Sphinx collects the images."""
     for image in list(doctree.findall(nodes.image)):
-        if enclosing_output(image) is None and "wave-still" not in image["classes"]:
+        if enclosing_output(image) is None and not {"wave-still", "drawing"} & set(image["classes"]):
             continue
         name = image["uri"].removesuffix(".svg").removesuffix(".*")
         light = Path(app.env.relfn2path(f"{name}.svg", app.env.docname)[1])

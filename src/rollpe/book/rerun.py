@@ -1,4 +1,4 @@
-"""What a reader needs to run a chapter elsewhere: downloads, buttons, the first cell of a rented machine.
+"""What a reader takes along: downloads, buttons, the book in other shapes, a rented machine's first cell.
 
 Not here: running notebooks (rollpe.notebooks).
 """
@@ -95,7 +95,34 @@ class FirstCellDirective(SphinxDirective):
         return made
 
 
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+"""Programs that can print the book; without one of them there is no PDF and no EPUB."""
+
+
+class ButtonsDirective(SphinxDirective):
+    """``{buttons} executed/01-order architecture``: to the first chapter, PDF, EPUB and the code.
+
+    The code is on GitHub, or else described on the second page. Only sites have buttons.
+    """
+
+    required_arguments = 2
+
+    def run(self) -> list[nodes.Node]:
+        app = self.env.app
+        if not is_site(app):
+            return []
+        chapter, code = (app.builder.get_relative_uri(self.env.docname, page) for page in self.arguments)
+        owner_name = repository(project_root(app))
+        links = [("Read", chapter)]
+        if any(map(shutil.which, CHROMIUM)):
+            links += [("PDF", "rollpe.pdf"), ("EPUB", "rollpe.epub")]
+        links.append(("Code", f"https://github.com/{owner_name}" if owner_name else code))
+        buttons = " ".join(f'<a class="btn" href="{address}">{label}</a>' for label, address in links)
+        return [nodes.raw("", f'<p class="front-buttons">{buttons}</p>', format="html")]
+
+
 def setup(app: Sphinx) -> None:
+    app.add_directive("buttons", ButtonsDirective)
     app.add_directive("first-cell", FirstCellDirective)
     app.connect("doctree-resolved", add_links)
     app.connect("build-finished", copy_notebooks)

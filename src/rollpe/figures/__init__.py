@@ -5,6 +5,7 @@ waves (waves.py), and the numbers of a figure (data.py). Not here: what pages ad
 from rollpe.figures.plots import (
     accuracy_intervals,
     accuracy_under,
+    correlation_matrices,
     label_line_ends,
     learning_curves,
     name_rows,

@@ -18,6 +18,7 @@ from rollpe.statistics import summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
     from rollpe.records.record import Record
 
@@ -152,3 +153,30 @@ def offset_map(
             ring.set(markerfacecolor="none", markeredgewidth=width)
     ax.set(title=title, xticks=[-right, 0, right], yticks=[-down, 0, down])
     return ax
+
+
+def correlation_matrices(
+    by_distance: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None
+) -> Sequence[Axes]:
+    """How much alike the channels of a ring respond: one matrix for each label, all in one scale of colors.
+
+    ``by_distance`` [..., n/2 + 1]: correlations of two channels by their distance 0 … n/2 around a ring of n
+    channels, as records keep them; the mean is taken over all leading axes. No single pair is known, so each
+    cell is the mean of all pairs at its distance: the matrix is a circulant. Colors go from −1 to 1, with
+    one color bar; the titles tell the correlation of neighbors. ``axes``: as many as there are labels.
+    """
+    if axes is None:
+        axes = plt.subplots(1, len(by_distance), figsize=(3.4 * len(by_distance), 3.1), squeeze=False)[1][0]
+    for ax, (label, values) in zip(axes, by_distance.items(), strict=True):
+        values = np.asarray(values)
+        mean = values.mean(tuple(range(values.ndim - 1)))
+        n = 2 * (len(mean) - 1)
+        steps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+        ax.imshow(mean[np.minimum(steps, n - steps)], cmap=DIVERGING, vmin=-1, vmax=1)
+        ticks = range(0, n, max(n // 4, 1))
+        ax.set(xticks=ticks, yticks=ticks, xlabel="channel on the ring")
+        ax.set_title(f"{label}: neighbors {mean[1]:.2f}")
+    axes[0].set_ylabel("channel on the ring")
+    bar = axes[0].figure.colorbar(axes[0].images[0], ax=list(axes), shrink=0.8, ticks=[-1, 0, 1])
+    bar.set_label("correlation")
+    return axes

@@ -1,0 +1,72 @@
+"""Sentences about results are bound to their data: each condition holds, and a false one stops the build."""
+
+from __future__ import annotations
+
+import pytest
+from test_extension import Book
+
+from rollpe.book.holds import conditions, evidence_of, untrue
+from rollpe.records import write_record
+from shared import ROOT, make_record
+
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "book").glob("*.md")),
+    *sorted((ROOT / "notebooks").glob("*.ipynb")),
+]
+
+
+@pytest.fixture
+def book(tmp_path):
+    for encoding, first in (("none", 500), ("roll", 700), ("roll-twin", 701)):
+        for seed in range(3):
+            record = make_record(encoding, first + 2 * seed, seed, "mini", images=1000)
+            write_record(tmp_path / "data/records", record)
+    return Book(tmp_path)
+
+
+def test_every_sentence_of_the_book_is_true_of_the_records():
+    # Verdicts that rest on equations take the checks; the build has their report.
+    false = [line for line in untrue(PAGES, evidence_of(ROOT)) if "'ledger: " not in line]
+    assert not false, "\n".join(false)
+
+
+def test_sentences_that_carry_conditions_are_many_and_whole():
+    found = [(page.name, *pair) for page in PAGES for pair in conditions(page)]
+    assert len(found) >= 60
+    for page, sentence, condition in found:
+        assert sentence.endswith((".", "!", "?", ":", ";", ")", "*", "|")), (page, sentence, condition)
+
+
+FALSE = {
+    "The twin leads RollPE.": "mini: roll-twin - roll > 0, Holm 0.05",
+    "Nothing leads no encoding.": "mini: no pair of none, roll is clear",
+    "Mini was never trained.": "not measured: mini",
+}
+
+
+def test_the_build_names_page_and_sentence_of_what_the_records_contradict(book):
+    planted = "".join(f"A true start. {sentence}{{holds}}`{c}`\nMore.\n\n" for sentence, c in FALSE.items())
+    true = "RollPE leads no encoding.{holds}`mini: roll - none > 0, Holm 0.05`\n"
+    warnings = book.build({"index.md": f"# Results\n\n{true}\n{planted}"})
+    assert [line.partition("does not hold")[0] for line in warnings.splitlines()] == [
+        f"WARNING: holds: index.md: “{sentence}” " for sentence in FALSE
+    ]
+    assert "RollPE leads no encoding. A true start. The twin leads RollPE. More." in book.text("index")
+
+
+def test_the_build_reads_the_readme_and_notebooks_as_well(book):
+    (book.root / "README.md").write_text("Rolls lose. <!-- holds: mini: roll < none -->\n")
+    cell = (
+        '{"cell_type": "markdown", "metadata": {}, "source": ["Twins lose.{holds}`mini: roll-twin < none`"]}'
+    )
+    page = f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 4}}'
+    warnings = book.build({"index.md": "# Results\n\n```{toctree}\nx\n```\n", "x.ipynb": page})
+    assert "README.md: “Rolls lose.” does not hold" in warnings
+    assert "x.ipynb: “Twins lose.” does not hold" in warnings
+    assert warnings.count("holds:") == 2
+
+
+def test_a_condition_that_is_none_is_named_as_well(book):
+    warnings = book.build({"index.md": "# Results\n\nRolls win.{holds}`rolls win`\n"})
+    assert "“Rolls win.” does not hold, 'rolls win': 'rolls win' is no condition" in warnings

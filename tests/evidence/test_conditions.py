@@ -1,0 +1,130 @@
+"""Conditions on results: what they say is true exactly when the records say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rollpe.errors import InputError
+from rollpe.evidence.conditions import Evidence, objection
+from shared import make_record
+
+RUNS = {  # images of a thousand that runs classify correctly
+    ("strong", "none"): (500, 505, 502),
+    ("strong", "roll"): (700, 703, 701),
+    ("strong", "roll-twin"): (701, 704, 699),
+    ("strong", "axial-rope"): (690, 720),
+    ("strong@topography=ring", "roll"): (640, 645, 650),
+}
+ORDER = {"roll": 0.5, "roll-twin": 0.95}
+
+
+def arrays(record):
+    """A ring of four channels whose neighbors correlate as ORDER says."""
+    near = ORDER.get(record.encoding)
+    if near is None:
+        return {}
+    correlation = [[[[1.0, near, 0.0]] * 2]]
+    spectrum = [[[[0.25, 0.5, 0.25]] * 2]]
+    rough = [[[near] * 2]]
+    both = {"correlation": correlation, "spectrum": spectrum, "roughness": rough}
+    return {f"{which}_{k}": np.array(v) for which in ("query", "key") for k, v in both.items()}
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    records = [
+        make_record(encoding, right, seed, recipe, images=1000).model_copy(
+            update={"resolutions": {"48": right / 2000}, "shifts": {"4": right / 4000}}
+        )
+        for (recipe, encoding), arm in RUNS.items()
+        for seed, right in enumerate(arm)
+    ]
+    options = {"speeds": [1, 1]}
+    records.append(make_record("multiplexed-roll", 710, 0, "strong", options, images=1000))
+    costs = {"cpu": {"none": 1.0, "roll": 1.1}}
+    verdicts = {"paper-one": "not tested"}
+    return Evidence(records, arrays=arrays, costs=costs, verdicts=verdicts)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "strong: roll > none",
+        "strong: none < axial-rope < 70.9 < multiplexed-roll@speeds=[1,1] < 71.5",
+        "strong: 19 < roll - none < 21",
+        "strong: roll - none > 0, Holm 0.05",
+        "strong: none - roll < 0, Holm 0.05",
+        "strong: @topography=ring/roll - roll < 0, Welch 0.05",
+        "strong: roll - none is clear; none - roll is clear",
+        "strong: roll-twin - roll is open",
+        "strong: no pair of roll, roll-twin, axial-rope is clear",
+        "strong: every run of roll > every run of none",
+        "strong: every run of roll > 69.9",
+        "strong: none, roll have 3 runs; axial-rope has 2 runs",
+        "strong seeds 0..0: axial-rope has 1 run",
+        "strong seeds 1..1: axial-rope > 71.9",
+        "strong at 48: 30 < roll < 40",
+        "strong moved 4: 17 < roll < 18",
+        "strong neighbors: roll-twin > roll > 0.4",
+        "strong roughness: every run of roll < every run of roll-twin",
+        "strong agreement: roll ~ none < roll ~ roll-twin",
+        "strong agreement p: roll ~ none < roll ~ roll-twin",
+        "printed: multiplexed-roll > axial-rope > roll > learned",
+        "printed: roll - learned > 0, Welch 0.05",
+        "cost cpu: 1 < roll < 1.2",
+        "measured: strong, strong/roll, cost cpu",
+        "not measured: quick, strong/lie, cost cuda",
+        "ledger: paper-one is not tested",
+    ],
+)
+def test_true_conditions_meet_no_objection(condition, evidence):
+    assert objection(condition, evidence) is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("strong: none > roll", "none is 50.23, roll is 70.13"),
+        ("strong: roll-twin - roll < 0, Holm 0.05", "p is 1.000"),
+        ("strong: none - roll > 0, Holm 0.05", "none - roll is -19.9"),
+        ("strong: axial-rope - roll > 0, Holm 0.05", "p is"),
+        ("strong: axial-rope - roll > 0, Welch 0.05", "p is"),
+        ("strong: roll - none is open", "it is clear"),
+        ("strong: no pair of none, roll, roll-twin is clear", "roll - none is clear"),
+        ("strong: every run of axial-rope > every run of roll", "a run of axial-rope has 69"),
+        ("strong: every run of axial-rope > 70", "has 69, against 70"),
+        ("strong: none, axial-rope have 3 runs", "axial-rope has 2"),
+        ("strong at 64: roll > 0", "strong at 64: roll is not measured"),
+        ("strong: lie > none", "strong: lie is not measured"),
+        ("strong: lie - none is open", "does not compare lie and none"),
+        ("strong neighbors: none < 1", "none is not measured"),
+        ("cost cuda: roll < 2", "cost cuda: roll is not measured"),
+        ("measured: strong, quick", "quick: not measured"),
+        ("not measured: strong/roll", "strong/roll: measured"),
+        ("ledger: paper-one is refuted", "paper-one is not tested"),
+    ],
+)
+def test_false_conditions_are_contradicted_by_a_finding(condition, says, evidence):
+    found = objection(condition, evidence)
+    assert found is not None
+    assert says in found
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("roll leads", "no condition"),
+        ("strong: roll leads", "no statement"),
+        ("strong or quick: roll > none", "no scope"),
+        ("strong at 48: roll - none > 0, Holm 0.05", "no family"),
+        ("strong: roll ~ none > 0", "only agreement"),
+        ("strong agreement: roll > 0", "compares pairs"),
+        ("ledger: paper-two is refuted", "no claim"),
+        ("printed: lie > 1", "prints no lie"),
+        ("strong: roll-twin - roll > -1, Holm 0.05", "a test is of one difference"),
+    ],
+)
+def test_what_is_no_condition_is_refused(condition, says, evidence):
+    with pytest.raises(InputError, match=says):
+        objection(condition, evidence)
