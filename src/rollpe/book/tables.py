@@ -104,7 +104,7 @@ class EncodingsDirective(TableDirective):
     without positions, from the newest benchmark of each device that was measured.
     """
 
-    properties = ("acts on", "relative", "real p", "larger grid", "norms", "linear", "parameters")
+    properties = ("acts on", "relative", "real p", "larger grid", "norms", "linear", "weights added")
 
     def run(self) -> list[nodes.Node]:
         root = project_root(self.env.app)

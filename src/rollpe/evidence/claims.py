@@ -553,7 +553,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         "",
         "- **Reproduced**: every check or test that the claim rests on passes.",
         "- **Corrected**: wrong as written, and what holds instead is checked as well.",
-        "- **Refuted**: wrong as written.",
+        "- **Refuted**: wrong as written, as a checked counterexample or a test shows.",
         "- **Undecided**: tested, and the result leaves it open.",
         "- **Not tested**: its runs are missing, or no rule can decide it here.",
         "",
