@@ -23,7 +23,9 @@ def test_claims_are_picked_by_document_kind_and_verdict_and_the_counts_follow(vi
     page = visit("claims.html")
     total = page.locator(".claim").count()
     assert counted(page) == total > 100
-    menus = {name: page.locator(".ledger-filter").get_by_label(name) for name in ("Document", "Kind", "Verdict")}
+    menus = {
+        name: page.locator(".ledger-filter").get_by_label(name) for name in ("Document", "Kind", "Verdict")
+    }
     assert menus["Document"].locator("option").count() == page.locator("section:has(> .ledger)").count() + 1
 
     menus["Verdict"].focus()
