@@ -18,6 +18,7 @@ from sphinx.util.docutils import docutils_namespace
 
 from rollpe.agree import agree
 from rollpe.book import equations, figures, numbers, site, source
+from rollpe.book.ledger import in_myst
 from rollpe.encodings import ENCODINGS
 from rollpe.encodings.properties import Properties
 from rollpe.errors import InputError
@@ -463,11 +464,21 @@ def test_the_results_table_links_every_measured_accuracy(book):
     assert book.markup("index").count('<a class="recorded-number" href="numbers.html#strong-roll"') == 1
 
 
-def test_the_table_of_encodings_says_what_was_tried(book, monkeypatch):
+def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(book, monkeypatch):
     measured = [Properties("roll", "scores", 2, (True, True), False, True, None, True, False, 1234)]
     monkeypatch.setattr("rollpe.book.tables.measure_all", lambda: measured)
-    assert book.build({"index.md": "# Page\n\n```{encodings}\n```\n"}) == ""
-    assert "roll scores yes no yes – yes no 1,234" in book.text("index")
+    page = {"index.md": "# Page\n\n```{encodings}\n```\n"}
+    assert book.build(page) == ""
+    assert "roll not measured not measured scores yes no yes – no 1,234" in book.text("index")
+    assert "time" not in book.text("index"), "no benchmark, no column"
+
+    for seed, accuracy in enumerate((0.90, 0.92, 0.94)):
+        write_record(book.root / "data/records", a_record(seed, accuracy))
+    write_record(book.root / "data/records", a_record(accuracy=0.5, recipe="mini"))
+    assert book.build(page) == ""
+    assert "roll 92.0 ± 2.0 (3) 50.0 (1) scores" in book.text("index")
+    links = re.findall(r'<a class="recorded-number" href="numbers.html#([^"]*)"', book.markup("index"))
+    assert links == ["quick-roll", "mini-roll"]
 
 
 def test_a_results_table_can_be_kept_to_some_encodings(book):
@@ -516,27 +527,28 @@ def test_the_map_of_channels_says_how_neighbors_correlate(book):
     assert "RollPE: neighbors correlate at 0.40; RollPE's rotary twin" in unescape(book.markup("index"))
 
 
-def test_the_timings_of_encodings_come_from_the_newest_benchmark_of_each_device(book):
-    directive = "```{timings}\n:caption: Time\n:name: tab-time\n```\n"
-    assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-time`.\n"}) == ""
-    assert "roll" in book.text("index") and "÷" not in book.text("index"), "no benchmark, no number"
-
+def test_the_times_of_encodings_come_from_the_newest_benchmark_of_each_device(book, monkeypatch):
+    names = ("none", "roll", "rope")
+    measured = [Properties(n, "scores", 2, (True,), True, True, True, True, True, 0) for n in names]
+    monkeypatch.setattr("rollpe.book.tables.measure_all", lambda: measured)
     committed = sorted((ROOT / "data/benchmarks").glob("cpu-*.json"))[-1]
-    old, new = json.loads(committed.read_text()), json.loads(committed.read_text())
-    for timing in old["encodings"]:
-        timing["ratio"] = 7.77
-    for timing in new["encodings"]:
-        timing["ratio"] = 3.33
-    new["encodings"] = [t for t in new["encodings"] if t["name"] != "roll"]
-    new["provenance"]["started"] = "2999-01-01T00:00:00+00:00"
     folder = book.root / "data/benchmarks"
     folder.mkdir(parents=True)
-    (folder / "cpu-a.json").write_text(json.dumps(new))
-    (folder / "cpu-b.json").write_text(json.dumps(old))
-    assert book.build({"index.md": f"# Page\n\n{directive}\nSee {{numref}}`tab-time`.\n"}) == ""
+    for name, device, started, ratio in (
+        ("a", "cpu", "2999-01-01T00:00:00+00:00", 3.33),
+        ("b", "cpu", "2998-01-01T00:00:00+00:00", 7.77),
+        ("c", "cuda:0", "2001-01-01T00:00:00+00:00", 5.55),
+    ):
+        report = json.loads(committed.read_text())
+        report["provenance"]["started"], report["environment"]["device"] = started, device
+        for timing in report["encodings"]:
+            timing["ratio"] = ratio
+        (folder / f"{name}.json").write_text(json.dumps(report))
+    assert book.build({"index.md": "# Page\n\n```{encodings}\n```\n"}) == ""
     text = book.text("index")
-    assert "none 3.33" in text and "7.77" not in text
-    assert "roll not measured" in text
+    assert "time, CPU time, GPU acts on" in text and "7.77" not in text
+    assert "none not measured not measured 3.33 5.55 scores" in text
+    assert "rope not measured not measured not measured not measured scores" in text
 
 
 def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(book):
@@ -555,27 +567,62 @@ def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(b
     page += "```{claims}\n:summary:\n```\n\n```{claims}\n```\n"
     assert book.build({"01-order.md": page}, [shown, absent]) == ""
     text = book.text("01-order")
-    assert "Attention without positions is permutation-invariant" in text and "Corrected: 1" in text
-    assert text.index("no level is corrected") < text.index("Corrected: 1"), "the summary comes first"
+    assert "Corrected Attention without positions is permutation-invariant" in text
+    assert text.index("no correction is made") < text.index("Cited as paper"), "the summary comes first"
+    assert re.search(r"Cited as paper\. \d+ claims: [^.]*\b1 corrected", text)
     assert 'href="#equation-eq-permutation-equivariance"' in book.markup("01-order")
     assert "eq-pooled" in text and "not tested" in text
 
 
 @pytest.mark.parametrize("builder", ["html", "singlehtml"])
-def test_what_decides_a_claim_is_folded_on_a_site_and_stands_open_elsewhere(book, builder):
-    assert book.build({"index.md": "# Page\n\n```{claims}\n```\n"}, builder=builder) == ""
+def test_a_claim_is_one_line_whose_grounds_unfold_on_a_site_and_are_left_out_elsewhere(book, builder):
+    label = "eq-permutation-equivariance"
+    checks = [ROLL | {"label": name, "page": "99-nowhere"} for name in (label, "eq-pooled")]
+    assert book.build({"index.md": "# Page\n\n```{claims}\n```\n"}, checks, builder=builder) == ""
     page = re.sub(r"\s+", " ", book.markup("index"))
+    assert len(re.findall(r'<li class="claim ', page)) == len(load_claims())
     folds = re.findall(r'<details class="claim-details">(.*?)</details>', page)
-    rules = page.count("Would be refuted by: ")
-    assert rules > 10
+    instead = "Attention is permutation-equivariant"
     if builder != "html":
-        assert folds == []
+        assert folds == [] and "refuted by:" not in page and "Rule:" not in page
+        assert instead in page and page.count("Holds instead:") == 1, "what holds instead is never left out"
         return
     assert len(folds) == len(load_claims())
-    assert all(fold.startswith("<summary>") for fold in folds)
-    assert "".join(folds).count("Would be refuted by: ") == rules
+    heads, bodies = zip(*(fold.split("</summary>") for fold in folds), strict=True)
+    assert all(head.startswith('<summary><span><strong class="verdict is-') for head in heads)
+    assert all("<p" not in head for head in heads), "a summary holds words, not paragraphs"
+    assert all("refuted by:" in body.lower() and "Kind:" in body for body in bodies)
     outside = re.sub(r'<details class="claim-details">.*?</details>', "", page)
-    assert "Rule: " not in outside and "tolerance" not in outside and "<strong>" in outside
+    assert "refuted by:" not in outside and "tolerance" not in outside
+    for claim in load_claims():
+        kind = f'class="claim is-[a-z-]+ kind-{claim.kind} document-{claim.source}"'
+        assert re.search(kind, page), "by which the filter picks"
+
+
+def test_powers_and_indices_of_the_ledger_are_set(book):
+    shown = in_myst("W_Q and 10000^(−2k/n) and p^2 as in eq-a and eq-b; no_name", {"eq-a"})
+    assert shown == ("W{sub}`Q` and 10000{sup}`−2k/n` and p{sup}`2` as in {eq}`eq-a` and eq-b; no_name")
+    assert book.build({"index.md": "# Page\n\n```{claims}\n```\n"}) == ""
+    assert not re.search(r"[\w)]\^|\b[^\W\d]_[^\W\d]\b", book.text("index"))
+    assert "10000<sup>−2k/n</sup>" in book.markup("index")
+
+
+@pytest.mark.parametrize("builder", ["html", "singlehtml"])
+def test_the_bar_of_verdicts_is_a_sentence_where_it_is_not_drawn(book, builder):
+    assert book.build({"index.md": "# Page\n\n```{claims}\n:bar:\n```\n"}, builder=builder) == ""
+    page, paper = unescape(book.markup("index")), sum(c.source == "paper" for c in load_claims())
+    sentence = re.search(
+        rf"The paper['’]s {paper} claims: 3 reproduced \(3 on the printed table\), .*?\.", page
+    )
+    assert sentence
+    segments = re.findall(r'<span class="is-([a-z-]+)" style="--share: (\d+)"><b>(\d+)</b>', page)
+    if builder != "html":
+        assert segments == [] and "verdict-bar" in page
+        return
+    assert f'role="img" aria-label="{sentence[0]}"' in page
+    assert sum(int(share) for _, share, _ in segments) == paper
+    assert all(share == number != "0" for _, share, number in segments)
+    assert "3 reproduced, 1 undecided" in re.sub(r"\s+", " ", re.sub("<[^>]+>", "", page)), "without styles"
 
 
 def test_the_counts_of_the_ledger_keep_the_paper_apart_from_the_texts_that_teach_it(book):

@@ -204,11 +204,11 @@ def test_errata_are_what_one_document_has_wrong_as_written_whatever_models_reach
         Verdict(claim(5, other), "corrected", "eq-a"),
         Verdict(claim(6, checks=None, records=TRAINED), "refuted", "−9 points"),
     ]
-    text = "\n".join(errata(verdicts, "paper", {"eq-a"}))
+    text = "\n".join(errata(verdicts, {"eq-a"}, "paper"))
     assert [n for n in "123456" if f"Eq. {n}" in text] == ["1", "4"]
     assert "**Corrected.** Another one holds. *Checked by {eq}`eq-a`, eq-b.*" in text
     assert "**Refuted.**" in text
-    assert "Nothing" in "\n".join(errata(verdicts[1:3], "paper", set()))
+    assert "Nothing" in "\n".join(errata(verdicts[1:3], set(), "paper"))
 
 
 def test_the_pages_that_this_serves_are_in_the_contents():

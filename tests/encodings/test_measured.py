@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
-from rollpe.encodings import ENCODINGS
+from rollpe.encodings import ENCODINGS, create_encoding
 from rollpe.encodings.properties import measure
 from rollpe.encodings.rotary import AxialRope
 from rollpe.errors import InputError
@@ -44,14 +45,13 @@ def test_counted_parameters_are_those_of_a_whole_model(name):
     assert measure(name).parameters == count(name) - count("none")
 
 
-def test_the_page_has_a_section_and_a_short_example_for_every_encoding():
+def test_the_page_has_a_section_for_every_encoding_with_a_call_that_works():
     sections = dict(re.findall(r"^### `([\w-]+)`\n(.*?)(?=^##|\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
     assert list(sections) == list(ENCODINGS)
     for name, text in sections.items():
-        example = re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)
-        assert example, f"{name} has no example"
-        assert example[1].count("\n") <= 6
-        assert f'"{name}' in example[1]
+        (call,) = re.findall(r"^`(create_\w+\(.*\))`$", text, flags=re.MULTILINE)
+        assert f'("{name}"' in call
+        eval(call, {"create_vit": partial(create_vit, size="nano"), "create_encoding": create_encoding})
 
 
 def test_every_example_on_the_page_runs():

@@ -49,7 +49,7 @@ def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         for inline in list(doctree.findall(nodes.inline)):
             if "rollpe_cell" in inline:
                 numbers.link_number(app, docname, inline, notes)
-    ledger.fold_claims(app, doctree)
+    ledger.finish_claims(app, doctree)
     stamp = read_stamp(app.env.doc2path(docname))
     to_record = partial(record_page, app, docname)
     figures.finish_figures(app, doctree, docname, stamp, to_record)

@@ -6,8 +6,9 @@ Here: the directives ``{claims}`` and ``{errata}``. Not here: claims and verdict
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,14 +21,17 @@ from sphinx.util.docutils import SphinxDirective
 from rollpe.book.equations import check_results, load_report
 from rollpe.book.site import RECORDS, all_records, is_site, project_root
 from rollpe.evidence.claims import (
-    DETAILS,
+    INSTEAD,
     Verdict,
+    by_document,
     counts,
     decided_by_training,
+    details,
     ledger,
+    places,
     sources,
+    summary,
     tally,
-    to_markdown,
 )
 from rollpe.records.store import find_arrays
 
@@ -39,24 +43,54 @@ def verdicts_of(root: Path, report: dict[str, dict[str, Any]]) -> list[Verdict]:
     return ledger(check_results(report.values()), all_records(root), arrays=arrays)
 
 
-class ClaimsDirective(SphinxDirective):
-    """``{claims}``: the ledger of the papers' claims, with the verdicts that checks and records give.
+def in_myst(text: str, shown: Collection[str]) -> str:
+    """A text of the ledger as MyST: powers and indices set, the equations in ``shown`` linked."""
+    text = re.sub(r"(?<=[\w)])\^(?:\(([^()]*)\)|(\w))", lambda m: f"{{sup}}`{m[1] or m[2]}`", text)
+    text = re.sub(r"\b([^\W\d_])_([A-Za-z])(?![A-Za-z_])", r"\1{sub}`\2`", text)
 
-    Labels of equations become links if their page is in the book. ``:counts:`` gives only the number of
-    claims under each verdict, for the paper and for the other texts; ``:summary:`` only the table of counts
-    and the rules. The documents become sections of the page, so that nothing can follow them.
-    """
+    def link(label: re.Match[str]) -> str:
+        return f"{{eq}}`{label[0]}`" if label[0] in shown else label[0]
 
-    option_spec: ClassVar = {"counts": directives.flag, "summary": directives.flag}
+    return re.sub(r"\beq-[a-z0-9]+(?:-[a-z0-9]+)*", link, text)
 
-    def run(self) -> list[nodes.Node]:
+
+class LedgerDirective(SphinxDirective):
+    """A directive that shows verdicts: of the checks in the build's report, and of all records."""
+
+    def judge(self) -> tuple[list[Verdict], set[str]]:
+        """All verdicts, and the labels of the equations that this book displays."""
         root = project_root(self.env.app)
         path = root / self.config.rollpe_equations
         report = load_report(path)
         self.env.note_dependency(str(path))
-        verdicts = verdicts_of(root, report)
+        pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
+        return verdicts_of(root, report), {n for n, entry in report.items() if entry.get("page") in pages}
+
+    def parse(self, text: str) -> list[nodes.Node]:
+        """Blocks of MyST."""
+        holder = nodes.container()
+        self.state.nested_parse(StringList(text.splitlines(), "ledger"), 0, holder)
+        return holder.children
+
+
+class ClaimsDirective(LedgerDirective):
+    """``{claims}``: the ledger of the papers' claims, one line each, with what decides it folded under it.
+
+    The documents become sections of the page, so that nothing can follow them. With an option only a part:
+    ``:summary:`` the counts by kind and what the verdicts mean; ``:counts:`` the number of claims under each
+    verdict, for the paper and for the other texts; ``:bar:`` the paper's as one stacked bar, which is a
+    sentence outside a site.
+    """
+
+    option_spec: ClassVar = dict.fromkeys(("bar", "counts", "summary"), directives.flag)
+
+    def run(self) -> list[nodes.Node]:
+        verdicts, shown = self.judge()
+        paper = [v for v in verdicts if v.claim.source == "paper"]
+        if "bar" in self.options:
+            sentence = f"The paper's {len(paper)} claims: {', '.join(tally(paper))}."
+            return [nodes.paragraph("", sentence, classes=["verdict-bar"], rollpe_counts=counts(paper))]
         if "counts" in self.options:
-            paper = [v for v in verdicts if v.claim.source == "paper"]
             others = [v for v in verdicts if v.claim.source != "paper"]
             pills = [nodes.inline("", text, classes=["verdict"]) for text in tally(paper)]
             head = nodes.Text(f"The paper's {len(paper)} claims:")
@@ -66,61 +100,95 @@ class ClaimsDirective(SphinxDirective):
                 nodes.paragraph("", "", head, *pills, classes=["verdict-counts"]),
                 nodes.paragraph("", "", nodes.inline("", rest, classes=["small"])),
             ]
-        pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
-
-        def link(match: re.Match[str]) -> str:
-            label = match.group(0)
-            return f"{{eq}}`{label}`" if report.get(label, {}).get("page") in pages else label
-
-        text = re.sub(r"\beq-[a-z0-9-]*[a-z0-9]", link, to_markdown(verdicts))
-        summary, _, documents = text.partition("\n## ")
-        holder = nodes.container()
         if "summary" in self.options:
-            self.state.nested_parse(StringList(summary.splitlines(), "claims"), 0, holder)
-        else:
-            sections = StringList(f"## {documents}".splitlines(), "claims")
-            self.state.nested_parse(sections, 0, holder, match_titles=True)
-        return holder.children
+            return self.parse(summary(verdicts))
+        documents = by_document(verdicts).items()
+        return [self._section(source, claims, shown) for source, claims in documents]
 
-
-def fold_claims(app: Sphinx, doctree: nodes.document) -> None:
-    """On a site, fold the lines that explain a verdict under the claim."""
-    for claim in list(doctree.findall(nodes.definition_list_item)) if is_site(app) else []:
-        lines = [line for line in claim if line.astext().startswith(DETAILS)]
-        if not lines:
-            continue
-        for line in lines:
-            claim.remove(line)
-        paragraphs = [paragraph for line in lines for paragraph in line.children]
-        head = '<details class="claim-details"><summary>How it is decided</summary>'
-        claim += nodes.definition(
-            "", nodes.raw("", head, format="html"), *paragraphs, nodes.raw("", "</details>", format="html")
+    def _section(self, source: str, claims: Sequence[Verdict], shown: Collection[str]) -> nodes.section:
+        title = sources()[source]
+        section = nodes.section("", nodes.title("", title), names=[nodes.fully_normalize_name(title)])
+        self.state.document.note_implicit_target(section, section)
+        cited, _ = self.parse_inline(
+            f"Cited as *{source}*. {len(claims)} claims: {', '.join(tally(claims))}."
         )
+        section += nodes.paragraph("", "", *cited)
+        section += nodes.bullet_list("", *(self._item(v, shown) for v in claims), classes=["ledger"])
+        return section
+
+    def _item(self, v: Verdict, shown: Collection[str]) -> nodes.list_item:
+        def parsed(text: str) -> list[nodes.Node]:
+            return self.parse_inline(in_myst(text, shown))[0]
+
+        badge = nodes.strong("", v.verdict.capitalize(), classes=["verdict", slug(v.verdict)])
+        where = nodes.emphasis("", "", *parsed(f"({places(v.claim)})"), classes=["claim-place"])
+        claim = parsed(" ".join(v.claim.claim.split()))
+        line = nodes.paragraph("", "", badge, nodes.Text(" "), *claim, nodes.Text(" "), where)
+        folded = [
+            nodes.paragraph(
+                "", "", nodes.strong("", f"{name}:"), nodes.Text(" "), *parsed(text), classes=[slug(name)]
+            )
+            for name, text in details(v).items()
+        ]
+        marks = [slug(v.verdict), f"kind-{v.claim.kind}", f"document-{v.claim.source}"]
+        return nodes.list_item("", line, *folded, classes=["claim", *marks])
 
 
-class ErrataDirective(SphinxDirective):
+def slug(name: str) -> str:
+    """The class of a verdict, or of a detail, in the pages: "is-not-tested"."""
+    return f"is-{name.lower().replace(' ', '-')}"
+
+
+def finish_claims(app: Sphinx, doctree: nodes.document) -> None:
+    """On a site, fold what explains a verdict under its claim, and draw bars; elsewhere leave the rest out.
+
+    Paper and e-books have nothing to unfold: there only what holds instead stays.
+    """
+
+    def html(text: str) -> nodes.raw:
+        return nodes.raw("", text, format="html")
+
+    site = is_site(app)
+    for claim in [node for node in doctree.findall(nodes.list_item) if "claim" in node["classes"]]:
+        line, *folded = claim.children
+        if site:
+            head = nodes.inline("", "", *line.children)
+            claim.clear()
+            claim += [html('<details class="claim-details"><summary>'), head, html("</summary>")]
+            claim += [*folded, html("</details>")]
+            continue
+        for detail in folded:
+            claim.remove(detail)
+            if slug(INSTEAD) in detail["classes"]:
+                line += [nodes.Text(" "), *detail.children]
+    for bar in [node for node in doctree.findall(nodes.paragraph) if "rollpe_counts" in node] if site else []:
+        bar.replace_self(html(bar_html(bar.astext(), bar["rollpe_counts"])))
+
+
+def bar_html(sentence: str, numbers: Mapping[str, int]) -> str:
+    """Counts of verdicts as one bar, whose segments book.css lays out. Without styles a list of words."""
+    segments = (
+        f'<span class="{slug(verdict)}" style="--share: {number}"><b>{number}</b> '
+        f"<span>{verdict}<i>,</i></span></span>"
+        for verdict, number in numbers.items()
+        if number
+    )
+    return f'<div class="verdict-bar" role="img" aria-label="{escape(sentence)}">{" ".join(segments)}</div>'
+
+
+class ErrataDirective(LedgerDirective):
     """``{errata} paper``: the statements of one document that checks refuted, with their corrections."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        root = project_root(self.env.app)
-        path = root / self.config.rollpe_equations
-        report = load_report(path)
-        self.env.note_dependency(str(path))
         source = self.arguments[0]
         if source not in sources():
             raise self.error(f"{source!r} is no document of the ledger: use one of {', '.join(sources())}.")
-        pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
-        shown = {label for label, entry in report.items() if entry.get("page") in pages}
-        verdicts = verdicts_of(root, report)
-        lines = list(errata(verdicts, source, shown))
-        holder = nodes.container()
-        self.state.nested_parse(StringList(lines, "errata"), 0, holder)
-        return holder.children
+        return self.parse("\n".join(errata(*self.judge(), source)))
 
 
-def errata(verdicts: Sequence[Verdict], source: str, shown: set[str]) -> Iterator[str]:
+def errata(verdicts: Sequence[Verdict], shown: Collection[str], source: str) -> Iterator[str]:
     """MyST lines: every sentence of a document that is wrong as written. Labels in ``shown`` become links.
 
     Claims that training decides are excluded: our runs do not make a sentence about others' runs wrong.
@@ -135,11 +203,9 @@ def errata(verdicts: Sequence[Verdict], source: str, shown: set[str]) -> Iterato
     for v in wrong:
         c = v.claim
         labels = dict.fromkeys(c.checks.labels if c.checks else ())
-        checked = ", ".join(f"{{eq}}`{label}`" if label in shown else label for label in labels)
-        evidence = f"Checked by {checked}." if checked else " ".join(v.grounds.split())
-        yield "; ".join((c.place, *c.also))
-        yield f": {' '.join(c.claim.split())}"
-        yield f": **{v.verdict.capitalize()}.** {' '.join((c.instead or '').split())} *{evidence}*"
+        evidence = f"Checked by {', '.join(labels)}." if labels else v.grounds
+        wrong_as, right = f": {c.claim}", f": **{v.verdict.capitalize()}.** {c.instead or ''} *{evidence}*"
+        yield from (in_myst(" ".join(line.split()), shown) for line in (places(c), wrong_as, right))
         yield ""
 
 

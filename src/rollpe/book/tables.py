@@ -1,4 +1,4 @@
-"""Tables that the build computes: ``{results}``, ``{encodings}``, ``{timings}``, ``{speeds}``.
+"""Tables that the build computes: ``{results}``, ``{encodings}``, ``{speeds}``.
 
 Not here: what they are computed from (rollpe.evidence, rollpe.bench, rollpe.encodings.properties).
 """
@@ -20,9 +20,9 @@ from rollpe.bench.report import read_benchmarks
 from rollpe.book.numbers import sentence_of
 from rollpe.book.site import all_records, find_records, plain_table, project_root
 from rollpe.encodings.properties import measure_all
-from rollpe.encodings.registry import ENCODINGS
 from rollpe.errors import InputError
 from rollpe.evidence.table import recipe_with_runs, results_table
+from rollpe.statistics import summarize
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,17 @@ class TableDirective(SphinxDirective):
         self.set_source_info(table)
         self.add_name(table)
         return [table]
+
+    def accuracy_of(self, root: Path, cell: str, text: str) -> nodes.inline:
+        """The accuracy of a cell ``recipe/encoding``, which links to its runs if there are any."""
+        number = nodes.inline("", text, classes=["recorded-number"])
+        found = find_records(root, cell)
+        if found:
+            number["rollpe_cell"], number["rollpe_metric"] = cell, "accuracy"
+            number["rollpe_provenance"] = sentence_of(list(found.values()))
+        for path in found:
+            self.env.note_dependency(str(path))
+        return number
 
 
 class ResultsDirective(TableDirective):
@@ -75,64 +86,60 @@ class ResultsDirective(TableDirective):
             self.options["caption"] = caption.replace("{epochs}", str(results.epochs))
         kept = slice(-1 if results.beside_paper and "ours" in self.options else None)
         shown = [row[kept] for row in results.cells() if not only or row[0] in only]
-        rows = [self._row(root, f"{recipe}/{row[0]}", row) for row in shown]
+        rows = [
+            [nodes.literal(name, name), self.accuracy_of(root, f"{recipe}/{name}", accuracy), *rest]
+            for name, accuracy, *rest in shown
+        ]
         return self.finish(results.columns[kept], rows)
 
-    def _row(self, root: Path, cell: str, texts: tuple[str, ...]) -> list[str | nodes.Node]:
-        name, accuracy, *rest = texts
-        number = nodes.inline("", accuracy, classes=["recorded-number"])
-        found = find_records(root, cell)
-        if found:
-            number["rollpe_cell"], number["rollpe_metric"] = cell, "accuracy"
-            number["rollpe_provenance"] = sentence_of(list(found.values()))
-        for path in found:
-            self.env.note_dependency(str(path))
-        return [nodes.literal(name, name), number, *rest]
+
+ACCURACIES = {"quick": "digits (%)", "mini": "CIFAR-100 (%)"}
+"""Recipes whose accuracies the table of encodings has, with the heads of their columns."""
 
 
 class EncodingsDirective(TableDirective):
-    """``{encodings}``: the properties of every encoding, found by trying it during the build."""
+    """``{encodings}``: what every encoding reached in our runs, what a step costs, and what trials find.
 
-    columns = (
-        *("encoding", "acts on", "relative", "real p", "larger grid"),
-        *("norms", "cache", "linear", "parameters"),
-    )
+    An accuracy has its number of seeds in parentheses and links to its runs. A step's time is divided by that
+    without positions, from the newest benchmark of each device that was measured.
+    """
+
+    properties = ("acts on", "relative", "real p", "larger grid", "norms", "linear", "weights added")
 
     def run(self) -> list[nodes.Node]:
+        root = project_root(self.env.app)
+        ratios = self._ratios(root / "data/benchmarks")
+        columns = ("encoding", *ACCURACIES.values(), *(f"time, {d}" for d in ratios), *self.properties)
         word = {True: "yes", False: "no", None: "–"}
         rows: list[list[str | nodes.Node]] = []
         for p in measure_all():
-            answers = (word[v] for v in (p.real_positions, p.larger_grid, p.keeps_norm, p.cached, p.linear))
-            rows.append([nodes.literal(p.name, p.name), p.acts_on, p.relative, *answers, f"{p.parameters:,}"])
-        made = self.finish(self.columns, rows)
+            reached = [self._accuracy(root, f"{recipe}/{p.name}") for recipe in ACCURACIES]
+            times = [f"{of[p.name]:.2f}" if p.name in of else "not measured" for of in ratios.values()]
+            answers = [word[v] for v in (p.real_positions, p.larger_grid, p.keeps_norm, p.linear)]
+            name = nodes.literal(p.name, p.name)
+            rows.append([name, *reached, *times, p.acts_on, p.relative, *answers, f"{p.parameters:,}"])
+        made = self.finish(columns, rows)
         made[0]["classes"].append("compact")
         return made
 
+    def _accuracy(self, root: Path, cell: str) -> str | nodes.Node:
+        found = find_records(root, cell)
+        if not found:
+            return "not measured"
+        reached = summarize([100 * r.test.accuracy for r in found.values()])
+        text = f"{reached.mean:.1f}" + ("" if reached.sd is None else f" ± {reached.sd:.1f}")
+        return nodes.inline("", "", self.accuracy_of(root, cell, text), nodes.Text(f" ({reached.n})"))
 
-class TimingsDirective(TableDirective):
-    """``{timings}``: what a step costs with each encoding, from the newest benchmark of each device."""
-
-    def run(self) -> list[nodes.Node]:
-        folder = project_root(self.env.app) / "data/benchmarks"
+    def _ratios(self, folder: Path) -> dict[str, dict[str, float]]:
+        """Device → encoding → step time by that without positions, of each device's newest benchmark."""
         for path in sorted(folder.glob("*.json")):
             self.env.note_dependency(str(path))
+        names = {"cpu": "CPU", "cuda": "GPU"}
         newest = {b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)}
-        columns = ["encoding"]
-        for b in newest.values():
-            columns += [f"{b.environment.device_name}, ViT {b.size}", "quartiles (ms)", "timm ÷ ours"]
-        rows: list[list[str | nodes.Node]] = []
-        for name in ENCODINGS:
-            row: list[str | nodes.Node] = [nodes.literal(name, name)]
-            for b in newest.values():
-                ours = next((t for t in b.encodings if t.name == name), None)
-                theirs = next((t for t in b.timm if t.name == name), None)
-                row += [
-                    f"{ours.ratio:.2f}" if ours else "not measured",
-                    f"{ours.low:.0f} to {ours.high:.0f}" if ours else "",
-                    f"{theirs.ratio:.2f}" if theirs else "",
-                ]
-            rows.append(row)
-        return self.finish(columns, rows)
+        return {
+            names.get(kind, kind): {t.name: t.ratio for t in newest[kind].encodings}
+            for kind in sorted(newest)
+        }
 
 
 TIMED = ("none", "axial-rope", "roll")
@@ -167,5 +174,4 @@ def speed_row(report: dict[str, Any]) -> tuple[str, ...]:
 def setup(app: Sphinx) -> None:
     app.add_directive("results", ResultsDirective)
     app.add_directive("encodings", EncodingsDirective)
-    app.add_directive("timings", TimingsDirective)
     app.add_directive("speeds", SpeedsDirective)

@@ -31,14 +31,19 @@ from rollpe.training.observation import neighbor_correlation
 
 __all__ = [
     "CLAIMS",
+    "INSTEAD",
     "VERDICTS",
     "Claim",
     "Verdict",
+    "by_document",
     "counts",
     "decided_by_training",
+    "details",
     "ledger",
     "load_claims",
+    "places",
     "sources",
+    "summary",
     "tally",
     "to_markdown",
 ]
@@ -535,13 +540,8 @@ def decided_by_training(verdicts: Iterable[Verdict]) -> str:
     return f"{tested or 'None'} of the {len(of_training)} that training decides {has} been tested."
 
 
-def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
-    """The ledger as MyST Markdown: a table of counts, then every claim under its document and verdict.
-
-    Refuted and corrected claims come first.
-
-    roles: write labels of equations, powers and indices as MyST roles, for the book.
-    """
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """Markdown: how many claims of each kind got each verdict, and what the verdicts mean."""
     lines = [f"| kind | {' | '.join(VERDICTS)} |", f"| :-- |{' --: |' * len(VERDICTS)}"]
     for kind in ("mathematical", "empirical", "interpretive"):
         row = counts(v for v in verdicts if v.claim.kind == kind)
@@ -551,51 +551,60 @@ def to_markdown(verdicts: Sequence[Verdict], *, roles: bool = False) -> str:
     )
     lines += [
         "",
-        "A mathematical claim is reproduced if all checks that it rests on pass, refuted if the checks that "
-        "contradict it pass, and corrected if those of what holds instead pass as well. "
-        f"{tested} claims have statistical tests on runs for a rule, each by itself; no level is corrected. "
-        "Undecided is what was tested and left open, not tested what still lacks its runs or any rule.",
+        "- **Reproduced**: every check or test that the claim rests on passes.",
+        "- **Corrected**: wrong as written, and what holds instead is checked as well.",
+        "- **Refuted**: wrong as written, as a checked counterexample or a test shows.",
+        "- **Undecided**: tested, and the result leaves it open.",
+        "- **Not tested**: its runs are missing, or no rule can decide it here.",
+        "",
+        f"{tested} claims have a statistical test on runs or printed results as their rule. Each test counts "
+        "by itself: no correction is made for their number.",
     ]
-    broken = [v.claim.id for v in verdicts if v.broken]
-    if broken:
+    if broken := [v.claim.id for v in verdicts if v.broken]:
         lines += ["", f"**Checks failed** that these claims rest on: {', '.join(broken)}."]
-    for source, title in sources().items():
-        lines += ["", f"## {title}", "", f"Cited as *{source}* below."]
-        for verdict in ("refuted", "corrected", "reproduced", "undecided", "not tested"):
-            entries = [_entry(v) for v in verdicts if (v.claim.source, v.verdict) == (source, verdict)]
-            if entries:
-                lines += ["", f"### {verdict.capitalize()}: {len(entries)}"]
-            for entry in entries:
-                lines += ["", *entry]
-    page = "\n".join(lines)
-    if not roles:
-        return page
-    page = re.sub(r"(?<=[\w)])\^(?:\(([^()]*)\)|(\w))", lambda m: f"{{sup}}`{m[1] or m[2]}`", page)
-    page = re.sub(r"\b([^\W\d_])_([A-Za-z])(?![A-Za-z_])", r"\1{sub}`\2`", page)
-    return re.sub(r"\beq-[a-z0-9]+(?:-[a-z0-9]+)*", lambda label: f"{{eq}}`{label[0]}`", page)
+    return "\n".join(lines)
 
 
-DETAILS = ("Checks: ", "Refuted by: ", "Would be refuted by: ", "Rule: ")
-"""First words of the lines under a claim that explain its verdict; the book folds them."""
+def by_document(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """The claims of each document, those that are wrong as written first."""
+    order = ("refuted", "corrected", "reproduced", "undecided", "not tested")
+    ranked = sorted(verdicts, key=lambda v: order.index(v.verdict))
+    return {source: [v for v in ranked if v.claim.source == source] for source in sources()}
 
 
-def _entry(v: Verdict) -> list[str]:
+def places(claim: Claim) -> str:
+    """Where the documents make a claim."""
+    return "; ".join((claim.place, *claim.also))
+
+
+INSTEAD = "Holds instead"
+
+
+def details(v: Verdict) -> dict[str, str]:
+    """What explains a verdict: sentences by name, INSTEAD first where the claim is wrong."""
     c, fell = v.claim, v.verdict in ("corrected", "refuted")
-    verdict = f": **{v.verdict.capitalize()}** ({c.kind})."
-    lines = [
-        f"{c.claim} *({'; '.join((c.place, *c.also))})*",
-        verdict if c.checks else f"{verdict} {_sentence(re.sub(r'(?<![^ [])-(?=[0-9])', '−', v.grounds))}",
-    ]
-    if c.instead and fell:
-        lines.append(f": Holds instead: {_sentence(c.instead)}")
-    details = {
-        "Checks": v.grounds if c.checks else "",
+    grounds = "Checks" if c.checks else "Missing" if v.verdict == "not tested" else "Result"
+    texts = {
+        INSTEAD: (c.instead or "") if fell else "",
+        "Kind": c.kind,
+        grounds: v.grounds if c.checks else re.sub(r"(?<![^ [])-(?=[0-9])", "−", v.grounds),
         "Refuted by" if fell else "Would be refuted by": c.refuted_by,
         "Rule": c.rule() if c.records else "",
     }
-    return lines + [f": {name}: {_sentence(text)}" for name, text in details.items() if text]
+    return {name: _sentence(text) for name, text in texts.items() if text}
+
+
+def to_markdown(verdicts: Sequence[Verdict]) -> str:
+    """The ledger as Markdown: the summary, then every claim under its document with its details."""
+    lines = [summary(verdicts)]
+    for source, claims in by_document(verdicts).items():
+        lines += ["", f"## {sources()[source]}", "", f"Cited as *{source}*.", ""]
+        for v in claims:
+            lines.append(f"- **{v.verdict.capitalize()}.** {_sentence(v.claim.claim)} *({places(v.claim)})*")
+            lines += [f"  - {name}: {text}" for name, text in details(v).items()]
+    return "\n".join(lines)
 
 
 def _sentence(text: str) -> str:
     text = " ".join(text.split())
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text if text.endswith((".", "!", "?", ".)")) else f"{text}."
