@@ -4,12 +4,14 @@
     python workflow/formats.py epub _build/epub/_build/epub _build/rollpe.epub
 
 No TeX is needed: MathJax draws the formulas once, in the browser. Folded code is left out, solutions are
-unfolded. For the EPUB, whose readers seldom run scripts, the drawn formulas are written into the chapters and
+unfolded. The PDF has a cover, a table of contents with page numbers, and the type of paper.css; it is printed
+twice, because a browser knows on which page a heading is only when it has printed. For the EPUB, whose readers seldom run scripts, the drawn formulas are written into the chapters and
 the scripts are taken out. Nothing here touches the network: a page that asks for it stops the build.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import sys
@@ -19,7 +21,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+from pybtex.database import parse_file
+
 from rollpe.book import find_mathjax
+
+ROOT = Path(__file__).resolve().parent.parent
 
 DRAWN = """async () => {
     await document.fonts.ready;
@@ -37,6 +44,97 @@ LONG = """() => {
         if (listing.textContent.split('\\n').length > 24)
             (listing.closest('.cell_input') ?? listing).classList.add('long-listing');
 }"""
+# Lines of a check that passed are left out, as are outputs of nothing else: they are on the site.
+CHECKS = """() => {
+    for (const output of document.querySelectorAll('.output.stream pre')) {
+        const lines = output.textContent.split('\\n');
+        const left = lines.filter(line => !/: largest error \\S+ \\(tolerance \\S+\\)$/.test(line));
+        if (left.length === lines.length) continue;
+        output.textContent = left.join('\\n');
+        if (!left.join('').trim()) output.closest('.output').classList.add('nothing-left');
+    }
+}"""
+# An interval, a percentage and what follows a sign of comparison stay in one line.
+TOGETHER = """() => {
+    const walker = document.createTreeWalker(document.querySelector('article') ?? document.body, NodeFilter.SHOW_TEXT);
+    for (let node; node = walker.nextNode();) {
+        if (node.parentElement.closest('pre, script, style, mjx-container')) continue;
+        node.data = node.data
+            .replace(/\\[[^\\][]{0,12}\\d[^\\][]{0,12}\\]/g, interval => interval.replace(/ /g, '\\u00a0'))
+            .replace(/ ?([=<>≤≥≈±]) (?=[−+-]?\\d)/g, whole => whole.replace(/ /g, '\\u00a0'))
+            .replace(/(\\d) (?=%)/g, '$1\\u00a0');
+    }
+}"""
+# The cover, the contents with room for page numbers, a footer for each chapter; gives the names of the contents'
+# targets. All headings of a kind have one id in this file, so the contents bring their own.
+BIND = """([cover, parts, note]) => {
+    const article = document.querySelector('article') ?? document.body;
+    // Page names reach the pages through plain blocks alone, and nothing may stand before the cover.
+    for (let box = article; box !== document.body; box = box.parentElement) {
+        for (const other of [...box.parentElement.children])
+            if (other !== box && !other.querySelector('defs')) other.remove();
+        box.parentElement.classList.add('frame');
+    }
+    const title = article.querySelector('h1');
+    const front = document.createElement('h2');
+    front.textContent = 'In short';
+    title.replaceWith(front);
+    front.parentElement.classList.add('front-matter');
+
+    const contents = document.createElement('nav');
+    contents.className = 'contents';
+    contents.innerHTML = '<h2>Contents</h2><ol></ol><p class="note"></p>';
+    contents.querySelector('.note').textContent = note;
+    const list = contents.querySelector('ol');
+    const footers = document.createElement('style');
+    const names = [];
+    const wrappers = [...article.querySelectorAll('.toctree-wrapper')];
+    let inside = null;
+    for (const heading of article.querySelectorAll('h2, h3')) {
+        const wrapper = heading.closest('.toctree-wrapper');
+        if (wrapper !== inside) {
+            inside = wrapper;
+            const part = document.createElement('li');
+            part.className = 'part';
+            part.textContent = parts[wrappers.indexOf(wrapper)] ?? '';
+            list.append(part);
+        }
+        const chapter = wrapper && heading.matches('.toctree-wrapper > section > h2');
+        if (heading.tagName === 'H2' && !chapter && heading !== front) continue;
+        const copy = heading.cloneNode(true);
+        copy.querySelectorAll('.headerlink').forEach(link => link.remove());
+        const text = copy.textContent.trim();
+        const name = `contents-${names.length + 1}`;
+        names.push(name);
+        const target = document.createElement('a');
+        target.id = name;
+        heading.prepend(target);
+        const line = document.createElement('li');
+        line.className = `level-${heading.tagName[1]}`;
+        line.innerHTML = `<a href="#${name}"></a><span class="dots"></span><span class="number">000</span>`;
+        line.firstChild.textContent = text;
+        list.append(line);
+        if (!chapter) continue;
+        const section = heading.parentElement;
+        section.classList.add('chapter');
+        section.style.page = name;
+        if (section.querySelector('.citation-list, dl.glossary, dd ~ dd')) section.classList.add('reference-list');
+        footers.textContent += `@page ${name} { @bottom-left { content: ${JSON.stringify(text)}; font: 9pt Book } }\\n`;
+    }
+    document.head.append(footers);
+    article.insertAdjacentHTML('afterbegin', cover);
+    article.querySelector('.cover h1').textContent = title.firstChild.textContent;
+    article.querySelector('.cover').after(contents);
+    const headings = [...article.querySelectorAll('h1, h2, h3, h4, h5, h6')].filter(h => h.checkVisibility());
+    for (const heading of headings) heading.querySelectorAll('.headerlink').forEach(link => link.remove());
+    return [names, headings.map(heading => heading.textContent.trim().replace(/\\s+/g, ' '))];
+}"""
+NUMBER = """numbers => document.querySelectorAll('.contents .number').forEach(
+    (slot, i) => { slot.textContent = numbers[i] })"""
+NOTE = (
+    "Every displayed equation is checked by a test. What each check found, folded code, and the command that draws a "
+    "figure are on the book's pages, not in this print."
+)
 # The site's pages bring these settings along, Sphinx's EPUB pages do not.
 SETTINGS = "() => { window.MathJax = {options: {processHtmlClass: 'math', enableMenu: false}} }"
 # Readers have no scroll bars, so long lines are broken.
@@ -85,23 +183,146 @@ def _draw(page: Any) -> None:
 
 
 def pdf(html: Path, output: Path) -> None:
-    """Print one HTML page, formulas drawn, solutions unfolded, with page numbers."""
+    """Print one HTML page as a book: a cover, contents with page numbers, chapters on pages of their own."""
     with browser() as page:
         page.goto(html.resolve().as_uri(), wait_until="load")
         _draw(page)
-        page.evaluate(UNFOLD)
-        page.evaluate(LONG)
-        style = "font-size:8px;width:100%;text-align:center"
-        page.pdf(
-            path=output,
-            format="A4",
-            margin={"top": "18mm", "bottom": "18mm", "left": "16mm", "right": "16mm"},
-            display_header_footer=True,
-            header_template="<span></span>",
-            footer_template=f'<div style="{style}"><span class="pageNumber"></span></div>',
-            outline=True,
-            tagged=True,
-        )
+        page.add_style_tag(content=_fonts() + (ROOT / "workflow/paper.css").read_text())
+        for change in (UNFOLD, LONG, CHECKS, TOGETHER):
+            page.evaluate(change)
+        names, titles = page.evaluate(BIND, [_cover(), _parts(), NOTE])
+        page.evaluate("() => document.fonts.ready")
+        printed = page.pdf(prefer_css_page_size=True)
+        found = destinations(printed)
+        page.evaluate(NUMBER, [found[name] for name in names])
+        printed = page.pdf(prefer_css_page_size=True, outline=True, tagged=True)
+    output.write_bytes(retitle(printed, titles))
+
+
+def _objects(printed: bytes) -> dict[bytes, bytes]:
+    """The dictionaries in a PDF that Chromium wrote, by the numbers of their objects."""
+    return dict(re.findall(rb"^(\d+) 0 obj\n(<<.*?)\nendobj", printed, re.DOTALL | re.MULTILINE))
+
+
+def _reference(body: bytes, key: str) -> bytes | None:
+    """The number of the object that an entry of a dictionary refers to."""
+    found = re.search(rf"/{key} (\d+) 0 R".encode(), body)
+    return found[1] if found else None
+
+
+def destinations(printed: bytes) -> dict[str, int]:
+    """The pages, from 1, of the named destinations in a PDF that Chromium wrote."""
+    objects = _objects(printed)
+
+    def leaves(number: bytes) -> Iterator[bytes]:
+        if not objects[number].startswith(b"<</Type /Pages"):
+            yield number
+            return
+        (kids,) = re.findall(rb"/Kids \[([^]]*)\]", objects[number])
+        for kid in re.findall(rb"(\d+) 0 R", kids):
+            yield from leaves(kid)
+
+    (catalog,) = (body for body in objects.values() if body.startswith(b"<</Type /Catalog"))
+    root, named = _reference(catalog, "Pages"), _reference(catalog, "Dests")
+    assert root and named, "nothing in this file is linked"
+    order = {number: i for i, number in enumerate(leaves(root), start=1)}
+    places = re.findall(rb"/(\S+) \[(\d+) 0 R /XYZ", objects[named])
+    return {name.decode(): order[number] for name, number in places}
+
+
+def retitle(printed: bytes, titles: list[str]) -> bytes:
+    """The PDF with these titles in its outline, added as an update at its end.
+
+    Chromium repeats a title that begins a page and loses the spaces at the ends of its lines.
+    """
+    objects = _objects(printed)
+
+    def items(parent: bytes) -> Iterator[bytes]:
+        item = _reference(objects[parent], "First")
+        while item:
+            yield item
+            yield from items(item)
+            item = _reference(objects[item], "Next")
+
+    (outline,) = (number for number, body in objects.items() if body.startswith(b"<</Type /Outlines"))
+    entries = list(items(outline))
+    if len(entries) != len(titles):
+        sys.exit(f"The outline of the PDF has {len(entries)} entries, the book {len(titles)} headings")
+    update, table = printed, b"xref\n0 0\n"
+    for number, title in zip(entries, titles, strict=True):
+        text = b"<" + ("\ufeff" + title).encode("utf-16-be").hex().encode() + b">"
+        rest = objects[number][objects[number].index(b"\n/") :]  # all but the title, which is first
+        table += b"%s 1\n%010d 00000 n \n" % (number, len(update))
+        update += b"%s 0 obj\n<</Title %s%s\nendobj\n" % (number, text, rest)
+    trailer, start = re.findall(rb"trailer\n<<(.*?)>>\nstartxref\n(\d+)", printed, re.DOTALL)[-1]
+    ending = b"trailer\n<<%s\n/Prev %s>>\nstartxref\n%d\n%%%%EOF\n" % (trailer, start, len(update))
+    return update + table + ending
+
+
+def _fonts() -> str:
+    """The rules that load the type of the book: fonts that Matplotlib brings along, so every machine has them."""
+    from matplotlib import get_data_path  # noqa: PLC0415 (the EPUB uses the reader's fonts)
+
+    folder = Path(get_data_path()) / "fonts/ttf"
+    files = {
+        ("Book", 400, "normal"): "STIXGeneral",
+        ("Book", 700, "normal"): "STIXGeneralBol",
+        ("Book", 400, "italic"): "STIXGeneralItalic",
+        ("Book", 700, "italic"): "STIXGeneralBolIta",
+        ("Listing", 400, "normal"): "DejaVuSansMono",
+        ("Listing", 700, "normal"): "DejaVuSansMono-Bold",
+        ("Listing", 400, "italic"): "DejaVuSansMono-Oblique",
+    }
+    return "".join(
+        f"@font-face {{ font-family: {family}; font-weight: {weight}; font-style: {style};"
+        f" src: url({(folder / name).as_uri()}.ttf) }}\n"
+        for (family, weight, style), name in files.items()
+    )
+
+
+def _cover() -> str:
+    """The first page: title, the paper and its authors, a wave on a ring, the version."""
+    entry = parse_file(ROOT / "book/references.bib").entries["rollpe"]
+    names = [
+        " ".join(map(str, person.rich_first_names + person.rich_middle_names + _last(person)))
+        for person in entry.persons["author"]
+    ]
+    first = " ".join(map(str, _last(entry.persons["author"][0])))
+    about = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    year = yaml.safe_load((ROOT / "_config.yml").read_text())["copyright"]
+    return f"""<header class="cover"><h1></h1>
+<p class="subtitle">A living, checked version of {first} et al. ({entry.fields["year"][:4]})</p>
+<p class="authors">{", ".join(names)}: {entry.fields["title"]} {entry.fields["howpublished"]}</p>
+{_ring()}
+<p class="imprint">Version {about["version"]}, {year} · {about["authors"][0]["name"]}</p></header>"""
+
+
+def _last(person: Any) -> list[Any]:
+    return person.rich_prelast_names + person.rich_last_names
+
+
+def _ring(channels: int = 40, steps: int = 4, stride: int = 6) -> str:
+    """A bump on a ring of channels and, fainter, where it was some steps before."""
+    bars = []
+    for step in reversed(range(steps)):
+        for i in range(channels):
+            angle = 2 * math.pi * (i + stride * step) / channels
+            height = 45 * math.exp(9 * (math.cos(2 * math.pi * i / channels) - 1))
+            if height > 1:
+                x, y = math.sin(angle), -math.cos(angle)
+                ends = f"M{100 * x:.2f} {100 * y:.2f}L{(100 + height) * x:.2f} {(100 + height) * y:.2f}"
+                color = "#D55E00" if step == 0 else "#0072B2"
+                bars.append(f'<path d="{ends}" stroke="{color}" opacity="{0.85**step * (1 if step == 0 else 0.8):.2f}"/>')
+    return (
+        '<svg viewBox="-150 -150 300 300" role="img" aria-label="A wave that travels around a ring of channels">'
+        '<circle r="100" fill="none" stroke="#8a94a0" stroke-width="1.2"/>'
+        f'<g stroke-width="10">{"".join(bars)}</g></svg>'
+    )
+
+
+def _parts() -> list[str]:
+    """The captions of the parts of the book."""
+    return [part["caption"] for part in yaml.safe_load((ROOT / "book/_toc.yml").read_text())["parts"]]
 
 
 def epub(folder: Path, output: Path) -> None:
