@@ -4,9 +4,10 @@
     python workflow/formats.py epub _build/epub/_build/epub _build/rollpe.epub
 
 No TeX is needed: MathJax draws the formulas once, in the browser. Folded code is left out, solutions are
-unfolded. The PDF has a cover, a table of contents with page numbers, and the type of paper.css; it is printed
-twice, because a browser knows on which page a heading is only when it has printed. For the EPUB, whose readers seldom run scripts, the drawn formulas are written into the chapters and
-the scripts are taken out. Nothing here touches the network: a page that asks for it stops the build.
+unfolded. The PDF has a cover, a table of contents with page numbers, and the type of paper.css. It is printed
+twice: only a print tells on which page a heading is. For the EPUB, whose readers seldom run scripts, the
+drawn formulas are written into the chapters and the scripts are taken out. Nothing here touches the network:
+a page that asks for it stops the build.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ CHECKS = """() => {
 }"""
 # An interval, a percentage and what follows a sign of comparison stay in one line.
 TOGETHER = """() => {
-    const walker = document.createTreeWalker(document.querySelector('article') ?? document.body, NodeFilter.SHOW_TEXT);
+    const book = document.querySelector('article') ?? document.body;
+    const walker = document.createTreeWalker(book, NodeFilter.SHOW_TEXT);
     for (let node; node = walker.nextNode();) {
         if (node.parentElement.closest('pre, script, style, mjx-container')) continue;
         node.data = node.data
@@ -65,8 +67,9 @@ TOGETHER = """() => {
             .replace(/(\\d) (?=%)/g, '$1\\u00a0');
     }
 }"""
-# The cover, the contents with room for page numbers, a footer for each chapter; gives the names of the contents'
-# targets. All headings of a kind have one id in this file, so the contents bring their own.
+# The cover, the contents with room for page numbers, a footer for each chapter. Returns the texts of all
+# headings and which of them the contents list. Sphinx gives many headings of this file the same id, so the
+# contents bring their own.
 BIND = """([cover, parts, note]) => {
     const article = document.querySelector('article') ?? document.body;
     // Page names reach the pages through plain blocks alone, and nothing may stand before the cover.
@@ -77,21 +80,22 @@ BIND = """([cover, parts, note]) => {
     }
     const title = article.querySelector('h1');
     const front = document.createElement('h2');
-    front.textContent = 'In short';
+    front.textContent = 'About this book';
     title.replaceWith(front);
     front.parentElement.classList.add('front-matter');
 
     const contents = document.createElement('nav');
-    contents.className = 'contents';
+    contents.className = 'book-contents';
     contents.innerHTML = '<h2>Contents</h2><ol></ol><p class="note"></p>';
     contents.querySelector('.note').textContent = note;
     const list = contents.querySelector('ol');
     const footers = document.createElement('style');
-    const names = [];
-    const wrappers = [...article.querySelectorAll('.toctree-wrapper')];
-    let inside = null;
+    const listed = [];
+    const wrappers = [...article.querySelectorAll('.toctree-wrapper')].filter(
+        wrapper => !wrapper.parentElement.closest('.toctree-wrapper'));
+    let inside;
     for (const heading of article.querySelectorAll('h2, h3')) {
-        const wrapper = heading.closest('.toctree-wrapper');
+        const wrapper = wrappers.find(wrapper => wrapper.contains(heading));
         if (wrapper !== inside) {
             inside = wrapper;
             const part = document.createElement('li');
@@ -99,13 +103,13 @@ BIND = """([cover, parts, note]) => {
             part.textContent = parts[wrappers.indexOf(wrapper)] ?? '';
             list.append(part);
         }
-        const chapter = wrapper && heading.matches('.toctree-wrapper > section > h2');
+        const chapter = wrapper && heading.parentElement.parentElement === wrapper;
         if (heading.tagName === 'H2' && !chapter && heading !== front) continue;
         const copy = heading.cloneNode(true);
         copy.querySelectorAll('.headerlink').forEach(link => link.remove());
         const text = copy.textContent.trim();
-        const name = `contents-${names.length + 1}`;
-        names.push(name);
+        const name = `contents-${listed.length + 1}`;
+        listed.push(heading);
         const target = document.createElement('a');
         target.id = name;
         heading.prepend(target);
@@ -118,8 +122,12 @@ BIND = """([cover, parts, note]) => {
         const section = heading.parentElement;
         section.classList.add('chapter');
         section.style.page = name;
-        if (section.querySelector('.citation-list, dl.glossary, dd ~ dd')) section.classList.add('reference-list');
-        footers.textContent += `@page ${name} { @bottom-left { content: ${JSON.stringify(text)}; font: 9pt Book } }\\n`;
+        if (section.previousElementSibling?.matches('span'))
+            section.prepend(section.previousElementSibling); // a target, which would get a page of its own
+        const lists = ['claims', 'errata', 'glossary', 'references'].map(page => `document-${page}`);
+        if (lists.includes(section.firstElementChild.id)) section.classList.add('reference-list');
+        const quoted = JSON.stringify(text);
+        footers.textContent += `@page ${name} { @bottom-left { content: ${quoted}; font: 9pt Book } }\\n`;
     }
     document.head.append(footers);
     article.insertAdjacentHTML('afterbegin', cover);
@@ -127,13 +135,14 @@ BIND = """([cover, parts, note]) => {
     article.querySelector('.cover').after(contents);
     const headings = [...article.querySelectorAll('h1, h2, h3, h4, h5, h6')].filter(h => h.checkVisibility());
     for (const heading of headings) heading.querySelectorAll('.headerlink').forEach(link => link.remove());
-    return [names, headings.map(heading => heading.textContent.trim().replace(/\\s+/g, ' '))];
+    const titles = headings.map(heading => heading.textContent.trim().replace(/\\s+/g, ' '));
+    return [titles, listed.map(heading => headings.indexOf(heading))];
 }"""
-NUMBER = """numbers => document.querySelectorAll('.contents .number').forEach(
+NUMBER = """numbers => document.querySelectorAll('.book-contents .number').forEach(
     (slot, i) => { slot.textContent = numbers[i] })"""
 NOTE = (
-    "Every displayed equation is checked by a test. What each check found, folded code, and the command that draws a "
-    "figure are on the book's pages, not in this print."
+    "A test checks every displayed equation. What each check found, folded code, and the commands that draw "
+    "the figures are on the book's pages and not in this print."
 )
 # The site's pages bring these settings along, Sphinx's EPUB pages do not.
 SETTINGS = "() => { window.MathJax = {options: {processHtmlClass: 'math', enableMenu: false}} }"
@@ -190,12 +199,15 @@ def pdf(html: Path, output: Path) -> None:
         page.add_style_tag(content=_fonts() + (ROOT / "workflow/paper.css").read_text())
         for change in (UNFOLD, LONG, CHECKS, TOGETHER):
             page.evaluate(change)
-        names, titles = page.evaluate(BIND, [_cover(), _parts(), NOTE])
+        titles, listed = page.evaluate(BIND, [_cover(), _parts(), NOTE])
         page.evaluate("() => document.fonts.ready")
-        printed = page.pdf(prefer_css_page_size=True)
-        found = destinations(printed)
-        page.evaluate(NUMBER, [found[name] for name in names])
+        found = outline(page.pdf(prefer_css_page_size=True, outline=True, tagged=True))
+        if len(found) != len(titles):
+            sys.exit(f"The outline of the PDF has {len(found)} entries, the book {len(titles)} headings")
+        page.evaluate(NUMBER, [found[i][1] for i in listed])
         printed = page.pdf(prefer_css_page_size=True, outline=True, tagged=True)
+    if outline(printed) != found:
+        sys.exit("The second print has other page numbers than its table of contents")
     output.write_bytes(retitle(printed, titles))
 
 
@@ -210,11 +222,13 @@ def _reference(body: bytes, key: str) -> bytes | None:
     return found[1] if found else None
 
 
-def destinations(printed: bytes) -> dict[str, int]:
-    """The pages, from 1, of the named destinations in a PDF that Chromium wrote."""
+def outline(printed: bytes) -> list[tuple[bytes, int]]:
+    """For each heading in the outline of a PDF that Chromium wrote: number of its entry, page from 1."""
     objects = _objects(printed)
+    (catalog,) = (body for body in objects.values() if body.startswith(b"<</Type /Catalog"))
 
-    def leaves(number: bytes) -> Iterator[bytes]:
+    def leaves(number: bytes | None) -> Iterator[bytes]:
+        assert number is not None
         if not objects[number].startswith(b"<</Type /Pages"):
             yield number
             return
@@ -222,12 +236,17 @@ def destinations(printed: bytes) -> dict[str, int]:
         for kid in re.findall(rb"(\d+) 0 R", kids):
             yield from leaves(kid)
 
-    (catalog,) = (body for body in objects.values() if body.startswith(b"<</Type /Catalog"))
-    root, named = _reference(catalog, "Pages"), _reference(catalog, "Dests")
-    assert root and named, "nothing in this file is linked"
-    order = {number: i for i, number in enumerate(leaves(root), start=1)}
-    places = re.findall(rb"/(\S+) \[(\d+) 0 R /XYZ", objects[named])
-    return {name.decode(): order[number] for name, number in places}
+    def entries(parent: bytes | None) -> Iterator[tuple[bytes, int]]:
+        assert parent is not None
+        entry = _reference(objects[parent], "First")
+        while entry:
+            (page,) = re.findall(rb"/Dest \[(\d+) 0 R", objects[entry])
+            yield entry, order[page]
+            yield from entries(entry)
+            entry = _reference(objects[entry], "Next")
+
+    order = {number: i for i, number in enumerate(leaves(_reference(catalog, "Pages")), start=1)}
+    return list(entries(_reference(catalog, "Outlines")))
 
 
 def retitle(printed: bytes, titles: list[str]) -> bytes:
@@ -236,20 +255,8 @@ def retitle(printed: bytes, titles: list[str]) -> bytes:
     Chromium repeats a title that begins a page and loses the spaces at the ends of its lines.
     """
     objects = _objects(printed)
-
-    def items(parent: bytes) -> Iterator[bytes]:
-        item = _reference(objects[parent], "First")
-        while item:
-            yield item
-            yield from items(item)
-            item = _reference(objects[item], "Next")
-
-    (outline,) = (number for number, body in objects.items() if body.startswith(b"<</Type /Outlines"))
-    entries = list(items(outline))
-    if len(entries) != len(titles):
-        sys.exit(f"The outline of the PDF has {len(entries)} entries, the book {len(titles)} headings")
     update, table = printed, b"xref\n0 0\n"
-    for number, title in zip(entries, titles, strict=True):
+    for (number, _), title in zip(outline(printed), titles, strict=True):
         text = b"<" + ("\ufeff" + title).encode("utf-16-be").hex().encode() + b">"
         rest = objects[number][objects[number].index(b"\n/") :]  # all but the title, which is first
         table += b"%s 1\n%010d 00000 n \n" % (number, len(update))
@@ -260,7 +267,7 @@ def retitle(printed: bytes, titles: list[str]) -> bytes:
 
 
 def _fonts() -> str:
-    """The rules that load the type of the book: fonts that Matplotlib brings along, so every machine has them."""
+    """The rules that load the type of the book: Matplotlib brings them along."""
     from matplotlib import get_data_path  # noqa: PLC0415 (the EPUB uses the reader's fonts)
 
     folder = Path(get_data_path()) / "fonts/ttf"
@@ -302,21 +309,23 @@ def _last(person: Any) -> list[Any]:
 
 
 def _ring(channels: int = 40, steps: int = 4, stride: int = 6) -> str:
-    """A bump on a ring of channels and, fainter, where it was some steps before."""
+    """An SVG of a bump on a ring of channels and, fainter, of where it goes in the next steps."""
     bars = []
     for step in reversed(range(steps)):
+        color = "#0072B2" if step else "#D55E00"
+        bars.append(f'<g stroke="{color}" opacity="{0.85**step:.2f}">')
         for i in range(channels):
-            angle = 2 * math.pi * (i + stride * step) / channels
             height = 45 * math.exp(9 * (math.cos(2 * math.pi * i / channels) - 1))
             if height > 1:
+                angle = 2 * math.pi * (i + stride * step) / channels
                 x, y = math.sin(angle), -math.cos(angle)
                 ends = f"M{100 * x:.2f} {100 * y:.2f}L{(100 + height) * x:.2f} {(100 + height) * y:.2f}"
-                color = "#D55E00" if step == 0 else "#0072B2"
-                bars.append(f'<path d="{ends}" stroke="{color}" opacity="{0.85**step * (1 if step == 0 else 0.8):.2f}"/>')
+                bars.append(f'<path d="{ends}"/>')
+        bars.append("</g>")
     return (
-        '<svg viewBox="-150 -150 300 300" role="img" aria-label="A wave that travels around a ring of channels">'
-        '<circle r="100" fill="none" stroke="#8a94a0" stroke-width="1.2"/>'
-        f'<g stroke-width="10">{"".join(bars)}</g></svg>'
+        '<svg viewBox="-150 -150 300 300" stroke-width="10" role="img"'
+        ' aria-label="A wave that travels around a ring of channels">'
+        f'<circle r="100" fill="none" stroke="#8a94a0" stroke-width="1.2"/>{"".join(bars)}</svg>'
     )
 
 
