@@ -4,12 +4,15 @@
     python workflow/formats.py epub _build/epub/_build/epub _build/rollpe.epub
 
 No TeX is needed: MathJax draws the formulas once, in the browser. Folded code is left out, solutions are
-unfolded. For the EPUB, whose readers seldom run scripts, the drawn formulas are written into the chapters and
-the scripts are taken out. Nothing here touches the network: a page that asks for it stops the build.
+unfolded. The PDF has a cover, a table of contents with page numbers, and the type of paper.css. It is printed
+twice: only a print tells on which page a heading is. For the EPUB, whose readers seldom run scripts, the
+drawn formulas are written into the chapters and the scripts are taken out. Nothing here touches the network:
+a page that asks for it stops the build.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import sys
@@ -19,7 +22,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+from pybtex.database import parse_file
+
 from rollpe.book import find_mathjax
+
+ROOT = Path(__file__).resolve().parent.parent
 
 DRAWN = """async () => {
     await document.fonts.ready;
@@ -37,6 +45,105 @@ LONG = """() => {
         if (listing.textContent.split('\\n').length > 24)
             (listing.closest('.cell_input') ?? listing).classList.add('long-listing');
 }"""
+# Lines of a check that passed are left out, as are outputs of nothing else: they are on the site.
+CHECKS = """() => {
+    for (const output of document.querySelectorAll('.output.stream pre')) {
+        const lines = output.textContent.split('\\n');
+        const left = lines.filter(line => !/: largest error \\S+ \\(tolerance \\S+\\)$/.test(line));
+        if (left.length === lines.length) continue;
+        output.textContent = left.join('\\n');
+        if (!left.join('').trim()) output.closest('.output').classList.add('nothing-left');
+    }
+}"""
+# An interval, a percentage and what follows a sign of comparison stay in one line.
+TOGETHER = """() => {
+    const book = document.querySelector('article') ?? document.body;
+    const walker = document.createTreeWalker(book, NodeFilter.SHOW_TEXT);
+    for (let node; node = walker.nextNode();) {
+        if (node.parentElement.closest('pre, script, style, mjx-container')) continue;
+        node.data = node.data
+            .replace(/\\[[^\\][]{0,12}\\d[^\\][]{0,12}\\]/g, interval => interval.replace(/ /g, '\\u00a0'))
+            .replace(/ ?([=<>≤≥≈±]) (?=[−+-]?\\d)/g, whole => whole.replace(/ /g, '\\u00a0'))
+            .replace(/(\\d) (?=%)/g, '$1\\u00a0');
+    }
+}"""
+# The cover, the contents with room for page numbers, a footer for each chapter. Returns the texts of all
+# headings and which of them the contents list. Sphinx gives many headings of this file the same id, so the
+# contents bring their own.
+BIND = """([cover, parts, note]) => {
+    const article = document.querySelector('article') ?? document.body;
+    // Page names reach the pages through plain blocks alone, and nothing may stand before the cover.
+    for (let box = article; box !== document.body; box = box.parentElement) {
+        for (const other of [...box.parentElement.children])
+            if (other !== box && !other.querySelector('defs')) other.remove();
+        box.parentElement.classList.add('frame');
+    }
+    const title = article.querySelector('h1');
+    const front = document.createElement('h2');
+    front.textContent = 'About this book';
+    title.replaceWith(front);
+    front.parentElement.classList.add('front-matter');
+
+    const contents = document.createElement('nav');
+    contents.className = 'book-contents';
+    contents.innerHTML = '<h2>Contents</h2><ol></ol><p class="note"></p>';
+    contents.querySelector('.note').textContent = note;
+    const list = contents.querySelector('ol');
+    const footers = document.createElement('style');
+    const listed = [];
+    const wrappers = [...article.querySelectorAll('.toctree-wrapper')].filter(
+        wrapper => !wrapper.parentElement.closest('.toctree-wrapper'));
+    let inside;
+    for (const heading of article.querySelectorAll('h2, h3')) {
+        const wrapper = wrappers.find(wrapper => wrapper.contains(heading));
+        if (wrapper !== inside) {
+            inside = wrapper;
+            const part = document.createElement('li');
+            part.className = 'part';
+            part.textContent = parts[wrappers.indexOf(wrapper)] ?? '';
+            list.append(part);
+        }
+        const chapter = wrapper && heading.parentElement.parentElement === wrapper;
+        if (heading.tagName === 'H2' && !chapter && heading !== front) continue;
+        const copy = heading.cloneNode(true);
+        copy.querySelectorAll('.headerlink').forEach(link => link.remove());
+        const text = copy.textContent.trim();
+        const name = `contents-${listed.length + 1}`;
+        listed.push(heading);
+        const target = document.createElement('a');
+        target.id = name;
+        heading.prepend(target);
+        const line = document.createElement('li');
+        line.className = `level-${heading.tagName[1]}`;
+        line.innerHTML = `<a href="#${name}"></a><span class="dots"></span><span class="number">000</span>`;
+        line.firstChild.textContent = text;
+        list.append(line);
+        if (!chapter) continue;
+        const section = heading.parentElement;
+        section.classList.add('chapter');
+        section.style.page = name;
+        if (section.previousElementSibling?.matches('span'))
+            section.prepend(section.previousElementSibling); // a target, which would get a page of its own
+        const lists = ['claims', 'errata', 'glossary', 'references'].map(page => `document-${page}`);
+        if (lists.includes(section.firstElementChild.id)) section.classList.add('reference-list');
+        const quoted = JSON.stringify(text);
+        footers.textContent += `@page ${name} { @bottom-left { content: ${quoted}; font: 9pt Book } }\\n`;
+    }
+    document.head.append(footers);
+    article.insertAdjacentHTML('afterbegin', cover);
+    article.querySelector('.cover h1').textContent = title.firstChild.textContent;
+    article.querySelector('.cover').after(contents);
+    const headings = [...article.querySelectorAll('h1, h2, h3, h4, h5, h6')].filter(h => h.checkVisibility());
+    for (const heading of headings) heading.querySelectorAll('.headerlink').forEach(link => link.remove());
+    const titles = headings.map(heading => heading.textContent.trim().replace(/\\s+/g, ' '));
+    return [titles, listed.map(heading => headings.indexOf(heading))];
+}"""
+NUMBER = """numbers => document.querySelectorAll('.book-contents .number').forEach(
+    (slot, i) => { slot.textContent = numbers[i] })"""
+NOTE = (
+    "A test checks every displayed equation. What each check found, folded code, and the commands that draw "
+    "the figures are on the book's pages and not in this print."
+)
 # The site's pages bring these settings along, Sphinx's EPUB pages do not.
 SETTINGS = "() => { window.MathJax = {options: {processHtmlClass: 'math', enableMenu: false}} }"
 # Readers have no scroll bars, so long lines are broken.
@@ -85,23 +192,146 @@ def _draw(page: Any) -> None:
 
 
 def pdf(html: Path, output: Path) -> None:
-    """Print one HTML page, formulas drawn, solutions unfolded, with page numbers."""
+    """Print one HTML page as a book: a cover, contents with page numbers, chapters on pages of their own."""
     with browser() as page:
         page.goto(html.resolve().as_uri(), wait_until="load")
         _draw(page)
-        page.evaluate(UNFOLD)
-        page.evaluate(LONG)
-        style = "font-size:8px;width:100%;text-align:center"
-        page.pdf(
-            path=output,
-            format="A4",
-            margin={"top": "18mm", "bottom": "18mm", "left": "16mm", "right": "16mm"},
-            display_header_footer=True,
-            header_template="<span></span>",
-            footer_template=f'<div style="{style}"><span class="pageNumber"></span></div>',
-            outline=True,
-            tagged=True,
-        )
+        page.add_style_tag(content=_fonts() + (ROOT / "workflow/paper.css").read_text())
+        for change in (UNFOLD, LONG, CHECKS, TOGETHER):
+            page.evaluate(change)
+        titles, listed = page.evaluate(BIND, [_cover(), _parts(), NOTE])
+        page.evaluate("() => document.fonts.ready")
+        found = outline(page.pdf(prefer_css_page_size=True, outline=True, tagged=True))
+        if len(found) != len(titles):
+            sys.exit(f"The outline of the PDF has {len(found)} entries, the book {len(titles)} headings")
+        page.evaluate(NUMBER, [found[i][1] for i in listed])
+        printed = page.pdf(prefer_css_page_size=True, outline=True, tagged=True)
+    if outline(printed) != found:
+        sys.exit("The second print has other page numbers than its table of contents")
+    output.write_bytes(retitle(printed, titles))
+
+
+def _objects(printed: bytes) -> dict[bytes, bytes]:
+    """The dictionaries in a PDF that Chromium wrote, by the numbers of their objects."""
+    return dict(re.findall(rb"^(\d+) 0 obj\n(<<.*?)\nendobj", printed, re.DOTALL | re.MULTILINE))
+
+
+def _reference(body: bytes, key: str) -> bytes | None:
+    """The number of the object that an entry of a dictionary refers to."""
+    found = re.search(rf"/{key} (\d+) 0 R".encode(), body)
+    return found[1] if found else None
+
+
+def outline(printed: bytes) -> list[tuple[bytes, int]]:
+    """For each heading in the outline of a PDF that Chromium wrote: number of its entry, page from 1."""
+    objects = _objects(printed)
+    (catalog,) = (body for body in objects.values() if body.startswith(b"<</Type /Catalog"))
+
+    def leaves(number: bytes | None) -> Iterator[bytes]:
+        assert number is not None
+        if not objects[number].startswith(b"<</Type /Pages"):
+            yield number
+            return
+        (kids,) = re.findall(rb"/Kids \[([^]]*)\]", objects[number])
+        for kid in re.findall(rb"(\d+) 0 R", kids):
+            yield from leaves(kid)
+
+    def entries(parent: bytes | None) -> Iterator[tuple[bytes, int]]:
+        assert parent is not None
+        entry = _reference(objects[parent], "First")
+        while entry:
+            (page,) = re.findall(rb"/Dest \[(\d+) 0 R", objects[entry])
+            yield entry, order[page]
+            yield from entries(entry)
+            entry = _reference(objects[entry], "Next")
+
+    order = {number: i for i, number in enumerate(leaves(_reference(catalog, "Pages")), start=1)}
+    return list(entries(_reference(catalog, "Outlines")))
+
+
+def retitle(printed: bytes, titles: list[str]) -> bytes:
+    """The PDF with these titles in its outline, added as an update at its end.
+
+    Chromium repeats a title that begins a page and loses the spaces at the ends of its lines.
+    """
+    objects = _objects(printed)
+    update, table = printed, b"xref\n0 0\n"
+    for (number, _), title in zip(outline(printed), titles, strict=True):
+        text = b"<" + ("\ufeff" + title).encode("utf-16-be").hex().encode() + b">"
+        rest = objects[number][objects[number].index(b"\n/") :]  # all but the title, which is first
+        table += b"%s 1\n%010d 00000 n \n" % (number, len(update))
+        update += b"%s 0 obj\n<</Title %s%s\nendobj\n" % (number, text, rest)
+    trailer, start = re.findall(rb"trailer\n<<(.*?)>>\nstartxref\n(\d+)", printed, re.DOTALL)[-1]
+    ending = b"trailer\n<<%s\n/Prev %s>>\nstartxref\n%d\n%%%%EOF\n" % (trailer, start, len(update))
+    return update + table + ending
+
+
+def _fonts() -> str:
+    """The rules that load the type of the book: Matplotlib brings them along."""
+    from matplotlib import get_data_path  # noqa: PLC0415 (the EPUB uses the reader's fonts)
+
+    folder = Path(get_data_path()) / "fonts/ttf"
+    files = {
+        ("Book", 400, "normal"): "STIXGeneral",
+        ("Book", 700, "normal"): "STIXGeneralBol",
+        ("Book", 400, "italic"): "STIXGeneralItalic",
+        ("Book", 700, "italic"): "STIXGeneralBolIta",
+        ("Listing", 400, "normal"): "DejaVuSansMono",
+        ("Listing", 700, "normal"): "DejaVuSansMono-Bold",
+        ("Listing", 400, "italic"): "DejaVuSansMono-Oblique",
+    }
+    return "".join(
+        f"@font-face {{ font-family: {family}; font-weight: {weight}; font-style: {style};"
+        f" src: url({(folder / name).as_uri()}.ttf) }}\n"
+        for (family, weight, style), name in files.items()
+    )
+
+
+def _cover() -> str:
+    """The first page: title, the paper and its authors, a wave on a ring, the version."""
+    entry = parse_file(ROOT / "book/references.bib").entries["rollpe"]
+    names = [
+        " ".join(map(str, person.rich_first_names + person.rich_middle_names + _last(person)))
+        for person in entry.persons["author"]
+    ]
+    first = " ".join(map(str, _last(entry.persons["author"][0])))
+    about = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    year = yaml.safe_load((ROOT / "_config.yml").read_text())["copyright"]
+    return f"""<header class="cover"><h1></h1>
+<p class="subtitle">A living, checked version of {first} et al. ({entry.fields["year"][:4]})</p>
+<p class="authors">{", ".join(names)}: {entry.fields["title"]} {entry.fields["howpublished"]}</p>
+{_ring()}
+<p class="imprint">Version {about["version"]}, {year} · {about["authors"][0]["name"]}</p></header>"""
+
+
+def _last(person: Any) -> list[Any]:
+    return person.rich_prelast_names + person.rich_last_names
+
+
+def _ring(channels: int = 40, steps: int = 4, stride: int = 6) -> str:
+    """An SVG of a bump on a ring of channels and, fainter, of where it goes in the next steps."""
+    bars = []
+    for step in reversed(range(steps)):
+        color = "#0072B2" if step else "#D55E00"
+        bars.append(f'<g stroke="{color}" opacity="{0.85**step:.2f}">')
+        for i in range(channels):
+            height = 45 * math.exp(9 * (math.cos(2 * math.pi * i / channels) - 1))
+            if height > 1:
+                angle = 2 * math.pi * (i + stride * step) / channels
+                x, y = math.sin(angle), -math.cos(angle)
+                ends = f"M{100 * x:.2f} {100 * y:.2f}L{(100 + height) * x:.2f} {(100 + height) * y:.2f}"
+                bars.append(f'<path d="{ends}"/>')
+        bars.append("</g>")
+    return (
+        '<svg viewBox="-150 -150 300 300" stroke-width="10" role="img"'
+        ' aria-label="A wave that travels around a ring of channels">'
+        f'<circle r="100" fill="none" stroke="#8a94a0" stroke-width="1.2"/>{"".join(bars)}</svg>'
+    )
+
+
+def _parts() -> list[str]:
+    """The captions of the parts of the book."""
+    return [part["caption"] for part in yaml.safe_load((ROOT / "book/_toc.yml").read_text())["parts"]]
 
 
 def epub(folder: Path, output: Path) -> None:

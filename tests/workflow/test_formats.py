@@ -1,9 +1,12 @@
-"""The EPUB that workflow/formats.py makes of what Sphinx wrote keeps to the standard.
+"""The EPUB that workflow/formats.py makes of what Sphinx wrote keeps to the standard; the PDF is a book.
 
-A folder of two pages stands for Sphinx's; how the real pages look on paper is for eyes to judge.
+A folder of two pages, and one page of two chapters, stand for Sphinx's; how the real pages look on paper is
+for eyes to judge.
 """
 
+import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import xml.dom.minidom
@@ -24,6 +27,16 @@ MANIFEST = """<package><manifest><item id="a" href="formula.xhtml" media-type="a
 FIGURE = """<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/svg.dtd">
 <svg xmlns="http://www.w3.org/2000/svg"><image href="data:," id="same"/><image href="data:," id="same"/>
 <path clip-path="url(#a)"/><path d="M 0 0"/></svg>"""
+
+BOOK = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A book</title></head><body>
+<header>A menu</header><main><article class="bd-article"><section><h1>A book<a class="headerlink">#</a></h1>
+<p>Words.</p><h2>A section of the front page</h2>
+<div class="toctree-wrapper"><span id="document-one"></span>
+<section><h2><span class="section-number">1. </span>The first chapter whose title is so long that it takes
+more than one line of a page</h2>{filler}<section id="same"><h3>1.1. A section’s name</h3></section></section>
+<span id="document-two"></span>
+<section><h2>2. Another</h2><section id="same"><h3>2.1. Exercises</h3></section>
+</section></div></section></article></main></body></html>"""
 
 
 def formats(*arguments: str | Path) -> subprocess.CompletedProcess:
@@ -87,6 +100,96 @@ def test_figures_have_no_doctype_no_id_used_twice_and_no_path_without_an_outline
     xml.dom.minidom.parseString(figure.encode())
     assert "DOCTYPE" not in figure and "same" not in figure
     assert figure.count("<path") == 2 == len(re.findall(r'<path[^>]* d="', figure))
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("formats", ROOT / "workflow/formats.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """A PDF of two chapters, the first of them a little longer than a page."""
+    folder = tmp_path_factory.mktemp("pdf")
+    (folder / "index.html").write_text(BOOK.format(filler="<p>Words.</p>" * 40))
+    done = formats("pdf", folder / "index.html", folder / "out.pdf")
+    assert done.returncode == 0, done.stderr
+    return (folder / "out.pdf").read_bytes()
+
+
+@pytest.mark.browser
+def test_a_cover_contents_and_chapters_begin_pages_and_none_is_empty(printed, script):
+    # Title, contents, about this book and a section, the first chapter, its section, the second, its section.
+    assert [page for _, page in script.outline(printed)] == [1, 2, 3, 3, 4, 5, 6, 6]
+    assert len(re.findall(rb"/Type /Page\b", printed)) == 6
+
+
+@pytest.mark.browser
+def test_the_outline_of_the_pdf_has_every_heading_once_and_whole(printed):
+    updated = re.findall(rb"<</Title <(FEFF[0-9A-F]*)>", printed, re.IGNORECASE)
+    titles = [bytes.fromhex(text.decode()).decode("utf-16") for text in updated]
+    assert titles[-8:] == [
+        "A book",
+        "Contents",
+        "About this book",
+        "A section of the front page",
+        "1. The first chapter whose title is so long that it takes more than one line of a page",
+        "1.1. A section’s name",
+        "2. Another",
+        "2.1. Exercises",
+    ]
+
+
+@pytest.mark.browser
+def test_the_update_of_the_outline_is_where_its_table_says(printed):
+    start = int(printed.rsplit(b"startxref\n", 1)[1].split()[0])
+    assert printed[start : start + 5] == b"xref\n"
+    for number, offset in re.findall(rb"^(\d+) 1\n(\d{10}) 00000 n", printed[start:], re.MULTILINE):
+        assert printed[int(offset) :].startswith(number + b" 0 obj\n<</Title <feff")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "words, whole",
+    [
+        ("a lead of 0.1 [−0.12, 0.34] points", "[−0.12,_0.34]"),
+        ("right in 95 % of", "95_%"),
+        ("Welch, p = 0.03, says", "p_=_0.03"),
+        ("about 40.9 ± 0.2 here", "40.9_±_0.2"),
+    ],
+)
+def test_an_interval_a_percentage_and_a_comparison_stay_in_one_line(browsed, script, words, whole):
+    browsed.set_content(f"<article><p>{words}</p><pre>{words}</pre></article>")
+    browsed.evaluate(script.TOGETHER)
+    assert whole in browsed.inner_text("p").replace("\u00a0", "_")
+    assert "\u00a0" not in browsed.inner_text("pre")
+
+
+@pytest.mark.browser
+def test_lines_of_checks_that_passed_are_not_printed(browsed, script):
+    check = "the score: largest error 1.8e-15 (tolerance 1e-12)"
+    output = '<div class="output stream"><pre>{}</pre></div>'
+    browsed.set_content(output.format(check) + output.format(f"{check}\na mean of 3"))
+    browsed.evaluate(script.CHECKS)
+    assert browsed.locator(".nothing-left").count() == 1
+    assert browsed.locator("pre").last.inner_text().strip() == "a mean of 3"
+
+
+@pytest.fixture(scope="module")
+def browsed():
+    """A page of the tests' own browser."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        names = ("chromium", "chromium-browser", "google-chrome")
+        browser = playwright.chromium.launch(
+            executable_path=next(filter(None, map(shutil.which, names))),
+            args=["--no-sandbox", "--disable-gpu"],
+        )
+        yield browser.new_page()
+        browser.close()
 
 
 @pytest.mark.browser
