@@ -243,8 +243,8 @@ for w in range(waves):
         k_turned = roll(k[:, v], (v - w) * s)  # what the shift does to this term
         expected = roll(q[:, w], (w + 1) * p) @ roll(k_turned, (v + 1) * p).T
         change = gap(moved[w, v], here[w, v])
-        term = f"wave {w + 1} · wave {v + 1} changes by up to {change:4.1f}"
-        agree(term, moved[w, v], expected)
+        print(f"wave {w + 1} · wave {v + 1} changes by up to {change:4.1f}")
+        agree(f"wave {w + 1} · wave {v + 1}", moved[w, v], expected)
         assert (change < 1e-11) == ((v - w) * s % n == 0)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-multiplexed-terms", "caption": "One score, taken apart into wave of the query · wave of the key, with the same content at every position. Along a dotted line the offset is constant."}, "image": {"alt": "Square heat maps of query position against key position. Where a wave meets itself, bright stripes run parallel to the dotted diagonals, more of them for the faster wave. In the cross terms the stripes are steeper or flatter than the diagonals. The large panel with the sum shows all stripes crossing each other in a woven pattern."}}

@@ -27,7 +27,7 @@
 #   accuracies.{holds}`not measured: paper, strong, short, short@epochs=60, short@epochs=100`
 #
 # Names in the code: `none` (no encoding), `learned` (table), `axial-rope` (RoPE, with base 100 as for
-# images {cite}`heo2024rotary`), `roll` (RollPE), `roll-twin` (its rotary twin, {doc}`07-rope`), `multiplexed-roll`. Runs on
+# images {cite}`heo2024rotary`), `roll` (RollPE), `roll-twin` (its rotary twin, {doc}`07b-twin`), `multiplexed-roll`. Runs on
 # CIFAR-100 come from committed records; digits are trained while this page is built.
 
 # %% tags=["parameters"]

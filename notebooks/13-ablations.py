@@ -63,7 +63,7 @@ for record in found:
 # %% [markdown]
 # ## One change at a time
 #
-# RollPE and its rotary twin (`roll-twin`) express the same functions in two bases ({doc}`07-rope`), but Adam treats each
+# RollPE and its rotary twin (`roll-twin`) express the same functions in two bases ({doc}`07b-twin`), but Adam treats each
 # coordinate by itself. If their accuracies differ, part of what an encoding "does" is done by the optimizer. The fewest channels that tell all offsets apart are 7 for the
 # $4 \times 4$ patches of digits and 15 for the $8 \times 8$ of CIFAR-100; both small models have 16 by default.
 #

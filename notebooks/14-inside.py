@@ -92,7 +92,7 @@ ring_maps(plain["CIFAR-100"])
 
 # %% [markdown]
 # Records keep correlations by distance around the ring only, so {numref}`fig-map` draws means, not single pairs.
-# RollPE (`roll`) and its twin (`roll-twin`) express the same functions ({doc}`07-rope`). The twin's channels are
+# RollPE (`roll`) and its twin (`roll-twin`) express the same functions ({doc}`07b-twin`). The twin's channels are
 # Fourier coordinates; they are measured on RollPE's ring, where both are one model.
 #
 # All models are small: five layers and ten epochs for photographs (CIFAR-100, 8×8 patches), three layers for digits
@@ -244,7 +244,7 @@ fig
 # 1. **The grid matters.** On a ring of sixteen, eight patches let two waves pass, four let more. So digits on 8×8 should have
 #    a map, and photographs on 4×4 lose most of theirs. (Images keep their size; patches change theirs.)
 # 2. **The optimizer matters.** If its step does not depend on the basis, the twin must have as much of a map as RollPE.
-#    Gradient descent is such an optimizer ({doc}`07-rope`), but learned nothing in so few steps at any of four learning
+#    Gradient descent is such an optimizer ({doc}`07b-twin`), but learned nothing in so few steps at any of four learning
 #    rates. Muon is another {cite}`jordan2024muon`; its rate was chosen among four on held-out digits, by one run of RollPE
 #    each. Muon leaves vectors to Adam, so the prediction is about models without biases of queries, keys and values.
 

@@ -173,7 +173,7 @@ Markdown("\n".join(lines))
 # On the measured CPU, rotary encodings and RollPE cost little.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08` What costs is more channels in attention (`shaw-kv`), projecting
 # queries and keys twice (`multiplexed-roll`) or a matrix exponential in every layer
 # (`lie`).{holds}`cost cpu: shaw-kv > shaw > none; multiplexed-roll > roll; lie > axial-rope` RollPE's rotary twin does the same work as
-# RoPE and costs the same; equal functions need not train alike ({doc}`07-rope`).{holds}`cost cpu: -0.05 < roll-twin - axial-rope < 0.05`
+# RoPE and costs the same; equal functions need not train alike ({doc}`07b-twin`).{holds}`cost cpu: -0.05 < roll-twin - axial-rope < 0.05`
 # ```
 #
 # ## Appendix: how it got fast

@@ -1,4 +1,4 @@
-"""Tables that the build computes: ``{results}``, ``{encodings}``, ``{speeds}``.
+"""Tables that the build computes: ``{encodings}``, ``{speeds}``.
 
 Not here: what they are computed from (rollpe.evidence, rollpe.bench, rollpe.encodings.properties).
 """
@@ -18,10 +18,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from rollpe.bench.report import read_benchmarks
 from rollpe.book.numbers import sentence_of
-from rollpe.book.site import all_records, find_records, plain_table, project_root
+from rollpe.book.site import find_records, plain_table, project_root
 from rollpe.encodings.properties import measure_all
-from rollpe.errors import InputError
-from rollpe.evidence.table import recipe_with_runs, results_table
 from rollpe.statistics import summarize
 
 logger = logging.getLogger(__name__)
@@ -39,58 +37,6 @@ class TableDirective(SphinxDirective):
         self.set_source_info(table)
         self.add_name(table)
         return [table]
-
-    def accuracy_of(self, root: Path, cell: str, text: str) -> nodes.inline:
-        """The accuracy of a cell ``recipe/encoding``, which links to its runs if there are any."""
-        number = nodes.inline("", text, classes=["recorded-number"])
-        found = find_records(root, cell)
-        if found:
-            number["rollpe_cell"], number["rollpe_metric"] = cell, "accuracy"
-            number["rollpe_provenance"] = sentence_of(list(found.values()))
-        for path in found:
-            self.env.note_dependency(str(path))
-        return number
-
-
-class ResultsDirective(TableDirective):
-    """``{results} recipe``: the results table of one recipe, on the paper's data beside its numbers.
-
-    Of several recipes, ``{results} strong short``, the first that has runs; ``{recipe}`` and ``{epochs}`` in
-    the caption stand for it. Every measured accuracy links to its runs. ``:only:`` names the encodings to
-    show, where all are too many. ``:ours:`` leaves the paper's column out, where its training was another.
-    What is written inside stands in place of the table as long as there is no run at all.
-    """
-
-    required_arguments = 1
-    final_argument_whitespace = True
-    has_content = True
-    option_spec: ClassVar = TableDirective.option_spec | {
-        "only": directives.unchanged,
-        "ours": directives.flag,
-    }
-
-    def run(self) -> list[nodes.Node]:
-        root = project_root(self.env.app)
-        records = all_records(root)
-        recipe = recipe_with_runs(records, self.arguments[0].split())
-        try:
-            results = results_table(records, recipe)
-        except InputError as error:
-            logger.warning("results: %s", error, location=self.get_location(), type="rollpe")
-            return []
-        only = self.options.get("only", "").split()
-        if self.content and not results.measured:
-            return self.parse_content_to_nodes()
-        if "caption" in self.options:
-            caption = self.options["caption"].replace("{recipe}", recipe)
-            self.options["caption"] = caption.replace("{epochs}", str(results.epochs))
-        kept = slice(-1 if results.beside_paper and "ours" in self.options else None)
-        shown = [row[kept] for row in results.cells() if not only or row[0] in only]
-        rows = [
-            [nodes.literal(name, name), self.accuracy_of(root, f"{recipe}/{name}", accuracy), *rest]
-            for name, accuracy, *rest in shown
-        ]
-        return self.finish(results.columns[kept], rows)
 
 
 ACCURACIES = {"quick": "digits (%)", "mini": "CIFAR-100 (%)"}
@@ -128,7 +74,12 @@ class EncodingsDirective(TableDirective):
             return "not measured"
         reached = summarize([100 * r.test.accuracy for r in found.values()])
         text = f"{reached.mean:.1f}" + ("" if reached.sd is None else f" ± {reached.sd:.1f}")
-        return nodes.inline("", "", self.accuracy_of(root, cell, text), nodes.Text(f" ({reached.n})"))
+        number = nodes.inline("", text, classes=["recorded-number"])
+        number["rollpe_cell"], number["rollpe_metric"] = cell, "accuracy"
+        number["rollpe_provenance"] = sentence_of(list(found.values()))
+        for path in found:
+            self.env.note_dependency(str(path))
+        return nodes.inline("", "", number, nodes.Text(f" ({reached.n})"))
 
     def _ratios(self, folder: Path) -> dict[str, dict[str, float]]:
         """Device → encoding → step time by that without positions, of each device's newest benchmark."""
@@ -172,6 +123,5 @@ def speed_row(report: dict[str, Any]) -> tuple[str, ...]:
 
 
 def setup(app: Sphinx) -> None:
-    app.add_directive("results", ResultsDirective)
     app.add_directive("encodings", EncodingsDirective)
     app.add_directive("speeds", SpeedsDirective)

@@ -217,7 +217,7 @@ def _false(statement: str, scope: _Scope) -> str | None:
             else None
         )
     if found := re.fullmatch(r"(.+) - (.+) is (clear|exploratory|open)", statement):
-        verdict = scope.compared(found[1], found[2]).verdict.replace("stands", "clear")
+        verdict = scope.compared(found[1], found[2]).verdict
         return None if verdict == found[3] else f"it is {verdict}"
     if found := re.fullmatch(r"(.+) (?:has|have) (\d+) runs?", statement):
         counts = {arm: len(scope.values(arm)) for arm in found[1].split(", ")}
