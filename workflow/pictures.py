@@ -47,4 +47,4 @@ def draw_preview() -> Figure:
 
 if __name__ == "__main__":
     draw_preview().savefig(STATIC / "preview.png", metadata={"Software": None})
-    draw_map(ROOT)[0].savefig(STATIC / "map.png", dpi=110, facecolor="white", metadata={"Software": None})
+    draw_map(ROOT)[0].savefig(STATIC / "map.png", dpi=160, facecolor="white", metadata={"Software": None})

@@ -476,7 +476,7 @@ const drawWaves = () => {
     stage.slider("p", "p", "position", { min: 0, max: 24, glide: true });
     stage.slider("n", "n", "channels", { min: 3, max: 17 });
     stage.player("p", { min: 0, max: 24, period: (state) => Math.floor(24 / state.n) * state.n });
-    stage.number("first", "channel 0 now reads", 4);
+    stage.number("first", "value of channel 0", 4);
     stage.number("overlap", "overlap with the start, <i>q</i>ᵀ<i>S</i><sup>p</sup><i>q</i> / ‖<i>q</i>‖²", 4);
     stage.begin(({ n, p }) => {
       const q = query(n);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_extension import Book
 
-from rollpe.book.holds import conditions, evidence_of, untrue
+from rollpe.book.holds import conditions, evidence_of, paragraphs, untrue
 from rollpe.records import write_record
 from shared import ROOT, make_record
 
@@ -36,6 +36,16 @@ def test_sentences_that_carry_conditions_are_many_and_whole():
     assert len(found) >= 60
     for page, sentence, condition in found:
         assert sentence.endswith((".", "!", "?", ":", ";", ")", "*", "|")), (page, sentence, condition)
+
+
+RESULTS = ("index.md", "encodings.md", "12-results.ipynb", "13-ablations.ipynb", "14-inside.ipynb")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name in RESULTS], ids=lambda page: page.name)
+def test_a_paragraph_that_quotes_a_result_carries_a_condition(page):
+    quoting = [text for text in paragraphs(page) if "{num}" in text]
+    bare = [" ".join(text.split()) for text in quoting if "{holds}" not in text]
+    assert (quoting or page.name in ("index.md", "encodings.md")) and not bare
 
 
 FALSE = {

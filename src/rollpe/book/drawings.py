@@ -31,7 +31,7 @@ PEOPLE_SAY = {
     "axial-rope": "RoPE",
     "learned": "learned table",
     "none": "no encoding",
-    "roll-twin": "RollPE's rotary twin",
+    "roll-twin": "its rotary twin",
 }
 DRAWN = ("multiplexed-roll", "axial-rope", "roll", "learned", "none")
 
@@ -39,7 +39,7 @@ DRAWN = ("multiplexed-roll", "axial-rope", "roll", "learned", "none")
 def draw_map(root: Path) -> tuple[Figure, str]:
     """Correlation of channels on the ring, of RollPE and its twin; the figure and its alternative text."""
     folder = root / RECORDS[0]
-    figure = Figure(figsize=(7.6, 3.3), layout="constrained")
+    figure = Figure(figsize=(4.3, 2.5), layout="constrained")
     by_distance, said = {}, []
     for name in ("roll", "roll-twin"):
         runs = read_records(folder, recipe="mini", encoding=name)
@@ -58,7 +58,7 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
     records = read_records(root / RECORDS[0])
     table = results_table(records, recipe_with_runs(records, (*LARGE, "mini")))
     rows = {row.slug: row for row in table.rows}
-    figure = Figure(figsize=(8.4, 2.8), layout="constrained")
+    figure = Figure(figsize=(4.3, 3.0), layout="constrained")
     printed, ours = figure.subplots(1, 2, sharey=True)
     said = []
     for y, name in enumerate(DRAWN):
@@ -71,14 +71,14 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
             ours.errorbar(m.mean, y, xerr=[[m.mean - low], [high - m.mean]], fmt="o", color=color, label=name)
             ours.annotate(f"{m.mean:.1f}", (m.mean, y), (0, 6), textcoords="offset points", ha="center")
             said.append(f"{PEOPLE_SAY[name]} {m.mean:.1f}")
-    figures.name_rows(printed, [f"{PEOPLE_SAY[name]} ({name})" for name in DRAWN])
+    figures.name_rows(printed, [PEOPLE_SAY[name].replace(" ", "\n") for name in DRAWN])
     printed.set_ylim(len(DRAWN) - 0.6, -0.7)
     ours.tick_params(axis="y", length=0)
     ours.spines["left"].set_visible(False)
     figures.drawn_from(figure, [r for r in records if r.recipe == table.recipe and r.cell.slug in DRAWN])
-    printed.set(title="paper: ViT-S, mean ± SD as printed", xlabel="test accuracy (%)")
+    printed.set(title="paper, ViT-S\nmean ± SD", xlabel="accuracy (%)")
     model = "ViT-S" if table.recipe != "mini" else "small ViT"
-    ours.set(title=f"here: {model}, {table.epochs} epochs, 95 % interval", xlabel="test accuracy (%)")
+    ours.set(title=f"here, {model},\n{table.epochs} epochs", xlabel="accuracy (%)")
     return figure, f"Two panels of dots, printed and measured accuracy. Measured: {', '.join(said)} %."
 
 

@@ -41,13 +41,18 @@ class HoldsRole(SphinxRole):
         return [], []
 
 
-def conditions(page: Path) -> Iterator[tuple[str, str]]:
-    """Every sentence of a page, Markdown or notebook, that carries a condition, with that condition."""
+def paragraphs(page: Path) -> list[str]:
+    """The text of a page, Markdown or notebook, between its blank lines."""
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
         text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    for paragraph in re.split(r"\n\s*\n", text):
+    return re.split(r"\n\s*\n", text)
+
+
+def conditions(page: Path) -> Iterator[tuple[str, str]]:
+    """Every sentence of a page that carries a condition, with that condition."""
+    for paragraph in paragraphs(page):
         for found in CONDITION.finditer(paragraph):
             before = CONDITION.sub("", paragraph[: found.start()]).strip()
             yield " ".join(SENTENCE_END.split(before)[-1].split()), " ".join((found[1] or found[2]).split())

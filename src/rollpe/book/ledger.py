@@ -77,29 +77,20 @@ class ClaimsDirective(LedgerDirective):
     """``{claims}``: the ledger of the papers' claims, one line each, with what decides it folded under it.
 
     The documents become sections of the page, so that nothing can follow them. With an option only a part:
-    ``:summary:`` the counts by kind and what the verdicts mean; ``:counts:`` the number of claims under each
-    verdict, for the paper and for the other texts; ``:bar:`` the paper's as one stacked bar, which is a
-    sentence outside a site.
+    ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the paper's counts as one stacked
+    bar, which is a sentence outside a site, under a sentence on training.
     """
 
-    option_spec: ClassVar = dict.fromkeys(("bar", "counts", "summary"), directives.flag)
+    option_spec: ClassVar = dict.fromkeys(("bar", "summary"), directives.flag)
 
     def run(self) -> list[nodes.Node]:
         verdicts, shown = self.judge()
         paper = [v for v in verdicts if v.claim.source == "paper"]
         if "bar" in self.options:
             sentence = f"The paper's {len(paper)} claims: {', '.join(tally(paper))}."
-            return [nodes.paragraph("", sentence, classes=["verdict-bar"], rollpe_counts=counts(paper))]
-        if "counts" in self.options:
-            others = [v for v in verdicts if v.claim.source != "paper"]
-            pills = [nodes.inline("", text, classes=["verdict"]) for text in tally(paper)]
-            head = nodes.Text(f"The paper's {len(paper)} claims:")
-            taught = ", ".join(f"{number} {verdict}" for verdict, number in counts(others).items())
-            rest = f"{decided_by_training(paper)} The teaching texts' {len(others)}: {taught}."
-            return [
-                nodes.paragraph("", "", head, *pills, classes=["verdict-counts"]),
-                nodes.paragraph("", "", nodes.inline("", rest, classes=["small"])),
-            ]
+            head = f"The paper's {len(paper)} claims by verdict. {decided_by_training(paper)}"
+            bar = nodes.paragraph("", sentence, classes=["verdict-bar"], rollpe_counts=counts(paper))
+            return [nodes.paragraph("", head), bar]
         if "summary" in self.options:
             return self.parse(summary(verdicts))
         documents = by_document(verdicts).items()

@@ -163,10 +163,11 @@ def correlation_matrices(
     ``by_distance`` [..., n/2 + 1]: correlations of two channels by their distance 0 … n/2 around a ring of n
     channels, as records keep them; the mean is taken over all leading axes. No single pair is known, so each
     cell is the mean of all pairs at its distance: the matrix is a circulant. Colors go from −1 to 1, with
-    one color bar; the titles tell the correlation of neighbors. ``axes``: as many as there are labels.
+    one color bar; the titles tell the correlation of neighbors. ``axes``: as many as there are labels; by
+    default in a figure that fits a phone.
     """
     if axes is None:
-        axes = plt.subplots(1, len(by_distance), figsize=(3.1 * len(by_distance), 2.8), squeeze=False)[1][0]
+        axes = plt.subplots(1, len(by_distance), figsize=(2.15 * len(by_distance), 2.5), squeeze=False)[1][0]
     for ax, (label, values) in zip(axes, by_distance.items(), strict=True):
         values = np.asarray(values)
         mean = values.mean(tuple(range(values.ndim - 1)))
@@ -174,8 +175,8 @@ def correlation_matrices(
         steps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
         ax.imshow(mean[np.minimum(steps, n - steps)], cmap=DIVERGING, vmin=-1, vmax=1)
         ticks = range(0, n, max(n // 4, 1))
-        ax.set(xticks=ticks, yticks=ticks, xlabel="channel on the ring")
-        ax.set_title(f"{label}: neighbors {mean[1]:.2f}")
+        ax.set(xticks=ticks, yticks=ticks, xlabel="channel")
+        ax.set_title(f"{label},\nneighbors: {mean[1]:.2f}")
     axes[0].set_ylabel("channel on the ring")
     bar = axes[0].figure.colorbar(axes[0].images[0], ax=list(axes), shrink=0.8, ticks=[-1, 0, 1])
     bar.set_label("correlation")
