@@ -58,7 +58,8 @@ figures.use_theme()
 # \operatorname{Attn}(Q, K, V) = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d}}\right) V
 # $$ (eq-attention)
 #
-# The line under each equation gives the error of its check, the function that computes it, and its source.
+# The line under each equation gives the error of its check. On a screen it opens to the function that computes the
+# equation, its source, and the output of the checks below it.
 #
 # The softmax turns each row of scores into shares that add up to one:
 #
