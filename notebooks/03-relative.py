@@ -493,8 +493,8 @@ share = 100 * position / content
 print(f"and {position:,} with the table: {share:.2f} % more")
 
 # %% [markdown]
-# The objection is correct for one layout of the cache: a cache of the *sums* $k_j + R_{j-t}$, as the notation $Q(K
-# + A^K)^\top$ suggests, would have to be rebuilt at every step. The remedy is to store the keys alone.
+# The objection is correct for one layout of the cache: a cache of the *sums* $k_j + R_{j-t}$, as the notation
+# $Q(K + A^K)^\top$ suggests, would have to be rebuilt at every step. The remedy is to store the keys alone.
 #
 # ```{admonition} In short
 # :class: tip

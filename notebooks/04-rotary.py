@@ -314,8 +314,8 @@ agree("the library's rope", exact, interleaved)
 # & \quad = -(q_0 k_1 - q_1 k_0) \sin \theta \Delta \quad (d = 2) \end{aligned}
 # $$ (eq-rope-score-printed)
 #
-# In the example by hand, $q^\top k \cos 90° = 0$, but the score is $-5$. The missing term is $-(2 \cdot 3 - 1 \cdot
-# 1) \cdot 1 = -5$, the whole score. The slip matters: a cosine is the same on both sides of zero, so the printed
+# In the example by hand, $q^\top k \cos 90° = 0$, but the score is $-5$. The missing term is
+# $-(2 \cdot 3 - 1 \cdot 1) \cdot 1 = -5$, the whole score. The slip matters: a cosine is the same on both sides of zero, so the printed
 # score could not distinguish before from after. The sine carries the direction.
 
 # %%

@@ -21,6 +21,9 @@ def pages_with(mark: str) -> list[str]:
 FIGURES, NUMBERS = pages_with('class="figure-tools"'), pages_with("data-note=")
 CHAPTERS = [name for name in FIGURES if "executed" in name]
 
+UNFOLD = """() => document.querySelectorAll('.toggle-hidden').forEach(
+    (solution) => solution.classList.remove('toggle-hidden'))"""
+
 pytestmark = pytest.mark.browser
 
 
@@ -104,6 +107,7 @@ def test_the_button_copies_the_whole_command(visit):
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_opens_its_note_in_place_and_gives_the_focus_back(name, width, visit):
     page = visit(name, width=width)
+    page.evaluate(UNFOLD)
     before = page.url
     link = page.locator("a[data-note]").first
     note = page.locator(f"[id='{link.get_attribute('data-note')}']")

@@ -148,6 +148,8 @@ REPAIRS: tuple[tuple[str, str], ...] = (
     # Labels that say something other than the words one sees: the words are better.
     (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
     (r'(<button class="btn search-button-field[^>]*?) aria-label="Search"', r"\1"),
+    # A button with an icon alone, beside a chapter of several pages in the sidebar.
+    (r'<summary>(\s*<span class="toctree-toggle")', r'<summary aria-label="Pages of this chapter">\1'),
     # Icons are pictures beside a name.
     (r'<(i|span) class="((?:theme-switch )?fa-solid [^"]*)"', r'<\1 aria-hidden="true" class="\2"'),
     # The book's title in the sidebar stands in no landmark.

@@ -167,7 +167,7 @@ def correlation_matrices(
     default in a figure that fits a phone.
     """
     if axes is None:
-        axes = plt.subplots(1, len(by_distance), figsize=(2.15 * len(by_distance), 2.5), squeeze=False)[1][0]
+        axes = plt.subplots(1, len(by_distance), figsize=(2.05 * len(by_distance), 2.4), squeeze=False)[1][0]
     for ax, (label, values) in zip(axes, by_distance.items(), strict=True):
         values = np.asarray(values)
         mean = values.mean(tuple(range(values.ndim - 1)))
