@@ -337,7 +337,7 @@ const drawWaves = () => {
     stage.panel(
       "",
       "A row of tokens. The query's and the key's ring of channels turn as their tokens move; a curve shows the score for every offset.",
-      (narrow) => (narrow ? 286 : 320),
+      (narrow) => (narrow ? 286 : 290),
       (s, w, h, state) => {
         const size = Math.min(40, (w - 8) / G);
         const left = (w - size * G) / 2;
@@ -361,7 +361,7 @@ const drawWaves = () => {
             `<tspan class='math'>p</tspan>${state.delta ? ` ${state.delta < 0 ? "−" : "+"} ${Math.abs(state.delta)}` : ""}`,
             "k strong",
           );
-        const radius = Math.min(64, w * 0.125);
+        const radius = Math.min(58, w * 0.125);
         const reached = Math.min(30, radius / 2);
         const y = h - 52 - radius;
         const places = { q: w * 0.17, k: w * 0.83 };
