@@ -6,7 +6,6 @@ for eyes to judge.
 
 import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 import xml.dom.minidom
@@ -178,18 +177,12 @@ def test_lines_of_checks_that_passed_are_not_printed(browsed, script):
     assert browsed.locator("pre").last.inner_text().strip() == "a mean of 3"
 
 
-@pytest.fixture(scope="module")
-def browsed():
-    """A page of the tests' own browser."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        names = ("chromium", "chromium-browser", "google-chrome")
-        browser = playwright.chromium.launch(
-            executable_path=next(filter(None, map(shutil.which, names))),
-            args=["--no-sandbox", "--disable-gpu"],
-        )
-        yield browser.new_page()
-        browser.close()
+@pytest.fixture
+def browsed(chromium):
+    """An empty page."""
+    page = chromium.new_page()
+    yield page
+    page.close()
 
 
 @pytest.mark.browser
