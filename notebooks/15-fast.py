@@ -30,14 +30,12 @@ import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
 from rollpe import figures
-from rollpe.bench import read_benchmarks
+from rollpe.bench import newest_by_device
 from rollpe.sources import enter_root
 
 enter_root()
 figures.use_theme()
-newest = {
-    b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)
-}  # oldest come first
+newest = newest_by_device(folder)
 benchmarks = {kind: newest[kind] for kind in kinds.split(",") if kind in newest}
 
 order = list(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -57,6 +58,14 @@ def make_record(encoding="roll", right=150, seed=0, recipe="strong", options=Non
             "wall_seconds": 1.0,
         },
     )
+
+
+def workflow_script(name: str):
+    """A script of the folder workflow, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"workflow/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def timeless(record) -> dict:

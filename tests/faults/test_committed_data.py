@@ -1,7 +1,6 @@
 """The committed records and labels are what was committed, and a forged one is refused."""
 
 import base64
-import importlib.util
 import json
 import random
 import shutil
@@ -11,11 +10,9 @@ import numpy as np
 import pytest
 
 from rollpe.records import pack_bits, unpack_bits
-from shared import ROOT
+from shared import ROOT, workflow_script
 
-spec = importlib.util.spec_from_file_location("committed", ROOT / "workflow/committed.py")
-committed = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(committed)
+committed = workflow_script("committed")
 ARMS = ("mini/roll", "quick/roll", "quick/axial-rope")
 
 

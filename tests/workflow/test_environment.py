@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -12,15 +11,12 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from shared import ROOT
+from shared import ROOT, workflow_script
 
 
 @pytest.fixture(scope="module")
 def lock():
-    spec = importlib.util.spec_from_file_location("lock", ROOT / "workflow/lock.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return workflow_script("lock")
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])

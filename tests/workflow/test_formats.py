@@ -4,7 +4,6 @@ A folder of two pages, and one page of two chapters, stand for Sphinx's; how the
 for eyes to judge.
 """
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import ROOT
+from shared import ROOT, workflow_script
 
 PAGE = """<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE html>
 <html xmlns="http://www.w3.org/1999/xhtml"><head><title>A page</title>
@@ -103,10 +102,7 @@ def test_figures_have_no_doctype_no_id_used_twice_and_no_path_without_an_outline
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("formats", ROOT / "workflow/formats.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return workflow_script("formats")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -10,7 +9,7 @@ import sys
 
 from rollpe.cli import cli
 from rollpe.records import Record, read_record
-from shared import ROOT
+from shared import ROOT, workflow_script
 
 README = (ROOT / "README.md").read_text()
 
@@ -30,9 +29,7 @@ def planted(recipe: str, epochs: int) -> Record:
 
 
 def test_the_first_table_is_of_the_first_recipe_of_the_papers_model_that_has_runs():
-    spec = importlib.util.spec_from_file_location("readme", ROOT / "workflow/readme.py")
-    readme = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(readme)
+    readme = workflow_script("readme")
     for recipe, epochs in (("short@epochs=60", 60), ("short", 50), ("strong", 100)):
         title = f"ViT-S/4 on CIFAR-100, {epochs} epochs (recipe `{recipe}`):"
         first = readme.tables([planted(recipe, epochs)]).strip().split("\n\n")

@@ -4,5 +4,5 @@ run.py is `benchmark`, the whole comparison; timing.py times one model, variants
 and report.py holds the result and its tables. Not here: accuracy (rollpe.evidence).
 """
 
-from rollpe.bench.report import Benchmark, read_benchmarks
+from rollpe.bench.report import Benchmark, newest_by_device, read_benchmarks
 from rollpe.bench.run import benchmark

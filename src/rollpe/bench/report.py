@@ -188,6 +188,11 @@ def _table(head: str, rows: Iterable[list[str]], left: Collection[int] = (0,)) -
     return "\n".join(lines) if len(lines) > 2 else ""
 
 
+def newest_by_device(folder: str | Path = "data/benchmarks") -> dict[str, Benchmark]:
+    """The newest benchmark in a folder of each kind of device, "cpu" or "cuda"."""
+    return {b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)}  # oldest come first
+
+
 def read_benchmarks(folder: str | Path = "data/benchmarks") -> list[Benchmark]:
     """All benchmarks in a folder, oldest first. Raises InputError for a file that is not a benchmark."""
     benchmarks = []

@@ -19,7 +19,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
-from rollpe.bench.report import read_benchmarks
+from rollpe.bench.report import newest_by_device
 from rollpe.book.equations import load_report
 from rollpe.book.ledger import verdicts_of
 from rollpe.book.site import RECORDS, is_site, project_root
@@ -67,8 +67,8 @@ def evidence_of(root: Path) -> Evidence:
         arrays=partial(find_arrays, folders=[records]),
         later=later_cells(root / "plans"),
         costs={
-            b.environment.device.partition(":")[0]: {t.name: t.ratio for t in b.encodings}
-            for b in read_benchmarks(root / "data/benchmarks")
+            kind: {t.name: t.ratio for t in b.encodings}
+            for kind, b in newest_by_device(root / "data/benchmarks").items()
         },
         verdicts={v.claim.id: v.verdict for v in verdicts_of(root, report)},
     )

@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from rollpe.bench.report import read_benchmarks
+from rollpe.bench.report import newest_by_device
 from rollpe.book.numbers import sentence_of
 from rollpe.book.site import find_records, plain_table, project_root
 from rollpe.encodings.properties import measure_all
@@ -86,11 +86,8 @@ class EncodingsDirective(TableDirective):
         for path in sorted(folder.glob("*.json")):
             self.env.note_dependency(str(path))
         names = {"cpu": "CPU", "cuda": "GPU"}
-        newest = {b.environment.device.partition(":")[0]: b for b in read_benchmarks(folder)}
-        return {
-            names.get(kind, kind): {t.name: t.ratio for t in newest[kind].encodings}
-            for kind in sorted(newest)
-        }
+        newest = sorted(newest_by_device(folder).items())
+        return {names.get(kind, kind): {t.name: t.ratio for t in b.encodings} for kind, b in newest}
 
 
 TIMED = ("none", "axial-rope", "roll")
