@@ -45,16 +45,6 @@ LONG = """() => {
         if (listing.textContent.split('\\n').length > 24)
             (listing.closest('.cell_input') ?? listing).classList.add('long-listing');
 }"""
-# Lines of a check that passed are left out, as are outputs of nothing else: they are on the site.
-CHECKS = """() => {
-    for (const output of document.querySelectorAll('.output.stream pre')) {
-        const lines = output.textContent.split('\\n');
-        const left = lines.filter(line => !/: largest error \\S+ \\(tolerance \\S+\\)$/.test(line));
-        if (left.length === lines.length) continue;
-        output.textContent = left.join('\\n');
-        if (!left.join('').trim()) output.closest('.output').classList.add('nothing-left');
-    }
-}"""
 # An interval, a percentage and what follows a sign of comparison stay in one line.
 TOGETHER = """() => {
     const book = document.querySelector('article') ?? document.body;
@@ -197,7 +187,7 @@ def pdf(html: Path, output: Path) -> None:
         page.goto(html.resolve().as_uri(), wait_until="load")
         _draw(page)
         page.add_style_tag(content=_fonts() + (ROOT / "workflow/paper.css").read_text())
-        for change in (UNFOLD, LONG, CHECKS, TOGETHER):
+        for change in (UNFOLD, LONG, TOGETHER):
             page.evaluate(change)
         titles, listed = page.evaluate(BIND, [_cover(), _parts(), NOTE])
         page.evaluate("() => document.fonts.ready")

@@ -163,16 +163,6 @@ def test_an_interval_a_percentage_and_a_comparison_stay_in_one_line(browsed, scr
     assert "\u00a0" not in browsed.inner_text("pre")
 
 
-@pytest.mark.browser
-def test_lines_of_checks_that_passed_are_not_printed(browsed, script):
-    check = "the score: largest error 1.8e-15 (tolerance 1e-12)"
-    output = '<div class="output stream"><pre>{}</pre></div>'
-    browsed.set_content(output.format(check) + output.format(f"{check}\na mean of 3"))
-    browsed.evaluate(script.CHECKS)
-    assert browsed.locator(".nothing-left").count() == 1
-    assert browsed.locator("pre").last.inner_text().strip() == "a mean of 3"
-
-
 @pytest.fixture
 def browsed(chromium):
     """An empty page."""
