@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
-from rollpe.encodings.adapters import Attention
+from rollpe.encodings.adapters import Attention, Cache
 from rollpe.encodings.base import Placed
 from rollpe.encodings.positions import constant
 from rollpe.errors import InputError
@@ -52,10 +52,19 @@ class Block(timm_vit.Block):
         x: Tensor,
         positions: Tensor | Placed,
         read: int | None = None,
+        is_causal: bool = False,
     ) -> Tensor:
         """x [B, N, dim] to [B, N or read, dim]; see Attention."""
-        attended = self.attn(self.norm1(x), positions, read=read)
-        x = x[:, :read] + self.drop_path1(self.ls1(attended))
+        attended = self.attn(self.norm1(x), positions, is_causal, read=read)
+        return self._after(x[:, :read], attended)
+
+    def extend(self, x: Tensor, positions: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """``forward`` of tokens that follow those in a cache; see ``Attention.extend``."""
+        attended, cache = self.attn.extend(self.norm1(x), positions, cache)
+        return self._after(x, attended), cache
+
+    def _after(self, x: Tensor, attended: Tensor) -> Tensor:
+        x = x + self.drop_path1(self.ls1(attended))
         return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
 
 
@@ -100,6 +109,8 @@ class VisionTransformer(timm_vit.VisionTransformer):
             attention.install(create_encoding(names[1], **common, **options[1]))
         self.weight_init_mode = ""
         self.init_weights(needs_reset=False)
+
+    causal = False
 
     def no_weight_decay(self) -> set[str]:
         """Full names of the parameters without weight decay, beside biases and norms."""
@@ -284,26 +295,12 @@ def create_vit(
     Raises:
         InputError: a value that does not fit, named with what is allowed.
     """
-    if size not in SIZES:
-        raise InputError(f"size={size!r} must be one of {', '.join(SIZES)}.")
     if pool not in ("token", "avg"):
         raise InputError(f"pool={pool!r} must be 'token' or 'avg'.")
-    base = SIZES[size]
-    width = base.width if width is None else width
-    depth = base.depth if depth is None else depth
-    heads = base.heads if heads is None else heads
-    for least, whole in (
-        (1, {"patch_size": patch_size, "channels": channels, "width": width, "depth": depth, "heads": heads}),
-        (0, {"classes": classes, "registers": registers}),
-    ):
-        for label, value in whole.items():
-            if not isinstance(value, int) or value < least:
-                raise InputError(f"{label}={value!r} must be a whole number of at least {least}.")
-    for label, share in (("dropout", dropout), ("drop_path", drop_path), ("patch_dropout", patch_dropout)):
-        if not 0 <= share < 1:
-            raise InputError(f"{label}={share!r} must be a number from 0 to below 1.")
-    if layer_scale is not None and not 0 < layer_scale < math.inf:
-        raise InputError(f"layer_scale={layer_scale!r} must be above 0, or None for no LayerScale.")
+    base = checked_size(size, width, depth, heads, layer_scale)
+    check_whole(1, patch_size=patch_size, channels=channels)
+    check_whole(0, classes=classes, registers=registers)
+    check_shares(dropout=dropout, drop_path=drop_path, patch_dropout=patch_dropout)
     sides = image_size if isinstance(image_size, tuple | list) else (image_size, image_size)
     if len(sides) != 2 or not all(isinstance(side, int) for side in sides):
         raise InputError(f"image_size={image_size!r} must be one number or (height, width), in pixels.")
@@ -313,8 +310,6 @@ def create_vit(
             f"image_size=({height}, {wide}) cannot be cut into patches of patch_size={patch_size}:"
             " both sides must divide."
         )
-    if width % heads:
-        raise InputError(f"width={width} does not divide into heads={heads} of equal size.")
     return VisionTransformer(
         encoding,
         encoding_options,
@@ -322,9 +317,9 @@ def create_vit(
         patch_size=patch_size,
         in_chans=channels,
         num_classes=classes,
-        embed_dim=width,
-        depth=depth,
-        num_heads=heads,
+        embed_dim=base.width,
+        depth=base.depth,
+        num_heads=base.heads,
         global_pool=pool,
         reg_tokens=registers,
         proj_drop_rate=dropout,
@@ -334,6 +329,34 @@ def create_vit(
         qkv_bias=qkv_bias,
         patch_drop_rate=patch_dropout,
     )
+
+
+def checked_size(
+    size: str, width: int | None, depth: int | None, heads: int | None, layer_scale: float | None
+) -> Size:
+    """The numbers of a size, each replaced by one that is given; InputError for a value that does not fit."""
+    if size not in SIZES:
+        raise InputError(f"size={size!r} must be one of {', '.join(SIZES)}.")
+    given = {"width": width, "depth": depth, "heads": heads}
+    wanted = SIZES[size]._replace(**{label: value for label, value in given.items() if value is not None})
+    check_whole(1, **wanted._asdict())
+    if wanted.width % wanted.heads:
+        raise InputError(f"width={wanted.width} does not divide into heads={wanted.heads} of equal size.")
+    if layer_scale is not None and not 0 < layer_scale < math.inf:
+        raise InputError(f"layer_scale={layer_scale!r} must be above 0, or None for no LayerScale.")
+    return wanted
+
+
+def check_whole(least: int, **values: Any) -> None:
+    for label, value in values.items():
+        if not isinstance(value, int) or value < least:
+            raise InputError(f"{label}={value!r} must be a whole number of at least {least}.")
+
+
+def check_shares(**values: float) -> None:
+    for label, share in values.items():
+        if not 0 <= share < 1:
+            raise InputError(f"{label}={share!r} must be a number from 0 to below 1.")
 
 
 def from_timm(model: Any) -> VisionTransformer:

@@ -90,7 +90,7 @@ def benchmark(
         size=timed.size,
         batch=timed.batch_size,
         image_size=32,
-        patch_size=timed.patch_size,
+        patch_size=_patch(timed),
         compiled=compiled,
         precision=timed.precision,
         environment=environment(str(torch_device)),
@@ -210,7 +210,7 @@ class Comparison:
         """Time `SCALED` with 64, 256 and 1,024 patches, in batches with the same number of patches."""
         results: list[Scaling] = []
         for side in (8, 16, 32):
-            patches, pixels = side**2, side * self.recipe.patch_size
+            patches, pixels = side**2, side * _patch(self.recipe)
             batch = max(1, self.recipe.batch_size * 64 // patches)
             recipe = self.recipe.model_copy(update={"batch_size": batch})
             builders: dict[str, Callable[[], Trial]] = {}
@@ -262,6 +262,11 @@ def _timed_recipe(
         "batch_size": batch or (128 if on_cpu else recipe.batch_size),
     }
     return resolve(load_recipe(name, {**overrides, **settings}), device, held_out=0)
+
+
+def _patch(recipe: Recipe) -> int:
+    assert recipe.patch_size is not None  # the timed recipes are of images
+    return recipe.patch_size
 
 
 def command_line(options: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import timm
 import torch
@@ -310,7 +310,8 @@ def our_model(recipe: Recipe, encoding: str, pixels: int = 32) -> VisionTransfor
     cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options={}, seed=0)
     with warnings.catch_warnings():  # a ring too short for a large grid costs the same time
         warnings.simplefilter("ignore")
-        return create_model(recipe, cell, {"image_size": [pixels, pixels], "channels": 3, "classes": 100})
+        shape = {"image_size": [pixels, pixels], "channels": 3, "classes": 100}
+        return cast(VisionTransformer, create_model(recipe, cell, shape))
 
 
 def timm_model(recipe: Recipe, encoding: str) -> nn.Module:

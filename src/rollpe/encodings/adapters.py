@@ -24,6 +24,9 @@ from rollpe.encodings.registry import create_encoding, split_name
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 
+Cache = tuple[Tensor, Tensor] | None
+"""Encoded keys and values of all tokens so far, each [B, heads, N, d]; None before the first."""
+
 
 class Attention(timm.layers.Attention):
     """timm's attention with an ``Encoding``, which ``install`` sets.
@@ -62,22 +65,39 @@ class Attention(timm.layers.Attention):
         ``positions``, ``attn_mask``: see ``Encoding`` and ``Encoding.attend``.
         ``read``: compute only this many of the first tokens.
         """
-        wide = self.encoding.streams * self.attn_dim
-        q, k, v = (
-            part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, heads, N, ·]
-            for part in self.qkv(x).split((wide, wide, self.attn_dim), dim=-1)
-        )
         x = self.encoding.attend(
-            self.q_norm(q),
-            self.k_norm(k),
-            v,
+            *self._project(x),
             positions,
             attn_mask=attn_mask,
             dropout_p=self.attn_drop.p if self.training else 0.0,
             is_causal=is_causal,
         )
-        x = x[:, :, :read].transpose(1, 2).flatten(2)
-        return self.proj_drop(self.proj(self.norm(x)))
+        return self._joined(x[:, :, :read])
+
+    def extend(self, x: Tensor, positions: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """Causal attention of tokens x [B, Q, dim] to themselves and to those in a cache.
+
+        ``positions``: of all tokens so far, [N, axes]; the last Q are x's. Returns [B, Q, dim] and the cache
+        with x's keys and values. No dropout.
+        """
+        q, k, v = self._project(x)
+        k = self.encoding.encode(k, positions[len(positions) - x.shape[1] :])
+        if cache is not None:
+            k, v = torch.cat((cache[0], k), -2), torch.cat((cache[1], v), -2)
+        return self._joined(self.encoding.decode(q, k, v, positions)), (k, v)
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys [B, heads, N, streams*d], values [B, heads, N, d]."""
+        wide = self.encoding.streams * self.attn_dim
+        q, k, v = (
+            part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for part in self.qkv(x).split((wide, wide, self.attn_dim), dim=-1)
+        )
+        return self.q_norm(q), self.k_norm(k), v
+
+    def _joined(self, x: Tensor) -> Tensor:
+        """The heads' results [B, heads, N, d] to [B, N, dim]."""
+        return self.proj_drop(self.proj(self.norm(x.transpose(1, 2).flatten(2))))
 
 
 def drop_in_attention(

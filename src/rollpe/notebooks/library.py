@@ -54,4 +54,4 @@ def build(
     keys = {key: value for key, value in values.items() if key in RECIPE_KEYS and value}
     settings = load_recipe(recipe, keys | dict(overrides))
     cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=dict(options), seed=0)
-    create_model(settings, cell, shape_of(stand_in(settings.data)))
+    create_model(settings, cell, shape_of(stand_in(settings.data, settings.context)))

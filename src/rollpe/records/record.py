@@ -25,7 +25,7 @@ HOW = frozenset({"compile", "attention", "score_every"})
 NOT_COMPARED = HOW | {"name", "resolutions", "shifts"}
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
-ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0}
+ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0, "context": None}
 """Keys added to recipes later, with the values of all runs before."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -72,7 +72,10 @@ class EpochMetrics(_Plain):
 
 
 class FinalMetrics(_Plain):
-    """The one scoring of the test set. `correct` is base64 of one bit per image, in file order."""
+    """The one scoring of the test set. `correct` is base64 of one bit per image, in file order.
+
+    Of text, images are characters.
+    """
 
     loss: float
     accuracy: float = Field(ge=0, le=1)
@@ -131,7 +134,11 @@ class Record(_Plain):
     config: the full recipe, enough to repeat the run.
     protocol: version of the training procedure; see rollpe.training.run.PROTOCOL.
     parameters: trained numbers in the model.
-    resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid.
+    resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid; of text,
+    by length of the window in characters.
+    bits: of text, bits per character of the test text by length of the window; training had the shortest.
+    plain_train_loss: loss in nats on training images without augmentation, the first of them, at most as many
+    as there are test images. test.loss − plain_train_loss measures overfitting. (Older records have none.)
     shifts: test accuracy by how many pixels the images were moved right and down.
     throughput: training images per second, evaluation left out; the median over epochs. (Of records made
     before 2026-11-21 18:00 UTC, the mean over the whole run, compiling included.)
@@ -150,6 +157,8 @@ class Record(_Plain):
     test: FinalMetrics
     resolutions: dict[Annotated[str, Field(pattern=r"^\d+$")], Share] = {}
     shifts: dict[Annotated[str, Field(pattern=r"^-?\d+$")], Share] = {}
+    bits: dict[Annotated[str, Field(pattern=r"^\d+$")], Annotated[float, Field(ge=0)]] = {}
+    plain_train_loss: float | None = None
     throughput: float = Field(gt=0)
     environment: Environment
     provenance: Provenance

@@ -23,11 +23,11 @@ from rollpe.errors import InputError
 from rollpe.files import expect_file, write_atomically
 from rollpe.records.record import Cell
 from rollpe.sources import loaded_hash
-from rollpe.training.data import ImageData, load_dataset
+from rollpe.training.data import Data, load_dataset
 from rollpe.training.device import choose_device
+from rollpe.training.observation import Model
 from rollpe.training.recipe import Recipe
 from rollpe.training.state import create_model, resolve, shape_of
-from rollpe.vit import VisionTransformer
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,17 @@ ROOMS = (
         "topography.py",
         "encodings/",
         "vit.py",
+        "decoder.py",
         "training/augment.py",
         "training/checkpoint.py",
     ),
-    *("training/data.py", "training/device.py", "training/distributed.py", "training/evaluate.py"),
+    *(
+        "training/data.py",
+        "training/text.py",
+        "training/device.py",
+        "training/distributed.py",
+        "training/evaluate.py",
+    ),
     *("training/observation.py", "training/run.py", "training/state.py", "training/step.py"),
 )
 """The source that a checkpoint depends on."""
@@ -70,7 +77,7 @@ class Checkpoint:
     Plain tensors and text, written atomically, followed by their digest.
     """
 
-    def __init__(self, path: Path, cell: Cell, recipe: Recipe, data: ImageData, device: torch.device) -> None:
+    def __init__(self, path: Path, cell: Cell, recipe: Recipe, data: Data, device: torch.device) -> None:
         self.path, self.previous, self.device = path, previous_path(path), device
         self.whole = False  # whether the last file is known to be intact
         self.identity = {
@@ -147,7 +154,7 @@ def epochs_done(
     if not path.exists() and not previous_path(path).exists():
         return 0
     target = choose_device(device)
-    data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
+    data = load_dataset(recipe.data, data_root, recipe.held_out, recipe.context)
     resolved = resolve(recipe, target, held_out=len(data.held_out))
     try:
         _, state = Checkpoint(path, cell, resolved, data, target).usable(torch.device("cpu"))
@@ -156,15 +163,16 @@ def epochs_done(
     return len(state["history"]) if state else 0
 
 
-def load_model(path: str | Path, device: str = "auto") -> VisionTransformer:
+def load_model(path: str | Path, device: str = "auto") -> Any:
     """The trained model of a finished run from its checkpoint, in evaluation mode.
 
+    A VisionTransformer or, of text, a Decoder.
     Raises InputError if the file is absent or unusable, or the run has not finished.
     """
     return read_model(path, choose_device(device))[0]
 
 
-def read_model(path: str | Path, device: torch.device) -> tuple[VisionTransformer, Recipe, Cell]:
+def read_model(path: str | Path, device: torch.device) -> tuple[Model, Recipe, Cell]:
     state = _read_checkpoint(Path(path), device)
     try:
         identity, weights = state["identity"], state.get("eval_model", state.get("judged"))

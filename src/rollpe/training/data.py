@@ -1,7 +1,7 @@
-"""The data sets: images and labels, split into training, held-out and test images.
+"""The data sets: images and labels, or text, split into training, held-out and test parts.
 
-Here: reading the files, and the reproducible split. Not here: downloading and checking files (fetch.py),
-augmentation (augment.py).
+Here: reading the files, and the reproducible split. Not here: downloading and checking files (fetch.py), the
+text's files (text.py), augmentation (augment.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from rollpe.errors import InputError
+from rollpe.training import text
 from rollpe.training.fetch import cifar100_source, expect_known, new_md5
 
 HELD_OUT = {"digits": 180, "cifar100": 5000}
@@ -34,7 +35,10 @@ SPLIT_SEED = b"rollpe held-out split"
 
 @dataclass(frozen=True)
 class Split:
-    """Images uint8 [N, C, H, W] with their labels int64 [N]."""
+    """Images uint8 [N, C, H, W] with their labels int64 [N].
+
+    Of text, windows of characters uint8 [N, L] with the characters that follow each, int64 [N, L].
+    """
 
     images: Tensor
     labels: Tensor
@@ -63,26 +67,53 @@ class ImageData:
     test: Split
 
 
-def load_dataset(name: str, root: str | Path = "data", held_out: int | None = None) -> ImageData:
+@dataclass(frozen=True)
+class TextData:
+    """One text, split three ways by file and cut into windows of `context` characters."""
+
+    name: str
+    classes: list[str]
+    context: int
+    train: Split
+    held_out: Split
+    test: Split
+
+
+Data = ImageData | TextData
+
+
+def load_dataset(
+    name: str, root: str | Path = "data", held_out: int | None = None, context: int | None = None
+) -> Any:
     """Read a data set and split it; the same call gives the same split on every machine.
 
-    name: "digits" (1,797 images 1×8×8, inside scikit-learn) or "cifar100" (60,000 images 3×32×32,
-        read from root/cifar-100-python).
+    name: "digits" (1,797 images 1×8×8, inside scikit-learn), "cifar100" (60,000 images 3×32×32,
+        read from root/cifar-100-python) or "sympy" (the text of `rollpe.training.text`).
     held_out: images taken from the training set for selection, in proportion to the classes; None
         means 180 of the digits and 5,000 of CIFAR-100; 0 trains on everything. A smaller held-out
-        set is contained in a larger one wherever the proportions allow whole images.
+        set is contained in a larger one wherever the proportions allow whole images. Of text, the first
+        windows of the held-out text; None means all.
+    context: characters of a window, of text alone.
 
-    Raises InputError for an unknown name, an impossible held_out, a missing or damaged file.
+    Returns ImageData, or TextData for text. Raises InputError for an unknown name, an impossible held_out or
+    context, a missing or damaged file.
     """
     expect_known(name)
+    if name == "sympy":
+        return _sympy(held_out, context)
     if name == "digits":
         return _digits(held_out)
     return _cifar100(Path(root), held_out)
 
 
-def stand_in(name: str) -> ImageData:
-    """A data set of one black image of the right shape, for work that precedes the download."""
+def stand_in(name: str, context: int | None = None) -> Any:
+    """A data set of one black image or one window in the right shape, for work that precedes the download."""
     expect_known(name)
+    if name == "sympy":
+        one = Split(
+            torch.zeros(1, context or 1, dtype=torch.uint8), torch.zeros(1, context or 1, dtype=torch.long)
+        )
+        return TextData(name, list(text.CHARACTERS), context or 1, train=one, held_out=one, test=one)
     channels, classes = SHAPES[name]
     one = Split(
         torch.zeros(1, channels, IMAGE_SIZE[name], IMAGE_SIZE[name], dtype=torch.uint8),
@@ -181,6 +212,19 @@ def _digits(held_out: int | None) -> ImageData:
     everything = Split(torch.from_numpy(gray[:, None]), torch.from_numpy(digits.target).long())
     pool, test = _take(everything, DIGITS_TEST)
     return _image_data("digits", [str(digit) for digit in range(10)], pool, test, held_out)
+
+
+def _sympy(held_out: int | None, context: int | None) -> TextData:
+    if context is None or not 1 <= context <= text.TEST:
+        raise InputError(f"context={context}: the windows of a text have 1 to {text.TEST} characters.")
+    train, selected, test = (Split(*text.windows(part, context)) for part in text.read_text())
+    count = len(selected) if held_out is None else held_out
+    if not 0 <= count <= len(selected):
+        raise InputError(
+            f"held_out={held_out}: sympy allows 0 to {len(selected)} windows of {context} characters."
+        )
+    selected = Split(selected.images[:count], selected.labels[:count])
+    return TextData("sympy", list(text.CHARACTERS), context, train, selected, test)
 
 
 # Splitting

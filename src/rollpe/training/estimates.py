@@ -109,7 +109,7 @@ class Estimates:
     def _probe(self, planned: Planned) -> float:
         """Extrapolate from two short epochs: what the first took more than the second is start-up."""
         recipe, cell = planned.recipe, planned.cell
-        data = load_dataset(recipe.data, self.data_root, held_out=recipe.held_out)
+        data = load_dataset(recipe.data, self.data_root, recipe.held_out, recipe.context)
         available = recipe.train_images or len(data.train)
         images = min(PROBE_STEPS * recipe.batch_size, available)
         short = recipe.model_copy(

@@ -1,6 +1,7 @@
-"""Scoring a model on images that it was not trained on.
+"""Scoring a model on images or text that it was not trained on.
 
-Here: loss, accuracy and one bit per image, at any image size. Not here: when to score (run.py).
+Here: loss, accuracy and one bit per image or character, at any image size or length. Not here: when to score
+(run.py).
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from torch import Tensor, nn
 from rollpe.records.record import FinalMetrics, pack_bits
 from rollpe.training.augment import Augmentation, Augmenter
 from rollpe.training.compiling import EAGER, CompileMode, compiled
-from rollpe.training.data import ImageData, Split
+from rollpe.training.data import Data, ImageData, Split, TextData
 from rollpe.training.device import TrainingError
 from rollpe.training.distributed import ALONE, Group
-from rollpe.training.observation import first_step, observe
+from rollpe.training.observation import Model, first_step, observe
 from rollpe.training.recipe import Recipe
 from rollpe.training.step import predictor
-from rollpe.vit import VisionTransformer
 
 OBSERVED = 256
 """Test images over which attention, spectra and roughness are averaged, and training images of the first
 gradient."""
 EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
+CHARACTERS = {"cpu": 2**13}  # likewise; 2¹⁸ elsewhere
 
 
 class Evaluator:
@@ -40,7 +41,7 @@ class Evaluator:
     def __init__(
         self,
         recipe: Recipe,
-        data: ImageData,
+        data: Data,
         device: torch.device,
         group: Group = ALONE,
         mode: CompileMode = EAGER,
@@ -77,13 +78,17 @@ class Evaluator:
             logits = predict(padded)[: len(labels)]
             loss += F.cross_entropy(logits, labels, reduction="sum")
             correct[rows] = (logits.argmax(1) == labels).float()
-        nats = self.group.total(loss).item()
+        return self._metrics(self.group.total(loss), self.group.total(correct))
+
+    def _metrics(self, loss: Tensor, correct: Tensor) -> FinalMetrics:
+        """From the sum of all losses, and 1 for each image or character that was right."""
+        nats = loss.item()
         if not math.isfinite(nats):
             raise TrainingError(
                 "the loss on images not trained on is not finite. Try a lower learning_rate "
                 f"than {self.recipe.learning_rate:g}."
             )
-        bits = self.group.total(correct).cpu().numpy() > 0.5
+        bits = correct.cpu().numpy() > 0.5
         return FinalMetrics(
             loss=nats / len(bits),
             accuracy=float(bits.mean()),
@@ -95,14 +100,15 @@ class Evaluator:
         """Bytes [B, channels, H, W] to what the model sees: on its device, resized, normalized."""
         height, width = images.shape[-2:]
         shown = (size, size) if size else (height, width)
+        assert isinstance(self.data, ImageData)
         augmenter = Augmenter(Augmentation(), shown, self.data.mean, self.data.std)
         return augmenter.normalize(images.to(self.device))
 
-    def observe(self, model: VisionTransformer) -> dict[str, np.ndarray]:
+    def observe(self, model: Model) -> dict[str, np.ndarray]:
         """Attention and channels of a trained model, see `rollpe.training.observation.observe`."""
         return observe(model, self.prepare(self.data.test.images[:OBSERVED]))
 
-    def first_step(self, untrained: VisionTransformer, training: Split) -> dict[str, np.ndarray]:
+    def first_step(self, untrained: Model, training: Split) -> dict[str, np.ndarray]:
         """The first gradient of an untrained model, see `rollpe.training.observation.first_step`."""
         images, labels = self.prepare(training.images[:OBSERVED]), training.labels[:OBSERVED]
         return first_step(untrained, images, labels.to(self.device), self.recipe.label_smoothing)
@@ -112,3 +118,52 @@ class Evaluator:
         one = Split(self.data.train.images[:1], self.data.train.labels[:1])
         for size in (None, *sizes):
             self(model, one, size)
+
+
+class TextEvaluator(Evaluator):
+    """Scores a language model on the windows of a text, at the length of training or longer."""
+
+    @torch.no_grad()
+    def losses(self, model: nn.Module, split: Split, length: int) -> tuple[Tensor, Tensor]:
+        """Loss in nats of each character, float32 [N, length], and 1 where it was the most probable one.
+
+        The windows are cut anew: the same characters are predicted whatever the length, each from all
+        characters before it in its window.
+        """
+        model.eval()
+        predict = predictor(model, self.recipe, self.device)
+        count = split.images.numel() // length
+        windows, labels = (
+            x.flatten()[: count * length].view(count, length) for x in (split.images, split.labels)
+        )
+        loss = torch.zeros(count, length, device=self.device)
+        right = torch.zeros(count, length, device=self.device)
+        batch = max(1, CHARACTERS.get(self.device.type, 2**18) // length)
+        for start in range(self.group.rank * batch, count, self.group.size * batch):
+            rows = slice(start, min(start + batch, count))
+            targets = labels[rows].to(self.device).flatten()
+            logits = predict(self.prepare(windows[rows]))
+            loss[rows] = F.cross_entropy(logits, targets, reduction="none").view(-1, length)
+            right[rows] = (logits.argmax(1) == targets).view(-1, length).float()
+        return self.group.total(loss), self.group.total(right)
+
+    def __call__(self, model: nn.Module, split: Split, size: int | None = None) -> FinalMetrics:
+        """Loss and accuracy of the next character, in windows of `size` characters if given."""
+        loss, right = self.losses(model, split, size or split.images.shape[1])
+        return self._metrics(loss.double().sum(), right.flatten())
+
+    def prepare(self, images: Tensor, size: int | None = None) -> Tensor:
+        return images.to(self.device).long()
+
+    def observe(self, model: Model) -> dict[str, np.ndarray]:
+        """As of images, and the mean loss in nats by position in the longest windows, `loss_by_position`."""
+        assert isinstance(self.data, TextData)
+        loss, _ = self.losses(model, self.data.test, max((self.data.context, *self.recipe.resolutions)))
+        return super().observe(model) | {"loss_by_position": loss.mean(0).cpu().numpy()}
+
+    def rehearse(self, model: nn.Module, sizes: list[int]) -> None:
+        """One window at every length."""
+        assert isinstance(self.data, TextData)
+        for size in (self.data.context, *sizes):
+            few = -(-size // self.data.context)
+            self(model, Split(self.data.test.images[:few], self.data.test.labels[:few]), size)

@@ -15,7 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rollpe.decoder import Decoder
 from rollpe.encodings import Encoding, grid_positions
+from rollpe.encodings.relative import ScoreBias
 from rollpe.topography import (
     attention_by_offset,
     correlation_by_distance,
@@ -26,9 +28,11 @@ from rollpe.topography import (
 )
 from rollpe.vit import VisionTransformer
 
+Model = VisionTransformer | Decoder
+
 
 @contextmanager
-def queries_and_keys(model: VisionTransformer) -> Iterator[list[tuple[Tensor, Tensor]]]:
+def queries_and_keys(model: Model) -> Iterator[list[tuple[Tensor, Tensor]]]:
     """Collect the queries and keys of every layer before its encoding.
 
     After each forward pass the yielded list holds one pair q, k [B, heads, N, streams·head_dim] a layer; the
@@ -80,16 +84,17 @@ def squarest(channels: int) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[str, np.ndarray]:
-    """Attention and channels of a trained model on normalized images [B, channels, H, W].
+def observe(model: Model, images: Tensor, batch: int = 64) -> dict[str, np.ndarray]:
+    """Attention and channels of a trained model on normalized images [B, channels, H, W] or text [B, N].
 
-    offsets [O, 2]: key position − query position. attention [layers, heads, O]: mean attention weight by
-    offset, softmax over all tokens. query_spectrum, key_spectrum [layers, heads, 2, modes]: share of the
-    power by mode number along the ring of each axis. query_roughness, key_roughness [layers, heads, 2]: 1
-    is white noise, see `rollpe.topography.smoothness_ratio`. query_correlation, key_correlation
-    [layers, heads, 2, distances]: of two channels over images and patches, by their distance around the ring.
-    ``roll-twin`` is measured on the ring of ``roll``; of a multiplexed roll, only the first wave. Patches
-    only; float32.
+    offsets [O, axes]: key position − query position; images have two axes, text has one. attention
+    [layers, heads, O]: mean attention weight by offset, softmax over all tokens that the query sees. bias
+    [layers, heads, O], of encodings that add one to the scores: its mean by offset. query_spectrum,
+    key_spectrum [layers, heads, axes, modes]: share of the power by mode number along the ring of each axis.
+    query_roughness, key_roughness [layers, heads, axes]: 1 is white noise, see
+    `rollpe.topography.smoothness_ratio`. query_correlation, key_correlation [layers, heads, axes, distances]:
+    of two channels over images and patches, by their distance around the ring. ``roll-twin`` is measured on
+    the ring of ``roll``; of a multiplexed roll, only the first wave. Patches only; float32.
     """
     model.eval()
     positions = grid_positions(*model.grid_of(images), device=images.device)
@@ -103,13 +108,15 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
         batch_sums: dict[str, list[Tensor]] = {}
         for attention, (q, k) in zip(model.attentions, layers, strict=True):
             encoding = attention.encoding
-            weights = encoding.weights(q.float(), k.float(), positions)
+            q, k = q.float(), k.float()
+            weights = encoding.weights(q, k, positions, is_causal=model.causal)
             offsets, by_offset = attention_by_offset(weights, positions)
             batch_sums.setdefault("attention", []).append(by_offset.sum(0))
+            if isinstance(encoding, ScoreBias):
+                bias = encoding.mask(q, k, positions).expand_as(weights)
+                batch_sums.setdefault("bias", []).append(attention_by_offset(bias, positions)[1].sum(0))
             for name, x in (("query", q), ("key", k)):
-                rings = on_rings(
-                    encoding, x[..., -len(positions) :, :].float()
-                )  # [B, heads, N, axis, channels]
+                rings = on_rings(encoding, x[..., -len(positions) :, :])  # [B, heads, N, axis, channels]
                 power = ring_spectrum(rings)
                 share = power / power.sum(-1, keepdim=True)
                 batch_sums.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
@@ -129,7 +136,7 @@ def observe(model: VisionTransformer, images: Tensor, batch: int = 64) -> dict[s
 
 
 def first_step(
-    model: VisionTransformer, images: Tensor, labels: Tensor, label_smoothing: float = 0.0
+    model: Model, images: Tensor, labels: Tensor, label_smoothing: float = 0.0
 ) -> dict[str, np.ndarray]:
     """Spectra of the gradient for an untrained model's queries and keys, and of Adam's first step.
 
@@ -138,11 +145,12 @@ def first_step(
     query_step, key_step: the same for its signs; times the learning rate, these are Adam's first step. Rings
     and waves as in :func:`observe`.
 
-    images normalized [B, channels, H, W], labels int64 [B]. Dropout is off, and gradients are cleared
-    afterwards. float32.
+    images normalized [B, channels, H, W], labels int64 [B]; or characters and their successors [B, N].
+    Dropout is off, and gradients are cleared afterwards. float32.
     """
     model.eval()
-    F.cross_entropy(model(images), labels, label_smoothing=label_smoothing).backward()
+    logits = model(images).flatten(0, -2)
+    F.cross_entropy(logits, labels.flatten(), label_smoothing=label_smoothing).backward()
     shares: dict[str, list[Tensor]] = {}
     for attention in model.attentions:
         encoding = attention.encoding
@@ -160,12 +168,12 @@ def first_step(
 
 
 def on_rings(encoding: Encoding, x: Tensor) -> Tensor:
-    """Queries or keys [..., streams·head_dim] as rings [..., 2, channels]; of several waves the first.
+    """Queries or keys [..., streams·head_dim] as rings [..., axes, channels]; of several waves the first.
 
     A ring holds all channels of its axis, including those that a narrower ``width`` does not roll.
     """
     x = encoding.on_ring(x[..., : encoding.head_dim])
-    return x[..., : 2 * encoding.part].unflatten(-1, (2, -1))
+    return x[..., : encoding.axes * encoding.part].unflatten(-1, (encoding.axes, -1))
 
 
 def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:

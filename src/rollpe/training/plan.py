@@ -135,12 +135,13 @@ def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dic
 
 def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
     """Build an encoding as a run of this recipe would, without memory and without a warning."""
-    size, patches = SIZES[recipe.size], IMAGE_SIZE[recipe.data] // recipe.patch_size
+    size = SIZES[recipe.size]
+    grid = (recipe.context,) if recipe.context else (IMAGE_SIZE[recipe.data] // (recipe.patch_size or 1),) * 2
     heads = recipe.heads or size.heads
     head_dim = (recipe.width or size.width) // heads
     with warnings.catch_warnings(), torch.device("meta"):
         warnings.simplefilter("ignore")
-        create_encoding(name, head_dim=head_dim, heads=heads, grid=(patches, patches), **options)
+        create_encoding(name, head_dim=head_dim, heads=heads, axes=len(grid), grid=grid, **options)
 
 
 def seed_by_seed(

@@ -40,7 +40,7 @@ class Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     name: RecipeName = Field(description="letters, digits and _.-~%@=,+: the folder of its records")
-    data: Literal["digits", "cifar100"] = Field(description="digits or cifar100")
+    data: Literal["digits", "cifar100", "sympy"] = Field(description="digits, cifar100 or sympy (text)")
     held_out: int | None = Field(
         None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
     )
@@ -51,7 +51,12 @@ class Recipe(BaseModel):
     size: Literal["nano", "tiny", "small", "base"] = Field(
         description="nano, tiny, small or base: width, depth and heads"
     )
-    patch_size: int = Field(gt=0, le=1024, description="an integer ≥ 1, at most 1,024, in pixels")
+    patch_size: int | None = Field(
+        None, gt=0, le=1024, description="an integer ≥ 1, at most 1,024, in pixels; null for text"
+    )
+    context: int | None = Field(
+        None, gt=0, le=4096, description="an integer ≥ 1, at most 4,096: characters of a window of text"
+    )
     depth: int | None = Field(
         None, gt=0, le=256, description="null (from size) or an integer ≥ 1, at most 256: blocks"
     )
@@ -125,7 +130,9 @@ class Recipe(BaseModel):
         1, gt=0, description="an integer ≥ 1: epochs from one scoring of the held-out images to the next"
     )
     resolutions: list[Annotated[int, Field(gt=0, le=1024)]] = Field(
-        [], description="a list of image sizes, 1 to 1,024 pixels, each a multiple of patch_size"
+        [],
+        description="a list of image sizes, 1 to 1,024 pixels, each a multiple of patch_size; of text, of "
+        "longer windows in characters",
     )
     shifts: list[Annotated[int, Field(ge=-1024, le=1024)]] = Field(
         [], description="a list of whole pixels to move the test images by, at most 1,024"
@@ -140,7 +147,12 @@ class Recipe(BaseModel):
             )
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas={self.betas}: allowed are two numbers from 0 to below 1.")
-        for size in self.resolutions:
+        if self.data == "sympy":
+            self._fits_text()
+        elif self.patch_size is None or self.context is not None:
+            raise ValueError(f"data={self.data}: images have a patch_size and no context.")
+        for size in self.resolutions if self.patch_size else ():
+            assert self.patch_size
             if size % self.patch_size:
                 raise ValueError(
                     f"resolutions={self.resolutions}: {size} is no positive multiple of "
@@ -167,6 +179,18 @@ class Recipe(BaseModel):
                 "from 0 to 1024."
             )
         return self
+
+    def _fits_text(self) -> None:
+        """Refuse what only images have."""
+        of_images: dict[str, Any] = {"patch_size": None, "augmentation": Augmentation(), "shifts": []}
+        of_images |= {"topography": "none", "pool": "token"}
+        wrong = [key for key, default in of_images.items() if getattr(self, key) != default]
+        if self.context is None or wrong:
+            raise ValueError(f"data=sympy: text has a context, and no {', '.join(wrong or of_images)}.")
+        if any(size % self.context for size in self.resolutions):
+            raise ValueError(
+                f"resolutions={self.resolutions}: allowed are multiples of context={self.context}."
+            )
 
 
 def recipes() -> list[str]:

@@ -312,7 +312,9 @@ class Run:
         """Score the test images, look into the model, and write weights and record."""
         model, test = self.program.eval_model, self.data.test
         score = self.evaluate(model, test)
-        resolutions = {str(s): self.evaluate(model, test, s).accuracy for s in self.recipe.resolutions}
+        few = Split(self.training.images[: len(test)], self.training.labels[: len(test)])
+        at = {s: self.evaluate(model, test, s) for s in self.recipe.resolutions}
+        bits = {self.recipe.context: score, **at} if self.recipe.context else {}
         shifts = {str(by): self.evaluate(model, moved(test, by)).accuracy for by in self.recipe.shifts}
         if self.records is not None:
             self.arrays |= self.evaluate.observe(model)
@@ -323,7 +325,9 @@ class Run:
             parameters=sum(p.numel() for p in self.program.model.parameters() if p.requires_grad),
             history=self.history,
             test=score,
-            resolutions=resolutions,
+            resolutions={str(s): found.accuracy for s, found in at.items()},
+            bits={str(length): found.loss / math.log(2) for length, found in bits.items()},
+            plain_train_loss=self.evaluate(model, few).loss,
             shifts=shifts,
             # the median over epochs: the first one may also have compiled
             throughput=float(np.median([row.images_per_second for row in self.history])),

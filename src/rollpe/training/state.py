@@ -17,19 +17,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rollpe.decoder import create_decoder
 from rollpe.encodings import changed_options
 from rollpe.errors import InputError
 from rollpe.records.record import Cell
 from rollpe.training.augment import Augmenter
 from rollpe.training.compiling import compile_mode, compiles
-from rollpe.training.data import ImageData, Split, load_dataset, stand_in
+from rollpe.training.data import Data, Split, TextData, load_dataset, stand_in
 from rollpe.training.device import choose_device, enough_memory, reproducible, stream
 from rollpe.training.distributed import ALONE, Group
-from rollpe.training.evaluate import EVALUATION_BATCH, Evaluator
-from rollpe.training.observation import disorder, queries_and_keys
+from rollpe.training.evaluate import EVALUATION_BATCH, Evaluator, TextEvaluator
+from rollpe.training.observation import Model, disorder, queries_and_keys
 from rollpe.training.recipe import Recipe
 from rollpe.training.step import Step, create_optimizers
-from rollpe.vit import VisionTransformer, create_vit
+from rollpe.vit import create_vit
 
 AHEAD = 32  # batches augmented at once, so that many images share each operation ...
 AHEAD_BYTES = 2**27  # ... unless they take more than this
@@ -42,15 +43,21 @@ class Program:
     """
 
     def __init__(
-        self, recipe: Recipe, cell: Cell, data: ImageData, device: torch.device, group: Group = ALONE
+        self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
     ) -> None:
         self.recipe, self.cell, self.shape = recipe, cell, shape_of(data)
         self.mode = compile_mode(recipe, device, group.size)
         self.model = create_model(recipe, cell, self.shape).to(device)
         self.average = copy.deepcopy(self.model) if recipe.ema else None
-        self.evaluate = Evaluator(recipe, data, device, group, self.mode)
-        size = tuple(self.shape["image_size"])
-        self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
+        self.evaluate: Evaluator
+        self.augment: Augmenter | Characters
+        if isinstance(data, TextData):
+            self.evaluate = TextEvaluator(recipe, data, device, group, self.mode)
+            self.augment = Characters()
+        else:
+            self.evaluate = Evaluator(recipe, data, device, group, self.mode)
+            size = tuple(self.shape["image_size"])
+            self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
         penalty, self.hooks = None, ExitStack()
         if recipe.topography != "none":
             pairs = self.hooks.enter_context(queries_and_keys(self.model))
@@ -67,11 +74,11 @@ class Program:
         self.ready = False
 
     @property
-    def eval_model(self) -> VisionTransformer:
+    def eval_model(self) -> Model:
         """The model that is evaluated: the average of the weights if there is one."""
         return self.average or self.model
 
-    def begin(self, seed: int) -> VisionTransformer:
+    def begin(self, seed: int) -> Model:
         """Bring all tensors to where a run of this seed begins; returns another model with these weights."""
         fresh = initial_model(self.recipe, self.cell.model_copy(update={"seed": seed}), self.shape)
         for model in filter(None, (self.model, self.average)):
@@ -97,14 +104,12 @@ class Program:
     def warm(self, batch: int) -> float:
         """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
 
-        batch: images of a step, those of this process alone. Returns the seconds that it took; nothing is
-        done where nothing is to be compiled, or all is.
+        batch: images or windows of a step, those of this process alone. Returns the seconds that it took;
+        nothing is done where nothing is to be compiled, or all is.
         """
         begun, device = time.perf_counter(), self.evaluate.device
         if self.mode.gradient and not self.ready:
-            images = torch.randint(256, (1, batch, self.shape["channels"], *self.shape["image_size"]))
-            labels = torch.randint(self.shape["classes"], (1, batch))
-            noise = Split(images.to(torch.uint8), labels).to(device)
+            noise = noise_like(self.shape, batch).to(device)
             inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
             self.model.train()
             self.step.warm(inputs[0], targets[0])
@@ -113,6 +118,26 @@ class Program:
             self.evaluate(self.eval_model, Split(noise.images[0][again], noise.labels[0][again]))
         self.ready = True
         return time.perf_counter() - begun
+
+
+class Characters:
+    """What an `Augmenter` is to images: brings windows to the form that the model takes, unchanged."""
+
+    def batches(
+        self, windows: Tensor, successors: Tensor, generator: torch.Generator, part: slice = slice(None)
+    ) -> tuple[Tensor, Tensor]:
+        """uint8 windows and their successors [K, B, N] to int64 [K, b, N] and [K, b·N]; part: of the B."""
+        return windows[:, part].long(), successors[:, part].flatten(1)
+
+
+def noise_like(shape: Mapping[str, Any], batch: int) -> Split:
+    """One batch of random images or windows of that shape, with random labels: [1, B, ...]."""
+    classes = shape["classes"]
+    if "context" in shape:
+        size = (1, batch, shape["context"])
+        return Split(torch.randint(classes, size).to(torch.uint8), torch.randint(classes, size))
+    images = torch.randint(256, (1, batch, shape["channels"], *shape["image_size"])).to(torch.uint8)
+    return Split(images, torch.randint(classes, (1, batch)))
 
 
 BESIDE_PROGRAM = frozenset(
@@ -139,7 +164,7 @@ class Programs:
 
     def __init__(self) -> None:
         self.waited = 0.0
-        self._data: dict[tuple[str, str, int | None], ImageData] = {}
+        self._data: dict[tuple[str, str, int | None, int | None], Data] = {}
         self._programs: dict[tuple[str, str], Program] = {}
 
     def __enter__(self) -> Programs:
@@ -151,14 +176,14 @@ class Programs:
     def __len__(self) -> int:
         return len(self._programs)
 
-    def data(self, recipe: Recipe, root: str | Path) -> ImageData:
-        key = (recipe.data, str(root), recipe.held_out)
+    def data(self, recipe: Recipe, root: str | Path) -> Data:
+        key = (recipe.data, str(root), recipe.held_out, recipe.context)
         if key not in self._data:
-            self._data[key] = load_dataset(recipe.data, root, held_out=recipe.held_out)
+            self._data[key] = load_dataset(recipe.data, root, recipe.held_out, recipe.context)
         return self._data[key]
 
     def program(
-        self, recipe: Recipe, cell: Cell, data: ImageData, device: torch.device, group: Group = ALONE
+        self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
     ) -> Program:
         """The program of a cell, whatever its seed: the one there is, or a new one."""
         key = (program_key(recipe, cell), str(device))
@@ -188,7 +213,7 @@ def warm(
 
     What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
     """
-    target, data = choose_device(device), stand_in(recipe.data)
+    target, data = choose_device(device), stand_in(recipe.data, recipe.context)
     recipe = resolve(recipe, target, held_out=0)
     options = changed_options(encoding, encoding_options or {})
     cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=0)
@@ -201,17 +226,15 @@ def ahead(batch: int, numbers: int) -> int:
     return max(1, min(AHEAD, AHEAD_BYTES // (4 * batch * numbers)))
 
 
-def _penalty(
-    recipe: Recipe, model: VisionTransformer, pairs: list[tuple[Tensor, Tensor]]
-) -> Callable[[], Tensor]:
+def _penalty(recipe: Recipe, model: Model, pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], Tensor]:
     """The loss of disorder among the queries and keys of the last forward pass, with its weight."""
     return lambda: (
         recipe.topography_weight * disorder(pairs, recipe.topography, model.token_encoding.head_dim)
     )
 
 
-def training_images(recipe: Recipe, data: ImageData) -> Split:
-    """The training images of a run: all of them, or the first train_images."""
+def training_images(recipe: Recipe, data: Data) -> Split:
+    """The training images or windows of a run: all of them, or the first train_images."""
     count = recipe.train_images or len(data.train)
     if count > len(data.train):
         raise InputError(
@@ -236,34 +259,42 @@ def resolve(recipe: Recipe, device: torch.device, held_out: int) -> Recipe:
     )
 
 
-def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
-    """The untrained model of a run, for images of that shape."""
+def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Model:
+    """The untrained model of a run, for images or windows of that shape."""
+    common: dict[str, Any] = {
+        "classes": shape["classes"],
+        "size": recipe.size,
+        "depth": recipe.depth,
+        "width": recipe.width,
+        "heads": recipe.heads,
+        "layer_scale": recipe.layer_scale,
+        "qkv_bias": recipe.qkv_bias,
+        "dropout": recipe.dropout,
+        "drop_path": recipe.drop_path,
+        "encoding_options": cell.encoding_options,
+    }
+    if "context" in shape:
+        return create_decoder(cell.encoding, context=shape["context"], **common)
+    assert recipe.patch_size is not None  # a recipe of images has one
     return create_vit(
         cell.encoding,
         image_size=tuple(shape["image_size"]),
         channels=shape["channels"],
-        classes=shape["classes"],
         patch_size=recipe.patch_size,
-        size=recipe.size,
-        depth=recipe.depth,
-        width=recipe.width,
-        heads=recipe.heads,
         pool=recipe.pool,
-        layer_scale=recipe.layer_scale,
-        qkv_bias=recipe.qkv_bias,
-        dropout=recipe.dropout,
-        drop_path=recipe.drop_path,
-        encoding_options=cell.encoding_options,
+        **common,
     )
 
 
-def initial_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> VisionTransformer:
+def initial_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Model:
     """The model of a run before its first step; leaves the random state where its weights end."""
     torch.manual_seed(stream(cell.seed, "weights"))
     return create_model(recipe, cell, shape)
 
 
-def shape_of(data: ImageData) -> dict[str, Any]:
+def shape_of(data: Data) -> dict[str, Any]:
     """What a model has to know of a data set."""
+    if isinstance(data, TextData):
+        return {"context": data.context, "classes": len(data.classes)}
     _, channels, height, width = data.train.images.shape
     return {"image_size": [height, width], "channels": channels, "classes": len(data.classes)}

@@ -40,9 +40,10 @@ from rollpe.training.recipe import Recipe
 
 
 def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callable[[Tensor], Tensor]:
-    """images → logits float32, not compiled; in bfloat16 on the mode if the recipe says so.
+    """images → logits float32 [B, classes], not compiled; in bfloat16 on the mode if the recipe says so.
 
-    The weights are float32 whatever the recipe's precision: autocast rounds them.
+    Of text, characters [B, N] → [B·N, classes]. The weights are float32 whatever the recipe's precision:
+    autocast rounds them.
     Raises InputError if the recipe's kernel of attention cannot run there.
     """
     kind, half = device.type, recipe.precision.startswith("bfloat16")
@@ -50,7 +51,7 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
     def predict(inputs: Tensor) -> Tensor:
         with torch.autocast(kind, torch.bfloat16, enabled=half):
             logits: Tensor = model(inputs)
-        return logits.float()
+        return logits.float().flatten(0, -2)
 
     return _by_kernel(predict, model, recipe, device)
 
@@ -61,8 +62,8 @@ def _predictor_in_bfloat16(
     """The same for `working_copy`: weights, tokens and logits in bfloat16, without autocast."""
 
     def predict(inputs: Tensor) -> Tensor:
-        logits: Tensor = working(inputs.bfloat16())
-        return logits.float()
+        logits: Tensor = working(inputs.bfloat16() if inputs.is_floating_point() else inputs)
+        return logits.float().flatten(0, -2)
 
     return _by_kernel(predict, working, recipe, device)
 
@@ -183,7 +184,10 @@ class Step:
         self.later_update = compiled(self.update, "default") if mode.update else self.update
 
     def __call__(self, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
-        """inputs float32 [B, C, H, W], targets int64 [B] or float32 [B, classes]."""
+        """inputs float32 [B, C, H, W], targets int64 [B] or float32 [B, classes].
+
+        Of text, inputs int64 [B, N], targets int64 [B·N].
+        """
         if self.graphs:  # what the last step returned may be overwritten
             torch.compiler.cudagraph_mark_step_begin()
         loss: Tensor = self.loss(inputs, targets)

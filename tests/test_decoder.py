@@ -1,0 +1,108 @@
+"""The language model: causal, cached generation equal to the full pass, positions beyond training."""
+
+import re
+
+import pytest
+import torch
+
+from rollpe.decoder import create_decoder
+from rollpe.encodings import ENCODINGS
+from rollpe.errors import InputError
+
+CLASSES, CONTEXT = 11, 12
+PLANE = {"mixed-rope", "spherical-rope"}  # these have two axes
+NAMES = [name for name in ENCODINGS if name not in PLANE] + ["learned+roll", "sinusoidal+t5-bias"]
+
+
+def model(name, **options):
+    torch.manual_seed(0)
+    settings = {"context": CONTEXT, "classes": CLASSES, "size": "nano", "width": 48, "depth": 2}
+    built = create_decoder(name, **settings, encoding_options=options).double().eval()
+    with torch.no_grad():  # untrained scores hardly depend on positions
+        for parameter in built.parameters():
+            parameter.mul_(8 if parameter.ndim > 1 else 1)
+    return built
+
+
+def tokens(length=20, batch=2):
+    return torch.randint(CLASSES, (batch, length), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.filterwarnings("ignore:aliased")
+@pytest.mark.parametrize("name", NAMES)
+def test_later_tokens_change_nothing_before_them(name):
+    built, x = model(name), tokens()
+    changed = x.clone()
+    changed[:, 9] = (x[:, 9] + 1) % CLASSES
+    before, after = built(x), built(changed)
+    torch.testing.assert_close(before[:, :9], after[:, :9], rtol=0, atol=1e-9)
+    assert (before[:, 9:] - after[:, 9:]).abs().amax() > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore:aliased")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("cuts", [(1,) * 20, (5, 14, 1)], ids=["token by token", "in pieces"])
+def test_cached_pass_equals_full_pass_also_beyond_training(name, cuts):
+    built, x = model(name), tokens()
+    caches = [None] * 2
+    pieces = [built.extend(piece, caches) for piece in x.split(cuts, 1)]
+    torch.testing.assert_close(torch.cat(pieces, 1), built(x), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["roll", "t5-bias", "learned"])
+def test_generated_text_is_drawn_from_the_full_pass(name):
+    built = model(name)
+    with torch.no_grad():
+        built.head.weight.mul_(50)  # nearly certain, so that drawing is choosing
+    text = built.generate(tokens(3), 15, torch.Generator().manual_seed(0))
+    assert text.shape == (2, 18) and torch.equal(text[:, :3], tokens(3))
+    chosen = built(text).softmax(-1).gather(2, text[:, 1:, None].long())[:, 2:, 0]
+    assert (chosen > 0.01).all()
+
+
+def test_a_model_without_positions_counts_but_ignores_order():
+    """The last token's logits know how many came before it, and not in which order: one block, no positions."""
+    torch.manual_seed(0)
+    built = create_decoder("none", context=8, classes=CLASSES, size="nano", depth=1).double().eval()
+    x = tokens(8)
+    reordered = torch.cat((x[:, :7].flip(1), x[:, 7:]), 1)
+    torch.testing.assert_close(built(x)[:, -1], built(reordered)[:, -1], rtol=0, atol=1e-12)
+    repeated = x[:, -1:].expand(-1, 8)
+    torch.testing.assert_close(built(repeated)[:, 3], built(repeated)[:, 7], rtol=0, atol=1e-12)
+    first_is_other = torch.cat((x[:, :1] * 0 + (x[:, -1:] + 1) % CLASSES, repeated[:, 1:]), 1)
+    logits = built(first_is_other)
+    assert (logits[:, 3] - logits[:, 7]).abs().max() > 1e-6  # a mark at the start is diluted: a count
+
+
+@pytest.mark.filterwarnings("ignore:aliased")
+def test_ring_takes_offset_n_for_zero():
+    """A token n places back gets the score of the token itself: moving all by n changes no score."""
+    built = model("roll")
+    encoding = built.attentions[0].encoding
+    assert encoding.width == encoding.head_dim == 16
+    q = torch.randn(1, 3, 17, 16, dtype=torch.double)
+    places = torch.arange(17.0)[:, None]
+    scores = encoding.scores(q, q[:, :, :1].expand_as(q), places)
+    torch.testing.assert_close(scores[..., 16, 0], scores[..., 16, 16])
+
+
+def test_rings_that_are_long_enough_for_looking_back_do_not_warn(recwarn):
+    create_decoder("roll", context=16, classes=CLASSES, size="nano", width=48, heads=3)
+    assert not [w for w in recwarn if "aliased" in str(w.message)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"context": 0}, "context=0"),
+        ({"classes": 0}, "classes=0"),
+        ({"size": "huge"}, "size='huge'"),
+        ({"width": 50, "heads": 3}, "does not divide"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+        ({"encoding": "mixed-rope"}, "two axes"),
+    ],
+    ids=str,
+)
+def test_values_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        create_decoder(**{"context": 8, "classes": 5, "size": "nano"} | settings)
