@@ -24,6 +24,7 @@ from rollpe.evidence.claims import (
     INSTEAD,
     Verdict,
     by_document,
+    can_be_tested,
     counts,
     decided_by_training,
     details,
@@ -32,7 +33,6 @@ from rollpe.evidence.claims import (
     sources,
     summary,
     tally,
-    testable,
 )
 from rollpe.records.store import find_arrays
 
@@ -88,7 +88,7 @@ class ClaimsDirective(LedgerDirective):
         verdicts, shown = self.judge()
         paper = [v for v in verdicts if v.claim.source == "paper"]
         if "bar" in self.options:
-            possible = testable(paper)
+            possible = can_be_tested(paper)
             sentence = f"The paper's {len(possible)} testable claims: {', '.join(tally(possible))}."
             head = (
                 f"The paper's {len(possible)} testable claims by verdict{_others(paper)}. "
@@ -105,7 +105,7 @@ class ClaimsDirective(LedgerDirective):
         title = sources()[source]
         section = nodes.section("", nodes.title("", title), names=[nodes.fully_normalize_name(title)])
         self.state.document.note_implicit_target(section, section)
-        possible = testable(claims)
+        possible = can_be_tested(claims)
         cited, _ = self.parse_inline(
             f"Cited as *{source}*. {len(possible)} testable claims: {', '.join(tally(possible))}"
             f"{_others(claims)}."
@@ -134,7 +134,7 @@ class ClaimsDirective(LedgerDirective):
 
 def _others(verdicts: Sequence[Verdict]) -> str:
     """ "; 13 more cannot be tested", or nothing where all can."""
-    number = len(verdicts) - len(testable(verdicts))
+    number = len(verdicts) - len(can_be_tested(verdicts))
     return f"; {number} more cannot be tested" if number else ""
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "Claim",
     "Verdict",
     "by_document",
+    "can_be_tested",
     "counts",
     "decided_by_training",
     "details",
@@ -48,7 +49,6 @@ __all__ = [
     "sources",
     "summary",
     "tally",
-    "testable",
     "to_markdown",
 ]
 
@@ -677,7 +677,7 @@ def ledger(
     return verdicts
 
 
-def testable(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def can_be_tested(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """The verdicts that counts are about: all but "no test possible"."""
     return [v for v in verdicts if v.verdict != "no test possible"]
 
@@ -710,7 +710,7 @@ def decided_by_training(verdicts: Iterable[Verdict]) -> str:
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Markdown: how many claims of each kind got each verdict, and what the verdicts mean."""
-    possible = testable(verdicts)
+    possible = can_be_tested(verdicts)
     lines = [f"| kind | {' | '.join(VERDICTS)} |", f"| :-- |{' --: |' * len(VERDICTS)}"]
     for kind in ("mathematical", "empirical", "interpretive"):
         row = counts(v for v in verdicts if v.claim.kind == kind)
@@ -727,8 +727,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         "- **Not tested**: its runs are missing, or models that are not trained here.",
         "- **No test possible**: no computation could decide it, here or elsewhere. Its entry says why.",
         "",
-        f"{len(possible)} claims can be tested, and counts below are of these; "
-        f"{len(verdicts) - len(possible)} more cannot.",
+        f"{len(possible)} of the {len(verdicts)} claims are testable. The counts below leave the others out.",
         "",
         f"{tested} claims have a statistical test on runs or printed results as their rule. Each test counts "
         "by itself: no correction is made for their number.",
