@@ -491,7 +491,7 @@ def biased(slope, swaps=0, seed=0):
     for first in range(swaps):
         at = -2 - 2 * first  # Δ = −1 and −2, then −3 and −4 …
         line[[at, at - 1]] = line[[at - 1, at]]
-    line[:20] = 99  # beyond the reach of the rule
+    line[offsets < -16] = 99  # beyond the reach of the rule
     spread = np.random.default_rng(seed).normal(size=(2, 3, 1))  # of no account: a constant for each head
     return {"bias": (line + spread).astype(np.float32), "offsets": offsets[:, None]}
 
@@ -517,13 +517,12 @@ def test_decays_ranks_the_mean_bias_by_distance(beside, expected):
 
 
 def leaning(towards_later, rows=2, columns=5, seed=0):
-    """Arrays of attention on a grid: later patches get that much more of every query's attention in all."""
-    positions = grid_positions(rows, columns)
-    later = torch.ones(rows * columns, rows * columns).triu(1)
-    pairs = later.sum()
-    share = (1 + towards_later) / 2 * later / pairs + (1 - towards_later) / 2 * later.T / pairs
-    heads = torch.rand(2, 3, 1, 1, generator=torch.Generator().manual_seed(seed)) + 0.5  # of no account
-    offsets, by_offset = attention_by_offset(heads * share, positions)
+    """Arrays of attention on a grid: later patches get that much more of all attention than earlier ones."""
+    any_share = torch.rand(2, 3, *[rows * columns] * 2, generator=torch.Generator().manual_seed(seed))
+    shares = [any_share.triu(1), any_share.tril(-1)]
+    later, earlier = (share / share.sum((-1, -2), keepdim=True) for share in shares)
+    attention = (1 + towards_later) / 2 * later + (1 - towards_later) / 2 * earlier
+    offsets, by_offset = attention_by_offset(attention, grid_positions(rows, columns))
     return {"attention": by_offset.numpy(), "offsets": offsets.numpy()}
 
 
