@@ -52,7 +52,8 @@ class ImageData:
     """One data set, split three ways.
 
     mean and std: per channel, in units where white is 1, over train and held_out together, so that
-    they do not depend on the number of held-out images. Test images are excluded.
+    they do not depend on the number of held-out images. Test images are excluded. Canvases have
+    those of the digits.
     """
 
     name: str
