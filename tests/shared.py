@@ -110,3 +110,9 @@ def assert_alone(text: str) -> Outline:
     levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
     assert all(b - a <= 1 for a, b in pairwise(levels)), "a level of headings is skipped"
     return outline
+
+
+def make_text_record(encoding, bits, longest, seed=0, options=None, recipe="text"):
+    """A record of a language model with these bits per character at 64 and at 512 characters."""
+    record = make_record(encoding, 500, seed, recipe, options, images=1000, data="sympy")
+    return record.model_copy(update={"bits": {"512": longest, "64": bits}})

@@ -61,7 +61,7 @@ def test_generated_text_is_drawn_from_the_full_pass(name):
 
 
 def test_a_model_without_positions_counts_but_ignores_order():
-    """The last token's logits depend on how many came before it, not on their order: one block, no positions."""
+    """The last logits depend on the number of tokens before, not on their order: one block, no positions."""
     torch.manual_seed(0)
     built = create_decoder("none", context=8, classes=CLASSES, size="nano", depth=1).double().eval()
     x = tokens(8)

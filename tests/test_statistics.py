@@ -24,7 +24,7 @@ from rollpe.statistics import (
     welch,
 )
 from rollpe.training import load_recipe
-from shared import make_record
+from shared import make_record, make_text_record
 
 # One arm
 
@@ -477,3 +477,10 @@ def test_a_table_names_options_as_one_writes_them():
     table = results_table([make_record("multiplexed-roll", options={"speeds": [1, 1]})], "strong")
     for text in (table.to_markdown(), table.to_csv(), table.to_latex()):
         assert "multiplexed-roll@speeds=[1,1]" in text and "%5B" not in text
+
+
+def test_text_is_tabled_in_bits_per_character_and_without_rows_that_images_have():
+    records = [make_text_record("rope", bits, 4, seed) for seed, bits in enumerate((2.25, 2.35))]
+    table = results_table(records, "text")
+    assert [row.slug for row in table.rows] == ["rope"] and table.columns[1] == "bits per character ± SD"
+    assert table.cells()[0][1] == "2.30 ± 0.07" and not table.beside_paper

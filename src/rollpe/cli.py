@@ -341,7 +341,8 @@ def train(
         progress=not no_progress,
     )
     if is_main_process():
-        click.echo(f"test accuracy {100 * record.test.accuracy:.2f} %   {record_path(records, record)}")
+        measure = "test text" if record.bits else "test accuracy"
+        click.echo(f"{measure} {record.result}   {record_path(records, record)}")
 
 
 @cli.command()

@@ -544,7 +544,9 @@ def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(b
     text = book.text("01-order")
     assert "Corrected Attention without positions is permutation-invariant" in text
     assert text.index("no correction is made") < text.index("Cited as paper"), "the summary comes first"
-    assert re.search(r"Cited as paper\. \d+ claims: [^.]*\b1 corrected", text)
+    assert re.search(
+        r"Cited as paper\. \d+ testable claims: [^.]*\b1 corrected[^.]*; \d+ more cannot be tested\.", text
+    )
     assert 'href="#equation-eq-permutation-equivariance"' in book.markup("01-order")
     assert "eq-pooled" in text and "not tested" in text
 
@@ -585,9 +587,11 @@ def test_powers_and_indices_of_the_ledger_are_set(book):
 @pytest.mark.parametrize("builder", ["html", "singlehtml"])
 def test_the_bar_of_verdicts_is_a_sentence_where_it_is_not_drawn(book, builder):
     assert book.build({"index.md": "# Page\n\n```{claims}\n:bar:\n```\n"}, builder=builder) == ""
-    page, paper = unescape(book.markup("index")), sum(c.source == "paper" for c in load_claims())
+    of_paper = [c for c in load_claims() if c.source == "paper"]
+    page, paper = unescape(book.markup("index")), sum(c.untestable is None for c in of_paper)
+    assert f"testable claims by verdict; {len(of_paper) - paper} more cannot be tested." in page
     sentence = re.search(
-        rf"The paper['’]s {paper} claims: 3 reproduced \(3 on the printed table\), .*?\.", page
+        rf"The paper['’]s {paper} testable claims: 3 reproduced \(3 on the printed table\), .*?\.", page
     )
     assert sentence
     segments = re.findall(r'<span class="is-([a-z-]+)" style="--share: (\d+)"><b>(\d+)</b>', page)

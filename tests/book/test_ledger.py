@@ -77,5 +77,5 @@ def test_the_bar_of_verdicts_is_as_wide_as_the_text_with_a_number_in_every_segme
     assert len({round(box["y"]) for box in boxes}) == 1, "one line"
     assert sum(box["width"] for box in boxes) == pytest.approx(bar.bounding_box()["width"], abs=2)
     counts = [int(text) for text in numbers.all_inner_texts()]
-    assert f"{sum(counts)} claims" in bar.get_attribute("aria-label")
+    assert f"{sum(counts)} testable claims" in bar.get_attribute("aria-label")
     assert all(n.evaluate("b => b.scrollWidth <= b.clientWidth + 1") for n in numbers.all())

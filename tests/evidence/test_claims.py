@@ -7,10 +7,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from pydantic import ValidationError
 
-from rollpe.encodings import ENCODINGS, encoding_options
+from rollpe.encodings import ENCODINGS, encoding_options, grid_positions
 from rollpe.equations import EQUATIONS, CheckResult
 from rollpe.evidence.claims import (
     CLAIMS,
@@ -18,6 +19,7 @@ from rollpe.evidence.claims import (
     Claim,
     Verdict,
     by_document,
+    can_be_tested,
     counts,
     decided_by_training,
     details,
@@ -28,6 +30,7 @@ from rollpe.evidence.claims import (
     to_markdown,
 )
 from rollpe.evidence.table import PAPER_TABLE_1
+from rollpe.topography import attention_by_offset
 from rollpe.training import load_plan
 from shared import ROOT, make_record
 
@@ -74,6 +77,10 @@ def runs(encoding, accuracies, recipe="strong", at=None, speed=100.0, parameters
     return records
 
 
+BETTER = {"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"}
+BITS = BETTER | {"recipe": "text", "measure": "bits", "negligible": 0.02}
+
+
 # The ledger as it stands
 
 
@@ -89,7 +96,7 @@ def test_ids_are_unique_and_every_claim_has_a_refutation_and_a_rule():
     assert len(set(ids)) == len(ids)
     for c in load_claims():
         assert len(c.refuted_by) > 20, c.id
-        assert bool(c.needs) != bool(c.checks or c.records), c.id
+        assert [c.checks, c.records, c.needs, c.untestable].count(None) == 3, c.id
         assert len(c.rule()) > 20, c.id
 
 
@@ -137,7 +144,8 @@ def test_mathematical_claims_rest_on_checks_and_interpretive_ones_on_no_number()
     for c in load_claims():
         assert c.kind != "mathematical" or c.records is None, c.id
         assert c.kind != "empirical" or c.checks is None, c.id
-        assert c.kind != "interpretive" or c.needs, c.id
+        assert c.kind != "interpretive" or c.needs or c.untestable, c.id
+        assert c.kind == "interpretive" or not c.untestable, c.id
 
 
 def test_one_random_case_of_each_check_decides_every_claim_that_rests_on_checks():
@@ -168,7 +176,8 @@ def test_flipping_any_check_that_a_claim_names_undoes_its_verdict(c):
 def test_without_any_evidence_only_the_printed_table_decides():
     for v in ledger([], []):
         printed = getattr(v.claim.records, "recipe", None) == "printed"
-        assert printed or v.verdict == "not tested", v.claim.id
+        without = "no test possible" if v.claim.untestable else "not tested"
+        assert printed or v.verdict == without, v.claim.id
         assert v.grounds
 
 
@@ -211,6 +220,12 @@ def test_checks_give_the_four_verdicts():
         {"records": {"rule": "better", "recipe": "strong", "a": "roll", "b": "none", "measure": "kept"}},
         {"records": {"rule": "equivalent", "recipe": "strong", "a": "roll", "b": "none"}},
         {"needs": "A measurement that nobody made.", "kind": "plausible"},
+        {"untestable": "It defines nothing.", "needs": "A measurement.", "kind": "interpretive"},
+        {"untestable": "It defines nothing.", "kind": "empirical"},
+        {"records": {"rule": "better", "recipe": "text", "a": "rope", "b": "none", "measure": "bits"}},
+        {"records": {"rule": "better", "recipe": "text", "a": "rope", "b": "none", "length": 64}},
+        {"records": BITS | {"measure": "gap"}},
+        {"records": BITS | {"rule": "more"}},
     ],
 )
 def test_a_claim_without_exactly_one_sensible_kind_of_evidence_is_refused(fields):
@@ -219,8 +234,6 @@ def test_a_claim_without_exactly_one_sensible_kind_of_evidence_is_refused(fields
 
 
 # The rules for records
-
-BETTER = {"rule": "better", "recipe": "strong", "a": "roll", "b": "learned"}
 
 
 @pytest.mark.parametrize(
@@ -323,6 +336,93 @@ def test_near_printed_compares_with_table_1():
         assert ("not repeated" in found.grounds) == (min(values) > 75)
 
 
+def text_runs(encoding, bits, longer=3.0):
+    """One record of the recipe text for each number of bits per character in windows of 64 characters."""
+    records = runs(encoding, [50.0] * len(bits), "text")
+    return [
+        record.model_copy(update={"bits": {"64": few, "128": longer + few}})
+        for record, few in zip(records, bits, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("a", "expected"),
+    [
+        ((2.10, 2.11, 2.12), "reproduced"),
+        ((2.40, 2.41, 2.42), "refuted"),
+        ((2.305, 2.306, 2.304), "refuted"),  # a lead of less than 0.02 bits
+        ((2.1, 2.3, 2.5), "undecided"),
+        ((2.1, 2.11), "not tested"),
+        ((), "not tested"),
+    ],
+)
+def test_fewer_bits_are_better(a, expected):
+    records = text_runs("roll", a) + text_runs("learned", (2.300, 2.311, 2.305))
+    found = verdict_on(claim(records=BITS), records)
+    assert found.verdict == expected, found.grounds
+    if expected == "reproduced":
+        assert found.grounds.startswith("+0.195 bits [")
+        assert "b − a > 0" in found.claim.rule(), "the lead is the other way round than that of accuracies"
+
+
+def test_bits_are_those_of_the_trained_length_unless_a_rule_names_another():
+    records = text_runs("roll", (2.1, 2.11, 2.12)) + text_runs("learned", (2.3, 2.31, 2.32), longer=0.0)
+    for length, expected in ((None, "reproduced"), (64, "reproduced"), (128, "refuted")):
+        found = verdict_on(claim(records=BITS | {"length": length}), records)
+        assert found.verdict == expected, (length, found.grounds)
+    assert "roll has 0 of 3 seeds" in verdict_on(claim(records=BITS | {"length": 32}), records).grounds
+    of_images = runs("roll", (70.0, 71.0, 72.0), "text") + records[3:]
+    assert "roll has 0 of 3 seeds" in verdict_on(claim(records=BITS), blank(of_images)).grounds
+
+
+def blank(records):
+    """Records with the fields of text and of overfitting, as files without them are read."""
+    return [r.model_copy(update={"bits": getattr(r, "bits", {}), "plain_train_loss": None}) for r in records]
+
+
+@pytest.mark.parametrize(
+    ("a", "expected"),
+    [
+        ((0.2, 0.21, 0.22), "reproduced"),  # plain training losses: the lower, the more overfitting
+        ((0.8, 0.81, 0.82), "refuted"),
+        ((0.495, 0.506, 0.5), "refuted"),  # shown to be negligible
+        ((0.2, 0.5, 0.8), "undecided"),
+        ((0.2,), "not tested"),
+    ],
+)
+def test_a_gap_is_what_the_test_loss_exceeds_the_plain_training_loss_by(a, expected):
+    rule = BITS | {"rule": "more", "measure": "gap", "recipe": "quick"}
+    records = []
+    for encoding, losses in (("roll", a), ("learned", (0.5, 0.51, 0.505))):
+        for record, loss in zip(runs(encoding, [70.0] * len(losses), "quick"), losses, strict=True):
+            records.append(record.model_copy(update={"plain_train_loss": loss}))
+    found = verdict_on(claim(records=rule), records)
+    assert found.verdict == expected, found.grounds
+    if expected == "reproduced":
+        assert found.grounds.startswith("+0.295 nats")
+        assert "roll has 0 of 3" in verdict_on(claim(records=rule), blank(records)).grounds
+        one_of_many = rule | {"a": "learned", "b": "roll", "example": True}
+        assert verdict_on(claim(records=one_of_many), records).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("a", "expected"),
+    [
+        ((75.0, 75.2, 75.1), "reproduced"),
+        ((69.0, 69.2, 69.1), "reproduced"),
+        ((72.1, 72.35, 72.3), "refuted"),
+        ((69.0, 72.0, 75.5), "undecided"),
+        ((69.0, 72.0), "not tested"),
+    ],
+)
+def test_a_difference_counts_in_either_direction(a, expected):
+    rule = {**BETTER, "rule": "differ"}
+    records = runs("roll", a) + runs("learned", (72.1, 72.3, 72.4))
+    assert verdict_on(claim(records=rule), records).verdict == expected
+    turned = rule | {"a": "learned", "b": "roll"}
+    assert verdict_on(claim(records=turned), records).verdict == expected
+
+
 @pytest.mark.parametrize("rule", [{"rule": "better"}, {"rule": "not-worse", "margin": 1.0}])
 def test_one_example_can_show_a_claim_and_never_refute_it(rule):
     for a, alone, one_of_many in (
@@ -384,7 +484,86 @@ def test_ordered_compares_neighbors_on_the_ring_with_any_two_channels(leads, exp
     assert blind.verdict == "not tested" and "roll has 0 of 3 seeds" in blind.grounds
 
 
+def biased(slope, swaps=0, seed=0):
+    """Arrays of a causal model whose mean bias is a line in the offset, with some neighbors exchanged."""
+    offsets = np.arange(-40, 1, dtype=np.float32)
+    line = slope * offsets
+    for first in range(swaps):
+        at = -2 - 2 * first  # Δ = −1 and −2, then −3 and −4 …
+        line[[at, at - 1]] = line[[at - 1, at]]
+    line[offsets < -16] = 99  # beyond the reach of the rule
+    spread = np.random.default_rng(seed).normal(size=(2, 3, 1))  # of no account: a constant for each head
+    return {"bias": (line + spread).astype(np.float32), "offsets": offsets[:, None]}
+
+
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        ([biased(1.0, swaps) for swaps in (0, 1, 2)], "reproduced"),
+        ([biased(1.0)] * 3, "reproduced"),  # no spread at all, and yet a mean
+        ([biased(-1.0, swaps) for swaps in (0, 1, 2)], "refuted"),
+        ([biased(1.0), biased(1.0), biased(-1.0)], "undecided"),
+        ([biased(1.0), {}, {"bias": np.zeros((2, 3, 41))}], "not tested"),
+    ],
+)
+def test_decays_ranks_the_mean_bias_by_distance(beside, expected):
+    rule = {"rule": "decays", "recipe": "text", "encoding": "shaw", "reach": 16}
+    records = runs("shaw", range(50, 50 + len(beside)), "text")
+    (found,) = ledger([], records, [claim(records=rule)], arrays=lambda record: beside[record.seed])
+    assert found.verdict == expected, found.grounds
+    (blind,) = ledger([], records, [claim(records=rule)])
+    assert blind.verdict == "not tested" and "shaw has 0 of 3 seeds" in blind.grounds
+    assert "below −0.9" in found.claim.rule()
+
+
+def leaning(towards_later, rows=2, columns=5, seed=0):
+    """Arrays of attention on a grid: later patches get that much more of all attention than earlier ones."""
+    any_share = torch.rand(2, 3, *[rows * columns] * 2, generator=torch.Generator().manual_seed(seed))
+    shares = [any_share.triu(1), any_share.tril(-1)]
+    later, earlier = (share / share.sum((-1, -2), keepdim=True) for share in shares)
+    attention = (1 + towards_later) / 2 * later + (1 - towards_later) / 2 * earlier
+    offsets, by_offset = attention_by_offset(attention, grid_positions(rows, columns))
+    return {"attention": by_offset.numpy(), "offsets": offsets.numpy()}
+
+
+@pytest.mark.parametrize(
+    ("a", "expected"),
+    [
+        ((0.2, 0.22, 0.24), "reproduced"),
+        ((-0.2, -0.22, -0.24), "refuted"),
+        ((0.11, 0.112, 0.108), "refuted"),  # more than the other, and shown to be less than 0.02
+        ((-0.2, 0.1, 0.5), "undecided"),
+        ((0.2, 0.22), "not tested"),
+    ],
+)
+def test_later_weights_every_offset_by_its_pairs_and_compares_two_encodings(a, expected):
+    rule = {"rule": "later", "recipe": "quick", "a": "roll", "b": "learned"}
+    records = runs("roll", range(50, 50 + len(a)), "quick") + runs("learned", range(50, 53), "quick")
+    lean = {"roll": a, "learned": (0.1, 0.102, 0.104)}
+
+    def arrays(record):
+        return leaning(lean[record.encoding][record.seed], seed=record.seed)
+
+    (found,) = ledger([], records, [claim(records=rule)], arrays=arrays)
+    assert found.verdict == expected, found.grounds
+    if expected == "reproduced":
+        assert found.grounds.startswith("+0.118 [")
+    (blind,) = ledger([], records, [claim(records=rule)])
+    assert blind.verdict == "not tested" and "roll has 0 of 3 seeds" in blind.grounds
+
+
 # What is shown
+
+
+def test_what_no_computation_decides_keeps_its_reason_and_leaves_the_counts():
+    outlook = claim(kind="interpretive", untestable="It defines nothing that could be measured.")
+    missing = claim(needs="A measurement that nobody made.")
+    verdicts = ledger([], [], [outlook, missing])
+    assert [v.verdict for v in verdicts] == ["no test possible", "not tested"]
+    assert [v.claim for v in can_be_tested(verdicts)] == [missing]
+    assert details(verdicts[0])["Reason"] == outlook.untestable
+    page = to_markdown(verdicts)
+    assert "1 of the 2 claims are testable" in page and outlook.untestable in page
 
 
 def test_the_counts_cover_every_claim_in_a_fixed_order():
@@ -440,8 +619,9 @@ def test_a_claim_is_one_line_and_its_grounds_are_named_for_what_they_are():
         assert wrong == sorted(wrong, reverse=True), "what is wrong comes first"
     for v in verdicts:
         found = details(v)
-        grounds = {"Checks"} if v.claim.checks else {"Missing"} if v.verdict == "not tested" else {"Result"}
-        assert found.keys() & {"Checks", "Missing", "Result"} == grounds
+        grounds = {"not tested": "Missing", "no test possible": "Reason"}.get(v.verdict, "Result")
+        grounds = "Checks" if v.claim.checks else grounds
+        assert found.keys() & {"Checks", "Missing", "Reason", "Result"} == {grounds}
         assert ("Rule" in found) == (v.claim.records is not None)
         assert all(text == text.strip() and text[-1] in ".!?)" for text in found.values()), found
 

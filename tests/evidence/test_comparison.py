@@ -13,7 +13,7 @@ from rollpe.errors import InputError
 from rollpe.evidence import comparison
 from rollpe.evidence.comparison import compare, comparison_page, find_runs, over_seeds, paired_by_seed
 from rollpe.records import pack_bits, read_record, write_record
-from shared import assert_alone, make_record
+from shared import assert_alone, make_record, make_text_record
 
 
 def make(encoding, seed, right=150, folder=None, **config):
@@ -187,3 +187,14 @@ def test_sizes_that_one_group_lacks_are_left_out(folder):
     bare = {s: r.model_copy(update={"resolutions": {}}) for s, r in found.b.runs.items()}
     text = comparison_page(compare(found.a, comparison.Group("strong/learned", bare)))
     assert "24 px" not in text and "moved 2 px" in text
+
+
+def test_of_text_the_group_with_fewer_bits_is_better(tmp_path):
+    for name, bits in (("roll", 2.4), ("rope", 2.3)):
+        for seed in range(3):
+            write_record(tmp_path, make_text_record(name, bits + 0.001 * seed, 3.0, seed))
+    comparison = compare(*(find_runs(f"text/{name}", [tmp_path]) for name in ("roll", "rope")))
+    assert comparison.sentence.startswith("text/rope is better than text/roll by 0.10 bits per character")
+    assert len(comparison.differences) == 2 and str(comparison.a) == "2.40 ± 0.00 bits"
+    page = comparison_page(comparison)
+    assert "512 characters" in page and "bits per character" in page and "image" not in page

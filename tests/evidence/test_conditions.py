@@ -7,7 +7,7 @@ import pytest
 
 from rollpe.errors import InputError
 from rollpe.evidence.conditions import Evidence, objection
-from shared import make_record
+from shared import make_record, make_text_record
 
 RUNS = {  # images of a thousand that runs classify correctly
     ("strong", "none"): (500, 505, 502),
@@ -21,6 +21,9 @@ ORDER = {"roll": 0.5, "roll-twin": 0.95}
 
 def arrays(record):
     """A ring of four channels whose neighbors correlate as ORDER says."""
+    if record.bits:  # a rise of one nat at the fourth position beyond the trained length, 64
+        loss = np.where(np.arange(512) < 67, 1.0, 2.0)
+        return {"loss_by_position": loss, "offsets": np.arange(-63, 64)[:, None]}
     near = ORDER.get(record.encoding)
     if near is None:
         return {}
@@ -42,6 +45,7 @@ def evidence():
     ]
     options = {"speeds": [1, 1]}
     records.append(make_record("multiplexed-roll", 710, 0, "strong", options, images=1000))
+    records += [make_text_record("roll", 2.3, 2.5), make_text_record("rope", 2.25, 4.0)]
     costs = {"cpu": {"none": 1.0, "roll": 1.1}}
     verdicts = {"paper-one": "not tested"}
     return Evidence(records, arrays=arrays, costs=costs, verdicts=verdicts)
@@ -70,6 +74,10 @@ def evidence():
         "strong roughness: every run of roll < every run of roll-twin",
         "strong agreement: roll ~ none < roll ~ roll-twin",
         "strong agreement p: roll ~ none < roll ~ roll-twin",
+        "text bits: rope < roll < 2.31",
+        "text bits 512: roll < rope",
+        "text bits 512-64: 0.19 < roll < 0.21; every run of rope > 1.7",
+        "text jump: 0.89 < roll < 0.91",  # five of eight positions, log2 e each
         "printed: multiplexed-roll > axial-rope > roll > learned",
         "printed: roll - learned > 0, Welch 0.05",
         "cost cpu: 1 < roll < 1.2",
@@ -99,6 +107,8 @@ def test_true_conditions_meet_no_objection(condition, evidence):
         ("strong: lie > none", "strong: lie is not measured"),
         ("strong: lie - none is open", "does not compare lie and none"),
         ("strong neighbors: none < 1", "none is not measured"),
+        ("strong bits: roll > 0", "roll is not measured"),
+        ("text bits 128: roll > 0", "text bits 128: roll is not measured"),
         ("cost cuda: roll < 2", "cost cuda: roll is not measured"),
         ("measured: strong, quick", "quick: not measured"),
         ("not measured: strong/roll", "strong/roll: measured"),

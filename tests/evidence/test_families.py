@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
-from rollpe.evidence.families import ABLATIONS, MAIN, compared, family, later_cells, to_markdown
+from rollpe.evidence.families import ABLATIONS, MAIN, TEXT, compared, family, later_cells, to_markdown
 from rollpe.records import pack_bits, read_records
 from rollpe.statistics import holm
 from rollpe.training import load_plan
-from shared import ROOT, make_record
+from shared import ROOT, make_record, make_text_record
 
 
 def arm(encoding: str, *right: int, recipe: str = "strong") -> list:
@@ -90,7 +91,7 @@ def test_added_seeds_are_those_that_the_plans_call_later(later, committed):
     by_plan = {p.cell.path for plan in (ROOT / "plans").glob("*.yaml") for p in load_plan(plan) if p.later}
     assert later == by_plan
     mini = {path for path in later if path.parts[0] == "mini"}
-    assert mini == {Path("mini", name, "seed-3") for name in ("roll", "roll-twin", "learned", "axial-rope")}
+    assert mini == {Path("mini", name, "seed-3") for name in MAIN}
     have = {r.cell.path for r in committed}
     assert later <= have
 
@@ -103,3 +104,22 @@ def test_a_row_says_pair_difference_intervals_p_and_verdict():
     explored = replace(found[0], planned=0.2)
     head, _, row = to_markdown([explored], lambda c: "positions", "what changes").splitlines()
     assert "planned" in head and row.startswith("| positions |") and "(0.200)" in row and "exploratory" in row
+
+
+def test_text_is_compared_in_bits_over_seeds_alone():
+    runs = [make_text_record(name, 2.3 + 0.01 * s + d, 3, s) for s in range(3) for name, d in NEAR.items()]
+    found = family(runs, "text")
+    pairs = {(c.variant, c.reference): c for c in found}
+    assert pairs.keys() == {("rope", "none"), ("roll", "none"), ("roll", "rope")}
+    assert pairs["roll", "rope"].verdict == "open" and pairs["roll", "none"].verdict == "clear"
+    assert pairs["roll", "none"].over_seeds.difference == pytest.approx(-0.999)
+    head, _, *rows = to_markdown(found).splitlines()
+    assert "bits" in head and "images" not in head and len(rows) == 3
+
+
+NEAR = {"none": 1.0, "rope": 0.0, "roll": 0.001}
+
+
+def test_the_family_of_text_is_the_first_block_of_its_plan():
+    planned = load_plan(ROOT / "plans/text.yaml")
+    assert {unquote(p.cell.slug) for p in planned if p.cell.seed == 4} == set(TEXT)

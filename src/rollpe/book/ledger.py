@@ -24,6 +24,7 @@ from rollpe.evidence.claims import (
     INSTEAD,
     Verdict,
     by_document,
+    can_be_tested,
     counts,
     decided_by_training,
     details,
@@ -77,8 +78,8 @@ class ClaimsDirective(LedgerDirective):
     """``{claims}``: the ledger of the papers' claims, one line each, with what decides it folded under it.
 
     The documents become sections of the page, so that nothing can follow them. With an option only a part:
-    ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the paper's counts as one stacked
-    bar, which is a sentence outside a site, under a sentence on training.
+    ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the counts of the paper's testable
+    claims as one stacked bar, which is a sentence outside a site, under a sentence on training.
     """
 
     option_spec: ClassVar = dict.fromkeys(("bar", "summary"), directives.flag)
@@ -87,9 +88,13 @@ class ClaimsDirective(LedgerDirective):
         verdicts, shown = self.judge()
         paper = [v for v in verdicts if v.claim.source == "paper"]
         if "bar" in self.options:
-            sentence = f"The paper's {len(paper)} claims: {', '.join(tally(paper))}."
-            head = f"The paper's {len(paper)} claims by verdict. {decided_by_training(paper)}"
-            bar = nodes.paragraph("", sentence, classes=["verdict-bar"], rollpe_counts=counts(paper))
+            possible = can_be_tested(paper)
+            sentence = f"The paper's {len(possible)} testable claims: {', '.join(tally(possible))}."
+            head = (
+                f"The paper's {len(possible)} testable claims by verdict{_others(paper)}. "
+                f"{decided_by_training(possible)}"
+            )
+            bar = nodes.paragraph("", sentence, classes=["verdict-bar"], rollpe_counts=counts(possible))
             return [nodes.paragraph("", head), bar]
         if "summary" in self.options:
             return self.parse(summary(verdicts))
@@ -100,8 +105,10 @@ class ClaimsDirective(LedgerDirective):
         title = sources()[source]
         section = nodes.section("", nodes.title("", title), names=[nodes.fully_normalize_name(title)])
         self.state.document.note_implicit_target(section, section)
+        possible = can_be_tested(claims)
         cited, _ = self.parse_inline(
-            f"Cited as *{source}*. {len(claims)} claims: {', '.join(tally(claims))}."
+            f"Cited as *{source}*. {len(possible)} testable claims: {', '.join(tally(possible))}"
+            f"{_others(claims)}."
         )
         section += nodes.paragraph("", "", *cited)
         section += nodes.bullet_list("", *(self._item(v, shown) for v in claims), classes=["ledger"])
@@ -123,6 +130,12 @@ class ClaimsDirective(LedgerDirective):
         ]
         marks = [slug(v.verdict), f"kind-{v.claim.kind}", f"document-{v.claim.source}"]
         return nodes.list_item("", line, *folded, classes=["claim", *marks])
+
+
+def _others(verdicts: Sequence[Verdict]) -> str:
+    """ "; 13 more cannot be tested", or nothing where all can."""
+    number = len(verdicts) - len(can_be_tested(verdicts))
+    return f"; {number} more cannot be tested" if number else ""
 
 
 def slug(name: str) -> str:

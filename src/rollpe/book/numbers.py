@@ -6,7 +6,6 @@ Here: the role ``{num}``, its note, and the page of the records behind all numbe
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
@@ -43,10 +42,10 @@ def _plain(digits: int, unit: str = "") -> Callable[[list[float]], str]:
     return text
 
 
-METRICS: dict[str, tuple[Callable[[Record], float], Callable[[list[float]], str]]] = {
+METRICS: dict[str, tuple[Callable[[Record], float | None], Callable[[list[float]], str]]] = {
     "accuracy": (lambda r: r.test.accuracy, _percent),
+    "bits": (lambda r: r.bits_at(), _plain(2)),
     "loss": (lambda r: r.test.loss, _plain(3)),
-    "bits": (lambda r: r.test.loss / math.log(2), _plain(2)),
     "throughput": (lambda r: r.throughput, _plain(0, " images/s")),
     "seconds": (lambda r: r.provenance.wall_seconds, _plain(0, " s")),
     "parameters": (lambda r: float(r.parameters), lambda values: f"{values[0]:,.0f}"),
@@ -57,19 +56,19 @@ METRICS: dict[str, tuple[Callable[[Record], float], Callable[[list[float]], str]
 def recorded_number(records: Sequence[Record], metric: str) -> str:
     """Mean ± SD over the seeds of one cell, "93.1 ± 0.4 %", or "not measured".
 
-    metric: a key of METRICS; ``accuracy@24`` for images scored at 24 pixels or text in windows of 24, and
-    ``bits@24`` for bits per character in these.
+    metric: a key of METRICS, ``accuracy@24`` for images scored at 24 pixels, or ``bits@512`` for windows of
+    512 characters.
     """
     name, _, size = metric.partition("@")
     if name not in METRICS or (size and name not in ("accuracy", "bits")):
         allowed = ", ".join(METRICS)
-        raise InputError(f"{metric!r} is not recorded: use one of {allowed}, accuracy@24 or bits@24.")
+        raise InputError(f"{metric!r} is not recorded: use one of {allowed}, accuracy@24 or bits@512.")
     measure, text = METRICS[name]
     if size:
-        found = [r.resolutions if name == "accuracy" else r.bits for r in records]
-        values = [at[size] for at in found if size in at]
+        found = [(r.bits if name == "bits" else r.resolutions).get(size) for r in records]
     else:
-        values = [measure(r) for r in records]
+        found = [measure(r) for r in records]
+    values = [value for value in found if value is not None]
     return text(values) if values else "not measured"
 
 

@@ -46,15 +46,29 @@ class Group:
     runs: Mapping[int, Record]
 
     def values(self, size: str | None = None, shift: str | None = None) -> dict[int, float]:
-        """Test accuracy in percent by seed; at another image size, or with moved images, where recorded."""
+        """The score by seed; at another image size or length of text, or with moved images, where recorded.
+
+        Test accuracy in percent, of text bits per character.
+        """
         found = {}
         for seed, record in self.runs.items():
-            accuracy: float | None = record.test.accuracy
-            if size is not None or shift is not None:
+            score: float | None = record.score
+            if self.of_text and size is not None:
+                score = record.bits_at(int(size))
+            elif size is not None or shift is not None:
                 accuracy = record.resolutions.get(size or "") if size else record.shifts.get(shift or "")
-            if accuracy is not None:
-                found[seed] = 100 * accuracy
+                score = None if accuracy is None else 100 * accuracy
+            if score is not None:
+                found[seed] = score
         return found
+
+    @property
+    def of_text(self) -> bool:
+        return any(record.bits for record in self.runs.values())
+
+    @property
+    def unit(self) -> str:
+        return "bits" if self.of_text else "%"
 
     @property
     def summary(self) -> Summary:
@@ -63,7 +77,7 @@ class Group:
     def __str__(self) -> str:
         s = self.summary
         spread = f" ± {s.sd:.2f}" if s.sd is not None else ""
-        return f"{s.mean:.2f}{spread} %"
+        return f"{s.mean:.2f}{spread} {self.unit}"
 
 
 def find_runs(name: str, folders: Sequence[Path]) -> Group:
@@ -93,9 +107,9 @@ def find_runs(name: str, folders: Sequence[Path]) -> Group:
 
 @dataclass(frozen=True)
 class Difference:
-    """A − B in points, found by one method. Interval and p are None where ``note`` says what is missing.
+    """A − B in points or bits per character, found by one method.
 
-    over: what the interval generalizes to.
+    Interval and p are None where ``note`` says what is missing. over: what the interval generalizes to.
     """
 
     method: str
@@ -173,21 +187,30 @@ class Comparison:
 
     @cached_property
     def differences(self) -> list[Difference]:
-        """A − B over seeds, paired by seed, and image by image."""
+        """A − B over seeds, paired by seed, and image by image; the characters of a text are no sample."""
         a, b = self.a.values(), self.b.values()
-        return [over_seeds(a, b), paired_by_seed(a, b), image_by_image(self.a, self.b)]
+        by_image = [] if self.a.of_text else [image_by_image(self.a, self.b)]
+        return [over_seeds(a, b), paired_by_seed(a, b), *by_image]
+
+    @property
+    def unit(self) -> str:
+        """Of a difference."""
+        return "bits per character" if self.a.of_text else "points of test accuracy"
 
     @property
     def sentence(self) -> str:
         """The result in words, from the test over seeds, or from the images where seeds cannot tell."""
-        seeds, _, images = self.differences
-        d = seeds if seeds.low is not None else images
-        assert d.value is not None and d.low is not None and d.high is not None
-        interval = f"95 % interval over {d.over}: {signed(d.low)} to {signed(d.high)} points"
+        seeds, *_, last = self.differences
+        d = seeds if seeds.low is not None else last
+        if d.value is None or d.low is None or d.high is None:
+            return f"No difference is established: {seeds.note}."
+        unit = self.unit.removesuffix(" of test accuracy")
+        interval = f"95 % interval over {d.over}: {signed(d.low)} to {signed(d.high)} {unit}"
         if d.low <= 0 <= d.high:
             return f"No difference is established ({interval})."
-        better, worse = (self.a, self.b) if d.value > 0 else (self.b, self.a)
-        return f"{better.name} is better than {worse.name} by {abs(d.value):.2f} points ({interval})."
+        a_is_better = (d.value > 0) != self.a.of_text  # of bits, less is better
+        better, worse = (self.a, self.b) if a_is_better else (self.b, self.a)
+        return f"{better.name} is better than {worse.name} by {abs(d.value):.2f} {unit} ({interval})."
 
     def __str__(self) -> str:
         width = max(len(self.a.name), len(self.b.name))
@@ -226,6 +249,8 @@ def comparison_page(comparison: Comparison) -> str:
         "comparison.html",
         title=f"{comparison.a.name} against {comparison.b.name}",
         sentence=comparison.sentence,
+        unit=comparison.unit,
+        of_text=comparison.a.of_text,
         groups=[(f"{x}: {g.name}", str(len(g.runs)), str(g), ", ".join(map(str, g.runs))) for x, g in groups],
         differences=[difference.cells() for difference in comparison.differences],
         drawing=drawing,
@@ -242,7 +267,7 @@ def _origin(letter: str, record: Record) -> tuple[str, ...]:
     provenance, environment = record.provenance, record.environment
     return (
         f"{letter}, seed {record.seed}",
-        f"{100 * record.test.accuracy:.2f} %",
+        f"{record.score:.2f} {'bits' if record.bits else '%'}",
         f"{record.throughput:,.0f}",
         f"{provenance.wall_seconds:,.0f}",
         provenance.commit[:10] + (" with changes" if provenance.dirty else ""),
@@ -268,14 +293,16 @@ def _text(value: Any) -> str:
 def _robustness(comparison: Comparison) -> list[tuple[str, ...]]:
     """Accuracy at other sizes and with moved images, one row for each that both groups recorded."""
     first = next(iter(comparison.a.runs.values()))
-    conditions = [("size", key, f"{key} px") for key in sorted(first.resolutions, key=int)]
+    length = "characters" if comparison.a.of_text else "px"
+    conditions = [("size", key, f"{key} {length}") for key in sorted(first.resolutions, key=int)]
     conditions += [("shift", key, f"moved {key} px right and down") for key in sorted(first.shifts, key=int)]
     rows: list[tuple[str, ...]] = []
     for kind, key, label in conditions:
         a, b = (group.values(**{kind: key}) for group in (comparison.a, comparison.b))
         if b:
             _, value, interval, p, _ = over_seeds(a, b).cells()
-            rows.append((label, f"{_mean(a):.2f} %", f"{_mean(b):.2f} %", value, interval, p))
+            unit = comparison.a.unit
+            rows.append((label, f"{_mean(a):.2f} {unit}", f"{_mean(b):.2f} {unit}", value, interval, p))
     return rows
 
 

@@ -8,6 +8,7 @@ finding conditions on pages (rollpe.book.holds), the tests themselves (rollpe.st
                | ledger: CLAIM is VERDICT
     SCOPE     := RECIPE [seeds 0..4] [MEASURE]  |  printed  |  cost DEVICE
     MEASURE   := at PIXELS | moved PIXELS | roughness | neighbors | agreement | agreement p
+               | bits [LENGTH[-LENGTH]] | jump                         of text; a length minus another
     STATEMENT := TERM < TERM [< TERM]... [, Holm P | , Welch P]       or >; means over seeds
                | ARM - ARM is VERDICT  |  no pair of ARM, ... is clear
                | every run of ARM < every run of ARM                  or >, or a number on the right
@@ -42,11 +43,24 @@ ORDER = {">": operator.gt, "<": operator.lt}
 ARRAYS: dict[str, Callable[[Arrays], float]] = {
     "roughness": lambda arrays: float(np.divide(*ring_roughness(arrays))),
     "neighbors": lambda arrays: neighbor_correlation(arrays)[0],
+    "jump": lambda arrays: jump(arrays),
 }
 SCOPE = re.compile(
     r"(?P<recipe>\S+)(?: seeds (?P<first>\d+)\.\.(?P<last>\d+))?"
-    r"(?: (?P<measure>at|moved|roughness|neighbors|agreement p|agreement)(?: (?P<pixels>\d+))?)?"
+    r"(?: (?P<measure>at|moved|roughness|neighbors|agreement p|agreement|bits|jump)"
+    r"(?: (?P<pixels>\d+)(?:-(?P<shorter>\d+))?)?)?"
 )
+PLACES = 8
+"""Positions on each side of the trained length over which `jump` takes the mean."""
+
+
+def jump(arrays: Arrays) -> float:
+    """How the loss of text rises at the first positions beyond the trained length, in bits per character.
+
+    The mean over `PLACES` positions from there on minus that over as many before, in the longest windows.
+    """
+    loss, end = arrays["loss_by_position"] / np.log(2), (len(arrays["offsets"]) + 1) // 2
+    return float(loss[end : end + PLACES].mean() - loss[end - PLACES : end].mean())
 
 
 class Evidence:
@@ -150,7 +164,14 @@ class _Scope:
         measure, pixels = self.found["measure"], self.found["pixels"]
         if measure in ARRAYS:
             arrays = self.evidence.arrays(record)
-            return ARRAYS[measure](arrays) if "query_correlation" in arrays else None
+            needed = "loss_by_position" if measure == "jump" else "query_correlation"
+            return ARRAYS[measure](arrays) if needed in arrays else None
+        if measure == "bits":
+            longer = record.bits_at(int(pixels) if pixels else None)
+            if self.found["shorter"] is None:
+                return longer
+            shorter = record.bits_at(int(self.found["shorter"]))
+            return None if longer is None or shorter is None else longer - shorter
         if measure not in (None, "at", "moved"):
             raise InputError(f"{self.text!r} compares pairs: write a ~ b.")
         resized = record.resolutions if measure == "at" else record.shifts

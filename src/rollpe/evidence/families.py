@@ -44,10 +44,19 @@ ABLATIONS = {
 }
 """(variant, reference) → what changes. A variant that begins with @ is of a changed recipe."""
 
+TEXT = (
+    *("none", "sinusoidal", "learned", "rope", "roll", "roll-twin", "multiplexed-roll"),
+    *("t5-bias@bidirectional=false", "shaw"),
+)
+"""The encodings of language models of which all pairs are compared, as plans/text.yaml fixed them."""
+
 
 @dataclass(frozen=True)
 class Compared:
     """Variant − reference, in points of test accuracy, by two tests; p after Holm over the family.
+
+    Of text, in bits per character, where less is better, by the test over seeds alone: the characters of one
+    text are no independent sample.
 
     planned: p of only those runs that were planned before any result of their arm was known, in the family
     of such runs; None if an arm has fewer than two. The other fields are of all runs.
@@ -56,7 +65,7 @@ class Compared:
     variant: str
     reference: str
     over_seeds: Welch
-    over_images: Paired  # and seeds
+    over_images: Paired | None  # and seeds
     p: float
     planned: float | None
     runs: tuple[tuple[Record, ...], tuple[Record, ...]]
@@ -64,7 +73,8 @@ class Compared:
     @property
     def differs(self) -> bool:
         """Whether all runs show a difference, by Welch's test in its family and over images and seeds."""
-        return self.p < 0.05 and self.over_images.low * self.over_images.high > 0
+        images = self.over_images
+        return self.p < 0.05 and (images is None or images.low * images.high > 0)
 
     @property
     def verdict(self) -> str:
@@ -94,7 +104,7 @@ def compared(
         Compared(
             *pair,
             test,
-            paired_by_image(*(np.stack([r.correct_bits() for r in arms[name]]) for name in pair)),
+            _over_images([arms[name] for name in pair]),
             p,
             planned.get(pair),
             (tuple(arms[pair[0]]), tuple(arms[pair[1]])),
@@ -104,14 +114,15 @@ def compared(
 
 
 def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ()) -> list[Compared]:
-    """All comparisons of the book under a recipe: main encodings, then ablations."""
+    """All comparisons of the book under a recipe: main encodings, then ablations; of text, `TEXT` alone."""
     arms: dict[str, list[Record]] = {}
     for record in records:
         if record.recipe == recipe or record.recipe.startswith(f"{recipe}@"):
             change = record.recipe.removeprefix(recipe)
             arms.setdefault(unquote(f"{change}/{record.cell.slug}".removeprefix("/")), []).append(record)
-    pairs = [(variant, reference) for reference, variant in itertools.combinations(MAIN, 2)]
-    return compared(arms, dict.fromkeys([*pairs, *ABLATIONS]), later)
+    of_text = any(run.bits for arm in arms.values() for run in arm)
+    pairs = [(b, a) for a, b in itertools.combinations(TEXT if of_text else MAIN, 2)]
+    return compared(arms, dict.fromkeys([*pairs, *(() if of_text else ABLATIONS)]), later)
 
 
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
@@ -121,8 +132,14 @@ def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
 
 
 def _points(arms: Sequence[Sequence[Record]]) -> Welch:
-    variant, reference = ([100 * r.test.accuracy for r in arm] for arm in arms)
+    variant, reference = ([record.score for record in arm] for arm in arms)
     return welch(variant, reference)
+
+
+def _over_images(arms: Sequence[Sequence[Record]]) -> Paired | None:
+    if arms[0][0].bits:
+        return None
+    return paired_by_image(*(np.stack([r.correct_bits() for r in arm]) for arm in arms))
 
 
 def _adjusted(tests: Sequence[Welch]) -> list[float]:
@@ -150,9 +167,11 @@ def to_markdown(
     label: the first cell of a row, in place of the pair.
     """
     more = any(c.planned != c.p for c in comparisons)  # some runs were added later
+    of_images = any(c.over_images for c in comparisons)
+    effect = "points [95 %, seeds]<br>[95 %, images<br>and seeds]" if of_images else "bits [95 %, seeds]"
     head = [
         title,
-        "points [95 %, seeds]<br>[95 %, images<br>and seeds]".replace(" ", NO_BREAK),
+        effect.replace(" ", NO_BREAK),
         "p<br>(planned<br>runs)" if more else "p",
         "runs",
         "verdict",
@@ -163,7 +182,7 @@ def to_markdown(
         row = [
             label(c) if label else f"`{c.variant}` − `{c.reference}`",
             f"{signed(test.difference)} {_interval(test.low, test.high)}"
-            f"<br>{_interval(100 * images.low, 100 * images.high)}",
+            + (f"<br>{_interval(100 * images.low, 100 * images.high)}" if images else ""),
             f"{p_value(c.p)}<br>({p_value(c.planned)})" if more else p_value(c.p),
             ", ".join(str(len(arm)) for arm in c.runs),
             f"**{c.verdict}**" if c.verdict == "clear" else c.verdict,

@@ -76,7 +76,7 @@ def recipe_with_runs(records: Iterable[Record], wanted: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One encoding: our measurement and the paper's, in percent; None without one."""
+    """One encoding: our measurement, and the paper's in percent; None without one."""
 
     slug: str
     measured: Summary | None
@@ -92,12 +92,14 @@ class Row:
 class Table:
     """The results of one recipe, beside the paper's Table 1 where it trains on the paper's data.
 
-    epochs: as recorded, else from the recipe's file; None without either.
+    epochs: as recorded, else from the recipe's file; None without either. of_text: rows are bits per
+    character, not accuracies in percent.
     """
 
     recipe: str
     rows: list[Row] = field(default_factory=list)
     epochs: int | None = None
+    of_text: bool = False
 
     @property
     def measured(self) -> bool:
@@ -112,7 +114,8 @@ class Table:
     @property
     def columns(self) -> tuple[str, ...]:
         """The heads of the columns of ``cells``."""
-        ours = ("encoding", "accuracy ± SD (%)", "95 % interval", "n")
+        measure = "bits per character ± SD" if self.of_text else "accuracy ± SD (%)"
+        ours = ("encoding", measure, "95 % interval", "n")
         return (*ours, "paper, Table 1 (%)") if self.beside_paper else ours
 
     def cells(self) -> list[tuple[str, ...]]:
@@ -171,26 +174,30 @@ def _latex(text: str) -> str:
 def results_table(records: Sequence[Record], recipe: str) -> Table:
     """Test accuracy of every encoding under one recipe: Table 1's four, then all others measured.
 
+    Under a recipe of text, bits per character of the encodings that are measured.
+
     The others come in the order of ENCODINGS, combinations after their first part, options last.
     Intervals are t-intervals over seeds. The paper's values are shown for CIFAR-100 only.
     """
     arms = arms_of(records, recipe)
     order = {name: index for index, name in enumerate(ENCODINGS)}
-    printed = PAPER_TABLE_1 if _data_of(arms, recipe) == "cifar100" else {}
+    data = _data_of(arms, recipe)
+    printed = PAPER_TABLE_1 if data == "cifar100" else {}
 
     def rank(slug: str) -> tuple[int, str]:
         return order.get(slug.partition("@")[0].partition("+")[0], len(order)), slug
 
-    slugs = [*PAPER_TABLE_1, *sorted(arms.keys() - PAPER_TABLE_1.keys(), key=rank)]
+    first = () if data == "sympy" else tuple(PAPER_TABLE_1)
+    slugs = [*first, *sorted(arms.keys() - set(first), key=rank)]
     rows = [
         Row(
             slug,
-            summarize([100 * r.test.accuracy for r in arms[slug].values()]) if slug in arms else None,
+            summarize([r.score for r in arms[slug].values()]) if slug in arms else None,
             printed.get(slug),
         )
         for slug in slugs
     ]
-    return Table(recipe, rows, _epochs_of(arms, recipe))
+    return Table(recipe, rows, _epochs_of(arms, recipe), data == "sympy")
 
 
 def _data_of(arms: dict[str, dict[int, Record]], recipe: str) -> str:

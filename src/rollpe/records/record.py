@@ -173,6 +173,21 @@ class Record(_Plain):
             seed=self.seed,
         )
 
+    def bits_at(self, length: int | None = None) -> float | None:
+        """Bits per character in windows of this length, those of training by default; None without them."""
+        return self.bits.get(str(length or min(map(int, self.bits), default=0)))
+
+    @property
+    def score(self) -> float:
+        """The main result: test accuracy in percent; of text, bits per character, where less is better."""
+        bits = self.bits_at()
+        return 100 * self.test.accuracy if bits is None else bits
+
+    @property
+    def result(self) -> str:
+        """The main result in words."""
+        return f"{self.score:.3f} bits per character" if self.bits else f"{self.score:.2f} %"
+
     def correct_bits(self) -> np.ndarray:
         """bool [images]: which test images the model got right, in file order."""
         return self.test.bits()

@@ -138,7 +138,7 @@ class Sweep:
         self.estimates.learn(record, self.programs.waited)
         self.report.trained.append(planned)
         duration = format_duration(record.provenance.wall_seconds)
-        self.say(f"{planned}: {100 * record.test.accuracy:.2f} % in {duration}")
+        self.say(f"{planned}: {record.result} in {duration}")
 
     def fits(self, planned: Planned) -> bool:
         """Whether what a run still needs fits into what is left of the budget."""
