@@ -29,7 +29,6 @@ checkpoints: str = "_build/checkpoints"  # folder of the live model
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-text-bits", "caption": "Bits per character on the test text in windows of 64 characters, the trained length; less is better. A dot is a run, a bar the mean."}, "image": {"alt": "@@ALT1@@"}}
 import math
 from collections import Counter
-from itertools import combinations, pairwise
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -40,11 +39,11 @@ from scipy.stats import spearmanr, ttest_1samp
 
 from rollpe import figures
 from rollpe.agree import agree
-from rollpe.evidence.families import p_value
+from rollpe.evidence.families import family, later_cells, p_value, to_markdown
 from rollpe.operators import continuous_roll
 from rollpe.records import read_arrays, read_records, record_path
 from rollpe.sources import enter_root
-from rollpe.statistics import holm, summarize, welch
+from rollpe.statistics import summarize
 from rollpe.training import load_model, load_plan, load_recipe, train
 from rollpe.training.checkpoint import checkpoint_path
 from rollpe.training.observation import neighbor_correlation
@@ -84,6 +83,7 @@ ax.set_xlabel("bits per character")
 plt.close(fig)
 fig
 
+
 # %% tags=["hide-input"]
 def with_spread(values: np.ndarray) -> str:
     """Mean ± SD."""
@@ -114,7 +114,7 @@ by_length(main)
 # `plans/text.yaml` fixed questions and rules before the first run. All else on this page is *exploratory*.
 
 # %% tags=["hide-input"]
-pairs = list(combinations(main, 2))
+pairs = family(committed, recipe, later_cells())  # all pairs of the main encodings
 few = any(len(arms[name]) < 2 for name in main)
 
 
@@ -151,14 +151,14 @@ def listed(names: list[str]) -> str:
 
 def best() -> str:
     """Question 1."""
-    tests = holm([welch(bits(a), bits(b)).p for a, b in pairs])
     top = min(main, key=lambda name: bits(name).mean())
-    open_ = [
-        next(name for name in pair if name != top)
-        for pair, p in zip(pairs, tests, strict=True)
-        if top in pair and p >= 0.05
+    compared = [
+        (figures.label_of(c.variant), figures.label_of(c.reference), c.p) for c in pairs
     ]
-    return f"Lowest mean: `{top}`. Not clearly behind it: {listed(open_)}."
+    rivals = [
+        a if b == top else b for a, b, p in compared if top in (a, b) and p >= 0.05
+    ]
+    return f"Lowest mean: `{top}`. Not clearly behind it: {listed(rivals)}."
 
 
 def extrapolation() -> str:
@@ -288,13 +288,7 @@ print(f"given the two characters before  {without_a_network(2):.2f} bits")
 # @@Q1@@
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show all pairs", "code_prompt_hide": "Hide all pairs"}
-lines = ["| pair | difference in bits [95 %] | p, Holm |", "| :-- | --: | --: |"]
-tests = [] if few else [welch(bits(a), bits(b)) for a, b in pairs]
-corrected = holm([test.p for test in tests]) if tests else []
-for (a, b), found, p in zip(pairs if tests else [], tests, corrected, strict=True):
-    interval = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    lines.append(f"| `{a}` − `{b}` | {interval.replace('-', '−')} | {p_value(p)} |")
-Markdown("\n".join(lines) if tests else "Too few runs.")
+Markdown("Too few runs." if few else to_markdown(pairs))
 
 # %% [markdown]
 # **A causal model can count.** Without an encoding (`none`) the first character attends to itself alone, the next one to two

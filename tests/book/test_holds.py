@@ -38,7 +38,7 @@ def test_sentences_that_carry_conditions_are_many_and_whole():
         assert sentence.endswith((".", "!", "?", ":", ";", ")", "*", "|")), (page, sentence, condition)
 
 
-RESULTS = ("index.md", "encodings.md", "12-results.ipynb", "13-ablations.ipynb", "14-inside.ipynb")
+RESULTS = ("index.md", "encodings.md", "12-results.ipynb", "13-ablations.ipynb", "14-inside.ipynb", "16-text.ipynb")
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name in RESULTS], ids=lambda page: page.name)
