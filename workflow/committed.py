@@ -28,6 +28,8 @@ RECORDS = "data/records"
 LABELS = {
     "cifar100": "d88226d8861c2caab730e0f3ecf5566b4769ead1318366494d51e7c41064b99d",
     "digits": "08b15e280da2f918a4b842e1218c717e3ca9b42aa24436a26a29487fb33c33d6",
+    "offset": "9c990431358d70eab7a0db849362754b8d5b1c143905885a4ed77fbd3b762340",
+    "place": "54221e4fa480c2b216667e50b3f6755c622e540702a10f4e264b3d3df99d07d0",
 }
 """sha256 of the test images' labels and of the names of their classes."""
 

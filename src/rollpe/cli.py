@@ -24,7 +24,7 @@ import click
 from rollpe import __version__
 from rollpe.errors import NOT_WRITABLE, InputError
 
-DATASETS = click.Choice(["digits", "cifar100", "sympy"])
+DATASETS = click.Choice(["digits", "place", "offset", "cifar100", "sympy"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
 RESUME = {
     "train": "; the same command with --resume resumes from the last checkpoint",
@@ -219,7 +219,8 @@ def notebook(
 def data() -> None:
     """Fetch and verify the data sets.
 
-    The digits come with scikit-learn and the text with SymPy; CIFAR-100 is a download of 169 MB.
+    The digits, of which place and offset are made, come with scikit-learn, the text with SymPy; CIFAR-100 is
+    a download of 169 MB.
 
     Example: rollpe data fetch cifar100
     """
@@ -274,7 +275,7 @@ def data_verify(name: str, root: Path) -> None:
     "--recipe",
     default="quick",
     show_default=True,
-    help="smoke, quick (digits), mini, short, strong, paper (CIFAR-100), or a YAML file.",
+    help="smoke, quick (digits), place, offset, mini, short, strong, paper (CIFAR-100), or a YAML file.",
 )
 @click.option(
     "--seed",

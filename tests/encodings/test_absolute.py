@@ -1,4 +1,6 @@
-"""Encodings added to tokens: the waves of the sinusoidal one, the table of the learned one, and none."""
+"""Encodings added to tokens: the number itself, the waves of the sinusoidal one, the table of the
+learned one, and none.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +63,28 @@ def test_channels_left_over_by_the_axes_get_no_wave() -> None:
     got = encoding.add(zeros(8, 11), grid_positions(2, 2, 2))
     assert worst(got[..., 6:], 0 * got[..., 6:]) == 0
     assert got[0, -1, :6].abs().min() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_waves_scale_is_a_factor_and_one_changes_no_bit(dtype: torch.dtype) -> None:
+    plain, same, smaller = (
+        create_encoding("sinusoidal", head_dim=11, heads=2, axes=2, **options)
+        for options in ({}, {"scale": 1.0}, {"scale": 0.125})
+    )
+    tokens, positions = torch.zeros(1, 15, 22, dtype=dtype), grid_positions(3, 5)
+    added = plain.add(tokens, positions)
+    assert torch.equal(same.add(tokens, positions), added)
+    assert torch.equal(smaller.add(tokens, positions), 0.125 * added)  # a power of two: no rounding
+
+
+@pytest.mark.parametrize(("axes", "channels"), [(1, [0]), (2, [0, 5]), (3, [0, 3, 6])])
+def test_integer_adds_each_coordinate_to_one_channel(axes: int, channels: list[int]) -> None:
+    encoding = create_encoding("integer", head_dim=5, heads=2, axes=axes)
+    positions = torch.randn(7, axes, dtype=torch.double)
+    added = encoding.add(zeros(8, 10), positions)[0]
+    assert torch.equal(added[1:, channels], positions)
+    added[1:, channels] = 0
+    assert not added.any()
 
 
 def test_waves_of_far_positions_are_not_made_in_half_precision() -> None:
@@ -163,6 +187,8 @@ def test_a_learned_table_starts_as_a_cut_normal_of_small_spread() -> None:
     [
         ("learned", {}, "needs grid="),
         ("sinusoidal", {"base": 0}, "base=0"),
+        ("sinusoidal", {"scale": 0}, "scale=0"),
+        ("sinusoidal+multiplexed-roll", {"scale": "sqrt"}, "scale=sqrt of encoding 'sinusoidal'"),
         ("sinusoidal", {"head_dim": 3, "heads": 1}, "use at least 4"),
     ],
 )
@@ -172,7 +198,7 @@ def test_what_cannot_be_is_refused_in_one_line(name: str, options: dict, says: s
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["learned", "sinusoidal"])
+@pytest.mark.parametrize("name", ["integer", "learned", "sinusoidal"])
 def test_attention_with_codes_that_nobody_has_added_says_where_they_go(name: str) -> None:
     positions = grid_positions(2, 3)
     x = torch.randn(1, 2, 6, 8)

@@ -197,4 +197,4 @@ def test_of_text_the_group_with_fewer_bits_is_better(tmp_path):
     assert comparison.sentence.startswith("text/rope is better than text/roll by 0.10 bits per character")
     assert len(comparison.differences) == 2 and str(comparison.a) == "2.40 ± 0.00 bits"
     page = comparison_page(comparison)
-    assert "512 characters" in page and "bits per character" in page and "image" not in page
+    assert "512 characters" in page and "bits per character" in page and "images" not in page

@@ -390,7 +390,7 @@ def test_even_with_the_right_md5_only_arrays_are_unpickled(
 
 @pytest.mark.parametrize("call", [fetch, verify, load_dataset])
 def test_an_unknown_name_lists_the_known_ones(call, tmp_path: Path):
-    with pytest.raises(InputError, match="'mnist' is unknown: choose one of digits, cifar100"):
+    with pytest.raises(InputError, match="'mnist' is unknown: choose one of digits, place, offset, cifar100"):
         call("mnist", tmp_path)
 
 

@@ -39,6 +39,8 @@ def test_a_changed_package_is_named_with_its_repair(monkeypatch):
     text.read_text.cache_clear()
     with pytest.raises(InputError, match=r"pip install .*sympy==1\.14\.0"):
         load_dataset("sympy", context=8)
+    with pytest.raises(InputError):
+        fetch("sympy")
     (check,) = verify("sympy")
     assert check.state == "damaged" and check.repair.startswith("pip install")
 

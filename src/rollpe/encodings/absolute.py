@@ -1,4 +1,4 @@
-"""Encodings that add a code of the absolute position to the tokens: none, sinusoidal, learned.
+"""Encodings that add a code of the absolute position to the tokens: none, integer, sinusoidal, learned.
 
 Here: codes added before the first layer. Not here: encodings that act inside attention.
 """
@@ -63,22 +63,47 @@ class TokenCode(Encoding):
         raise TypeError(f"{type(self).__name__} does not define code().")
 
 
+@register("integer")
+class Integer(TokenCode):
+    """The position itself as the code (eq-integer-code).
+
+    The heads*d channels are cut into ``axes`` equal parts; p_a is added to the first channel of the part of
+    axis a, nothing to the others.
+
+    No parameters; any real position; one addition for the whole model. The code is unbounded: the farther
+    a token, the fewer digits of its own channel are left.
+    """
+
+    def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
+        part = like.shape[-1] // self.axes
+        code = F.pad(positions.to(table_dtype(like))[..., None], (0, part - 1)).flatten(-2)
+        return F.pad(code, (0, like.shape[-1] - code.shape[-1]))
+
+    def code(self, positions: Tensor) -> Tensor:
+        channels = self.heads * self.head_dim
+        code = torch.zeros(*positions.shape[:-1], channels, dtype=torch.float64)
+        for axis, p in enumerate(positions.cpu().unbind(-1)):
+            code[..., axis * (channels // self.axes)] = p.to(torch.float64)
+        return code
+
+
 @register("sinusoidal")
 class Sinusoidal(TokenCode):
     """Fixed sine and cosine waves added to the tokens (Vaswani et al., 2017, section 3.5).
 
     The heads*d channels are cut into ``axes`` equal parts of c channels, c even. Channels 2i and 2i+1 of the
-    part of axis a receive sin(ω_i p_a) and cos(ω_i p_a) with ω_i = base^(-2i/c); channels left over by
-    the cut receive nothing.
+    part of axis a receive s·sin(ω_i p_a) and s·cos(ω_i p_a) with ω_i = base^(-2i/c) and s = ``scale``;
+    channels left over by the cut receive nothing.
 
     No parameters; any real position; one addition for the whole model. The waves are computed in
     float32 (float64 for float64 tokens) and cast to the dtype of the tokens.
 
     Args:
         base: ratio of the slowest possible to the fastest wavelength.
+        scale: amplitude of the waves.
     """
 
-    def __init__(self, *, base: float = 10000.0, **shape: Unpack[Shape]) -> None:
+    def __init__(self, *, base: float = 10000.0, scale: float = 1.0, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)
         if self.heads * self.head_dim < 2 * self.axes:
             raise InputError(
@@ -87,21 +112,24 @@ class Sinusoidal(TokenCode):
             )
         if not base > 0:
             raise InputError(f"base={base} must be positive.")
+        if isinstance(scale, str) or not scale > 0:  # a word if multiplexed-roll joined to it takes one
+            raise InputError(f"scale={scale} of encoding 'sinusoidal' must be positive.")
         self.base = float(base)
+        self.scale = float(scale)
 
     def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
         pairs = like.shape[-1] // self.axes // 2
         p = positions.to(table_dtype(like))
         i = torch.arange(pairs, dtype=p.dtype, device=p.device)
         angles = p[..., None] * self.base ** (-i / pairs)  # [..., M, axes, pairs]
-        waves = torch.stack((angles.sin(), angles.cos()), -1).flatten(-3)
+        waves = self.scale * torch.stack((angles.sin(), angles.cos()), -1).flatten(-3)
         return F.pad(waves, (0, like.shape[-1] - waves.shape[-1]))
 
     def code(self, positions: Tensor) -> Tensor:
         channels = self.heads * self.head_dim
         c = channels // self.axes // 2 * 2
         waves = torch.cat([textbook.sinusoids(p, c, self.base) for p in positions.cpu().unbind(-1)], -1)
-        return F.pad(waves, (0, channels - waves.shape[-1]))
+        return self.scale * F.pad(waves, (0, channels - waves.shape[-1]))
 
 
 @register("learned")

@@ -294,7 +294,8 @@ def _robustness(comparison: Comparison) -> list[tuple[str, ...]]:
     """Accuracy at other sizes and with moved images, one row for each that both groups recorded."""
     first = next(iter(comparison.a.runs.values()))
     length = "characters" if comparison.a.of_text else "px"
-    conditions = [("size", key, f"{key} {length}") for key in sorted(first.resolutions, key=int)]
+    sizes = sorted(first.bits, key=int)[1:] if first.bits else sorted(first.resolutions, key=int)
+    conditions = [("size", key, f"{key} {length}") for key in sizes]
     conditions += [("shift", key, f"moved {key} px right and down") for key in sorted(first.shifts, key=int)]
     rows: list[tuple[str, ...]] = []
     for kind, key, label in conditions:

@@ -21,12 +21,13 @@ from torch import Tensor
 
 from rollpe.errors import InputError
 from rollpe.training import text
+from rollpe.training.canvas import COPIES, TEST_COPIES, arrangements, draw
 from rollpe.training.fetch import cifar100_source, expect_known, new_md5
 
-HELD_OUT = {"digits": 180, "cifar100": 5000}
-IMAGE_SIZE = {"digits": 8, "cifar100": 32}
+HELD_OUT = {"digits": 180, "place": 720, "offset": 720, "cifar100": 5000}
+IMAGE_SIZE = {"digits": 8, "place": 16, "offset": 16, "cifar100": 32}
 """Pixels along an image's side, known before a data set is downloaded."""
-SHAPES = {"digits": (1, 10), "cifar100": (3, 100)}
+SHAPES = {"digits": (1, 10), "place": (1, 16), "offset": (1, 48), "cifar100": (3, 100)}
 """Channels of an image and number of classes, likewise."""
 DIGITS_TEST = 360
 SPLIT_SEED = b"rollpe held-out split"
@@ -55,7 +56,8 @@ class ImageData:
     """One data set, split three ways.
 
     mean and std: per channel, in units where white is 1, over train and held_out together, so that
-    they do not depend on the number of held-out images. Test images are excluded.
+    they do not depend on the number of held-out images. Test images are excluded. Canvases have
+    those of the digits.
     """
 
     name: str
@@ -87,12 +89,13 @@ def load_dataset(
 ) -> Any:
     """Read a data set and split it; the same call gives the same split on every machine.
 
-    name: "digits" (1,797 images 1×8×8, inside scikit-learn), "cifar100" (60,000 images 3×32×32,
-        read from root/cifar-100-python) or "sympy" (the text of `rollpe.training.text`).
+    name: "digits" (1,797 images 1×8×8, inside scikit-learn), "place" or "offset" (canvases 1×16×16
+        made of them, see canvas.py), "cifar100" (60,000 images 3×32×32, read from
+        root/cifar-100-python) or "sympy" (text, see text.py).
     held_out: images taken from the training set for selection, in proportion to the classes; None
-        means 180 of the digits and 5,000 of CIFAR-100; 0 trains on everything. A smaller held-out
-        set is contained in a larger one wherever the proportions allow whole images. Of text, the first
-        windows of the held-out text; None means all.
+        means 180 of the digits, 4 canvases of each of these and 5,000 of CIFAR-100; 0 trains on
+        everything. A smaller held-out set is contained in a larger one wherever the proportions
+        allow whole images. Of text, the first windows of the held-out text; None means all.
     context: characters of a window, of text alone.
 
     Returns ImageData, or TextData for text. Raises InputError for an unknown name, an impossible held_out or
@@ -103,6 +106,8 @@ def load_dataset(
         return _sympy(held_out, context)
     if name == "digits":
         return _digits(held_out)
+    if name in ("place", "offset"):
+        return _canvases(name, held_out)
     return _cifar100(Path(root), held_out)
 
 
@@ -130,8 +135,8 @@ def read_test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, 
     Raises InputError for an unknown name, or if that file is missing or damaged.
     """
     expect_known(name)
-    if name == "digits":
-        data = _digits(None)
+    if name != "cifar100":
+        data = load_dataset(name)
         return data.test.labels.numpy(), data.classes
     path = Path(root) / "labels" / f"{name}.json"
     try:
@@ -225,6 +230,27 @@ def _sympy(held_out: int | None, context: int | None) -> TextData:
         )
     selected = Split(selected.images[:count], selected.labels[:count])
     return TextData("sympy", list(text.CHARACTERS), context, train, selected, test)
+
+
+def _canvases(task: str, held_out: int | None) -> ImageData:
+    """Canvases of the digits, split as the digits are: no digit is in two parts.
+
+    Mean and standard deviation are those of the digits. The canvases are nearly empty: their own would make
+    the pixels of a digit so large that a learned code beside them hardly trains.
+    """
+    count = HELD_OUT[task] if held_out is None else held_out
+    if count % COPIES:
+        raise InputError(f"held_out={count}: {task} has {COPIES} canvases a digit; give a multiple.")
+    digits = _digits(count // COPIES)
+    train, selected, test = (
+        Split(*draw(task, part.images, copies))
+        for part, copies in (
+            (digits.train, COPIES),
+            (digits.held_out, COPIES),
+            (digits.test, TEST_COPIES),
+        )
+    )
+    return ImageData(task, list(arrangements(task)), digits.mean, digits.std, train, selected, test)
 
 
 # Splitting

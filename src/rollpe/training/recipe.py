@@ -40,7 +40,9 @@ class Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     name: RecipeName = Field(description="letters, digits and _.-~%@=,+: the folder of its records")
-    data: Literal["digits", "cifar100", "sympy"] = Field(description="digits, cifar100 or sympy (text)")
+    data: Literal["digits", "place", "offset", "cifar100", "sympy"] = Field(
+        description="digits, place, offset, cifar100 or sympy (text)"
+    )
     held_out: int | None = Field(
         None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
     )
