@@ -1104,7 +1104,7 @@ const drawWaves = () => {
       (s, w, h, state) => {
         const shown = Object.keys(bits).filter((name) => state.on.includes(name));
         const longest = stage.narrow ? 0 : Math.max(0, ...shown.map((name) => name.length));
-        const [left, right, top, bottom] = [26, w - 8 - 7 * longest, 6, h - 36];
+        const [left, right, top, bottom] = [26, w - 16 - 7 * longest, 6, h - 36];
         const all = shown.flatMap((name) => bits[name]);
         const [low, high] = all.length ? [Math.min(...all), Math.max(...all)] : [0, 1];
         const x = (p) => left + (p / last) * (right - left);

@@ -326,14 +326,14 @@ WAVES: dict[str, Wave] = {
         (6.8, 3.6),
     ),
     "positions": Wave(
-        "Lines of bits per character against position in windows of 512 characters, one an encoding. A vertical"
-        " line marks 64, the trained length, dotted lines its multiples.",
+        "Lines of bits per character against position in windows of 512 characters, one an encoding. A"
+        " vertical line marks 64, the trained length, dotted lines its multiples.",
         {
             "p": 64,
             "step": 8,
             "trained": 64,
             "bits": {},
-            "on": ["none", "learned", "rope", "roll", "continuous-roll, wavelength 8"],
+            "on": ["none", "learned", "rope", "roll", "shaw", "continuous-roll, wavelength 8"],
         },
         draw_positions,
         (6.8, 4.2),
