@@ -197,7 +197,8 @@ def jump_verdict() -> str:
     """Question 3."""
     known = [name for name in EXPECTED if name in arms]
     broken = [name for name in known if not as_expected(name)]
-    return f"As expected: {len(known) - len(broken)} of {len(known)}. Not: {listed(broken)}."
+    kept = len(known) - len(broken)
+    return f"As expected: {kept} of {len(known)}. Not: {listed(broken)}."
 
 
 def map_verdict() -> str:
