@@ -1,8 +1,8 @@
 """The directive that puts a moving figure on a page: ``{wave} ring`` with its caption as content.
 
 Here: the markup, a figure with number and caption around a still picture. Sites also get an empty stage for
-book/_static/widgets.js, which hides the picture when it runs; and the numbers of records that a wave shows. Not
-here: the list of waves and their pictures (rollpe.figures.waves).
+book/_static/widgets.js, which hides the picture when it runs; and the numbers of records that a wave shows.
+Not here: the list of waves and their pictures (rollpe.figures.waves).
 """
 
 from __future__ import annotations
