@@ -58,7 +58,7 @@ figures.use_theme()
 # ## Five recipes, five questions
 #
 # A recipe is a short YAML file that fixes everything about a run except the encoding, the seed and the machine. There
-# are five. Weights are counted without an encoding.
+# are five for images; `text` trains a language model ({doc}`16-text`). Weights are counted without an encoding.
 
 # %% tags=["hide-input"]
 questions = {

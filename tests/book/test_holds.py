@@ -38,7 +38,8 @@ def test_sentences_that_carry_conditions_are_many_and_whole():
         assert sentence.endswith((".", "!", "?", ":", ";", ")", "*", "|")), (page, sentence, condition)
 
 
-RESULTS = ("index.md", "encodings.md", "12-results.ipynb", "13-ablations.ipynb", "14-inside.ipynb")
+CHAPTERS = ("12-results", "13-ablations", "14-inside", "16-text")
+RESULTS = ("index.md", "encodings.md", *(f"{chapter}.ipynb" for chapter in CHAPTERS))
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name in RESULTS], ids=lambda page: page.name)

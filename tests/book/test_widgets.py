@@ -30,7 +30,7 @@ PAGES = sorted(
     for path in HTML.rglob("*.html")
     if 'class="wave-stage"' in path.read_text(encoding="utf8")
 )
-PLACES = ["index", "05-rolling", "06-continuous", "07-rope", "08-multiplexed", "09-axes"]
+PLACES = ["index", "05-rolling", "06-continuous", "07-rope", "08-multiplexed", "09-axes", "16-text"]
 
 pytestmark = pytest.mark.browser
 
@@ -104,9 +104,13 @@ def frequencies(s):
     return {"omega": one, "seen": seen, "aliased": f"{int((omega > math.pi).sum())} of {len(omega)}"}
 
 
-NUMBERS = {
-    function.__name__: function for function in (walk, ring, continuous, score, speeds, axes, frequencies)
-}
+def positions(s):
+    at = s["p"] // s["step"]
+    return {"bits": "; ".join(f"{name} {s['bits'][name][at]:.2f}" for name in s["bits"] if name in s["on"])}
+
+
+CHECKS = (walk, ring, continuous, score, speeds, axes, frequencies, positions)
+NUMBERS = {function.__name__: function for function in CHECKS}
 
 
 # ------------------------------------------------------------------------------------------- the machinery
@@ -132,7 +136,9 @@ LOOK = """(stage) => {
     const all = (what) => [...stage.querySelectorAll(what)];
     const state = JSON.parse(stage.dataset.start);
     all('input[type=range]').forEach((input) => { state[input.dataset.key] = Number(input.value); });
-    all('input:checked').forEach((input) => { state[input.dataset.key] = input.value; });
+    all('input[type=radio]:checked').forEach((input) => { state[input.dataset.key] = input.value; });
+    all('input[type=checkbox]').forEach((input) => { state[input.dataset.key] = []; });
+    all('input[type=checkbox]:checked').forEach((input) => { state[input.dataset.key].push(input.value); });
     const numbers = Object.fromEntries(all('[data-number]').map((n) => [n.dataset.number, n.textContent]));
     const drawing = all('svg').map((svg) => svg.innerHTML).join();
     return { wave: stage.dataset.wave, state, numbers, drawing };
@@ -190,6 +196,13 @@ def test_each_slider_moves_the_drawing_and_the_numbers_are_those_of_the_library(
             settle(page)
             after = look(stage)
             assert already or after != before
+            before = after
+        for switch in stage.locator("input[type=checkbox]").all():
+            switch.focus()
+            page.keyboard.press("Space")
+            settle(page)
+            after = look(stage)
+            assert after != before
             before = after
 
 

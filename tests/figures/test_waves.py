@@ -18,9 +18,11 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from rollpe import operators, textbook
+from rollpe.book.waves import bits_by_position
 from rollpe.encodings import create_encoding
 from rollpe.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
-from shared import ROOT
+from rollpe.records import write_record
+from shared import ROOT, make_record
 
 STATIC = ROOT / "book/_static"
 RUN = (
@@ -266,3 +268,20 @@ def test_every_wave_has_a_still_picture_for_every_builder(tmp_path, name):
 def test_a_still_picture_is_the_same_in_every_build(tmp_path):
     first, second = (draw_still("ring", tmp_path / build).with_suffix(".svg") for build in ("one", "two"))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_lines_of_text_are_means_over_runs_and_positions_in_the_order_of_the_plan(tmp_path):
+    (tmp_path / "plans").mkdir()
+    plan = (
+        "recipe: text\nblocks:\n  - encodings: [shaw, roll, rope, {roll: {width: 63}}]\n    seeds: [0, 1]\n"
+    )
+    (tmp_path / "plans/text.yaml").write_text(plan)
+    bits = torch.arange(16.0).numpy()
+    for encoding, seed, more in (("roll", 0, 0), ("roll", 1, 2), ("shaw", 0, 0), ("learned", 0, 0)):
+        losses = (bits + more) * math.log(2)
+        write_record(
+            tmp_path / "data/records", make_record(encoding, 150, seed, "text"), loss_by_position=losses
+        )
+    found = bits_by_position(tmp_path, {"step": 8})["bits"]
+    assert found == {"shaw": [3.5, 11.5], "roll": [4.5, 12.5]} and list(found) == ["shaw", "roll"]
+    assert bits_by_position(tmp_path / "elsewhere", {"step": 8}) == {"bits": {}}

@@ -1,27 +1,52 @@
 """The directive that puts a moving figure on a page: ``{wave} ring`` with its caption as content.
 
 Here: the markup, a figure with number and caption around a still picture. Sites also get an empty stage for
-book/_static/widgets.js, which hides the picture when it runs. Not here: the list of waves and their pictures
-(rollpe.figures.waves).
+book/_static/widgets.js, which hides the picture when it runs; and the numbers of records that a wave shows.
+Not here: the list of waves and their pictures (rollpe.figures.waves).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
+from rollpe import figures
+from rollpe.book.site import RECORDS, project_root
 from rollpe.figures.waves import WAVES, draw_still
+from rollpe.records.store import read_arrays, record_path
+from rollpe.training.plan import load_plan
 
 logger = logging.getLogger(__name__)
+
+
+def bits_by_position(root: Path, start: dict[str, Any]) -> dict[str, Any]:
+    """Loss in bits by position in the longest windows of text: means over runs and ``step`` positions.
+
+    By encoding, in the order of the plan; two decimals, as the page shows them.
+    """
+    folder, plan = root / RECORDS[0], root / "plans/text.yaml"
+    arms: dict[str, list[np.ndarray]] = {}
+    for cell in [p.cell for p in load_plan(plan)] if plan.is_file() else []:
+        if (path := record_path(folder, cell)).is_file():
+            arms.setdefault(figures.label_of(cell.slug), []).append(read_arrays(path)["loss_by_position"])
+    means = {name: np.mean(arm, 0) / math.log(2) for name, arm in arms.items()}
+    step = start["step"]
+    return {"bits": {name: m.reshape(-1, step).mean(1).round(2).tolist() for name, m in means.items()}}
+
+
+FROM_RECORDS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {"positions": bits_by_position}
 
 
 class WaveDirective(SphinxDirective):
@@ -42,10 +67,16 @@ class WaveDirective(SphinxDirective):
             logger.warning("wave %s has no caption", name, location=self.get_location(), type="rollpe")
             return []
         wave = WAVES[name]
-        picture = draw_still(name, Path(self.env.doctreedir, "waves"))
+        more = {}
+        if name in FROM_RECORDS:
+            root = project_root(self.env.app)
+            more = FROM_RECORDS[name](root, wave.start)
+            for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
+                self.env.note_dependency(str(path))
+        picture = draw_still(name, Path(self.env.doctreedir, "waves"), more)
         uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
         figure = nodes.figure("", classes=["wave"])
-        figure += _stage(name, wave.start, "moving" in self.options)
+        figure += _stage(name, wave.start | more, "moving" in self.options)
         figure += nodes.image("", uri=uri, alt=wave.label, classes=["wave-still"])
         figure += nodes.caption("", "", *first.children)
         self.set_source_info(figure)

@@ -41,6 +41,7 @@ PAGES = (
     "08-multiplexed",
     "09-axes",
     "10-topography",
+    "16-text",
 )
 CASES = 12
 SCHEMA = 2

@@ -28,6 +28,7 @@ from rollpe.figures.theme import (
     YELLOW,
     color_of,
     drawn_from,
+    label_of,
     show,
     to_dark,
     use_theme,

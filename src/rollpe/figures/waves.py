@@ -2,14 +2,16 @@
 
 Here: ``WAVES``, with one entry for each wave that ``{wave} name`` puts on a page (rollpe.book.waves): a text
 for readers who cannot see it, the first values of its sliders, and a picture for paper and for pages without
-scripts, drawn with rollpe.operators when the book is built. Not here: the moving pictures
+scripts, drawn with rollpe.operators when the book is built; that of ``positions`` from what rollpe.book.waves
+reads off records. Not here: the moving pictures
 (book/_static/widgets.js) and their formulas (book/_static/waves.js, tested against this library).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -236,6 +238,27 @@ def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
     below.set(xlabel="position", xlim=(0, 12), yticks=[], ylabel=f"wave k = {start['k']}")
 
 
+def draw_positions(figure: Figure, start: dict[str, Any]) -> None:
+    step, trained = start["step"], start["trained"]
+    ax = figure.subplots()
+    ends, seen = {}, Counter[str]()
+    for name, bits in start["bits"].items():
+        if "," in name:
+            continue  # variants are for the moving figure
+        color = figures.color_of(name)
+        style = ("-", "--", ":")[seen[color] % 3]
+        seen[color] += 1
+        places = (np.arange(len(bits)) + 0.5) * step
+        ax.plot(places, bits, style, color=color, linewidth=1.3, label=name)
+        ends[name] = np.array([places[-1], bits[-1]])
+    last = int(ax.dataLim.x1 + step / 2) if ends else trained
+    for p in range(trained, last + 1, trained):
+        ax.axvline(p, color=figures.MUTED, linewidth=0.8, linestyle="-" if p == trained else ":")
+    ax.set(xlabel="position in the window", ylabel="bits per character", xticks=range(0, last + 1, trained))
+    if ends:
+        figures.label_line_ends(ax, ends)
+
+
 # The list
 
 
@@ -302,17 +325,33 @@ WAVES: dict[str, Wave] = {
         draw_frequencies,
         (6.8, 3.6),
     ),
+    "positions": Wave(
+        "Lines of bits per character against position in windows of 512 characters, one an encoding. A"
+        " vertical line marks 64, the trained length, dotted lines its multiples.",
+        {
+            "p": 64,
+            "step": 8,
+            "trained": 64,
+            "bits": {},
+            "on": ["none", "learned", "rope", "roll", "shaw", "continuous-roll, wavelength 8"],
+        },
+        draw_positions,
+        (6.8, 4.2),
+    ),
 }
 
 
-def draw_still(name: str, folder: Path) -> Path:
-    """Draw a wave into ``folder``, in every type, and a CSV of its numbers; returns the path ``….*``."""
+def draw_still(name: str, folder: Path, more: Mapping[str, Any] | None = None) -> Path:
+    """Draw a wave into ``folder``, in every type, and a CSV of its numbers; returns the path ``….*``.
+
+    more: what its first values do not hold, such as numbers of records.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     wave = WAVES[name]
     with mpl.rc_context():
         figures.use_theme()
         figure = Figure(figsize=wave.size, layout="constrained")
-        wave.draw(figure, wave.start)
+        wave.draw(figure, wave.start | dict(more or {}))
         for kind in TYPES:
             dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
             figure.savefig(folder / f"wave-{name}.{kind}", metadata=dates)
