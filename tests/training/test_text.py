@@ -105,7 +105,7 @@ def test_recorded_bias_is_the_trained_table(run):
 
 
 def test_looking_into_the_finished_model_again_finds_the_same(run):
-    record, arrays, path = run
+    _, arrays, path = run
     found = np.load(observe_again(path, path.parents[3] / "r", device="cpu"))
     for name in arrays:
         np.testing.assert_allclose(found[name], arrays[name], rtol=1e-5, atol=1e-6, err_msg=name)
