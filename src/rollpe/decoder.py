@@ -56,8 +56,9 @@ class Decoder(nn.Module):
         self.embed = nn.Embedding(classes, width)
         self.embed_drop = nn.Dropout(dropout)
         rates = [drop_path * layer / max(depth - 1, 1) for layer in range(depth)]
-        drops = {"proj_drop": dropout, "attn_drop": dropout}
-        self.blocks = nn.ModuleList([Block(width, heads, drop_path=rate, **drops, **block) for rate in rates])
+        self.blocks = nn.ModuleList(
+            [Block(width, heads, drop_path=rate, proj_drop=dropout, **block) for rate in rates]
+        )
         self.norm = nn.LayerNorm(width, eps=1e-6)
         self.head = nn.Linear(width, classes)
         names, options = split_name(encoding), split_options(encoding, encoding_options)

@@ -9,6 +9,7 @@ import torch
 from rollpe.errors import InputError
 from rollpe.records.store import read_arrays, record_path
 from rollpe.training import load_recipe, text, train
+from rollpe.training.again import observe_again
 from rollpe.training.checkpoint import load_model
 from rollpe.training.data import load_dataset
 from rollpe.training.fetch import fetch, verify
@@ -101,6 +102,13 @@ def test_recorded_bias_is_the_trained_table(run):
     encoding = load_model(path, "cpu").attentions[0].encoding
     expected = encoding.table[0][:, encoding.bucket(torch.arange(-15, 16))]
     np.testing.assert_allclose(arrays["bias"][0], expected.detach().numpy(), atol=1e-6)
+
+
+def test_looking_into_the_finished_model_again_finds_the_same(run):
+    _, arrays, path = run
+    found = np.load(observe_again(path, path.parents[3] / "r", device="cpu"))
+    for name in arrays:
+        np.testing.assert_allclose(found[name], arrays[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_loaded_model_predicts_what_the_record_says(run):

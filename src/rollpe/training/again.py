@@ -14,7 +14,7 @@ from rollpe.records.store import read_record, record_path, write_record
 from rollpe.training.checkpoint import read_model
 from rollpe.training.data import load_dataset
 from rollpe.training.device import choose_device
-from rollpe.training.evaluate import Evaluator
+from rollpe.training.evaluate import evaluator
 from rollpe.training.state import initial_model, shape_of, training_images
 
 SAME_MODEL = 100
@@ -35,8 +35,8 @@ def observe_again(
     model, recipe, cell = read_model(path, target)
     file = record_path(records, cell)
     record = read_record(file)
-    data = load_dataset(recipe.data, data_root, held_out=recipe.held_out)
-    evaluate = Evaluator(recipe, data, target)
+    data = load_dataset(recipe.data, data_root, recipe.held_out, recipe.context)
+    evaluate = evaluator(recipe, data, target)
     differ = int((evaluate(model, data.test).bits() != record.correct_bits()).sum())
     if differ * SAME_MODEL > record.test.images:
         raise InputError(

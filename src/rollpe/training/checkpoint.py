@@ -163,7 +163,7 @@ def epochs_done(
     return len(state["history"]) if state else 0
 
 
-def load_model(path: str | Path, device: str = "auto") -> Any:
+def load_model(path: str | Path, device: str = "auto") -> Model:
     """The trained model of a finished run from its checkpoint, in evaluation mode.
 
     A VisionTransformer or, of text, a Decoder.

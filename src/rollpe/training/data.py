@@ -86,7 +86,7 @@ Data = ImageData | TextData
 
 def load_dataset(
     name: str, root: str | Path = "data", held_out: int | None = None, context: int | None = None
-) -> Any:
+) -> Data:
     """Read a data set and split it; the same call gives the same split on every machine.
 
     name: "digits" (1,797 images 1×8×8, inside scikit-learn), "place" or "offset" (canvases 1×16×16
@@ -111,7 +111,7 @@ def load_dataset(
     return _cifar100(Path(root), held_out)
 
 
-def stand_in(name: str, context: int | None = None) -> Any:
+def stand_in(name: str, context: int | None = None) -> Data:
     """A data set of one black image or one window in the right shape, for work that precedes the download."""
     expect_known(name)
     if name == "sympy":

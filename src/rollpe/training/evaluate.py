@@ -120,6 +120,14 @@ class Evaluator:
             self(model, one, size)
 
 
+def evaluator(
+    recipe: Recipe, data: Data, device: torch.device, group: Group = ALONE, mode: CompileMode = EAGER
+) -> Evaluator:
+    """The evaluator of a data set."""
+    kind = TextEvaluator if isinstance(data, TextData) else Evaluator
+    return kind(recipe, data, device, group, mode)
+
+
 class TextEvaluator(Evaluator):
     """Scores a language model on the windows of a text, at the length of training or longer."""
 

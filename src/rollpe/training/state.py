@@ -26,7 +26,7 @@ from rollpe.training.compiling import compile_mode, compiles
 from rollpe.training.data import Data, Split, TextData, load_dataset, stand_in
 from rollpe.training.device import choose_device, enough_memory, reproducible, stream
 from rollpe.training.distributed import ALONE, Group
-from rollpe.training.evaluate import EVALUATION_BATCH, Evaluator, TextEvaluator
+from rollpe.training.evaluate import EVALUATION_BATCH, evaluator
 from rollpe.training.observation import Model, disorder, queries_and_keys
 from rollpe.training.recipe import Recipe
 from rollpe.training.step import Step, create_optimizers
@@ -49,13 +49,9 @@ class Program:
         self.mode = compile_mode(recipe, device, group.size)
         self.model = create_model(recipe, cell, self.shape).to(device)
         self.average = copy.deepcopy(self.model) if recipe.ema else None
-        self.evaluate: Evaluator
-        self.augment: Augmenter | Characters
-        if isinstance(data, TextData):
-            self.evaluate = TextEvaluator(recipe, data, device, group, self.mode)
-            self.augment = Characters()
-        else:
-            self.evaluate = Evaluator(recipe, data, device, group, self.mode)
+        self.evaluate = evaluator(recipe, data, device, group, self.mode)
+        self.augment: Augmenter | Characters = Characters()
+        if not isinstance(data, TextData):
             size = tuple(self.shape["image_size"])
             self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
         penalty, self.hooks = None, ExitStack()

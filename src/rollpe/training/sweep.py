@@ -184,7 +184,7 @@ class Sweep:
         self.programs.forget()
         reason = str(error)
         if isinstance(error, InputError):  # these raise one of their own if nothing can be trained
-            load_dataset(planned.recipe.data, self.data_root)
+            load_dataset(planned.recipe.data, self.data_root, context=planned.recipe.context)
             if self.checkpoints is not None:
                 ensure_writable(checkpoint_path(self.checkpoints, planned.cell).parent)
         elif not isinstance(error, TrainingError):  # perhaps a compiler, over this encoding alone
