@@ -245,6 +245,39 @@ Markdown(
 #
 # An old trade: what tells near positions apart changes quickly, and so is unknown beyond the trained places.
 #
+# ## Two tasks that ask for positions
+#
+# Where absolute position matters, a code of absolute places should be better; where only distances matter, a relative one.
+# Two tasks put digits on a canvas of $8 \times 8$ patches: in `place` the class is the cell in which a digit is, one of
+# 16; in `offset` it is the way from a bright digit to a dim one, one of 48. `plans/place.yaml` and
+# `plans/offset.yaml` fixed question and test beforehand.
+
+# %% tags=["hide-input"]
+TASKS = ("place", "offset")
+asked_first = ["learned", "axial-rope", "roll", "roll@width=8", "none"]
+lines = ["| encoding | `place` (%) | `offset` (%) |", "| :-- | --: | --: |"]
+for name in asked_first:
+    cells = []
+    for task in TASKS:
+        reached = [100 * r.test.accuracy for r in runs[f"{task}/{name}"]]
+        low, high = (f"{limit:.2f}" for limit in (min(reached), max(reached))) if reached else ("", "")
+        span = low if low == high else f"{low} to {high}"
+        cells.append(f"{span} ({len(reached)})" if reached else "not measured")
+    lines.append(f"| `{name}` | {' | '.join(cells)} |")
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# *Test accuracy, lowest to highest run (number of runs).*
+#
+# - **`place` needs no absolute code.** RoPE and RollPE classify it as well as the learned
+#   table.{holds}`place: every run of learned > 99.9; every run of axial-rope > 99.9; every run of roll > 99.9` They find a digit's
+#   place by the border: how many blank patches lie on each side of it. So the claim that learned positions are
+#   especially good here is undecided: all reach 100 %.{holds}`ledger: order-learned-absolute-tasks is undecided`
+# - **Without a border nobody can.** A ring of 8 channels on 8 patches in a row makes the plane a torus. There RollPE has to guess,
+#   1 of 16, as theory predicted, and so does a model without
+#   positions.{holds}`place: 6.24 < roll@width=8 < 6.26; 6.24 < none < 6.26`
+# - @@OFFSET
+#
 # ## The paper's hypotheses, so far
 #
 # - *RoPE works because it behaves like a traveling wave.* Accuracy cannot decide it: RollPE and its twin, a wave and a

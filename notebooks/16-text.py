@@ -305,6 +305,12 @@ print(f"given the two characters before  {without_a_network(2):.2f} bits")
 # All five act on the score, and all are clearly better than the learned
 # table.{holds}`text: learned - shaw is clear; learned - roll-twin is clear; learned - roll is clear; learned - rope is clear; learned - multiplexed-roll is clear`{holds}`text bits: shaw < learned; roll-twin < learned; roll < learned; rope < learned; multiplexed-roll < learned`
 # T5's bias, which adds the same number whatever the characters are, is behind the table.{holds}`text bits: every run of t5-bias@bidirectional=false > every run of learned`
+#
+# *Exploratory.* RoPE's base of 10,000 was made for longer text; with base 100 it needs {num}`text/rope@base=100.0 bits` bits, between
+# the two.{holds}`text bits: roll < rope@base=100.0 < rope` So part of RollPE's lead may be one of frequencies. Sinusoids begin fifty times
+# as large as the embeddings of characters; at a tenth of their size they need {num}`text/sinusoidal@scale=0.1 bits` bits, as many
+# as the learned table.{holds}`text bits: -0.1 < sinusoidal@scale=0.1 - learned < 0.1; every run of sinusoidal@scale=0.1 < every run of sinusoidal`
+# So in the main comparison they were only too large.
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show all pairs", "code_prompt_hide": "Hide all pairs"}
 Markdown("Too few runs." if few else to_markdown(pairs))
@@ -313,7 +319,7 @@ Markdown("Too few runs." if few else to_markdown(pairs))
 # **A causal model can count.** Without an encoding (`none`) the first character attends to itself alone, the next one to two
 # characters: the weight of the first falls as $1/(p+1)$ if scores are equal. Later layers can read the position off this
 # share {cite}`haviv2022transformer`. The model reaches {num}`text/none bits` bits, less than counts of pairs of characters
-# (above). Sinusoids added to the tokens do not help, {num}`text/sinusoidal bits`.{holds}`text bits: every run of none < 3.5`{holds}`text: sinusoidal - none is open` Whether it counts or
+# (above). Sinusoids of full size do not help, {num}`text/sinusoidal bits`.{holds}`text bits: every run of none < 3.5`{holds}`text: sinusoidal - none is open` Whether it counts or
 # only uses the bag of characters before, these numbers do not tell.
 #
 # ## Beyond the trained length
@@ -370,6 +376,18 @@ Markdown("\n".join(lines))
 # these positions hold other characters than those before, the same ones for all encodings, and even Shaw's vectors, to which
 # nothing is new, rise by that much.{holds}`text jump: 0.05 < shaw < 0.2` RoPE rises no more than
 # they; its loss grows later.{holds}`text jump: -0.1 < rope - shaw < 0.1`{holds}`text bits 512-128: rope > 0.5`
+#
+# - **Length of the ring.** A ring of 63 jumps one position earlier.{holds}`text jump: every run of roll@width=63 > 0.3` A ring of 32
+#   turns twice within the trained window and costs {num}`text/roll@width=32 bits` bits there already, against
+#   {num}`text/roll bits`.{holds}`text bits: 0.1 < roll@width=32 - roll < 0.3`
+# - **Wavelength.** At wavelengths 8 and 2 the ring does not turn at 64, and the rise is about that of Shaw's
+#   vectors.{holds}`text jump: -0.1 < continuous-roll@wavelength=8.0 - shaw < 0.1; -0.1 < continuous-roll@wavelength=2.0 - shaw < 0.1`
+#   Our rule asked for less than 0.1, which the text's own rise exceeds. So the turn causes the jump.
+# - **But not the loss at 512.** There wavelength 8 needs {num}`text/continuous-roll@wavelength=8.0 bits@512` bits, although its
+#   ring never closes, and RoPE with slower waves {num}`text/rope@base=500000.0 bits@512`. Angles that no pair had in training
+#   are enough.{holds}`text bits 512-64: every run of continuous-roll@wavelength=8.0 > 0.5; every run of rope@base=500000.0 > 0.5`
+# - **A second wave** neither prevents the jump nor helps at 512, whatever its speed or
+#   scale.{holds}`text jump: every run of multiplexed-roll > 0.3; every run of multiplexed-roll@speeds=[1,1] > 0.3; every run of multiplexed-roll@scale=sqrt > 0.3`{holds}`text bits 512: multiplexed-roll > roll; multiplexed-roll@speeds=[1,1] > roll; multiplexed-roll@scale=sqrt > roll`
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show the controls by length", "code_prompt_hide": "Hide the controls by length"}
 by_length([name for name in arms if name not in main])
@@ -397,8 +415,10 @@ fig
 # %% [markdown]
 # A possible reason: the map comes from an average over positions, which prefers slow waves ({eq}`eq-position-average`). Over 64
 # positions a ring of 64 turns exactly once, and the average over a full turn leaves mode zero alone, the same in all
-# channels. A ring that turns an eighth in the window, with wavelength 8, keeps slow waves. So it should have a map. The
-# table has its row; this prediction was written down before those runs.
+# channels. A ring that turns an eighth in the window, with wavelength 8, keeps slow waves. So it should have a map. We wrote
+# this prediction down before those runs, and it failed: there neighbors correlate negatively in every
+# run.{holds}`text neighbors: every run of continuous-roll@wavelength=8.0 < 0` At that wavelength only the fast modes, in which neighbors have
+# opposite signs, tell near characters apart; the model may need them more than it needs an average.
 
 # %% tags=["hide-input"]
 gain = position_average_gain(64, 64)

@@ -87,8 +87,14 @@ def test_ring_takes_offset_n_for_zero():
 
 
 def test_rings_that_are_long_enough_for_looking_back_do_not_warn(recwarn):
-    create_decoder("roll", context=16, classes=CLASSES, size="nano", width=48, heads=3)
+    built = create_decoder("roll", context=16, classes=CLASSES, size="nano", width=48, heads=3)
+    built(tokens(40))
     assert not [w for w in recwarn if "aliased" in str(w.message)]
+
+
+def test_a_ring_shorter_than_the_window_warns():
+    with pytest.warns(UserWarning, match="ring of period 16 takes offset 16 for 0; windows of 17 tokens"):
+        create_decoder("roll", context=17, classes=CLASSES, size="nano", width=48, heads=3)
 
 
 @pytest.mark.parametrize(

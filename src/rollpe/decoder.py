@@ -63,13 +63,28 @@ class Decoder(nn.Module):
         self.head = nn.Linear(width, classes)
         names, options = split_name(encoding), split_options(encoding, encoding_options)
         shape: dict[str, Any] = {"heads": heads, "head_dim": width // heads, "axes": 1, "grid": (context,)}
-        # a ring of n channels tells n offsets apart, and a causal model has only those from 0 on
         with warnings.catch_warnings(action="ignore"):
             self.token_encoding = create_encoding(names[0], **shape, **options[0])
             for attention in self.attentions:
                 attention.install(create_encoding(names[1], **shape, **options[1]))
+        self._warn_of_short_rings(context)
         named_apply(partial(init_weights_vit_timm, needs_reset=False), self)
         nn.init.trunc_normal_(self.embed.weight, std=0.02)
+
+    def _warn_of_short_rings(self, context: int) -> None:
+        """In place of the encodings' own warning, which is about offsets in both directions.
+
+        A causal model has offsets of one sign, of which a ring of n channels tells n apart.
+        """
+        for attention in self.attentions:
+            cast(Any, attention.encoding).warned = True
+        for period in getattr(self.attentions[0].encoding, "periods", ()):
+            if period < context:
+                warnings.warn(
+                    f"aliased offsets: a ring of period {period:g} takes offset {period:g} for 0; windows of"
+                    f" {context} tokens need a ring of {context}.",
+                    stacklevel=4,
+                )
 
     @property
     def attentions(self) -> list[Attention]:

@@ -419,7 +419,7 @@ def test_what_can_be_read_from_one_record(metric, text):
 
 def test_without_records_a_number_is_not_measured():
     assert numbers.recorded_number([], "accuracy") == "not measured"
-    with pytest.raises(InputError, match=r"'speed'.*accuracy, loss"):
+    with pytest.raises(InputError, match=r"'speed'.*accuracy, bits"):
         numbers.recorded_number([], "speed")
 
 

@@ -243,6 +243,7 @@ def test_a_claim_without_exactly_one_sensible_kind_of_evidence_is_refused(fields
         ((64.0, 65.0, 64.5), (72.0, 72.2, 72.1), "refuted"),
         ((72.0, 72.1, 72.2), (72.0, 72.1, 72.15), "refuted"),  # the lead is shown to be negligible
         ((70.0, 72.0, 74.0), (69.0, 71.0, 74.0), "undecided"),  # too noisy to say
+        ((100.0, 100.0, 100.0), (100.0, 100.0, 100.0), "undecided"),  # both classify everything
         ((72.0, 72.2), (64.0, 65.0, 64.5), "not tested"),  # too few seeds
         ((), (), "not tested"),
     ],

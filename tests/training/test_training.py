@@ -453,7 +453,8 @@ def test_the_test_images_are_scored_once_at_the_end(monkeypatch):
     monkeypatch.setattr(evaluate.Evaluator, "__call__", counted)
     run(tiny(epochs=3))
     rehearsal = [(1, None), (1, 12)]
-    assert sizes == [*rehearsal, *[(180, None)] * 3, (360, None), (360, 12)]
+    plain = [(256, None)]  # training images without augmentation
+    assert sizes == [*rehearsal, *[(180, None)] * 3, (360, None), (360, 12), *plain]
 
 
 def test_a_record_holds_what_it_says(undisturbed, tmp_path):
@@ -592,9 +593,7 @@ def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
 def test_the_recipes_load_and_build_a_model_for_every_encoding_of_table_1(name):
     recipe = load_recipe(name)
     assert recipe.name == name
-    small = {"image_size": [8, 8], "channels": 1, "classes": 10}
-    large = {"image_size": [32, 32], "channels": 3, "classes": 100}
-    shape = small if recipe.data == "digits" else large
+    shape = shape_of(stand_in(recipe.data, recipe.context))
     for encoding in TABLE_1:
         with torch.device("meta") if recipe.size == "small" else torch.device("cpu"):
             create_model(recipe, Cell(recipe=name, encoding=encoding, seed=0), shape)

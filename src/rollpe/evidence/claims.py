@@ -269,6 +269,11 @@ class Better(_Runs):
 
     def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
         a, b = self._arms(records)
+        if not isinstance(a, Printed) and not isinstance(b, Printed) and len({*a, *b}) == 1:
+            return (
+                "undecided",
+                f"no difference in any run, {a[0]:g} {self._unit}, n = {_count(a)} + {_count(b)}",
+            )
         test = welch(a, b)
         grounds = f"{self._interval(test)}, Welch p = {test.p:.2g}, n = {_count(a)} + {_count(b)}"
         if test.p < self.p:
