@@ -260,7 +260,11 @@ for name in asked_first:
     cells = []
     for task in TASKS:
         reached = [100 * r.test.accuracy for r in runs[f"{task}/{name}"]]
-        low, high = (f"{limit:.2f}" for limit in (min(reached), max(reached))) if reached else ("", "")
+        low, high = (
+            (f"{limit:.2f}" for limit in (min(reached), max(reached)))
+            if reached
+            else ("", "")
+        )
         span = low if low == high else f"{low} to {high}"
         cells.append(f"{span} ({len(reached)})" if reached else "not measured")
     lines.append(f"| `{name}` | {' | '.join(cells)} |")
@@ -276,7 +280,8 @@ Markdown("\n".join(lines))
 # - **Without a border nobody can.** A ring of 8 channels on 8 patches in a row makes the plane a torus. There RollPE has to guess,
 #   1 of 16, as theory predicted, and so does a model without
 #   positions.{holds}`place: 6.24 < roll@width=8 < 6.26; 6.24 < none < 6.26`
-# - @@OFFSET
+# - **`offset` favors relative encodings by far.** In six epochs RoPE reaches {num}`offset/axial-rope accuracy`, RollPE
+#   {num}`offset/roll accuracy`, the learned table {num}`offset/learned accuracy`.{holds}`offset: every run of axial-rope > every run of roll; every run of roll > every run of learned; learned < 40`
 #
 # ## The paper's hypotheses, so far
 #
