@@ -276,7 +276,7 @@ Markdown("\n".join(lines))
 # - **`place` needs no absolute code.** RoPE and RollPE classify it as well as the learned
 #   table.{holds}`place: every run of learned > 99.9; every run of axial-rope > 99.9; every run of roll > 99.9` They find a digit's
 #   place by the border: how many blank patches lie on each side of it. So the claim that learned positions are
-#   especially good here is undecided: all reach 100 %.{holds}`ledger: order-learned-absolute-tasks is undecided`
+#   especially good here is undecided: all three classify nearly everything.{holds}`ledger: order-learned-absolute-tasks is undecided`
 # - **Without a border nobody can.** A ring of 8 channels on 8 patches in a row makes the plane a torus. There RollPE has to guess,
 #   1 of 16, as theory predicted, and so does a model without
 #   positions.{holds}`place: 6.24 < roll@width=8 < 6.26; 6.24 < none < 6.26`

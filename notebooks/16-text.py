@@ -382,7 +382,7 @@ Markdown("\n".join(lines))
 #   {num}`text/roll bits`.{holds}`text bits: 0.1 < roll@width=32 - roll < 0.3`
 # - **Wavelength.** At wavelengths 8 and 2 the ring does not turn at 64, and the rise is about that of Shaw's
 #   vectors.{holds}`text jump: -0.1 < continuous-roll@wavelength=8.0 - shaw < 0.1; -0.1 < continuous-roll@wavelength=2.0 - shaw < 0.1`
-#   Our rule asked for less than 0.1, which the text's own rise exceeds. So the turn causes the jump.
+#   Our rule asked for less than $0.1$, which the text's own rise exceeds. So the turn causes the jump.
 # - **But not the loss at 512.** There wavelength 8 needs {num}`text/continuous-roll@wavelength=8.0 bits@512` bits, although its
 #   ring never closes, and RoPE with slower waves {num}`text/rope@base=500000.0 bits@512`. Angles that no pair had in training
 #   are enough.{holds}`text bits 512-64: every run of continuous-roll@wavelength=8.0 > 0.5; every run of rope@base=500000.0 > 0.5`
