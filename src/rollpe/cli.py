@@ -275,8 +275,8 @@ def data_verify(name: str, root: Path) -> None:
     "--recipe",
     default="quick",
     show_default=True,
-    help="smoke, quick (digits), place, offset, mini, short, strong, paper (CIFAR-100), text, text-strong, or "
-    "a YAML file.",
+    help="smoke, quick (digits), place, offset, mini, short, strong, paper (CIFAR-100), text, text-strong, "
+    "or a YAML file.",
 )
 @click.option(
     "--seed",
