@@ -75,6 +75,7 @@ def evidence():
         "strong agreement: roll ~ none < roll ~ roll-twin",
         "strong agreement p: roll ~ none < roll ~ roll-twin",
         "text bits: rope < roll < 2.31",
+        "text: rope < roll < 2.31",
         "text bits 512: roll < rope",
         "text bits 512-64: 0.19 < roll < 0.21; every run of rope > 1.7",
         "text jump: 0.89 < roll < 0.91",  # five of eight positions, log2 e each

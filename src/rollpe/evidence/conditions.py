@@ -172,10 +172,11 @@ class _Scope:
                 return longer
             shorter = record.bits_at(int(self.found["shorter"]))
             return None if longer is None or shorter is None else longer - shorter
-        if measure not in (None, "at", "moved"):
+        if measure is None:
+            return record.score
+        if measure not in ("at", "moved"):
             raise InputError(f"{self.text!r} compares pairs: write a ~ b.")
-        resized = record.resolutions if measure == "at" else record.shifts
-        value = resized.get(pixels) if measure else record.test.accuracy
+        value = (record.resolutions if measure == "at" else record.shifts).get(pixels)
         return None if value is None else 100 * value
 
     def mean(self, term: str) -> float:
