@@ -270,7 +270,7 @@ Markdown("\n".join(lines))
 # $$ (eq-bits)
 #
 # One bit less means that the characters were, on average, twice as probable. What simpler models reach on the same test
-# text:
+# text, counted on all of the training text, ten times as much as our models see:
 
 # %% tags=["hide-input"]
 training, _, test = read_text()
