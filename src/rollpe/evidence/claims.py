@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -431,8 +432,9 @@ class _OfArrays(_Strict):
     p: float = Field(0.05, gt=0, lt=0.5)
     needed: ClassVar[frozenset[str]]
 
+    @abstractmethod
     def _read(self, beside: Mapping[str, NDArray[Any]]) -> float:
-        raise NotImplementedError
+        """The number of a run."""
 
     def _numbers(self, records: Sequence[Record], arrays: Arrays, encoding: str) -> list[float]:
         runs = _arms_of(records, self.recipe).get(encoding, {})

@@ -117,8 +117,8 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
 def _verify_text() -> FileCheck:
     try:
         text.read_text()
-    except InputError as error:
-        return FileCheck(text.folder(), "damaged", str(error).partition("`")[2].rstrip("`."))
+    except InputError:
+        return FileCheck(text.folder(), "damaged", text.REPAIR)
     return FileCheck(text.folder(), "ok", "")
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from rollpe.errors import InputError
 
 VERSION = "1.14.0"
+REPAIR = f"pip install --force-reinstall --no-deps sympy=={VERSION}"
 CHARACTERS = ("\n", *map(chr, range(32, 127)))
 """The alphabet: the new line and the printable characters of ASCII. Files with any other are left out."""
 SIZES = range(1_000, 50_001)
@@ -61,10 +62,7 @@ def read_text() -> tuple[str, str, str]:
     train = "".join(taken)
     found = hashlib.sha256("".join((train, held_out, test)).encode()).hexdigest()
     if found != SHA256:
-        raise InputError(
-            f"{root}: not the files of SymPy {VERSION}. Install them: "
-            f"`pip install --force-reinstall --no-deps sympy=={VERSION}`."
-        )
+        raise InputError(f"{root}: not the files of SymPy {VERSION}. Install them: `{REPAIR}`.")
     return train, held_out, test
 
 
