@@ -44,8 +44,8 @@ notebook: $(INSTALLED)  ## rerun one notebook: make notebook FILE=notebooks/11-t
 readme: $(INSTALLED)  ## write the results table of README.md from the committed records
 	@$(BIN)/python workflow/readme.py
 
-lock: $(INSTALLED)  ## lock all dependencies again: requirements.lock and environment.yml
-	@$(BIN)/python workflow/lock.py
+lock: $(INSTALLED)  ## lock what pyproject.toml adds (requirements.lock, environment.yml); upgrade: UPGRADE=all or UPGRADE=timm
+	@$(BIN)/python workflow/lock.py $(UPGRADE)
 
 lint: $(INSTALLED)  ## ruff, mypy, and the order of imports between rooms
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo

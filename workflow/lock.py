@@ -1,15 +1,18 @@
 """Lock every dependency: requirements.lock (all platforms, with hashes) and environment.yml from it.
 
-Run by ``make lock``. The two files then name the same versions; tests/workflow/test_environment.py compares
-them with each other and with pyproject.toml.
+Run by ``make lock``, which keeps locked versions and adds what is missing; ``make lock UPGRADE=all`` takes the
+newest allowed versions of all packages, ``UPGRADE="timm torch"`` of these. requirements.lock names the digest of
+the dependencies it was made for; tests/workflow/test_environment.py compares both files with pyproject.toml.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tomllib
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
@@ -17,9 +20,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = ROOT / "pyproject.toml"
 LOCK = ROOT / "requirements.lock"
 ENVIRONMENT = ROOT / "environment.yml"
 CONDA_PYTHON = "3.12"
+MADE_FOR = "# for the dependencies of pyproject.toml with SHA-256 "
 
 HEADER = """\
 # Written by `make lock`: the direct dependencies of pyproject.toml at the versions of requirements.lock.
@@ -34,12 +39,30 @@ dependencies:
 """
 
 
-def direct_dependencies(pyproject: Path = ROOT / "pyproject.toml") -> list[Requirement]:
-    """What pyproject.toml asks for itself, all extras included, sorted by name."""
+def dependency_groups(pyproject: Path = PYPROJECT) -> dict[str, list[str]]:
+    """What pyproject.toml asks for: by extra, beside "" (always) and "python" (its versions)."""
     project = tomllib.loads(pyproject.read_text())["project"]
-    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    groups = {"": project["dependencies"], "python": [project["requires-python"]]}
+    return groups | project["optional-dependencies"]
+
+
+def digest(pyproject: Path = PYPROJECT) -> str:
+    """SHA-256 of the dependencies, without regard to their order."""
+    groups = {name: sorted(group) for name, group in dependency_groups(pyproject).items()}
+    return sha256(json.dumps(groups, sort_keys=True).encode()).hexdigest()
+
+
+def locked_digest(lock: Path = LOCK) -> str:
+    """The digest of the dependencies that the lock was made for; "" if it names none."""
+    found = re.search(rf"^{re.escape(MADE_FOR)}(\w+)$", lock.read_text(), flags=re.MULTILINE)
+    return found[1] if found else ""
+
+
+def direct_dependencies(pyproject: Path = PYPROJECT) -> list[Requirement]:
+    """What pyproject.toml asks for itself, all extras included, sorted by name; not its own extras."""
+    groups = [group for name, group in dependency_groups(pyproject).items() if name != "python"]
     requirements = {canonicalize_name(r.name): r for r in map(Requirement, chain(*groups))}
-    return [requirements[name] for name in sorted(requirements)]
+    return [requirements[name] for name in sorted(requirements.keys() - {"rollpe"})]
 
 
 def locked_versions(python: str = CONDA_PYTHON, lock: Path = LOCK) -> dict[str, str]:
@@ -66,20 +89,23 @@ def environment_text() -> str:
     )
 
 
+def upgrade_options(names: list[str]) -> list[str]:
+    """uv's options for ``UPGRADE=``; a package that is not locked stops with one line."""
+    if names == ["all"]:
+        return ["--upgrade"]
+    locked = set(re.findall(r"^([a-z0-9-]+)==", LOCK.read_text(), flags=re.MULTILINE))
+    for name in names:
+        if canonicalize_name(name) not in locked:
+            sys.exit(f"rollpe: UPGRADE={name}: requirements.lock holds no such package. Write all, or one it holds.")
+    return [word for name in names for word in ("--upgrade-package", name)]
+
+
 def main() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "uv",
-        "pip",
-        "compile",
-        "pyproject.toml",
-        "--all-extras",
-        "--universal",
-    ]
+    command = [sys.executable, "-m", "uv", "pip", "compile", PYPROJECT.name, "--all-extras", "--universal"]
     command += ["--python-version", "3.11", "--generate-hashes", "--no-emit-index-url", "--quiet"]
     command += ["--custom-compile-command", "make lock", "--output-file", LOCK.name]
-    subprocess.run(command, cwd=ROOT, check=True)
+    subprocess.run(command + upgrade_options(sys.argv[1:]), cwd=ROOT, check=True)
+    LOCK.write_text(f"{MADE_FOR}{digest()}\n" + LOCK.read_text())
     ENVIRONMENT.write_text(environment_text())
 
 
