@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import timm.layers
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -28,15 +27,57 @@ Cache = tuple[Tensor, Tensor] | None
 """Encoded keys and values of all tokens so far, each [B, heads, N, d]; None before the first."""
 
 
-class Attention(timm.layers.Attention):
+class Attention(nn.Module):
     """timm's attention with an ``Encoding``, which ``install`` sets.
 
-    With W streams ``qkv`` has 2W + 1 blocks of heads*d rows: the queries
-    of all waves (head by head, wave by wave within a head), likewise the keys, then the values. With one
-    stream this is timm's layout and its weights load unchanged.
+    Arguments, weights and their names are those of ``timm.layers.Attention``, so that its checkpoints load
+    unchanged. An encoding of W streams has a wider ``qkv``, of 2W + 1 blocks of heads*d rows: the queries of
+    all waves (head by head, wave by wave within a head), likewise the keys, then the values.
+
+    Args:
+        dim: channels of a token.
+        num_heads: heads, of dim // num_heads channels unless ``attn_head_dim`` says otherwise.
+        dim_out: channels of the result, ``dim`` by default.
+        qkv_bias, proj_bias: whether the projections have biases.
+        qk_norm: ``norm_layer`` on the queries and keys of each head, before they are encoded.
+        scale_norm: ``norm_layer`` on the joined heads, before the last projection.
+        attn_drop, proj_drop: dropout of the attention weights and of the result.
     """
 
     encoding: Encoding
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int = 8,
+        attn_head_dim: int | None = None,
+        dim_out: int | None = None,
+        qkv_bias: bool = False,
+        qk_norm: bool = False,
+        scale_norm: bool = False,
+        proj_bias: bool = True,
+        *,
+        attn_drop: float = 0.0,
+        proj_drop: float = 0.0,
+        norm_layer: Callable[..., nn.Module] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if attn_head_dim is None and dim % num_heads:
+            raise InputError(f"dim={dim} does not divide into num_heads={num_heads}.")
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        norm = partial(norm_layer or nn.LayerNorm, **factory)
+        self.num_heads = num_heads
+        self.head_dim = attn_head_dim or dim // num_heads
+        self.attn_dim = num_heads * self.head_dim
+        self.qkv = nn.Linear(dim, 3 * self.attn_dim, bias=qkv_bias, **factory)
+        self.q_norm = norm(self.head_dim) if qk_norm else nn.Identity()
+        self.k_norm = norm(self.head_dim) if qk_norm else nn.Identity()
+        self.attn_drop = nn.Dropout(attn_drop)
+        self.norm = norm(self.attn_dim) if scale_norm else nn.Identity()
+        self.proj = nn.Linear(self.attn_dim, dim_out or dim, bias=proj_bias, **factory)
+        self.proj_drop = nn.Dropout(proj_drop)
 
     def install(self, encoding: Encoding) -> None:
         """Use this encoding, with a new ``qkv`` if its number of streams differs."""
