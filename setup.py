@@ -1,8 +1,8 @@
 """The long description and the addresses of the package: what pyproject.toml cannot say by itself.
 
 The sources do not know where they are published. CI says it (GITHUB_SERVER_URL, GITHUB_REPOSITORY), otherwise
-git's remote ``origin``; an unpacked source distribution keeps what it was built with. With an address, relative
-links of README.md become absolute; without one they become plain text, so that no dead link is published.
+git's remote ``origin``; an unpacked source distribution keeps what it was built with. With an address,
+relative links of README.md become absolute; without one they become plain text: no dead link is published.
 """
 
 import os
@@ -14,14 +14,15 @@ from pathlib import Path
 from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
-PAPER = "https://arxiv.org/abs/2511.11668"
-REMOTE = re.compile(r"(?:https://|ssh://)?(?:[^@/\s]+@)?([\w.-]*git(?:hub|lab)[\w.-]*)[:/]([\w./-]+?)(?:\.git)?/?")
+REMOTE = re.compile(
+    r"(?:(?:https|ssh)://(?:[^@/\s]+@)?|[\w.-]+@)([\w.-]*git(?:hub|lab)[\w.-]*)[:/]([\w.-]+/[\w./-]+?)(?:\.git)?/?"
+)
 CODE, COMMENT = r"^```.*?^```|`[^`\n]+`", r" ?<!--.*?-->"
 LINK = r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)"
 
 
 def address(remote: str) -> str:
-    """The page of a repository on GitHub or GitLab, without name or token of a user; "" for any other remote."""
+    """The page of a repository on GitHub or GitLab, without a user's name or token; "" for other remotes."""
     found = REMOTE.fullmatch(remote.strip())
     return f"https://{found[1]}/{found[2]}" if found else ""
 
@@ -63,7 +64,8 @@ if __name__ == "__main__":
     else:
         url, ref = repository(), os.environ.get("GITHUB_REF_NAME", "main")
         text = long_description((ROOT / "README.md").read_text(encoding="utf-8"), url, ref)
-        urls = {"Paper": PAPER}
+        urls = {"Paper": "https://arxiv.org/abs/2511.11668"}
         if url:
-            urls |= {"Repository": url, "Issues": f"{url}/issues", "Changelog": f"{url}/blob/{ref}/CHANGELOG.md"}
+            urls |= {"Repository": url, "Issues": f"{url}/issues"}
+            urls |= {"Changelog": f"{url}/blob/{ref}/CHANGELOG.md"}
     setup(long_description=text, long_description_content_type="text/markdown", project_urls=urls)

@@ -1,8 +1,9 @@
 """Lock every dependency: requirements.lock (all platforms, with hashes) and environment.yml from it.
 
-Run by ``make lock``, which keeps locked versions and adds what is missing; ``make lock UPGRADE=all`` takes the
-newest allowed versions of all packages, ``UPGRADE="timm torch"`` of these. requirements.lock names the digest of
-the dependencies it was made for; tests/workflow/test_environment.py compares both files with pyproject.toml.
+Run by ``make lock``, which keeps locked versions and adds what is missing; ``make lock UPGRADE=all`` takes
+the newest allowed versions of all packages, ``UPGRADE="timm torch"`` of these. requirements.lock names the
+digest of the dependencies that it was made for; tests/workflow/test_environment.py compares both files with
+pyproject.toml.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def upgrade_options(names: list[str]) -> list[str]:
     locked = set(re.findall(r"^([a-z0-9-]+)==", LOCK.read_text(), flags=re.MULTILINE))
     for name in names:
         if canonicalize_name(name) not in locked:
-            sys.exit(f"rollpe: UPGRADE={name}: requirements.lock holds no such package. Write all, or one it holds.")
+            sys.exit(f"rollpe: UPGRADE={name}: no such package in requirements.lock. Name one of it, or all.")
     return [word for name in names for word in ("--upgrade-package", name)]
 
 

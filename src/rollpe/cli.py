@@ -19,10 +19,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
-import click
-
 from rollpe import __version__
 from rollpe.errors import NOT_WRITABLE, InputError
+
+try:
+    import click
+except ModuleNotFoundError:  # the library is installed alone, for its encodings
+    print('rollpe: click is not installed. Repair: pip install "rollpe[train]".', file=sys.stderr)
+    sys.exit(2)
 
 DATASETS = click.Choice(["digits", "place", "offset", "cifar100", "sympy"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
@@ -692,6 +696,10 @@ def main(arguments: list[str] | None = None) -> None:
             cli.main(arguments, prog_name="rollpe", standalone_mode=False)
     except InputError as error:
         _stop(str(error))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "rollpe":
+            raise
+        _stop(f'{error.name} is not installed. Repair: pip install "rollpe[train]".')
     except click.exceptions.NoArgsIsHelpError:
         main([*words, "--help"])
     except click.ClickException as error:
