@@ -62,7 +62,9 @@ if __name__ == "__main__":
         text = known.get_payload()
         urls = dict(line.split(", ", 1) for line in known.get_all("Project-URL"))
     else:
-        url, ref = repository(), os.environ.get("GITHUB_REF_NAME", "main")
+        url, ref = repository(), "main"
+        if os.environ.get("GITHUB_REF_TYPE") == "tag":
+            ref = os.environ["GITHUB_REF_NAME"]
         text = long_description((ROOT / "README.md").read_text(encoding="utf-8"), url, ref)
         urls = {"Paper": "https://arxiv.org/abs/2511.11668"}
         if url:
