@@ -1,7 +1,7 @@
 """Refuse a tag that the sources do not belong to: ``python workflow/released.py v0.1.0``.
 
-The version is written in src/rollpe/__init__.py, and a release says so in three more files; the release workflow
-runs this before it builds. Standard library only.
+The version is written in src/rollpe/__init__.py, and a release says so in three more files; the release
+workflow runs this before it builds. Standard library only.
 """
 
 from __future__ import annotations

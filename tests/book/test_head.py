@@ -12,6 +12,7 @@ from docutils import nodes
 from docutils.utils import new_document
 from pybtex.database import parse_file, parse_string
 
+import rollpe
 from rollpe.book.head import finish_html, first_sentences, mark_numbers, to_bibtex
 from rollpe.notebooks import parameters
 from shared import ROOT
@@ -34,7 +35,7 @@ def test_the_bibtex_of_this_work_says_what_the_citation_file_says():
 
 def test_the_versions_that_are_cited_and_installed_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
-    assert (CITATION["version"], CITATION["license"]) == (project["version"], project["license"])
+    assert (CITATION["version"], CITATION["license"]) == (rollpe.__version__, project["license"])
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,40 @@ def test_the_lock_holds_every_direct_dependency_at_an_allowed_version(lock, pyth
         assert requirement.specifier.contains(versions[name]), f"{requirement} against {versions[name]}"
 
 
+def test_the_lock_was_made_for_these_dependencies(lock):
+    assert lock.locked_digest() == lock.digest(), "pyproject.toml changed since: run make lock"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"tqdm>=4.66"', '"tqdm>=4.67"'),
+        ('"pytest>=8"', '"pytest>=8", "pytest-cov"'),
+        ("torch>=2.11", "torch>=2.11,<3"),
+        ('requires-python = ">=3.11"', 'requires-python = ">=3.12"'),
+        ('"rollpe[train]"', '"rollpe[workflow]"'),
+    ],
+)
+def test_a_changed_dependency_makes_the_lock_stale(lock, tmp_path, old, new):
+    text = (ROOT / "pyproject.toml").read_text()
+    assert old in text
+    (tmp_path / "pyproject.toml").write_text(text.replace(old, new, 1))
+    assert lock.digest(tmp_path / "pyproject.toml") != lock.locked_digest()
+
+
+def test_an_upgrade_names_what_is_locked(lock):
+    assert lock.upgrade_options([]) == []
+    assert lock.upgrade_options(["all"]) == ["--upgrade"]
+    assert lock.upgrade_options(["timm", "PyYAML"]) == [
+        "--upgrade-package",
+        "timm",
+        "--upgrade-package",
+        "PyYAML",
+    ]
+    with pytest.raises(SystemExit, match="UPGRADE=tim: no such package"):
+        lock.upgrade_options(["tim"])
+
+
 def test_every_locked_package_has_hashes():
     text = (ROOT / "requirements.lock").read_text()
     packages = re.split(r"^(?=[A-Za-z0-9][^\n]*==)", text, flags=re.MULTILINE)[1:]

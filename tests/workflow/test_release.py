@@ -1,0 +1,255 @@
+"""What is released: torch alone is enough, no link of the metadata is dead, and all files name one version."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from email.parser import Parser
+
+import pytest
+import yaml
+from pybtex.database import parse_file
+
+import rollpe
+from shared import ROOT, workflow_script
+
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+GROUPS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+PROJECT = "https://github.com/owner/name"
+REFUSE = """\
+import sys
+from importlib import metadata
+from packaging.requirements import Requirement
+
+owners, here, found = metadata.packages_distributions(), set(), ["torch"]
+while found:
+    here.add(name := found.pop())
+    for needed in map(Requirement, metadata.requires(name) or ()):
+        used = needed.marker is None or needed.marker.evaluate({"extra": ""})
+        found += [needed.name] * (used and needed.name not in here)
+here = {name.replace("_", "-").lower() for name in here}
+allowed = {top for top, its in owners.items() if here & {name.replace("_", "-").lower() for name in its}}
+for name in [name for name in sys.modules if name.partition(".")[0] == "packaging"]:
+    del sys.modules[name]
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in allowed | set(sys.stdlib_module_names) | {"rollpe"} and top in owners:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+"""
+"""Refuses every installed package but torch and what torch itself requires."""
+
+
+def run_refusing(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", "-c", f"{REFUSE}\n{code}"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_torch_alone_is_enough_for_the_encodings():
+    refused = run_refusing("import numpy")
+    assert "No module named 'numpy'" in refused.stderr
+    done = run_refusing("import runpy; runpy.run_path('workflow/smoke.py', run_name='__main__')")
+    assert done.returncode == 0, done.stderr
+    assert f"rollpe {rollpe.__version__} with torch" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "missing"),
+    [
+        ("from rollpe.cli import main; main(['--help'])", "click"),
+        ("owners.pop('click'); from rollpe.cli import main; main(['table'])", r"\w+"),
+    ],
+)
+def test_the_command_without_its_packages_says_in_one_line_what_to_install(code, missing):
+    done = run_refusing(code)
+    assert done.returncode == 2
+    line = rf'rollpe: {missing} is not installed\. Repair: pip install "rollpe\[train\]"\.\n'
+    assert re.fullmatch(line, done.stderr)
+
+
+# Versions
+
+
+def test_every_file_names_the_version_of_the_library():
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
+    cited = CITATION["version"], CITATION["preferred-citation"]["version"]
+    assert {*cited, config["release"]} == {rollpe.__version__}
+    assert rollpe.__version__.startswith(config["version"] + ".")
+
+
+def changelog_headings(text: str) -> list[str]:
+    return re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+
+
+def test_the_changelog_begins_with_what_is_unreleased_and_its_newest_version_is_the_librarys():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    first, *released = changelog_headings(text)
+    assert first == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in released)
+    assert not released or released[0].startswith(f"[{rollpe.__version__}]")
+    assert ("date-released" in CITATION) == bool(released)
+
+
+def test_every_entry_of_the_changelog_is_in_one_group_of_its_version():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for section in re.split(r"^## .*$", text, flags=re.MULTILINE)[1:]:
+        before, *groups = re.split(r"^### ", section, flags=re.MULTILINE)
+        names = [group.partition("\n")[0] for group in groups]
+        assert not before.strip() and set(names) <= set(GROUPS) and len(names) == len(set(names)), names
+        assert all(re.search(r"^- ", group, re.MULTILINE) for group in groups), "a group without entries"
+
+
+def test_a_tag_is_refused_unless_all_files_are_of_its_version(tmp_path):
+    released = workflow_script("released")
+    for name in ("CHANGELOG.md", "CITATION.cff", "_config.yml", "src/rollpe/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    tag = f"v{rollpe.__version__}"
+    with (tmp_path / "CHANGELOG.md").open("a") as file:
+        file.write(f"## [{rollpe.__version__}] - 2026-12-01\n")
+    with (tmp_path / "CITATION.cff").open("a") as file:
+        file.write("date-released: 2026-12-01\n")
+    assert released.complaints(tag, tmp_path) == []
+    assert len(released.complaints("v99.0.0", tmp_path)) == 4
+    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n")
+    assert [line.split()[0] for line in released.complaints(tag, tmp_path)] == ["CHANGELOG.md"]
+
+
+# Citation
+
+
+def test_the_citation_of_this_work_and_of_the_paper_are_whole():
+    work, (paper,) = CITATION["preferred-citation"], CITATION["references"]
+    for entry in (work, paper):
+        assert entry.keys() >= {"type", "title", "authors", "year"}
+    assert (work["title"], work["authors"]) == (CITATION["title"], CITATION["authors"])
+    book = parse_file(str(ROOT / "book/references.bib")).entries["rollpe"]
+    keys = ("name-particle", "family-names")
+    names = [" ".join(author[key] for key in keys if key in author) for author in paper["authors"]]
+    known = [" ".join(person.prelast_names + person.last_names) for person in book.persons["author"]]
+    assert names == [name.replace(r"{\"u}", "ü") for name in known]
+    assert paper["title"] == book.fields["title"]
+    assert f"arXiv:{paper['url'].rpartition('/')[2]}" == book.fields["howpublished"]
+
+
+def test_the_authors_are_the_same_everywhere():
+    (author,) = CITATION["authors"]
+    for name in ("pyproject.toml", "LICENSE", "_config.yml"):
+        assert author["name"] in (ROOT / name).read_text(encoding="utf-8"), name
+
+
+# Metadata
+
+READ = """\
+# T <!-- holds: a > b -->
+See [the *book*
+page](book/a.md), [`x`](src/x.py), [below](#t) and
+[far](https://a.org/b).
+![A map](book/map.png) `m[0](x)`
+```python
+m[0](x)  # <!-- stays -->
+```
+"""
+
+
+def test_links_of_the_readme_become_absolute_or_text():
+    setup = workflow_script("../setup")
+    absolute = f"""\
+# T
+See [the *book*
+page]({PROJECT}/blob/v1/book/a.md), [`x`]({PROJECT}/blob/v1/src/x.py), [below]({PROJECT}/blob/v1/README.md#t) and
+[far](https://a.org/b).
+![A map]({PROJECT}/raw/v1/book/map.png) `m[0](x)`
+```python
+m[0](x)  # <!-- stays -->
+```
+"""
+    assert setup.long_description(READ, PROJECT, "v1") == absolute
+    plain = "# T\nSee the *book*\npage, `x`, below and\n[far](https://a.org/b).\nA map `m[0](x)`\n"
+    assert setup.long_description(READ, "", "main") == plain + READ[READ.index("```python") :]
+
+
+@pytest.mark.parametrize(
+    ("remote", "page"),
+    [
+        ("git@github.com:owner/name.git\n", PROJECT),
+        ("https://user:token@github.com/owner/name", PROJECT),
+        ("ssh://git@gitlab.example.org/a/b/name.git", "https://gitlab.example.org/a/b/name"),
+        ("/srv/github.com/owner/name", ""),
+        ("file:///srv/github.com/owner/name", ""),
+        ("https://example.org/owner/name", ""),
+        ("", ""),
+    ],
+)
+def test_only_the_remote_of_a_forge_is_published_and_never_a_token(remote, page):
+    assert workflow_script("../setup").address(remote) == page
+
+
+def build(folder, out, kind: str, **address: str):
+    """Let setuptools build in ``folder``, as ``python -m build`` does; the path of what it made."""
+    out.mkdir()
+    code = f"import setuptools.build_meta as b; print(b.{kind}({str(out)!r}))"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=folder,
+        env=environment | address,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return out / done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["address", "no address"])
+def test_built_metadata_has_no_relative_link_and_survives_the_source_distribution(tmp_path, known):
+    source = tmp_path / "source"
+    shutil.copytree(ROOT / "src/rollpe", source / "src/rollpe", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, source / name)
+    address = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "owner/name"} if known else {}
+    archive = build(source, tmp_path / "sdist", "build_sdist", **address)
+    with tarfile.open(archive) as file:
+        assert f"{archive.name.removesuffix('.tar.gz')}/src/rollpe/py.typed" in file.getnames()
+        file.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
+    folder = build(unpacked, tmp_path / "metadata", "prepare_metadata_for_build_wheel")
+    text = (folder / "METADATA").read_text(encoding="utf-8")
+    assert text == (unpacked / "PKG-INFO").read_text(encoding="utf-8")
+    metadata = Parser().parsestr(text)
+    assert metadata["Version"] == rollpe.__version__
+    always = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
+    assert [re.match(r"[\w-]+", line)[0] for line in always] == ["torch"]
+    assert (f"Repository, {PROJECT}" in metadata.get_all("Project-URL")) == known
+    body = re.sub(r"(?ms)^```.*?^```|`[^`\n]+`", "", metadata.get_payload())
+    targets = re.findall(r"\]\(([^)]*)\)", body) + re.findall(r"""(?:src|href)=["']([^"']*)""", body)
+    assert targets and all(target.startswith("https://") for target in targets)
+    assert not re.search(r"^\[[^\]]+\]:|<!--", body, re.MULTILINE)
+
+
+# Workflows
+
+
+def test_actions_are_pinned_by_commit_and_scripts_exist():
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        text = path.read_text(encoding="utf-8")
+        for used in re.findall(r"uses: (.*)$", text, re.MULTILINE):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", used), used
+        for script in re.findall(r"python (workflow/\S+\.py)", text):
+            assert (ROOT / script).exists(), script
+
+
+def test_only_a_tag_publishes_and_only_what_was_tried_on_three_systems():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))["jobs"]
+    publish = jobs["publish"]
+    assert (publish["if"], publish["needs"]) == ("github.ref_type == 'tag'", "wheel")
+    systems = {name.partition("-")[0] for name in jobs["wheel"]["strategy"]["matrix"]["system"]}
+    assert systems == {"ubuntu", "macos", "windows"} and jobs["wheel"]["needs"] == "build"
+    assert publish["permissions"] == {"id-token": "write"}
