@@ -1,4 +1,4 @@
-"""What is released: torch alone is enough, no link of the metadata is dead, and all files name one version."""
+"""What is released: torch alone is enough, no link in the metadata is dead, all files name one version."""
 
 from __future__ import annotations
 
@@ -150,7 +150,8 @@ def test_the_authors_are_the_same_everywhere():
 READ = """\
 # T <!-- holds: a > b -->
 See [the *book*
-page](book/a.md), [`x`](src/x.py), [below](#t) and
+page](book/a.md), [`x`](src/x.py), and
+[below](#t),
 [far](https://a.org/b).
 ![A map](book/map.png) `m[0](x)`
 ```python
@@ -164,7 +165,8 @@ def test_links_of_the_readme_become_absolute_or_text():
     absolute = f"""\
 # T
 See [the *book*
-page]({PROJECT}/blob/v1/book/a.md), [`x`]({PROJECT}/blob/v1/src/x.py), [below]({PROJECT}/blob/v1/README.md#t) and
+page]({PROJECT}/blob/v1/book/a.md), [`x`]({PROJECT}/blob/v1/src/x.py), and
+[below]({PROJECT}/blob/v1/README.md#t),
 [far](https://a.org/b).
 ![A map]({PROJECT}/raw/v1/book/map.png) `m[0](x)`
 ```python
@@ -172,7 +174,7 @@ m[0](x)  # <!-- stays -->
 ```
 """
     assert setup.long_description(READ, PROJECT, "v1") == absolute
-    plain = "# T\nSee the *book*\npage, `x`, below and\n[far](https://a.org/b).\nA map `m[0](x)`\n"
+    plain = "# T\nSee the *book*\npage, `x`, and\nbelow,\n[far](https://a.org/b).\nA map `m[0](x)`\n"
     assert setup.long_description(READ, "", "main") == plain + READ[READ.index("```python") :]
 
 
