@@ -377,7 +377,7 @@ def from_timm(model: Any) -> VisionTransformer:
         " vit_*_patch16_rope_*, with a plain MLP, one qkv layer, norms before attention and MLP, class token"
         " or mean as the output, and positions 0, 1, 2, …"
     )
-    rope = getattr(model, "rope", None)
+    rope: Any = getattr(model, "rope", None)
     known = isinstance(rope, RotaryEmbeddingCat | RotaryEmbeddingMixed) and type(model.blocks[0]) is EvaBlock
     if not known or model.global_pool not in ("token", "avg"):
         raise refusal
