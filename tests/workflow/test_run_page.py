@@ -1,4 +1,4 @@
-"""The page "Run it yourself": its recipe and its plan run as printed, one epoch each, far from the project."""
+"""The page "Run it yourself": its recipe and its plan run as printed, one epoch each, in another folder."""
 
 from __future__ import annotations
 
