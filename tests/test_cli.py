@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from rollpe import equations
+from rollpe.bench import read_benchmarks
 from rollpe.cli import cli, main
 from rollpe.encodings import ENCODINGS, create_encoding
 from rollpe.equations import EQUATIONS
@@ -129,6 +130,19 @@ def test_an_encoding_of_ones_own_is_trained_and_its_file_is_part_of_the_record(c
         assert record.provenance.source_hash != source_hash(also=[file])
         status, _, err = run(capsys, *command, "--force", "--resume")
         assert status == 2 and "its source differs" in err
+
+
+def test_an_encoding_of_ones_own_is_timed_and_its_file_is_part_of_the_report(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN)
+    command = "bench --import own.py --encodings own --device cpu --batch 2 --rounds 2 --eager --no-timm"
+    with temporary_encodings():
+        status, _, err = run(capsys, *command.split(), "--no-scaling", "--records", "reports")
+        assert status == 0, err
+        (report,) = read_benchmarks("reports")
+        assert [timing.name for timing in report.encodings] == ["none", "own"]
+        assert "--import own.py" in report.provenance.command
+        assert report.provenance.source_hash == source_hash(also=[tmp_path / "own.py"])
 
 
 def test_a_file_of_encodings_is_refused_in_one_line(capsys, tmp_path):

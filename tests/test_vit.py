@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+import timm
 import torch
 from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions, scale_positions
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.errors import InputError
-from rollpe.vit import SIZES, create_vit
+from rollpe.vit import SIZES, create_vit, from_timm
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
@@ -472,3 +473,48 @@ def test_options_reach_the_encoding_that_has_them() -> None:
     assert model.token_encoding.base == 50.0
     assert {block.attn.encoding.width for block in model.blocks} == {3}
     assert create_encoding("sinusoidal+roll", head_dim=8, heads=1, base=7.0).on_tokens.base == 7.0
+
+
+TINY = {"embed_dim": 48, "num_heads": 3, "depth": 2, "num_classes": 9}
+
+
+def drawn(name: str, **settings):
+    """A small model of one of timm's families, with weights so large that positions decide the class."""
+    torch.manual_seed(0)
+    model = timm.create_model(name, **{**TINY, **settings}).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=2 / parameter.shape[-1] ** 0.5 if parameter.dim() == 2 else 1)
+    return model
+
+
+@pytest.mark.parametrize("name", timm.list_models("vit_*_rope_*"))
+@torch.no_grad()
+def test_every_rotary_transformer_of_timms_keeps_its_logits(name: str) -> None:
+    # models with a reference grid count by it and are converted at its size; the others at any
+    size = 256 if name.endswith("_256") else (48, 80)
+    theirs = drawn(name, img_size=size)
+    images = torch.randn(2, 3, *theirs.patch_embed.img_size)
+    expected = theirs(images)
+    torch.testing.assert_close(from_timm(theirs)(images), expected, atol=1e-4, rtol=0)
+    assert worst(theirs(images.flip(-1)), expected) > 0.01, "positions matter"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("eva02_tiny_patch14_224", {}),
+        ("vit_small_patch16_dinov3", {}),
+        ("vit_pe_core_tiny_patch16_384", {}),
+        ("vit_pe_spatial_tiny_patch16_512", {}),
+        ("naflexvit_base_patch16_gap", {}),
+        ("vit_small_patch16_224", {}),
+        ("vit_small_patch16_rope_224", {"use_post_norm": True}),
+        ("vit_small_patch16_rope_224", {"qk_norm": True}),
+        ("vit_small_patch16_rope_224", {"global_pool": "avg"}),
+        ("vit_medium_patch16_rope_reg1_gap_256", {"img_size": 128}),
+    ],
+)
+def test_a_transformer_that_would_lose_its_logits_is_refused_by_name(name: str, settings: dict) -> None:
+    with pytest.raises(InputError, match=f"^{name} .*cannot be converted") as error:
+        from_timm(timm.create_model(name, **TINY, **settings))
+    assert "\n" not in str(error.value)

@@ -67,15 +67,15 @@ def _import(context: click.Context, option: click.Parameter, files: tuple[Path, 
             import_encodings(file)
 
 
-_imports = click.option(
+_import_option = partial(
+    click.option,
     "--import",
     multiple=True,
     type=PATH,
     metavar="FILE",
-    callback=_import,
-    expose_value=False,
     help="A Python file of your own that registers encodings (repeatable).",
 )
+_imports = _import_option(callback=_import, expose_value=False)
 
 
 class InOrder(click.Group):
@@ -162,6 +162,7 @@ class NameValue(click.Command):
     type=PATH,
     help="Path of the executed notebook; no page is written then.",
 )
+@_import_option("imports")
 @click.option("--list", "show", is_flag=True, help="List the notebook's parameters and stop.")
 @click.option("--sync", "synchronize", is_flag=True, help="Rewrite every .ipynb from its .py.")
 @click.option("--check", is_flag=True, help="Only report pairs that differ; exit status 1 if any do.")
@@ -169,6 +170,7 @@ def notebook(
     file: Path | None,
     parameters: tuple[tuple[str, str], ...],
     output: Path | None,
+    imports: tuple[Path, ...],
     show: bool,
     synchronize: bool,
     check: bool,
@@ -176,8 +178,8 @@ def notebook(
     """Run a chapter with other values and write it as a page.
 
     FILE is one of notebooks/*.py, or its name alone. The page is one file that opens in any browser. A run
-    with other values goes to a folder of its own in _build/runs and leaves the book unchanged. Values are
-    checked before anything runs.
+    with other values, or with an encoding of your own, goes to a folder of its own in _build/runs and leaves
+    the book unchanged. Values are checked before anything runs.
 
     \b
     Example: rollpe notebook notebooks/06-continuous.py --list
@@ -199,7 +201,7 @@ def notebook(
         for p in notebooks.read_parameters(file):
             click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help} {p.allowed}".rstrip())
         return
-    executed = notebooks.run(file, dict(parameters), output=output)
+    executed = notebooks.run(file, dict(parameters), output=output, imports=imports)
     click.echo(f"executed  {_short(executed)}")
     if output is not None:
         return
@@ -601,6 +603,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @click.option("--size", help="nano, tiny, small or base; the default depends on the device.")
 @click.option("--batch", type=click.IntRange(min=1), help="Batch size; the default depends on the device.")
 @click.option("--encodings", help="Names separated by commas; all by default.")
+@_imports
 @click.option("--eager", is_flag=True, help="Time without torch.compile.")
 @click.option("--rounds", type=click.IntRange(2, 10_000), default=20, show_default=True)
 @click.option("--timm/--no-timm", default=True, help="Also time timm's own models.  [default: yes]")

@@ -15,6 +15,7 @@ import torch
 from timm.layers.patch_dropout import PatchDropoutWithIndices
 from timm.layers.pos_embed_sincos import RotaryEmbeddingCat, RotaryEmbeddingMixed
 from timm.models._features import feature_take_indices
+from timm.models.eva import EvaBlock
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -360,23 +361,30 @@ def check_shares(**values: float) -> None:
 
 
 def from_timm(model: Any) -> VisionTransformer:
-    """Convert one of timm's rotary vision transformers, such as ``vit_small_patch16_rope_224``.
+    """Convert one of timm's rotary vision transformers, ``vit_*_patch16_rope_*``.
 
     The encoding is ``axial-rope`` or ``mixed-rope``, joined to ``learned`` if the model has a position table.
     timm's positions are (column, row), ours (row, column). Mixed frequencies are reordered; for
-    ``axial-rope`` the rows of W_Q and W_K are exchanged, which changes no score. Dropout is not copied.
+    ``axial-rope`` the rows of W_Q and W_K are exchanged, which changes no score. Keys without a bias get one
+    of 0. Dropout is not copied.
 
     Raises:
-        InputError: a model of another kind.
+        InputError: a model of another kind, such as EVA-02, DINOv3, the Perception Encoder or NaFlex.
     """
+    architecture = (getattr(model, "pretrained_cfg", None) or {}).get("architecture", "a model")
     refusal = InputError(
-        f"{type(model).__name__} cannot be converted: from_timm takes timm's rotary transformers with a plain"
-        " MLP and one qkv layer, as in vit_small_patch16_rope_224 and vit_small_patch16_rope_mixed_224."
+        f"{architecture} ({type(model).__name__}) cannot be converted: from_timm takes timm's"
+        " vit_*_patch16_rope_*, with a plain MLP, one qkv layer, norms before attention and MLP, class token"
+        " or mean as the output, and positions 0, 1, 2, …"
     )
-    rope = getattr(model, "rope", None)
-    if not isinstance(rope, RotaryEmbeddingCat | RotaryEmbeddingMixed):
+    rope: Any = getattr(model, "rope", None)
+    known = isinstance(rope, RotaryEmbeddingCat | RotaryEmbeddingMixed) and type(model.blocks[0]) is EvaBlock
+    if not known or model.global_pool not in ("token", "avg"):
         raise refusal
     mixed, state = isinstance(rope, RotaryEmbeddingMixed), model.state_dict()
+    for name in [name for name in state if name.endswith("attn.q_bias")]:
+        q, v = (state.pop(name.replace("q_bias", part)) for part in ("q_bias", "v_bias"))
+        state[name.replace("q_bias", "qkv.bias")] = torch.cat((q, torch.zeros_like(q), v))
     grid, weight = model.patch_embed.grid_size, state["patch_embed.proj.weight"]
     name = "mixed-rope" if mixed else "axial-rope"
     ours = create_vit(

@@ -17,9 +17,11 @@ import pytest
 import yaml
 
 from rollpe import notebooks, sources
+from rollpe.encodings import ENCODINGS, registry
 from rollpe.errors import InputError
 from rollpe.notebooks.execute import _device
 from rollpe.notebooks.parameters import Parameter, _pairs
+from rollpe.notebooks.stamp import command
 from shared import ROOT
 
 CHAPTERS = ROOT / "notebooks"
@@ -297,6 +299,40 @@ def test_a_rerun_with_other_parameters_writes_records_of_its_own(project):
     notebooks.run(source, {"n": 3, "records": "_build/records"})
     notebooks.run(source)
     assert sorted(p.name for p in shared.iterdir()) == ["0.json", "1.json", "3.json"]
+
+
+OWN = """\
+from rollpe.encodings import Encoding, register
+
+@register("own")
+class Own(Encoding):
+    acts_on = "scores"
+"""
+USES = """\
+# %% tags=["parameters"]
+encoding: str = "roll"  # its name {encodings}
+
+# %%
+from rollpe.encodings import create_encoding
+
+print(type(create_encoding(encoding, head_dim=4, heads=1)).__name__)
+"""
+
+
+def test_an_encoding_of_ones_own_reaches_the_kernel_the_stamp_and_the_command(project, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "ENCODINGS", dict(ENCODINGS))
+    source, own = project / "notebooks/02-uses.py", tmp_path / "own.py"
+    source.write_text(USES)
+    own.write_text(OWN)
+    with pytest.raises(InputError, match="unknown encoding 'own'"):
+        notebooks.run(source, {"encoding": "own"})
+    path = notebooks.run(source, {"encoding": "own"}, imports=[own])
+    assert printed(path) == "Own\n" and str(tmp_path) not in path.read_text()
+    stamp = notebooks.read_stamp(path)
+    assert stamp["outside"] == {"../own.py": sources.hash_files([own], project)}
+    assert command(stamp) == "rollpe notebook notebooks/02-uses.py -p encoding own --import ../own.py"
+    plain = notebooks.run(source, imports=[own])
+    assert "_build/runs" in plain.as_posix(), "no page of the book, though all parameters are the defaults"
 
 
 def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(project, monkeypatch):

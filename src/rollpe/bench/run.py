@@ -6,11 +6,13 @@ variants (variants.py), the result (report.py).
 
 from __future__ import annotations
 
+import os.path
 import shlex
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,7 +31,7 @@ from rollpe.bench.timing import (
     timm_model,
 )
 from rollpe.bench.variants import time_variants
-from rollpe.encodings import ENCODINGS
+from rollpe.encodings import ENCODINGS, outside_files
 from rollpe.errors import InputError
 from rollpe.records.origin import environment, loaded_source, now, provenance
 from rollpe.training.augment import Augmenter
@@ -78,12 +80,13 @@ def benchmark(
     Raises InputError for an unknown encoding or recipe, and for a recipe with other images.
     """
     options = dict(locals())  # for the recorded command
-    started, source, time_budget = now(), loaded_source(), TimeBudget(budget)
     torch_device, names = choose_device(device), _names(encodings)
+    outside = sorted({file for name in names for file in outside_files(name)})
+    started, source, time_budget = now(), loaded_source(outside), TimeBudget(budget)
     timed = _timed_recipe(recipe, overrides or {}, torch_device, size, batch, compiled)
     comparison = Comparison(timed, names, torch_device, rounds, time_budget)
     measured = comparison.measure(timm=timm, scaling=scaling, variants=variants, profiles=profiles)
-    command = command_line(options | {"size": timed.size, "batch": timed.batch_size})
+    command = command_line(options | {"size": timed.size, "batch": timed.batch_size}, outside)
     seconds = time.perf_counter() - time_budget.start
     return Benchmark(
         recipe=recipe,
@@ -269,13 +272,15 @@ def _patch(recipe: Recipe) -> int:
     return recipe.patch_size
 
 
-def command_line(options: Mapping[str, Any]) -> str:
-    """The command line that calls `benchmark` with these options."""
+def command_line(options: Mapping[str, Any], outside: Sequence[Path] = ()) -> str:
+    """The command line that calls `benchmark` with these options, after importing the files ``outside``."""
     words = ["rollpe", "bench"]
     for name in ("recipe", "device", "size", "batch", "rounds"):
         words += [f"--{name}", str(options[name])]
     for key, value in (options["overrides"] or {}).items():
         words += ["--set", f"{key}={value}"]
+    for file in outside:
+        words += ["--import", os.path.relpath(file)]
     if options["encodings"] is not None:
         words += ["--encodings", ",".join(options["encodings"]) or "none"]
     words += [] if options["compiled"] else ["--eager"]

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,14 @@ from rollpe.notebooks.parameters import Value, check_parameters, read_parameters
 from rollpe.notebooks.source import extra, find_source, kernelspec, read_source
 from rollpe.notebooks.stamp import fingerprint, first_line, stamp_digest
 from rollpe.records.origin import now, processor
-from rollpe.sources import PACKAGE, find_root, source_hash
+from rollpe.sources import PACKAGE, find_root, hash_files, source_hash
 
 WITNESS = """\
 import sys
 torch = sys.modules.get("torch")
 {"threads": torch and torch.get_num_threads(), "optimize": sys.flags.optimize}"""
 """Code that the kernel runs after all cells, to report its own settings."""
+IMPORT = "from rollpe.encodings import import_encodings\n"
 VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
 
 
@@ -56,11 +57,14 @@ def run(
     values: Mapping[str, object] | None = None,
     output: Path | str | None = None,
     *,
+    imports: Sequence[Path | str] = (),
     progress: bool | None = None,
 ) -> Path:
     """Run a notebook from a clean copy of its source and return the executed one.
 
-    With the default parameters it goes to ``book/executed/NN-name.ipynb``; with other values to
+    imports: Python files that register encodings; the kernel runs them first (``import_encodings``).
+
+    With the default parameters it goes to ``book/executed/NN-name.ipynb``; with other values or imports to
     ``_build/runs/NN-name-<hash>/``, which leaves the book unchanged. For the same reason a notebook that
     writes ``records`` below ``_build/`` then works on a copy of them in that folder, unless ``records`` is
     given. The kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails
@@ -68,27 +72,36 @@ def run(
     """
     source = find_source(path).resolve()
     root = find_root(source)
+    if imports:
+        from rollpe.encodings import import_encodings  # noqa: PLC0415 - needs torch, which takes seconds
+
+        for file in imports:
+            import_encodings(file)
     given = check_parameters(source, values or {})
     defaults = {p.name: p.default for p in read_parameters(source)}
     changed = {name: value for name, value in given.items() if value != defaults[name]}
-    digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
-    name = f"{source.stem}-{digest}" if changed else source.stem
-    folder = root / "_build/runs" / name if changed else root / "book/executed"
+    # paths as the kernel sees them, which starts in the root
+    outside = {os.path.relpath(file, root): hash_files([Path(file)], root) for file in imports}
+    own_run = changed | ({"--import": outside} if outside else {})
+    digest = hashlib.sha256(json.dumps(own_run, sort_keys=True).encode()).hexdigest()[:8]
+    name = f"{source.stem}-{digest}" if own_run else source.stem
+    folder = root / "_build/runs" / name if own_run else root / "book/executed"
     output = Path(output or folder / f"{source.stem}.ipynb").resolve()
     if output.exists() and not output.is_file():
         raise InputError(f"{output} is no regular file and is not written over: name another --output.")
 
     before = fingerprint(source, root)  # of the source that runs, even if it is edited meanwhile
     started = time.monotonic()
-    own = _own_records(root, folder, defaults, given) if changed else {}
+    own = _own_records(root, folder, defaults, given) if own_run else {}
     partial = root / "_build/failed" / f"{name}.ipynb"
-    notebook, kernel = _execute(source, partial, root, changed | own, progress)
+    notebook, kernel = _execute(source, partial, root, changed | own, list(outside), progress)
     notebook.metadata["rollpe"] = {
         "notebook": source.relative_to(root).as_posix(),
         **before,
         "package": source_hash(),
         "parameters": defaults | given,
         "changed": changed,
+        **({"outside": outside} if outside else {}),
         **({"records": own["records"]} if own else {}),
         "device": _device(kernel["threads"]),
         "optimize": kernel["optimize"],
@@ -116,7 +129,12 @@ def _own_records(
 
 
 def _execute(
-    source: Path, partial: Path, root: Path, changed: Mapping[str, Value], progress: bool | None
+    source: Path,
+    partial: Path,
+    root: Path,
+    changed: Mapping[str, Value],
+    outside: Sequence[str],
+    progress: bool | None,
 ) -> tuple[Any, dict[str, Any]]:
     """The executed notebook and the settings that its kernel reports.
 
@@ -130,6 +148,10 @@ def _execute(
     clean.parent.mkdir(parents=True, exist_ok=True)
     notebook = read_source(source)
     notebook.metadata.setdefault("kernelspec", kernelspec())
+    if outside:
+        code = "\n".join([IMPORT, *(f"import_encodings({file!r})" for file in outside)])
+        first = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+        notebook.cells.insert(first, nbformat.v4.new_code_cell(code))
     notebook.cells.append(nbformat.v4.new_code_cell(WITNESS))
     clean.write_text(nbformat.writes(notebook), encoding="utf8")
     try:

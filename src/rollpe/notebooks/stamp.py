@@ -69,6 +69,8 @@ def command(stamp: dict[str, Any]) -> str:
     for name, value in stamp.get("parameters", {}).items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         words += ["-p", name, text]
+    for file in stamp.get("outside", {}):
+        words += ["--import", file]
     return shlex.join(words)
 
 
