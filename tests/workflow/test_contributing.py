@@ -51,7 +51,7 @@ def suite(example):
 
 
 def test_the_example_is_not_in_the_library():
-    assert "alibi" not in ENCODINGS, "choose another example: this one was added"
+    assert "kerple" not in ENCODINGS, "choose another example: this one was added"
 
 
 def test_the_example_passes_every_property_of_the_suite(suite):
@@ -62,7 +62,7 @@ def test_the_example_passes_every_property_of_the_suite(suite):
             continue
         extra = [m for m in marks if m.args[0] != ("name", "axes")]
         cases = [case.values for m in marks for case in m.args[1] if m.args[0] == ("name", "axes")]
-        for case in [c for c in cases if c[0] == "alibi"]:
+        for case in [c for c in cases if c[0] == "kerple"]:
             settings = [{m.args[0]: value} for m in extra for value in m.args[1]] or [{}]
             for setting in settings:
                 function(name=case[0], axes=case[1], **setting)
@@ -71,30 +71,30 @@ def test_the_example_passes_every_property_of_the_suite(suite):
 
 
 def test_its_measured_properties_are_those_of_its_class(example):
-    seen, promised = measure("alibi"), example["ALiBi"]
+    seen, promised = measure("kerple"), example["Kerple"]
     assert (seen.relative == "yes") == promised.relative
     assert seen.real_positions == promised.real_positions
     assert bool(seen.parameters) == promised.learned
 
 
 def test_a_near_key_scores_higher_than_a_far_one_of_the_same_content(example):
-    encoding = create_encoding("alibi", head_dim=8, heads=2).double()
+    encoding = create_encoding("kerple", head_dim=8, heads=2).double()
     same = torch.ones(1, 2, 6, 8, dtype=torch.double)
     scores = encoding.scores(same, same, grid_positions(1, 6).double())
     assert (scores[0, :, 0].diff() < 0).all()
 
 
-def test_its_check_passes_and_a_wrong_slope_does_not(example, monkeypatch):
-    (result,) = run_checks(["eq-alibi"])
+def test_its_check_passes_and_a_wrong_penalty_does_not(example, monkeypatch):
+    (result,) = run_checks(["eq-kerple"])
     assert result.passed and result.page == "03-relative"
-    right = example["ALiBi"].slopes
-    monkeypatch.setattr(example["ALiBi"], "slopes", lambda self, like: 1.01 * right(self, like))
-    assert not run_checks(["eq-alibi"])[0].passed
+    right = example["Kerple"].penalty
+    monkeypatch.setattr(example["Kerple"], "penalty", lambda self, distance: 1.01 * right(self, distance))
+    assert not run_checks(["eq-kerple"])[0].passed
 
 
 def test_its_run_left_a_record_that_learned_something(example):
     record = example["record"]
-    (path,) = (example["folder"] / "_build/records").glob("*/alibi/seed-0.json")
+    (path,) = (example["folder"] / "_build/records").glob("*/kerple/seed-0.json")
     assert read_record(path) == record
     assert record.history[1].train_loss < record.history[0].train_loss
     assert record.test.accuracy > 0.2, "twice what guessing among ten digits would reach"
