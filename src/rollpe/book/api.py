@@ -35,10 +35,14 @@ def add_facts(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: 
     encoding = next((name for name, known in ENCODINGS.items() if known is obj), None)
     if encoding:
         lines[:0] = [f'``create_encoding("{encoding}", …)``', ""]
-    labels = [label for label, entry in equations(app).items() if computes(entry, dotted_name(obj), encoding)]
+    known = equations(app)
+    lines[:] = [
+        re.sub(r"\((eq-[\w-]+)\)", lambda m: reference(m[1]) if m[1] in known else m[0], line)
+        for line in lines
+    ]
+    labels = [label for label, entry in known.items() if computes(entry, dotted_name(obj), encoding)]
     if labels:
-        links = ", ".join(f":eq:`{label}`" for label in labels)
-        lines += ["", f"Checked equations: {links}.", ""]
+        lines += ["", f"Checked equations: {', '.join(map(reference, labels))}.", ""]
 
 
 def escape_bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -62,28 +66,34 @@ def equations(app: Sphinx) -> dict[str, dict[str, Any]]:
     }
 
 
+def reference(label: str) -> str:
+    return f":eq:`{label}`"
+
+
 def computes(entry: dict[str, Any], dotted: str, encoding: str | None) -> bool:
     return dotted in entry["implements"] or encoding in entry["encodings"]
 
 
 def keep_to_encodings(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Of the modules of encodings show the encodings alone, whose methods are those of `Encoding`."""
-    owner = getattr(getattr(obj, "fget", obj), "__module__", "")
-    return True if owner in FAMILIES and obj not in ENCODINGS.values() else None
+    inside = app.env.temp_data.get("autodoc:module") in FAMILIES
+    return True if inside and obj not in ENCODINGS.values() else None
 
 
 def link_sources(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Put a link to the source after the signature of every function and class."""
+    """Put a link to the source after the signature of every function and class.
+
+    Outside of a site, where none is and head.py mends no markup, a signature is one line.
+    """
     if not is_site(app):
+        for arguments in doctree.findall(addnodes.desc_parameterlist):
+            arguments["multi_line_parameter_list"] = False
         return
     for entry in doctree.findall(addnodes.desc):
         if entry["domain"] == "py" and entry["objtype"] in ("function", "class"):
-            for signature in entry.findall(addnodes.desc_signature):
-                dotted = f"{signature['module']}.{signature['fullname']}"
-                signature += nodes.inline(
-                    "", "", code_link(app, docname, dotted, "source"), classes=["api-source"]
-                )
-                break
+            signature = entry[0]
+            link = code_link(app, docname, f"{signature['module']}.{signature['fullname']}", "source")
+            signature += nodes.inline("", "", link, classes=["api-source"])
 
 
 def setup(app: Sphinx) -> None:
