@@ -1,12 +1,9 @@
-"""Encodings that add a term to each attention score: Shaw's relative vectors and T5's biases.
+"""Encodings that add a term to each attention score: Shaw's vectors, T5's biases and ALiBi's slopes.
 
-Here: terms that depend on the signed offset Δ = key position - query position alone, through one learned
-table per axis, summed over axes. Not here: encodings that transform queries and keys (rotary.py, lie.py,
-roll.py).
+Here: terms that depend on the signed offset Δ = key position - query position alone, summed over axes. Not
+here: encodings that transform queries and keys (rotary.py, lie.py, roll.py).
 
-In ``attend`` the queries may be only the last tokens, as in cached decoding: k, v and positions then cover
-all tokens so far, and with ``is_causal`` a query attends to itself and earlier tokens. A token without a
-position has no bias, neither as query nor as key.
+A token without a position has no bias, neither as query nor as key.
 """
 
 from __future__ import annotations
@@ -21,8 +18,8 @@ from torch import Tensor, nn
 
 from rollpe import textbook
 from rollpe.encodings.base import Encoding, Placed, Shape
-from rollpe.encodings.kernels import Masking, as_bias, attention
-from rollpe.encodings.positions import check_positions, constant, grid_positions
+from rollpe.encodings.kernels import Masking, as_bias, attention, spread_heads, table_dtype
+from rollpe.encodings.positions import check_positions, constant, grid_positions, last_positions
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
@@ -31,8 +28,7 @@ class ScoreBias(Encoding):
     """Base of encodings that add a bias to the scaled scores.
 
     A subclass defines ``bias``, the fast path, and the reference ``biased``, from the checked functions of
-    `rollpe.textbook`. Whole positions only; relative; q and k are unchanged. Memory: one number for each pair
-    and head.
+    `rollpe.textbook`. Relative; q and k are unchanged. Memory: one number for each pair and head.
     """
 
     acts_on = "scores"
@@ -54,33 +50,39 @@ class ScoreBias(Encoding):
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         """The reference scores of tokens that have a position.
 
-        q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M], whole → [B, heads, M, M].
+        q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M], as ``exact`` → [B, heads, M, M].
         """
         raise TypeError(f"{type(self).__name__} does not define biased().")
 
-    def _mask(self, q: Tensor, k: Tensor, placed: Placed, masking: Masking) -> Masking:
-        mask = self.mask(q, k, placed.positions)
+    def _mask(self, q: Tensor, k: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking) -> Masking:
+        mask = self.mask(q, k, of_queries.positions, of_keys.positions)
         if masking.attn_mask is not None:
             mask = mask + as_bias(masking.attn_mask, mask)
         return masking._replace(attn_mask=mask)
 
-    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
-        return self.attend(q, keys, values, positions, is_causal=True)
+    def decode(
+        self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *, attn_mask: Tensor | None = None
+    ) -> Tensor:
+        here = last_positions(positions, q.shape[-2])
+        return self.attend(
+            q, keys, values, here, key_positions=positions, attn_mask=attn_mask, is_causal=True
+        )
 
-    def mask(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def mask(self, q: Tensor, k: Tensor, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """``bias``, and 0 for tokens without a position.
 
-        q [B, heads, Q, d] the last Q of the N tokens in k → broadcastable to [B, heads, Q, N].
+        Queries [B, heads, Q, d] and keys [B, groups, K, d] → broadcastable to [B, heads, Q, K].
         """
-        queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
-        marked = min(queries, placed)  # queries with a position
-        bias = self.bias(q[..., queries - marked :, :], positions[..., placed - marked :, :], positions)
-        return F.pad(bias, (keys - placed, 0, queries - marked, 0))
+        key_positions = positions if key_positions is None else key_positions
+        unmarked = q.shape[-2] - positions.shape[-2]
+        bias = self.bias(q[..., unmarked:, :], positions, key_positions)
+        return F.pad(bias, (k.shape[-2] - key_positions.shape[-2], 0, unmarked, 0))
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
         check_positions(positions, q, self.axes)
-        delta = textbook.offsets(self.whole(positions).mT)
+        delta = textbook.offsets(self.exact(positions, q).mT)
+        k = spread_heads(k, self.heads)
         prefix, plain = q.shape[-2] - positions.shape[-2], textbook.scores(q, k)
         biased = self.biased(q[..., prefix:, :], k[..., prefix:, :], delta)
         below = torch.cat((plain[..., prefix:, :prefix], biased), -1)
@@ -144,10 +146,12 @@ class Shaw(ScoreBias):
         rows = [self.rows(offsets(place, place))[..., 0] for place in places]
         return [vectors[:, row] for vectors, row in zip(table, rows, strict=True)]
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
-        if not placed.tables:
-            return super()._attend(q, k, v, placed, masking)
-        columns, *keys = placed.tables
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking
+    ) -> Tensor:
+        if not of_keys.tables or of_keys is not of_queries:
+            return super()._attend(q, k, v, of_queries, of_keys, masking)
+        columns, *keys = of_keys.tables
         q, k = with_products(q, keys), with_ones(k, columns)
         return attention(q, k, v, masking, scale=self.head_dim**-0.5)
 
@@ -194,27 +198,30 @@ class ShawKV(Shaw):
         tables = super().on_grid(grid, like)
         return (*tables, *self.by_place(self.values, grid)) if tables else ()
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
-        if placed.tables:
-            columns, values = placed.tables[0], placed.tables[1 + self.axes :]
-            keys_only = Placed(placed.positions, placed.tables[: 1 + self.axes])
-            out = super()._attend(q, k, with_ones(v, columns), keys_only, masking)
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking
+    ) -> Tensor:
+        if of_keys.tables and of_keys is of_queries:
+            columns, values = of_keys.tables[0], of_keys.tables[1 + self.axes :]
+            placed = Placed(of_keys.positions, of_keys.tables[: 1 + self.axes])
+            out = super()._attend(q, k, with_ones(v, columns), placed, placed, masking)
             out, *sums = out.split([self.head_dim, *(matrix.shape[2] for matrix in values)], -1)
             return out + sum(at_each_place(weights, values, axis) for axis, weights in enumerate(sums))
         attn_mask, dropout_p, is_causal = masking
-        weights = self.weights(q, k, placed, attn_mask=attn_mask, is_causal=is_causal)
+        weights = self.weights(
+            q, k, of_queries, key_positions=of_keys, attn_mask=attn_mask, is_causal=is_causal
+        )
         weights = F.dropout(weights, dropout_p)
-        positions = placed.positions
-        queries, keys, count = q.shape[-2], k.shape[-2], positions.shape[-2]
-        marked = min(queries, count)
-        out = weights.to(v.dtype) @ v
-        weights = weights[..., queries - marked :, keys - count :]
-        rows = self.rows(offsets(positions[..., count - marked :, :], positions))
+        out = weights.to(v.dtype) @ spread_heads(v, self.heads)
+        here, there = of_queries.positions, of_keys.positions
+        unmarked = q.shape[-2] - here.shape[-2]
+        weights = weights[..., unmarked:, k.shape[-2] - there.shape[-2] :]
+        rows = self.rows(offsets(here, there))
         for axis in range(self.axes):
             by_offset = weights.new_zeros(*weights.shape[:-1], 2 * self.clip + 1)
             by_offset = by_offset.scatter_add(-1, spread_over_heads(rows[..., axis], weights), weights)
             moved = by_offset.to(v.dtype) @ self.values[axis].to(v.dtype)
-            out = out + F.pad(moved, (0, 0, queries - marked, 0))
+            out = out + F.pad(moved, (0, 0, unmarked, 0))
         return out
 
 
@@ -288,6 +295,38 @@ class T5Bias(ScoreBias):
         buckets = self.bucket(delta).unbind(-3)
         by_axis = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
         return textbook.t5_scores(q, k, torch.stack(by_axis).sum(0).movedim(-1, -3).to(q.dtype))
+
+
+@register("alibi")
+class Alibi(ScoreBias):
+    """A penalty that grows with the distance (ALiBi; Press et al., 2022, section 3).
+
+    score_ij = (q_i · k_j)/√d - m_h Σ_a |Δ_a|, the slopes m_h being `rollpe.textbook.alibi_slopes`: 2^(-8h/H)
+    for head h = 1 … H. The paper has one axis and attends to earlier tokens alone. The absolute value, for
+    attention in both directions, and the sum over axes, for images, are our reading.
+
+    No parameters; any real position; relative. Cost: one number a pair and head, float32 (float64 for float64
+    queries) until it is cast to the dtype of q.
+    """
+
+    real_positions = True
+    learned = False
+
+    def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        dtype = table_dtype(q)
+        keys, queries = (p.to(dtype) for p in (key_positions, query_positions))
+        distance = (keys[..., None, :, :] - queries[..., :, None, :]).abs().sum(-1)  # [(B,) Q, K]
+        slopes = constant(slopes_of, self.heads, device=q.device, dtype=dtype)
+        return (-slopes[:, None, None] * distance.unsqueeze(-3)).to(q.dtype)
+
+    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
+        slopes = textbook.alibi_slopes(self.heads).to(q)
+        return textbook.alibi_scores(q, k, delta.abs().sum(-3).to(q.dtype), slopes)
+
+
+def slopes_of(heads: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """`textbook.alibi_slopes` on a device."""
+    return textbook.alibi_slopes(heads).to(device, dtype)
 
 
 def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:
