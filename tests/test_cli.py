@@ -190,9 +190,9 @@ def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsy
         (["train", "--set", "shifts=[1000000000000000000000000000000]"], ["shifts", "at most 1,024"]),
         (["table", "--format", "pdf"], ["pdf", "md", "csv", "latex"]),
         (["table", "--recipe", "foo"], ["foo", "quick"]),
-        (["table", "--records", "/nonexistent"], ["/nonexistent"]),
-        (["claims", "--records", "/nonexistent"], ["/nonexistent"]),
-        (["compare", "quick/roll", "quick/none", "--records", "/nonexistent"], ["/nonexistent"]),
+        (["table", "--records", "TMP/missing"], ["TMP/missing"]),
+        (["claims", "--records", "TMP/missing"], ["TMP/missing"]),
+        (["compare", "quick/roll", "quick/none", "--records", "TMP/missing"], ["TMP/missing"]),
         (["compare", "a.json", "b.json"], ["a.json"]),
         (["equations", "eq-nonsense"], ["eq-nonsense"]),
         (["notebook", "notebooks/99-none.py"], ["99-none"]),
@@ -209,6 +209,7 @@ def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsy
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_bad_input_is_one_line_that_names_what_is_allowed(arguments, named, capsys, tmp_path, monkeypatch):
+    arguments, named = ([word.replace("TMP", str(tmp_path)) for word in w] for w in (arguments, named))
     records = ["--records", str(tmp_path / "records")] if arguments[0] == "train" else []
     status, out, err = run(capsys, *arguments, *records)
     assert status == 2, err

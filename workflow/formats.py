@@ -4,10 +4,10 @@
     python workflow/formats.py epub _build/epub/_build/epub _build/rollpe.epub
 
 No TeX is needed: MathJax draws the formulas once, in the browser. Folded code is left out, solutions are
-unfolded. The PDF has a cover, a table of contents with page numbers, and the type of paper.css. It is printed
-twice: only a print tells on which page a heading is. For the EPUB, whose readers seldom run scripts, the
-drawn formulas are written into the chapters and the scripts are taken out. Nothing here touches the network:
-a page that asks for it stops the build.
+unfolded. The PDF has a cover, a table of contents with page numbers, and the type of paper.css, but not the
+pages of the library's names. It is printed twice: only a print tells on which page a heading is. For the
+EPUB, whose readers seldom run scripts, the drawn formulas are written into the chapters and the scripts are
+taken out. Nothing here touches the network: a page that asks for it stops the build.
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ DRAWN = """async () => {
 UNFOLD = """() => {
     document.querySelectorAll('details.hide').forEach(code => code.remove());
     document.querySelectorAll('details').forEach(box => box.open = true);
+}"""
+# The pages of the library's names are looked up on a screen; links to them become their words.
+LOOKED_UP = """() => {
+    const names = document.getElementById('document-api');
+    names?.nextElementSibling.remove();
+    names?.remove();
+    for (const link of document.querySelectorAll('a[href^="#document-api"]'))
+        link.replaceWith(...link.childNodes);
 }"""
 # What book.css lets go over to the next page of paper.
 LONG = """() => {
@@ -131,8 +139,8 @@ BIND = """([cover, parts, note]) => {
 NUMBER = """numbers => document.querySelectorAll('.book-contents .number').forEach(
     (slot, i) => { slot.textContent = numbers[i] })"""
 NOTE = (
-    "A test checks every displayed equation. What each check found, folded code, and the commands that draw "
-    "the figures are on the book's pages and not in this print."
+    "A test checks every displayed equation. What each check found, folded code, the commands that draw the "
+    "figures, and the library's names are on the book's pages and not in this print."
 )
 # The site's pages bring these settings along, Sphinx's EPUB pages do not.
 SETTINGS = "() => { window.MathJax = {options: {processHtmlClass: 'math', enableMenu: false}} }"
@@ -187,7 +195,7 @@ def pdf(html: Path, output: Path) -> None:
         page.goto(html.resolve().as_uri(), wait_until="load")
         _draw(page)
         page.add_style_tag(content=_fonts() + (ROOT / "workflow/paper.css").read_text())
-        for change in (UNFOLD, LONG, TOGETHER):
+        for change in (LOOKED_UP, UNFOLD, LONG, TOGETHER):
             page.evaluate(change)
         titles, listed = page.evaluate(BIND, [_cover(), _parts(), NOTE])
         page.evaluate("() => document.fonts.ready")

@@ -387,7 +387,8 @@ def rotation_form(A: Tensor) -> tuple[Tensor, Tensor]:
 def multiplexed_roll(x: Tensor, p: int | Tensor, speeds: Sequence[int] | None = None) -> Tensor:
     """Σ_w S^{wp} x^{(w)}, w = 1 … W (Eq. 12): x [..., W, n], whole p [...]; returns [..., n].
 
-    speeds: other whole numbers in place of 1 … W.
+    Args:
+        speeds: other whole numbers in place of 1 … W.
     """
     speed = torch.as_tensor(speeds or range(1, x.shape[-2] + 1), device=x.device)
     return roll(x, torch.as_tensor(p, device=x.device)[..., None] * speed).sum(dim=-2)

@@ -1,7 +1,7 @@
 """The project's root, and the files that a piece of code depends on, found without running anything.
 
-Here: the root, the closure of imports, hashes of files and of JSON, with the standard library alone. Not
-here: notebooks (rollpe.notebooks), the commit of a run (records/origin.py).
+Here: the root, the closure of imports, hashes of files, of what code means, and of JSON. Not here: notebooks
+(rollpe.notebooks), the commit of a run (records/origin.py).
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from rollpe.errors import InputError
 
@@ -43,15 +45,17 @@ def enter_root() -> None:
 def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
     """The files of the package that a notebook imports, directly or through another file.
 
-    Read from the source text, so an import in a string is not found. A sub-package counts with all its files,
-    and a ``.py`` with the ``.yaml`` of the same name beside it.
+    Read from the source text, so an import in a string is not found. They are the files that Python loads: a
+    module with the ``__init__.py`` of its folder, and with the whole folder if that file imports names which
+    it computes. The ``.yaml`` and ``.html`` files below a folder count with its ``__init__.py``, except a
+    ``.yaml`` that is named after a module beside it and counts with that.
     """
     return _closure(_imported_names(Path(path), package), package)
 
 
-def module_files(name: str, package: Path = PACKAGE) -> list[Path]:
-    """The files of a module such as ``rollpe.equations`` and all that it imports from the package."""
-    return _closure([name], package)
+def module_files(*names: str, package: Path = PACKAGE) -> list[Path]:
+    """The files of modules such as ``rollpe.equations`` and all that they import from the package."""
+    return _closure(names, package)
 
 
 def _closure(names: Iterable[str], package: Path) -> list[Path]:
@@ -99,10 +103,17 @@ def _files_of(name: str, package: Path) -> Iterator[Path]:
         return
     for depth in range(2, len(parts) + 1):
         module = package.parent.joinpath(*parts[:depth])
-        if module.with_suffix(".py").is_file():
-            yield from (f for f in (module.with_suffix(".py"), module.with_suffix(".yaml")) if f.is_file())
-        elif module.is_dir():
-            yield from (f for f in module.rglob("*") if f.suffix in (".py", ".yaml"))
+        code = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+        if not code.is_file():
+            return
+        yield code
+        if module.is_dir():
+            data = (f for f in module.rglob("*") if f.suffix in (".yaml", ".html"))
+            yield from (f for f in data if not f.with_suffix(".py").is_file())
+            if "import_module(" in code.read_text(encoding="utf8"):
+                yield from module.rglob("*.py")
+        elif module.with_suffix(".yaml").is_file():
+            yield module.with_suffix(".yaml")
 
 
 def files_below(paths: Iterable[Path]) -> list[Path]:
@@ -118,13 +129,49 @@ def _hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def hash_files(paths: Iterable[Path], root: Path) -> str:
-    """sha256 over names (relative to root) and contents, in sorted order; folders count with all below."""
+def hash_files(paths: Iterable[Path], root: Path, content: Callable[[Path], bytes] = Path.read_bytes) -> str:
+    """sha256 over names (relative to root) and contents, in sorted order; folders count with all below.
+
+    content: what of a file counts, all its bytes or what it means (`meaning`).
+    """
     digest = hashlib.sha256()
     for file in files_below(paths):
         name = os.path.relpath(file, root).replace(os.sep, "/")
-        digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+        digest.update(f"{name}\0{hashlib.sha256(content(file)).hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+def meaning(file: Path) -> bytes:
+    """What of a file can change a result: of other files than ``.py`` and ``.yaml``, all bytes.
+
+    ``.py``: the syntax tree without docstrings; comments, blank lines and line breaks do not count. No
+    chapter may show a docstring of the library or a number of a line. The form of the tree depends on the
+    version of Python. ``.yaml``: the tokens; comments, blank lines and the depth of indentation do not count.
+    A file that does not parse counts with its bytes.
+    """
+    content = file.read_bytes()
+    if file.suffix not in (".py", ".yaml"):
+        return content
+    with contextlib.suppress(SyntaxError, ValueError, yaml.YAMLError):
+        return _meaning_of(content.decode("utf8"), file.suffix).encode()
+    return content
+
+
+@cache
+def _meaning_of(text: str, suffix: str) -> str:
+    if suffix == ".yaml":
+        return "\n".join(map(repr, yaml.scan(text)))
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            node.body = [line for line in body if not _is_text(line)]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def _is_text(line: ast.stmt) -> bool:
+    """Whether a statement is a string alone, as docstrings are, also those below a variable."""
+    value = line.value if isinstance(line, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def hash_json(content: Mapping[str, Any]) -> str:

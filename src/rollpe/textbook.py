@@ -132,7 +132,7 @@ def offsets(positions: Tensor) -> Tensor:
 
 
 def relative_lookup(table: Tensor, delta: Tensor) -> Tensor:
-    """R_{clip(Δ, −K, K)} for a table of the offsets −K … K: [2K+1, …] becomes [*delta.shape, …]."""
+    """R_{clip(Δ, −K, K)} for a table of the offsets −K … K: [2K+1, …] becomes ``[*delta.shape, …]``."""
     K = len(table) // 2
     return table[delta.clamp(-K, K) + K]
 

@@ -349,12 +349,14 @@ def checked_size(
 
 
 def check_whole(least: int, **values: Any) -> None:
+    """Refuse values that are no whole numbers of at least ``least``: InputError names the first."""
     for label, value in values.items():
         if not isinstance(value, int) or value < least:
             raise InputError(f"{label}={value!r} must be a whole number of at least {least}.")
 
 
 def check_shares(**values: float) -> None:
+    """Refuse values outside of the numbers from 0 to below 1: InputError names the first."""
     for label, share in values.items():
         if not 0 <= share < 1:
             raise InputError(f"{label}={share!r} must be a number from 0 to below 1.")

@@ -110,7 +110,7 @@ RAW_MARKUP = r"""() => {
   while (texts.nextNode()) {
     const text = texts.currentNode.textContent, parent = texts.currentNode.parentElement;
     if (/\\[a-z]+|\{[a-z-]+\}`|\*\*|\]\(/.test(text)
-        && !parent.closest('pre, code, .math, mjx-container, script, style')) found.push(text);
+        && !parent.closest('pre, code, .sig, .math, mjx-container, script, style')) found.push(text);
   }
   return found;
 }"""

@@ -25,7 +25,8 @@ from rollpe.notebooks.stamp import command
 from shared import ROOT
 
 CHAPTERS = ROOT / "notebooks"
-SRC = sources.PACKAGE.parent
+PACKAGE = sources.PACKAGE
+SRC = PACKAGE.parent
 SOURCE = """\
 # ---
 # jupyter:
@@ -444,9 +445,10 @@ def test_a_pair_without_source_is_reported_and_left_alone(project):
 
 @pytest.fixture
 def package(tmp_path):
-    """a → b → sub (a package of two files); c only for type checkers; d by nobody."""
+    """a → b → sub.one; c only for type checkers; d and all, which computes what it imports, by nobody."""
     root = tmp_path / "src/toy"
-    (root / "sub").mkdir(parents=True)
+    for folder in ("sub/deep", "all"):
+        (root / folder).mkdir(parents=True)
     (root / "__init__.py").write_text("")
     (root / "a.py").write_text(
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from toy import c\n"
@@ -458,10 +460,13 @@ def package(tmp_path):
     (root / "sub/__init__.py").write_text("")
     (root / "sub/one.py").write_text("from ..errors import E\n")
     (root / "sub/two.py").write_text("")
+    (root / "all/__init__.py").write_text("import_module(f'{__name__}.{1}')\n")
+    (root / "all/one.py").write_text("import toy.errors\n")
     (root / "errors.py").write_text("E = 1\n")
     (root / "b.yaml").write_text("k: 1\n")
     (root / "d.yaml").write_text("k: 1\n")
-    (root / "sub/data.yaml").write_text("k: 1\n")
+    for name in ("sub/deep/data.yaml", "sub/one.yaml", "sub/two.yaml"):
+        (root / name).write_text("k: 1\n")
     return root
 
 
@@ -469,9 +474,137 @@ def test_imports_are_followed_and_nothing_else_counts(tmp_path, package):
     page = tmp_path / "page.py"
     page.write_text("# %%\n%matplotlib inline\nimport numpy\nfrom toy import a\n")
     names = [p.relative_to(package).as_posix() for p in sources.imports(page, package)]
-    beside = ["sub/__init__.py", "sub/data.yaml", "sub/one.py", "sub/two.py"]
+    beside = ["sub/__init__.py", "sub/deep/data.yaml", "sub/one.py", "sub/one.yaml"]
     assert names == ["__init__.py", "a.py", "b.py", "b.yaml", "errors.py", *beside]
-    assert package / "d.py" in sources.module_files("toy.c", package)
+    assert package / "d.py" in sources.module_files("toy.c", package=package)
+    assert {package / "all/one.py", package / "errors.py"} < {
+        *sources.module_files("toy.all", package=package)
+    }
+
+
+LOADED = """
+import json, os, sys
+from importlib import import_module
+
+import matplotlib.pyplot, scipy.stats, sklearn.datasets, timm, torchvision  # once, for all modules
+
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        import_module(name)
+        files = [m.__file__ for n, m in sys.modules.items() if n.partition(".")[0] == "rollpe"]
+        print(json.dumps([name, files]), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, name
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process for each module costs minutes without fork")
+def test_whatever_python_loads_for_a_chapter_counts_with_it():
+    named = {name for chapter in CHAPTERS.glob("*.py") for name in sources._imported_names(chapter, PACKAGE)}
+    names = sorted(name for name in named if list(SRC.glob(f"{name.replace('.', '/')}.py")))
+    names += [f"rollpe.{path.parent.name}" for path in PACKAGE.glob("*/__init__.py")]
+    environment = os.environ | {"PYTHONPATH": str(SRC)}
+    command = [sys.executable, "-c", LOADED, *names]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    loaded = dict(map(json.loads, done.stdout.splitlines()))
+    assert sorted(loaded) == sorted(names)
+    for name, files in loaded.items():
+        assert set(map(Path, files)) <= set(sources.module_files(name)), name
+
+
+# ------------------------------------------------------------------------------------- what a file means
+
+CODE = '''"""What the file is for."""
+
+import math
+
+WIDTH = 3
+"""Channels of a ring."""
+
+
+class Ring:
+    """A ring."""
+
+    def turn(self, p=1, *, base=2.0):
+        """Turn by p."""
+        # half of it
+        return [math.pi * p, "a string"]
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("# half of it", "# all of it"),
+        ('"""Turn by p."""', '"""Turn by p, which is whole."""'),
+        ('"""What the file is for."""\n', ""),
+        ("Channels of a ring", "Channels"),
+        ('    """A ring."""\n', ""),
+        ("\n\n\nclass", "\n\n\n\n\nclass"),
+        ("math.pi * p, ", "math.pi * p,\n            "),
+    ],
+)
+def test_comments_docstrings_and_layout_mean_nothing(tmp_path, old, new):
+    (tmp_path / "a.py").write_text(CODE)
+    (tmp_path / "b.py").write_text(CODE.replace(old, new))
+    assert CODE.replace(old, new) != CODE
+    assert sources.meaning(tmp_path / "a.py") == sources.meaning(tmp_path / "b.py")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("WIDTH = 3", "WIDTH = 4"),
+        ("p=1", "p=2"),
+        ("base=2.0", "base=2"),
+        ("a string", "another"),
+        ("math.pi * p", "p * math.pi"),
+        ("def turn", "async def turn"),
+        ("import math", "import cmath as math"),
+    ],
+)
+def test_a_constant_a_default_and_an_expression_mean_something(tmp_path, old, new):
+    (tmp_path / "a.py").write_text(CODE)
+    (tmp_path / "b.py").write_text(CODE.replace(old, new))
+    assert sources.meaning(tmp_path / "a.py") != sources.meaning(tmp_path / "b.py")
+
+
+YAML = "epochs: 3   # few\n\nencodings:\n  - name: roll\n    width: 8\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("# few", "# not many", True),
+        ("\n\n", "\n# of all\n\n\n", True),
+        ("  - name: roll\n  ", "    -   name: roll\n      ", True),
+        ("8", "9", False),
+        ("8", "8.0", False),
+        ("8", "'8'", False),
+        ("epochs", "epoch", False),
+        ("  - name: roll\n    width: 8", "  - width: 8\n    name: roll", False),
+    ],
+)
+def test_yaml_means_its_keys_and_values_in_their_order(tmp_path, old, new, same):
+    (tmp_path / "a.yaml").write_text(YAML)
+    (tmp_path / "b.yaml").write_text(YAML.replace(old, new))
+    assert YAML.replace(old, new) != YAML
+    assert (sources.meaning(tmp_path / "a.yaml") == sources.meaning(tmp_path / "b.yaml")) is same
+
+
+@pytest.mark.parametrize("name", ["a.py", "a.yaml", "a.json"])
+def test_what_does_not_parse_and_other_files_count_with_all_bytes(tmp_path, name):
+    (tmp_path / name).write_bytes(b"'{ [ # 1\n")
+    assert sources.meaning(tmp_path / name) == b"'{ [ # 1\n"
+
+
+def test_no_chapter_shows_what_has_no_meaning():
+    """Docstrings and lines of the library, which may change without a new run."""
+    chapters = [*CHAPTERS.glob("*.py")]
+    for file in {*chapters, *(f for chapter in chapters for f in sources.imports(chapter))}:
+        if file.suffix == ".py":
+            assert not re.search(r"__doc__|getdoc|getsource|getcomments|\bhelp\(", file.read_text()), file
 
 
 # ---------------------------------------------------------------------------------------------------- gate
@@ -546,7 +679,8 @@ def print_more(root):
 
 
 def write_report(root, **changes):
-    report = {"source_hash": sources.hash_files(sources.module_files("rollpe.equations"), SRC)}
+    files = sources.module_files("rollpe.equations")
+    report = {"source_hash": sources.hash_files(files, SRC, sources.meaning)}
     report |= {"equations": [{"label": "eq-a", "error": 0.1}]} | changes
     report = {"digest": sources.hash_json(report)} | report
     (root / "_build").mkdir(exist_ok=True)
@@ -654,6 +788,12 @@ def test_a_changed_library_file_makes_stale_only_what_imports_it(tmp_path, packa
     before = notebooks.fingerprint(page, root, package)
     (package / "d.py").write_text("new = 1\n")
     assert notebooks.fingerprint(page, root, package) == before
+    (package / "errors.py").write_text("# the only one\nE = 1\n")
+    (package / "b.yaml").write_text("# the only one\nk: 1\n")
+    assert notebooks.fingerprint(page, root, package) == before
+    (package / "b.yaml").write_text("k: 2\n")
+    assert notebooks.fingerprint(page, root, package)["imports"] != before["imports"]
+    (package / "b.yaml").write_text("k: 1\n")
     (package / "errors.py").write_text("E = 2\n")
     assert notebooks.fingerprint(page, root, package)["imports"] != before["imports"]
 
@@ -670,6 +810,8 @@ def test_declared_data_and_earlier_notebooks_count(tmp_path, package):
     before = notebooks.fingerprint(page, root, package)
     (root / "data/new.json").write_text("1")
     middle = notebooks.fingerprint(page, root, package)
+    (root / "data/new.json").write_text("1 ")
+    assert notebooks.fingerprint(page, root, package)["reads"] != middle["reads"]
     assert middle["reads"] != before["reads"] and middle["after"] == {"01-a": None}
     (root / "book/executed").mkdir(parents=True)
     (root / "book/executed/01-a.ipynb").write_text('{"metadata": {"rollpe": {"date": "2026"}}}')

@@ -32,6 +32,8 @@ BOOK = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A bo
 <div class="toctree-wrapper"><span id="document-one"></span>
 <section><h2><span class="section-number">1. </span>The first chapter whose title is so long that it takes
 more than one line of a page</h2>{filler}<section id="same"><h3>1.1. A section’s name</h3></section></section>
+<span id="document-api"></span>
+<section><h2>Names</h2><span id="document-api/all"></span><section><h3>All</h3></section></section>
 <span id="document-two"></span>
 <section><h2>2. Another</h2><section id="same"><h3>2.1. Exercises</h3></section>
 </section></div></section></article></main></body></html>"""

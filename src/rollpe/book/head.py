@@ -161,6 +161,10 @@ REPAIRS: tuple[tuple[str, str], ...] = (
     (r' role="doc-biblioentry"', ' role="listitem"'),
     # The line under a caption opens a second caption inside the first, which is never closed.
     (r'(</p>)\s*<figcaption>\s*(<div class="legend">)', r"\1\n\2"),
+    # A signature's lines are a list of definitions without a term, inside a term.
+    (r'(<span class="sig-paren">\(</span>)\s*<dl>', r'\1<div class="sig-lines">'),
+    (r'<dd>(<em class="sig-param">.*?)</dd>', r"<div>\1</div>"),
+    (r'</dl>\s*(<span class="sig-paren">\)</span>)', r"</div>\1"),
     # The empty corner of a table is not the head of a column.
     (r'<th class="head[^"]*">\s*(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
 )

@@ -34,7 +34,9 @@ def imports_between(package: Path = PACKAGE) -> dict[str, list[str]]:
     rooms |= {path.parent.name for path in package.glob("*/__init__.py")}
     below: dict[str, set[str]] = {}
     for room in sorted(rooms):
-        files = module_files(f"{package.name}.{room}", package)
+        inside = [file.relative_to(package).with_suffix("").parts for file in (package / room).rglob("*.py")]
+        names = [".".join((package.name, *parts)) for parts in [(room,), *inside]]
+        files = module_files(*names, package=package)
         below[room] = {Path(file.relative_to(package).parts[0]).stem for file in files} & rooms - {room}
         if circle := [other for other in below if other in below[room] and room in below[other]]:
             raise InputError(f"{room} and {circle[0]} import one another: imports of rooms point one way.")

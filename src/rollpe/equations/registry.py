@@ -27,7 +27,7 @@ import torch
 from rollpe.encodings import ENCODINGS
 from rollpe.encodings.properties import formulas
 from rollpe.errors import InputError
-from rollpe.sources import PACKAGE, hash_files, hash_json, module_files
+from rollpe.sources import PACKAGE, hash_files, hash_json, meaning, module_files
 
 PAGES = (
     "01-order",
@@ -207,7 +207,7 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
         else:
             continue
         entries.append(entry)
-    source_hash = hash_files(module_files("rollpe.equations"), PACKAGE.parent)
+    source_hash = hash_files(module_files("rollpe.equations"), PACKAGE.parent, meaning)
     report = {"schema": SCHEMA, "source_hash": source_hash, "seed": seed, "equations": entries}
     report["digest"] = hash_json(report)
     path = Path(path)

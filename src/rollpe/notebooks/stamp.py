@@ -28,18 +28,22 @@ from typing import Any
 
 from rollpe.notebooks.parameters import read_parameters
 from rollpe.notebooks.source import header, list_notebooks, read_source, sync
-from rollpe.sources import PACKAGE, find_root, hash_files, hash_json, imports, module_files
+from rollpe.sources import PACKAGE, find_root, hash_files, hash_json, imports, meaning, module_files
 
 
 def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[str, Any]:
-    """The part of the stamp that :func:`gate` compares: hashes of everything the outputs depend on."""
+    """The part of the stamp that :func:`gate` compares: hashes of everything the outputs depend on.
+
+    The chapter's own source counts with every byte, since pages show it; the library and the data with what
+    they mean (`rollpe.sources.meaning`).
+    """
     path = Path(path)
     declared = header(path)
     return {
         "source": hash_files([path], root),
-        "imports": hash_files(imports(path, package), package.parent),
+        "imports": hash_files(imports(path, package), package.parent, meaning),
         "lock": hash_files([root / "requirements.lock"], root),
-        "reads": {name: hash_files([root / name], root) for name in declared["reads"]},
+        "reads": {name: hash_files([root / name], root, meaning) for name in declared["reads"]},
         "after": {
             name: read_stamp(root / "book/executed" / f"{name}.ipynb").get("date")
             for name in declared["after"]
@@ -189,5 +193,7 @@ def _refuse_report(path: Path, root: Path, package: Path) -> Iterator[str]:
         yield f"{name}: damaged, no report of checks; {again}"
     elif report.pop("digest") != hash_json(report):
         yield f"{name}: edited, it is not what the checks left; {again}"
-    elif report.get("source_hash") != hash_files(module_files("rollpe.equations", package), package.parent):
+    elif report.get("source_hash") != hash_files(
+        module_files("rollpe.equations", package=package), package.parent, meaning
+    ):
         yield f"{name}: stale, the equations or what they check changed since; {again}"

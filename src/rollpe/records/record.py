@@ -114,8 +114,10 @@ class Provenance(_Plain):
     The source is what the process had loaded. (Older records hold the source at the end of the run: the same,
     unless it was edited or committed meanwhile.)
 
-    plan: of a run that a sweep trained, name and sha256 of its plan's file, see `rollpe.training.plan`: the
-    seeds were fixed if the project's history has this plan before the run. (Older records have none.)
+    Attributes:
+        plan: of a run that a sweep trained, name and sha256 of its plan's file, see `rollpe.training.plan`:
+            the seeds were fixed if the project's history has this plan before the run. (Older records have
+            none.)
     """
 
     commit: str
@@ -131,18 +133,20 @@ class Provenance(_Plain):
 class Record(_Plain):
     """Everything one run left behind. Accuracies are fractions in [0, 1].
 
-    config: the full recipe, enough to repeat the run.
-    protocol: version of the training procedure; see rollpe.training.run.PROTOCOL.
-    parameters: trained numbers in the model.
-    resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid; of text,
-    by length of the window in characters.
-    bits: of text, bits per character of the test text by length of the window; training had the shortest.
-    plain_train_loss: loss in nats on training images without augmentation, the first of them, at most as many
-    as there are test images. test.loss − plain_train_loss measures overfitting. (Older records have none.)
-    shifts: test accuracy by how many pixels the images were moved right and down.
-    throughput: training images per second, evaluation left out; the median over epochs. (Of records made
-    before 2026-11-21 18:00 UTC, the mean over the whole run, compiling included.)
-    arrays_sha256: of the .npz beside the record; None without one. (Older records do not name it.)
+    Attributes:
+        config: the full recipe, enough to repeat the run.
+        protocol: version of the training procedure; see rollpe.training.run.PROTOCOL.
+        parameters: trained numbers in the model.
+        resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid; of
+            text, by length of the window in characters.
+        bits: of text, bits per character of the test text by length of the window; training had the shortest.
+        plain_train_loss: loss in nats on training images without augmentation, the first of them, at most as
+            many as there are test images. test.loss − plain_train_loss measures overfitting. (Older records
+            have none.)
+        shifts: test accuracy by how many pixels the images were moved right and down.
+        throughput: training images per second, evaluation left out; the median over epochs. (Of records made
+            before 2026-11-21 18:00 UTC, the mean over the whole run, compiling included.)
+        arrays_sha256: of the .npz beside the record; None without one. (Older records do not name it.)
     """
 
     schema_version: Literal[1] = 1

@@ -89,14 +89,15 @@ def load_dataset(
 ) -> Data:
     """Read a data set and split it; the same call gives the same split on every machine.
 
-    name: "digits" (1,797 images 1×8×8, inside scikit-learn), "place" or "offset" (canvases 1×16×16
-        made of them, see canvas.py), "cifar100" (60,000 images 3×32×32, read from
-        root/cifar-100-python) or "sympy" (text, see text.py).
-    held_out: images taken from the training set for selection, in proportion to the classes; None
-        means 180 of the digits, 4 canvases of each of these and 5,000 of CIFAR-100; 0 trains on
-        everything. A smaller held-out set is contained in a larger one wherever the proportions
-        allow whole images. Of text, the first windows of the held-out text; None means all.
-    context: characters of a window, of text alone.
+    Args:
+        name: "digits" (1,797 images 1×8×8, inside scikit-learn), "place" or "offset" (canvases 1×16×16
+            made of them, see canvas.py), "cifar100" (60,000 images 3×32×32, read from
+            root/cifar-100-python) or "sympy" (text, see text.py).
+        held_out: images taken from the training set for selection, in proportion to the classes; None
+            means 180 of the digits, 4 canvases of each of these and 5,000 of CIFAR-100; 0 trains on
+            everything. A smaller held-out set is contained in a larger one wherever the proportions
+            allow whole images. Of text, the first windows of the held-out text; None means all.
+        context: characters of a window, of text alone.
 
     Returns ImageData, or TextData for text. Raises InputError for an unknown name, an impossible held_out or
     context, a missing or damaged file.

@@ -85,7 +85,8 @@ class Planned:
 def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """The cells of a plan, most wanted first, each once.
 
-    overrides: keys of the recipe changed for all blocks, after the plan's own.
+    Args:
+        overrides: keys of the recipe changed for all blocks, after the plan's own.
 
     Raises InputError for a missing file, a typo in a key, an unknown encoding, option or recipe, and for an
     encoding that cannot be built.

@@ -203,8 +203,9 @@ def recipes() -> list[str]:
 def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any] | None = None) -> Recipe:
     """Read a recipe by its name, or from a .yaml file, and change some of its keys.
 
-    overrides: key → value; a dot reaches into a mapping ("augmentation.mixup"); text is read as a
-        YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
+    Args:
+        overrides: key → value; a dot reaches into a mapping ("augmentation.mixup"); text is read as a
+            YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
 
     A changed recipe gets a name of its own, "quick@epochs=5", so that its records never mix with those of
     the original. The keys `rollpe.records.record.HOW` change no name.

@@ -85,17 +85,18 @@ def train(
 ) -> Record:
     """Train one model and return its record.
 
-    recipe: what to train on what and how; see `load_recipe`.
-    encoding: one name of rollpe.encodings, or two joined by "+", with its encoding_options.
-    seed: of the initial weights, the order of the images, their augmentation, the dropout.
-    device: "auto" (cuda, then mps, then cpu) or a torch device.
-    records: folder to write the record into; None writes none. No two processes may write one run.
-    resume: resume this very run from its checkpoint, if there is one; if the last one is damaged, from the
-        one before it, with a warning.
-    checkpoints: folder of checkpoints; None writes none. See `Run.save_when_due`.
-    progress: show a progress bar, if stderr is a terminal.
-    programs: what earlier runs of the same recipe and encoding have compiled; see `Programs`.
-    plan: which plan this run belongs to; see `Provenance`.
+    Args:
+        recipe: what to train on what and how; see `load_recipe`.
+        encoding: one name of rollpe.encodings, or two joined by "+", with its encoding_options.
+        seed: of the initial weights, the order of the images, their augmentation, the dropout.
+        device: "auto" (cuda, then mps, then cpu) or a torch device.
+        records: folder to write the record into; None writes none. No two processes may write one run.
+        resume: resume this very run from its checkpoint, if there is one; if the last one is damaged, from
+            the one before it, with a warning.
+        checkpoints: folder of checkpoints; None writes none. See `Run.save_when_due`.
+        progress: show a progress bar, if stderr is a terminal.
+        programs: what earlier runs of the same recipe and encoding have compiled; see `Programs`.
+        plan: which plan this run belongs to; see `Provenance`.
 
     Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
     memory runs out. The global random state is left as it was.

@@ -1,0 +1,125 @@
+"""The pages of the library's names show every public name, with the equations that it computes."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+from importlib import import_module
+
+import pytest
+import yaml
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+from rollpe.encodings import ENCODINGS
+from rollpe.equations.registry import dotted_name
+from shared import ROOT
+
+OFFERED = ("encodings", "training")
+"""Modules whose `__all__` is what they offer."""
+WHOLE = ("encodings.adapters", "operators", "textbook", "vit", "decoder", "agree")
+"""Modules that offer every public function and class that they define."""
+READERS = ("read_record", "read_records", "read_arrays", "find_arrays", "record_path", "Record")
+
+
+def public_names() -> list[str]:
+    names = [f"rollpe.{room}.{name}" for room in OFFERED for name in import_module(f"rollpe.{room}").__all__]
+    for room in WHOLE:
+        module = import_module(f"rollpe.{room}")
+        own = [
+            value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__
+        ]
+        made = [value for value in own if inspect.isfunction(value) or inspect.isclass(value)]
+        names += [dotted_name(value) for value in made if not value.__name__.startswith("_")]
+    names += map(dotted_name, ENCODINGS.values())
+    names += [f"rollpe.records.{name}" for name in READERS]
+    return [name for name in names if name != "rollpe.encodings.ENCODINGS"]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The pages beside a chapter with one equation; all that Sphinx knows of them, and its warnings."""
+    root = tmp_path_factory.mktemp("names")
+    (root / "book").mkdir()
+    (root / "_build").mkdir()
+    (root / "book/index.md").write_text("# A book\n\n```{toctree}\n:glob:\n*\napi/*\n```\n")
+    (root / "book/05-rolling.md").write_text("# A chapter\n\n$$\nS\n$$ (eq-roll)\n")
+    for name in ("encodings", "run"):
+        (root / f"book/{name}.md").write_text(f"# {name}\n")
+    for path in [ROOT / "book/api.md", *(ROOT / "book/api").glob("*.md")]:
+        copy = root / path.relative_to(ROOT)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(path.read_text(encoding="utf8"), encoding="utf8")
+    entry = {
+        "page": "05-rolling",
+        "source": "",
+        "implements": ["rollpe.operators.roll"],
+        "encodings": ["roll"],
+    }
+    entry |= {"error": 0.0, "tolerance": 0.0, "passed": True, "cases": 1}
+    report = [{"label": "eq-roll"} | entry, {"label": "eq-roll-printed", "reason": "wrong"} | entry]
+    report[1]["page"] = "elsewhere"
+    (root / "_build/equations.json").write_text(json.dumps({"equations": report}))
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf8"))["sphinx"]["config"]
+    ours = ("add_module_names", "autodoc", "default_role", "nitpick", "python_")
+    settings = {key: value for key, value in settings.items() if key.startswith(ours)}
+    settings |= {"extensions": ["myst_nb", "rollpe.book"], "nitpicky": True}
+    settings |= {"myst_enable_extensions": ["deflist", "dollarmath"]}
+    log = io.StringIO()
+    with docutils_namespace():
+        app = Sphinx(root / "book", None, root / "out", root / "trees", "dummy", settings, None, log)
+        app.build()
+    return app.env, log.getvalue()
+
+
+def entry_of(env, name: str) -> addnodes.desc:
+    place = env.domaindata["py"]["objects"][name]
+    for entry in env.get_doctree(place.docname).findall(addnodes.desc):
+        if entry[0]["ids"] == [place.node_id]:
+            return entry
+    raise KeyError(name)
+
+
+def test_every_public_name_is_on_a_page_and_says_what_it_is(pages):
+    env, _ = pages
+    known = env.domaindata["py"]["objects"]
+    assert [name for name in public_names() if name not in known] == []
+    for name in public_names():
+        module, _, last = name.rpartition(".")
+        assert inspect.cleandoc(getattr(import_module(module), last).__doc__ or ""), name
+
+
+def test_the_docstrings_are_read_without_a_warning(pages):
+    assert pages[1] == ""
+
+
+def test_a_page_of_the_book_leads_to_each_page_of_names():
+    listed = (ROOT / "book/_toc.yml").read_text(encoding="utf8").split()
+    index = (ROOT / "book/api.md").read_text(encoding="utf8")
+    for path in (ROOT / "book/api").glob("*.md"):
+        assert f"api/{path.stem}" in listed and f"{{doc}}`api/{path.stem}`" in index
+
+
+@pytest.mark.parametrize("name", ["rollpe.operators.roll", "rollpe.encodings.roll.Roll"])
+def test_a_name_links_to_the_equations_that_it_computes_and_not_to_wrong_ones(pages, name):
+    links = entry_of(pages[0], name).findall(addnodes.pending_xref)
+    assert [link["reftarget"] for link in links if link["reftype"] == "eq"] == ["eq-roll"]
+
+
+def test_an_encoding_says_by_which_name_it_is_built(pages):
+    for name, encoding in ENCODINGS.items():
+        code = [node.astext() for node in entry_of(pages[0], dotted_name(encoding)).findall(nodes.literal)]
+        assert code[0] == f'create_encoding("{name}", …)'
+
+
+def test_a_bar_in_a_docstring_is_a_bar(pages):
+    assert "max |found − expected|" in entry_of(pages[0], "rollpe.agree.gap").astext()
+
+
+def test_a_model_of_fields_lists_them_with_their_meaning_and_not_in_its_signature(pages):
+    entry = entry_of(pages[0], "rollpe.training.Recipe")
+    assert entry[0].astext().endswith("Recipe")
+    assert "epochs – an integer ≥ 1, at most a million: passes over the training images" in entry.astext()
