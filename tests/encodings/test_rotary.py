@@ -141,6 +141,45 @@ def test_scaling_positions_by_one_half_puts_twice_the_tokens_into_the_same_angle
         torch.testing.assert_close(out, expected)
 
 
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_a_rotation_takes_queries_in_any_memory_layout_and_leaves_them_unchanged(layout: str) -> None:
+    """Odd strides and offsets cannot be read as complex numbers."""
+    encoding = build("rope", 8, layout=layout)
+    placed = encoding.place(positions_of("rope"), noise(2, HEADS, 15, 8))
+    wide, fused, flat = noise(2, HEADS, 15, 9), noise(2, 15, 3, HEADS, 8), noise(2 * HEADS * 15 * 8 + 1)
+    for q in (
+        wide[..., 1:],
+        fused.permute(2, 0, 3, 1, 4)[1],
+        noise(8, 2, HEADS, 15).permute(1, 2, 3, 0),
+        flat[1:].view(2, HEADS, 15, 8),
+        noise(2, 1, 15, 8).expand(2, HEADS, 15, 8),
+    ):
+        before = q.clone()
+        turned = encoding.encode(q, placed)
+        torch.testing.assert_close(turned, encoding.encode(before, placed), rtol=0, atol=1e-15)
+        assert torch.equal(q, before)
+
+
+@pytest.mark.parametrize("name", ["rope", "axial-rope", "mixed-rope"])
+def test_the_way_that_is_compiled_turns_by_the_same_angles(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoding, q = build(name), noise(2, HEADS, 17, 16)
+    eager = encoding.encode(q, positions_of(name))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    torch.testing.assert_close(encoding.encode(q, positions_of(name)), eager, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_rotations_work_under_torch_func(layout: str) -> None:
+    encoding, q = build("rope", layout=layout), noise(4, HEADS, 15, 16)
+    placed = encoding.place(positions_of("rope"), q)
+    turned = torch.func.vmap(lambda x: encoding.encode(x[None], placed)[0])(q)
+    torch.testing.assert_close(turned, encoding.encode(q, placed))
+    _, tangent = torch.func.jvp(lambda x: encoding.encode(x, placed), (q,), (q,))
+    torch.testing.assert_close(tangent, turned)
+
+
 # mixed-rope
 
 

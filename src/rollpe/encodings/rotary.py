@@ -23,29 +23,43 @@ from rollpe.errors import InputError
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate channels (2i, 2i+1) of x, leaving the channels beyond the tables as they are.
 
-    (x_2i, x_2i+1) ↦ (x_2i cos_2i - x_2i+1 sin_2i, x_2i+1 cos_2i+1 + x_2i sin_2i+1).
+    (x_2i, x_2i+1) ↦ (x_2i cos_i - x_2i+1 sin_i, x_2i+1 cos_i + x_2i sin_i).
 
     Args:
         x: [B, heads, N, d], any float dtype.
-        cos, sin: broadcastable to [B, heads, N, c] with even c <= d, one entry per channel.
+        cos, sin: broadcastable to [B, heads, N, pairs] with 2*pairs <= d.
 
     Returns:
         [B, heads, N, d] in x's dtype; the arithmetic is done in the wider dtype of x and the tables.
     """
-    width = cos.shape[-1]
-    # Unbinding pairs, and not slicing every other channel, lets a compiler keep both channels in one loop.
-    (even, odd), (cos_even, cos_odd), (sin_even, sin_odd) = (
-        t.unflatten(-1, (-1, 2)).unbind(-1) for t in (x[..., :width], cos, sin)
-    )
-    out = torch.stack((even * cos_even - odd * sin_even, odd * cos_odd + even * sin_odd), -1)
-    out = out.flatten(-2).to(x.dtype)
-    return out if width == x.shape[-1] else torch.cat((out, x[..., width:]), -1)
+    width = 2 * cos.shape[-1]
+    if width < x.shape[-1]:
+        return torch.cat((rotate(x[..., :width], cos, sin), x[..., width:]), -1)
+    wide = x.to(torch.promote_types(x.dtype, cos.dtype)).unflatten(-1, (-1, 2))
+    if torch.compiler.is_compiling() or not _holds_complex(wide):
+        # Unbinding pairs, and not slicing every other channel, lets a compiler keep both in one loop.
+        even, odd = wide.unbind(-1)
+        out = torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1)
+    else:  # one pass over x; compilers and ONNX have no complex numbers
+        out = torch.view_as_real(torch.view_as_complex(wide) * torch.complex(cos, sin))
+    return out.flatten(-2).to(x.dtype)
 
 
-def turns(angles: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of angles [..., pairs], each twice: two of [..., 2*pairs]."""
-    angles = angles.repeat_interleave(2, dim=-1)
-    return angles.cos(), angles.sin()
+def _holds_complex(pairs: Tensor) -> bool:
+    """Whether pairs [..., 2] lie in memory as complex numbers do, on a device known to multiply them."""
+    *steps, step = pairs.stride()
+    aligned = step == 1 and not any(s % 2 for s in (pairs.storage_offset(), *steps))
+    return aligned and pairs.device.type in ("cpu", "cuda")
+
+
+def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """``rotate`` for channels (i, i + pairs)."""
+    width = 2 * cos.shape[-1]
+    if width < x.shape[-1]:
+        return torch.cat((rotate_halves(x[..., :width], cos, sin), x[..., width:]), -1)
+    first, second = x.contiguous().chunk(2, -1)  # four strided reads cost more than one copy
+    turned = torch.addcmul(first * cos, second, sin, value=-1), torch.addcmul(second * cos, first, sin)
+    return torch.cat(turned, -1).to(x.dtype)
 
 
 class Rotary(Encoding):
@@ -66,8 +80,9 @@ class Rotary(Encoding):
         raise TypeError(f"{type(self).__name__} does not define angles().")
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines [..., N, 2*pairs], one entry per channel."""
-        return turns(self.angles(positions))
+        """Cosines and sines [..., N, pairs]."""
+        angles = self.angles(positions)
+        return angles.cos(), angles.sin()
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables)
@@ -98,7 +113,7 @@ class Rope(Rotary):
     refused (``axial-rope`` is for them).
 
     No parameters; any real position; norm preserving; relative. Cost: 2 multiplications and 1 addition per
-    channel of q and k, one more copy of each with the half layout.
+    channel of q and k.
 
     Args:
         base: sets the slowest wave.
@@ -132,14 +147,7 @@ class Rope(Rotary):
         return self.scale * positions * self.base ** (-i / self.pairs)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        if self.layout == "interleaved":
-            return super().transform(x, tables)
-        return self._reordered(super().transform(self._reordered(x, (2, -1)), tables), (-1, 2))
-
-    def _reordered(self, x: Tensor, shape: tuple[int, int]) -> Tensor:
-        """Channels (i, i + c/2) next to each other for shape (2, -1), and back for (-1, 2)."""
-        head = x[..., : 2 * self.pairs].unflatten(-1, shape).transpose(-2, -1).flatten(-2)
-        return torch.cat((head, x[..., 2 * self.pairs :]), -1)
+        return (rotate if self.layout == "interleaved" else rotate_halves)(x, *tables)
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         c = 2 * self.pairs
@@ -238,8 +246,8 @@ class MixedRope(Rotary):
             frequencies = torch.stack([cast(MixedRope, layer).frequencies for layer in layers])
             if ready.dim() == 4:
                 frequencies = frequencies[:, None]  # [layers, 1, heads, axes, pairs]
-            both = turns(_mix(frequencies, ready))
-        return [Placed(positions, tables) for tables in zip(*both, strict=True)]
+            angles = _mix(frequencies, ready)
+        return [Placed(positions, tables) for tables in zip(angles.cos(), angles.sin(), strict=True)]
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))
