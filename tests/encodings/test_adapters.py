@@ -274,10 +274,29 @@ def test_multihead_attention_takes_grids_prefixes_and_positions() -> None:
     assert worst(still, shifted) < 1e-5
     with pytest.raises(InputError, match="6 positions for 5 tokens"):
         layer(x[:, :5], x[:, :5], x[:, :5])
-    with pytest.raises(InputError, match="self-attention"):
-        layer(x, patches, patches)
+    with pytest.raises(InputError, match="of the same tokens"):
+        layer(x, patches, x)
     with pytest.raises(InputError, match="acts on tokens"):
         MultiheadAttention(16, 2, "learned")
+
+
+@pytest.mark.parametrize("name", ["rope", "t5-bias", "shaw-kv", "roll", "multiplexed-roll"])
+def test_cross_attention_in_torchs_decoder_counts_queries_and_keys(name: str) -> None:
+    """Queries that are a memory's first tokens attend to it as they do in self-attention."""
+    torch.manual_seed(0)
+    attention = MultiheadAttention(16, 2, name, batch_first=True).double()
+    memory, padding = sequence(2, 6, 16), torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
+    whole, alpha = attention(memory, memory, memory, padding)
+    some, beta = attention(memory[:, :4], memory, memory, padding)
+    assert worst(some, whole[:, :4]) < 1e-12 and worst(beta, alpha[:, :4]) < 1e-12
+    moved, _ = attention(memory[:, :4], memory, memory, padding, key_positions=grid_positions(6) + 1)
+    assert worst(moved, some) > 1e-3
+    layer = nn.TransformerDecoderLayer(16, 2, 32, dropout=0.0, batch_first=True).double().eval()
+    layer.multihead_attn = attention
+    target = sequence(2, 3, 16)
+    out = layer(target, memory, memory_key_padding_mask=padding)
+    changed = memory.masked_fill(padding[..., None], 7.0)
+    assert worst(layer(target, changed, memory_key_padding_mask=padding), out) < 1e-12
 
 
 @pytest.mark.parametrize("name", ["axial-rope", "t5-bias", "shaw-kv", "roll"])

@@ -169,9 +169,10 @@ def test_another_number_of_heads_is_refused_with_the_way_out(name: str, axes: in
     q, k, v, positions = inputs(encoding)
     for said, arguments in (
         (r"transpose\(1, 2\)", (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))),
-        (rf"repeat_interleave\({HEADS}, 1\)", (q, k[:, :1], v[:, :1])),
-        (rf"repeat_interleave\({HEADS}, 1\)", (q, k, v[:, :1])),
         ("give each head its own", (q.repeat(1, 2, 1, 1), k, v)),
+        ("give each head its own", (q[:, :1], k[:, :1], v[:, :1])),
+        ("a number of heads that divides", (q, k.repeat(1, 2, 1, 1), v)),
+        ("a number of heads that divides", (q, k, v[:, [0, 1, 1]])),
     ):
         with pytest.raises(InputError, match=f"heads={HEADS}.*{said}") as caught:
             encoding.attend(*arguments, positions)
@@ -395,7 +396,7 @@ def test_causal_decoding_with_cached_keys_equals_attention_over_everything(name:
     tokens, keys, steps = q.shape[2], [], []
     for start, end in ((0, 1), (1, 4), *((t, t + 1) for t in range(4, tokens))):
         new = positions[max(0, start - PREFIX) : max(0, end - PREFIX)]
-        keys.append(encoding.encode(k[:, :, start:end], new))
+        keys.append(encoding.encode_keys(k[:, :, start:end], new))
         steps.append(
             encoding.decode(
                 q[:, :, start:end],
@@ -405,6 +406,61 @@ def test_causal_decoding_with_cached_keys_equals_attention_over_everything(name:
             )
         )
     assert worst(torch.cat(steps, 2), whole) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_grouped_keys_and_values_are_those_of_every_head_of_their_group(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    q, k = marked(encoding, q, positions), marked(encoding, k, positions)[:, :1]
+    v = v[:, :1]
+    whole_k, whole_v = (x.repeat_interleave(HEADS, 1) for x in (k, v))
+    for function in (
+        lambda k, v: encoding.attend(q, k, v, positions, is_causal=True),
+        lambda k, v: encoding.weights(q, k, positions),
+        lambda k, v: encoding.scores(q, k, positions),
+        lambda k, v: encoding.decode(q[:, :, -1:], encoding.encode_keys(k, positions), v, positions),
+        lambda k, v: encoding(q, k, positions)[1].expand(-1, HEADS, -1, -1),
+    ):
+        assert worst(function(k, v), function(whole_k, whole_v)) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_cross_attention_is_attention_of_some_queries_to_all_keys(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    q, k = marked(encoding, q, positions), marked(encoding, k, positions)
+    some = torch.tensor([len(positions) - 1, 0, 2])
+    rows, here = PREFIX + some, positions[some]
+    mask = torch.rand(q.shape[2], k.shape[2], generator=torch.Generator().manual_seed(4)) > 0.3
+    for keep in (None, mask):
+        kept = None if keep is None else keep[rows]
+        crossed = encoding.attend(q[:, :, rows], k, v, here, key_positions=positions, attn_mask=kept)
+        assert worst(crossed, encoding.attend(q, k, v, positions, attn_mask=keep)[:, :, rows]) < 1e-12
+        crossed = encoding.weights(q[:, :, rows], k, here, key_positions=positions, attn_mask=kept)
+        assert worst(crossed, encoding.weights(q, k, positions, attn_mask=keep)[:, :, rows]) < 1e-12
+    for mine, whole in zip(
+        encoding(q[:, :, rows], k, here, positions), encoding(q, k, positions), strict=True
+    ):
+        assert worst(mine, whole[:, :, rows] if len(rows) == mine.shape[2] else whole) < 1e-12
+    with pytest.raises(InputError, match="key_positions"):
+        encoding.attend(q[:, :, rows], k, v, here)
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_a_batch_padded_on_the_left_decodes_each_text_as_if_alone(name: str, axes: int) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding, prefix=0)
+    tokens, pad = len(positions), 3
+    placed = torch.stack((positions, torch.cat((positions[-pad:], positions[:-pad]))))
+    q, k = marked(encoding, q, placed), marked(encoding, k, placed)
+    real = torch.arange(tokens) >= torch.tensor([[0], [pad]])
+    keys = encoding.encode_keys(k, placed)
+    decoded = encoding.decode(q[:, :, -2:], keys, v, placed, attn_mask=real[:, None, None])
+    for text, start in enumerate((0, pad)):
+        alone = (x[text : text + 1, :, start:] for x in (q, k, v))
+        whole = encoding.attend(*alone, placed[text, start:], is_causal=True)
+        assert worst(decoded[text : text + 1], whole[:, :, -2:]) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)

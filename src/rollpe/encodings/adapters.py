@@ -11,15 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import timm.layers
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import textbook
 from rollpe.encodings.base import Encoding, Placed
-from rollpe.encodings.kernels import as_bias
-from rollpe.encodings.positions import checked_grid, constant, grid_positions
+from rollpe.encodings.kernels import as_bias, spread_heads
+from rollpe.encodings.positions import checked_grid, constant, grid_positions, last_positions
 from rollpe.encodings.registry import create_encoding, split_name
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
@@ -28,15 +27,58 @@ Cache = tuple[Tensor, Tensor] | None
 """Encoded keys and values of all tokens so far, each [B, heads, N, d]; None before the first."""
 
 
-class Attention(timm.layers.Attention):
+class Attention(nn.Module):
     """timm's attention with an ``Encoding``, which ``install`` sets.
 
-    With W streams ``qkv`` has 2W + 1 blocks of heads*d rows: the queries
-    of all waves (head by head, wave by wave within a head), likewise the keys, then the values. With one
-    stream this is timm's layout and its weights load unchanged.
+    Arguments, weights and their names are those of ``timm.layers.Attention``, so that its checkpoints load
+    unchanged. An encoding of W streams has a wider ``qkv``, of 2W + 1 blocks of heads*d rows: the queries of
+    all waves (head by head, wave by wave within a head), likewise the keys, then the values.
+
+    Args:
+        dim: channels of a token.
+        num_heads: heads, of dim // num_heads channels unless ``attn_head_dim`` says otherwise.
+        dim_out: channels of the result, ``dim`` by default.
+        qkv_bias, proj_bias: whether the projections have biases.
+        qk_norm: ``norm_layer`` on the queries and keys of each head, before they are encoded.
+        scale_norm: ``norm_layer`` on the joined heads, before the last projection.
+        attn_drop, proj_drop: dropout of the attention weights and of the result.
     """
 
     encoding: Encoding
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int = 8,
+        attn_head_dim: int | None = None,
+        dim_out: int | None = None,
+        qkv_bias: bool = False,
+        qk_norm: bool = False,
+        scale_norm: bool = False,
+        proj_bias: bool = True,
+        *,
+        attn_drop: float = 0.0,
+        proj_drop: float = 0.0,
+        norm_layer: Callable[..., nn.Module] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if attn_head_dim is None and dim % num_heads:
+            raise InputError(f"dim={dim} does not divide into num_heads={num_heads}.")
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        make_norm: Callable[..., nn.Module] = norm_layer or nn.LayerNorm
+        norm = partial(make_norm, **factory)
+        self.num_heads = num_heads
+        self.head_dim = attn_head_dim or dim // num_heads
+        self.attn_dim = num_heads * self.head_dim
+        self.qkv = nn.Linear(dim, 3 * self.attn_dim, bias=qkv_bias, **factory)
+        self.q_norm = norm(self.head_dim) if qk_norm else nn.Identity()
+        self.k_norm = norm(self.head_dim) if qk_norm else nn.Identity()
+        self.attn_drop = nn.Dropout(attn_drop)
+        self.norm = norm(self.attn_dim) if scale_norm else nn.Identity()
+        self.proj = nn.Linear(self.attn_dim, dim_out or dim, bias=proj_bias, **factory)
+        self.proj_drop = nn.Dropout(proj_drop)
 
     def install(self, encoding: Encoding) -> None:
         """Use this encoding, with a new ``qkv`` if its number of streams differs."""
@@ -74,17 +116,19 @@ class Attention(timm.layers.Attention):
         )
         return self._joined(x[:, :, :read])
 
-    def extend(self, x: Tensor, positions: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+    def extend(
+        self, x: Tensor, positions: Tensor, cache: Cache, *, attn_mask: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
         """Causal attention of tokens x [B, Q, dim] to themselves and to those in a cache.
 
-        ``positions``: of all tokens so far, [N, axes]; the last Q are x's. Returns [B, Q, dim] and the cache
-        with x's keys and values. No dropout.
+        ``positions``: of all tokens so far, [N, axes] or [B, N, axes]; the last Q are x's. ``attn_mask``: see
+        ``Encoding.decode``. Returns [B, Q, dim] and the cache with x's keys and values. No dropout.
         """
         q, k, v = self._project(x)
-        k = self.encoding.encode(k, positions[len(positions) - x.shape[1] :])
+        k = self.encoding.encode_keys(k, last_positions(positions, x.shape[1]))
         if cache is not None:
             k, v = torch.cat((cache[0], k), -2), torch.cat((cache[1], v), -2)
-        return self._joined(self.encoding.decode(q, k, v, positions)), (k, v)
+        return self._joined(self.encoding.decode(q, k, v, positions, attn_mask=attn_mask)), (k, v)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys [B, heads, N, streams*d], values [B, heads, N, d]."""
@@ -207,8 +251,9 @@ class MultiheadAttention(nn.MultiheadAttention):
 
         layer.self_attn = MultiheadAttention(256, 4, "rope", batch_first=True)
 
-    It is self-attention: queries, keys and values are those of the same tokens. Positions are counted 0, 1,
-    2, … along the sequence, or over ``grid``; tokens beyond those of the grid come first and have none.
+    and ``layer.multihead_attn``, the cross-attention of an ``nn.TransformerDecoderLayer``. Positions of
+    queries and of keys are counted 0, 1, 2, … along the sequence, or over ``grid``; tokens beyond those of
+    the grid come first and have none.
 
     Args:
         embed_dim, num_heads, dropout, bias, batch_first, device, dtype: torch's.
@@ -217,7 +262,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         options: of the encoding.
 
     Raises:
-        InputError: an encoding of tokens, more positions than tokens, queries that are not the keys' tokens.
+        InputError: an encoding of tokens, more positions than tokens, values that are not the keys' tokens.
     """
 
     def __init__(
@@ -272,22 +317,25 @@ class MultiheadAttention(nn.MultiheadAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,
         positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """As torch's; masks are True, or -∞, where attention is forbidden. See the class for positions.
 
         Args:
-            query, key, value: the same tokens, [N, B, dim], [B, N, dim] if batch_first, or [N, dim].
-            key_padding_mask: [B, N] or [N]; attn_mask: [N, N] or [B*heads, N, N].
+            query: [N, B, dim], [B, N, dim] if batch_first, or [N, dim].
+            key, value: the same shape, or one of K other tokens (cross-attention).
+            key_padding_mask: [B, K] or [K]; attn_mask: [N, K] or [B*heads, N, K].
             is_causal: with an ``attn_mask`` a hint without effect, as in torch; alone it is the mask.
             positions: [M, axes] or [B, M, axes], in place of counting.
+            key_positions: of the keys; by default ``positions``, if there are as many keys as queries, and
+                else counted.
 
         Returns:
-            tokens shaped as the query, and weights [B, N, N], [B, heads, N, N] unless averaged, or None.
+            tokens shaped as the query, and weights [B, N, K], [B, heads, N, K] unless averaged, or None.
         """
-        if not query.shape == key.shape == value.shape:
+        if key.shape != value.shape:
             raise InputError(
-                f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} differ:"
-                " positions here are those of self-attention."
+                f"key {tuple(key.shape)} and value {tuple(value.shape)} differ: they are of the same tokens."
             )
         alone = query.dim() == 2
         if alone:
@@ -295,7 +343,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        batch, tokens, dim = query.shape
+        dim = query.shape[-1]
         wide = self.encoding.streams * dim
         weights = self.in_proj_weight.split((wide, wide, dim))
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split((wide, wide, dim))
@@ -303,25 +351,31 @@ class MultiheadAttention(nn.MultiheadAttention):
             F.linear(x, w, b).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for x, w, b in zip((query, key, value), weights, biases, strict=True)
         )
-        if positions is None:
-            sizes = self.grid or (tokens,)
-            positions = constant(grid_positions, *sizes, device=q.device, dtype=torch.float32)
-        placed = self.encoding.place(positions, q)
+        here = self._counted(q) if positions is None else positions
+        if key_positions is None and q.shape[-2] != k.shape[-2]:
+            key_positions = self._counted(k)
+        of_queries = self.encoding.place(here, q)
+        of_keys = of_queries if key_positions is None else self.encoding.place(key_positions, k)
         bias = self._masks(attn_mask, key_padding_mask, q)
         causal = is_causal and attn_mask is None
         dropped = self.dropout if self.training else 0.0
-        out = self.encoding.attend(q, k, v, placed, attn_mask=bias, dropout_p=dropped, is_causal=causal)
-        out = self.out_proj(out.transpose(1, 2).reshape(batch, tokens, dim))
+        masked: dict[str, Any] = {"key_positions": of_keys, "attn_mask": bias, "is_causal": causal}
+        out = self.encoding.attend(q, k, v, of_queries, dropout_p=dropped, **masked)
+        out = self.out_proj(out.transpose(1, 2).flatten(2))
         alpha = None
         if need_weights:
-            alpha = self.encoding.weights(q, k, placed, attn_mask=bias, is_causal=causal).to(q.dtype)
+            alpha = self.encoding.weights(q, k, of_queries, **masked).to(q.dtype)
             alpha = alpha.mean(1) if average_attn_weights else alpha
         if alone:
             return out[0], None if alpha is None else alpha[0]
         return out if self.batch_first else out.transpose(0, 1), alpha
 
+    def _counted(self, x: Tensor) -> Tensor:
+        """The positions of tokens [B, heads, N, ...] that were given none."""
+        return constant(grid_positions, *self.grid or (x.shape[-2],), device=x.device, dtype=torch.float32)
+
     def _masks(self, attn_mask: Tensor | None, padding: Tensor | None, q: Tensor) -> Tensor | None:
-        """Both masks as a bias on scores, broadcastable to [B, heads, N, N]; None without masks."""
+        """Both masks as a bias on scores, broadcastable to [B, heads, N, K]; None without masks."""
         total = None
         for mask in (attn_mask, padding):
             if mask is None:
@@ -367,6 +421,7 @@ def linear_attention(
         raise InputError(
             f"encoding {encoding.name!r} needs the scores themselves: linear attention has none."
         )
+    k, v = (spread_heads(x, encoding.heads) for x in (k, v))
     q, k = feature(q), feature(k)
     moved_q, moved_k = encoding(q, k, positions)
     if encoding.streams > 1:

@@ -6,6 +6,8 @@ relative.py, rotary.py, lie.py, roll.py).
 
 Letters of the shapes: B images, N tokens, M <= N tokens that have a position, d = head_dim.
 Tokens without a position (class token, registers) come first: there are N - M of them.
+Keys and values may have fewer heads, a divisor of those of the queries: grouped-query attention. Query head
+h then meets head h // (heads / groups) of the keys.
 """
 
 from __future__ import annotations
@@ -19,8 +21,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import textbook
-from rollpe.encodings.kernels import Masking, as_bias, attention, causal, table_dtype, without_autocast
-from rollpe.encodings.positions import are_integers, check_positions, checked_grid
+from rollpe.encodings.kernels import (
+    Masking,
+    as_bias,
+    attention,
+    causal,
+    spread_heads,
+    table_dtype,
+    without_autocast,
+)
+from rollpe.encodings.positions import are_integers, check_positions, checked_grid, last_positions
 from rollpe.errors import InputError
 
 
@@ -52,7 +62,9 @@ class Encoding(nn.Module):
       position unchanged. (A score between a token with and one without position can still change.)
     - ``real_positions``: positions may be any real numbers; otherwise fractions are refused;
     - ``learned``: has parameters of its own;
-    - ``preserves_norm``: encoded queries and keys keep their Euclidean norm.
+    - ``preserves_norm``: encoded queries and keys keep their Euclidean norm;
+    - ``by_head``: each head is transformed in its own way, so that grouped keys are repeated for their heads
+      before they are encoded.
 
     Positions are [M, axes], or [B, M, axes] if they differ by image. Most methods also take the result of
     ``place``.
@@ -60,7 +72,8 @@ class Encoding(nn.Module):
     A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
     ``transform``, and the reference ``formula`` from the checked functions of `rollpe.operators` and
     `rollpe.textbook`. The tests compare the two. Subclasses that add a bias to the scores are in
-    relative.py, those that add a code to the tokens in absolute.py.
+    relative.py, those that add a code to the tokens in absolute.py. One that transforms keys otherwise than
+    queries also defines ``tables_for_keys`` and ``formula_for_keys``.
 
     Args:
         head_dim: channels of one head, d.
@@ -75,6 +88,7 @@ class Encoding(nn.Module):
     real_positions: bool = True
     learned: bool = False
     preserves_norm: bool = True
+    by_head: bool = False
     added: bool = True  # False while an encoding of tokens waits for ``add``
 
     def __init__(
@@ -139,20 +153,34 @@ class Encoding(nn.Module):
         placed = [layer.place(positions, like, grid) for layer in own]
         return placed if layers[0].learned else placed * len(layers)
 
-    def encode(self, x: Tensor, positions: Tensor | Placed) -> Tensor:
-        """Encode queries alone, or keys alone before they enter a cache. See ``forward``."""
-        self.check_width(x)
-        return self.transform(x, self.place(positions, x).tables)
+    def encode(self, q: Tensor, positions: Tensor | Placed) -> Tensor:
+        """Encode queries alone. See ``forward``."""
+        self.check_width(q)
+        return self.transform(q, self.place(positions, q).tables)
 
-    def forward(self, q: Tensor, k: Tensor, positions: Tensor | Placed) -> tuple[Tensor, Tensor]:
-        """Encode queries and keys [B, heads, N, streams*d]; dtypes are kept.
+    def encode_keys(self, k: Tensor, positions: Tensor | Placed) -> Tensor:
+        """Encode keys alone, as before they enter a cache. See ``forward``."""
+        self.check_width(k=k)
+        return self.transform(self._spread(k), self.tables_for_keys(self.place(positions, k).tables))
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | Placed,
+        key_positions: Tensor | Placed | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Encode queries [B, heads, N, streams*d] and keys; dtypes are kept.
+
+        ``key_positions``: of the keys, in cross-attention; by default keys are those of the same tokens.
 
         Returns:
-            q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them.
+            q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them. Grouped keys stay
+            grouped, unless ``by_head``.
         """
         self._look_for_add()
-        placed = self.place(positions, q)
-        return self.encode(q, placed), self.encode(k, placed)
+        of_queries, of_keys = self._placed(q, k, positions, key_positions)
+        return self.encode(q, of_queries), self.encode_keys(k, of_keys)
 
     def attend(
         self,
@@ -161,6 +189,7 @@ class Encoding(nn.Module):
         v: Tensor,
         positions: Tensor | Placed,
         *,
+        key_positions: Tensor | Placed | None = None,
         attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
@@ -168,19 +197,21 @@ class Encoding(nn.Module):
         """Attention with this encoding, softmax(scores) v, by the fastest correct path.
 
         Args:
-            q, k: [B, heads, N, streams*d]; v: [B, heads, N, d].
+            q, k: [B, heads, N, streams*d]; v: [B, heads, N, d]. Keys and values may be grouped, or those of
+                other tokens, [B, heads, K, ...].
             positions: see the class.
-            attn_mask: as in ``scaled_dot_product_attention``, broadcastable to [B, heads, N, N]: False where
+            key_positions: of the keys, in cross-attention; by default keys are those of the same tokens.
+            attn_mask: as in ``scaled_dot_product_attention``, broadcastable to [B, heads, N, K]: False where
                 a query must not attend, or numbers that are added to the scores.
-            is_causal: no query attends to a later key.
+            is_causal: no query attends to a later key; fewer queries than keys are the last tokens.
 
         Returns:
             [B, heads, N, d].
         """
-        self.check_width(q, k, values=v)
+        self.check_width(q, k, v)
         self._look_for_add()
-        placed = self.place(positions, k)
-        return self._attend(q, k, v, placed, Masking(attn_mask, dropout_p, is_causal))
+        placed = self._placed(q, k, positions, key_positions)
+        return self._attend(q, k, v, *placed, Masking(attn_mask, dropout_p, is_causal))
 
     def weights(
         self,
@@ -188,19 +219,20 @@ class Encoding(nn.Module):
         k: Tensor,
         positions: Tensor | Placed,
         *,
+        key_positions: Tensor | Placed | None = None,
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """softmax(scores), [B, heads, N, N], by the fast path of ``attend``, in float32 or wider.
+        """softmax(scores), [B, heads, N, K], by the fast path of ``attend``, in float32 or wider.
 
         A query whose keys are all masked has weights 0, as in ``scaled_dot_product_attention``.
         """
         self.check_width(q, k)
         self._look_for_add()
-        placed = self.place(positions, k)
-        masking = self._mask(q, k, placed, Masking(attn_mask, is_causal=is_causal))
-        q, k = (self.transform_for_score(x, placed.tables) for x in (q, k))
-        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        of_queries, of_keys = self._placed(q, k, positions, key_positions)
+        masking = self._mask(q, k, of_queries, of_keys, Masking(attn_mask, is_causal=is_causal))
+        q, k = self._for_score(q, k, of_queries, of_keys)
+        scores = q @ spread_heads(k, self.heads).transpose(-2, -1) * self.head_dim**-0.5
         if masking.attn_mask is not None:
             scores = scores + as_bias(masking.attn_mask, scores)
         if is_causal:
@@ -211,29 +243,32 @@ class Encoding(nn.Module):
         blind = scores.isneginf().all(-1, keepdim=True)  # filled twice: a softmax of -∞ has no gradient
         return scores.masked_fill(blind, 0).softmax(-1, dtype=dtype).masked_fill(blind, 0)
 
-    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
+    def decode(
+        self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *, attn_mask: Tensor | None = None
+    ) -> Tensor:
         """Causal attention of the last tokens over all tokens so far, with a cache of encoded keys.
 
         Args:
             q: queries of the last Q tokens, [B, heads, Q, streams*d].
-            keys: all N keys so far, each encoded by ``encode``, [B, heads, N, d].
-            values: [B, heads, N, d].
+            keys: all N keys so far, each encoded by ``encode_keys``, [B, heads, N, d]; may be grouped.
+            values: [B, heads, N, d]; may be grouped.
             positions: of all tokens so far, [M, axes] or [B, M, axes], M <= N.
+            attn_mask: as in ``attend``, broadcastable to [B, heads, Q, N]. A batch padded on the left has
+                False at its padding, [B, 1, 1, N], and any numbers for positions there.
 
         Returns:
             [B, heads, Q, d]: the last Q rows of ``attend`` with ``is_causal``.
         """
-        queries, tokens, placed = q.shape[-2], keys.shape[-2], positions.shape[-2]
-        q = self.encode(q, positions[..., placed - min(queries, placed) :, :])
-        self.check_width(values=keys)
-        self.check_width(values=values)
-        visible = torch.ones(queries, tokens, dtype=torch.bool, device=q.device).tril(tokens - queries)
-        return F.scaled_dot_product_attention(q, keys, values, attn_mask=visible, scale=self.head_dim**-0.5)
+        q = self.encode(q, last_positions(positions, q.shape[-2]))
+        for cached in (keys, values):
+            self.check_width(v=cached)
+        return attention(q, keys, values, Masking(attn_mask, is_causal=True), scale=self.head_dim**-0.5)
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Scores before softmax [B, heads, N, N], divided by √d: ``formula`` and a dot product."""
         ready, dtype = self.prepared(positions, q), table_dtype(q)
-        moved_q, moved_k = (self.formula(x.to(dtype), ready) for x in (q, k))
+        moved_q = self.formula(q.to(dtype), ready)
+        moved_k = self.formula_for_keys(spread_heads(k, self.heads).to(dtype), ready)
         return textbook.scores(moved_q, moved_k).to(q.dtype)
 
     def no_weight_decay(self) -> set[str]:
@@ -254,9 +289,17 @@ class Encoding(nn.Module):
         """``transform`` up to a rotation that queries and keys share, which cancels in the scores."""
         return self.transform(x, tables)
 
+    def tables_for_keys(self, tables: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The tensors that ``transform`` needs for keys, out of ``tables``; here all, as for queries."""
+        return tables
+
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         """The reference for ``transform``: x float32 or float64, ``prepared`` positions."""
         return x
+
+    def formula_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
+        """The reference for ``transform`` with ``tables_for_keys``."""
+        return self.formula(k, positions)
 
     def on_ring(self, x: Tensor) -> Tensor:
         """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
@@ -271,9 +314,13 @@ class Encoding(nn.Module):
         otherwise, or int64 where fractions are refused.
         """
         check_positions(positions, like, self.axes)
-        ready = positions.to(table_dtype(like)) if self.real_positions else self.whole(positions)
+        ready = self.exact(positions, like)
         ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
         return ready if ready.dim() == 2 else ready.unsqueeze(-3)
+
+    def exact(self, positions: Tensor, like: Tensor) -> Tensor:
+        """Positions in the dtype of ``prepared``; InputError for a fraction where fractions are refused."""
+        return positions.to(table_dtype(like)) if self.real_positions else self.whole(positions)
 
     def whole(self, positions: Tensor) -> Tensor:
         """The positions as int64; InputError if one is a fraction."""
@@ -283,26 +330,53 @@ class Encoding(nn.Module):
             )
         return (positions.round() if positions.is_floating_point() else positions).long()
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
+    def _placed(
+        self, q: Tensor, k: Tensor, positions: Tensor | Placed, key_positions: Tensor | Placed | None
+    ) -> tuple[Placed, Placed]:
+        """``place`` for queries and for keys; one object for both if they are those of the same tokens."""
+        if key_positions is not None:
+            return self.place(positions, q), self.place(key_positions, k)
+        if q.shape[-2] != k.shape[-2]:
+            raise InputError(
+                f"{q.shape[-2]} queries and {k.shape[-2]} keys are not those of the same tokens: give"
+                " key_positions=, or use decode."
+            )
+        placed = self.place(positions, q)
+        return placed, placed
+
+    def _spread(self, k: Tensor) -> Tensor:
+        """Keys [B, groups, N, ...] as ``transform`` takes them: for all heads if ``by_head``."""
+        return spread_heads(k, self.heads) if self.by_head else k
+
+    def _for_score(self, q: Tensor, k: Tensor, of_queries: Placed, of_keys: Placed) -> tuple[Tensor, Tensor]:
+        """Queries and keys, encoded for a dot product."""
+        k = self.transform_for_score(self._spread(k), self.tables_for_keys(of_keys.tables))
+        return self.transform_for_score(q, of_queries.tables), k
+
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking
+    ) -> Tensor:
         """``attend`` after its checks."""
-        masking = self._mask(q, k, placed, masking)
-        q, k = (self.transform_for_score(x, placed.tables) for x in (q, k))
+        masking = self._mask(q, k, of_queries, of_keys, masking)
+        q, k = self._for_score(q, k, of_queries, of_keys)
         return attention(q, k, v, masking, scale=self.head_dim**-0.5)
 
-    def _mask(self, q: Tensor, k: Tensor, placed: Placed, masking: Masking) -> Masking:
+    def _mask(self, q: Tensor, k: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking) -> Masking:
         """``masking`` with the bias that this encoding adds to scores."""
         return masking
 
-    def check_width(self, *queries_or_keys: Tensor, values: Tensor | None = None) -> None:
-        """Refuse a wrong number of heads, and queries or keys of other than streams*d channels."""
-        for x in (*queries_or_keys, *(() if values is None else (values,))):
-            if x.dim() < 3 or x.shape[-3] != self.heads:
+    def check_width(self, q: Tensor | None = None, k: Tensor | None = None, v: Tensor | None = None) -> None:
+        """Refuse another number of heads (keys and values may be grouped) and other widths of q and k."""
+        for x, grouped in ((q, False), (k, True), (v, True)):
+            if x is None:
+                continue
+            heads = x.shape[-3] if x.dim() > 2 else 0
+            if heads != self.heads and not (grouped and heads and self.heads % heads == 0):
                 raise InputError(
                     f"queries, keys or values of shape {tuple(x.shape)} are not [B, heads={self.heads}, N, …]"
                     f" as encoding {self.name!r} needs them: {self._way_to_heads(x)}."
                 )
-        for x in queries_or_keys:
-            if x.shape[-1] != self.streams * self.head_dim:
+            if x is not v and x.shape[-1] != self.streams * self.head_dim:
                 streams = f"streams={self.streams} of " if self.streams > 1 else ""
                 raise InputError(
                     f"queries or keys have {x.shape[-1]} channels: encoding {self.name!r} was built for"
@@ -313,10 +387,7 @@ class Encoding(nn.Module):
         """The way to bring x to that shape, for the error message."""
         if x.dim() > 2 and x.shape[-2] == self.heads:
             return "transpose(1, 2) moves the heads before the tokens"
-        times, rest = divmod(self.heads, max(x.shape[-3], 1)) if x.dim() > 2 else (0, 1)
-        if times > 1 and not rest:
-            return f"repeat_interleave({times}, 1) gives what a group of heads shares to each of them"
-        return "give each head its own"
+        return "give each head its own; keys and values may have a number of heads that divides this one"
 
     def _look_for_add(self) -> None:
         """Warn once if attention runs before ``add`` for an encoding of tokens."""

@@ -45,12 +45,19 @@ def causal(scores: Tensor, queries: int, keys: int) -> Tensor:
     return scores.masked_fill(later, -math.inf)
 
 
+def spread_heads(x: Tensor, heads: int) -> Tensor:
+    """Keys or values of groups of heads [B, groups, N, c], repeated for each head: [B, heads, N, c]."""
+    return x if x.shape[-3] == heads else x.repeat_interleave(heads // x.shape[-3], -3)
+
+
 SHORT = 128
 """Most keys for which ``attention`` uses plain products on a CPU; with 256 the fused kernel is faster."""
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float) -> Tensor:
-    """``scaled_dot_product_attention`` for v [B, heads, N, c] that may have fewer channels than k.
+    """``scaled_dot_product_attention`` for grouped k and v, and v [B, groups, N, c] narrower than k.
+
+    Fewer queries than keys are the last tokens, which is what ``is_causal`` counts from.
 
     Compiled training steps on a CPU use plain products for few keys: the compiler fuses the softmax with its
     neighbors, and the backward pass of the fused kernel is slower (`rollpe bench --variants`). There the
@@ -59,13 +66,19 @@ def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float
     program keeps the fused kernel, for any number of keys.
     """
     attn_mask, dropout_p, is_causal = masking
-    if attn_mask is not None and is_causal:
-        attn_mask, is_causal = causal(as_bias(attn_mask, q), q.shape[-2], k.shape[-2]), False
+    queries, keys = q.shape[-2], k.shape[-2]
+    is_causal = is_causal and queries > 1  # the last token sees all
+    if is_causal and (attn_mask is not None or queries != keys):
+        visible = (
+            torch.zeros((), dtype=q.dtype, device=q.device) if attn_mask is None else as_bias(attn_mask, q)
+        )
+        attn_mask, is_causal = causal(visible, queries, keys), False
     # what torch.compiler.is_exporting() returns, which torch 2.11 compiles to True
     exporting = getattr(torch.compiler, "_is_exporting_flag", False)
     training = torch.compiler.is_compiling() and not exporting and torch.is_grad_enabled()
     wide = q.device.type == "cpu" and q.dtype.itemsize > 2
-    if training and wide and attn_mask is None and not is_causal and k.shape[-2] <= SHORT:
+    if training and wide and attn_mask is None and not is_causal and keys <= SHORT:
+        k, v = (spread_heads(x, q.shape[-3]) for x in (k, v))
         scores = q @ k.mT * scale
         weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
         return F.dropout(weights, dropout_p) @ v / weights.sum(-1, keepdim=True)
@@ -73,7 +86,13 @@ def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float
     if width < k.shape[-1]:  # the fused kernels need equal widths
         v = F.pad(v, (0, k.shape[-1] - width))
     out = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
+        q,
+        spread_heads(k, q.shape[-3]),
+        spread_heads(v, q.shape[-3]),
+        attn_mask=attn_mask,
+        dropout_p=dropout_p,
+        is_causal=is_causal,
+        scale=scale,
     )
     if exporting and attn_mask is not None:
         # the ONNX exporter decomposes a mask with gradients into operators of another layout

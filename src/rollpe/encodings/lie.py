@@ -82,6 +82,7 @@ class Lie(Encoding):
     acts_on = "scores"
     relative = False
     learned = True
+    by_head = True
     exponential = staticmethod(exponential)
 
     def __init__(

@@ -69,6 +69,11 @@ def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
         )
 
 
+def last_positions(positions: Tensor, tokens: int) -> Tensor:
+    """The positions of the last tokens of all, [(B,) M, axes] to [(B,) at most ``tokens``, axes]."""
+    return positions[..., max(positions.shape[-2] - tokens, 0) :, :]
+
+
 _constants: dict[tuple, Tensor] = {}
 
 

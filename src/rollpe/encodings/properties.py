@@ -199,7 +199,7 @@ def _cached(encoding: Encoding, grid: tuple[int, ...]) -> bool:
     q, k, v = _draw(encoding, len(positions), 1)
     full = encoding.attend(q, k, v, positions, is_causal=True)
     keys = torch.cat(
-        [encoding.encode(k[..., i : i + 1, :], positions[i : i + 1]) for i in range(len(positions))], -2
+        [encoding.encode_keys(k[..., i : i + 1, :], positions[i : i + 1]) for i in range(len(positions))], -2
     )
     step = [
         encoding.decode(q[..., i : i + 1, :], keys[..., : i + 1, :], v[..., : i + 1, :], positions[: i + 1])

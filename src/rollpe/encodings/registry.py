@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from rollpe.encodings.base import Encoding, Shape
@@ -105,12 +105,12 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if option not in allowed:
             known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
             raise InputError(f"encoding {name!r} has no option {option!r}: {known}.")
-        adapter: TypeAdapter = TypeAdapter(types.get(option, Any), config=_STRICT)
+        kind = types.get(option, Any)
+        kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         try:
-            checked[option] = adapter.validate_python(tuple(value) if isinstance(value, list) else value)
-        except ValidationError:
-            kinds = get_args(types[option]) if type(None) in get_args(types[option]) else (types[option],)
-            allowed_types = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
+            checked[option] = next(fitted for k in kinds if (fitted := _fitted(value, k)) is not _MISFIT)
+        except StopIteration:
+            allowed_types = " or ".join(_KINDS.get(k, str(k)) for k in kinds)
             raise InputError(f"encoding {name!r}: {option}={value!r} must be {allowed_types}.") from None
         numbers = checked[option] if isinstance(checked[option], tuple) else (checked[option],)
         if any(isinstance(number, int) and abs(number) > 10**6 for number in numbers):
@@ -118,7 +118,7 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+_MISFIT = object()
 _KINDS = {
     bool: "true or false",
     int: "a whole number",
@@ -127,6 +127,26 @@ _KINDS = {
     tuple[int, ...]: "a list of whole numbers",
     type(None): "null",
 }
+
+
+def _fitted(value: Any, kind: Any) -> Any:
+    """The value in the type of an annotation, or ``_MISFIT``. True is no number; 1 is a float, 1.0 no int.
+
+    An annotation that is neither in ``_KINDS`` nor a ``Literal`` takes any value.
+    """
+    if get_origin(kind) is Literal:
+        return value if value in get_args(kind) else _MISFIT
+    if kind == tuple[int, ...]:
+        whole = isinstance(value, list | tuple) and all(_fitted(n, int) is not _MISFIT for n in value)
+        return tuple(value) if whole else _MISFIT
+    if isinstance(value, bool) and kind in _KINDS:
+        return value if kind is bool else _MISFIT
+    if kind is float:
+        finite = isinstance(value, int | float) and abs(value) <= sys.float_info.max
+        return float(value) if finite else _MISFIT
+    if kind in _KINDS:
+        return value if isinstance(value, kind) else _MISFIT
+    return value
 
 
 def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

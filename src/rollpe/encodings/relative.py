@@ -4,9 +4,7 @@ Here: terms that depend on the signed offset Δ = key position - query position 
 table per axis, summed over axes. Not here: encodings that transform queries and keys (rotary.py, lie.py,
 roll.py).
 
-In ``attend`` the queries may be only the last tokens, as in cached decoding: k, v and positions then cover
-all tokens so far, and with ``is_causal`` a query attends to itself and earlier tokens. A token without a
-position has no bias, neither as query nor as key.
+A token without a position has no bias, neither as query nor as key.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from torch import Tensor, nn
 
 from rollpe import textbook
 from rollpe.encodings.base import Encoding, Placed, Shape
-from rollpe.encodings.kernels import Masking, as_bias, attention
-from rollpe.encodings.positions import check_positions, constant, grid_positions
+from rollpe.encodings.kernels import Masking, as_bias, attention, spread_heads
+from rollpe.encodings.positions import check_positions, constant, grid_positions, last_positions
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
@@ -58,29 +56,35 @@ class ScoreBias(Encoding):
         """
         raise TypeError(f"{type(self).__name__} does not define biased().")
 
-    def _mask(self, q: Tensor, k: Tensor, placed: Placed, masking: Masking) -> Masking:
-        mask = self.mask(q, k, placed.positions)
+    def _mask(self, q: Tensor, k: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking) -> Masking:
+        mask = self.mask(q, k, of_queries.positions, of_keys.positions)
         if masking.attn_mask is not None:
             mask = mask + as_bias(masking.attn_mask, mask)
         return masking._replace(attn_mask=mask)
 
-    def decode(self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
-        return self.attend(q, keys, values, positions, is_causal=True)
+    def decode(
+        self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *, attn_mask: Tensor | None = None
+    ) -> Tensor:
+        here = last_positions(positions, q.shape[-2])
+        return self.attend(
+            q, keys, values, here, key_positions=positions, attn_mask=attn_mask, is_causal=True
+        )
 
-    def mask(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def mask(self, q: Tensor, k: Tensor, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """``bias``, and 0 for tokens without a position.
 
-        q [B, heads, Q, d] the last Q of the N tokens in k → broadcastable to [B, heads, Q, N].
+        Queries [B, heads, Q, d] and keys [B, groups, K, d] → broadcastable to [B, heads, Q, K].
         """
-        queries, keys, placed = q.shape[-2], k.shape[-2], positions.shape[-2]
-        marked = min(queries, placed)  # queries with a position
-        bias = self.bias(q[..., queries - marked :, :], positions[..., placed - marked :, :], positions)
-        return F.pad(bias, (keys - placed, 0, queries - marked, 0))
+        key_positions = positions if key_positions is None else key_positions
+        unmarked = q.shape[-2] - positions.shape[-2]
+        bias = self.bias(q[..., unmarked:, :], positions, key_positions)
+        return F.pad(bias, (k.shape[-2] - key_positions.shape[-2], 0, unmarked, 0))
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
         check_positions(positions, q, self.axes)
-        delta = textbook.offsets(self.whole(positions).mT)
+        delta = textbook.offsets(self.exact(positions, q).mT)
+        k = spread_heads(k, self.heads)
         prefix, plain = q.shape[-2] - positions.shape[-2], textbook.scores(q, k)
         biased = self.biased(q[..., prefix:, :], k[..., prefix:, :], delta)
         below = torch.cat((plain[..., prefix:, :prefix], biased), -1)
@@ -144,10 +148,12 @@ class Shaw(ScoreBias):
         rows = [self.rows(offsets(place, place))[..., 0] for place in places]
         return [vectors[:, row] for vectors, row in zip(table, rows, strict=True)]
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
-        if not placed.tables:
-            return super()._attend(q, k, v, placed, masking)
-        columns, *keys = placed.tables
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking
+    ) -> Tensor:
+        if not of_keys.tables or of_keys is not of_queries:
+            return super()._attend(q, k, v, of_queries, of_keys, masking)
+        columns, *keys = of_keys.tables
         q, k = with_products(q, keys), with_ones(k, columns)
         return attention(q, k, v, masking, scale=self.head_dim**-0.5)
 
@@ -194,27 +200,30 @@ class ShawKV(Shaw):
         tables = super().on_grid(grid, like)
         return (*tables, *self.by_place(self.values, grid)) if tables else ()
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, masking: Masking) -> Tensor:
-        if placed.tables:
-            columns, values = placed.tables[0], placed.tables[1 + self.axes :]
-            keys_only = Placed(placed.positions, placed.tables[: 1 + self.axes])
-            out = super()._attend(q, k, with_ones(v, columns), keys_only, masking)
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking
+    ) -> Tensor:
+        if of_keys.tables and of_keys is of_queries:
+            columns, values = of_keys.tables[0], of_keys.tables[1 + self.axes :]
+            placed = Placed(of_keys.positions, of_keys.tables[: 1 + self.axes])
+            out = super()._attend(q, k, with_ones(v, columns), placed, placed, masking)
             out, *sums = out.split([self.head_dim, *(matrix.shape[2] for matrix in values)], -1)
             return out + sum(at_each_place(weights, values, axis) for axis, weights in enumerate(sums))
         attn_mask, dropout_p, is_causal = masking
-        weights = self.weights(q, k, placed, attn_mask=attn_mask, is_causal=is_causal)
+        weights = self.weights(
+            q, k, of_queries, key_positions=of_keys, attn_mask=attn_mask, is_causal=is_causal
+        )
         weights = F.dropout(weights, dropout_p)
-        positions = placed.positions
-        queries, keys, count = q.shape[-2], k.shape[-2], positions.shape[-2]
-        marked = min(queries, count)
-        out = weights.to(v.dtype) @ v
-        weights = weights[..., queries - marked :, keys - count :]
-        rows = self.rows(offsets(positions[..., count - marked :, :], positions))
+        out = weights.to(v.dtype) @ spread_heads(v, self.heads)
+        here, there = of_queries.positions, of_keys.positions
+        unmarked = q.shape[-2] - here.shape[-2]
+        weights = weights[..., unmarked:, k.shape[-2] - there.shape[-2] :]
+        rows = self.rows(offsets(here, there))
         for axis in range(self.axes):
             by_offset = weights.new_zeros(*weights.shape[:-1], 2 * self.clip + 1)
             by_offset = by_offset.scatter_add(-1, spread_over_heads(rows[..., axis], weights), weights)
             moved = by_offset.to(v.dtype) @ self.values[axis].to(v.dtype)
-            out = out + F.pad(moved, (0, 0, queries - marked, 0))
+            out = out + F.pad(moved, (0, 0, unmarked, 0))
         return out
 
 

@@ -213,6 +213,7 @@ class MixedRope(Rotary):
     """
 
     learned = True
+    by_head = True
 
     def __init__(self, *, base: float = 10.0, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)
