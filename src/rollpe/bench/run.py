@@ -42,6 +42,9 @@ from rollpe.training.state import ahead, resolve
 PRIORITY = ("none", "axial-rope", "roll", "learned", "multiplexed-roll", "mixed-rope", "roll-twin")
 """Encodings that are timed first, since a budget may not suffice for all."""
 
+OF_SEQUENCES = ("rope", "xpos")
+"""Encodings of one axis, which images refuse."""
+
 SCALED = ("none", "axial-rope", "roll", "shaw")
 """Encodings that are timed with 64, 256 and 1,024 patches."""
 
@@ -269,10 +272,10 @@ def _names(encodings: Sequence[str] | None) -> list[str]:
     for name in encodings or ():
         if name not in ENCODINGS:
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
-        if name == "rope":
-            raise InputError("encoding 'rope' has one axis and images have two: time 'axial-rope'.")
+        if name in OF_SEQUENCES:
+            raise InputError(f"encoding {name!r} has one axis and images have two: time 'axial-rope'.")
     selected = ENCODINGS if encodings is None else encodings
-    return list(dict.fromkeys(["none", *(name for name in selected if name != "rope")]))
+    return list(dict.fromkeys(["none", *(name for name in selected if name not in OF_SEQUENCES)]))
 
 
 def _timed_recipe(

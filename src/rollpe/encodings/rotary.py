@@ -112,14 +112,24 @@ class Rope(Rotary):
     only: a raster index would make the end of one row and the start of the next neighbors, so images are
     refused (``axial-rope`` is for them).
 
-    No parameters; any real position; norm preserving; relative. Cost: 2 multiplications and 1 addition per
-    channel of q and k.
+    For sequences longer than the trained ones by s = ``factor``, ``scaling`` changes the frequencies: "ntk"
+    (bloc97, 2023) makes the base s^(c/(c-2)) times as large; "yarn" (Peng et al., 2023) divides by s the
+    frequencies of pairs that make fewer than ``beta_slow`` turns in ``trained`` tokens, keeps those of more
+    than ``beta_fast``, and multiplies q and k by 0.1·ln s + 1. Both equal Hugging Face's. The plain way,
+    position interpolation (Chen et al., 2023), is ``scale=1/s``.
+
+    No parameters; any real position; norm preserving, except "yarn"; relative. Cost: 2 multiplications and
+    1 addition per channel of q and k.
 
     Args:
         base: sets the slowest wave.
         scale: what positions are multiplied with; below 1 it fits a longer sequence into the trained span.
         layout: "interleaved" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
             Llama does. The two differ by a fixed permutation of the channels.
+        scaling: "none", "ntk" or "yarn".
+        factor: s, at least 1.
+        trained: tokens of the trained sequences, for "yarn".
+        beta_fast, beta_slow: turns in ``trained`` tokens, for "yarn".
     """
 
     def __init__(
@@ -128,32 +138,133 @@ class Rope(Rotary):
         base: float = 10000.0,
         scale: float = 1.0,
         layout: str = "interleaved",
+        scaling: str = "none",
+        factor: float = 1.0,
+        trained: int | None = None,
+        beta_fast: float = 32.0,
+        beta_slow: float = 1.0,
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(**shape)
-        if self.axes != 1:
-            raise InputError(f"encoding 'rope' has one axis, not axes={self.axes}: use 'axial-rope'.")
-        if self.head_dim < 2:
-            raise InputError(f"head_dim={self.head_dim} holds no channel pair: use at least 2.")
+        self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
         if layout not in textbook.LAYOUTS:
             raise InputError(f"layout={layout!r} must be 'interleaved' or 'half'.")
-        self.pairs = self.head_dim // 2
+        if scaling not in ("none", "ntk", "yarn"):
+            raise InputError(f"scaling={scaling!r} must be 'none', 'ntk' or 'yarn'.")
+        if not factor >= 1 or (scaling == "none" and factor != 1):
+            raise InputError(f"factor={factor} must be at least 1, with scaling='ntk' or 'yarn' if above 1.")
+        if scaling == "yarn" and (trained is None or trained < 1 or not base > 1):
+            raise InputError(f"scaling='yarn' needs base > 1 and trained > 0, not {base} and {trained}.")
+        if scaling == "ntk" and self.pairs < 2:
+            raise InputError(f"scaling='ntk' needs two channel pairs, not head_dim={self.head_dim}.")
         self.base = check_base(base)
         self.scale = float(scale)
         self.layout = layout
+        self.scaling, self.factor, self.trained = scaling, float(factor), trained
+        self.beta_fast, self.beta_slow = float(beta_fast), float(beta_slow)
+        self.temperature = textbook.yarn_temperature(factor) if scaling == "yarn" else 1.0
+        self.preserves_norm = self.temperature == 1
 
     def angles(self, positions: Tensor) -> Tensor:
+        c = 2 * self.pairs
         i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
-        return self.scale * positions * self.base ** (-i / self.pairs)
+        base = textbook.ntk_base(self.base, self.factor, c) if self.scaling == "ntk" else self.base
+        frequencies = base ** (-i / self.pairs)
+        if self.scaling == "yarn" and self.trained:
+            a, b = textbook.yarn_range(c, self.trained, base, self.beta_fast, self.beta_slow)
+            keep = ((b - i) / (b - a)).clamp(0, 1)
+            frequencies = frequencies * (keep + (1 - keep) / self.factor)
+        return self.scale * positions * frequencies
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        tables = super().tables(positions, like)
+        return tables if self.temperature == 1 else tuple(self.temperature * table for table in tables)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return (rotate if self.layout == "interleaved" else rotate_halves)(x, *tables)
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        c, s = 2 * self.pairs, self.factor
+        if self.scaling == "yarn" and self.trained:
+            turns = self.beta_fast, self.beta_slow
+            theta = textbook.yarn_frequencies(c, s, self.trained, self.base, *turns)
+        else:
+            base = textbook.ntk_base(self.base, s, c) if self.scaling == "ntk" else self.base
+            theta = textbook.rope_frequencies(c, base)
+        rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta.to(x), self.layout)
+        return torch.cat((self.temperature * rotated, x[..., c:]), -1)
+
+
+def pairs_of_sequence(name: str, head_dim: int, axes: int) -> int:
+    """Channel pairs of a head, for an encoding of one axis."""
+    if axes != 1:
+        raise InputError(f"encoding {name!r} has one axis, not axes={axes}: use 'axial-rope'.")
+    if head_dim < 2:
+        raise InputError(f"head_dim={head_dim} holds no channel pair: use at least 2.")
+    return head_dim // 2
+
+
+@register("xpos")
+class XPos(Rotary):
+    """Rotary encoding of a sequence with scores that fade into the past (Sun et al., 2022, Eq. 7 and 8).
+
+    Pair i of the c = 2·⌊head_dim / 2⌋ channels is turned by p·ω_i as in ``rope``. Queries are also multiplied
+    by ζ_i^(p/s) and keys by ζ_i^(-p/s), with ζ_i = (2i/c + γ)/(1 + γ) < 1 and s = ``span``. So pair i of a
+    score has the factor ζ_i^((m-n)/s) for a query at m and a key at n: fast pairs fade first.
+
+    For causal attention: towards later keys the factor grows instead, up to (1 + 1/γ)^((n-m)/s).
+    Queries and keys carry factors of their positions, not of the offset. At γ = 0.4 these stay in range for |p|
+    below 69·span, 35,000 tokens, in float32 and bfloat16, and below 7·span in float16. Only differences count,
+    so a longer sequence may start at a negative position.
+
+    No parameters; any real position; relative; not norm preserving. Cost: as ``rope``.
+
+    Args:
+        base: sets the slowest wave.
+        gamma: γ, above 0; smaller numbers let fast pairs fade faster.
+        span: s, the tokens in which pair i fades by the factor ζ_i.
+    """
+
+    preserves_norm = False
+
+    def __init__(
+        self, *, base: float = 10000.0, gamma: float = 0.4, span: float = 512.0, **shape: Unpack[Shape]
+    ) -> None:
+        super().__init__(**shape)
+        self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
+        if not (gamma > 0 and span > 0):
+            raise InputError(f"gamma={gamma} and span={span} must be positive.")
+        self.base, self.gamma, self.span = check_base(base), float(gamma), float(span)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
+        return positions * self.base ** (-i / self.pairs)
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Cosines and sines [..., N, pairs] for queries, then for keys."""
+        cos, sin = super().tables(positions, like)
+        i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
+        scale = ((i / self.pairs + self.gamma) / (1 + self.gamma)) ** (positions / self.span)
+        return cos * scale, sin * scale, cos / scale, sin / scale
+
+    def tables_for_keys(self, tables: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tables[2:]
+
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        return rotate(x, *tables[:2])
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self._formula(x, positions, keys=False)
+
+    def formula_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self._formula(k, positions, keys=True)
+
+    def _formula(self, x: Tensor, positions: Tensor, *, keys: bool) -> Tensor:
         c = 2 * self.pairs
         theta = textbook.rope_frequencies(c, self.base).to(x)
-        rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta, self.layout)
-        return torch.cat((rotated, x[..., c:]), -1)
+        zeta = textbook.xpos_scales(c, self.gamma).to(x)
+        turned = textbook.xpos(x[..., :c], positions[..., 0], theta, zeta, self.span, keys=keys)
+        return torch.cat((turned, x[..., c:]), -1)
 
 
 @register("axial-rope")
