@@ -168,6 +168,17 @@ plt.close(fig)
 fig
 
 # %% [markdown]
+# The numbers need not be learned. ALiBi {cite}`press2022train` subtracts a multiple of the distance, which is
+# different for each of the $H$ heads, $h = 1, \dots, H$:
+#
+# $$
+# e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} - 2^{-8h/H} \, |i - j|
+# $$ (eq-alibi)
+#
+# Eight heads have the slopes $\tfrac12, \tfrac14, \dots, \tfrac1{256}$. The first head looks at the nearest
+# tokens alone, the last one at hundreds. ALiBi was made for causal language models that read longer texts than they
+# were trained on; with $|i - j|$ it also looks to the right.
+#
 # Both tables of {numref}`fig-rulers` have about as many entries. Clipping spends them all on near offsets and
 # treats all farther ones alike; T5's buckets reach far with decreasing resolution. The next section uses clipping.
 #

@@ -175,6 +175,23 @@ def t5_scores(q: Tensor, k: Tensor, bias: Tensor) -> Tensor:
     return scores(q, k) + bias
 
 
+def alibi_slopes(heads: int) -> Tensor:
+    """ALiBi's slopes m_h, [heads], float64: 2^(−8h/H), h = 1 … H, for H a power of two.
+
+    Any other number of heads has the slopes of the next lower power P, followed by those of 2P heads with odd
+    h, as many as are missing. Source: Press et al. 2022, section 3 and, for the second sentence, their code.
+    """
+    power = 2 ** int(math.log2(heads))
+    h = torch.arange(1, 2 * power + 1, dtype=torch.float64)
+    own, finer = 2.0 ** (-8 * h[:power] / power), 2.0 ** (-4 * h / power)
+    return torch.cat((own, finer[::2][: heads - power]))
+
+
+def alibi_scores(q: Tensor, k: Tensor, delta: Tensor, slopes: Tensor) -> Tensor:
+    """e_ij = q_i·k_j/√d − m_h |Δ_ij|, [..., heads, N, N], for q and k [..., heads, N, d], Δ [..., N, N]."""
+    return scores(q, k) - slopes[:, None, None] * delta.abs().unsqueeze(-3)
+
+
 # Rotation.
 
 

@@ -27,6 +27,7 @@ from rollpe.textbook import t5_bucket
 transformers = pytest.importorskip("transformers")
 llama = pytest.importorskip("transformers.models.llama.modeling_llama")
 t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
+bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
 wav2vec2 = pytest.importorskip("transformers.models.wav2vec2_bert.modeling_wav2vec2_bert")
 
 GRIDS = [(3, 5), (8, 8), (7, 4)]
@@ -157,6 +158,17 @@ def test_the_bias_of_a_sequence_is_t5_attentions(decoder: bool) -> None:
         ours.table[0].copy_(theirs.relative_attention_bias.weight.T)
     q = torch.zeros(1, 3, 150, 4)
     torch.testing.assert_close(ours.mask(q, q, grid_positions(150)), theirs.compute_bias(150, 150))
+
+
+@pytest.mark.parametrize("heads", [1, 2, 6, 8, 12])
+def test_alibi_is_blooms(heads: int) -> None:
+    """Theirs leaves out a number for each query, which the softmax does not see; so does its causal mask."""
+    theirs = bloom.build_alibi_tensor(torch.ones(1, 9), heads, torch.float32)  # [heads, 1, keys]
+    ours = create_encoding("alibi", head_dim=4, heads=heads, axes=1)
+    q = torch.zeros(1, heads, 9, 4)
+    later = torch.ones(9, 9, dtype=torch.bool).triu(1)
+    weights = (theirs.expand(-1, 9, -1).masked_fill(later, -math.inf)).softmax(-1)
+    torch.testing.assert_close(ours.weights(q, q, grid_positions(9), is_causal=True)[0], weights)
 
 
 def test_rope_with_the_half_layout_is_llamas() -> None:

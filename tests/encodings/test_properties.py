@@ -633,8 +633,8 @@ def test_encodings_come_in_the_order_of_the_books_table() -> None:
     assert (
         list(ENCODINGS)
         == (
-            "none integer sinusoidal learned shaw shaw-kv t5-bias rope axial-rope mixed-rope uniform-rope"
-            " spherical-rope lie roll continuous-roll multiplexed-roll torus-roll roll-twin"
+            "none integer sinusoidal learned shaw shaw-kv t5-bias alibi rope axial-rope mixed-rope"
+            " uniform-rope spherical-rope lie roll continuous-roll multiplexed-roll torus-roll roll-twin"
         ).split()
     )
 

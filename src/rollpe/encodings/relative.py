@@ -1,8 +1,7 @@
-"""Encodings that add a term to each attention score: Shaw's relative vectors and T5's biases.
+"""Encodings that add a term to each attention score: Shaw's vectors, T5's biases and ALiBi's slopes.
 
-Here: terms that depend on the signed offset Δ = key position - query position alone, through one learned
-table per axis, summed over axes. Not here: encodings that transform queries and keys (rotary.py, lie.py,
-roll.py).
+Here: terms that depend on the signed offset Δ = key position - query position alone, summed over axes. Not
+here: encodings that transform queries and keys (rotary.py, lie.py, roll.py).
 
 A token without a position has no bias, neither as query nor as key.
 """
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from rollpe import textbook
 from rollpe.encodings.base import Encoding, Placed, Shape
-from rollpe.encodings.kernels import Masking, as_bias, attention, spread_heads
+from rollpe.encodings.kernels import Masking, as_bias, attention, spread_heads, table_dtype
 from rollpe.encodings.positions import check_positions, constant, grid_positions, last_positions
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError
@@ -29,8 +28,7 @@ class ScoreBias(Encoding):
     """Base of encodings that add a bias to the scaled scores.
 
     A subclass defines ``bias``, the fast path, and the reference ``biased``, from the checked functions of
-    `rollpe.textbook`. Whole positions only; relative; q and k are unchanged. Memory: one number for each pair
-    and head.
+    `rollpe.textbook`. Relative; q and k are unchanged. Memory: one number for each pair and head.
     """
 
     acts_on = "scores"
@@ -52,7 +50,7 @@ class ScoreBias(Encoding):
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         """The reference scores of tokens that have a position.
 
-        q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M], whole → [B, heads, M, M].
+        q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M], as ``exact`` → [B, heads, M, M].
         """
         raise TypeError(f"{type(self).__name__} does not define biased().")
 
@@ -297,6 +295,38 @@ class T5Bias(ScoreBias):
         buckets = self.bucket(delta).unbind(-3)
         by_axis = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
         return textbook.t5_scores(q, k, torch.stack(by_axis).sum(0).movedim(-1, -3).to(q.dtype))
+
+
+@register("alibi")
+class Alibi(ScoreBias):
+    """A penalty that grows with the distance (ALiBi; Press et al., 2022, section 3).
+
+    score_ij = (q_i · k_j)/√d - m_h Σ_a |Δ_a|, the slopes m_h being `rollpe.textbook.alibi_slopes`: 2^(-8h/H)
+    for head h = 1 … H. The paper has one axis and attends to earlier tokens alone. The absolute value, for
+    attention in both directions, and the sum over axes, for images, are our reading.
+
+    No parameters; any real position; relative. Cost: one number a pair and head, float32 (float64 for float64
+    queries) until it is cast to the dtype of q.
+    """
+
+    real_positions = True
+    learned = False
+
+    def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        dtype = table_dtype(q)
+        keys, queries = (p.to(dtype) for p in (key_positions, query_positions))
+        distance = (keys[..., None, :, :] - queries[..., :, None, :]).abs().sum(-1)  # [(B,) Q, K]
+        slopes = constant(slopes_of, self.heads, device=q.device, dtype=dtype)
+        return (-slopes[:, None, None] * distance.unsqueeze(-3)).to(q.dtype)
+
+    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
+        slopes = textbook.alibi_slopes(self.heads).to(q)
+        return textbook.alibi_scores(q, k, delta.abs().sum(-3).to(q.dtype), slopes)
+
+
+def slopes_of(heads: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """`textbook.alibi_slopes` on a device."""
+    return textbook.alibi_slopes(heads).to(device, dtype)
 
 
 def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:

@@ -162,6 +162,21 @@ def _bucket(delta: int, buckets: int, reach: int) -> int:
     return min(a, half - 1) + half * (delta > 0)
 
 
+@check("Press et al. 2022, section 3", textbook.alibi_scores, textbook.alibi_slopes, tolerance=1e-12)
+def eq_alibi(rng):
+    H, N, d = 2 ** count(rng, 0, 5), count(rng, 2, 6), count(rng, 1, 5)
+    q, k = normal(rng, 2, H, N, d)
+    slow = torch.empty(H, N, N, dtype=torch.float64)
+    slope = 1.0
+    for h in range(H):
+        slope *= 2 ** (-8 / H)  # a geometric sequence that starts at its own ratio
+        for i in range(N):
+            for j in range(N):
+                slow[h, i, j] = q[h, i] @ k[h, j] / math.sqrt(d) - slope * abs(i - j)
+    delta = textbook.offsets(torch.arange(N))
+    return error(textbook.alibi_scores(q, k, delta, textbook.alibi_slopes(H)), slow)
+
+
 @check("Raffel et al. 2020, as their code computes it", textbook.t5_bucket, tolerance=0.0)
 def eq_t5_bucket(rng):
     buckets = 4 * count(rng, 1, 10)
