@@ -17,7 +17,7 @@ from rollpe.vit import SIZES, create_vit
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
-IMAGE_NAMES = [name for name in ENCODINGS if name != "rope"]  # rope has one axis
+IMAGE_NAMES = [name for name in ENCODINGS if name not in ("rope", "xpos")]  # they have one axis
 SMALL = {"image_size": (12, 16), "size": "nano", "width": 24, "depth": 2, "heads": 2, "classes": 7}
 
 

@@ -263,8 +263,8 @@ def yarn_frequencies(
 ) -> Tensor:
     """γ_i θ_i + (1−γ_i) θ_i/s, γ_i = (b−i)/(b−a) within 0 … 1 for (a, b) of `yarn_range`; float64 [d/2].
 
-    Source: Peng et al. 2023, arXiv 2309.00071, with the ramp of its code, which is linear in i; that of its
-    Eq. 18 is linear in the number of turns.
+    Source: Peng et al. 2023, arXiv 2309.00071, with the ramp of its code, which is linear in i; that of the
+    text is linear in the number of turns.
     """
     a, b = yarn_range(d, trained, base, beta_fast, beta_slow)
     keep = ((b - torch.arange(d // 2, dtype=torch.float64)) / (b - a)).clamp(0, 1)

@@ -206,16 +206,16 @@ def pairs_of_sequence(name: str, head_dim: int, axes: int) -> int:
 
 @register("xpos")
 class XPos(Rotary):
-    """Rotary encoding of a sequence with scores that fade into the past (Sun et al., 2022, Eq. 7 and 8).
+    """Rotary encoding of a sequence with scores that fade into the past (Sun et al., 2022, section 3).
 
     Pair i of the c = 2·⌊head_dim / 2⌋ channels is turned by p·ω_i as in ``rope``. Queries are also multiplied
     by ζ_i^(p/s) and keys by ζ_i^(-p/s), with ζ_i = (2i/c + γ)/(1 + γ) < 1 and s = ``span``. So pair i of a
     score has the factor ζ_i^((m-n)/s) for a query at m and a key at n: fast pairs fade first.
 
     For causal attention: towards later keys the factor grows instead, up to (1 + 1/γ)^((n-m)/s).
-    Queries and keys carry factors of their positions, not of the offset. At γ = 0.4 these stay in range for |p|
-    below 69·span, 35,000 tokens, in float32 and bfloat16, and below 7·span in float16. Only differences count,
-    so a longer sequence may start at a negative position.
+    Queries and keys carry factors of their positions, not of the offset. At γ = 0.4 these stay in range for
+    |p| below 69·span (35,000 tokens) in float32 and bfloat16, and below 7·span in float16. Only differences
+    count, so a longer sequence may start at a negative position.
 
     No parameters; any real position; relative; not norm preserving. Cost: as ``rope``.
 
