@@ -52,6 +52,7 @@ from rollpe.textbook import (
     elu_feature,
     layout_order,
     linear_attention,
+    ntk_base,
     rope,
     rope_frequencies,
     rope_score,
@@ -59,6 +60,10 @@ from rollpe.textbook import (
     rotation_matrix,
     similarity_kernel,
     softmax,
+    xpos,
+    xpos_scales,
+    yarn_frequencies,
+    yarn_temperature,
 )
 
 figures.use_theme()
@@ -632,6 +637,81 @@ cached = decode(rope(q, p, theta), rope(k, p, theta), v)
 later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
 alpha = softmax(by_offset.masked_fill(later, -torch.inf) / math.sqrt(d))
 agree("step by step against all at once", cached, alpha @ v)
+
+# %% [markdown]
+# ## Longer sequences
+#
+# In a window $s$ times as long as the $N$ tokens of training, slow pairs turn by angles that the model has never
+# seen. *Position interpolation* {cite}`chen2023extending` divides all positions by $s$. The angles are known again,
+# but neighbors are now closer together in every pair. *NTK-aware scaling* {cite}`bloc2023ntk` raises the base
+# instead. The fastest pair keeps its speed, and only the slowest is divided by $s$:
+#
+# $$
+# \begin{gathered} 10000 \mapsto 10000 \, s^{d/(d-2)}, \\
+# \theta_i \mapsto \theta_i \, s^{-i/(d/2-1)} \end{gathered}
+# $$ (eq-ntk)
+#
+# YaRN {cite}`peng2024yarn` counts turns. Pairs that make more than $32$ of them in $N$ tokens keep their speed,
+# pairs that make less than $1$ are divided by $s$, and a share $u_i$ leads from one to the other. A factor on
+# queries and keys sharpens the weights:
+#
+# $$
+# \begin{gathered} \theta_i \mapsto \theta'_i = u_i \theta_i + (1 - u_i) \, \theta_i / s, \\
+# u_i = \min\bigl( 1, \max( 0, \tfrac{b - i}{b - a} ) \bigr), \\
+# a = \Bigl\lfloor \frac{d \ln (N / 64\pi)}{2 \ln 10000} \Bigr\rfloor, \quad
+# b = \Bigl\lceil \frac{d \ln (N / 2\pi)}{2 \ln 10000} \Bigr\rceil, \\
+# R'_p = (0.1 \ln s + 1) \operatorname{diag}\bigl( R(p\,\theta'_0), R(p\,\theta'_1), \dots \bigr) \end{gathered}
+# $$ (eq-yarn)
+#
+# The text of the paper lets $u_i$ fall with the number of turns, its program with $i$, as here.
+#
+# xPos {cite}`sun2023length` changes the training. Queries are multiplied by $\zeta_i^{m/512}$ and keys by
+# $\zeta_i^{-n/512}$, so the score depends on the offset $\Delta = n - m$ and fades into the past, fast pairs first:
+#
+# $$
+# \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i} \theta_i \Delta} \, \zeta_i^{-\Delta/512}, \qquad
+# \zeta_i = \frac{2i/d + 0.4}{1.4}
+# $$ (eq-xpos)
+#
+# Towards later keys the factor grows, so xPos is for causal attention. The library has it as `xpos`, and the others
+# as options of `rope`.
+
+# %%
+s, trained = 4, 2048
+wide = 128  # channels of a head, as in public language models
+known = rope_frequencies(wide)
+ways = {
+    "interpolation": known / s,
+    "NTK-aware": rope_frequencies(wide, ntk_base(10000, s, wide)),
+    "YaRN": yarn_frequencies(wide, s, trained),
+}
+for name, changed in ways.items():
+    print(f"{name:14} pair 0: {changed[0]:.2f} of its speed,", end=" ")
+    print(f"pair {wide // 2 - 1}: {changed[-1] / known[-1]:.2f}")
+print(f"YaRN keeps {(ways['YaRN'] == known).sum()} of {wide // 2} pairs")
+
+zeta = xpos_scales(d)
+faded = xpos(q, p, theta, zeta, 512) @ xpos(k, p, theta, zeta, 512, keys=True).T
+slowed = rope_frequencies(d, ntk_base(base, s, d))
+by_parts = yarn_frequencies(d, s, trained, base)
+sharp = yarn_temperature(s) ** 2
+for name, options, wanted in (
+    (
+        "rope",
+        {"scaling": "ntk", "factor": s},
+        rope(q, p, slowed) @ rope(k, p, slowed).T,
+    ),
+    (
+        "rope",
+        {"scaling": "yarn", "factor": s, "trained": trained},
+        sharp * rope(q, p, by_parts) @ rope(k, p, by_parts).T,
+    ),
+    ("xpos", {}, faded),
+):
+    library = create_encoding(name, head_dim=d, heads=1, axes=1, base=base, **options)
+    turned_q, turned_k = library(q[None, None], k[None, None], places)
+    label = options.get("scaling", name)
+    agree(label, (turned_q @ turned_k.mT)[0, 0], wanted, tolerance=1e-10)
 
 # %% [markdown]
 # ```{admonition} In short

@@ -50,7 +50,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         '(device.type == "mps") and False': "all tests run on one device"
     },
     "rollpe.encodings.roll.even_division": {"channels + 2": "no number divides the one before it"},
-    "rollpe.encodings.rotary.rotate": dict.fromkeys(
+    "rollpe.encodings.roll.rotate": dict.fromkeys(
         ("(width == x.shape[-1]) and False", "x.shape[+1]", "x.shape[-2]", "x.shape[-(0)]"),
         "nothing is left to join",
     ),

@@ -606,7 +606,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @_imports
 @click.option("--eager", is_flag=True, help="Time without torch.compile.")
 @click.option("--rounds", type=click.IntRange(2, 10_000), default=20, show_default=True)
-@click.option("--timm/--no-timm", default=True, help="Also time timm's own models.  [default: yes]")
+@click.option("--timm/--no-timm", default=True, help="Also time timm's models and rotations.  [default: yes]")
 @click.option("--scaling/--no-scaling", default=True, help="Also time 256 and 1,024 patches.  [default: yes]")
 @click.option("--variants", is_flag=True, help="Also time the variants of a training step, side by side.")
 @click.option("--profile", is_flag=True, help="Also list the kernels of a step; needs --records.")

@@ -233,6 +233,66 @@ def rope_score(q: Tensor, k: Tensor, delta: float, frequencies: Tensor) -> Tenso
     return (a * cos - b * sin).sum(dim=-1)
 
 
+def ntk_base(base: float, factor: float, d: int) -> float:
+    """base·s^{d/(d−2)}: the slowest of d/2 > 1 pairs turns s times as slowly, the fastest as before.
+
+    Source: bloc97 2023, NTK-aware scaling, for texts s times as long as the trained ones.
+    """
+    return base * factor ** (d / (d - 2))
+
+
+def yarn_range(
+    d: int, trained: int, base: float = 10000.0, beta_fast: float = 32.0, beta_slow: float = 1.0
+) -> tuple[float, float]:
+    """The pairs ⌊i(β_fast)⌋ and ⌈i(β_slow)⌉ between which YaRN goes over from kept to slowed frequencies.
+
+    i(β) = (d/2) ln(L/2πβ)/ln base is the pair that makes β turns in L = ``trained`` positions.
+    """
+    fast, slow = (d / 2 * math.log(trained / (2 * math.pi * beta), base) for beta in (beta_fast, beta_slow))
+    first = max(math.floor(fast), 0)
+    return first, max(min(math.ceil(slow), d - 1), first + 0.001)
+
+
+def yarn_frequencies(
+    d: int,
+    factor: float,
+    trained: int,
+    base: float = 10000.0,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+) -> Tensor:
+    """γ_i θ_i + (1−γ_i) θ_i/s, γ_i = (b−i)/(b−a) within 0 … 1 for (a, b) of `yarn_range`; float64 [d/2].
+
+    Source: Peng et al. 2023, arXiv 2309.00071, with the ramp of its code, which is linear in i; that of the
+    text is linear in the number of turns.
+    """
+    a, b = yarn_range(d, trained, base, beta_fast, beta_slow)
+    keep = ((b - torch.arange(d // 2, dtype=torch.float64)) / (b - a)).clamp(0, 1)
+    return rope_frequencies(d, base) * (keep + (1 - keep) / factor)
+
+
+def yarn_temperature(factor: float) -> float:
+    """0.1 ln s + 1, by which YaRN multiplies queries and keys alike; √(1/t) in the source."""
+    return 0.1 * math.log(factor) + 1
+
+
+def xpos_scales(d: int, gamma: float = 0.4) -> Tensor:
+    """ζ_i = (2i/d + γ)/(1 + γ), i = 0 … d/2−1, float64 [d/2]: the fastest pair shrinks most."""
+    return (torch.arange(0, _even(d), 2, dtype=torch.float64) / d + gamma) / (1 + gamma)
+
+
+def xpos(
+    x: Tensor, positions: Tensor, frequencies: Tensor, scales: Tensor, span: float, *, keys: bool = False
+) -> Tensor:
+    """`rope`, and pair i of a query multiplied by ζ_i^{p/s}, of a key by ζ_i^{−p/s}; s = span.
+
+    Pair i of a score then has the factor ζ_i^{(m−n)/s}. Source: Sun et al. 2022, arXiv 2212.10554.
+    """
+    power = positions.to(scales.dtype)[..., None] / span
+    factor = scales ** (-power if keys else power)
+    return rope(x, positions, frequencies) * factor.repeat_interleave(2, dim=-1).to(x.dtype)
+
+
 def decay_bound(delta: Tensor, frequencies: Tensor) -> Tensor:
     """RoFormer's bound on |Σ_i h_i e^{iθ_iΔ}| over max_i|h_{i+1} − h_i| (h_m = 0): Σ_j |Σ_{i≤j} e^{iθ_iΔ}|.
 

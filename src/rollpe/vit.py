@@ -415,7 +415,7 @@ def from_timm(model: Any) -> VisionTransformer:
     theirs = rope.get_embed(list(grid))  # sines, then cosines: [depth, heads, N, 2d] or [N, 2d]
     for attention, expected in zip(ours.attentions, theirs if mixed else [theirs], strict=mixed):
         cos, sin = attention.encoding.tables(places, weight.new_empty(1, 1, len(places), 1))
-        turns = torch.cat((sin, cos), -1).to(expected)
+        turns = torch.cat((sin, cos), -1).repeat_interleave(2, -1).to(expected)
         if turns.shape[-2:] != expected.shape[-2:] or not torch.allclose(turns, expected, atol=1e-2):
             raise refusal
     return ours.train(model.training)

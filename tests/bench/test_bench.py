@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from rollpe.bench import Benchmark, benchmark, read_benchmarks, run, timing, variants
+from rollpe.bench import Benchmark, alone, benchmark, read_benchmarks, run, timing, variants
 from rollpe.bench.timing import Trial, interleaved, matmul_peak
 from rollpe.bench.variants import VARIANTS
 from rollpe.cli import cli
@@ -110,6 +110,24 @@ def test_timms_models_are_also_timed_in_a_plain_step(report):
     assert all(
         t.gflop == pytest.approx(theirs.gflop) for t, theirs in zip(report.plain, report.timm, strict=True)
     )
+
+
+def test_rotations_alone_are_timed_beside_functions_that_turn_alike(report):
+    assert [(a.encoding, a.other) for a in report.alone] == [
+        ("axial-rope", "timm"),
+        ("mixed-rope", "timm"),
+        ("rope, half layout", "rotate_half"),
+    ]
+    assert all(a.ours > 0 and a.theirs > 0 and a.ratio > 0 and not a.compiled for a in report.alone)
+    assert "| rope, half layout | rotate_half | eager |" in report.to_markdown()
+    recipe = load_recipe("strong", {"size": "nano", "batch_size": 2, "precision": "float32"})
+    q, k = alone.queries_and_keys(recipe, CPU)
+    for encoding, _, ours, theirs in alone.rotations(recipe, CPU):
+        for x, y in zip(ours(q, k), theirs(q, k), strict=True):
+            assert x.shape == y.shape and x.dtype == y.dtype
+            torch.testing.assert_close(x.norm(dim=-1), y.norm(dim=-1))
+            if encoding != "mixed-rope":  # its frequencies are drawn at random
+                torch.testing.assert_close(x, y, atol=1e-4, rtol=1e-4)
 
 
 def test_augmentation_can_only_slow_a_step_down_and_is_timed_both_ways(report):

@@ -30,7 +30,7 @@ class Layer(nn.Module):
 
 def build(name: str) -> tuple[Layer, tuple[Tensor, ...]]:
     torch.manual_seed(0)
-    axes = 1 if name == "rope" else 2
+    axes = 1 if name in ("rope", "xpos") else 2
     encoding = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRIDS[axes]).double()
     positions = grid_positions(*GRIDS[axes])[1:]
     tokens = torch.randn(2, len(positions) + 1, HEADS * HEAD_DIM, dtype=torch.double)

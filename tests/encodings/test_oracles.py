@@ -26,6 +26,7 @@ from rollpe.textbook import t5_bucket
 
 transformers = pytest.importorskip("transformers")
 llama = pytest.importorskip("transformers.models.llama.modeling_llama")
+ROPE_INIT_FUNCTIONS = pytest.importorskip("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS
 t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
 bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
 wav2vec2 = pytest.importorskip("transformers.models.wav2vec2_bert.modeling_wav2vec2_bert")
@@ -180,6 +181,35 @@ def test_rope_with_the_half_layout_is_llamas() -> None:
     expected = llama.apply_rotary_pos_emb(q, k, cos, sin)
     ours = create_encoding("rope", head_dim=16, heads=3, axes=1, layout="half")
     for out, theirs in zip(ours(q, k, positions[:, None].float()), expected, strict=True):
+        torch.testing.assert_close(out, theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("trained", [64, 4096])
+@pytest.mark.parametrize("kind", ["dynamic", "yarn"])
+def test_scaled_rope_is_transformers(kind: str, trained: int) -> None:
+    """ "dynamic" at a fixed length of s times the trained one is NTK-aware with s·s - s + 1."""
+    factor = 4.0
+    config = transformers.LlamaConfig(
+        hidden_size=48,
+        num_attention_heads=3,
+        head_dim=16,
+        max_position_embeddings=trained,
+        rope_parameters={"rope_type": kind, "rope_theta": 500.0, "factor": factor}
+        | ({"original_max_position_embeddings": trained} if kind == "yarn" else {}),
+    )
+    frequencies, temperature = ROPE_INIT_FUNCTIONS[kind](config, "cpu", seq_len=int(factor * trained))
+    options = (
+        {"scaling": "yarn", "factor": factor, "trained": trained}
+        if kind == "yarn"
+        else {"scaling": "ntk", "factor": factor * factor - factor + 1}
+    )
+    ours = create_encoding("rope", head_dim=16, heads=3, axes=1, base=500.0, layout="half", **options)
+    positions = torch.arange(5.0, 25.0)[:, None]
+    torch.testing.assert_close(ours.angles(positions), positions * frequencies)
+    angles = (positions * frequencies).repeat(1, 2)[None]
+    q, k = noise(2, 2, 3, 20, 16).float()
+    expected = llama.apply_rotary_pos_emb(q, k, temperature * angles.cos(), temperature * angles.sin())
+    for out, theirs in zip(ours(q, k, positions), expected, strict=True):
         torch.testing.assert_close(out, theirs, atol=1e-5, rtol=1e-5)
 
 

@@ -39,7 +39,7 @@ pytestmark = [
 ]
 
 GRIDS = {1: (6,), 2: (2, 4), 3: (2, 2, 2)}
-ONLY_AXES = {"rope": (1,), "mixed-rope": (2,), "spherical-rope": (2,)}
+ONLY_AXES = {"rope": (1,), "xpos": (1,), "mixed-rope": (2,), "spherical-rope": (2,)}
 HEAD_DIM, HEADS, PREFIX = 12, 2, 2
 CASES = [
     pytest.param(name, axes, id=f"{name}-{axes}d")
@@ -195,6 +195,9 @@ def test_the_fast_path_equals_softmax_of_the_reference_scores(name: str, axes: i
 OPTIONS = [
     ("rope", {"base": 50.0, "scale": 0.3}),
     ("rope", {"layout": "half"}),
+    ("rope", {"scaling": "ntk", "factor": 4.0}),
+    ("rope", {"scaling": "yarn", "factor": 4.0, "trained": 64, "base": 20.0, "beta_fast": 8.0}),
+    ("xpos", {"base": 50.0, "gamma": 0.2, "span": 9.0}),
     ("axial-rope", {"base": 7.0}),
     ("mixed-rope", {"base": 3.0}),
     ("uniform-rope", {"frequency": 0.7}),
@@ -266,7 +269,7 @@ def test_encoded_queries_and_keys_have_the_reference_scores_together_and_apart(n
     encoding = build(name, axes)
     q, k, _, positions = inputs(encoding)
     together = encoding(q, k, positions)
-    apart = encoding.encode(q, positions), encoding.encode(k, encoding.place(positions, q))
+    apart = encoding.encode(q, positions), encoding.encode_keys(k, encoding.place(positions, q))
     for one, other in zip(together, apart, strict=True):
         assert torch.equal(one, other)
     if isinstance(encoding, ScoreBias):
@@ -537,7 +540,9 @@ DEFAULTS = {
     "shaw": {"clip": 16},
     "shaw-kv": {"clip": 16},
     "t5-bias": {"buckets": 32, "max_distance": 128, "bidirectional": True},
-    "rope": {"base": 10000.0, "scale": 1.0, "layout": "interleaved"},
+    "rope": {"base": 10000.0, "scale": 1.0, "layout": "interleaved", "scaling": "none", "factor": 1.0}
+    | {"trained": None, "beta_fast": 32.0, "beta_slow": 1.0},
+    "xpos": {"base": 10000.0, "gamma": 0.4, "span": 512.0},
     "axial-rope": {"base": 100.0},
     "mixed-rope": {"base": 10.0},
     "uniform-rope": {"frequency": None},
@@ -633,7 +638,7 @@ def test_encodings_come_in_the_order_of_the_books_table() -> None:
     assert (
         list(ENCODINGS)
         == (
-            "none integer sinusoidal learned shaw shaw-kv t5-bias alibi rope axial-rope mixed-rope"
+            "none integer sinusoidal learned shaw shaw-kv t5-bias alibi rope xpos axial-rope mixed-rope"
             " uniform-rope spherical-rope lie roll continuous-roll multiplexed-roll torus-roll roll-twin"
         ).split()
     )

@@ -19,12 +19,12 @@ NAMES = ["rope", "axial-rope", "mixed-rope", "uniform-rope", "spherical-rope"]
 
 def build(name: str, head_dim: int = 16, seed: int = 0, **options: object) -> Encoding:
     torch.manual_seed(seed)
-    axes, grid = (1, (15,)) if name == "rope" else (2, GRID)
+    axes, grid = (1, (15,)) if name in ("rope", "xpos") else (2, GRID)
     return create_encoding(name, head_dim=head_dim, heads=HEADS, axes=axes, grid=grid, **options).double()
 
 
 def positions_of(name: str) -> Tensor:
-    return grid_positions(15) if name == "rope" else grid_positions(*GRID)
+    return grid_positions(15) if name in ("rope", "xpos") else grid_positions(*GRID)
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:
@@ -139,6 +139,100 @@ def test_scaling_positions_by_one_half_puts_twice_the_tokens_into_the_same_angle
         scaled(q, k, 2 * positions_of("rope")), plain(q, k, positions_of("rope")), strict=True
     ):
         torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_a_rotation_takes_queries_in_any_memory_layout_and_leaves_them_unchanged(layout: str) -> None:
+    """Odd strides and offsets cannot be read as complex numbers."""
+    encoding = build("rope", 8, layout=layout)
+    placed = encoding.place(positions_of("rope"), noise(2, HEADS, 15, 8))
+    wide, fused, flat = noise(2, HEADS, 15, 9), noise(2, 15, 3, HEADS, 8), noise(2 * HEADS * 15 * 8 + 1)
+    for q in (
+        wide[..., 1:],
+        fused.permute(2, 0, 3, 1, 4)[1],
+        noise(8, 2, HEADS, 15).permute(1, 2, 3, 0),
+        flat[1:].view(2, HEADS, 15, 8),
+        noise(2, 1, 15, 8).expand(2, HEADS, 15, 8),
+    ):
+        before = q.clone()
+        turned = encoding.encode(q, placed)
+        torch.testing.assert_close(turned, encoding.encode(before, placed), rtol=0, atol=1e-15)
+        assert torch.equal(q, before)
+
+
+@pytest.mark.parametrize("name", ["rope", "axial-rope", "mixed-rope"])
+def test_the_way_that_is_compiled_turns_by_the_same_angles(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoding, q = build(name), noise(2, HEADS, 17, 16)
+    eager = encoding.encode(q, positions_of(name))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    torch.testing.assert_close(encoding.encode(q, positions_of(name)), eager, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_rotations_work_under_torch_func(layout: str) -> None:
+    encoding, q = build("rope", layout=layout), noise(4, HEADS, 15, 16)
+    placed = encoding.place(positions_of("rope"), q)
+    turned = torch.func.vmap(lambda x: encoding.encode(x[None], placed)[0])(q)
+    torch.testing.assert_close(turned, encoding.encode(q, placed))
+    _, tangent = torch.func.jvp(lambda x: encoding.encode(x, placed), (q,), (q,))
+    torch.testing.assert_close(tangent, turned)
+
+
+# rope for longer sequences, and xpos
+
+
+def test_ntk_scaling_keeps_the_fastest_pair_and_slows_the_slowest_by_the_factor() -> None:
+    plain, scaled = build("rope"), build("rope", scaling="ntk", factor=8.0)
+    p = positions_of("rope").double()
+    before, after = plain.angles(p)[1:], scaled.angles(p)[1:]
+    torch.testing.assert_close(
+        (after / before)[:, [0, -1]], torch.tensor([1.0, 1 / 8]).double().expand(14, 2)
+    )
+
+
+def test_yarn_keeps_fast_pairs_slows_slow_ones_and_stretches_queries_and_keys() -> None:
+    plain = build("rope", 64)
+    scaled = build("rope", 64, scaling="yarn", factor=8.0, trained=512)
+    p = positions_of("rope").double()
+    ratio = (scaled.angles(p) / plain.angles(p))[1]
+    turns = 512 * plain.angles(p)[1] / (2 * math.pi)
+    torch.testing.assert_close(ratio[turns > 40], torch.ones(int((turns > 40).sum())).double())
+    torch.testing.assert_close(ratio[turns < 0.7], torch.full((int((turns < 0.7).sum()),), 1 / 8).double())
+    assert (ratio.diff() <= 0).all() and scaled.relative and not scaled.preserves_norm
+    q = noise(1, HEADS, 15, 64)
+    longer = scaled.encode(q, positions_of("rope")).norm(dim=-1) / q.norm(dim=-1)
+    torch.testing.assert_close(longer, torch.full_like(longer, 0.1 * math.log(8) + 1))
+
+
+def test_xpos_multiplies_each_pair_of_a_score_by_a_power_of_the_offset() -> None:
+    """ζ as in the authors' code, (2i + 0.4 d)/(1.4 d), and a head of one channel more."""
+    xpos, rope = (build(name, 9) for name in ("xpos", "rope"))
+    xpos.span = 4.0
+    q, k = noise(2, 1, HEADS, 15, 9)
+    plain_q, plain_k = rope(q, k, positions_of("rope"))
+    expected = torch.zeros(1, HEADS, 15, 15).double()
+    for i in range(4):
+        zeta, pair = (2 * i + 0.4 * 8) / (1.4 * 8), slice(2 * i, 2 * i + 2)
+        offset = positions_of("rope") - positions_of("rope").T
+        expected += plain_q[..., pair] @ plain_k[..., pair].mT * zeta ** (offset.double() / 4)
+    expected += q[..., 8:] @ k[..., 8:].mT
+    moved_q, moved_k = xpos(q, k, positions_of("xpos"))
+    torch.testing.assert_close(moved_q @ moved_k.mT, expected)
+    torch.testing.assert_close(xpos.scores(q, k, positions_of("xpos")), expected / 3)
+
+
+def test_xpos_holds_the_range_of_positions_that_it_states() -> None:
+    xpos = build("xpos").float()
+    ends = 512 * torch.tensor([[-69.0], [69.0]])
+    assert all(
+        torch.isfinite(t).all() and t.norm(dim=0).min() > 0
+        for t in xpos.place(ends, noise(1, 2, 16).float()).tables
+    )
+    assert (
+        xpos.place(512 * torch.tensor([[7.0]]), noise(1, 1, 16).float()).tables[2].half().isfinite()
+    ).all()
 
 
 # mixed-rope
@@ -267,6 +361,15 @@ def test_a_shift_of_spherical_rope_equals_one_rotation_of_all_queries_and_keys()
         ("rope", {"axes": 1, "layout": "odd"}, "'interleaved' or 'half'"),
         ("rope", {"axes": 1, "base": 0}, "must be positive"),
         ("rope", {"axes": 1, "head_dim": 1}, "use at least 2"),
+        ("rope", {"axes": 1, "scaling": "dynamic"}, "'none', 'ntk' or 'yarn'"),
+        ("rope", {"axes": 1, "factor": 2.0}, "scaling='ntk' or 'yarn'"),
+        ("rope", {"axes": 1, "scaling": "ntk", "factor": 0.5}, "at least 1"),
+        ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0}, "trained > 0"),
+        ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0, "trained": 8, "base": 1}, "base > 1"),
+        ("rope", {"axes": 1, "scaling": "ntk", "factor": 2.0, "head_dim": 2}, "two channel pairs"),
+        ("xpos", {"axes": 2}, "use 'axial-rope'"),
+        ("xpos", {"axes": 1, "gamma": 0}, "must be positive"),
+        ("xpos", {"axes": 1, "span": -1}, "must be positive"),
         ("mixed-rope", {"axes": 3}, "use 'lie' with block=2"),
         ("mixed-rope", {"head_dim": 6}, "multiple of 4"),
         ("mixed-rope", {"base": -1}, "must be positive"),

@@ -57,6 +57,21 @@ class Scaling(_Plain):
     median: float
 
 
+class Alone(_Plain):
+    """Time to turn queries and keys by tables that are ready, without gradients, in milliseconds.
+
+    other: "timm", or "rotate_half" as in Hugging Face transformers. ours, theirs: medians over rounds.
+    ratio: median over rounds of our time divided by theirs in the same round.
+    """
+
+    encoding: str
+    other: str
+    compiled: bool
+    ours: float
+    theirs: float
+    ratio: float
+
+
 class VariantTiming(_Plain):
     """One way to run a step, compared with another: its expected and its measured speed.
 
@@ -100,6 +115,7 @@ class Benchmark(_Plain):
     encodings: list[Timing]
     timm: list[Timing]
     plain: list[Timing] = []
+    alone: list[Alone] = []
     missing: list[str] = []
     failed: dict[str, str] = {}
     variants: list[VariantTiming] = []
@@ -116,6 +132,7 @@ class Benchmark(_Plain):
             self._encodings_table(),
             _timm_table("timm's own model, our step", self.timm),
             _timm_table("timm's own model, a plain step", self.plain),
+            self._alone_table(),
             missing and f"Not measured, no time left: {missing}.",
             "\n".join(f"- `{name}` failed: {reason}" for name, reason in self.failed.items()),
             self._variants_table(),
@@ -140,6 +157,13 @@ class Benchmark(_Plain):
             for t in self.encodings
         )
         return _table(head, rows)
+
+    def _alone_table(self) -> str:
+        rows = []
+        for a in self.alone:
+            mode = "compiled" if a.compiled else "eager"
+            rows.append([a.encoding, a.other, mode, f"{a.ours:.3f}", f"{a.theirs:.3f}", f"{a.ratio:.2f}"])
+        return _table("q and k alone|beside|mode|ms|theirs|ours ÷ theirs", rows, left=(0, 1, 2))
 
     def _variants_table(self) -> str:
         rows = []

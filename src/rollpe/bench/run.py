@@ -1,7 +1,7 @@
-"""The whole benchmark: every encoding beside none, ours beside timm's, augmentation, variants, scaling.
+"""The whole benchmark: every encoding beside none, ours beside timm's, rotations alone, and more.
 
 Here: what is measured, in which order, within one time budget. Not here: timing one model (timing.py), the
-variants (variants.py), the result (report.py).
+variants (variants.py), the rotations (alone.py), the result (report.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from rollpe.bench.report import Benchmark, Scaling, Timing, VariantTiming
+from rollpe.bench.alone import CALLS, queries_and_keys, rotations, several
+from rollpe.bench.report import Alone, Benchmark, Scaling, Timing, VariantTiming
 from rollpe.bench.timing import (
     TIMM,
     TimeBudget,
@@ -42,6 +43,9 @@ from rollpe.training.state import ahead, resolve
 
 PRIORITY = ("none", "axial-rope", "roll", "learned", "multiplexed-roll", "mixed-rope", "roll-twin")
 """Encodings that are timed first, since a budget may not suffice for all."""
+
+OF_SEQUENCES = ("rope", "xpos")
+"""Encodings of one axis, which images refuse."""
 
 SCALED = ("none", "axial-rope", "roll", "shaw")
 """Encodings that are timed with 64, 256 and 1,024 patches."""
@@ -69,7 +73,8 @@ def benchmark(
     size, batch: default to the recipe's on an accelerator, and to nano and 128, as in mini, on a CPU.
     encodings: default to all. ``none`` is always included: it is the reference.
     compiled: compile as the recipe says, or else what is fastest; False compiles nothing.
-    timm: also time timm's own models. scaling: also time `SCALED` with 64, 256 and 1,024 patches.
+    timm: also time timm's own models, and our rotations alone beside timm's and Hugging Face's.
+    scaling: also time `SCALED` with 64, 256 and 1,024 patches.
     variants: also time `VARIANTS`.
     profiles: also profile a step of ``none`` and of ``roll``, or of the first other encoding.
     budget: seconds, of which a tenth is a reserve; most are spent on compiling. What does not fit is left
@@ -129,6 +134,7 @@ class Comparison:
             "peak_gflops": peak,
             "augmentation_milliseconds": milliseconds,
             "variants": [*alternatives, *augmentation],
+            "alone": self.time_alone() if timm else [],
             "scaling": self.time_scaling() if scaling else [],
             "failed": self.failed,
         }
@@ -209,6 +215,38 @@ class Comparison:
         forget(trials)
         return fields
 
+    def time_alone(self) -> list[Alone]:
+        """Rotations of q and k beside timm's and rotate_half, eager and, unless all is eager, compiled."""
+        results: list[Alone] = []
+        q, k = queries_and_keys(self.recipe, self.device)
+        for compiled in (False, True) if self.recipe.compile else (False,):
+            for encoding, other, *pair in rotations(self.recipe, self.device):
+                if time.perf_counter() > self.budget.deadline(0.85):
+                    return results
+                calls = {
+                    who: partial(several, torch.compile(rotate) if compiled else rotate, q, k)
+                    for who, rotate in zip(("ours", "theirs"), pair, strict=True)
+                }
+                failed: dict[str, str] = {}
+                seconds = interleaved(calls, self.rounds, self.device, failed)
+                if failed:
+                    mode = "compiled" if compiled else "eager"
+                    self.failed[f"{encoding} alone, {mode}"] = next(iter(failed.values()))
+                    continue
+                ours, theirs = ([1000 / CALLS * t for t in seconds[who]] for who in calls)
+                results.append(
+                    Alone(
+                        encoding=encoding,
+                        other=other,
+                        compiled=compiled,
+                        ours=statistics.median(ours),
+                        theirs=statistics.median(theirs),
+                        ratio=statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
+                    )
+                )
+        torch.compiler.reset()
+        return results
+
     def time_scaling(self) -> list[Scaling]:
         """Time `SCALED` with 64, 256 and 1,024 patches, in batches with the same number of patches."""
         results: list[Scaling] = []
@@ -237,10 +275,10 @@ def _names(encodings: Sequence[str] | None) -> list[str]:
     for name in encodings or ():
         if name not in ENCODINGS:
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
-        if name == "rope":
-            raise InputError("encoding 'rope' has one axis and images have two: time 'axial-rope'.")
+        if name in OF_SEQUENCES:
+            raise InputError(f"encoding {name!r} has one axis and images have two: time 'axial-rope'.")
     selected = ENCODINGS if encodings is None else encodings
-    return list(dict.fromkeys(["none", *(name for name in selected if name != "rope")]))
+    return list(dict.fromkeys(["none", *(name for name in selected if name not in OF_SEQUENCES)]))
 
 
 def _timed_recipe(

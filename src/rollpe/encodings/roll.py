@@ -27,7 +27,6 @@ from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
 from rollpe.encodings.positions import are_integers, constant, spans
 from rollpe.encodings.registry import register
-from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError
 
 
@@ -477,6 +476,21 @@ def twin_state_dict(state: dict[str, Tensor], twin: RollTwin) -> dict[str, Tenso
             q, k, v = value.chunk(3)
             moved[name] = torch.cat((twin.absorb(q), twin.absorb(k), v))
     return moved
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """``rotary.rotate`` with tables per channel: a lone Nyquist mode has a cosine of its own and no sine.
+
+    (x_2i, x_2i+1) ↦ (x_2i cos_2i - x_2i+1 sin_2i, x_2i+1 cos_2i+1 + x_2i sin_2i+1) for x [B, heads, N, d]
+    and tables broadcastable to [B, heads, N, c] with even c <= d.
+    """
+    width = cos.shape[-1]
+    (even, odd), (cos_even, cos_odd), (sin_even, sin_odd) = (
+        t.unflatten(-1, (-1, 2)).unbind(-1) for t in (x[..., :width], cos, sin)
+    )
+    out = torch.stack((even * cos_even - odd * sin_even, odd * cos_odd + even * sin_odd), -1)
+    out = out.flatten(-2).to(x.dtype)
+    return out if width == x.shape[-1] else torch.cat((out, x[..., width:]), -1)
 
 
 def ring_modes(n: int, rings: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -23,29 +23,43 @@ from rollpe.errors import InputError
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate channels (2i, 2i+1) of x, leaving the channels beyond the tables as they are.
 
-    (x_2i, x_2i+1) ↦ (x_2i cos_2i - x_2i+1 sin_2i, x_2i+1 cos_2i+1 + x_2i sin_2i+1).
+    (x_2i, x_2i+1) ↦ (x_2i cos_i - x_2i+1 sin_i, x_2i+1 cos_i + x_2i sin_i).
 
     Args:
         x: [B, heads, N, d], any float dtype.
-        cos, sin: broadcastable to [B, heads, N, c] with even c <= d, one entry per channel.
+        cos, sin: broadcastable to [B, heads, N, pairs] with 2*pairs <= d.
 
     Returns:
         [B, heads, N, d] in x's dtype; the arithmetic is done in the wider dtype of x and the tables.
     """
-    width = cos.shape[-1]
-    # Unbinding pairs, and not slicing every other channel, lets a compiler keep both channels in one loop.
-    (even, odd), (cos_even, cos_odd), (sin_even, sin_odd) = (
-        t.unflatten(-1, (-1, 2)).unbind(-1) for t in (x[..., :width], cos, sin)
-    )
-    out = torch.stack((even * cos_even - odd * sin_even, odd * cos_odd + even * sin_odd), -1)
-    out = out.flatten(-2).to(x.dtype)
-    return out if width == x.shape[-1] else torch.cat((out, x[..., width:]), -1)
+    width = 2 * cos.shape[-1]
+    if width < x.shape[-1]:
+        return torch.cat((rotate(x[..., :width], cos, sin), x[..., width:]), -1)
+    wide = x.to(torch.promote_types(x.dtype, cos.dtype)).unflatten(-1, (-1, 2))
+    if torch.compiler.is_compiling() or not _holds_complex(wide):
+        # Unbinding pairs, and not slicing every other channel, lets a compiler keep both in one loop.
+        even, odd = wide.unbind(-1)
+        out = torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1)
+    else:  # one pass over x; compilers and ONNX have no complex numbers
+        out = torch.view_as_real(torch.view_as_complex(wide) * torch.complex(cos, sin))
+    return out.flatten(-2).to(x.dtype)
 
 
-def turns(angles: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of angles [..., pairs], each twice: two of [..., 2*pairs]."""
-    angles = angles.repeat_interleave(2, dim=-1)
-    return angles.cos(), angles.sin()
+def _holds_complex(pairs: Tensor) -> bool:
+    """Whether pairs [..., 2] lie in memory as complex numbers do, on a device known to multiply them."""
+    *steps, step = pairs.stride()
+    aligned = step == 1 and not any(s % 2 for s in (pairs.storage_offset(), *steps))
+    return aligned and pairs.device.type in ("cpu", "cuda")
+
+
+def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """``rotate`` for channels (i, i + pairs)."""
+    width = 2 * cos.shape[-1]
+    if width < x.shape[-1]:
+        return torch.cat((rotate_halves(x[..., :width], cos, sin), x[..., width:]), -1)
+    first, second = x.contiguous().chunk(2, -1)  # four strided reads cost more than one copy
+    turned = torch.addcmul(first * cos, second, sin, value=-1), torch.addcmul(second * cos, first, sin)
+    return torch.cat(turned, -1).to(x.dtype)
 
 
 class Rotary(Encoding):
@@ -66,8 +80,9 @@ class Rotary(Encoding):
         raise TypeError(f"{type(self).__name__} does not define angles().")
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines [..., N, 2*pairs], one entry per channel."""
-        return turns(self.angles(positions))
+        """Cosines and sines [..., N, pairs]."""
+        angles = self.angles(positions)
+        return angles.cos(), angles.sin()
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables)
@@ -97,14 +112,24 @@ class Rope(Rotary):
     only: a raster index would make the end of one row and the start of the next neighbors, so images are
     refused (``axial-rope`` is for them).
 
-    No parameters; any real position; norm preserving; relative. Cost: 2 multiplications and 1 addition per
-    channel of q and k, one more copy of each with the half layout.
+    For sequences longer than the trained ones by s = ``factor``, ``scaling`` changes the frequencies: "ntk"
+    (bloc97, 2023) makes the base s^(c/(c-2)) times as large; "yarn" (Peng et al., 2023) divides by s the
+    frequencies of pairs that make fewer than ``beta_slow`` turns in ``trained`` tokens, keeps those of more
+    than ``beta_fast``, and multiplies q and k by 0.1·ln s + 1. Both equal Hugging Face's. The plain way,
+    position interpolation (Chen et al., 2023), is ``scale=1/s``.
+
+    No parameters; any real position; norm preserving, except "yarn"; relative. Cost: 2 multiplications and
+    1 addition per channel of q and k.
 
     Args:
         base: sets the slowest wave.
         scale: what positions are multiplied with; below 1 it fits a longer sequence into the trained span.
         layout: "interleaved" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
             Llama does. The two differ by a fixed permutation of the channels.
+        scaling: "none", "ntk" or "yarn".
+        factor: s, at least 1.
+        trained: tokens of the trained sequences, for "yarn".
+        beta_fast, beta_slow: turns in ``trained`` tokens, for "yarn".
     """
 
     def __init__(
@@ -113,39 +138,133 @@ class Rope(Rotary):
         base: float = 10000.0,
         scale: float = 1.0,
         layout: str = "interleaved",
+        scaling: str = "none",
+        factor: float = 1.0,
+        trained: int | None = None,
+        beta_fast: float = 32.0,
+        beta_slow: float = 1.0,
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(**shape)
-        if self.axes != 1:
-            raise InputError(f"encoding 'rope' has one axis, not axes={self.axes}: use 'axial-rope'.")
-        if self.head_dim < 2:
-            raise InputError(f"head_dim={self.head_dim} holds no channel pair: use at least 2.")
+        self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
         if layout not in textbook.LAYOUTS:
             raise InputError(f"layout={layout!r} must be 'interleaved' or 'half'.")
-        self.pairs = self.head_dim // 2
+        if scaling not in ("none", "ntk", "yarn"):
+            raise InputError(f"scaling={scaling!r} must be 'none', 'ntk' or 'yarn'.")
+        if not factor >= 1 or (scaling == "none" and factor != 1):
+            raise InputError(f"factor={factor} must be at least 1, with scaling='ntk' or 'yarn' if above 1.")
+        if scaling == "yarn" and (trained is None or trained < 1 or not base > 1):
+            raise InputError(f"scaling='yarn' needs base > 1 and trained > 0, not {base} and {trained}.")
+        if scaling == "ntk" and self.pairs < 2:
+            raise InputError(f"scaling='ntk' needs two channel pairs, not head_dim={self.head_dim}.")
         self.base = check_base(base)
         self.scale = float(scale)
         self.layout = layout
+        self.scaling, self.factor, self.trained = scaling, float(factor), trained
+        self.beta_fast, self.beta_slow = float(beta_fast), float(beta_slow)
+        self.temperature = textbook.yarn_temperature(factor) if scaling == "yarn" else 1.0
+        self.preserves_norm = self.temperature == 1
+
+    def angles(self, positions: Tensor) -> Tensor:
+        c = 2 * self.pairs
+        i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
+        base = textbook.ntk_base(self.base, self.factor, c) if self.scaling == "ntk" else self.base
+        frequencies = base ** (-i / self.pairs)
+        if self.scaling == "yarn" and self.trained:
+            a, b = textbook.yarn_range(c, self.trained, base, self.beta_fast, self.beta_slow)
+            keep = ((b - i) / (b - a)).clamp(0, 1)
+            frequencies = frequencies * (keep + (1 - keep) / self.factor)
+        return self.scale * positions * frequencies
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        tables = super().tables(positions, like)
+        return tables if self.temperature == 1 else tuple(self.temperature * table for table in tables)
+
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        return (rotate if self.layout == "interleaved" else rotate_halves)(x, *tables)
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        c, s = 2 * self.pairs, self.factor
+        if self.scaling == "yarn" and self.trained:
+            turns = self.beta_fast, self.beta_slow
+            theta = textbook.yarn_frequencies(c, s, self.trained, self.base, *turns)
+        else:
+            base = textbook.ntk_base(self.base, s, c) if self.scaling == "ntk" else self.base
+            theta = textbook.rope_frequencies(c, base)
+        rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta.to(x), self.layout)
+        return torch.cat((self.temperature * rotated, x[..., c:]), -1)
+
+
+def pairs_of_sequence(name: str, head_dim: int, axes: int) -> int:
+    """Channel pairs of a head, for an encoding of one axis."""
+    if axes != 1:
+        raise InputError(f"encoding {name!r} has one axis, not axes={axes}: use 'axial-rope'.")
+    if head_dim < 2:
+        raise InputError(f"head_dim={head_dim} holds no channel pair: use at least 2.")
+    return head_dim // 2
+
+
+@register("xpos")
+class XPos(Rotary):
+    """Rotary encoding of a sequence with scores that fade into the past (Sun et al., 2022, section 3).
+
+    Pair i of the c = 2·⌊head_dim / 2⌋ channels is turned by p·ω_i as in ``rope``. Queries are also multiplied
+    by ζ_i^(p/s) and keys by ζ_i^(-p/s), with ζ_i = (2i/c + γ)/(1 + γ) < 1 and s = ``span``. So pair i of a
+    score has the factor ζ_i^((m-n)/s) for a query at m and a key at n: fast pairs fade first.
+
+    For causal attention: towards later keys the factor grows instead, up to (1 + 1/γ)^((n-m)/s).
+    Queries and keys carry factors of their positions, not of the offset. At γ = 0.4 these stay in range for
+    |p| below 69·span (35,000 tokens) in float32 and bfloat16, and below 7·span in float16. Only differences
+    count, so a longer sequence may start at a negative position.
+
+    No parameters; any real position; relative; not norm preserving. Cost: as ``rope``.
+
+    Args:
+        base: sets the slowest wave.
+        gamma: γ, above 0; smaller numbers let fast pairs fade faster.
+        span: s, the tokens in which pair i fades by the factor ζ_i.
+    """
+
+    preserves_norm = False
+
+    def __init__(
+        self, *, base: float = 10000.0, gamma: float = 0.4, span: float = 512.0, **shape: Unpack[Shape]
+    ) -> None:
+        super().__init__(**shape)
+        self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
+        if not (gamma > 0 and span > 0):
+            raise InputError(f"gamma={gamma} and span={span} must be positive.")
+        self.base, self.gamma, self.span = check_base(base), float(gamma), float(span)
 
     def angles(self, positions: Tensor) -> Tensor:
         i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
-        return self.scale * positions * self.base ** (-i / self.pairs)
+        return positions * self.base ** (-i / self.pairs)
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Cosines and sines [..., N, pairs] for queries, then for keys."""
+        cos, sin = super().tables(positions, like)
+        i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
+        scale = ((i / self.pairs + self.gamma) / (1 + self.gamma)) ** (positions / self.span)
+        return cos * scale, sin * scale, cos / scale, sin / scale
+
+    def tables_for_keys(self, tables: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tables[2:]
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        if self.layout == "interleaved":
-            return super().transform(x, tables)
-        return self._reordered(super().transform(self._reordered(x, (2, -1)), tables), (-1, 2))
-
-    def _reordered(self, x: Tensor, shape: tuple[int, int]) -> Tensor:
-        """Channels (i, i + c/2) next to each other for shape (2, -1), and back for (-1, 2)."""
-        head = x[..., : 2 * self.pairs].unflatten(-1, shape).transpose(-2, -1).flatten(-2)
-        return torch.cat((head, x[..., 2 * self.pairs :]), -1)
+        return rotate(x, *tables[:2])
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self._formula(x, positions, keys=False)
+
+    def formula_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self._formula(k, positions, keys=True)
+
+    def _formula(self, x: Tensor, positions: Tensor, *, keys: bool) -> Tensor:
         c = 2 * self.pairs
         theta = textbook.rope_frequencies(c, self.base).to(x)
-        rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta, self.layout)
-        return torch.cat((rotated, x[..., c:]), -1)
+        zeta = textbook.xpos_scales(c, self.gamma).to(x)
+        turned = textbook.xpos(x[..., :c], positions[..., 0], theta, zeta, self.span, keys=keys)
+        return torch.cat((turned, x[..., c:]), -1)
 
 
 @register("axial-rope")
@@ -239,8 +358,8 @@ class MixedRope(Rotary):
             frequencies = torch.stack([cast(MixedRope, layer).frequencies for layer in layers])
             if ready.dim() == 4:
                 frequencies = frequencies[:, None]  # [layers, 1, heads, axes, pairs]
-            both = turns(_mix(frequencies, ready))
-        return [Placed(positions, tables) for tables in zip(*both, strict=True)]
+            angles = _mix(frequencies, ready)
+        return [Placed(positions, tables) for tables in zip(angles.cos(), angles.sin(), strict=True)]
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))

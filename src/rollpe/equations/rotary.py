@@ -199,6 +199,48 @@ def eq_decay_bound(rng):
     )
 
 
+@check("bloc97 2023, NTK-aware scaling", textbook.ntk_base, textbook.rope_frequencies, tolerance=1e-12)
+def eq_ntk(rng):
+    d, s, base = 2 * count(rng, 2, 32), number(rng, 1, 9), number(rng, 5, 20000)
+    found = textbook.rope_frequencies(d, textbook.ntk_base(base, s, d))
+    slower = torch.tensor([s ** (-i / (d / 2 - 1)) for i in range(d // 2)], dtype=torch.float64)
+    return error(found, textbook.rope_frequencies(d, base) * slower)
+
+
+@check(
+    "YaRN (Peng et al. 2023) with the ramp of its code",
+    textbook.yarn_frequencies,
+    textbook.yarn_range,
+    textbook.yarn_temperature,
+    tolerance=1e-12,
+)
+def eq_yarn(rng):
+    d, s, N, base = 2 * count(rng, 8, 64), number(rng, 1, 9), count(rng, 300, 9000), number(rng, 500, 20000)
+    fast, slow = (d * math.log(N / (turns * math.pi)) / (2 * math.log(base)) for turns in (64, 2))
+    a, b = math.floor(fast), math.ceil(slow)
+    expected = []
+    for i in range(d // 2):
+        theta = base ** (-2 * i / d)
+        kept = 1 if i <= a else 0 if i >= b else (b - i) / (b - a)
+        expected.append(kept * theta + (1 - kept) * theta / s)
+    found = textbook.yarn_frequencies(d, s, N, base)
+    sharper = abs(textbook.yarn_temperature(s) - (0.1 * math.log(s) + 1))
+    return max(error(found, torch.tensor(expected, dtype=torch.float64)), sharper)
+
+
+@check("xPos (Sun et al. 2022)", textbook.xpos, textbook.xpos_scales, tolerance=1e-11)
+def eq_xpos(rng):
+    m, theta, p, q, k = _rotary_case(rng)
+    zeta = textbook.xpos_scales(2 * m)
+    stated = torch.tensor([(i / m + 0.4) / 1.4 for i in range(m)], dtype=torch.float64)
+    moved_q = textbook.xpos(q, p, theta, zeta, 512.0)
+    moved_k = textbook.xpos(k, p, theta, zeta, 512.0, keys=True)
+    delta = p - p[:, None]
+    each = _as_complex(q)[:, :, None].conj() * _as_complex(k)[:, None]
+    waves = each * torch.exp(1j * delta[..., None] * theta) * stated ** (-delta[..., None] / 512)
+    return max(error(moved_q @ moved_k.mT, waves.sum(-1).real), error(zeta, stated))
+
+
 @check("equivariance, linear attention", textbook.linear_attention, textbook.elu_feature, tolerance=1e-11)
 def eq_linear_attention(rng):
     N, d, m = count(rng, 3, 6), count(rng, 2, 5), count(rng, 6, 8)
