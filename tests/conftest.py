@@ -1,10 +1,20 @@
-"""One Chromium for all tests that need a browser."""
+"""What tests of several folders share: one Chromium, and encodings that are put back."""
 
 from __future__ import annotations
 
 import shutil
 
 import pytest
+
+from rollpe.encodings import ENCODINGS
+
+
+@pytest.fixture
+def known_encodings_are_put_back():
+    known = dict(ENCODINGS)
+    yield
+    ENCODINGS.clear()
+    ENCODINGS.update(known)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import zipfile
 
 import pytest
 
-from rollpe.encodings import ENCODINGS
 from shared import ROOT, workflow_script
 
 OUTSIDE = workflow_script("outside")
@@ -19,13 +18,7 @@ PAGE = OUTSIDE.PAGE.read_text(encoding="utf8")
 RECIPES = OUTSIDE.recipes(PAGE)
 MOST = 88
 
-
-@pytest.fixture(autouse=True)
-def known_encodings_are_put_back():
-    known = dict(ENCODINGS)
-    yield
-    ENCODINGS.clear()
-    ENCODINGS.update(known)
+pytestmark = pytest.mark.usefixtures("known_encodings_are_put_back")
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)

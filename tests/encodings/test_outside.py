@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollpe.encodings import ENCODINGS, create_encoding, import_encodings, outside_files
+from rollpe.encodings import create_encoding, import_encodings, outside_files
 from rollpe.errors import InputError
 
 OWN = """
@@ -18,13 +18,7 @@ class Own(Encoding):
     made_in = "{name}"
 """
 
-
-@pytest.fixture(autouse=True)
-def known_encodings_are_put_back():
-    known = dict(ENCODINGS)
-    yield
-    ENCODINGS.clear()
-    ENCODINGS.update(known)
+pytestmark = pytest.mark.usefixtures("known_encodings_are_put_back")
 
 
 def write(folder: Path, name: str) -> Path:
