@@ -476,7 +476,8 @@ order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
 def changes(name: str) -> tuple[float, float]:
     """How much a shuffle changes the scores, with positions that stay or travel."""
     torch.manual_seed(seed)
-    grid = (12,) if name == "rope" else (3, 4)  # plain RoPE knows sequences only
+    sequence = name in ("rope", "xpos")  # these know sequences only
+    grid = (12,) if sequence else (3, 4)
     positions = grid_positions(*grid).double()
     encoding = create_encoding(
         name, head_dim=head_dim, heads=heads, axes=len(grid), grid=grid
