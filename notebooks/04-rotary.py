@@ -690,6 +690,7 @@ for name, changed in ways.items():
     print(f"pair {wide // 2 - 1}: {changed[-1] / known[-1]:.2f}")
 print(f"YaRN keeps {(ways['YaRN'] == known).sum()} of {wide // 2} pairs")
 
+# %% tags=["hide-input"]
 zeta = xpos_scales(d)
 faded = xpos(q, p, theta, zeta, 512) @ xpos(k, p, theta, zeta, 512, keys=True).T
 slowed = rope_frequencies(d, ntk_base(base, s, d))

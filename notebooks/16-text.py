@@ -332,7 +332,8 @@ Markdown("Too few runs." if few else to_markdown(pairs))
 # ```{wave} positions
 # :name: wave-positions
 # Bits per character by position in windows of 512 characters, means over runs and eight positions. The vertical line is the
-# trained length. All lines share the same characters, so they share most of their noise.
+# trained length. The last three encodings are exploratory. All lines share the same characters, so they share most of their
+# noise.
 # ```
 #
 # What is new at position 64 differs:

@@ -34,11 +34,11 @@ logger = logging.getLogger(__name__)
 def bits_by_position(root: Path, start: dict[str, Any]) -> dict[str, Any]:
     """Loss in bits by position in the longest windows of text: means over runs and ``step`` positions.
 
-    By encoding, in the order of the plan; two decimals, as the page shows them.
+    By encoding, in the order of the plan and of the exploratory one; two decimals, as the page shows them.
     """
-    folder, plan = root / RECORDS[0], root / "plans/text.yaml"
+    folder, plans = root / RECORDS[0], (root / "plans" / name for name in ("text.yaml", "text-later.yaml"))
     arms: dict[str, list[np.ndarray]] = {}
-    for cell in [p.cell for p in load_plan(plan)] if plan.is_file() else []:
+    for cell in [planned.cell for plan in plans if plan.is_file() for planned in load_plan(plan)]:
         if (path := record_path(folder, cell)).is_file():
             arms.setdefault(figures.label_of(cell.slug), []).append(read_arrays(path)["loss_by_position"])
     means = {name: np.mean(arm, 0) / math.log(2) for name, arm in arms.items()}

@@ -333,7 +333,7 @@ WAVES: dict[str, Wave] = {
             "step": 8,
             "trained": 64,
             "bits": {},
-            "on": ["none", "learned", "rope", "roll", "shaw", "continuous-roll, wavelength 8"],
+            "on": ["none", "learned", "rope", "roll", "shaw", "alibi"],
         },
         draw_positions,
         (6.8, 4.2),
