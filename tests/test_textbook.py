@@ -149,3 +149,21 @@ def test_an_odd_width_has_no_pairs(call, d):
 def test_an_unknown_layout_is_refused():
     with pytest.raises(InputError, match="interleaved, half"):
         textbook.rope(torch.zeros(1, 2), torch.zeros(1), torch.ones(1), "neox")
+
+
+@pytest.mark.parametrize(
+    ("heads", "exponents"), [(1, [8]), (4, [2, 4, 6, 8]), (6, [2, 4, 6, 8, 1, 3]), (3, [4, 8, 2])]
+)
+def test_alibis_slopes_of_heads_that_are_no_power_of_two_follow_those_of_one(heads, exponents):
+    assert textbook.alibi_slopes(heads).tolist() == [2.0**-e for e in exponents]
+
+
+def test_yarns_range_has_a_width_where_all_pairs_turn_less_than_once():
+    assert textbook.yarn_range(8, 6, 10000, 32, 1) == (0, 0.001)
+
+
+def test_yarns_defaults_are_those_of_the_paper():
+    stated = textbook.yarn_frequencies(128, 4, 1982, 10000.0, 32.0, 1.0)
+    assert torch.equal(textbook.yarn_frequencies(128, 4, 1982), stated)
+    kept = stated == textbook.rope_frequencies(128)
+    assert kept.nonzero().max() == 15  # at 31 turns in place of 32, 16

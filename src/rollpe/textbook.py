@@ -182,9 +182,9 @@ def alibi_slopes(heads: int) -> Tensor:
     h, as many as are missing. Source: Press et al. 2022, section 3 and, for the second sentence, their code.
     """
     power = 2 ** int(math.log2(heads))
-    h = torch.arange(1, 2 * power + 1, dtype=torch.float64)
-    own, finer = 2.0 ** (-8 * h[:power] / power), 2.0 ** (-4 * h / power)
-    return torch.cat((own, finer[::2][: heads - power]))
+    h = torch.arange(1, power + 1, dtype=torch.float64)
+    finer = 2.0 ** (-4 * (2 * h - 1) / power)
+    return torch.cat((2.0 ** (-8 * h / power), finer[: heads - power]))
 
 
 def alibi_scores(q: Tensor, k: Tensor, delta: Tensor, slopes: Tensor) -> Tensor:
@@ -241,9 +241,7 @@ def ntk_base(base: float, factor: float, d: int) -> float:
     return base * factor ** (d / (d - 2))
 
 
-def yarn_range(
-    d: int, trained: int, base: float = 10000.0, beta_fast: float = 32.0, beta_slow: float = 1.0
-) -> tuple[float, float]:
+def yarn_range(d: int, trained: int, base: float, beta_fast: float, beta_slow: float) -> tuple[float, float]:
     """The pairs ⌊i(β_fast)⌋ and ⌈i(β_slow)⌉ between which YaRN goes over from kept to slowed frequencies.
 
     i(β) = (d/2) ln(L/2πβ)/ln base is the pair that makes β turns in L = ``trained`` positions.
