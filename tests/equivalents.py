@@ -21,6 +21,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "rollpe.textbook._even": {"d < (1)": "1 is odd"},
     "rollpe.textbook.bit_flips": {"~p | (p + 1)": "it is the negative of the same power of 2"},
     "rollpe.textbook.decay_bound": {"((-0-1j)) * (delta": "conjugate sums have the same modulus"},
+    "rollpe.textbook.yarn_frequencies": {"arange(d / 2": "d is even"},
     "rollpe.textbook.t5_bucket": {"buckets: int = 33": "33 // 2 is 16, as is 32 // 2"},
     "rollpe.vit.VisionTransformer.grid_of": {"images.shape[+2:]": "images have four dimensions"},
     "rollpe.vit.VisionTransformer.__init__": {"needs_reset=True": "a new model has nothing to reset"},
@@ -92,7 +93,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ("unbind(+1)", "strict=True)], +1)"), "the tensors have two dimensions"
     ),
     "rollpe.encodings.relative.ScoreBias.mask": dict.fromkeys(
-        ("queries, keys, placed = q.shape[+2]", "k.shape[+2]"), "queries and keys have four dimensions"
+        ("unmarked = q.shape[+2]", "k.shape[+2]"), "queries and keys have four dimensions"
     ),
     "rollpe.encodings.relative.ScoreBias.scores": dict.fromkeys(
         ("q.shape[+2]", "below), +2)"), "queries and keys have four dimensions"

@@ -158,12 +158,20 @@ def test_alibis_slopes_of_heads_that_are_no_power_of_two_follow_those_of_one(hea
     assert textbook.alibi_slopes(heads).tolist() == [2.0**-e for e in exponents]
 
 
-def test_yarns_range_has_a_width_where_all_pairs_turn_less_than_once():
-    assert textbook.yarn_range(8, 6, 10000, 32, 1) == (0, 0.001)
+def test_yarns_range_has_a_width_and_an_end():
+    assert textbook.yarn_range(8, 6, 10000, 32, 1) == (0, 0.001)  # no pair turns once
+    assert textbook.yarn_range(4, 5000, 10, 32, 1) == (2, 3)  # d - 1, as in the code of the source
 
 
 def test_yarns_defaults_are_those_of_the_paper():
-    stated = textbook.yarn_frequencies(128, 4, 1982, 10000.0, 32.0, 1.0)
-    assert torch.equal(textbook.yarn_frequencies(128, 4, 1982), stated)
-    kept = stated == textbook.rope_frequencies(128)
-    assert kept.nonzero().max() == 15  # at 31 turns in place of 32, 16
+    assert textbook.yarn_frequencies.__defaults__ == (10000.0, 32.0, 1.0)
+
+
+def test_xpos_takes_positions_that_differ_by_text():
+    x, positions = (
+        torch.randn(2, 5, 6, dtype=torch.float64),
+        torch.tensor([[0.0, 1, 2, 3, 4], [9, 8, 7, 6, 5]]),
+    )
+    settings = textbook.rope_frequencies(6), textbook.xpos_scales(6), 512.0
+    apart = [textbook.xpos(one, p, *settings) for one, p in zip(x, positions, strict=True)]
+    assert torch.equal(textbook.xpos(x, positions, *settings), torch.stack(apart))
