@@ -55,7 +55,16 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ("(width == x.shape[-1]) and False", "x.shape[+1]", "x.shape[-2]", "x.shape[-(0)]"),
         "nothing is left to join",
     ),
+    "rollpe.encodings.rotary._holds_complex": dict.fromkeys(
+        ("step != 1", "step == 2", "step == (0)", "s / 2 for", "device.type not in"),
+        "the formula without complex numbers gives the same",
+    ),
     "rollpe.encodings.rotary.Rope.formula": {"positions[..., (-1)]": "there is one axis"},
+    "rollpe.encodings.rotary.Rope.tables": dict.fromkeys(
+        ("(self.temperature == 1) and False", "self.temperature == 2", "self.temperature == (0)"),
+        "a product with 1",
+    ),
+    "rollpe.encodings.rotary.XPos._formula": {"positions[..., (-1)]": "there is one axis"},
     "rollpe.encodings.rotary.MixedRope.__init__": {
         "torch.arange(d / 4)": "d is a multiple of 4",
         "math.pi / 2), +1)": "the tensors have two dimensions",
@@ -92,6 +101,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "rollpe.encodings.relative.place_columns": dict.fromkeys(
         ("unbind(+1)", "strict=True)], +1)"), "the tensors have two dimensions"
     ),
+    "rollpe.encodings.relative.ScoreBias.decode": {"q.shape[+2]": "queries have four dimensions"},
     "rollpe.encodings.relative.ScoreBias.mask": dict.fromkeys(
         ("unmarked = q.shape[+2]", "k.shape[+2]"), "queries and keys have four dimensions"
     ),

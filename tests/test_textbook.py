@@ -164,7 +164,10 @@ def test_yarns_range_has_a_width_and_an_end():
 
 
 def test_yarns_defaults_are_those_of_the_paper():
-    assert textbook.yarn_frequencies.__defaults__ == (10000.0, 32.0, 1.0)
+    for trained, last in ((1982, 15), (2025, 16)):  # at 31 turns 16, at 33 turns 15
+        found = textbook.yarn_frequencies(128, 4, trained)
+        assert torch.equal(found, textbook.yarn_frequencies(128, 4, trained, 10000.0, 32.0, 1.0))
+        assert (found == textbook.rope_frequencies(128)).nonzero().max() == last
 
 
 def test_xpos_takes_positions_that_differ_by_text():

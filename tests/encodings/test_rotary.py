@@ -149,6 +149,7 @@ def test_a_rotation_takes_queries_in_any_memory_layout_and_leaves_them_unchanged
     wide, fused, flat = noise(2, HEADS, 15, 9), noise(2, 15, 3, HEADS, 8), noise(2 * HEADS * 15 * 8 + 1)
     for q in (
         wide[..., 1:],
+        wide[..., :8],
         fused.permute(2, 0, 3, 1, 4)[1],
         noise(8, 2, HEADS, 15).permute(1, 2, 3, 0),
         flat[1:].view(2, HEADS, 15, 8),
@@ -204,6 +205,33 @@ def test_yarn_keeps_fast_pairs_slows_slow_ones_and_stretches_queries_and_keys() 
     q = noise(1, HEADS, 15, 64)
     longer = scaled.encode(q, positions_of("rope")).norm(dim=-1) / q.norm(dim=-1)
     torch.testing.assert_close(longer, torch.full_like(longer, 0.1 * math.log(8) + 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "head_dim", "options"),
+    [
+        ("rope", 4, {"scaling": "yarn", "factor": 2.0, "trained": 1, "base": 1.5}),
+        ("rope", 4, {"scaling": "ntk", "factor": 3.0}),
+        ("rope", 2, {}),
+        ("xpos", 4, {"span": 0.5}),
+    ],
+)
+def test_the_smallest_settings_give_the_scores_of_the_formula(
+    name: str, head_dim: int, options: dict[str, object]
+) -> None:
+    encoding, positions = build(name, head_dim, **options), positions_of(name)
+    q, k = noise(2, 1, HEADS, 15, head_dim)
+    fast = encoding.weights(q, k, positions)
+    torch.testing.assert_close(fast, encoding.scores(q, k, positions).softmax(-1))
+    kept = (encoding.encode(q, positions).norm(dim=-1) - q.norm(dim=-1)).abs().max() < 1e-12
+    assert kept == encoding.preserves_norm == (options.get("scaling") != "yarn" and name == "rope")
+
+
+def test_the_trained_length_alone_changes_nothing() -> None:
+    plain, stated = build("rope"), build("rope", trained=64)
+    q, p = noise(1, HEADS, 15, 16), positions_of("rope")
+    assert torch.equal(plain.encode(q, p), stated.encode(q, p))
+    assert torch.equal(plain.scores(q, q, p), stated.scores(q, q, p))
 
 
 def test_xpos_multiplies_each_pair_of_a_score_by_a_power_of_the_offset() -> None:
@@ -367,7 +395,9 @@ def test_a_shift_of_spherical_rope_equals_one_rotation_of_all_queries_and_keys()
         ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0}, "trained > 0"),
         ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0, "trained": 8, "base": 1}, "base > 1"),
         ("rope", {"axes": 1, "scaling": "ntk", "factor": 2.0, "head_dim": 2}, "two channel pairs"),
+        ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0, "trained": 0}, "trained > 0"),
         ("xpos", {"axes": 2}, "use 'axial-rope'"),
+        ("xpos", {"axes": 1, "span": 0}, "must be positive"),
         ("xpos", {"axes": 1, "gamma": 0}, "must be positive"),
         ("xpos", {"axes": 1, "span": -1}, "must be positive"),
         ("mixed-rope", {"axes": 3}, "use 'lie' with block=2"),
