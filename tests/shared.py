@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import timm
+import torch
 
 from rollpe.records import Record, pack_bits
 
@@ -116,3 +118,15 @@ def make_text_record(encoding, bits, longest, seed=0, options=None, recipe="text
     """A record of a language model with these bits per character at 64 and at 512 characters."""
     record = make_record(encoding, 500, seed, recipe, options, images=1000, data="sympy")
     return record.model_copy(update={"bits": {"512": longest, "64": bits}})
+
+
+TINY = {"embed_dim": 48, "num_heads": 3, "depth": 2, "num_classes": 9}
+
+
+def rotary_model(name: str, **settings) -> torch.nn.Module:
+    """A small model of one of timm's families, with weights so large that positions decide the class."""
+    torch.manual_seed(0)
+    model = timm.create_model(name, **{**TINY, **settings}).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=2 / parameter.shape[-1] ** 0.5 if parameter.dim() == 2 else 1)
+    return model

@@ -15,6 +15,7 @@ from rollpe.encodings import ENCODINGS, create_encoding, grid_positions, scale_p
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.errors import InputError
 from rollpe.vit import SIZES, create_vit, from_timm
+from shared import TINY, rotary_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
@@ -476,24 +477,12 @@ def test_options_reach_the_encoding_that_has_them() -> None:
     assert create_encoding("sinusoidal+roll", head_dim=8, heads=1, base=7.0).on_tokens.base == 7.0
 
 
-TINY = {"embed_dim": 48, "num_heads": 3, "depth": 2, "num_classes": 9}
-
-
-def drawn(name: str, **settings):
-    """A small model of one of timm's families, with weights so large that positions decide the class."""
-    torch.manual_seed(0)
-    model = timm.create_model(name, **{**TINY, **settings}).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=2 / parameter.shape[-1] ** 0.5 if parameter.dim() == 2 else 1)
-    return model
-
-
 @pytest.mark.parametrize("name", timm.list_models("vit_*_rope_*"))
 @torch.no_grad()
 def test_every_rotary_transformer_of_timms_keeps_its_logits(name: str) -> None:
     # models with a reference grid count by it and are converted at its size; the others at any
     size = 256 if name.endswith("_256") else (48, 80)
-    theirs = drawn(name, img_size=size)
+    theirs = rotary_model(name, img_size=size)
     images = torch.randn(2, 3, *theirs.patch_embed.img_size)
     expected = theirs(images)
     torch.testing.assert_close(from_timm(theirs)(images), expected, atol=1e-4, rtol=0)
@@ -509,6 +498,8 @@ def test_every_rotary_transformer_of_timms_keeps_its_logits(name: str) -> None:
         ("vit_pe_spatial_tiny_patch16_512", {}),
         ("naflexvit_base_patch16_gap", {}),
         ("vit_small_patch16_224", {}),
+        ("vit_small_patch16_rope_224", {"rope_grid_offset": 1.0}),
+        ("vit_small_patch16_rope_224", {"qkv_fused": False}),
         ("vit_small_patch16_rope_224", {"use_post_norm": True}),
         ("vit_small_patch16_rope_224", {"qk_norm": True}),
         ("vit_small_patch16_rope_224", {"global_pool": "avg"}),

@@ -24,6 +24,7 @@ from rollpe.encodings.properties import measure
 from rollpe.errors import InputError
 from rollpe.textbook import elu_feature
 from rollpe.vit import create_vit, from_timm
+from shared import rotary_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
@@ -63,22 +64,11 @@ def test_a_model_of_timms_factory_with_our_layer_is_saved_and_copied_whole() -> 
     assert made.grid == (2, 3) and made.encoding.width == 7
 
 
-def rotary_model(name: str, **settings) -> nn.Module:
-    """One of timm's with weights so large that positions decide the class."""
-    torch.manual_seed(0)
-    model = timm.create_model(
-        name, img_size=(32, 48), embed_dim=48, num_heads=3, depth=2, num_classes=9, **settings
-    ).eval()
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=2 / max(parameter.shape[-1], 1) ** 0.5 if parameter.dim() == 2 else 1)
-    return model
-
-
 @pytest.mark.parametrize("order", ["xy", "ij"])
 @pytest.mark.parametrize("name", ["rope", "rope_mixed", "rope_ape"])
 @torch.no_grad()
 def test_timms_rotary_transformers_become_ours_whatever_axis_they_count_first(name: str, order: str) -> None:
-    theirs = rotary_model(f"vit_small_patch16_{name}_224", rope_grid_indexing=order)
+    theirs = rotary_model(f"vit_small_patch16_{name}_224", img_size=(32, 48), rope_grid_indexing=order)
     ours = from_timm(theirs)
     images = torch.randn(8, 3, 32, 48)
     assert worst(ours(images), theirs(images)) < 1e-3
@@ -95,25 +85,11 @@ def test_timms_rotary_transformers_become_ours_whatever_axis_they_count_first(na
 
 @pytest.mark.parametrize("name", ["rope", "rope_mixed"])
 def test_weights_of_timms_rotary_transformers_are_refused_where_they_nearly_fit(name: str) -> None:
-    theirs = rotary_model(f"vit_small_patch16_{name}_224")
+    theirs = rotary_model(f"vit_small_patch16_{name}_224", img_size=(32, 48))
     sizes = {"image_size": (32, 48), "patch_size": 16, "width": 48, "heads": 3, "depth": 2, "classes": 9}
     model = create_vit("axial-rope", **sizes, layer_scale=1e-5)
     with pytest.raises(InputError, match=r"columns first.*from_timm"):
         model.load_state_dict(theirs.state_dict(), strict=False)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("vit_tiny_patch16_224", {}),
-        ("vit_small_patch16_rope_224", {"rope_grid_offset": 1.0}),
-        ("vit_small_patch16_rope_224", {"qkv_fused": False}),
-    ],
-)
-def test_what_from_timm_cannot_convert_it_refuses(name: str, settings: dict) -> None:
-    with pytest.raises(InputError, match="cannot be converted") as caught:
-        from_timm(timm.create_model(name, depth=1, **settings))
-    assert "\n" not in str(caught.value)
 
 
 def test_timms_optimizer_spares_an_encoding_that_is_named_to_it() -> None:
