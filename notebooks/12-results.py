@@ -396,8 +396,9 @@ for name, arm in arms.items():
 Markdown("\n".join(rows))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-live-accuracy", "caption": "Test accuracy of the live runs on digits. Dots are seeds, bars means, lines 95 % t-intervals."}, "image": {"alt": "One row for each encoding with dots, bar and interval. No encoding lies far left, the learned table next; RoPE, RollPE and multiplexed RollPE lie right."}}
-accuracies = {name: [r.test.accuracy for r in arm] for name, arm in arms.items()}
-fig = figures.accuracy_intervals(accuracies).figure
+percent = {n: [100 * r.test.accuracy for r in arm] for n, arm in arms.items()}
+fig = figures.runs_in_rows(percent).figure
+fig.axes[0].set_xlabel("test accuracy (%)")
 figures.drawn_from(fig, live)
 plt.close(fig)
 fig

@@ -147,7 +147,7 @@ fig
 # Waves half as fast raise continuous RollPE (`continuous-roll`) from {num}`quick/continuous-roll accuracy@12` to
 # {num}`quick/continuous-roll@wavelength=2.0 accuracy@12`.{holds}`quick at 12: continuous-roll@wavelength=2.0 - continuous-roll > 0, Welch 0.001`
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations-sizes", "caption": "Accuracy on digits of other sizes than the trained 8 pixels, without (filled) and with (open) one change. Dots are seeds; the line is the mean without an encoding."}, "image": {"alt": "Three panels for 6, 12 and 16 pixels, one row for each change. Penalty on RollPE: open dots lie far right of filled ones, most at 12 pixels; so with slower continuous RollPE. In other rows they overlap or lie left."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations-sizes", "caption": "Accuracy on digits of other sizes than the trained 8 pixels, without (gray) and with (red) one change. Dots are seeds; the line is the mean without an encoding."}, "image": {"alt": "Three panels for 6, 12 and 16 pixels, one row for each change. Penalty on RollPE: red dots lie far right of gray ones, most at 12 pixels; so with slower continuous RollPE. In other rows they overlap or lie left."}}
 TRAVELERS = {
     "penalty on RollPE": ("@topography=ring/roll", "roll"),
     "penalty on the twin": ("@topography=ring/roll-twin", "roll-twin"),
@@ -168,17 +168,15 @@ def at(size: str, which: str) -> tuple[list, list[float]]:
     return arm, [100 * r.resolutions[size] for r in arm]
 
 
+colors = {"without": figures.MUTED, "with": figures.VERMILION}
 fig, axes = plt.subplots(1, len(sizes), figsize=(8.4, 2.6), sharey=True)
 for ax, size in zip(axes, sizes, strict=True):
-    for y, (name, (changed, plain)) in enumerate(TRAVELERS.items()):
-        for which, fill, up in ((plain, "full", -0.17), (changed, "none", 0.17)):
-            arm, values = at(size, which)
-            style = {"color": figures.color_of(plain), "fillstyle": fill}
-            label = f"{name if up > 0 else plain}, {size} px"
-            ax.plot(
-                values, [y + up] * len(arm), "o", markersize=5, label=label, **style
-            )
+    seen = {}
+    for name, (changed, plain) in TRAVELERS.items():
+        for word, which in (("without", plain), ("with", changed)):
+            arm, seen[name, word] = at(size, which)
             figures.drawn_from(fig, arm)
+    figures.runs_beside(seen, colors, ax, legend=ax is axes[-1])
     _, blind = at(size, "none")
     ax.set(title=f"{size} pixels", xlim=(0, 75))
     middle = sum(blind) / len(blind) if blind else None

@@ -105,9 +105,9 @@ ring_maps(plain["CIFAR-100"])
 # ({eq}`eq-random-order`): at one, the ring is no better than any other order.
 #
 # Without a ring, channels are taken as stored; of multiplexed RollPE (`multiplexed-roll`) only the first wave is measured.
-# Open dots: runs with a smoothness penalty on neighbors.
+# Red dots: runs with a smoothness penalty on neighbors.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness along the ring ÷ that in random order; mean over queries and keys, layers, heads and axes. A dot is a run; open: smoothness penalty."}, "image": {"alt": "Two panels of dots by encoding. Digits: plain runs lie around the line at one or to its right, open dots of RollPE and RoPE far to its left. CIFAR-100: rolled encodings lie far to the left, RollPE's twin a little, the others on the line."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness along the ring ÷ that in random order; mean over queries and keys, layers, heads and axes. A dot is a run; red: smoothness penalty."}, "image": {"alt": "Two panels of dots by encoding. Digits: plain runs lie around the line at one or to its right, red dots of RollPE and RoPE far to its left. CIFAR-100: rolled encodings lie far to the left, RollPE's twin a little, the others on the line."}}
 order = {}  # (data, encoding, penalty) → [(roughness, in random order), …], one a run
 for data in SCALES:
     for penalty, arms in (("no", plain[data]), ("yes", asked[data])):
@@ -115,19 +115,16 @@ for data in SCALES:
             order[data, name, penalty] = [ring_roughness(a) for a in arrays]
 
 rows = [name for name in names if any(name in arms for arms in plain.values())]
+colors = {"plain": figures.BLUE, "penalty": figures.VERMILION}
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 0.45 * len(rows) + 1.3), sharex=True)
 for ax, data in zip(axes, SCALES, strict=True):
-    for y, name in enumerate(rows):
-        for penalty, fill, arms in (("no", "full", plain), ("yes", "none", asked)):
-            values = [
-                seen / chance for seen, chance in order.get((data, name, penalty), [])
-            ]
-            if not values:
-                continue
-            label = f"{data}, {name}, {'penalty' if penalty == 'yes' else 'plain'}"
-            style = {"color": figures.color_of(name), "fillstyle": fill, "label": label}
-            ax.plot(values, [y] * len(values), "o", **style)
-            figures.drawn_from(fig, arms[data][name][0])
+    share = {}
+    for name in rows:
+        for word, penalty, arms in (("plain", "no", plain), ("penalty", "yes", asked)):
+            found = order.get((data, name, penalty), [])
+            share[name, word] = [seen / chance for seen, chance in found]
+            figures.drawn_from(fig, arms[data][name][0] if found else [])
+    figures.runs_beside(share, colors, ax, legend=ax is axes[0])
     figures.name_rows(ax, rows, reference=1)
     ax.tick_params(labelleft=ax is axes[0])
     ax.set_title(data)
@@ -455,7 +452,7 @@ offset_maps(plain["CIFAR-100"])
 #
 # ```{exercise}
 # :label: ex-inside-twin
-# The penalty on the twin smooths its own channels, which are Fourier coordinates. Explain its open dots in
+# The penalty on the twin smooths its own channels, which are Fourier coordinates. Explain its red dots in
 # {numref}`fig-inside-roughness`.
 # ```
 #

@@ -85,12 +85,8 @@ def bits(name: str, length: int = 64) -> np.ndarray:
 
 fig, ax = plt.subplots(figsize=(6.8, 0.34 * len(main) + 0.9))
 ranked = sorted(main, key=lambda name: bits(name).mean())
-for y, name in enumerate(ranked):
-    color, runs = figures.color_of(name), bits(name)
-    ax.plot(runs.mean(), y, "|", color=color, markersize=15, label=f"{name}, mean")
-    ax.plot(runs, [y] * len(runs), "o", color=color, markersize=4, label=name)
-    figures.drawn_from(fig, arms[name])
-figures.name_rows(ax, ranked)
+figures.runs_in_rows({name: bits(name) for name in ranked}, ax, interval=False)
+figures.drawn_from(fig, [run for name in ranked for run in arms[name]])
 ax.set_xlabel("bits per character")
 plt.close(fig)
 fig

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import re
 from pathlib import Path
@@ -13,7 +15,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from rollpe import figures
+from rollpe.figures.data import to_csv
 from rollpe.figures.theme import keep_words_on_maps
+from rollpe.statistics import summarize
 
 WORDS = [figures.INK, figures.MUTED, figures.BLUE, figures.ORANGE, figures.GREEN, figures.PINK,
          figures.VERMILION, figures.YELLOW]  # fmt: skip
@@ -131,6 +135,35 @@ def test_accuracy_under_a_condition_has_the_trained_value_and_what_all_runs_shar
     assert sorted(y for x, y in drawn["roll"] if x == 32) == [pytest.approx(50), pytest.approx(70)]
     assert drawn["none, mean"][0] == [24, pytest.approx(20)]
     assert ax.get_ylim()[0] == 0 and [text.get_text() for text in ax.texts] == ["none", "roll"]
+
+
+def test_runs_in_rows_have_their_mean_and_interval_in_the_table_by_name():
+    samples = {"roll": [81.0, 83.0, 88.0], "none": [70.0]}
+    for interval in (True, False):
+        ax = figures.runs_in_rows(samples, Figure().subplots(), interval=interval)
+        rows = list(csv.DictReader(io.StringIO(to_csv(ax.figure)[0])))
+        series = {r["series"] for r in rows}
+        found = {name: [float(r["x"]) for r in rows if r["series"] == name] for name in series}
+        assert found.pop("roll, runs") == samples["roll"] and found.pop("none, runs") == samples["none"]
+        assert found.pop("mean") == [84.0, 70.0]
+        assert {r["y"] for r in rows if "roll" in r["series"]} == {"0"} and ax.yaxis_inverted()
+        if interval:
+            s = summarize(samples["roll"])
+            assert found.pop("roll, 95 % interval") == pytest.approx([s.low, s.high], rel=1e-5)
+            assert np.isnan(found.pop("none, 95 % interval")).all(), "one run has no spread"
+        assert not found
+
+
+def test_runs_beside_each_other_keep_their_row_and_word_where_an_arm_has_none():
+    samples = {("roll", "with"): [0.5], ("roll", "without"): [0.25, 0.75], ("rope", "without"): [1.0]}
+    ax = Figure().subplots()
+    figures.runs_beside(samples, {"without": figures.MUTED, "with": figures.BLUE}, ax, legend=True)
+    drawn = {dots.get_label(): dots.get_offsets().data for dots in ax.collections if len(dots.get_offsets())}
+    assert {name: places[:, 0].tolist() for name, places in drawn.items()} == {
+        ", ".join(words): values for words, values in samples.items()
+    }
+    assert drawn["roll, without"][0, 1] < 0 < drawn["roll, with"][0, 1] < drawn["rope, without"][0, 1]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["without", "with"]
 
 
 def test_a_correlation_matrix_has_the_mean_of_its_distance_in_every_cell():

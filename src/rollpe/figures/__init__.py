@@ -3,13 +3,14 @@ waves (waves.py), and the numbers of a figure (data.py). Not here: what pages ad
 """
 
 from rollpe.figures.plots import (
-    accuracy_intervals,
     accuracy_under,
     correlation_matrices,
     label_line_ends,
     learning_curves,
     name_rows,
     offset_map,
+    runs_beside,
+    runs_in_rows,
 )
 from rollpe.figures.theme import (
     BLUE,

@@ -6,17 +6,19 @@ Axes; every number that they compute is also in some table. Not here: colors and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 from scipy.optimize import isotonic_regression
 
 from rollpe.figures.theme import DIVERGING, INK, MUTED, color_of, drawn_from
 from rollpe.statistics import summarize
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
@@ -65,24 +67,50 @@ def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.06)
         )
 
 
-def accuracy_intervals(samples: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
-    """One row for each label: runs as dots, their mean as a bar, its 95 % t-interval as a line.
+def runs_in_rows(
+    samples: Mapping[str, Sequence[float]], ax: Axes | None = None, *, interval: bool = True
+) -> Axes:
+    """One row for each label: runs as dots, their mean as a bar and, with ``interval``, its 95 % t-interval.
 
-    ``samples``: the accuracies of the runs, in [0, 1], by label, in the order of the rows.
+    ``samples``: a number for each run, by label, in the order of the rows.
     """
     ax = ax or plt.subplots(figsize=(6.4, 0.45 * len(samples) + 1.1))[1]
-    for row, (label, accuracies) in enumerate(samples.items()):
-        color, summary = color_of(label), summarize(accuracies)
-        if summary.low is not None and summary.high is not None:
-            ends = [100 * summary.low, 100 * summary.high]
-            name = f"{label}, 95 % interval"
-            ax.plot(ends, [row, row], color=color, linewidth=2.2, alpha=0.6, label=name)
-        mean, runs = 100 * summary.mean, 100 * np.asarray(accuracies)
-        ax.plot(mean, row, "|", color=color, markersize=15, markeredgewidth=2.4, label=f"{label}, mean")
-        ax.plot(runs, np.full(len(runs), row), "o", color=color, markersize=4, label=f"{label}, runs")
+    table = [(label, value) for label, values in samples.items() for value in values]
+    rows, x = zip(*table, strict=True)
+    bar = {"marker": "|", "markersize": 15, "markeredgewidth": 2.4, "linestyle": "none", "color": INK}
+    spread = {"errorbar": t_interval if interval else None, "err_kws": {"linewidth": 2.2, "alpha": 0.4}}
+    sns.pointplot(x=x, y=rows, orient="h", **bar, **spread, ax=ax)
+    name_series(ax.lines, ["mean", *(f"{label}, 95 % interval" for label in samples if interval)])
+    palette = {label: color_of(label) for label in samples}
+    sns.stripplot(x=x, y=rows, hue=rows, palette=palette, legend=False, jitter=False, size=4, ax=ax)
+    name_series(ax.collections, [f"{label}, runs" for label in samples])
     name_rows(ax, list(samples))
-    ax.set_xlabel("test accuracy (%)")
     return ax
+
+
+def t_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """The ends of the 95 % t-interval of a mean; none of a single value."""
+    summary = summarize(values)
+    return summary.low, summary.high
+
+
+def runs_beside(
+    samples: Mapping[tuple[str, str], Sequence[float]], colors: Mapping[str, str], ax: Axes, *, legend: bool
+) -> Axes:
+    """Runs as dots: a row for each first word of the keys, and in it a line for each second in its color."""
+    table = [(*words, value) for words, values in samples.items() for value in values]
+    y, hue, x = zip(*table, strict=True)
+    rows = list(dict.fromkeys(row for row, _ in samples))
+    order: dict[str, Any] = {"order": rows, "hue_order": list(colors), "palette": dict(colors)}
+    sns.stripplot(x=x, y=y, hue=hue, **order, dodge=True, jitter=False, legend=legend, ax=ax)
+    name_series(ax.collections, [f"{row}, {word}" for row in rows for word in colors])
+    return ax
+
+
+def name_series(artists: Iterable[Artist], names: Sequence[str]) -> None:
+    """Name what seaborn drew, for the table of the figure's numbers."""
+    for artist, name in zip(artists, names, strict=True):
+        artist.set_label(name)
 
 
 def accuracy_under(
@@ -122,7 +150,8 @@ def name_rows(ax: Axes, names: Sequence[str], reference: float | None = None) ->
     if reference is not None:
         ax.axvline(reference, color=MUTED, linewidth=0.8)
     ax.set_yticks(range(len(names)), names)
-    ax.invert_yaxis()
+    ax.yaxis.set_inverted(True)
+    ax.set_ylabel("")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
 
