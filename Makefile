@@ -28,13 +28,7 @@ mutants: $(INSTALLED)  ## put thousands of faults into the library, one at a tim
 formats: $(INSTALLED)  ## the PDF, the EPUB and the offline zip, which `make book` makes where Chromium is
 	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local formats
 
-AXE := tests/book/node_modules/axe-core/package.json
-
-$(AXE): tests/book/package-lock.json
-	@command -v npm >/dev/null || { echo "npm is not installed: check-book needs it for axe-core (Debian: apt-get install npm)" >&2; exit 2; }
-	@npm ci --prefix tests/book --silent && touch $@
-
-check-book: $(INSTALLED) $(AXE)  ## open the built book in headless Chromium, network cut off
+check-book: $(INSTALLED)  ## open the built book in headless Chromium, network cut off
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser --numprocesses 2 --ignore tests/book/test_budget.py
 	@$(BIN)/python -m pytest -m browser tests/book/test_budget.py
 

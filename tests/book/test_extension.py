@@ -458,16 +458,14 @@ def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(b
     monkeypatch.setattr("rollpe.book.tables.measure_all", lambda: measured)
     page = {"index.md": "# Page\n\n```{encodings}\n```\n"}
     assert book.build(page) == ""
-    assert "roll not measured not measured scores yes no yes – no 1,234" in book.text("index")
-    assert "time" not in book.text("index"), "no benchmark, no column"
+    assert "roll not measured scores yes – no 1,234" in book.text("index")
 
     for seed, accuracy in enumerate((0.90, 0.92, 0.94)):
         write_record(book.root / "data/records", a_record(seed, accuracy))
-    write_record(book.root / "data/records", a_record(accuracy=0.5, recipe="mini"))
     assert book.build(page) == ""
-    assert "roll 92.0 ± 2.0 (3) 50.0 (1) scores" in book.text("index")
+    assert "roll 92.0 ± 2.0 (3) scores" in book.text("index")
     links = re.findall(r'<a class="recorded-number" href="numbers.html#([^"]*)"', book.markup("index"))
-    assert links == ["quick-roll", "mini-roll"]
+    assert links == ["quick-roll"]
 
 
 def test_the_hours_of_a_gpu_are_a_range(book):
@@ -502,10 +500,15 @@ def test_the_map_of_channels_says_how_neighbors_correlate(book):
     assert "RollPE: neighbors correlate at 0.40; its rotary twin" in unescape(book.markup("index"))
 
 
-def test_the_times_of_encodings_come_from_the_newest_benchmark_of_each_device(book, monkeypatch):
-    names = ("none", "roll", "rope")
-    measured = [Properties(n, "scores", 2, (True,), True, True, True, True, True, 0) for n in names]
-    monkeypatch.setattr("rollpe.book.tables.measure_all", lambda: measured)
+def test_the_choosers_table_has_results_and_times_of_the_newest_benchmark_of_each_device(book, monkeypatch):
+    monkeypatch.setattr("rollpe.book.chooser.ENCODINGS", ("none", "roll", "rope"))
+    page = {"index.md": "# Page\n\n```{chooser}\n```\n"}
+    write_record(book.root / "data/records", a_record(accuracy=0.5, recipe="mini"))
+    assert book.build(page) == ""
+    assert "roll 1, 2, 3 no 1, 2, 3 1, 2, 3 50.0 (1) not measured" in book.text("index")
+    assert "time" not in book.text("index"), "no benchmark, no column"
+    links = re.findall(r'<a class="recorded-number" href="numbers.html#([^"]*)"', book.markup("index"))
+    assert links == ["mini-roll"]
     committed = sorted((ROOT / "data/benchmarks").glob("cpu-*.json"))[-1]
     folder = book.root / "data/benchmarks"
     folder.mkdir(parents=True)
@@ -519,11 +522,11 @@ def test_the_times_of_encodings_come_from_the_newest_benchmark_of_each_device(bo
         for timing in report["encodings"]:
             timing["ratio"] = ratio
         (folder / f"{name}.json").write_text(json.dumps(report))
-    assert book.build({"index.md": "# Page\n\n```{encodings}\n```\n"}) == ""
+    assert book.build(page) == ""
     text = book.text("index")
-    assert "time, CPU time, GPU acts on" in text and "7.77" not in text
-    assert "none not measured not measured 3.33 5.55 scores" in text
-    assert "rope not measured not measured not measured not measured scores" in text
+    assert "time, CPU time, GPU CIFAR-100" in text and "7.77" not in text
+    assert "none 1, 2, 3 yes 1, 2, 3 1, 2, 3 3.33 5.55 not measured" in text
+    assert "rope 1 yes 1 1 not measured not measured not measured" in text
 
 
 def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(book):
@@ -707,7 +710,7 @@ def test_a_moving_figure_leads_to_the_numbers_and_the_code_of_its_still(book):
     assert book.build({"index.md": "# Page\n\n```{wave} ring\n:name: wave-ring\nA ring.\n```\n"}) == ""
     tools = re.search(r'<p class="figure-tools">.*?</p>', book.markup("index")).group(0)
     uris = re.findall(r'href="([^"]*)"', tools)
-    assert uris[0] == "figures/wave-ring.csv" and uris[2] == "_static/widgets.js"
+    assert uris[0] == "figures/wave-ring.csv" and uris[2] == "_static/source/figures/ring.js"
     assert (book.html / uris[0]).read_text().startswith("panel,kind,series,x,y,value")
     file, line = uris[1].split("#L-")
     assert (book.html / file).is_file()

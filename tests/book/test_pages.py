@@ -1,8 +1,8 @@
 """Every page of the built book in headless Chromium, opened from disk with the network cut off.
 
 Whether a page is whole, and whether everybody can use it: the accessibility rules are axe-core's, which
-``make check-book`` installs from package-lock.json. Run by ``make check-book`` after ``make book``; not part
-of ``make test``. Weight and speed are in test_budget.py, moving figures in test_widgets.py.
+come with the pages' scripts (book/scripts/package.json). Run by ``make check-book`` after ``make book``; not
+part of ``make test``. Weight and speed are in test_budget.py, moving figures in test_widgets.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 
 import pytest
-from built_book import ALL_PAGES, HELPERS, HTML, PAGES, THEMES, WIDTHS, open_context
+from built_book import ALL_PAGES, HELPERS, HTML, PAGES, ROOT, THEMES, WIDTHS, open_context
 
-AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
+AXE = ROOT / "book/scripts/node_modules/axe-core/axe.min.js"
 SCREENSHOTS = os.environ.get("ROLLPE_SCREENSHOTS")  # a folder, to look at the pages afterwards
 RULES = {
     "light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],

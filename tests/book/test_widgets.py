@@ -79,7 +79,7 @@ def score(s):
         "rope": rope_score(q[0], k[0], delta, theta),
         "sinusoidal": n / 2 * similarity_kernel(torch.tensor(delta), theta),
     }
-    return {name: value / n**0.5 for name, value in numbers.items()}
+    return {name: value / n**0.5 for name, value in numbers.items() if name in s["on"]}
 
 
 def speeds(s):
@@ -133,7 +133,7 @@ def settle(page) -> None:
 
 
 LOOK = """(stage) => {
-    const all = (what) => [...stage.querySelectorAll(what)];
+    const all = (what) => [...stage.querySelectorAll(what)].filter((node) => !node.closest('[hidden]'));
     const state = JSON.parse(stage.dataset.start);
     all('input[type=range]').forEach((input) => { state[input.dataset.key] = Number(input.value); });
     all('input[type=radio]:checked').forEach((input) => { state[input.dataset.key] = input.value; });
@@ -146,8 +146,12 @@ LOOK = """(stage) => {
 
 
 def look(stage) -> str:
-    """The drawing of a figure, after every number beside it was found to be what rollpe computes."""
-    seen = stage.evaluate(LOOK)
+    """The drawing of a figure, after its numbers were checked."""
+    return check(stage.evaluate(LOOK))
+
+
+def check(seen: dict) -> str:
+    """The drawing that was seen, after every number beside it was found to be what rollpe computes."""
     at = seen["state"]
     expected = NUMBERS[seen["wave"]](at)
     shown = {key: text for key, text in seen["numbers"].items() if not key.endswith("-says")}
@@ -215,7 +219,7 @@ def test_a_change_is_told_to_those_who_listen(name, visit):
     page.keyboard.press("ArrowRight")
     news = stage.locator("[aria-live=polite]")
     news.filter(has_text=": ").wait_for(state="attached", timeout=2000)
-    value = stage.locator("[data-number]").last.text_content()
+    value = stage.locator("[data-number]:visible").last.text_content()
     assert value in news.text_content()
 
 
@@ -240,7 +244,7 @@ def test_words_are_readable_and_nothing_sticks_out(name, visit, theme, width):
           const frame = stage.getBoundingClientRect();
           const words = 'text, label, dt, dd, th, td, output, legend, button, p.wave-head';
           stage.querySelectorAll(words).forEach((node) => {
-            if (!node.textContent.trim()) return;
+            if (!node.textContent.trim() || node.closest('[hidden]')) return;
             const style = getComputedStyle(node);
             const a = light(rgb(node.tagName === 'text' ? style.fill : style.color)), b = ground(node);
             const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);

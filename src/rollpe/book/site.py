@@ -6,8 +6,10 @@ Not here: anything that a page shows.
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -88,6 +90,14 @@ def plain_table(
     group += nodes.tbody("", *map(row, rows))
     title = [nodes.title("", "", *caption)] if caption else []
     return nodes.table("", *title, group, classes=[kind])
+
+
+def write_data(app: Sphinx, name: str, value: Any) -> None:
+    """Write ``value`` into the site for scripts that ask for it by name (book/scripts/load.js)."""
+    target = Path(app.outdir, "_static/data", f"{name}.js")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(value, separators=(",", ":"))
+    target.write_text(f"document.currentScript.value={text};", encoding="utf8")
 
 
 def find_mathjax() -> Path | None:

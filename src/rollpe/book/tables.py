@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from rollpe.bench.report import newest_by_device
-from rollpe.book.numbers import sentence_of
+from rollpe.book.numbers import recorded_number, sentence_of
 from rollpe.book.site import find_records, plain_table, project_root
 from rollpe.encodings.properties import measure_all
-from rollpe.statistics import summarize
 
 logger = logging.getLogger(__name__)
 
@@ -39,55 +39,46 @@ class TableDirective(SphinxDirective):
         return [table]
 
 
-ACCURACIES = {"quick": "digits (%)", "mini": "CIFAR-100 (%)"}
-"""Recipes whose accuracies the table of encodings has, with the heads of their columns."""
-
-
 class EncodingsDirective(TableDirective):
-    """``{encodings}``: what every encoding reached in our runs, what a step costs, and what trials find.
+    """``{encodings}``: accuracy on digits, and the properties that trials find."""
 
-    An accuracy has its number of seeds in parentheses and links to its runs. A step's time is divided by that
-    without positions, from the newest benchmark of each device that was measured.
-    """
-
-    properties = ("acts on", "relative", "real p", "larger grid", "norms", "linear", "weights added")
+    columns = ("encoding", "digits (%)", "acts on", "relative", "norms", "linear", "weights added")
 
     def run(self) -> list[nodes.Node]:
         root = project_root(self.env.app)
-        ratios = self._ratios(root / "data/benchmarks")
-        columns = ("encoding", *ACCURACIES.values(), *(f"time, {d}" for d in ratios), *self.properties)
         word = {True: "yes", False: "no", None: "–"}
         rows: list[list[str | nodes.Node]] = []
         for p in measure_all():
-            reached = [self._accuracy(root, f"{recipe}/{p.name}") for recipe in ACCURACIES]
-            times = [f"{of[p.name]:.2f}" if p.name in of else "not measured" for of in ratios.values()]
-            answers = [word[v] for v in (p.real_positions, p.larger_grid, p.keeps_norm, p.linear)]
-            name = nodes.literal(p.name, p.name)
-            rows.append([name, *reached, *times, p.acts_on, p.relative, *answers, f"{p.parameters:,}"])
-        made = self.finish(columns, rows)
+            reached = recorded(self.env, root, f"quick/{p.name}", "accuracy")
+            answers = [p.acts_on, p.relative, word[p.keeps_norm], word[p.linear], f"{p.parameters:,}"]
+            rows.append([nodes.literal(p.name, p.name), reached, *answers])
+        made = self.finish(self.columns, rows)
         made[0]["classes"].append("compact")
         return made
 
-    def _accuracy(self, root: Path, cell: str) -> str | nodes.Node:
-        found = find_records(root, cell)
-        if not found:
-            return "not measured"
-        reached = summarize([100 * r.test.accuracy for r in found.values()])
-        text = f"{reached.mean:.1f}" + ("" if reached.sd is None else f" ± {reached.sd:.1f}")
-        number = nodes.inline("", text, classes=["recorded-number"])
-        number["rollpe_cell"], number["rollpe_metric"] = cell, "accuracy"
-        number["rollpe_provenance"] = sentence_of(list(found.values()))
-        for path in found:
-            self.env.note_dependency(str(path))
-        return nodes.inline("", "", number, nodes.Text(f" ({reached.n})"))
 
-    def _ratios(self, folder: Path) -> dict[str, dict[str, float]]:
-        """Device → encoding → step time by that without positions, of each device's newest benchmark."""
-        for path in sorted(folder.glob("*.json")):
-            self.env.note_dependency(str(path))
-        names = {"cpu": "CPU", "cuda": "GPU"}
-        newest = sorted(newest_by_device(folder).items())
-        return {names.get(kind, kind): {t.name: t.ratio for t in b.encodings} for kind, b in newest}
+def recorded(env: BuildEnvironment, root: Path, cell: str, metric: str) -> str | nodes.Node:
+    """A metric of all runs of a cell, mean ± SD with their number, linked to them."""
+    found = find_records(root, cell)
+    text = recorded_number(list(found.values()), metric)
+    if text == "not measured":
+        return text
+    number = nodes.inline("", text.removesuffix(" %"), classes=["recorded-number"])
+    number["rollpe_cell"], number["rollpe_metric"] = cell, metric
+    number["rollpe_provenance"] = sentence_of(list(found.values()))
+    for path in found:
+        env.note_dependency(str(path))
+    return nodes.inline("", "", number, nodes.Text(f" ({len(found)})"))
+
+
+def time_ratios(env: BuildEnvironment, root: Path) -> dict[str, dict[str, float]]:
+    """Device → encoding → step time by that without positions, of each device's newest benchmark."""
+    folder = root / "data/benchmarks"
+    for path in sorted(folder.glob("*.json")):
+        env.note_dependency(str(path))
+    names = {"cpu": "CPU", "cuda": "GPU"}
+    newest = sorted(newest_by_device(folder).items())
+    return {names.get(kind, kind): {t.name: t.ratio for t in b.encodings} for kind, b in newest}
 
 
 TIMED = ("none", "axial-rope", "roll")

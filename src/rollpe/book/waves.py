@@ -1,7 +1,7 @@
 """The directive that puts a moving figure on a page: ``{wave} ring`` with its caption as content.
 
 Here: the markup, a figure with number and caption around a still picture. Sites also get an empty stage for
-book/_static/widgets.js, which hides the picture when it runs; and the numbers of records that a wave shows.
+book/scripts/waves.js, which hides the picture when it runs; and the numbers of records that a wave shows.
 Not here: the list of waves and their pictures (rollpe.figures.waves).
 """
 
@@ -23,7 +23,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from rollpe import figures
-from rollpe.book.site import RECORDS, project_root
+from rollpe.book.site import RECORDS, is_site, project_root, write_data
 from rollpe.figures.waves import WAVES, draw_still
 from rollpe.records.store import read_arrays, record_path
 from rollpe.training.plan import load_plan
@@ -46,6 +46,8 @@ def bits_by_position(root: Path, start: dict[str, Any]) -> dict[str, Any]:
     return {"bits": {name: m.reshape(-1, step).mean(1).round(2).tolist() for name, m in means.items()}}
 
 
+ON_DEMAND: dict[str, Callable[[Path], Any]] = {}
+"""Waves that fetch their data when the reader comes near: from the project's folder to a value for JSON."""
 FROM_RECORDS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {"positions": bits_by_position}
 
 
@@ -73,6 +75,8 @@ class WaveDirective(SphinxDirective):
             more = FROM_RECORDS[name](root, wave.start)
             for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
                 self.env.note_dependency(str(path))
+        if name in ON_DEMAND and is_site(self.env.app):
+            write_data(self.env.app, name, ON_DEMAND[name](project_root(self.env.app)))
         picture = draw_still(name, Path(self.env.doctreedir, "waves"), more)
         uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
         figure = nodes.figure("", classes=["wave"])
@@ -86,9 +90,9 @@ class WaveDirective(SphinxDirective):
 
 def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
     values = escape(json.dumps(start, separators=(",", ":")))
-    extra = " data-moving" if moving else ""
+    extra = (" data-moving" if moving else "") + (f' data-load="{name}"' if name in ON_DEMAND else "")
     html = (
-        f'<div class="wave-stage" data-wave="{name}" data-start="{values}"{extra}'
+        f'<div class="wave-stage" data-script="waves" data-wave="{name}" data-start="{values}"{extra}'
         f' role="group" aria-label="Moving figure: {name}" hidden></div>'
     )
     return nodes.raw("", html, format="html", wave=name)

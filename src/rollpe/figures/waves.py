@@ -4,7 +4,7 @@ Here: ``WAVES``, with one entry for each wave that ``{wave} name`` puts on a pag
 for readers who cannot see it, the first values of its sliders, and a picture for paper and for pages without
 scripts, drawn with rollpe.operators when the book is built; that of ``positions`` from what rollpe.book.waves
 reads off records. Not here: the moving pictures
-(book/_static/widgets.js) and their formulas (book/_static/waves.js, tested against this library).
+(book/scripts/figures) and their formulas (book/scripts/formulas.js, tested against this library).
 """
 
 from __future__ import annotations
@@ -228,7 +228,11 @@ def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
         if fast > math.pi:
             ax.plot([fast, slow], [-1, -2], color=figures.MUTED, linewidth=0.6)
     ax.set_yticks([0, -1, -2], [name for name, _, _ in rows])
-    ax.set(xlabel="ω (radians per position)", ylim=(-2.6, 0.6), xticks=[0, math.pi], xticklabels=["0", "π"])
+    ax.set_xscale("symlog", linthresh=1e-4, linscale=0.3)  # 0 is on it
+    ticks = {0: "0", 1e-3: "0.001", 1e-2: "0.01", 0.1: "0.1", 1: "1", math.pi: "π"}
+    ax.set_xticks(list(ticks), list(ticks.values()))
+    ax.set_xticks([], minor=True)
+    ax.set(xlabel="ω (radians per position)", ylim=(-2.6, 0.6), xlim=(-2e-5, None))
     one, positions = ring[start["k"]], torch.arange(13.0)
     between = torch.linspace(0, 12, 481)
     below.plot(between, torch.cos(one * between), color=figures.VERMILION, linewidth=0.7)
@@ -300,7 +304,7 @@ WAVES: dict[str, Wave] = {
         "Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat"
         " every 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and"
         " the sinusoidal code peaks at zero.",
-        {**random_pair(), "delta": 3, "p": 0, "content": "random"},
+        {**random_pair(), "delta": 3, "p": 0, "content": "random", "on": ["roll", "theorem"]},
         draw_score,
         (6.8, 5.4),
     ),
@@ -318,10 +322,11 @@ WAVES: dict[str, Wave] = {
         (6.8, 2.6),
     ),
     "frequencies": Wave(
-        "Dots on an axis of angular frequency: those of rope crowd near zero, those of the roll are"
-        " evenly spaced and some lie beyond π, and what whole positions see of these is folded back below"
-        " π. Under it a fast wave and a slow one that meet at every whole position.",
-        {"n": 32, "wavelength": 0.6, "k": 12, "axis": "linear"},
+        "Dots on a logarithmic axis of angular frequency: those of rope are spread evenly over four decades,"
+        " those of the roll crowd at its fast end and some lie beyond π, and what whole positions see of"
+        " these is folded back below π. Under it a fast wave and a slow one that meet at every whole"
+        " position.",
+        {"n": 32, "wavelength": 0.6, "k": 12, "axis": "logarithmic"},
         draw_frequencies,
         (6.8, 3.6),
     ),

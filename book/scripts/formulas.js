@@ -1,0 +1,156 @@
+/* The formulas behind the moving figures: what rollpe.operators and rollpe.textbook compute, on plain arrays.
+
+   Here: pure functions, no document. tests/figures/test_waves.py holds every one of them to the Python function
+   named in its comment, to 1e-12. Not here: anything that draws or listens.
+
+   Convention, as in the book: S is the matrix of Eq. 2, (S x)_i = x_{(i+1) mod n}; Δ = key − query. */
+
+export const TAU = 2 * Math.PI;
+export const range = (n) => Array.from({ length: n }, (_, i) => i);
+export const mod = (a, n) => ((a % n) + n) % n;
+export const sum = (x) => x.reduce((total, value) => total + value, 0);
+export const dot = (x, y) => sum(x.map((value, i) => value * y[i]));
+export const norm = (x) => Math.sqrt(dot(x, x));
+export const add = (x, y) => x.map((value, i) => value + y[i]);
+export const subtract = (x, y) => x.map((value, i) => value - y[i]);
+
+/** A smooth bump around channel `center` of a ring, e^{κ(cos(2π(i−c)/n) − 1)}. figures/waves.py: bump */
+export const bump = (n, center, sharpness) =>
+  range(n).map((i) => Math.exp(sharpness * (Math.cos((TAU * (i - center)) / n) - 1)));
+
+/** One at `channel`, zero elsewhere. */
+export const pulse = (n, channel) => range(n).map((i) => (i === channel ? 1 : 0));
+
+// Whole positions.
+
+/** S^p x for whole p. operators.roll */
+export const roll = (x, p) => x.map((_, i) => x[mod(i + p, x.length)]);
+
+/** Σ_w S^{wp} x^(w), w = 1 … W. operators.multiplexed_roll */
+export const multiplexedRoll = (waves, p) => waves.map((x, w) => roll(x, (w + 1) * p)).reduce(add);
+
+const gcd = (a, b) => (b ? gcd(b, a % b) : a);
+
+/** The period of wave w on n channels, n / gcd(w, n). operators.wave_period */
+export const wavePeriod = (n, w) => n / gcd(w, n);
+
+/** (S^{p0} ⊗ S^{p1}) x for a sheet of h × w channels, row by row. operators.torus_roll */
+export const torusRoll = (x, [p0, p1], [h, w]) =>
+  x.map((_, c) => x[mod(Math.floor(c / w) + p0, h) * w + mod((c % w) + p1, w)]);
+
+/** Each axis rolls its own ring: parts [axes][n], positions [axes]. operators.axial_roll */
+export const axialRoll = (parts, positions) => parts.flatMap((x, axis) => roll(x, positions[axis]));
+
+// Frequencies.
+
+/** ω_k = 2πk/(λn), k = 0 … ⌊n/2⌋. operators.ring_frequencies */
+export const ringFrequencies = (n, wavelength = 1) =>
+  range(Math.floor(n / 2) + 1).map((k) => (TAU * k) / (wavelength * n));
+
+/** ω_i = base^{−2i/d}, i = 0 … d/2−1. textbook.rope_frequencies */
+export const ropeFrequencies = (d, base = 10000) => range(d / 2).map((i) => base ** ((-2 * i) / d));
+
+/** The frequency in [0, π] that takes the same values as cos(ωp) at whole p: arccos(cos ω). */
+export const apparentFrequency = (omega) => Math.abs(mod(omega + Math.PI, TAU) - Math.PI);
+
+// The Fourier basis.
+
+/** The unitary DFT of a real vector at k = 0 … ⌊n/2⌋, as [real, imaginary]. torch.fft.rfft, norm="ortho" */
+export const spectrum = (x) => {
+  const n = x.length;
+  return range(Math.floor(n / 2) + 1).map((k) => {
+    const angle = (i) => (TAU * ((k * i) % n)) / n;
+    const real = sum(x.map((value, i) => value * Math.cos(angle(i))));
+    const imaginary = -sum(x.map((value, i) => value * Math.sin(angle(i))));
+    return [real / Math.sqrt(n), imaginary / Math.sqrt(n)];
+  });
+};
+
+/** The real vector with this spectrum; the inverse of `spectrum`, its Nyquist mode taken as real. */
+export const fromSpectrum = (modes, n) =>
+  range(n).map((i) => {
+    const parts = modes.map(([real, imaginary], k) => {
+      const angle = (TAU * ((k * i) % n)) / n;
+      const twin = k === 0 || 2 * k === n ? 1 : 2; // k and n−k, but the mean and the Nyquist mode are alone
+      return twin * (real * Math.cos(angle) - imaginary * Math.sin(angle));
+    });
+    return sum(parts) / Math.sqrt(n);
+  });
+
+const turn = ([real, imaginary], angle) => [
+  real * Math.cos(angle) - imaginary * Math.sin(angle),
+  real * Math.sin(angle) + imaginary * Math.cos(angle),
+];
+
+/** exp(pA/λ) x for real p; "paired" reads x as two rings, one after the other. operators.continuous_roll */
+export const continuousRoll = (x, p, wavelength = 1, nyquist = "fixed") => {
+  const rings = nyquist === "paired" ? [x.slice(0, x.length / 2), x.slice(x.length / 2)] : [x];
+  const n = rings[0].length;
+  const step = p / wavelength;
+  const modes = rings.map((ring) =>
+    spectrum(ring).map((mode, k) => (2 * k === n ? mode : turn(mode, (TAU * k * step) / n))),
+  );
+  if (n % 2 === 0 && nyquist === "cosine") {
+    modes[0][n / 2] = [modes[0][n / 2][0] * Math.cos(Math.PI * step), 0];
+  } else if (n % 2 === 0 && nyquist === "paired") {
+    const [first, second] = turn([modes[0][n / 2][0], modes[1][n / 2][0]], Math.PI * step);
+    modes[0][n / 2] = [first, 0];
+    modes[1][n / 2] = [second, 0];
+  }
+  return modes.flatMap((ring) => fromSpectrum(ring, n));
+};
+
+/** The smoothest wave through the entries of x, as a function of a real place on the ring:
+    entry 0 of operators.continuous_roll(x, place, nyquist="cosine"). */
+export const through = (x) => {
+  const n = x.length;
+  const modes = spectrum(x);
+  return (place) =>
+    sum(modes.map((mode, k) => (k === 0 || 2 * k === n ? 1 : 2) * turn(mode, (TAU * k * place) / n)[0])) /
+    Math.sqrt(n);
+};
+export const between = (x, place) => through(x)(place);
+
+/** Where the Nyquist mode of the first ring has gone, in the plane of the two rings' Nyquist modes. */
+export const nyquistPlace = (p, nyquist) =>
+  ({ fixed: [1, 0], cosine: [Math.cos(Math.PI * p), 0], paired: turn([1, 0], Math.PI * p) })[nyquist];
+
+// Scores.
+
+/** (R_m q)·(R_n k) from Δ = n − m, interleaved pairs. textbook.rope_score */
+export const ropeScore = (q, k, delta, frequencies) =>
+  sum(
+    frequencies.map((omega, i) => {
+      const [even, odd] = turn([k[2 * i], k[2 * i + 1]], omega * delta);
+      return q[2 * i] * even + q[2 * i + 1] * odd;
+    }),
+  );
+
+/** The isometry into rotary form, ⌊n/2⌋ + 1 pairs. operators.embed_in_rope */
+export const embedInRope = (x) =>
+  spectrum(x).flatMap((mode, k) => {
+    const weight = k === 0 || 2 * k === x.length ? 1 : Math.SQRT2;
+    return mode.map((part) => weight * part);
+  });
+
+/** (1/m) Σ_i cos(ω_i Δ). textbook.similarity_kernel */
+export const similarityKernel = (delta, frequencies) =>
+  sum(frequencies.map((omega) => Math.cos(omega * delta))) / frequencies.length;
+
+/** Scores of a query at p and a key at p + Δ, before the softmax, divided by √n. q and k are two vectors of
+    n channels each; only `multiplexed` uses the second. Encoding.scores of the encoding named, but for theorem. */
+export const scores = {
+  roll: (q, k, delta) => dot(q[0], roll(k[0], delta)) / Math.sqrt(q[0].length),
+  multiplexed: (q, k, delta, p) =>
+    dot(multiplexedRoll(q, p), multiplexedRoll(k, p + delta)) / Math.sqrt(q[0].length),
+  /** RoPE of the embedded vectors, with the ring's frequencies: equal to roll at whole Δ. */
+  theorem: (q, k, delta) =>
+    ropeScore(embedInRope(q[0]), embedInRope(k[0]), delta, ringFrequencies(q[0].length)) /
+    Math.sqrt(q[0].length),
+  rope: (q, k, delta) => ropeScore(q[0], k[0], delta, ropeFrequencies(q[0].length)) / Math.sqrt(q[0].length),
+  /** of the code alone: ⟨PE(p), PE(p+Δ)⟩/√n */
+  sinusoidal: (q, k, delta) => {
+    const n = q[0].length;
+    return ((n / 2) * similarityKernel(delta, ropeFrequencies(n))) / Math.sqrt(n);
+  },
+};

@@ -1,0 +1,257 @@
+/* The stage of a moving figure: its sliders, drawings and numbers.
+
+   Here: what listens and what draws anew. A figure is one function that adds sliders and panels and returns its
+   numbers for a state. Panels are drawn from the state whenever it changes; `shown` is the state on its way
+   there, for what may be seen to move. Not here: the figures (figures/), the values that sliders start from
+   (the {wave} directive writes them into the page). */
+
+import { clamp, element, plain, text } from "./svg.js";
+
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const GLIDE = 260; // ms from one whole position to the next
+const BEAT = 900; // ms a position when playing
+
+let count = 0;
+
+export class Stage {
+  constructor(root) {
+    this.root = root;
+    this.id = count += 1;
+    this.state = JSON.parse(root.dataset.start || "{}");
+    this.shown = { ...this.state };
+    this.glides = new Set();
+    this.panels = [];
+    this.inputs = {};
+    this.numbers = {};
+    this.panelBox = element("div", { class: "wave-panels" });
+    this.controls = element("div", { class: "wave-controls" });
+    this.table = element("dl", { class: "wave-numbers" });
+    this.news = element("p", { class: "wave-news", "aria-live": "polite" });
+    root.replaceChildren(this.panelBox, this.controls, this.table, this.news);
+  }
+
+  /** A slider for state[key]; `glide` lets the drawings follow smoothly instead of jumping. */
+  slider(key, symbol, name, { min, max, step = 1, digits = 0, glide = false }) {
+    const id = `wave-${(count += 1)}`;
+    const tag = element("label", { for: id }, `<i>${symbol}</i> <span>${name}</span>`);
+    const input = element("input", {
+      type: "range",
+      id,
+      min,
+      max,
+      step,
+      value: this.state[key],
+      "data-key": key,
+    });
+    const output = element("output", { for: id });
+    input.addEventListener("input", () => {
+      this.pause();
+      this.set({ [key]: Number(input.value) });
+    });
+    const row = element("div", { class: "wave-slider" });
+    row.append(tag, input, output);
+    this.controls.append(row);
+    if (glide) this.glides.add(key);
+    this.inputs[key] = (value) => {
+      input.value = value;
+      output.textContent = text(value, digits);
+      input.setAttribute("aria-valuetext", `${plain(symbol)} = ${text(value, digits)}`);
+    };
+  }
+
+  /** One of a few words for state[key]. */
+  choice(key, name, words) {
+    const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
+    const group_id = `wave-${(count += 1)}`;
+    Object.entries(words).forEach(([value, word]) => {
+      const option = element(
+        "label",
+        {},
+        `<input type="radio" name="${group_id}" value="${value}" data-key="${key}"> ${word}`,
+      );
+      option.firstChild.checked = this.state[key] === value;
+      option.firstChild.addEventListener("input", () => this.set({ [key]: value }));
+      group.append(option);
+    });
+    this.controls.append(group);
+  }
+
+  /** Any of a few words for state[key], under the numbers: on a phone there is no room for many over a drawing. */
+  switches(key, name, words) {
+    const group = element("fieldset", { class: "wave-choice wave-switches" }, `<legend>${name}</legend>`);
+    Object.entries(words).forEach(([value, word]) => {
+      const option = element(
+        "label",
+        {},
+        `<input type="checkbox" value="${value}" data-key="${key}"> ${word}`,
+      );
+      const box = option.firstChild;
+      box.checked = this.state[key].includes(value);
+      box.addEventListener("input", () => {
+        const on = (other) => (other === value ? box.checked : this.state[key].includes(other));
+        this.set({ [key]: Object.keys(words).filter(on) });
+      });
+      group.append(option);
+    });
+    this.root.append(group);
+  }
+
+  /** A line under the sliders. */
+  hint(html) {
+    this.table.before(element("p", { class: "wave-hint" }, html));
+  }
+
+  button(word, press) {
+    const made = element("button", { type: "button", class: "wave-button" }, word);
+    made.addEventListener("click", () => press(made));
+    this.controls.append(made);
+    return made;
+  }
+
+  /** A drawing: draw(shown, width, height, state) gives SVG as text; `size` names its share of the width. */
+  panel(title, alt, height, draw, size = "full") {
+    const holder = element("div", { class: `wave-panel ${size}` });
+    if (title) holder.append(element("p", { class: "wave-head" }, title));
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", alt);
+    holder.append(svg);
+    this.panelBox.append(holder);
+    this.panels.push({ svg, height, draw });
+    return svg;
+  }
+
+  /** A number under the drawings, or in the head of a panel that has <b data-number="key">. */
+  number(key, name, digits = 2, place = null) {
+    const value = place || element("dd", { "data-number": key });
+    if (!place) {
+      const pair = element("div", {}, `<dt>${name}</dt>`);
+      pair.append(value);
+      this.table.append(pair);
+    }
+    this.numbers[key] = { value, name: plain(name), digits };
+  }
+
+  /** Dragging on a drawing: move(x, y) in pixels of the drawing. */
+  drag(svg, move) {
+    const follow = (event) => {
+      const frame = svg.getBoundingClientRect();
+      this.pause();
+      move(event.clientX - frame.left, event.clientY - frame.top, frame.width, frame.height);
+    };
+    svg.classList.add("draggable");
+    svg.addEventListener("pointerdown", (event) => {
+      svg.setPointerCapture(event.pointerId);
+      follow(event);
+    });
+    svg.addEventListener("pointermove", (event) => {
+      if (svg.hasPointerCapture(event.pointerId)) follow(event);
+    });
+  }
+
+  /** A button that moves state[key] on by itself, there and back, or around where `period` steps change nothing. */
+  player(key, { min, max, step = 1, beat = BEAT, period = 0 }) {
+    let direction = 1;
+    const advance = () => {
+      let next = this.state[key] + direction * step;
+      if (period) {
+        if (next > max) {
+          this.shown[key] -= period(this.state);
+          next -= period(this.state);
+        }
+      } else if (next > max || next < min) {
+        direction = -direction;
+        next = this.state[key] + direction * step;
+      }
+      this.set({ [key]: clamp(+next.toFixed(6), min, max) }, beat > GLIDE ? GLIDE * 2 : beat);
+    };
+    const made = this.button("", () => (this.timer ? this.pause() : this.play()));
+    const name = () => {
+      made.innerHTML = this.timer
+        ? "<span aria-hidden='true'>❚❚</span> pause"
+        : "<span aria-hidden='true'>▶</span> play";
+    };
+    this.play = () => {
+      this.timer = setInterval(() => {
+        if (this.visible !== false) advance();
+      }, beat);
+      this.root.dataset.playing = "yes";
+      name();
+    };
+    this.pause = () => {
+      clearInterval(this.timer);
+      this.timer = 0;
+      delete this.root.dataset.playing;
+      name();
+    };
+    name();
+  }
+
+  pause() {}
+
+  set(change, time = GLIDE) {
+    Object.assign(this.state, change);
+    if (this.limit) this.limit(this.state);
+    this.from = { ...this.shown };
+    this.begun = performance.now();
+    this.time = calm.matches ? 0 : time;
+    if (!this.frame) this.frame = requestAnimationFrame((now) => this.move(now));
+    this.tell();
+  }
+
+  move(now) {
+    const done = this.time ? clamp((now - this.begun) / this.time, 0, 1) : 1;
+    const eased = this.time < GLIDE ? done : done * done * (3 - 2 * done);
+    Object.entries(this.state).forEach(([key, value]) => {
+      this.shown[key] =
+        done < 1 && this.glides.has(key) ? this.from[key] + eased * (value - this.from[key]) : value;
+    });
+    this.draw();
+    this.frame = done < 1 ? requestAnimationFrame((later) => this.move(later)) : 0;
+  }
+
+  draw() {
+    this.narrow = this.panelBox.clientWidth < 560;
+    const widths = this.panels.map(({ svg }) => svg.clientWidth); // all read before anything is written
+    this.panels.forEach(({ svg, height, draw }, i) => {
+      const width = widths[i];
+      if (width < 80) return; // not laid out yet; it is drawn when its size is known
+      const high = typeof height === "function" ? height(this.narrow, this.state) : height;
+      svg.setAttribute("viewBox", `0 0 ${width} ${high}`);
+      svg.style.height = `${high}px`;
+      svg.innerHTML = draw(this.shown, width, high, this.state);
+    });
+  }
+
+  /** Numbers and slider values, at once; for listeners a sentence when the hand has come to rest. */
+  tell() {
+    Object.entries(this.inputs).forEach(([key, show]) => show(this.state[key]));
+    const found = this.read(this.state);
+    Object.entries(this.numbers).forEach(([key, { value, digits }]) => {
+      value.textContent = typeof found[key] === "number" ? text(found[key], digits) : found[key];
+    });
+    clearTimeout(this.later);
+    if (this.timer || !this.frame) return; // nothing to say while it plays, or before anything was moved
+    this.later = setTimeout(() => {
+      this.news.textContent = Object.values(this.numbers)
+        .filter(({ value }) => !value.closest("[hidden]"))
+        .map(({ value, name }) => `${name}: ${value.textContent}`)
+        .join("; ");
+    }, 500);
+  }
+
+  begin(read) {
+    this.read = read;
+    if (this.limit) this.limit(this.state);
+    this.shown = { ...this.state };
+    this.root.hidden = false;
+    this.root.closest("figure").classList.add("live");
+    this.tell();
+    this.draw();
+    new ResizeObserver(() => this.draw()).observe(this.panelBox);
+    new IntersectionObserver(([entry]) => {
+      this.visible = entry.isIntersecting;
+    }).observe(this.root);
+    if (this.play && "moving" in this.root.dataset && !calm.matches) this.play();
+  }
+}

@@ -1,0 +1,45 @@
+"""The scripts of the site: bundles of book/scripts, made by the workflow, and their sources to read.
+
+Markup says what it needs: only a page with ``data-script="waves"`` in it loads the bundle waves.js. Data that
+scripts fetch are written by rollpe.book.site.write_data. Not here: the scripts (book/scripts).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+from rollpe.book.site import is_site, project_root
+
+
+def find_bundles(app: Sphinx, config: Config) -> None:
+    """Let the site serve the bundles."""
+    bundles = project_root(app) / "_build/scripts"
+    if bundles.is_dir():
+        config.html_static_path.append(str(bundles))
+
+
+def load_bundles(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let a page load what its markup asks for."""
+    for name in sorted(set(re.findall(r'data-script="(\w+)"', context.get("body") or ""))):
+        if is_site(app) and (project_root(app) / f"_build/scripts/{name}.js").is_file():
+            app.add_js_file(f"{name}.js", loading_method="defer")
+
+
+def copy_sources(app: Sphinx, exception: Exception | None) -> None:
+    """Put the sources into the site, where figures link to them."""
+    sources = Path(app.srcdir, "scripts")
+    if exception is None and is_site(app) and sources.is_dir():
+        keep_out = shutil.ignore_patterns("node_modules", "*.json")
+        shutil.copytree(sources, Path(app.outdir, "_static/source"), ignore=keep_out, dirs_exist_ok=True)
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("config-inited", find_bundles)
+    app.connect("html-page-context", load_bundles)
+    app.connect("build-finished", copy_sources)
