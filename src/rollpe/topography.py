@@ -155,24 +155,35 @@ def ring_spectrum(x: Tensor) -> Tensor:
     return torch.where((mode == 0) | (2 * mode == n), power, 2 * power)
 
 
-def correlation_by_distance(moments: Tensor, means: Tensor) -> Tensor:
-    """Correlation of two channels of a ring by their distance.
+def channel_correlation(moments: Tensor, means: Tensor) -> Tensor:
+    """Pearson correlation of every two channels over the samples.
 
-        C(d) = mean over i of r_{i,i+d},   r_ij = (M_ij − m_i m_j) / (σ_i σ_j),   σ_i² = M_ii − m_i²
+        r_ij = (M_ij − m_i m_j) / (σ_i σ_j),   σ_i² = M_ii − m_i²
 
-    r is the Pearson correlation of two channels over the samples, so a channel's level and gain do not
-    matter. In a topographic map C falls with d; in random order it is the same for all d ≥ 1 on average.
-    C(0) is 1. A channel of variance 0 has correlation 0 with all; rounding of M may give a constant channel
-    a variance.
+    A channel's level and gain do not matter. One of variance 0 has correlation 0 with all; rounding of M may
+    give a constant channel a variance.
 
-    moments [..., n, n]: M_ij, the mean over samples of x_i x_j. means [..., n]: m_i. → [..., n // 2 + 1].
+    moments [..., n, n]: M_ij, the mean over samples of x_i x_j. means [..., n]: m_i. → [..., n, n].
     Half precision is computed in float32.
     """
     moments, means = _at_least_float32(moments), _at_least_float32(means)
     covariance = moments - means.unsqueeze(-1) * means.unsqueeze(-2)
     spread = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
     scale = spread.unsqueeze(-1) * spread.unsqueeze(-2)
-    r = torch.where(scale > 0, covariance / scale, 0)
+    return torch.where(scale > 0, covariance / scale, 0)
+
+
+def correlation_by_distance(moments: Tensor, means: Tensor) -> Tensor:
+    """Correlation of two channels of a ring by their distance.
+
+        C(d) = mean over i of r_{i,i+d}
+
+    r is `channel_correlation`. In a topographic map C falls with d; in random order it is the same for all
+    d ≥ 1 on average. C(0) is 1, or less where channels have no variance.
+
+    moments [..., n, n], means [..., n] as there. → [..., n // 2 + 1]. Half precision is computed in float32.
+    """
+    r = channel_correlation(moments, means)
     n = r.shape[-1]
     channel = torch.arange(n, device=r.device)
     return torch.stack([r[..., channel, (channel + d) % n].mean(-1) for d in range(n // 2 + 1)], -1)

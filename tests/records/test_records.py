@@ -500,7 +500,7 @@ def test_runs_that_differ_in_encoding_options_and_seed_are_comparable():
 
 def test_keys_that_leave_the_result_alone_do_not_forbid_comparison():
     config = make().config
-    values = {"name": "mine", "resolutions": [64], "shifts": [1]}
+    values = {"name": "mine", "resolutions": [64], "shifts": [1], "frames": 12}
     values |= {"compile": True, "attention": "math", "score_every": 5}
     assert values.keys() == record.NOT_COMPARED
     for key, value in values.items():

@@ -58,7 +58,7 @@ def test_two_processes_leave_the_record_of_one(tmp_path):
 
 
 def test_two_processes_stopped_in_the_middle_go_on_to_the_same_record(tmp_path):
-    changes = {"epochs": 4, "depth": 1, "resolutions": "[]"}
+    changes = {"epochs": 4, "depth": 1, "resolutions": "[]", "frames": 5}
     run = torchrun(tmp_path, changes)
     while not (written := list((tmp_path / "checkpoints").rglob("*.pt"))):
         assert run.poll() is None, run.communicate()[1]
@@ -77,6 +77,7 @@ def test_two_processes_stopped_in_the_middle_go_on_to_the_same_record(tmp_path):
     assert [row.model_dump(exclude=timed) for row in resumed.history] == [
         row.model_dump(exclude=timed) for row in whole.history
     ]
+    assert resumed.arrays_sha256 == whole.arrays_sha256, "and to the same frames"
     assert resumed.test == whole.test and (resumed.correct_bits() == whole.correct_bits()).all()
 
 

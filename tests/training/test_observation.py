@@ -9,6 +9,8 @@ import torch
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.topography import smoothness_ratio, topography_loss
 from rollpe.training.observation import (
+    channel_frame,
+    channel_matrices,
     disorder,
     first_step,
     neighbor_correlation,
@@ -109,6 +111,31 @@ def test_correlations_are_those_of_channels_over_images_and_patches():
     r = np.corrcoef(keys.flatten(0, 1).numpy().T)
     expected = [np.mean([r[i, (i + d) % 16] for i in range(16)]) for d in range(9)]
     np.testing.assert_allclose(found[1, 2, 1], expected, atol=1e-4)
+
+
+def test_a_frame_holds_the_correlation_of_every_two_channels():
+    vit = model("roll")
+    matrices = channel_matrices(channel_frame(vit, images(5), batch=2).numpy())
+    assert matrices.shape == (2, 2, 3, 2, 16, 16)
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit(images(5))
+        keys = pairs[1][1][:, 2, 1:, 16:]  # second layer, third head, second axis
+    r = np.corrcoef(keys.flatten(0, 1).numpy().T)
+    np.testing.assert_allclose(matrices[1, 1, 2, 1], r, atol=0.5 / 127 + 1e-4)
+
+    found = observe(vit, images(5))
+    for which, name in enumerate(("query", "key")):
+        neighbors = matrices[which][..., np.arange(16), np.arange(-1, 15)].mean(-1)
+        np.testing.assert_allclose(found[f"{name}_correlation"][..., 1], neighbors, atol=0.5 / 127 + 1e-4)
+
+
+@pytest.mark.parametrize("n", [2, 3, 16])
+def test_packed_frames_are_unpacked_to_the_same_matrices(n):
+    packed = np.arange(-3, n * (n - 1) - 3).astype(np.int8).reshape(2, -1)
+    matrices = channel_matrices(packed)
+    i, j = np.triu_indices(n, 1)
+    assert np.array_equal(matrices[:, i, j], packed / np.float32(127))
+    assert np.array_equal(matrices, matrices.swapaxes(1, 2)) and (matrices[:, range(n), range(n)] == 1).all()
 
 
 def test_order_of_trained_channels_is_summed_up_beside_chance():

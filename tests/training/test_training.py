@@ -46,6 +46,7 @@ from rollpe.training import (
 from rollpe.training.again import observe_again
 from rollpe.training.checkpoint import checkpoint_path
 from rollpe.training.data import stand_in
+from rollpe.training.observation import channel_matrices, neighbor_correlation
 from rollpe.training.recipe import changes
 from rollpe.training.run import Run, command
 from rollpe.training.state import Programs, shape_of
@@ -149,6 +150,49 @@ def test_held_out_images_are_scored_every_few_epochs_and_after_the_last():
     assert [row.held_out_accuracy is None for row in seldom.history] == [True, True, False, True, False]
     assert all(row.held_out_accuracy is not None for row in often.history)
     assert seldom.test == often.test and seldom.recipe == often.recipe
+
+
+# Frames
+
+
+def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path):
+    plain = run(tiny(), records=tmp_path)
+    seen = run(tiny(frames=4), records=tmp_path / "seen")
+    left, right = timeless(plain), timeless(seen)
+    assert left.pop("config") | {"frames": 4} == right.pop("config")
+    assert left.pop("arrays_sha256") != right.pop("arrays_sha256")
+    assert left == right
+    before, after = (
+        read_arrays(record_path(f, r)) for f, r in ((tmp_path, plain), (tmp_path / "seen", seen))
+    )
+    assert after.pop("frame_steps").tolist() == [0, 3, 5, 8]
+    frames = channel_matrices(after.pop("frames"))
+    assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before)
+    neighbors = frames[-1][..., np.arange(frames.shape[-1]), np.arange(-1, frames.shape[-1] - 1)].mean()
+    assert neighbors == pytest.approx(neighbor_correlation(after)[0], abs=0.5 / 127 + 1e-4)
+
+
+def test_there_are_no_more_frames_than_steps(tmp_path):
+    record = run(tiny(frames=9, max_steps=2), records=tmp_path)
+    assert read_arrays(record_path(tmp_path, record))["frame_steps"].tolist() == [0, 1, 2]
+
+
+def test_a_run_killed_in_the_middle_keeps_the_frames_from_before(tmp_path, monkeypatch):
+    epoch = Run.train_epoch
+
+    def killed(self, bar):
+        if self.epoch == 2:
+            raise KeyboardInterrupt
+        epoch(self, bar)
+
+    recipe, places = tiny(frames=4), {"records": tmp_path / "r", "checkpoints": tmp_path / "c"}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Run, "train_epoch", killed)
+        run(recipe, **places)
+    resumed, whole = run(recipe, resume=True, **places), run(recipe, records=tmp_path / "whole")
+    assert timeless(resumed) == timeless(whole), "the digest of the arrays, too"
+    observe_again(checkpoint_path(tmp_path / "c", resumed.cell), tmp_path / "r", device="cpu")
+    assert read_record(record_path(tmp_path / "r", resumed)).arrays_sha256 == whole.arrays_sha256
 
 
 def test_the_global_random_state_is_left_as_it_was():

@@ -22,7 +22,7 @@ SCHEMA_VERSION = 1
 HOW = frozenset({"compile", "attention", "score_every"})
 """Keys of a recipe that decide how a run computes and not what it trains: they are no part of its name."""
 
-NOT_COMPARED = HOW | {"name", "resolutions", "shifts"}
+NOT_COMPARED = HOW | {"name", "resolutions", "shifts", "frames"}
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
 ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0, "context": None}
@@ -144,8 +144,8 @@ class Record(_Plain):
             many as there are test images. test.loss − plain_train_loss measures overfitting. (Older records
             have none.)
         shifts: test accuracy by how many pixels the images were moved right and down.
-        throughput: training images per second, evaluation left out; the median over epochs. (Of records made
-            before 2026-11-21 18:00 UTC, the mean over the whole run, compiling included.)
+        throughput: training images per second, evaluation left out, frames included; the median over epochs.
+            (Of records made before 2026-11-21 18:00 UTC, the mean over the whole run, compiling included.)
         arrays_sha256: of the .npz beside the record; None without one. (Older records do not name it.)
     """
 

@@ -15,6 +15,7 @@ from rollpe.training.checkpoint import read_model
 from rollpe.training.data import load_dataset
 from rollpe.training.device import choose_device
 from rollpe.training.evaluate import evaluator
+from rollpe.training.observation import frame_arrays
 from rollpe.training.state import initial_model, shape_of, training_images
 
 SAME_MODEL = 100
@@ -29,10 +30,11 @@ def observe_again(
 
     The record stays as it is, but for the digest of its arrays. The model is scored first: its bits on the
     test images must be the record's, up to one in `SAME_MODEL`. The model before its first step is made again
-    from the seed. Raises InputError if the bits differ, or if checkpoint or record is absent or damaged.
+    from the seed; frames of the training are the checkpoint's. Raises InputError if the bits differ, or if
+    checkpoint or record is absent or damaged.
     """
     target = choose_device(device)
-    model, recipe, cell = read_model(path, target)
+    model, recipe, cell, frames = read_model(path, target)
     file = record_path(records, cell)
     record = read_record(file)
     data = load_dataset(recipe.data, data_root, recipe.held_out, recipe.context)
@@ -46,5 +48,5 @@ def observe_again(
     with torch.random.fork_rng(devices=[]):
         untrained = initial_model(recipe, cell, shape_of(data)).to(target)
     first = evaluate.first_step(untrained, training_images(recipe, data))
-    write_record(records, record, **first, **evaluate.observe(model))
+    write_record(records, record, **first, **evaluate.observe(model), **frame_arrays(frames))
     return file.with_suffix(".npz")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
@@ -172,7 +173,8 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     return read_model(path, choose_device(device))[0]
 
 
-def read_model(path: str | Path, device: torch.device) -> tuple[Model, Recipe, Cell]:
+def read_model(path: str | Path, device: torch.device) -> tuple[Model, Recipe, Cell, dict[int, Tensor]]:
+    """Besides the model, the frames by step: see `rollpe.training.observation.channel_frame`."""
     state = _read_checkpoint(Path(path), device)
     try:
         identity, weights = state["identity"], state.get("eval_model", state.get("judged"))
@@ -187,7 +189,7 @@ def read_model(path: str | Path, device: torch.device) -> tuple[Model, Recipe, C
         raise
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise _damaged(path, error) from None
-    return model.eval(), recipe, cell
+    return model.eval(), recipe, cell, state.get("frames", {})
 
 
 SEAL = b"\nsha256 "

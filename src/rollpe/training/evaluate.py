@@ -20,7 +20,7 @@ from rollpe.training.compiling import EAGER, CompileMode, compiled
 from rollpe.training.data import Data, ImageData, Split, TextData
 from rollpe.training.device import TrainingError
 from rollpe.training.distributed import ALONE, Group
-from rollpe.training.observation import Model, first_step, observe
+from rollpe.training.observation import Model, channel_frame, first_step, observe
 from rollpe.training.recipe import Recipe
 from rollpe.training.step import predictor
 
@@ -107,6 +107,10 @@ class Evaluator:
     def observe(self, model: Model) -> dict[str, np.ndarray]:
         """Attention and channels of a trained model, see `rollpe.training.observation.observe`."""
         return observe(model, self.prepare(self.data.test.images[:OBSERVED]))
+
+    def frame(self, model: Model) -> Tensor:
+        """Correlations of channels at one moment, see `rollpe.training.observation.channel_frame`."""
+        return channel_frame(model, self.prepare(self.data.test.images[:OBSERVED]))
 
     def first_step(self, untrained: Model, training: Split) -> dict[str, np.ndarray]:
         """The first gradient of an untrained model, see `rollpe.training.observation.first_step`."""

@@ -6,6 +6,7 @@ model, before its first step and trained. Not here: the measures (topography.py)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from rollpe.encodings import Encoding, grid_positions
 from rollpe.encodings.relative import ScoreBias
 from rollpe.topography import (
     attention_by_offset,
+    channel_correlation,
     correlation_by_distance,
     ring_spectrum,
     shuffled_ratio,
@@ -121,9 +123,9 @@ def observe(model: Model, images: Tensor, batch: int = 64) -> dict[str, np.ndarr
                 share = power / power.sum(-1, keepdim=True)
                 batch_sums.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
                 batch_sums.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
-                products = torch.einsum("bhnai,bhnaj->haij", rings, rings) / len(positions)
+                products, levels = _moments(rings)
                 batch_sums.setdefault(f"{name}_products", []).append(products)
-                batch_sums.setdefault(f"{name}_means", []).append(rings.mean(2).sum(0))
+                batch_sums.setdefault(f"{name}_means", []).append(levels)
         for key, values in batch_sums.items():
             stacked = torch.stack(values)
             sums[key] = sums[key] + stacked if key in sums else stacked
@@ -165,6 +167,56 @@ def first_step(
                 shares.setdefault(f"{name}_{what}", []).append(share)
     model.zero_grad(set_to_none=True)
     return {key: torch.stack(values).cpu().numpy() for key, values in shares.items()}
+
+
+@torch.no_grad()
+def channel_frame(model: Model, images: Tensor, batch: int = 64) -> Tensor:
+    """Correlation of every two channels of a ring at one moment, over images and patches as in `observe`.
+
+    → int8 [2, layers, heads, axes, n(n − 1)/2] on the CPU: queries and keys; the pairs i < j of n channels,
+    row by row; 127 is correlation 1 (`channel_matrices`). Leaves the model in evaluation mode.
+    """
+    model.eval()
+    patches = math.prod(model.grid_of(images))
+    sums: list[Tensor] = []
+    for start in range(0, len(images), batch):
+        with queries_and_keys(model) as pairs:
+            model(images[start : start + batch])
+        rings = [
+            torch.stack([on_rings(a.encoding, x.float()) for a, x in zip(model.attentions, xs, strict=True)])
+            for xs in zip(*pairs, strict=True)
+        ]
+        found = _moments(torch.stack(rings)[..., -patches:, :, :])
+        sums = [a + b for a, b in zip(sums, found, strict=True)] if sums else [*found]
+    r = channel_correlation(*(total / len(images) for total in sums))
+    i, j = torch.triu_indices(r.shape[-1], r.shape[-1], offset=1)
+    return (127 * r[..., i, j]).round().to(torch.int8).cpu()
+
+
+def frame_arrays(frames: Mapping[int, Tensor]) -> dict[str, np.ndarray]:
+    """What a record keeps of each `channel_frame`, by optimizer step: frames [moments, …] and frame_steps."""
+    if not frames:
+        return {}
+    steps, found = zip(*sorted(frames.items()), strict=True)
+    return {"frames": torch.stack(found).cpu().numpy(), "frame_steps": np.array(steps, dtype=np.int32)}
+
+
+def channel_matrices(frames: np.ndarray) -> np.ndarray:
+    """The correlations [..., n, n] that `channel_frame` packed, float32, ones on the diagonal."""
+    n = (1 + math.isqrt(1 + 8 * frames.shape[-1])) // 2
+    matrices = np.broadcast_to(np.eye(n, dtype=np.float32), (*frames.shape[:-1], n, n)).copy()
+    i, j = np.triu_indices(n, 1)
+    matrices[..., i, j] = matrices[..., j, i] = frames / np.float32(127)
+    return matrices
+
+
+def _moments(rings: Tensor) -> tuple[Tensor, Tensor]:
+    """Products of two channels, and channels: mean over patches, sum over images.
+
+    rings [..., B, heads, N, axes, n] → [..., heads, axes, n, n] and [..., heads, axes, n].
+    """
+    products = torch.einsum("...bhnai,...bhnaj->...haij", rings, rings) / rings.shape[-3]
+    return products, rings.mean(-3).sum(-4)
 
 
 def on_rings(encoding: Encoding, x: Tensor) -> Tensor:

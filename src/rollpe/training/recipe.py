@@ -139,6 +139,13 @@ class Recipe(BaseModel):
     shifts: list[Annotated[int, Field(ge=-1024, le=1024)]] = Field(
         [], description="a list of whole pixels to move the test images by, at most 1,024"
     )
+    frames: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="an integer from 0 to 100: moments, evenly spaced from before the first step to after "
+        "the last, of which the record keeps the correlations of channels",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:

@@ -50,6 +50,7 @@ from rollpe.training.device import (
     stream,
 )
 from rollpe.training.distributed import joined
+from rollpe.training.observation import frame_arrays
 from rollpe.training.recipe import Recipe, changes, load_recipe, name_of, recipes
 from rollpe.training.state import Programs, ahead, resolve, training_images
 from rollpe.training.step import learning_rate
@@ -139,6 +140,7 @@ class Run:
         self.checkpoint: Checkpoint | None = None
         self.saved = -math.inf
         self.arrays: dict[str, np.ndarray] = {}
+        self.frames: dict[int, Tensor] = {}  # by step
 
     @property
     def step(self) -> int:
@@ -169,6 +171,7 @@ class Run:
         self.share = self.group.part(self.batch)
         self.steps = len(self.training) // self.batch  # per epoch; the last, smaller batch is left out
         self.total = min(recipe.epochs * self.steps, recipe.max_steps or recipe.epochs * self.steps)
+        self.moments = np.linspace(0, self.total, recipe.frames).round().astype(int)
         stack.enter_context(reproducible(self.device))
         stack.enter_context(enough_memory(recipe))
         self.program = self.programs.program(recipe, self.cell, self.data, self.device, self.group)
@@ -212,12 +215,15 @@ class Run:
         losses = torch.zeros(steps, device=self.device)
         self.program.model.train()
         for i, (inputs, targets) in enumerate(self.batches()):
+            self.keep_frame(self.step + i)
             rate = learning_rate(self.recipe, self.step + i, self.total, self.steps)
             losses[i] = self.program.step(inputs, targets, rate)
             if (i + 1) % LOOK_EVERY == 0 or i + 1 == steps:
                 mean = self.look(losses[: i + 1], bar)
         seconds = time.perf_counter() - began
         done = self.step + steps
+        if done == self.total:
+            self.keep_frame(done)
         due = self.epoch % self.recipe.score_every == 0 or done == self.total
         score = self.evaluate(self.program.eval_model, self.held_out) if due and len(self.held_out) else None
         row = EpochMetrics(
@@ -242,6 +248,12 @@ class Run:
             generator = self.generators["augmentation"]
             inputs, targets = self.program.augment.batches(pixels, labels[indices], generator, self.share)
             yield from zip(inputs, targets, strict=True)
+
+    def keep_frame(self, step: int) -> None:
+        """Look at the channels after so many steps if the recipe asks for it; training does not notice."""
+        if step in self.moments and self.group.first:
+            self.frames[step] = self.evaluate.frame(self.program.eval_model)
+            self.program.model.train()
 
     def look(self, losses: Tensor, bar: tqdm) -> float:
         """Wait for the device and show the last loss; returns the mean of this epoch's losses so far.
@@ -290,6 +302,7 @@ class Run:
             "history": [row.model_dump() for row in self.history],
             "started": self.started,
             "elapsed": self.elapsed,
+            "frames": self.frames,
         }
         if finished:
             return state | {"eval_model": self.program.eval_model.state_dict()}
@@ -300,6 +313,7 @@ class Run:
         """Bring a run that was just opened to where the checkpoint left off."""
         self.started, self.began = state["started"], self.began - state["elapsed"]
         self.history = [EpochMetrics(**row) for row in state["history"]]
+        self.frames = {step: frame.cpu() for step, frame in state["frames"].items()}
         self.program.load_state_dict(state)
         for name, generator in self.generators.items() if "generators" in state else ():
             if name != "noise" or self.group.first:
@@ -318,7 +332,7 @@ class Run:
         bits = {self.recipe.context: score, **at} if self.recipe.context else {}
         shifts = {str(by): self.evaluate(model, moved(test, by)).accuracy for by in self.recipe.shifts}
         if self.records is not None:
-            self.arrays |= self.evaluate.observe(model)
+            self.arrays |= self.evaluate.observe(model) | frame_arrays(self.frames)
         record = Record(
             protocol=PROTOCOL,
             **self.cell.model_dump(),

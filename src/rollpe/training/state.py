@@ -138,7 +138,7 @@ def noise_like(shape: Mapping[str, Any], batch: int) -> Split:
 
 BESIDE_PROGRAM = frozenset(
     {"name", "held_out", "train_images", "epochs", "max_steps", "warmup_epochs", "schedule"}
-    | {"final_learning_rate", "score_every", "resolutions", "shifts"}
+    | {"final_learning_rate", "score_every", "resolutions", "shifts", "frames"}
 )
 """Keys of a recipe that its program does not depend on: runs that differ in these alone share one."""
 
