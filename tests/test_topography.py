@@ -14,11 +14,14 @@ from rollpe.errors import InputError
 from rollpe.topography import (
     attention_by_offset,
     correlation_by_distance,
+    near_and_any,
+    pack_correlations,
     ring_spectrum,
     shuffled_ratio,
     smoothness_ratio,
     spatial_correlation_loss,
     topography_loss,
+    unpack_correlations,
 )
 
 SEEDS = [0, 1, 2]
@@ -91,6 +94,25 @@ def test_correlation_by_distance_is_numpys_pair_by_pair(n: int) -> None:
         r = np.corrcoef(samples.numpy().T)
         for d, value in enumerate(row.tolist()):
             assert value == pytest.approx(np.mean([r[i, (i + d) % n] for i in range(n)]))
+
+
+@pytest.mark.parametrize("n", [2, 3, 16])
+def test_correlations_are_packed_and_unpacked(n: int) -> None:
+    r = torch.tensor(np.corrcoef(np.random.default_rng(n).normal(size=(2 * n, 9)))).view(2, n, 2, n)
+    r = torch.stack([r[0, :, 0], r[1, :, 1]])
+    packed = pack_correlations(r)
+    assert packed.dtype == torch.int8 and packed.shape == (2, n * (n - 1) // 2)
+    torch.testing.assert_close(unpack_correlations(packed), r.float(), atol=0.5 / 127 + 1e-6, rtol=0)
+    assert torch.equal(pack_correlations(unpack_correlations(packed)), packed)
+
+
+def test_neighbors_and_any_two_are_averaged_over_the_ring() -> None:
+    r = torch.tensor(
+        [[1.0, 0.5, 0.1, 0.2], [0.5, 1.0, 0.4, -0.3], [0.1, 0.4, 1.0, 0.6], [0.2, -0.3, 0.6, 1.0]]
+    )
+    near, any_two = near_and_any(r.expand(3, 4, 4))
+    torch.testing.assert_close(near, torch.full((3,), (0.5 + 0.4 + 0.6 + 0.2) / 4))
+    torch.testing.assert_close(any_two, torch.full((3,), (0.5 + 0.1 + 0.2 + 0.4 - 0.3 + 0.6) / 6))
 
 
 def test_correlations_see_neither_gain_nor_level_nor_what_never_changes() -> None:

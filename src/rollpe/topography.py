@@ -189,6 +189,40 @@ def correlation_by_distance(moments: Tensor, means: Tensor) -> Tensor:
     return torch.stack([r[..., channel, (channel + d) % n].mean(-1) for d in range(n // 2 + 1)], -1)
 
 
+def pack_correlations(r: Tensor) -> Tensor:
+    """Symmetric correlations in few bytes: the pairs i < j of n channels, row by row; 127 is correlation 1.
+
+    r [..., n, n] with ones on the diagonal → int8 [..., n(n − 1)/2], off by 0.004 at most.
+    """
+    i, j = torch.triu_indices(r.shape[-1], r.shape[-1], offset=1)
+    return (127 * r[..., i, j]).round().to(torch.int8)
+
+
+def unpack_correlations(packed: Tensor) -> Tensor:
+    """What :func:`pack_correlations` packed: [..., n(n − 1)/2] → [..., n, n] in float32.
+
+    packed: also means of such numbers, in any type.
+    """
+    n = (1 + math.isqrt(1 + 8 * packed.shape[-1])) // 2
+    r = torch.eye(n).expand(*packed.shape[:-1], n, n).clone()
+    i, j = torch.triu_indices(n, n, offset=1)
+    r[..., i, j] = r[..., j, i] = packed.float() / 127
+    return r
+
+
+def near_and_any(r: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean correlation of neighbors on the ring, and of any two channels.
+
+        near = mean over i of r_{i,i+1},   any = mean over i≠j of r_ij
+
+    In random order of the channels both would be equal on average. r [..., n, n], n ≥ 2 → two of [...].
+    """
+    n = r.shape[-1]
+    i = torch.arange(n, device=r.device)
+    pairs = r.sum((-2, -1)) - r.diagonal(dim1=-2, dim2=-1).sum(-1)
+    return r[..., i, (i + 1) % n].mean(-1), pairs / (n * (n - 1))
+
+
 def attention_by_offset(weights: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Mean attention as a function of the signed offset Δ = key position − query position.
 

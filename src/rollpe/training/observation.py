@@ -23,6 +23,7 @@ from rollpe.topography import (
     attention_by_offset,
     channel_correlation,
     correlation_by_distance,
+    pack_correlations,
     ring_spectrum,
     shuffled_ratio,
     smoothness_ratio,
@@ -173,8 +174,8 @@ def first_step(
 def channel_frame(model: Model, images: Tensor, batch: int = 64) -> Tensor:
     """Correlation of every two channels of a ring at one moment, over images and patches as in `observe`.
 
-    → int8 [2, layers, heads, axes, n(n − 1)/2] on the CPU: queries and keys; the pairs i < j of n channels,
-    row by row; 127 is correlation 1 (`channel_matrices`). Leaves the model in evaluation mode.
+    → int8 [2, layers, heads, axes, n(n − 1)/2] on the CPU, queries and keys, as packed by
+    `rollpe.topography.pack_correlations`. Leaves the model in evaluation mode.
     """
     model.eval()
     patches = math.prod(model.grid_of(images))
@@ -188,9 +189,7 @@ def channel_frame(model: Model, images: Tensor, batch: int = 64) -> Tensor:
         ]
         found = _moments(torch.stack(rings)[..., -patches:, :, :])
         sums = [a + b for a, b in zip(sums, found, strict=True)] if sums else [*found]
-    r = channel_correlation(*(total / len(images) for total in sums))
-    i, j = torch.triu_indices(r.shape[-1], r.shape[-1], offset=1)
-    return (127 * r[..., i, j]).round().to(torch.int8).cpu()
+    return pack_correlations(channel_correlation(*(total / len(images) for total in sums))).cpu()
 
 
 def frame_arrays(frames: Mapping[int, Tensor]) -> dict[str, np.ndarray]:
@@ -199,15 +198,6 @@ def frame_arrays(frames: Mapping[int, Tensor]) -> dict[str, np.ndarray]:
         return {}
     steps, found = zip(*sorted(frames.items()), strict=True)
     return {"frames": torch.stack(found).cpu().numpy(), "frame_steps": np.array(steps, dtype=np.int32)}
-
-
-def channel_matrices(frames: np.ndarray) -> np.ndarray:
-    """The correlations [..., n, n] that `channel_frame` packed, float32, ones on the diagonal."""
-    n = (1 + math.isqrt(1 + 8 * frames.shape[-1])) // 2
-    matrices = np.broadcast_to(np.eye(n, dtype=np.float32), (*frames.shape[:-1], n, n)).copy()
-    i, j = np.triu_indices(n, 1)
-    matrices[..., i, j] = matrices[..., j, i] = frames / np.float32(127)
-    return matrices
 
 
 def _moments(rings: Tensor) -> tuple[Tensor, Tensor]:
