@@ -107,12 +107,10 @@ def test_correlations_are_packed_and_unpacked(n: int) -> None:
 
 
 def test_neighbors_and_any_two_are_averaged_over_the_ring() -> None:
-    r = torch.tensor(
-        [[1.0, 0.5, 0.1, 0.2], [0.5, 1.0, 0.4, -0.3], [0.1, 0.4, 1.0, 0.6], [0.2, -0.3, 0.6, 1.0]]
-    )
-    near, any_two = near_and_any(r.expand(3, 4, 4))
-    torch.testing.assert_close(near, torch.full((3,), (0.5 + 0.4 + 0.6 + 0.2) / 4))
-    torch.testing.assert_close(any_two, torch.full((3,), (0.5 + 0.1 + 0.2 + 0.4 - 0.3 + 0.6) / 6))
+    pairs = torch.tensor([50, 10, 20, 40, -30, 60], dtype=torch.int8)  # 01 02 03 12 13 23
+    near, any_two = near_and_any(unpack_correlations(pairs).expand(3, 4, 4))
+    torch.testing.assert_close(near, torch.full((3,), (50 + 40 + 60 + 20) / 4 / 127))
+    torch.testing.assert_close(any_two, torch.full((3,), 150 / 6 / 127))
 
 
 def test_correlations_see_neither_gain_nor_level_nor_what_never_changes() -> None:
