@@ -154,3 +154,19 @@ export const scores = {
     return ((n / 2) * similarityKernel(delta, ropeFrequencies(n))) / Math.sqrt(n);
   },
 };
+
+// Correlations of channels.
+
+/** The matrix r [n][n] of its pairs i < j, row by row, in units of 1/127. topography.unpack_correlations */
+export const channelCorrelations = (packed) => {
+  const n = (1 + Math.sqrt(1 + 8 * packed.length)) / 2;
+  const pair = (i, j) => packed[i * n - (i * (i + 1)) / 2 + j - i - 1] / 127;
+  return range(n).map((i) => range(n).map((j) => (i === j ? 1 : pair(Math.min(i, j), Math.max(i, j)))));
+};
+
+/** Mean correlation of neighbors on the ring, and of any two channels. topography.near_and_any */
+export const nearAndAny = (r) => {
+  const n = r.length;
+  const pairs = sum(r.flatMap((row, i) => row.filter((_, j) => j !== i)));
+  return [sum(r.map((row, i) => row[mod(i + 1, n)])) / n, pairs / (n * (n - 1))];
+};

