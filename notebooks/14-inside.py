@@ -19,9 +19,23 @@
 # {cite}`rollpe`. Its experiments do not test this. Do trained models have such a map?
 #
 # *Same functions, same data, another basis: RollPE's channels become a topographic map; its rotary twin's hardly do under
-# Adam.*{holds}`mini neighbors: roll > 0.6; roll-twin < 0.15; every run of roll > every run of roll-twin` It depends on
-# the grid and the optimizer: RollPE has the map on 8×8 patches of photographs and, weaker, of digits, and the twin has it under
-# Muon without biases.{holds}`quick@patch_size=1 neighbors: roll > 0.25; roll-twin < 0.1`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false neighbors: roll > 0.25; roll-twin > 0.25`
+# Adam.*{holds}`mini neighbors: roll > 0.6; roll-twin < 0.15; every run of roll > every run of roll-twin`
+#
+# ```{wave} grow
+# :name: wave-grow
+# A map that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images;
+# colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) began with one seed and saw the same
+# images: digits on 8×8 patches, or photographs (CIFAR-100) once. Channels are in their order on RollPE's ring. The twin's own
+# channels are Fourier coordinates, so its queries and keys are transformed to that ring, where both are one model
+# ({doc}`07b-twin`). Each matrix is the mean over queries and keys, rows and columns, and the layers and heads that you choose.
+# ```
+#
+# In RollPE a band grows along the diagonal: channels rise and fall together with their neighbors on the ring. In the twin
+# hardly any grows.{holds}`quick@frames=12,patch_size=1 neighbors: roll > 0.35; roll-twin < 0.1` These are single runs, one
+# seed of each. Everything below rests on runs of their own, most on several seeds.
+#
+# The map depends on the grid and the optimizer: RollPE has it on 8×8 patches of photographs and, weaker, of digits, and the
+# twin has it under Muon without biases.{holds}`quick@patch_size=1 neighbors: roll > 0.25; roll-twin < 0.1`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false neighbors: roll > 0.25; roll-twin > 0.25`
 # It brings no accuracy by itself: on photographs the two do not clearly differ, and on digits, without biases and under
 # AdamW, the twin classifies better.{holds}`mini: roll-twin - roll is open`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
 
@@ -31,7 +45,7 @@ large: str = "mini"  # recipe of the runs on CIFAR-100 {mini|short|strong|paper}
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
 records: str = "data/records"  # folder of records
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-map", "caption": "Correlation of the channels of trained queries and keys, models of photographs. Each cell: the mean correlation of all pairs of channels at that distance, over layers, heads, axes and seeds."}, "image": {"alt": "Two square matrices. RollPE's is red along the diagonal and fades over several channels to each side and in the corners, where the ring closes; the twin's has a thin red diagonal and is nearly white elsewhere."}}
+# %% tags=["hide-input"]
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -45,7 +59,12 @@ from rollpe.operators import real_fourier_basis
 from rollpe.records import read_arrays, read_records, record_path
 from rollpe.sources import enter_root
 from rollpe.statistics import summarize
-from rollpe.topography import position_average_gain, ring_spectrum
+from rollpe.topography import (
+    near_and_any,
+    position_average_gain,
+    ring_spectrum,
+    unpack_correlations,
+)
 from rollpe.training.observation import neighbor_correlation, ring_roughness
 
 enter_root()
@@ -69,32 +88,26 @@ def load(
 plain = {data: load(recipe) for data, recipe in SCALES.items()}
 asked = {data: load(f"{recipe}@topography=ring") for data, recipe in SCALES.items()}
 rings = {"roll": "RollPE", "roll-twin": "its rotary twin"}
-
-
-def ring_maps(arms):
-    """One matrix of correlations for RollPE, one for its twin."""
-    found = {label: arms[name] for name, label in rings.items() if name in arms}
-    if not found:
-        return Markdown("Not measured.")
-    alike = {
-        label: [[a["query_correlation"], a["key_correlation"]] for a in arrays]
-        for label, (_, arrays) in found.items()
-    }
-    axes = figures.correlation_matrices(alike)
-    fig = axes[0].figure
-    for runs, _ in found.values():
-        figures.drawn_from(fig, runs)
-    plt.close(fig)
-    return fig
-
-
-ring_maps(plain["CIFAR-100"])
+GROWING = {
+    "digits": f"{small}@frames=12,patch_size=1",
+    "photographs": f"{large}@epochs=1,frames=12,warmup_epochs=0.5",
+}
+early = []
+for images, recipe in GROWING.items():
+    for _, [arrays] in load(recipe, ["roll"]).values():
+        r = unpack_correlations(torch.from_numpy(arrays["frames"]))
+        near = near_and_any(r)[0].mean((1, 2, 3, 4))  # [moments]
+        there = int((near > 0.75 * near[-1]).nonzero()[0])
+        after, steps = arrays["frame_steps"][[there, -1]]
+        early.append(f"{after} of {steps} steps on {images}")
+Markdown(
+    "RollPE's map comes early: neighbors reach three quarters of their last "
+    f"correlation within {' and '.join(early)}."
+    if early
+    else "Not measured."
+)
 
 # %% [markdown]
-# Records keep correlations by distance around the ring only, so {numref}`fig-map` draws means, not single pairs.
-# RollPE (`roll`) and its twin (`roll-twin`) express the same functions ({doc}`07b-twin`). The twin's channels are
-# Fourier coordinates; they are measured on RollPE's ring, where both are one model.
-#
 # All models are small: five layers and ten epochs for photographs (CIFAR-100, 8×8 patches), three layers for digits
 # (4×4 patches unless stated), rings of sixteen channels.
 #

@@ -23,14 +23,27 @@ from rollpe.operators import (
     torus_roll,
     wave_period,
 )
+from rollpe.records import read_arrays, read_record, record_path
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
+from rollpe.topography import near_and_any, unpack_correlations
+from rollpe.training.plan import load_plan
+from shared import ROOT
 
 PAGES = sorted(
     str(path.relative_to(HTML))
     for path in HTML.rglob("*.html")
     if 'class="wave-stage"' in path.read_text(encoding="utf8")
 )
-PLACES = ["index", "05-rolling", "06-continuous", "07-rope", "08-multiplexed", "09-axes", "16-text"]
+PLACES = [
+    "index",
+    "05-rolling",
+    "06-continuous",
+    "07-rope",
+    "08-multiplexed",
+    "09-axes",
+    "14-inside",
+    "16-text",
+]
 
 pytestmark = pytest.mark.browser
 
@@ -109,7 +122,25 @@ def positions(s):
     return {"bits": "; ".join(f"{name} {s['bits'][name][at]:.2f}" for name in s["bits"] if name in s["on"])}
 
 
-CHECKS = (walk, ring, continuous, score, speeds, axes, frequencies, positions)
+def grow(s):
+    plan = {"digits": "frames.yaml", "photographs": "frames-photos.yaml"}[s["run"]]
+    numbers = {}
+    for planned in load_plan(ROOT / "plans" / plan):
+        path = record_path(ROOT / "data/records", planned.cell)
+        arrays = read_arrays(path)
+        frame = torch.from_numpy(arrays["frames"][s["t"]]).double()  # [2, layers, heads, axes, pairs]
+        layers = {"all": slice(None), "first": [0], "middle": [frame.shape[1] // 2], "last": [-1]}
+        frame = frame[:, layers[s["layer"]]][
+            :, :, slice(None) if s["head"] == "all" else [int(s["head"]) - 1]
+        ]
+        near, any_two = near_and_any(unpack_correlations(frame))
+        numbers |= {planned.cell.encoding: near.mean(), f"{planned.cell.encoding}-any": any_two.mean()}
+    step, last = arrays["frame_steps"][[s["t"], -1]]
+    epoch = step / read_record(path).history[0].steps
+    return numbers | {"moment": f"step {step} of {last}, epoch {epoch:.1f}"}
+
+
+CHECKS = (walk, ring, continuous, score, speeds, axes, frequencies, positions, grow)
 NUMBERS = {function.__name__: function for function in CHECKS}
 
 
@@ -122,7 +153,11 @@ def visit(visit):
 
     def open_page(name, *, theme="light", width=1280, motion="reduce", scripts=True):
         asked = {"color_scheme": theme, "reduced_motion": motion, "java_script_enabled": scripts}
-        return visit(name, width, theme, **asked)
+        page = visit(name, width, theme, **asked)
+        for figure in page.locator("figure.wave:has([data-load])").all() if scripts else ():
+            figure.scroll_into_view_if_needed()  # its data are fetched when a reader comes near
+            figure.locator(".wave-stage").wait_for(state="visible")
+        return page
 
     return open_page
 
@@ -286,6 +321,28 @@ def test_nothing_moves_by_itself_where_motion_is_not_wanted(visit):
     page.wait_for_function(
         "before => document.querySelector('.wave-stage input').value !== before", arg=before, timeout=5000
     )
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_the_map_grows_from_the_first_moment_when_it_is_played(visit, motion):
+    page = visit("executed/14-inside.html", motion=motion)
+    stage = page.locator(".wave-stage[data-wave=grow]")
+    slider = stage.locator("input[type=range]")
+    end = slider.input_value()
+    page.wait_for_timeout(1500)
+    assert slider.input_value() == end == slider.get_attribute("max"), "it waits for the reader"
+    stage.get_by_role("button", name="play").click()
+    for moment in (0, 1, 2):
+        page.wait_for_function(
+            "moment => document.querySelector('[data-wave=grow] input').value === moment",
+            arg=str(moment),
+            timeout=5000,
+        )
+        look(stage)
+    stage.get_by_role("button", name="pause").click()
+    at = slider.input_value()
+    page.wait_for_timeout(1500)
+    assert slider.input_value() == at
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -15,8 +15,13 @@ export default (stage, { runs, rings }) => {
   const heads = Object.values(runs)[0].roll.maps[0][0].length;
   const last = Object.values(runs)[0].roll.steps.length - 1;
 
-  /** The matrix at a moment: the mean over the chosen layers and heads. */
-  const matrix = ({ run, layer, head }, name, t) => {
+  /** The matrix at a moment: the mean over the chosen layers and heads, computed once. */
+  const known = {};
+  const matrix = (state, name, t) => {
+    const key = [state.run, state.layer, state.head, name, t].join();
+    return (known[key] ||= computed(state, name, t));
+  };
+  const computed = ({ run, layer, head }, name, t) => {
     const layers = runs[run][name].maps[t];
     const chosen = LAYERS[layer](layers.length).flatMap((l) =>
       head === "all" ? layers[l] : [layers[l][head - 1]],

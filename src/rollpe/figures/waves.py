@@ -281,7 +281,8 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
         r = unpack_correlations(packed)  # [moments, n, n]
         for panel, t in zip(row, moments, strict=True):
             image = panel.imshow(r[t], cmap=figures.DIVERGING, vmin=-1, vmax=1)
-            panel.set_title(f"step {run['steps'][t]}", fontsize=9)
+            if name == "roll":
+                panel.set_title(f"step {run['steps'][t]}", fontsize=9)
             panel.set(xticks=[], yticks=[])
         row[0].set_ylabel(label)
         near, any_two = near_and_any(r)
