@@ -59,8 +59,8 @@ export class Stage {
     };
   }
 
-  /** One of a few words for state[key]. */
-  choice(key, name, words) {
+  /** One of a few words for state[key]; `place` may be the root, under the numbers. */
+  choice(key, name, words, place = this.controls) {
     const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
     const group_id = `wave-${(count += 1)}`;
     Object.entries(words).forEach(([value, word]) => {
@@ -73,12 +73,12 @@ export class Stage {
       option.firstChild.addEventListener("input", () => this.set({ [key]: value }));
       group.append(option);
     });
-    this.controls.append(group);
+    place.append(group);
   }
 
   /** Any of a few words for state[key], under the numbers: on a phone there is no room for many over a drawing. */
   switches(key, name, words) {
-    const group = element("fieldset", { class: "wave-choice wave-switches" }, `<legend>${name}</legend>`);
+    const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
     Object.entries(words).forEach(([value, word]) => {
       const option = element(
         "label",

@@ -131,13 +131,13 @@ def grow(s):
         frame = torch.from_numpy(arrays["frames"][s["t"]]).double()  # [2, layers, heads, axes, pairs]
         layers = {"all": slice(None), "first": [0], "middle": [frame.shape[1] // 2], "last": [-1]}
         frame = frame[:, layers[s["layer"]]][
-            :, :, slice(None) if s["head"] == "all" else [int(s["head"]) - 1]
+            :, :, slice(None) if s["head"] == "all" else [int(s["head"][1:]) - 1]
         ]
         near, any_two = near_and_any(unpack_correlations(frame))
         numbers |= {planned.cell.encoding: near.mean(), f"{planned.cell.encoding}-any": any_two.mean()}
     step, last = arrays["frame_steps"][[s["t"], -1]]
     epoch = step / read_record(path).history[0].steps
-    return numbers | {"moment": f"step {step} of {last}, epoch {epoch:.1f}"}
+    return numbers | {"moment": f"Step {step} of {last}, epoch {epoch:.1f}"}
 
 
 CHECKS = (walk, ring, continuous, score, speeds, axes, frequencies, positions, grow)

@@ -24,7 +24,7 @@ export default (stage, { runs, rings }) => {
   const computed = ({ run, layer, head }, name, t) => {
     const layers = runs[run][name].maps[t];
     const chosen = LAYERS[layer](layers.length).flatMap((l) =>
-      head === "all" ? layers[l] : [layers[l][head - 1]],
+      head === "all" ? layers[l] : [layers[l][head.slice(1) - 1]],
     );
     const total = chosen[0].map((_, pair) => chosen.reduce((sum, one) => sum + one[pair], 0));
     return channelCorrelations(total.map((value) => value / (chosen.length * rings)));
@@ -38,7 +38,7 @@ export default (stage, { runs, rings }) => {
 
   names.forEach((name) => {
     stage.panel(
-      `<b class="wave-key ${KINDS[name]}">${ARMS[name]}</b><br>neighbors <b data-number="${name}"></b>, any two <b data-number="${name}-any"></b>`,
+      `<span class="wave-key ${KINDS[name]}">${ARMS[name]}</span><br>neighbors <b data-number="${name}"></b>, any two <b data-number="${name}-any"></b>`,
       `A matrix of the correlations of ${ARMS[name]}'s channels, in their order on the ring.`,
       (narrow) => (narrow ? 176 : 300),
       (s, w, h, state) => {
@@ -95,7 +95,7 @@ export default (stage, { runs, rings }) => {
     };
   };
   const score = stage.panel(
-    "Correlation of neighbors on the ring over training; dotted: of any two channels",
+    "<b data-number='moment'></b>. Correlation of neighbors over training; dotted: of any two channels",
     "Two lines over the epochs, RollPE's and its twin's, and a dotted line for each.",
     (narrow) => (narrow ? 170 : 190),
     (s, w, h, state) => {
@@ -142,27 +142,21 @@ export default (stage, { runs, rings }) => {
   stage.slider("t", "t", "moment of training", { min: 0, max: last, glide: true });
   stage.player("t", { min: 0, max: last, beat: 700, period: () => last + 1 });
   stage.choice("run", "images", Object.fromEntries(Object.keys(runs).map((name) => [name, name])));
-  stage.choice("layer", "layer", {
-    all: "mean of all",
-    first: "first",
-    middle: "middle",
-    last: "last",
-  });
-  stage.choice("head", "head", {
-    all: "mean of all",
-    ...Object.fromEntries(range(heads).map((head) => [head + 1, head + 1])),
-  });
+  const all = "mean of all";
+  stage.choice("layer", "layer", { all, first: "first", middle: "middle", last: "last" }, stage.root);
+  const eachHead = Object.fromEntries(range(heads).map((head) => [`h${head + 1}`, head + 1]));
+  stage.choice("head", "head", { all, ...eachHead }, stage.root);
   const scale = each([-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1], (value, i) =>
     box(12 * i, 0, 12, 10, `cell ${value < 0 ? "q" : "k"}`, `fill-opacity="${Math.abs(value)}"`),
   );
   stage.hint(
     `correlation −1 <svg class="wave-scale" viewBox="0 0 108 10" aria-hidden="true">${scale}</svg> 1`,
   );
-  stage.number("moment", "moment");
+  stage.number("moment", "moment", 0, stage.root.querySelector("[data-number=moment]"));
   stage.begin((state) => {
     const { steps, epoch } = runs[state.run].roll;
     const step = steps[state.t];
-    const found = { moment: `step ${step} of ${steps[last]}, epoch ${text(step / epoch, 1)}` };
+    const found = { moment: `Step ${step} of ${steps[last]}, epoch ${text(step / epoch, 1)}` };
     names.forEach((name) => {
       [found[name], found[`${name}-any`]] = nearAndAny(matrix(state, name, state.t));
     });
