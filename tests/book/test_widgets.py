@@ -34,16 +34,8 @@ PAGES = sorted(
     for path in HTML.rglob("*.html")
     if 'class="wave-stage"' in path.read_text(encoding="utf8")
 )
-PLACES = [
-    "index",
-    "05-rolling",
-    "06-continuous",
-    "07-rope",
-    "08-multiplexed",
-    "09-axes",
-    "14-inside",
-    "16-text",
-]
+PLACES = ["index", "05-rolling", "06-continuous", "07-rope", "08-multiplexed", "09-axes", "16-text"]
+PLACES += ["14-inside"]
 
 pytestmark = pytest.mark.browser
 
@@ -130,10 +122,9 @@ def grow(s):
         arrays = read_arrays(path)
         frame = torch.from_numpy(arrays["frames"][s["t"]]).double()  # [2, layers, heads, axes, pairs]
         layers = {"all": slice(None), "first": [0], "middle": [frame.shape[1] // 2], "last": [-1]}
-        frame = frame[:, layers[s["layer"]]][
-            :, :, slice(None) if s["head"] == "all" else [int(s["head"][1:]) - 1]
-        ]
-        near, any_two = near_and_any(unpack_correlations(frame))
+        heads = slice(None) if s["head"] == "all" else [int(s["head"][1:]) - 1]
+        chosen = frame[:, layers[s["layer"]]][:, :, heads]
+        near, any_two = near_and_any(unpack_correlations(chosen))
         numbers |= {planned.cell.encoding: near.mean(), f"{planned.cell.encoding}-any": any_two.mean()}
     step, last = arrays["frame_steps"][[s["t"], -1]]
     epoch = step / read_record(path).history[0].steps
@@ -154,12 +145,19 @@ def visit(visit):
     def open_page(name, *, theme="light", width=1280, motion="reduce", scripts=True):
         asked = {"color_scheme": theme, "reduced_motion": motion, "java_script_enabled": scripts}
         page = visit(name, width, theme, **asked)
-        for figure in page.locator("figure.wave:has([data-load])").all() if scripts else ():
-            figure.scroll_into_view_if_needed()  # its data are fetched when a reader comes near
-            figure.locator(".wave-stage").wait_for(state="visible")
+        if scripts:
+            come_near(page)
         return page
 
     return open_page
+
+
+def come_near(page) -> None:
+    """Wait for the figures that fetch their data when their reader comes near, then go back to the top."""
+    for figure in page.locator("figure.wave").all():
+        figure.evaluate("figure => figure.scrollIntoView()")
+        figure.locator(".wave-stage:not([hidden])").wait_for(timeout=5000)
+    page.evaluate("scrollTo(0, 0)")
 
 
 def settle(page) -> None:

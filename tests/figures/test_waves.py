@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import shutil
 import warnings
 from html import unescape
 from pathlib import Path
@@ -17,10 +18,13 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from rollpe import operators, textbook, topography
-from rollpe.book.waves import bits_by_position
+from rollpe.book.waves import bits_by_position, growing_maps
 from rollpe.encodings import create_encoding
+from rollpe.errors import InputError
 from rollpe.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
 from rollpe.records import write_record
+from rollpe.records.record import EpochMetrics
+from rollpe.training.plan import load_plan
 from shared import ROOT, make_record
 
 SCRIPTS = ROOT / "book/scripts"
@@ -280,3 +284,33 @@ def test_lines_of_text_are_means_over_runs_and_positions_in_the_order_of_the_pla
     found = bits_by_position(tmp_path, {"step": 8})["bits"]
     assert found == {"shaw": [3.5, 11.5], "roll": [4.5, 12.5]} and list(found) == ["shaw", "roll"]
     assert bits_by_position(tmp_path / "elsewhere", {"step": 8}) == {"bits": {}}
+
+
+def two_epochs(steps: int) -> list[EpochMetrics]:
+    values = {"learning_rate": 0, "train_loss": 1, "held_out_loss": None, "held_out_accuracy": None}
+    values |= {"images_per_second": 1, "seconds": 1}
+    return [EpochMetrics(epoch=epoch, steps=epoch * steps, **values) for epoch in (1, 2)]
+
+
+def test_maps_of_a_run_are_added_up_over_queries_and_keys_rows_and_columns(tmp_path):
+    (tmp_path / "plans").mkdir()
+    frames = torch.randint(-127, 128, (12, 2, 5, 3, 2, 120)).to(torch.int8)
+    for plan in ("frames.yaml", "frames-photos.yaml"):
+        copied = shutil.copy(ROOT / "plans" / plan, tmp_path / "plans")
+        for planned in load_plan(copied):
+            record = make_record(planned.cell.encoding, recipe=planned.cell.recipe)
+            record = record.model_copy(update={"history": two_epochs(4)})
+            arrays = {"frames": frames.numpy(), "frame_steps": torch.arange(12).numpy()}
+            path = write_record(tmp_path / "data/records", record, **arrays)
+    data = growing_maps(tmp_path)
+    run = data["runs"]["photographs"]["roll-twin"]
+    assert list(data["runs"]) == ["digits", "photographs"] and (run["steps"], run["epoch"]) == (
+        list(range(12)),
+        4,
+    )
+    means = torch.tensor(run["maps"], dtype=torch.float64) / data["rings"]
+    torch.testing.assert_close(means, frames.double().mean((1, 4)))
+    draw_still("grow", tmp_path, data)
+    path.unlink()
+    with pytest.raises(InputError, match="no record to read"):
+        growing_maps(tmp_path)
