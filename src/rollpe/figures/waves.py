@@ -270,7 +270,7 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
         figure.text(0.5, 0.5, "not measured", ha="center")
         return
     runs = start["runs"][start["run"]]
-    upper, lower = figure.subfigures(2, 1, height_ratios=(2.1, 1))
+    (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.1, 1))
     ax = lower.subplots()
     moments = (0, 1, 2, 4, len(runs["roll"]["steps"]) - 1)
     panels = upper.subplots(2, len(moments))
