@@ -24,15 +24,17 @@
 # ```{wave} grow
 # :name: wave-grow
 # A map that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images;
-# colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) began with one seed and saw the same
-# images: digits on 8×8 patches, or photographs (CIFAR-100) once. Channels are in their order on RollPE's ring. The twin's own
-# channels are Fourier coordinates, so its queries and keys are transformed to that ring, where both are one model
-# ({doc}`07b-twin`). Each matrix is the mean over queries and keys, rows and columns, and the layers and heads that you choose.
+# colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) saw the same images in the same order:
+# one pass over photographs (CIFAR-100), or eight over digits, both on 8×8 patches. Channels are in their order on RollPE's
+# ring. The twin's own channels are Fourier coordinates, so its queries and keys are transformed to that ring, where both are
+# one model ({doc}`07b-twin`). Each matrix is the mean over queries and keys, rows and columns, and the layers and heads that you
+# choose.
 # ```
 #
 # In RollPE a band grows along the diagonal: channels rise and fall together with their neighbors on the ring. In the twin
-# hardly any grows.{holds}`quick@frames=12,patch_size=1 neighbors: roll > 0.35; roll-twin < 0.1` These are single runs, one
-# seed of each. Everything below rests on runs of their own, most on several seeds.
+# hardly any grows.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.8; roll-twin < 0.15`{holds}`quick@frames=12,patch_size=1 neighbors: roll > 0.35; roll-twin < 0.1`
+# These are single runs, one seed of each, and the photographs were seen only once. The rest of this chapter has runs of its own,
+# most with several seeds.
 #
 # The map depends on the grid and the optimizer: RollPE has it on 8×8 patches of photographs and, weaker, of digits, and the
 # twin has it under Muon without biases.{holds}`quick@patch_size=1 neighbors: roll > 0.25; roll-twin < 0.1`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false neighbors: roll > 0.25; roll-twin > 0.25`

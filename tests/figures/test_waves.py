@@ -304,7 +304,7 @@ def test_maps_of_a_run_are_added_up_over_queries_and_keys_rows_and_columns(tmp_p
             path = write_record(tmp_path / "data/records", record, **arrays)
     data = growing_maps(tmp_path)
     run = data["runs"]["photographs"]["roll-twin"]
-    assert list(data["runs"]) == ["digits", "photographs"] and (run["steps"], run["epoch"]) == (
+    assert list(data["runs"]) == ["photographs", "digits"] and (run["steps"], run["epoch"]) == (
         list(range(12)),
         4,
     )

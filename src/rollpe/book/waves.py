@@ -54,7 +54,7 @@ def growing_maps(root: Path) -> dict[str, Any]:
     keys, rows and columns.
     """
     runs: dict[str, dict[str, Any]] = {}
-    for images, plan in (("digits", "frames.yaml"), ("photographs", "frames-photos.yaml")):
+    for images, plan in (("photographs", "frames-photos.yaml"), ("digits", "frames.yaml")):
         for cell in [planned.cell for planned in load_plan(root / "plans" / plan)]:
             path = record_path(root / RECORDS[0], cell)
             record, arrays = read_record(path), read_arrays(path)

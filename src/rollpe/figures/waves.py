@@ -366,9 +366,9 @@ WAVES: dict[str, Wave] = {
     "grow": Wave(
         "Two rows of square matrices of correlations of channels at moments of training. RollPE's begins with"
         " a thin red diagonal in noise, and a broad red band grows along it; the twin's hardly changes. Under"
-        " them the correlation of neighbors over training: RollPE's rises within the first epochs, the twin's"
+        " them the correlation of neighbors over training: RollPE's rises early and stays high, the twin's"
         " stays low.",
-        {"t": 11, "run": "digits", "layer": "all", "head": "all"},
+        {"t": 11, "run": "photographs", "layer": "all", "head": "all"},
         draw_grow,
         (6.8, 5.2),
     ),
