@@ -1,0 +1,295 @@
+/* The page of runs: the table of all runs with its filters, and what the chosen runs reached. The address keeps the
+   view. Without this file the table of means stands on the page, as it does on paper.
+
+   Here: the state, and what follows from it. Not here: the table (runs/table.js), drawings (runs/charts.js), what is
+   computed (runs/numbers.js), the data, which the {runs} directive writes (rollpe.book.runs). */
+
+import "./runs/runs.css";
+
+import { loadData } from "./load.js";
+import { FILTERS, read, write } from "./runs/address.js";
+import { agreements, curves, finals, parts, scrolling, SHARES, summaryOf, swatch, tableOf } from "./runs/charts.js";
+import { unpack } from "./runs/numbers.js";
+import { makeTable, sorted, toCsv } from "./runs/table.js";
+import { each, element } from "./svg.js";
+
+const DASHES = [null, "7 3", "2 2.5", "10 3 2 3", "4 2", "1 3"];
+const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "wye"];
+const WORDS = { recipe: "Recipe", encoding: "Encoding", options: "Options", seed: "Seed" };
+const EMPTY = { recipe: "", encoding: "", options: "", seed: "", sort: "", by: "", share: "" };
+
+const begin = (stage, { first, quantiles, dark, tests, cells }) => {
+  const names = Object.keys(tests);
+  names.forEach((name, place) => Object.assign(tests[name], { name, place }));
+  const runs = cells.flatMap((cell) => {
+    cell.name = `${cell.recipe}/${cell.slug}`;
+    return cell.runs.map((run) => Object.assign(run, { cell, test: tests[cell.test] }));
+  });
+  const valueOf = {
+    recipe: (run) => run.cell.recipe,
+    encoding: (run) => run.cell.encoding,
+    options: (run) => run.cell.options || "none",
+    seed: (run) => String(run.seed),
+  };
+  let state = { ...EMPTY, recipe: first };
+  let chosen = new Set(runs.filter((run) => run.cell.recipe === first));
+  let asked = 0; // how often drawings were asked for: an answer that comes late is dropped
+  let groups = []; // the cells of the chosen runs, with their loaded data
+  const whole = new Set(); // tests of which all classes show
+
+  // The form
+  const form = element("form", { class: "runs-form", "aria-label": "Filter the runs" });
+  const selects = Object.fromEntries(
+    FILTERS.map((name) => {
+      const label = element("label", {}, `${WORDS[name]} <select name="${name}"></select>`);
+      const select = label.querySelector("select");
+      const values = [...new Set(runs.map(valueOf[name]))];
+      values.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+      select.add(new Option("All", ""));
+      values.forEach((value) => select.add(new Option(value, value)));
+      [...select.options].forEach((option) => (option.dataset.words = option.text));
+      form.append(label);
+      return [name, select];
+    }),
+  );
+  form.append(element("button", { type: "reset" }, "Show all"));
+  const status = element("output", { "aria-live": "polite" });
+  const button = (words, act) => {
+    const made = element("button", { type: "button" }, words);
+    made.addEventListener("click", act);
+    return made;
+  };
+  const passes = (run, but) =>
+    FILTERS.every((name) => name === but || !state[name] || valueOf[name](run) === state[name]);
+  const shown = () => sorted(runs.filter((run) => passes(run)), state.sort); // prettier-ignore
+
+  const { table, show } = makeTable(runs, {
+    choose: (run, on) => {
+      chosen[on ? "add" : "delete"](run);
+      changed();
+    },
+    sort: (name) => {
+      state.sort = state.sort === name ? `-${name}` : state.sort === `-${name}` ? "" : name;
+      changed();
+    },
+  });
+  const choose = button("", () => {
+    shown().forEach((run) => chosen.add(run));
+    changed();
+  });
+  const clear = button("Clear the choice", () => {
+    chosen = new Set();
+    changed();
+  });
+  const download = button("Download the table (CSV)", () => {
+    const file = new Blob([toCsv(shown())], { type: "text/csv" });
+    const link = element("a", { href: URL.createObjectURL(file), download: "runs.csv" });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  const actions = element("p", { class: "runs-actions" });
+  actions.append(choose, clear, download);
+
+  // How agreement is shown, of all tests alike
+  const select = (name, words, options) => {
+    const made = element(
+      "label",
+      {},
+      `${words} <select name="${name}">${each(Object.entries(options), ([value, text]) => `<option value="${value}">${text}</option>`)}</select>`,
+    );
+    made.lastChild.addEventListener("change", () => {
+      state[name] = made.lastChild.value;
+      keep();
+      draw();
+    });
+    return made;
+  };
+  const bySelect = select("by", "Rows of agreement", { "": "encodings", runs: "each run" });
+  const shareSelect = select("share", "Agreement as", { "": SHARES.alike, both: SHARES.both, phi: SHARES.phi });
+  const views = element("div", { class: "runs-form", role: "group", "aria-label": "How agreement is shown" });
+  views.append(bySelect, shareSelect);
+  const results = element("div", { class: "runs-results" });
+  stage.replaceChildren(form, status, scrolling(table, "All runs"), actions, views, results);
+  stage.hidden = false;
+
+  /** What the chosen runs of one test set reached. */
+  const section = (test, of, width) => {
+    const made = element("section", {}, `<h2>${test.title}</h2>`);
+    const recipes = new Set(of.map((group) => group.cell.recipe));
+    if (recipes.size > 1) {
+      const words = "These runs differ in their recipes, hence in more than their encodings.";
+      made.append(element("p", { class: "runs-note" }, words));
+    }
+    const rows = of.map((group) => {
+      const name = element("span");
+      const link = element("a", { href: group.cell.page }, group.label);
+      name.append(swatch(group), " ", link);
+      name.firstChild.setAttribute("aria-hidden", "true");
+      const seeds = element("span");
+      seeds.innerHTML = group.runs
+        .map((run) => `<a href="${run.record}">${run.seed}${run.later ? " (exploratory)" : ""}</a>`)
+        .join(", ");
+      return [name, ...summaryOf(group, quantiles).slice(1), seeds];
+    });
+    const measure = test.text ? "bits per character ± SD" : "accuracy ± SD (%)";
+    const summary = tableOf(["Encoding", "n", measure, "95 % interval", "Records of seeds"], rows);
+    summary.classList.add("runs-summary");
+    const single = of.flatMap((group) =>
+      group.runs.map((run) => ({ ...group, label: `${group.label}, seed ${run.seed}`, runs: [run] })),
+    );
+    const toggle = () => {
+      whole[whole.has(test) ? "delete" : "add"](test);
+      draw();
+      results.querySelector(`[data-test="${test.name}"] [data-all]`).focus();
+    };
+    made.dataset.test = test.name;
+    made.append(
+      scrolling(summary, `${test.title}: means of the chosen runs`),
+      finals(test, of, width, quantiles),
+      curves(test, of, width),
+      parts(test, of, width, whole.has(test), toggle),
+      agreements(test, state.by ? single : of, width, state.share || "alike"),
+      commands(of),
+    );
+    return made;
+  };
+
+  /** The command of every run, and the one that compares two encodings. */
+  const commands = (of) => {
+    const made = element("details", { class: "runs-commands" }, "<summary>Commands that repeat these runs</summary>");
+    const lines = element("pre", { tabindex: "0", "aria-label": "Commands" });
+    lines.textContent = of.flatMap((group) => group.runs.map((run) => run.command)).join("\n");
+    made.append(lines);
+    if (of.length === 2 && of[0].cell.recipe === of[1].cell.recipe) {
+      const pair = of.map(({ cell }) => `${cell.recipe}/${decodeURIComponent(cell.slug)}`);
+      const test = element("p", {}, "Their difference with its intervals, from all runs: <code></code>");
+      test.lastChild.textContent = `rollpe compare ${pair.join(" ")}`;
+      made.append(test);
+    }
+    return made;
+  };
+
+  const draw = () => {
+    const width = Math.floor(results.clientWidth);
+    if (!width) return;
+    const wanted = names.map((name) => groups.filter((group) => group.cell.test === name));
+    const sections = wanted.flatMap((of, i) => (of.length ? [section(tests[names[i]], of, width)] : []));
+    if (sections.length > 1) {
+      const words =
+        "Runs on different test sets are drawn apart; accuracy and bits per character are different measures.";
+      sections.unshift(element("p", { class: "runs-note" }, words));
+    }
+    if (!sections.length) sections.push(element("p", {}, "No run is chosen. Choose some in the table."));
+    const open = [...results.querySelectorAll("details")].map((details) => details.open);
+    results.replaceChildren(...sections);
+    const folded = results.querySelectorAll("details");
+    if (folded.length === open.length) folded.forEach((details, i) => (details.open = open[i]));
+    results.dataset.drawn = asked;
+  };
+
+  /** Fetch what the chosen cells need, then draw. */
+  const load = async () => {
+    const ticket = (asked += 1);
+    const wanted = cells.filter((cell) => cell.runs.some((run) => chosen.has(run)));
+    let loaded;
+    try {
+      loaded = await Promise.all(wanted.map((cell) => loadData(cell.file)));
+    } catch (error) {
+      results.replaceChildren(element("p", {}, `The data of these runs are not there: ${error.message}`));
+      return;
+    }
+    if (ticket !== asked) return;
+    const alike = {};
+    const several = new Set(wanted.map((cell) => cell.recipe)).size > 1;
+    groups = wanted.map((cell, i) => {
+      const style = (alike[`${cell.test} ${cell.color}`] = (alike[`${cell.test} ${cell.color}`] ?? -1) + 1);
+      const of = cell.runs.flatMap((run, r) => {
+        if (!chosen.has(run)) return [];
+        const { command, curve, parts, correct } = loaded[i][r];
+        return [{ ...run, command, curve, parts, bits: unpack(correct) }];
+      });
+      return {
+        cell,
+        label: several ? `${cell.recipe}/${cell.label}` : cell.label,
+        color: cell.color,
+        dash: DASHES[style % DASHES.length],
+        symbol: SYMBOLS[style % SYMBOLS.length],
+        runs: of,
+      };
+    });
+    draw();
+  };
+
+  const update = () => {
+    FILTERS.forEach((name) => {
+      const others = runs.filter((run) => passes(run, name));
+      [...selects[name].options].forEach((option) => {
+        const number = others.filter((run) => !option.value || valueOf[name](run) === option.value).length;
+        option.text = `${option.dataset.words} (${number})`;
+      });
+      selects[name].value = state[name];
+    });
+    bySelect.lastChild.value = state.by;
+    shareSelect.lastChild.value = state.share;
+    const now = shown();
+    show(now, chosen, state.sort);
+    choose.textContent = `Choose the ${now.length} shown`;
+    choose.disabled = now.every((run) => chosen.has(run));
+    clear.disabled = !chosen.size;
+    status.textContent = `${now.length} of ${runs.length} runs shown, ${chosen.size} chosen`;
+    load();
+  };
+
+  const keep = () => {
+    const seeds = {};
+    runs.filter((run) => chosen.has(run)).forEach((run) => (seeds[run.cell.name] ||= []).push(run.seed)); // prettier-ignore
+    history.replaceState(null, "", `#${write({ ...state, chosen: seeds })}`);
+  };
+  const changed = () => {
+    keep();
+    update();
+  };
+  /** Take the view from the address; what it names and is not there is left out. */
+  const restore = () => {
+    const kept = read(location.hash.slice(1));
+    if (!kept) return;
+    const known = (name) => runs.some((run) => valueOf[name](run) === kept[name]);
+    const { chosen: seeds, ...words } = kept;
+    FILTERS.filter((name) => !known(name)).forEach((name) => (words[name] = ""));
+    state = { ...EMPTY, ...words };
+    chosen = new Set(runs.filter((run) => seeds[run.cell.name]?.includes(run.seed)));
+  };
+
+  form.addEventListener("change", () => {
+    FILTERS.forEach((name) => (state[name] = selects[name].value));
+    changed();
+  });
+  form.addEventListener("reset", () => {
+    FILTERS.forEach((name) => (state[name] = ""));
+    changed();
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("hashchange", () => {
+    restore();
+    update();
+  });
+  const colors = Object.entries(dark).flatMap(([light, pale]) =>
+    ["fill", "stroke"].map((what) => `html[data-theme="dark"] .runs-stage [${what}="${light}"] { ${what}: ${pale}; }`),
+  );
+  document.head.append(element("style", {}, colors.join("\n")));
+  let width = 0;
+  new ResizeObserver(() => {
+    if (results.clientWidth === width) return;
+    width = results.clientWidth;
+    draw();
+  }).observe(results);
+  restore();
+  update();
+};
+
+const still = document.querySelector("table.runs");
+const stage = document.querySelector(".runs-stage");
+loadData("runs").then((index) => {
+  still.classList.add("runs-still");
+  begin(stage, index);
+});
