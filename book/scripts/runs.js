@@ -129,7 +129,7 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
       seeds.innerHTML = group.runs
         .map((run) => `<a href="${run.record}">${run.seed}${run.later ? " (exploratory)" : ""}</a>`)
         .join(", ");
-      return [name, ...summaryOf(group, quantiles).slice(1), seeds];
+      return [name, ...summaryOf(test, group, quantiles), seeds];
     });
     const measure = test.text ? "bits per character ± SD" : "accuracy ± SD (%)";
     const summary = tableOf(["Encoding", "n", measure, "95 % interval", "Records of seeds"], rows);
@@ -200,7 +200,7 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
     }
     if (ticket !== asked) return;
     const alike = {};
-    const several = new Set(wanted.map((cell) => cell.recipe)).size > 1;
+    const recipesOf = (test) => new Set(wanted.filter((cell) => cell.test === test).map((cell) => cell.recipe));
     groups = wanted.map((cell, i) => {
       const style = (alike[`${cell.test} ${cell.color}`] = (alike[`${cell.test} ${cell.color}`] ?? -1) + 1);
       const of = cell.runs.flatMap((run, r) => {
@@ -210,7 +210,7 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
       });
       return {
         cell,
-        label: several ? `${cell.recipe}/${cell.label}` : cell.label,
+        label: recipesOf(cell.test).size > 1 ? `${cell.recipe}/${cell.label}` : cell.label,
         color: cell.color,
         dash: DASHES[style % DASHES.length],
         symbol: SYMBOLS[style % SYMBOLS.length],

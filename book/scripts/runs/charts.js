@@ -4,7 +4,7 @@
    Here: what is drawn. A group is {label, color, dash, symbol, runs}. Not here: what it is computed from
    (numbers.js), colors of dark pages (../runs.js). */
 
-import { areaY, axisX, axisY, cell, dot, gridX, gridY, line, plot, ruleX, ruleY, text, tickX } from "@observablehq/plot";
+import { areaY, axisX, axisY, cell, dot, gridX, gridY, line, plot, ruleY, text, tickX } from "@observablehq/plot";
 
 import { element } from "../svg.js";
 import { agreement, band, spread, summarize } from "./numbers.js";
@@ -17,8 +17,8 @@ export const SHARES = { alike: "both right or both wrong", both: "both right", p
 
 const fixed = (value, digits = 2) =>
   value === null || !Number.isFinite(value) ? "–" : value.toFixed(digits).replace("-", "−");
-const interval = ({ low, high }) => (low === null ? "–" : `${fixed(low)} to ${fixed(high)}`);
 const unit = (test) => (test.text ? "bits per character" : "%");
+const digitsOf = (test) => (test.text ? 3 : 2);
 
 /** A table of text; the cells of the first column are the heads of their rows. */
 export const tableOf = (columns, rows) => {
@@ -55,11 +55,12 @@ const figure = (caption, options, columns, rows, ...above) => {
   svg.setAttribute("aria-label", `${caption} The numbers are in the table below.`);
   const numbers = element("details", {}, "<summary>Numbers</summary>");
   numbers.append(scrolling(tableOf(columns, rows), `Numbers: ${caption}`));
-  made.append(element("figcaption", {}, caption), ...above);
+  made.append(element("figcaption", {}, `<p>${caption}</p>`), ...above);
   made.append(options.width > options.room ? scrolling(svg, caption) : svg, numbers);
   return made;
 };
 
+const scores = (group) => group.runs.map((run) => run.score);
 const dots = (group, data, more) =>
   dot(data, { stroke: group.color, symbol: group.symbol, strokeWidth: 1.5, r: 4, ...more });
 const longest = (names) => Math.max(...names.map((name) => name.length)) * LETTER;
@@ -67,6 +68,11 @@ const inset = (names, width) => Math.ceil(Math.min(longest(names) + 12, width * 
 /** Names of rows on the left, cut where there is no room. */
 const rowNames = (margin) =>
   axisY({ label: null, tickSize: 0, lineWidth: (margin - 8) / 12, textOverflow: "ellipsis" });
+
+const xAxis = (label, more) => axisX({ label, labelAnchor: "center", labelArrow: "none", labelOffset: 34, ...more });
+/** The axis of what is measured, with a tick for each 90 px of its length. */
+const measureAxis = (label, length) => xAxis(label, { ticks: Math.max(3, length / 90) });
+const BELOW = 40; // px, for an axis with its label
 
 /** The look of a group beside its name. */
 export const swatch = ({ color, dash, symbol }) =>
@@ -116,11 +122,12 @@ export const curves = (test, groups, width) => {
       width,
       height,
       marginRight,
-      x: { domain: [1, last], label: "epoch" },
+      marginBottom: BELOW,
+      x: { domain: [1, last] },
       y: { domain: [low, high], label: what, labelArrow: "none" },
       marks: [
         gridY({ strokeOpacity: 0.15 }),
-        axisX({ ticks: Math.min(last, 10), tickFormat: (epoch) => (Number.isInteger(epoch) ? `${epoch}` : "") }),
+        xAxis("epoch", { ticks: Math.min(last - 1, 9) }),
         ...drawn.flatMap(({ group, points }) => [
           areaY(points, { x: "epoch", y1: "low", y2: "high", fill: group.color, fillOpacity: 0.18 }),
           line(points, {
@@ -147,22 +154,23 @@ export const curves = (test, groups, width) => {
     },
     ["encoding", "epoch", "mean", "lowest", "highest", "runs"],
     drawn.flatMap(({ group, points }) =>
-      points.map((p) => [group.label, p.epoch, fixed(p.mean), fixed(p.low), fixed(p.high), group.runs.length]),
+      points.map((p) => [group.label, p.epoch, ...[p.mean, p.low, p.high].map((v) => fixed(v)), group.runs.length]),
     ),
   );
 };
 
-/** Rows of the table of final results: name, runs, mean ± SD, interval. */
-export const summaryOf = (group, quantiles) => {
-  const s = summarize(group.runs.map((run) => run.score), quantiles); // prettier-ignore
-  return [group.label, s.n, s.sd === null ? fixed(s.mean) : `${fixed(s.mean)} ± ${fixed(s.sd)}`, interval(s)];
+/** A group in the table of final results: runs, mean ± SD, interval. */
+export const summaryOf = (test, group, quantiles) => {
+  const { n, mean, sd, low, high } = summarize(scores(group), quantiles);
+  const [m, s, from, to] = [mean, sd, low, high].map((value) => fixed(value, digitsOf(test)));
+  return sd === null ? [n, m, "–"] : [n, `${m} ± ${s}`, `${from} to ${to}`];
 };
 
 export const finals = (test, groups, width, quantiles) => {
   const rows = groups.map((group) => ({
     group,
     name: group.label,
-    ...summarize(group.runs.map((run) => run.score), quantiles), // prettier-ignore
+    ...summarize(scores(group), quantiles),
   }));
   rows.sort((a, b) => (test.text ? a.mean - b.mean : b.mean - a.mean));
   const marginLeft = inset(groups.map((group) => group.label), width); // prettier-ignore
@@ -173,15 +181,16 @@ export const finals = (test, groups, width, quantiles) => {
       `t-intervals over seeds.`,
     {
       width,
-      height: ROW * 1.3 * rows.length + 60,
+      height: ROW * 1.3 * rows.length + 70,
       marginLeft,
       marginRight: 16,
-      x: { label: unit(test), labelAnchor: "center", labelArrow: "none", nice: true },
-      y: { domain: rows.map((row) => row.name), label: null },
+      marginBottom: BELOW,
+      x: { nice: true },
+      y: { domain: rows.map((row) => row.name) },
       marks: [
         gridX({ strokeOpacity: 0.15 }),
         rowNames(marginLeft),
-        axisX({ ticks: Math.max(3, (width - marginLeft) / 90) }),
+        measureAxis(unit(test), width - marginLeft),
         ruleY(intervals, {
           x1: (row) => clamp(row.low),
           x2: (row) => clamp(row.high),
@@ -202,7 +211,7 @@ export const finals = (test, groups, width, quantiles) => {
       color: { type: "identity" },
     },
     ["encoding", "runs", `mean ± SD (${unit(test)})`, "95 % interval"],
-    rows.map((row) => summaryOf(row.group, quantiles)),
+    rows.map(({ group, name }) => [name, ...summaryOf(test, group, quantiles)]),
   );
 };
 
@@ -233,12 +242,17 @@ const lengths = (test, groups, width) => {
       width,
       height: 300,
       marginRight: 20,
-      x: { type: "log", base: 2, label: "characters", ticks: test.parts.map(Number), tickFormat: String },
-      y: { label: "bits per character", labelArrow: "none", grid: true, nice: true },
-      marks: groups.flatMap((group, g) => [
-        line(points[g], { x: "length", y: "bits", stroke: group.color, strokeDasharray: group.dash, strokeWidth: 2 }),
-        dots(group, points[g], { x: "length", y: "bits", fill: group.color }),
-      ]),
+      marginBottom: BELOW,
+      x: { type: "log", base: 2 },
+      y: { label: "bits per character", labelArrow: "none", nice: true },
+      marks: [
+        gridY({ strokeOpacity: 0.15 }),
+        xAxis("characters", { ticks: test.parts.map(Number), tickFormat: String }),
+        ...groups.flatMap((group, g) => [
+          line(points[g], { x: "length", y: "bits", stroke: group.color, strokeDasharray: group.dash, strokeWidth: 2 }),
+          dots(group, points[g], { x: "length", y: "bits", fill: group.color }),
+        ]),
+      ],
     },
     ...partTable(test, groups, means, test.parts.map((_, i) => i)), // prettier-ignore
     legend(groups),
@@ -272,16 +286,16 @@ const classes = (test, groups, width, all, toggle) => {
       `${first} on top. The largest of many differences are partly chance.`,
     {
       width,
-      height: ROW * shown.length + 60,
+      height: ROW * shown.length + 70,
       marginLeft,
       marginRight: 16,
-      x: { label: "%", labelAnchor: "center", labelArrow: "none", nice: true },
-      y: { domain: shown.map((i) => test.parts[i]), label: null },
+      marginBottom: BELOW,
+      x: { nice: true },
+      y: { domain: shown.map((i) => test.parts[i]) },
       marks: [
         gridX({ strokeOpacity: 0.15 }),
         rowNames(marginLeft),
-        axisX({ ticks: Math.max(3, (width - marginLeft) / 90) }),
-        ruleY(points, { y: "part", x: "accuracy", strokeOpacity: 0 }),
+        measureAxis("%", width - marginLeft),
         ...groups.map((group) =>
           dots(group, points.filter((point) => point.group === group), { x: "accuracy", y: "part", fill: group.color }), // prettier-ignore
         ),
