@@ -22,7 +22,7 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
   const names = Object.keys(tests);
   names.forEach((name, place) => Object.assign(tests[name], { name, place }));
   const runs = cells.flatMap((cell) => {
-    cell.name = `${cell.recipe}/${cell.slug}`;
+    cell.name = `${cell.recipe}/${cell.encoding}${cell.options && `@${cell.options}`}`; // as rollpe compare takes it
     return cell.runs.map((run) => Object.assign(run, { cell, test: tests[cell.test] }));
   });
   const valueOf = {
@@ -161,10 +161,9 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
     lines.textContent = of.flatMap((group) => group.runs.map((run) => run.command)).join("\n");
     made.append(lines);
     if (of.length === 2 && of[0].cell.recipe === of[1].cell.recipe) {
-      const pair = of.map(({ cell }) => `${cell.recipe}/${decodeURIComponent(cell.slug)}`);
-      const test = element("p", {}, "Their difference with its intervals, from all runs: <code></code>");
-      test.lastChild.textContent = `rollpe compare ${pair.join(" ")}`;
-      made.append(test);
+      const compare = element("p", {}, "The difference of the two, from all their runs: <code></code>");
+      compare.lastChild.textContent = `rollpe compare ${of.map(({ cell }) => cell.name).join(" ")}`;
+      made.append(compare);
     }
     return made;
   };

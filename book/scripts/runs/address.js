@@ -21,7 +21,7 @@ export const read = (hash) => {
   const given = new URLSearchParams(hash.replaceAll("+", "%2B"));
   if (![...given.keys()].some((key) => KEYS.includes(key))) return null;
   const words = KEYS.slice(0, -1).map((key) => [key, given.get(key) || ""]);
-  const runs = given.getAll("run").map((run) => run.split(":"));
-  const chosen = runs.filter(([, seeds]) => seeds).map(([cell, seeds]) => [cell, seeds.split(".").map(Number)]);
+  const runs = given.getAll("run").map((run) => /^(.*):([\d.]+)$/.exec(run));
+  const chosen = runs.filter(Boolean).map(([, cell, seeds]) => [cell, seeds.split(".").map(Number)]);
   return { ...Object.fromEntries(words), chosen: Object.fromEntries(chosen) };
 };

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import numpy as np
 from docutils import nodes
@@ -122,8 +122,7 @@ def entry(cell: str, records: Sequence[Record], later: Collection[Path], root: P
     return {
         "recipe": first.recipe,
         "encoding": first.encoding,
-        "options": unquote(first.cell.slug).partition("@")[2],
-        "slug": first.cell.slug,
+        "options": unquote(first.cell.slug.partition("@")[2]),
         "label": figures.label_of(first.cell.slug),
         "color": figures.color_of(first.cell.slug),
         "test": test_of(first),
