@@ -1,7 +1,7 @@
-"""The page of all runs: its data against the records, its numbers against rollpe.statistics, its use in a browser.
+"""The page of all runs: its data against the records, its numbers against rollpe.statistics, its use.
 
-Here: the index and the files of cells, the functions of book/scripts/runs, the page as a reader works it. Not here:
-markup that all tables share (test_extension.py), accessibility and weight of the page (test_pages.py, test_budget.py).
+Here: the index and the files of cells, the functions of book/scripts/runs, the page in a browser. Not here:
+accessibility and weight of all pages (test_pages.py, test_budget.py).
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def rows(page) -> list[list[str]]:
 def summary(page) -> dict[str, list[str]]:
     """The tables of means: cells by encoding."""
     found = page.locator(".runs-summary tbody tr").evaluate_all(
-        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))"
+        "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
     )
     return {row[0]: row[1:] for row in found}
 
@@ -304,12 +304,12 @@ def test_the_page_opens_with_the_means_of_a_recipe_as_the_library_computes_them(
 @pytest.mark.browser
 def test_filters_and_heads_decide_which_rows_show_and_the_csv_has_the_same(open_runs, tmp_path):
     page = open_runs()
-    page.get_by_label("Recipe", exact=True).select_option("quick")
-    page.get_by_label("Encoding", exact=True).select_option("roll")
-    page.get_by_label("Options", exact=True).select_option("width=7")
+    page.locator("select[name=recipe]").select_option("quick")
+    page.locator("select[name=encoding]").select_option("roll")
+    page.locator("select[name=options]").select_option("width=7")
     expected = [r for r in all_records(ROOT) if (r.recipe, r.cell.slug) == ("quick", "roll@width=7")]
     assert len(rows(page)) == len(expected) > 1
-    page.get_by_label("Options", exact=True).select_option("")
+    page.locator("select[name=options]").select_option("")
     result = page.get_by_role("button", name="Result")
     for direction, sign in (("ascending", 1), ("descending", -1)):
         result.press("Enter")
@@ -345,7 +345,7 @@ def test_two_encodings_chosen_by_keyboard_show_their_agreement_and_the_address_b
         for seed in arms[name]:
             page.get_by_role("checkbox", name=f"mini/{name}, seed {seed}", exact=True).press("Space")
     page.get_by_role("heading", name="CIFAR-100").wait_for()
-    page.get_by_label("Agreement as").select_option("phi")
+    page.locator("select[name=share]").select_option("phi")
     drawn(page)
     assert set(summary(page)) == set(wanted)
     table = page.locator(".runs-chart").last.locator("table")
@@ -381,8 +381,11 @@ def test_accuracies_and_bits_are_drawn_apart_and_the_page_says_so(open_runs):
     titles = page.locator(".runs-results h2").all_inner_texts()
     assert titles == ["CIFAR-100", "Digits", "Text"]
     assert "different measures" in page.locator(".runs-note").inner_text()
-    axes = page.locator(".runs-chart svg").evaluate_all("all => all.map(svg => svg.textContent)")
-    assert not any("%" in text and "bits" in text for text in axes)
+    words = page.locator(".runs-chart > svg").evaluate_all(
+        "all => all.map(svg => [...svg.querySelectorAll('text')].map(text => text.textContent).join(' '))"
+    )
+    assert any("%" in text for text in words) and any("bits" in text for text in words)
+    assert not any("%" in text and "bits" in text for text in words)
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     page.add_script_tag(path=ROOT / "book/scripts/node_modules/axe-core/axe.min.js")
     for summary_ in page.locator(".runs-results summary").all():
@@ -405,7 +408,7 @@ def test_everything_can_be_chosen_and_a_dark_page_has_its_own_colors_at_once(ope
         in page.locator(".runs-stage").inner_text()
     )
     assert page.locator(".runs-results h2").count() == len(runs.TESTS)
-    dot = page.locator(f'.runs-summary path[fill="{figures.color_of("roll")}"]').first
+    dot = page.locator(f'.runs-summary [fill="{figures.color_of("roll")}"]').first
     color = "dot => getComputedStyle(dot).fill"
     light = dot.evaluate(color)
     page.evaluate("document.documentElement.dataset.theme = 'dark'")

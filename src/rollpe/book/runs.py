@@ -1,9 +1,8 @@
 """All runs on one page: ``{runs} mini``, whose argument is the recipe that a reader sees first.
 
-Here: the table of means, which stands on paper and without scripts, and the data that book/scripts/runs.js fetches:
-an index of all runs, and one file for each cell, a recipe with an encoding and its options. Not here: means,
-intervals and agreement of the runs that a reader chooses (book/scripts/runs/numbers.js; tests compare them with
-rollpe.statistics).
+Here: the table of means, which stands on paper and without scripts, and the data that book/scripts/runs.js
+fetches: an index of all runs, and one file for each cell, a recipe with an encoding and its options. Not
+here: means, intervals and agreement of the runs that a reader chooses (book/scripts/runs/numbers.js).
 """
 
 from __future__ import annotations
@@ -171,7 +170,7 @@ def index(root: Path, cells: dict[str, list[Record]], first: str) -> dict[str, A
 
 
 def runs_of(records: Sequence[Record], parts: Sequence[str], root: Path) -> list[dict[str, Any]]:
-    """The file of a cell: each run's command, curve, results by part, and right or wrong on each test image."""
+    """The file of a cell: of each run command, curve, results by part, right or wrong on each test image."""
     return [
         {
             "command": r.provenance.command,
@@ -197,7 +196,7 @@ def write_runs(app: Sphinx, docname: str, cells: dict[str, list[Record]], first:
 
 
 class RunsDirective(TableDirective):
-    """``{runs} mini``: every cell with its mean over seeds, and on a site the place of the chooser of runs."""
+    """``{runs} mini``: every cell with its mean over seeds; on a site also the place of the script."""
 
     required_arguments = 1
     columns = ("recipe", "encoding", "accuracy (%) or bits", "95 % interval")
@@ -223,7 +222,7 @@ class RunsDirective(TableDirective):
 
 
 def keep_table(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Remove the chooser's place from the builds without scripts: PDF, EPUB, one page."""
+    """Remove the script's place from the builds without scripts: PDF, EPUB, one page."""
     if not is_site(app):
         for node in list(doctree.findall(nodes.raw)):
             if "runs" in node:

@@ -1,8 +1,8 @@
 """The scripts of the site: bundles of book/scripts, made by the workflow, and their sources to read.
 
-Markup says what it needs: only a page with ``data-script="runs"`` in it loads the bundle runs.js, and its style
-sheet where the bundle has one. Data that scripts fetch are written by rollpe.book.site.write_data. Not here: the
-scripts (book/scripts).
+Markup says what it needs: only a page with ``data-script="runs"`` in it loads the bundle runs.js, and its
+style sheet where the bundle has one. Data that scripts fetch are written by rollpe.book.site.write_data. Not
+here: the scripts (book/scripts).
 """
 
 from __future__ import annotations
