@@ -47,10 +47,17 @@ export const scrolling = (content, label) => {
   return box;
 };
 
+/** What Plot draws. Its parts lose their labels, which a screen reader cannot use: the drawing has one as a whole. */
+const drawing = (options) => {
+  const svg = plot({ ...options, style: { background: "none", fontSize: "12px", overflow: "visible" } });
+  svg.querySelectorAll("[aria-label]").forEach((part) => part.removeAttribute("aria-label"));
+  return svg;
+};
+
 /** A drawing with its caption, and its numbers folded under it. */
 const figure = (caption, options, columns, rows, ...above) => {
   const made = element("figure", { class: "runs-chart" });
-  const svg = plot({ style: { background: "none", fontSize: "12px", overflow: "visible" }, ...options });
+  const svg = drawing(options);
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", `${caption} The numbers are in the table below.`);
   const numbers = element("details", {}, "<summary>Numbers</summary>");
@@ -76,14 +83,13 @@ const BELOW = 40; // px, for an axis with its label
 
 /** The look of a group beside its name. */
 export const swatch = ({ color, dash, symbol }) =>
-  plot({
+  drawing({
     width: 30,
     height: 12,
     margin: 0,
     axis: null,
     x: { domain: [0, 2] },
     y: { domain: [0, 2] },
-    style: { background: "none" },
     marks: [
       line([[0.1, 1], [1.9, 1]], { stroke: color, strokeDasharray: dash, strokeWidth: 2 }), // prettier-ignore
       dot([[1, 1]], { stroke: color, fill: color, symbol, r: 3 }),
