@@ -157,9 +157,9 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
   /** The command of every run, and the one that compares two encodings. */
   const commands = (of) => {
     const made = element("details", { class: "runs-commands" }, "<summary>Commands that repeat these runs</summary>");
-    const lines = element("pre", { tabindex: "0", "aria-label": "Commands" });
+    const lines = element("pre");
     lines.textContent = of.flatMap((group) => group.runs.map((run) => run.command)).join("\n");
-    made.append(lines);
+    made.append(scrolling(lines, `${of[0].cell.test}: commands`));
     if (of.length === 2 && of[0].cell.recipe === of[1].cell.recipe) {
       const compare = element("p", {}, "The difference of the two, from all their runs: <code></code>");
       compare.lastChild.textContent = `rollpe compare ${of.map(({ cell }) => cell.name).join(" ")}`;

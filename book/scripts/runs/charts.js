@@ -55,15 +55,15 @@ const drawing = (options) => {
 };
 
 /** A drawing with its caption, and its numbers folded under it. */
-const figure = (caption, options, columns, rows, ...above) => {
+const figure = (test, caption, options, columns, rows, ...above) => {
   const made = element("figure", { class: "runs-chart" });
   const svg = drawing(options);
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `${caption} The numbers are in the table below.`);
+  svg.setAttribute("aria-label", `${test.title}. ${caption} The numbers are in the table below.`);
   const numbers = element("details", {}, "<summary>Numbers</summary>");
-  numbers.append(scrolling(tableOf(columns, rows), `Numbers: ${caption}`));
+  numbers.append(scrolling(tableOf(columns, rows), `${test.title}, numbers: ${caption}`));
   made.append(element("figcaption", {}, `<p>${caption}</p>`), ...above);
-  made.append(options.width > options.room ? scrolling(svg, caption) : svg, numbers);
+  made.append(options.width > options.room ? scrolling(svg, `${test.title}: ${caption}`) : svg, numbers);
   return made;
 };
 
@@ -123,6 +123,7 @@ export const curves = (test, groups, width) => {
   const what = `held-out ${test.text ? "loss (bits per character)" : "accuracy (%)"}`;
   const last = Math.max(...all.map((p) => p.epoch));
   return figure(
+    test,
     `Learning curves: ${what}, mean of the runs; bands reach from the lowest run to the highest.`,
     {
       width,
@@ -183,6 +184,7 @@ export const finals = (test, groups, width, quantiles) => {
   const clamp = (value) => Math.max(0, test.text ? value : Math.min(value, 100));
   const intervals = rows.filter((row) => row.sd !== null);
   return figure(
+    test,
     `Test ${test.text ? "loss" : "accuracy"}: dots are runs, hollow ones exploratory; bars are means with 95 % ` +
       `t-intervals over seeds.`,
     {
@@ -243,6 +245,7 @@ const lengths = (test, groups, width) => {
       .filter((point) => point.bits !== null),
   );
   return figure(
+    test,
     `Test loss by length of the window: training had windows of ${test.parts[0]} characters.`,
     {
       width,
@@ -288,6 +291,7 @@ const classes = (test, groups, width, all, toggle) => {
     above.push(button);
   }
   return figure(
+    test,
     `Test accuracy by class, mean of the runs: ${cut && !all ? `the ${MOST_PARTS} classes of ${order.length} that come first, ` : ""}` +
       `${first} on top. The largest of many differences are partly chance.`,
     {
@@ -335,6 +339,7 @@ export const agreements = (test, groups, width, share) => {
   const marginLeft = inset(names, width);
   const wanted = marginLeft + 40 * groups.length;
   return figure(
+    test,
     `Agreement on the ${items}: ${SHARES[share]}${share === "phi" ? "" : ", % of them"}; means over pairs of runs, of different seeds ` +
       `where there are any.`,
     {

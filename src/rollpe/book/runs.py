@@ -22,6 +22,7 @@ from scipy import stats
 from sphinx.application import Sphinx
 
 from rollpe import figures
+from rollpe.book.numbers import recorded_number
 from rollpe.book.site import (
     RECORDS,
     all_records,
@@ -31,7 +32,7 @@ from rollpe.book.site import (
     record_page,
     write_data,
 )
-from rollpe.book.tables import TableDirective, recorded
+from rollpe.book.tables import TableDirective
 from rollpe.evidence.families import later_cells
 from rollpe.records.record import Record
 from rollpe.records.store import record_path
@@ -199,26 +200,32 @@ class RunsDirective(TableDirective):
     """``{runs} mini``: every cell with its mean over seeds; on a site also the place of the script."""
 
     required_arguments = 1
-    columns = ("recipe", "encoding", "accuracy (%) or bits", "95 % interval")
+    columns = ("recipe", "encoding", "accuracy (%) or bits", "95 % interval", "n")
 
     def run(self) -> list[nodes.Node]:
         app = self.env.app
         root = project_root(app)
         cells = cells_of(all_records(root))
+        for path in (path for folder in RECORDS for path in (root / folder).glob("*/*/seed-*.json")):
+            self.env.note_dependency(str(path))
         if not cells:
             return [nodes.paragraph("", "Not measured.")]
         if is_site(app):
             write_runs(app, self.env.docname, cells, self.arguments[0])
-        rows = [self._row(root, cell, records) for cell, records in cells.items()]
+        rows = [self._row(cell, records) for cell, records in cells.items()]
         stage = '<div class="runs-stage" data-script="runs" hidden></div>'
         return [nodes.raw("", stage, format="html", runs=True), *self.finish(self.columns, rows)]
 
-    def _row(self, root: Path, cell: str, records: Sequence[Record]) -> list[str | nodes.Node]:
+    def _row(self, cell: str, records: Sequence[Record]) -> list[str | nodes.Node]:
         recipe, _, slug = cell.partition("/")
-        number = recorded(self.env, root, cell, "bits" if records[0].bits else "accuracy")
+        text = recorded_number(records, "bits" if records[0].bits else "accuracy").removesuffix(" %")
+        result: str | nodes.Node = text
+        if is_site(self.env.app):
+            uri = record_page(self.env.app, self.env.docname, cell)
+            result = nodes.reference("", text, refuri=uri, internal=True)
         s = summarize([r.score for r in records])
         interval = "–" if s.low is None else f"{s.low:.2f} to {s.high:.2f}"
-        return [recipe, nodes.literal(slug, unquote(slug)), number, interval]
+        return [recipe, unquote(slug), result, interval, str(s.n)]
 
 
 def keep_table(app: Sphinx, doctree: nodes.document, docname: str) -> None:
