@@ -1,26 +1,23 @@
 /* The page of runs: the table of all runs with its filters, and what the chosen runs reached. The address keeps the
    view. Without this file the table of means stands on the page, as it does on paper.
 
-   Here: the state, and what follows from it. Not here: the table (runs/table.js), drawings (runs/charts.js), what is
-   computed (runs/numbers.js), the data, which the {runs} directive writes (rollpe.book.runs). */
+   Here: the state, and what follows from it. Not here: the table (runs/table.js), results (runs/results.js), the
+   data, which the {runs} directive writes (rollpe.book.runs). */
 
 import "./runs/runs.css";
 
 import { loadData } from "./load.js";
 import { FILTERS, read, write } from "./runs/address.js";
-import { agreements, curves, finals, parts, scrolling, SHARES, summaryOf, swatch, tableOf } from "./runs/charts.js";
-import { unpack } from "./runs/numbers.js";
+import { scrolling, SHARES } from "./runs/charts.js";
+import { groupsOf, resultsOf } from "./runs/results.js";
 import { makeTable, sorted, toCsv } from "./runs/table.js";
 import { each, element } from "./svg.js";
 
-const DASHES = [null, "7 3", "2 2.5", "10 3 2 3", "4 2", "1 3"];
-const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "wye"];
 const WORDS = { recipe: "Recipe", encoding: "Encoding", options: "Options", seed: "Seed" };
 const EMPTY = { recipe: "", encoding: "", options: "", seed: "", sort: "", by: "", share: "" };
 
 const begin = (stage, { first, quantiles, dark, tests, cells }) => {
-  const names = Object.keys(tests);
-  names.forEach((name, place) => Object.assign(tests[name], { name, place }));
+  Object.entries(tests).forEach(([name, test], place) => Object.assign(test, { name, place }));
   const runs = cells.flatMap((cell) => {
     cell.name = `${cell.recipe}/${cell.encoding}${cell.options && `@${cell.options}`}`; // as rollpe compare takes it
     return cell.runs.map((run) => Object.assign(run, { cell, test: tests[cell.test] }));
@@ -61,25 +58,29 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
   };
   const passes = (run, but) =>
     FILTERS.every((name) => name === but || !state[name] || valueOf[name](run) === state[name]);
-  const shown = () => sorted(runs.filter((run) => passes(run)), state.sort); // prettier-ignore
+  const shown = () =>
+    sorted(
+      runs.filter((run) => passes(run)),
+      state.sort,
+    );
 
   const { table, show } = makeTable(runs, {
     choose: (run, on) => {
       chosen[on ? "add" : "delete"](run);
-      changed();
+      rechosen();
     },
     sort: (name) => {
       state.sort = state.sort === name ? `-${name}` : state.sort === `-${name}` ? "" : name;
-      changed();
+      listed();
     },
   });
   const choose = button("", () => {
     shown().forEach((run) => chosen.add(run));
-    changed();
+    rechosen();
   });
   const clear = button("Clear the choice", () => {
     chosen = new Set();
-    changed();
+    rechosen();
   });
   const download = button("Download the table (CSV)", () => {
     const file = new Blob([toCsv(shown())], { type: "text/csv" });
@@ -105,74 +106,31 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
     return made;
   };
   const bySelect = select("by", "Rows of agreement", { "": "encodings", runs: "each run" });
-  const shareSelect = select("share", "Agreement as", { "": SHARES.alike, both: SHARES.both, phi: SHARES.phi });
+  const shareSelect = select("share", "Agreement as", {
+    "": SHARES.alike,
+    both: SHARES.both,
+    phi: SHARES.phi,
+  });
   const views = element("div", { class: "runs-form", role: "group", "aria-label": "How agreement is shown" });
   views.append(bySelect, shareSelect);
   const results = element("div", { class: "runs-results" });
   stage.replaceChildren(form, status, scrolling(table, "All runs"), actions, views, results);
   stage.hidden = false;
 
-  /** What the chosen runs of one test set reached. */
-  const section = (test, of, width) => {
-    const made = element("section", {}, `<h2>${test.title}</h2>`);
-    const recipes = new Set(of.map((group) => group.cell.recipe));
-    if (recipes.size > 1) {
-      const words = "These runs differ in their recipes, hence in more than their encodings.";
-      made.append(element("p", { class: "runs-note" }, words));
-    }
-    const rows = of.map((group) => {
-      const name = element("span");
-      const link = element("a", { href: group.cell.page }, group.label);
-      name.append(swatch(group), " ", link);
-      name.firstChild.setAttribute("aria-hidden", "true");
-      const seeds = element("span");
-      seeds.innerHTML = group.runs
-        .map((run) => `<a href="${run.record}">${run.seed}${run.later ? " (exploratory)" : ""}</a>`)
-        .join(", ");
-      return [name, ...summaryOf(test, group, quantiles), seeds];
-    });
-    const measure = test.text ? "bits per character ± SD" : "accuracy ± SD (%)";
-    const summary = tableOf(["Encoding", "n", measure, "95 % interval", "Records of seeds"], rows);
-    summary.classList.add("runs-summary");
-    const single = of.flatMap((group) =>
-      group.runs.map((run) => ({ ...group, label: `${group.label}, seed ${run.seed}`, runs: [run] })),
-    );
-    const toggle = () => {
-      whole[whole.has(test) ? "delete" : "add"](test);
-      draw();
-      results.querySelector(`[data-test="${test.name}"] [data-all]`).focus();
-    };
-    made.dataset.test = test.name;
-    made.append(
-      scrolling(summary, `${test.title}: means of the chosen runs`),
-      finals(test, of, width, quantiles),
-      curves(test, of, width),
-      parts(test, of, width, whole.has(test), toggle),
-      agreements(test, state.by ? single : of, width, state.share || "alike"),
-      commands(of),
-    );
-    return made;
-  };
-
-  /** The command of every run, and the one that compares two encodings. */
-  const commands = (of) => {
-    const made = element("details", { class: "runs-commands" }, "<summary>Commands that repeat these runs</summary>");
-    const lines = element("pre");
-    lines.textContent = of.flatMap((group) => group.runs.map((run) => run.command)).join("\n");
-    made.append(scrolling(lines, `${of[0].cell.test}: commands`));
-    if (of.length === 2 && of[0].cell.recipe === of[1].cell.recipe) {
-      const compare = element("p", {}, "The difference of the two, from all their runs: <code></code>");
-      compare.lastChild.textContent = `rollpe compare ${of.map(({ cell }) => cell.name).join(" ")}`;
-      made.append(compare);
-    }
-    return made;
-  };
-
   const draw = () => {
     const width = Math.floor(results.clientWidth);
     if (!width) return;
-    const wanted = names.map((name) => groups.filter((group) => group.cell.test === name));
-    const sections = wanted.flatMap((of, i) => (of.length ? [section(tests[names[i]], of, width)] : []));
+    const share = state.share || "alike";
+    const sections = Object.values(tests).flatMap((test) => {
+      const of = groups.filter((group) => group.cell.test === test.name);
+      const toggle = () => {
+        whole[whole.has(test) ? "delete" : "add"](test);
+        draw();
+        results.querySelector(`[data-test="${test.name}"] [data-all]`).focus();
+      };
+      const view = { quantiles, width, share, eachRun: state.by === "runs", all: whole.has(test), toggle };
+      return of.length ? [resultsOf(test, of, view)] : [];
+    });
     if (sections.length > 1) {
       const words =
         "Runs on different test sets are drawn apart; accuracy and bits per character are different measures.";
@@ -183,40 +141,22 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
     results.replaceChildren(...sections);
     const folded = results.querySelectorAll("details");
     if (folded.length === open.length) folded.forEach((details, i) => (details.open = open[i]));
-    results.dataset.drawn = asked;
+    results.removeAttribute("aria-busy");
   };
 
   /** Fetch what the chosen cells need, then draw. */
   const load = async () => {
     const ticket = (asked += 1);
+    results.setAttribute("aria-busy", "true");
     const wanted = cells.filter((cell) => cell.runs.some((run) => chosen.has(run)));
-    let loaded;
     try {
-      loaded = await Promise.all(wanted.map((cell) => loadData(cell.file)));
+      const loaded = await Promise.all(wanted.map((cell) => loadData(cell.file)));
+      if (ticket !== asked) return;
+      groups = groupsOf(wanted, loaded, chosen);
+      draw();
     } catch (error) {
       results.replaceChildren(element("p", {}, `The data of these runs are not there: ${error.message}`));
-      return;
     }
-    if (ticket !== asked) return;
-    const alike = {};
-    const recipesOf = (test) => new Set(wanted.filter((cell) => cell.test === test).map((cell) => cell.recipe));
-    groups = wanted.map((cell, i) => {
-      const style = (alike[`${cell.test} ${cell.color}`] = (alike[`${cell.test} ${cell.color}`] ?? -1) + 1);
-      const of = cell.runs.flatMap((run, r) => {
-        if (!chosen.has(run)) return [];
-        const { command, curve, parts, correct } = loaded[i][r];
-        return [{ ...run, command, curve, parts, bits: unpack(correct) }];
-      });
-      return {
-        cell,
-        label: recipesOf(cell.test).size > 1 ? `${cell.recipe}/${cell.label}` : cell.label,
-        color: cell.color,
-        dash: DASHES[style % DASHES.length],
-        symbol: SYMBOLS[style % SYMBOLS.length],
-        runs: of,
-      };
-    });
-    draw();
   };
 
   const update = () => {
@@ -236,17 +176,20 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
     choose.disabled = now.every((run) => chosen.has(run));
     clear.disabled = !chosen.size;
     status.textContent = `${now.length} of ${runs.length} runs shown, ${chosen.size} chosen`;
-    load();
   };
 
   const keep = () => {
     const seeds = {};
-    runs.filter((run) => chosen.has(run)).forEach((run) => (seeds[run.cell.name] ||= []).push(run.seed)); // prettier-ignore
+    runs.filter((run) => chosen.has(run)).forEach((run) => (seeds[run.cell.name] ||= []).push(run.seed));
     history.replaceState(null, "", `#${write({ ...state, chosen: seeds })}`);
   };
-  const changed = () => {
+  const listed = () => {
     keep();
     update();
+  };
+  const rechosen = () => {
+    listed();
+    load();
   };
   /** Take the view from the address; what it names and is not there is left out. */
   const restore = () => {
@@ -261,19 +204,22 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
 
   form.addEventListener("change", () => {
     FILTERS.forEach((name) => (state[name] = selects[name].value));
-    changed();
+    listed();
   });
   form.addEventListener("reset", () => {
     FILTERS.forEach((name) => (state[name] = ""));
-    changed();
+    listed();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", () => {
     restore();
     update();
+    load();
   });
   const colors = Object.entries(dark).flatMap(([light, pale]) =>
-    ["fill", "stroke"].map((what) => `html[data-theme="dark"] .runs-stage [${what}="${light}"] { ${what}: ${pale}; }`),
+    ["fill", "stroke"].map(
+      (what) => `html[data-theme="dark"] .runs-stage [${what}="${light}"] { ${what}: ${pale}; }`,
+    ),
   );
   document.head.append(element("style", {}, colors.join("\n")));
   let width = 0;
@@ -284,6 +230,7 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
   }).observe(results);
   restore();
   update();
+  load();
 };
 
 const still = document.querySelector("table.runs");

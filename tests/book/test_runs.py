@@ -251,8 +251,7 @@ def test_the_address_keeps_a_view():
 
 def drawn(page) -> None:
     """Wait until the drawings are those of the runs chosen last."""
-    page.wait_for_function("() => document.querySelector('.runs-results')?.dataset.drawn")
-    page.wait_for_timeout(150)
+    page.locator(".runs-results:not([aria-busy]) > *").first.wait_for()
 
 
 def rows(page) -> list[list[str]]:
@@ -387,13 +386,14 @@ def test_accuracies_and_bits_are_drawn_apart_and_the_page_says_so(open_runs):
     assert any("%" in text for text in words) and any("bits" in text for text in words)
     assert not any("%" in text and "bits" in text for text in words)
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert page.errors == []
     page.add_script_tag(path=ROOT / "book/scripts/node_modules/axe-core/axe.min.js")
     for summary_ in page.locator(".runs-results summary").all():
         summary_.click()
     found = page.evaluate(
         "axe.run('.runs-stage').then(({violations}) => violations.map(v => [v.id, v.nodes[0].html]))"
     )
-    assert found == [] and page.errors == []
+    assert found == []
 
 
 @pytest.mark.browser

@@ -4,7 +4,20 @@
    Here: what is drawn. A group is {label, color, dash, symbol, runs}. Not here: what it is computed from
    (numbers.js), colors of dark pages (../runs.js). */
 
-import { areaY, axisX, axisY, cell, dot, gridX, gridY, line, plot, ruleY, text, tickX } from "@observablehq/plot";
+import {
+  areaY,
+  axisX,
+  axisY,
+  cell,
+  dot,
+  gridX,
+  gridY,
+  line,
+  plot,
+  ruleY,
+  text,
+  tickX,
+} from "@observablehq/plot";
 
 import { element } from "../svg.js";
 import { agreement, band, spread, summarize } from "./numbers.js";
@@ -76,7 +89,8 @@ const inset = (names, width) => Math.ceil(Math.min(longest(names) + 12, width * 
 const rowNames = (margin) =>
   axisY({ label: null, tickSize: 0, lineWidth: (margin - 8) / 12, textOverflow: "ellipsis" });
 
-const xAxis = (label, more) => axisX({ label, labelAnchor: "center", labelArrow: "none", labelOffset: 34, ...more });
+const xAxis = (label, more) =>
+  axisX({ label, labelAnchor: "center", labelArrow: "none", labelOffset: 34, ...more });
 /** The axis of what is measured, with a tick for each 90 px of its length. */
 const measureAxis = (label, length) => xAxis(label, { ticks: Math.max(3, length / 90) });
 const BELOW = 40; // px, for an axis with its label
@@ -91,7 +105,13 @@ export const swatch = ({ color, dash, symbol }) =>
     x: { domain: [0, 2] },
     y: { domain: [0, 2] },
     marks: [
-      line([[0.1, 1], [1.9, 1]], { stroke: color, strokeDasharray: dash, strokeWidth: 2 }), // prettier-ignore
+      line(
+        [
+          [0.1, 1],
+          [1.9, 1],
+        ],
+        { stroke: color, strokeDasharray: dash, strokeWidth: 2 },
+      ),
       dot([[1, 1]], { stroke: color, fill: color, symbol, r: 3 }),
     ],
   });
@@ -161,7 +181,12 @@ export const curves = (test, groups, width) => {
     },
     ["encoding", "epoch", "mean", "lowest", "highest", "runs"],
     drawn.flatMap(({ group, points }) =>
-      points.map((p) => [group.label, p.epoch, ...[p.mean, p.low, p.high].map((v) => fixed(v)), group.runs.length]),
+      points.map((p) => [
+        group.label,
+        p.epoch,
+        ...[p.mean, p.low, p.high].map((v) => fixed(v)),
+        group.runs.length,
+      ]),
     ),
   );
 };
@@ -180,7 +205,10 @@ export const finals = (test, groups, width, quantiles) => {
     ...summarize(scores(group), quantiles),
   }));
   rows.sort((a, b) => (test.text ? a.mean - b.mean : b.mean - a.mean));
-  const marginLeft = inset(groups.map((group) => group.label), width); // prettier-ignore
+  const marginLeft = inset(
+    groups.map((group) => group.label),
+    width,
+  );
   const clamp = (value) => Math.max(0, test.text ? value : Math.min(value, 100));
   const intervals = rows.filter((row) => row.sd !== null);
   return figure(
@@ -258,12 +286,23 @@ const lengths = (test, groups, width) => {
         gridY({ strokeOpacity: 0.15 }),
         xAxis("characters", { ticks: test.parts.map(Number), tickFormat: String }),
         ...groups.flatMap((group, g) => [
-          line(points[g], { x: "length", y: "bits", stroke: group.color, strokeDasharray: group.dash, strokeWidth: 2 }),
+          line(points[g], {
+            x: "length",
+            y: "bits",
+            stroke: group.color,
+            strokeDasharray: group.dash,
+            strokeWidth: 2,
+          }),
           dots(group, points[g], { x: "length", y: "bits", fill: group.color }),
         ]),
       ],
     },
-    ...partTable(test, groups, means, test.parts.map((_, i) => i)), // prettier-ignore
+    ...partTable(
+      test,
+      groups,
+      means,
+      test.parts.map((_, i) => i),
+    ),
     legend(groups),
   );
 };
@@ -307,7 +346,11 @@ const classes = (test, groups, width, all, toggle) => {
         rowNames(marginLeft),
         measureAxis("%", width - marginLeft),
         ...groups.map((group) =>
-          dots(group, points.filter((point) => point.group === group), { x: "accuracy", y: "part", fill: group.color }), // prettier-ignore
+          dots(
+            group,
+            points.filter((point) => point.group === group),
+            { x: "accuracy", y: "part", fill: group.color },
+          ),
         ),
       ],
     },
@@ -317,7 +360,8 @@ const classes = (test, groups, width, all, toggle) => {
 };
 
 export const parts = (test, groups, width, all, toggle) => {
-  if (!test.parts.length) return element("p", {}, "No results by class: the classes of this test set are not known.");
+  if (!test.parts.length)
+    return element("p", {}, "No results by class: the classes of this test set are not known.");
   return test.text ? lengths(test, groups, width) : classes(test, groups, width, all, toggle);
 };
 
@@ -343,17 +387,32 @@ export const agreements = (test, groups, width, share) => {
     `Agreement on the ${items}: ${SHARES[share]}${share === "phi" ? "" : ", % of them"}; means over pairs of runs, of different seeds ` +
       `where there are any.`,
     {
-      width: Math.min(Math.max(wanted, Math.min(width, marginLeft + 64 * groups.length)), marginLeft + 64 * groups.length),
+      width: Math.min(
+        Math.max(wanted, Math.min(width, marginLeft + 64 * groups.length)),
+        marginLeft + 64 * groups.length,
+      ),
       room: width,
       height: 32 * groups.length + 40,
       marginLeft,
       marginTop: 30,
       marginBottom: 10,
-      x: { domain: groups.map((_, i) => i), axis: "top", tickFormat: (i) => `${i + 1}`, tickSize: 0, label: null },
+      x: {
+        domain: groups.map((_, i) => i),
+        axis: "top",
+        tickFormat: (i) => `${i + 1}`,
+        tickSize: 0,
+        label: null,
+      },
       y: { domain: groups.map((_, i) => i), label: null },
       color: { type: "linear", scheme: "cividis" },
       marks: [
-        axisY({ tickFormat: (i) => names[i], tickSize: 0, label: null, lineWidth: (marginLeft - 8) / 12, textOverflow: "ellipsis" }),
+        axisY({
+          tickFormat: (i) => names[i],
+          tickSize: 0,
+          label: null,
+          lineWidth: (marginLeft - 8) / 12,
+          textOverflow: "ellipsis",
+        }),
         cell(found, { x: "j", y: "i", fill: share, inset: 0.5 }),
         text(found, {
           x: "j",
