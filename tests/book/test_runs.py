@@ -90,7 +90,7 @@ def test_every_committed_record_is_in_the_index_with_its_result_and_its_address(
             f"{key}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}"
             for key, value in sorted(record.encoding_options.items())
         )
-        cell, run = found[record.recipe, record.encoding, options, record.seed]
+        cell, run = found[unquote(record.recipe), record.encoding, options, record.seed]
         assert run["score"] == pytest.approx(record.score, abs=1e-6)
         assert run["later"] == (record.cell.path in later) and run["committed"]
         assert run["record"] == record_link(record_path("", record))

@@ -133,11 +133,11 @@ export const curves = (test, groups, width) => {
   const drawn = lines.filter(({ points }) => points.length > 1);
   if (!drawn.length) return element("p", {}, "No learning curves: these runs have no more than one epoch.");
   const all = drawn.flatMap(({ points }) => points);
-  const ends = drawn.map(({ points }) => points.at(-1).mean);
-  const height = Math.max(300, 16 * drawn.length + 90);
-  let [low, high] = [Math.min(...all.map((p) => p.low)), Math.max(...all.map((p) => p.high))];
-  const heights = spread(ends, (16 * (high - low)) / (height - 70));
-  [low, high] = [Math.min(low, ...heights), Math.max(high, ...heights)];
+  const [low, high] = [Math.min(...all.map((p) => p.low)), Math.max(...all.map((p) => p.high))];
+  const tall = Math.max(220, 16 * drawn.length); // px, of the axis
+  const ends = drawn.map(({ points }) => ((points.at(-1).mean - low) / (high - low || 1)) * tall);
+  const heights = spread(ends, 16); // px above the axis, where names of lines may have to go beyond it
+  const [below, above] = [Math.max(0, -Math.min(...heights)), Math.max(0, Math.max(...heights) - tall)];
   const names = drawn.map(({ group }) => group.label);
   const marginRight = inset(names, width);
   const what = `held-out ${test.text ? "loss (bits per character)" : "accuracy (%)"}`;
@@ -147,9 +147,10 @@ export const curves = (test, groups, width) => {
     `Learning curves: ${what}, mean of the runs; bands reach from the lowest run to the highest.`,
     {
       width,
-      height,
+      height: tall + 36 + above + BELOW + below,
+      marginTop: 36 + above,
       marginRight,
-      marginBottom: BELOW,
+      marginBottom: BELOW + below,
       x: { domain: [1, last] },
       y: { domain: [low, high], label: what, labelArrow: "none" },
       marks: [
@@ -168,7 +169,8 @@ export const curves = (test, groups, width) => {
         ...drawn.map(({ group, points }, i) =>
           text([points.at(-1)], {
             x: "epoch",
-            y: () => heights[i],
+            y: "mean",
+            dy: ends[i] - heights[i],
             text: () => group.label,
             fill: group.color,
             textAnchor: "start",

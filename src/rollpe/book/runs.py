@@ -120,7 +120,7 @@ def entry(cell: str, records: Sequence[Record], later: Collection[Path], root: P
     """A cell in the index: its names and color, and of each run what the table shows."""
     first = records[0]
     return {
-        "recipe": first.recipe,
+        "recipe": unquote(first.recipe),
         "encoding": first.encoding,
         "options": unquote(first.cell.slug.partition("@")[2]),
         "label": figures.label_of(first.cell.slug),
@@ -225,7 +225,7 @@ class RunsDirective(TableDirective):
             result = nodes.reference("", text, refuri=uri, internal=True)
         s = summarize([r.score for r in records])
         interval = "–" if s.low is None else f"{s.low:.2f} to {s.high:.2f}"
-        return [recipe, unquote(slug), result, interval, str(s.n)]
+        return [unquote(recipe), unquote(slug), result, interval, str(s.n)]
 
 
 def keep_table(app: Sphinx, doctree: nodes.document, docname: str) -> None:
