@@ -274,6 +274,8 @@ const lengths = (test, groups, width) => {
       .map((part, i) => ({ length: Number(part), bits: means[g][i] }))
       .filter((point) => point.bits !== null),
   );
+  if (!points.some((of) => of.length > 1))
+    return element("p", {}, "No results by length: these runs were scored in windows of one length.");
   return figure(
     test,
     `Test loss by length of the window: training had windows of ${test.parts[0]} characters.`,
