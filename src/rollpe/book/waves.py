@@ -96,8 +96,6 @@ class WaveDirective(SphinxDirective):
             for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
                 self.env.note_dependency(str(path))
         data = ON_DEMAND[name](project_root(self.env.app)) if name in ON_DEMAND else {}
-        if data and is_site(self.env.app):
-            write_data(self.env.app, name, data)
         picture = draw_still(name, Path(self.env.doctreedir, "waves"), more | data)
         uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
         figure = nodes.figure("", classes=["wave"])
@@ -119,6 +117,13 @@ def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
     return nodes.raw("", html, format="html", wave=name)
 
 
+def write_on_demand(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Write the data of a page's waves when it is written, which may be without its being read again."""
+    for node in doctree.findall(nodes.raw):
+        if node.get("wave") in ON_DEMAND and is_site(app):
+            write_data(app, node["wave"], ON_DEMAND[node["wave"]](project_root(app)))
+
+
 def keep_stills(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Remove the stage from the builds that cannot move: PDF, EPUB, one page."""
     if app.builder.name not in ("html", "dirhtml"):
@@ -129,4 +134,5 @@ def keep_stills(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 def setup(app: Sphinx) -> None:
     app.add_directive("wave", WaveDirective)
+    app.connect("doctree-resolved", write_on_demand)
     app.connect("doctree-resolved", keep_stills)
