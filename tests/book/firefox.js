@@ -23,7 +23,7 @@ for (const address of pages) {
     const stage = await figure.waitForSelector(".wave-stage:not([hidden])");
     for (const slider of await stage.$$("input[type=range]")) {
       await slider.focus();
-      for (const key of ["ArrowRight", "End"]) {
+      for (const key of ["ArrowRight", "Home", "End"]) {
         await page.keyboard.press(key);
         await page.evaluate(() => new Promise((done) => setTimeout(done, 350))); // longer than it glides
         looks.push(await stage.evaluate(`(${look})`));
