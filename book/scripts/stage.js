@@ -149,6 +149,32 @@ export class Stage {
     });
   }
 
+  /** Dragging that carries a drawing along: pull(dx, dy, from, …) in pixels since the press, in the state `from`;
+      or a press alone: tap(x, y, …). Both also get width and height of the drawing. */
+  grip(svg, { tap, pull }) {
+    let start = null;
+    const at = (event) => {
+      const frame = svg.getBoundingClientRect();
+      return [event.clientX - frame.left, event.clientY - frame.top, frame.width, frame.height];
+    };
+    svg.classList.add("grip");
+    svg.addEventListener("pointerdown", (event) => {
+      svg.setPointerCapture(event.pointerId);
+      start = { place: at(event), state: { ...this.state }, pulled: false };
+    });
+    svg.addEventListener("pointermove", (event) => {
+      if (!start || !svg.hasPointerCapture(event.pointerId)) return;
+      const [x, y, w, h] = at(event);
+      const [dx, dy] = [x - start.place[0], y - start.place[1]];
+      start.pulled ||= Math.hypot(dx, dy) > 5;
+      if (start.pulled) pull(dx, dy, start.state, w, h);
+    });
+    svg.addEventListener("pointerup", () => {
+      if (start && !start.pulled) tap(...start.place);
+      start = null;
+    });
+  }
+
   /** A button that moves state[key] on by itself, there and back, or around where `period` steps change nothing. */
   player(key, { min, max, step = 1, beat = BEAT, period = 0 }) {
     let direction = 1;

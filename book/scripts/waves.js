@@ -6,6 +6,7 @@
 import axes from "./figures/axes.js";
 import continuous from "./figures/continuous.js";
 import frequencies from "./figures/frequencies.js";
+import photo from "./figures/photo.js";
 import positions from "./figures/positions.js";
 import ring from "./figures/ring.js";
 import score from "./figures/score.js";
@@ -15,7 +16,7 @@ import { loadData, whenNear } from "./load.js";
 import { Stage } from "./stage.js";
 import { element } from "./svg.js";
 
-const figures = { axes, continuous, frequencies, positions, ring, score, speeds, walk };
+const figures = { axes, continuous, frequencies, photo, positions, ring, score, speeds, walk };
 
 document.body.append(
   element(
