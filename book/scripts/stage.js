@@ -60,7 +60,7 @@ export class Stage {
   }
 
   /** One of a few words for state[key]. */
-  choice(key, name, words) {
+  choice(key, name, words, place = this.controls) {
     const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
     const group_id = `wave-${(count += 1)}`;
     Object.entries(words).forEach(([value, word]) => {
@@ -73,7 +73,7 @@ export class Stage {
       option.firstChild.addEventListener("input", () => this.set({ [key]: value }));
       group.append(option);
     });
-    this.controls.append(group);
+    place.append(group);
   }
 
   /** Any of a few words for state[key], under the numbers: on a phone there is no room for many over a drawing. */
@@ -101,10 +101,17 @@ export class Stage {
     this.table.before(element("p", { class: "wave-hint" }, html));
   }
 
-  button(word, press) {
+  /** A row for what needs not stay in view on a phone. */
+  below() {
+    const row = element("div", { class: "wave-below" });
+    this.table.before(row);
+    return row;
+  }
+
+  button(word, press, place = this.controls) {
     const made = element("button", { type: "button", class: "wave-button" }, word);
     made.addEventListener("click", () => press(made));
-    this.controls.append(made);
+    place.append(made);
     return made;
   }
 

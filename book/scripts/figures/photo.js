@@ -1,13 +1,6 @@
 import { dot, encoded, halves, queryOrKey, range } from "../formulas.js";
 import { box, cells, clamp, each, element, label, line, px, text } from "../svg.js";
 
-const NAMES = {
-  none: "no encoding",
-  learned: "learned table",
-  "axial-rope": "RoPE",
-  roll: "RollPE",
-  "multiplexed-roll": "multiplexed RollPE",
-};
 const SIDES = [12, 16]; // rows and columns of patches of the photograph
 const WINDOW = 8; // patches along what the models see of it
 const REACH = SIDES.map((side) => (side - WINDOW) / 2);
@@ -17,8 +10,7 @@ const nest = (flat, [n, ...rest]) =>
   rest.length ? range(n).map((i) => nest(flat.slice((i * flat.length) / n, ((i + 1) * flat.length) / n), rest)) : flat;
 
 /** (photo) Scores of one patch of a photograph with all others, and what is left of them when the photograph moves. */
-export default (stage, { photo, patches, models }) => {
-  const names = Object.keys(models);
+export default (stage, { photo, patches, names, models }) => {
   const weights = Object.fromEntries(
     Object.entries(models).map(([name, parts]) => [
       name,
@@ -55,13 +47,23 @@ export default (stage, { photo, patches, models }) => {
       const q = encoded[name](vector(name, 0, at, state), at);
       return places.map((place) => dot(q, encoded[name](vector(name, 1, place, state), place)) / Math.sqrt(q.length));
     });
-  /** The largest change of a score since the photograph was unmoved, where both windows show the key. */
-  const change = (name, state) => {
-    const [before, now] = [scores(name, unmoved(state)), scores(name, state)];
-    const both = places.filter((place) => inside(moved(place, state)));
-    const changes = both.map((place) => now[number(moved(place, state))] - before[number(place)]);
-    return Math.max(...changes.map(Math.abs));
+  /** How the scores have changed since the photograph was unmoved; null where only one window shows the key. */
+  const changes = (name, state) => {
+    const before = scores(name, unmoved(state));
+    return scores(name, state).map((value, i) => {
+      const place = back(places[i], state);
+      return inside(place) ? value - before[number(place)] : null;
+    });
   };
+
+  /** The largest score of the query with any patch of the photograph, as it is or moved as far as it can be. */
+  const largest = (name, state) =>
+    once([name, state.head, state.qy, state.qx].join(), () => {
+      const corners = [-1, 1].flatMap((y) => [-1, 1].map((x) => ({ ...state, sy: y * REACH[0], sx: x * REACH[1] })));
+      corners.forEach(stage.limit);
+      const all = [unmoved(state), ...corners].flatMap((moves) => scores(name, moves));
+      return Math.max(...all.map(Math.abs));
+    });
 
   /** Where a drawing is: the size of a patch, its left edge. */
   const frame = (w, h) => {
@@ -128,8 +130,7 @@ export default (stage, { photo, patches, models }) => {
       stage.set({ sx, sy });
     },
   });
-  names.forEach((name) => {
-    const title = NAMES[name];
+  Object.entries(names).forEach(([name, title]) => {
     const svg = stage.panel(
       `<b>${title}</b><br>score <b data-number="score-${name}"></b>, change <b data-number="change-${name}"></b>`,
       `Map of the query's scores with all patches: ${title}.`,
@@ -138,10 +139,10 @@ export default (stage, { photo, patches, models }) => {
         const at = frame(w, h);
         const { cell, left, top } = at;
         const side = cell * WINDOW;
-        const most = Math.max(...scores(name, unmoved(state)).map(Math.abs));
-        const shares = scores(name, state).map((value) => value / most);
+        const most = largest(name, state);
+        const shown = { scores, changes }[state.show](name, state).map((value) => value / most);
         const rows = (sign) =>
-          range(WINDOW).map((r) => shares.slice(r * WINDOW, (r + 1) * WINDOW).map((v) => Math.max(0, sign * v)));
+          range(WINDOW).map((r) => shown.slice(r * WINDOW, (r + 1) * WINDOW).map((v) => Math.max(0, sign * v)));
         const scale = range(21).map((i) => (i - 10) / 10);
         const bar = (sign, kind) =>
           cells([scale.map((v) => Math.max(0, sign * v))], left + side / 4, top + side + 7, side / 2, 10, kind);
@@ -173,8 +174,10 @@ export default (stage, { photo, patches, models }) => {
   stage.slider("qx", "q<sub>x</sub>", "query, column", across);
   stage.slider("ky", "k<sub>y</sub>", "key, row", across);
   stage.slider("kx", "k<sub>x</sub>", "key, column", across);
-  stage.choice("head", "head, by how much its scores vary", { 1: "first", 2: "second", 3: "third" });
-  stage.button("move back", () => stage.set({ sy: 0, sx: 0 }));
+  const below = stage.below();
+  stage.choice("head", "head", { 1: "first", 2: "second", 3: "third" }, below);
+  stage.choice("show", "maps of", { scores: "scores", changes: "their changes" }, below);
+  stage.button("move back", () => stage.set({ sy: 0, sx: 0 }), below);
   stage.limit = (state) =>
     ["y", "x"].forEach((axis, i) => {
       const [room, at] = [REACH[i], state[`q${axis}`]]; // the query stays in the window
@@ -182,12 +185,12 @@ export default (stage, { photo, patches, models }) => {
     });
   stage.begin((state) =>
     Object.fromEntries(
-      names.flatMap((name) => {
+      Object.keys(names).flatMap((name) => {
         const place = moved(key(state), state);
         const score = inside(place) ? scores(name, state)[number(place)] : "outside";
         return [
           [`score-${name}`, score],
-          [`change-${name}`, change(name, state)],
+          [`change-${name}`, Math.max(...changes(name, state).map(Math.abs))],
         ];
       }),
     ),

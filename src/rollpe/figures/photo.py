@@ -25,7 +25,13 @@ SIDES, WINDOW, PATCH = (12, 16), 8, 4
 """Rows and columns of patches of the photograph; patches along the window; pixels along a patch."""
 REACH = (2, 4)
 """How many patches the photograph can be moved up or down, left or right; unmoved, its middle is in view."""
-MODELS = ("none", "learned", "axial-rope", "roll", "multiplexed-roll")
+NAMES = {
+    "none": "no encoding",
+    "learned": "learned table",
+    "axial-rope": "RoPE",
+    "roll": "RollPE",
+    "multiplexed-roll": "multiplexed RollPE",
+}
 """Encodings in the order in which they are shown."""
 
 Model = dict[str, Tensor]
@@ -44,8 +50,10 @@ def read_photo(folder: Path) -> tuple[Tensor, dict[str, Model]]:
         name, _, part = key.partition(".")
         if part:
             models.setdefault(name, {})[part] = torch.from_numpy(arrays[key]).double()
-    pixels = torch.from_numpy(arrays["pixels"]) if models else torch.zeros(*(PATCH * side for side in SIDES), 3)
-    return cut(pixels), {name: models[name] for name in MODELS if name in models}
+    pixels = (
+        torch.from_numpy(arrays["pixels"]) if models else torch.zeros(*(PATCH * side for side in SIDES), 3)
+    )
+    return cut(pixels), {name: models[name] for name in NAMES if name in models}
 
 
 def cut(pixels: Tensor) -> Tensor:
@@ -77,6 +85,12 @@ def scores(name: str, model: Model, patches: Tensor, shift: tuple[int, int] = (0
     return create_encoding(name, **shape).scores(q[None], k[None], grid_positions(WINDOW, WINDOW))[0]
 
 
+def change(unmoved: Tensor, moved: Tensor, shift: tuple[int, int]) -> float:
+    """The largest change of a query's scores [8, 8] with the keys that both windows show."""
+    before, after = ([slice(max(0, sign * s), WINDOW + min(0, sign * s)) for s in shift] for sign in (-1, 1))
+    return (moved[*after] - unmoved[*before]).abs().max().item()
+
+
 def by_variation(name: str, model: Model, patches: Tensor) -> Tensor:
     """The heads, those first whose scores in the unmoved window have the largest standard deviation: [H]."""
     return scores(name, model, patches).flatten(1).std(1).argsort(descending=True)
@@ -97,5 +111,6 @@ def for_browser(folder: Path) -> dict[str, Any]:
     return {
         "photo": f"data:image/jpeg;base64,{picture}",
         "patches": (patches * 255).round().int().tolist(),
-        "models": {n: {part: packed(x) for part, x in model.items()} for n, model in models.items()},
+        "names": {name: NAMES[name] for name in models},
+        "models": {name: {part: packed(x) for part, x in model.items()} for name, model in models.items()},
     }
