@@ -77,9 +77,8 @@ export default (stage, { photo, patches, names, models }) => {
   /** The patches that were there before the move as well. */
   const common = ({ sy, sx }, { cell, left, top }) => {
     const [high, wide] = [sy, sx].map((s) => cell * (WINDOW - Math.abs(s)));
-    return sy || sx
-      ? box(left + cell * Math.max(0, sx), top + cell * Math.max(0, sy), wide, high, "common")
-      : "";
+    const outline = (kind) => box(left + cell * Math.max(0, sx), top + cell * Math.max(0, sy), wide, high, kind);
+    return sy || sx ? outline("common ground") + outline("common") : "";
   };
   const marks = (state, at) =>
     common(state, at) +
@@ -91,7 +90,7 @@ export default (stage, { photo, patches, names, models }) => {
   const picture = `<svg width="0" height="0"><defs><image id="${id}" href="${photo}" width="${SIDES[1]}" height="${SIDES[0]}"/></defs></svg>`;
   stage.root.append(element("div", { class: "wave-defs", "aria-hidden": "true" }, picture));
   const window = stage.panel(
-    "<b>the photograph</b><br>drag it; click a patch",
+    "<b>the photograph</b><br><span>drag it;</span> <span>click a patch</span>",
     "The part of a photograph that the models see, on a grid of patches. Two are marked: the query and a key.",
     height,
     (s, w, h, state) => {
@@ -132,7 +131,7 @@ export default (stage, { photo, patches, names, models }) => {
   });
   Object.entries(names).forEach(([name, title]) => {
     const svg = stage.panel(
-      `<b>${title}</b><br>score <b data-number="score-${name}"></b>, change <b data-number="change-${name}"></b>`,
+      `<b>${title}</b><br><span>score <b data-number="score-${name}"></b></span> <span>change <b data-number="change-${name}"></b></span>`,
       `Map of the query's scores with all patches: ${title}.`,
       height,
       (s, w, h, state) => {
