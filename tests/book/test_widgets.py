@@ -347,22 +347,23 @@ def test_a_photograph_that_is_dragged_carries_the_maps_of_relative_encodings_alo
     drawing.scroll_into_view_if_needed()
     before = stage.evaluate(LOOK)
     check(before)
-    cell = drawing.locator("rect.query").first.bounding_box()
-    x, y = (cell[at] + cell[side] / 2 for at, side in (("x", "width"), ("y", "height")))
+    query = drawing.locator("rect.query").first
+    size = float(query.get_attribute("width"))
 
+    def middle():
+        box = query.bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    x, y = middle()
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x - 2 * cell["width"], y + cell["height"], steps=5)
+    page.mouse.move(x - 2 * size, y + size, steps=5)
     page.mouse.up()
     settle(page)
     after = stage.evaluate(LOOK)
     check(after)
     assert (after["state"]["sy"], after["state"]["sx"]) == (1, -2)
-    assert (after["state"]["qy"], after["state"]["qx"]) == (before["state"]["qy"], before["state"]["qx"])
-    moved = drawing.locator("rect.query").first.bounding_box()
-    assert (moved["x"] - cell["x"], moved["y"] - cell["y"]) == pytest.approx(
-        (-2 * cell["width"], cell["height"])
-    )
+    assert middle() == pytest.approx((x - 2 * size, y + size))
     for encoding in MODELS:
         change = after["numbers"][f"change-{encoding}"]
         if encoding in NOT_RELATIVE:
@@ -371,12 +372,12 @@ def test_a_photograph_that_is_dragged_carries_the_maps_of_relative_encodings_alo
             assert change == "0.00", encoding
             assert after["numbers"][f"score-{encoding}"] == before["numbers"][f"score-{encoding}"]
 
-    page.mouse.click(moved["x"] + 1.5 * cell["width"], moved["y"] + 2.5 * cell["height"])  # another patch
+    page.mouse.click(x - size, y + 3 * size)  # one to the right of the query and two below
     settle(page)
     chosen = stage.evaluate(LOOK)
     check(chosen)
-    assert chosen["state"]["qy"] == before["state"]["qy"] + 2
-    assert chosen["state"]["qx"] == before["state"]["qx"] + 1
+    moves = [chosen["state"][axis] - before["state"][axis] for axis in ("qy", "qx", "sy", "sx")]
+    assert moves == [2, 1, 1, -2]
     stage.get_by_role("button", name="move back").click()
     settle(page)
     assert stage.evaluate(LOOK)["state"]["sx"] == 0
