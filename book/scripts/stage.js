@@ -59,7 +59,7 @@ export class Stage {
     };
   }
 
-  /** One of a few words for state[key]. */
+  /** One of a few words for state[key]; `place` may be the root, under the numbers. */
   choice(key, name, words, place = this.controls) {
     const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
     const group_id = `wave-${(count += 1)}`;

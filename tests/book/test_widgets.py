@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from built_book import HTML, ROOT
+from built_book import HTML, ROOT, come_near
 
 from rollpe.figures import photo as photograph
 from rollpe.figures.waves import WAVES, bump, ring_and_sheet, walking_pair
@@ -149,14 +149,6 @@ def visit(visit):
         return page
 
     return open_page
-
-
-def come_near(page) -> None:
-    """Wait for the figures that fetch their data when their reader comes near, then go back to the top."""
-    for figure in page.locator("figure.wave").all():
-        figure.evaluate("figure => figure.scrollIntoView()")
-        figure.locator(".wave-stage:not([hidden])").wait_for(timeout=5000)
-    page.evaluate("scrollTo(0, 0)")
 
 
 def settle(page) -> None:
