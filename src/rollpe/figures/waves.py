@@ -369,7 +369,7 @@ WAVES: dict[str, Wave] = {
         " patches. Beside it are maps of the scores of one patch with all others, one for each encoding. With"
         " no encoding, RoPE and RollPE the map has moved with the photograph. With a learned table and with"
         " multiplexed RollPE it has changed.",
-        {"sy": 0, "sx": 0, "qy": 3, "qx": 5, "ky": 4, "kx": 2, "head": "1", "show": "scores"},
+        {"sy": 0, "sx": 0, "qy": 3, "qx": 5, "ky": 4, "kx": 3, "head": "1", "show": "scores"},
         draw_photo,
         (6.8, 2.9),
     ),
