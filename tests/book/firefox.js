@@ -1,7 +1,7 @@
-/* The moving figures in Firefox, moved by keyboard; used by test_firefox.py.
+/* The moving figures in Firefox, moved by keyboard, and the page of runs; used by test_firefox.py.
 
-   Reads {executable, pages, look} from its input; writes, for each page, its errors and what `look` (a function of
-   a figure's stage, as text) returned after every key. */
+   Reads {executable, pages, look} from its input; writes, for each page, its errors, what `look` (a function of
+   a figure's stage, as text) returned after every key, and the number of drawings of runs. */
 
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
@@ -31,7 +31,9 @@ for (const address of pages) {
       }
     }
   }
-  answers[address] = { errors, looks };
+  if (await page.$(".runs-stage")) await page.waitForSelector(".runs-results:not([aria-busy]) svg");
+  const charts = (await page.$$(".runs-chart svg[role=img]")).length;
+  answers[address] = { errors, looks, charts };
   await page.close();
 }
 await browser.close();

@@ -1,4 +1,5 @@
-"""The moving figures in Firefox, as test_widgets.py has them in Chromium: sliders, and their numbers.
+"""The moving figures in Firefox, as test_widgets.py has them in Chromium: sliders, and their numbers; the
+drawings of runs.
 
 Run by ``make check-book`` after ``make book``. Firefox is driven by firefox.js: Playwright needs a patched
 Firefox, Puppeteer takes the one that Debian has.
@@ -24,7 +25,7 @@ def answers():
     assert executable, "no Firefox on this machine: install Debian's package firefox-esr"
     wanted = {
         "executable": executable,
-        "pages": [(HTML / name).as_uri() for name in PAGES],
+        "pages": [(HTML / name).as_uri() for name in (*PAGES, "runs.html")],
         "look": LOOK,
     }
     done = node(
@@ -46,3 +47,8 @@ def test_every_figure_follows_the_keyboard_with_the_numbers_of_the_library(name,
     assert answer["looks"], "a figure without sliders"
     drawings = [check(seen) for seen in answer["looks"]]
     assert len(set(drawings)) > len(drawings) / 2, "keys change the drawings"
+
+
+def test_the_page_of_runs_draws_all_that_chromium_draws(answers):
+    answer = answers[(HTML / "runs.html").as_uri()]
+    assert answer["errors"] == [] and answer["charts"] == 4

@@ -91,6 +91,14 @@ def test_only_the_search_page_loads_the_index():
     assert finish_html(page, search=True) == page
 
 
+def test_only_pages_with_cards_or_grids_load_their_style_sheet():
+    sheet = '<link rel="stylesheet" type="text/css" href="../_static/sphinx-design.min.css?v=6a" />'
+    other = '<link rel="stylesheet" type="text/css" href="_static/book.css" />'
+    plain, cards = '<p class="note">x</p>', '<div class="docutils sd-card">x</div>'
+    assert finish_html(other + sheet + plain, search=False) == other + plain
+    assert finish_html(other + sheet + cards, search=False) == other + sheet + cards
+
+
 def test_the_lines_of_python_on_the_front_page_run():
     (code,) = re.findall(r"```python\n(.*?)```", FRONT, flags=re.DOTALL)
     names: dict = {}

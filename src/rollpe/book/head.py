@@ -179,6 +179,9 @@ def finish_html(html: str, *, search: bool) -> str:
         html = re.sub(
             r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>', "", html
         )
+    if not re.search(r'class="[^"]*\bsd-', html):
+        # 55 kB for grids and cards, which hardly any page has.
+        html = re.sub(r'\s*<link rel="stylesheet"[^>]*sphinx-design[^>]*>', "", html)
     return html
 
 

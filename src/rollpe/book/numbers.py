@@ -19,7 +19,15 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 from sphinx.util.osutil import relative_uri
 
-from rollpe.book.site import NUMBERS_PAGE, find_records, is_site, project_root, record_copy, record_page
+from rollpe.book.site import (
+    NUMBERS_PAGE,
+    find_records,
+    is_site,
+    project_root,
+    record_copy,
+    record_link,
+    record_page,
+)
 from rollpe.errors import InputError
 from rollpe.records.record import Record, comparable
 
@@ -139,7 +147,7 @@ def _note_html(
     commands = list(dict.fromkeys(r.provenance.command for r in runs))
     words = " ".join(f'<span class="pre">{escape(word)}</span>' for word in commands[0].split(" "))
     copies = (
-        f'<a href="{escape(root + record_copy(path))}">seed {r.seed}</a>' for path, r in records.items()
+        f'<a href="{escape(root + record_link(path))}">seed {r.seed}</a>' for path, r in records.items()
     )
     if metric.startswith("accuracy") and not value.endswith("%"):
         value += " %"  # in a table the unit stands in the head
@@ -190,7 +198,7 @@ def _cell_html(root: Path, cell: str) -> str:
             r.provenance.command,
         )
         cells = "".join(f"<td>{escape(str(value))}</td>" for value in values)
-        link = f'<a href="{escape(record_copy(path))}">{escape(path.relative_to(root).as_posix())}</a>'
+        link = f'<a href="{escape(record_link(path))}">{escape(path.relative_to(root).as_posix())}</a>'
         rows.append(f"<tr>{cells}<td>{link}</td></tr>")
     names = ("seed", "test accuracy", "commit", "device", "finished (UTC)", "command", "record")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)

@@ -1,7 +1,8 @@
 """The scripts of the site: bundles of book/scripts, made by the workflow, and their sources to read.
 
-Markup says what it needs: only a page with ``data-script="waves"`` in it loads the bundle waves.js. Data that
-scripts fetch are written by rollpe.book.site.write_data. Not here: the scripts (book/scripts).
+Markup says what it needs: only a page with ``data-script="runs"`` in it loads the bundle runs.js, and its
+style sheet where the bundle has one. Data that scripts fetch are written by rollpe.book.site.write_data. Not
+here: the scripts (book/scripts).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def load_bundles(app: Sphinx, pagename: str, template: str, context: dict[str, A
     for name in sorted(set(re.findall(r'data-script="(\w+)"', context.get("body") or ""))):
         if is_site(app) and (project_root(app) / f"_build/scripts/{name}.js").is_file():
             app.add_js_file(f"{name}.js", loading_method="defer")
+            if (project_root(app) / f"_build/scripts/{name}.css").is_file():
+                app.add_css_file(f"{name}.css")
 
 
 def copy_sources(app: Sphinx, exception: Exception | None) -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -53,6 +54,11 @@ def all_records(root: Path) -> list[Record]:
 def record_copy(path: Path) -> str:
     """Where the book keeps its own copy of a record, relative to the book's root."""
     return "/".join(["records", *path.parts[-3:]])
+
+
+def record_link(path: Path) -> str:
+    """The address of that copy: folders of options have percent signs in their names."""
+    return quote(record_copy(path))
 
 
 def is_site(app: Sphinx) -> bool:
