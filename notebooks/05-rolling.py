@@ -197,6 +197,28 @@ for s in (1, n, 1000):
     )
 
 # %% [markdown]
+# On an image, half of the channels roll by the row of a patch and the other half by its column ({doc}`09-axes`). So
+# the score of two patches stays when the image moves by whole patches. {numref}`wave-photo` shows this for the first
+# layer of trained models.
+#
+# ```{wave} photo
+# :name: wave-photo
+# A photograph moves under a window of 8×8 patches, which is what the models see. Each map has the scores of one
+# patch, the query, with all patches in the window. *Score* is that of the query with the marked key, *change* the
+# largest change of a score since the start, among patches that were in view then (dotted). The maps of RollPE and RoPE
+# travel with the photograph: their scores depend on two patches and their offset. So does the map of no encoding,
+# because it knows no position at all. With a learned table it changes, because a patch gets another vector in another
+# place, and with multiplexed RollPE, because its waves have different speeds ({doc}`08-multiplexed`).
+# Photograph: [danielbuechele](https://www.flickr.com/photos/danielbuechele/6061409035/),
+# [CC BY](https://creativecommons.org/licenses/by/2.0/), cut and scaled.
+# ```
+#
+# The models are small and were trained for two passes over CIFAR-100 (recipe `mini`, one seed). Of each patch they see
+# 4×4 pixels. Their three heads are in the order of how much their scores vary over all pairs of patches before the
+# move. Deeper layers are not shown: there, tokens have gathered from patches that the move brought into view or took
+# out of it. No encoding has its price: two equal patches get the same score, wherever they are.
+
+# %% [markdown]
 # ## Which functions a score can be
 #
 # For one query and one key, the score as a function of the offset $\Delta = p_k - p_q$ is the circular

@@ -170,3 +170,63 @@ export const nearAndAny = (r) => {
   const pairs = sum(r.flatMap((row, i) => row.filter((_, j) => j !== i)));
   return [sum(r.map((row, i) => row[mod(i + 1, n)])) / n, pairs / (n * (n - 1))];
 };
+
+// The first layer of a small model, on the patches of one photograph.
+
+/** IEEE half-precision numbers, little endian, from base64. numpy.float16 */
+export const halves = (text) => {
+  const bytes = atob(text);
+  return range(bytes.length / 2).map((i) => {
+    const bits = bytes.charCodeAt(2 * i) + 256 * bytes.charCodeAt(2 * i + 1);
+    const exponent = (bits >> 10) & 31;
+    const fraction = (bits & 1023) / 1024;
+    return (bits >> 15 ? -1 : 1) * (exponent ? (1 + fraction) * 2 ** (exponent - 15) : fraction * 2 ** -14);
+  });
+};
+
+/** W x + b. torch.nn.functional.linear */
+export const linear = (weight, bias, x) => weight.map((row, i) => dot(row, x) + bias[i]);
+
+/** (x − mean) / √(variance + 10⁻⁶). torch.nn.functional.layer_norm */
+export const standardize = (x) => {
+  const mean = sum(x) / x.length;
+  const centered = x.map((value) => value - mean);
+  const spread = Math.sqrt(dot(centered, centered) / x.length + 1e-6);
+  return centered.map((value) => value / spread);
+};
+
+/** The query (0) or key (1) of a patch in one head before its encoding; a learned table adds the vector of
+    its place. figures.photo.queries_and_keys */
+export const queryOrKey = (model, head, which, pixels, place) => {
+  const token = linear(model.embed, model.embed_bias, pixels);
+  const x = standardize(model.table ? add(token, model.table[place]) : token);
+  return linear(model.project[head][which], model.project_bias[head][which], x);
+};
+
+/** Each axis turns its own pairs (2i, 2i+1): parts [axes][c], positions [axes]. encodings.rotary.AxialRope */
+export const axialRope = (parts, positions, base = 100) =>
+  parts.flatMap((x, axis) =>
+    ropeFrequencies(x.length, base).flatMap((omega, i) =>
+      turn([x[2 * i], x[2 * i + 1]], omega * positions[axis]),
+    ),
+  );
+
+const cut = (x) => [x.slice(0, x.length / 2), x.slice(x.length / 2)];
+
+/** A query or key of one head at (row, column), as the encoding named turns it: Encoding.encode. A multiplexed
+    one has two waves, one after the other. */
+export const encoded = {
+  none: (x) => x,
+  learned: (x) => x,
+  "axial-rope": (x, position) => axialRope(cut(x), position),
+  roll: (x, position) => axialRoll(cut(x), position),
+  "multiplexed-roll": (x, position) => {
+    const waves = cut(x).map(cut);
+    return position.flatMap((p, axis) =>
+      multiplexedRoll(
+        waves.map((wave) => wave[axis]),
+        p,
+      ),
+    );
+  },
+};

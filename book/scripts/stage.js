@@ -101,10 +101,17 @@ export class Stage {
     this.table.before(element("p", { class: "wave-hint" }, html));
   }
 
-  button(word, press) {
+  /** A row for what needs not stay in view on a phone. */
+  below() {
+    const row = element("div", { class: "wave-below" });
+    this.table.before(row);
+    return row;
+  }
+
+  button(word, press, place = this.controls) {
     const made = element("button", { type: "button", class: "wave-button" }, word);
     made.addEventListener("click", () => press(made));
-    this.controls.append(made);
+    place.append(made);
     return made;
   }
 
@@ -146,6 +153,32 @@ export class Stage {
     });
     svg.addEventListener("pointermove", (event) => {
       if (svg.hasPointerCapture(event.pointerId)) follow(event);
+    });
+  }
+
+  /** Dragging that carries a drawing along: pull(dx, dy, from, …) in pixels since the press, in the state `from`;
+      or a press alone: tap(x, y, …). Both also get width and height of the drawing. */
+  grip(svg, { tap, pull }) {
+    let start = null;
+    const at = (event) => {
+      const frame = svg.getBoundingClientRect();
+      return [event.clientX - frame.left, event.clientY - frame.top, frame.width, frame.height];
+    };
+    svg.classList.add("grip");
+    svg.addEventListener("pointerdown", (event) => {
+      svg.setPointerCapture(event.pointerId);
+      start = { place: at(event), state: { ...this.state }, pulled: false };
+    });
+    svg.addEventListener("pointermove", (event) => {
+      if (!start || !svg.hasPointerCapture(event.pointerId)) return;
+      const [x, y, w, h] = at(event);
+      const [dx, dy] = [x - start.place[0], y - start.place[1]];
+      start.pulled ||= Math.hypot(dx, dy) > 5;
+      if (start.pulled) pull(dx, dy, start.state, w, h);
+    });
+    svg.addEventListener("pointerup", () => {
+      if (start && !start.pulled) tap(...start.place);
+      start = null;
     });
   }
 

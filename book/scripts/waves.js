@@ -7,6 +7,7 @@ import axes from "./figures/axes.js";
 import continuous from "./figures/continuous.js";
 import frequencies from "./figures/frequencies.js";
 import grow from "./figures/grow.js";
+import photo from "./figures/photo.js";
 import positions from "./figures/positions.js";
 import ring from "./figures/ring.js";
 import score from "./figures/score.js";
@@ -16,7 +17,7 @@ import { loadData, whenNear } from "./load.js";
 import { Stage } from "./stage.js";
 import { element } from "./svg.js";
 
-const figures = { axes, continuous, frequencies, grow, positions, ring, score, speeds, walk };
+const figures = { axes, continuous, frequencies, grow, photo, positions, ring, score, speeds, walk };
 
 document.body.append(
   element(

@@ -30,3 +30,11 @@ def open_context(browser, *, width: int, theme: str, **options):
     script = "".join(f"localStorage.setItem('{key}', '{value}');" for key, value in values.items())
     context.add_init_script(script)
     return context
+
+
+def come_near(page) -> None:
+    """Wait for the moving figures that fetch their data when their reader comes near; end at the top."""
+    for figure in page.locator("figure.wave").all():
+        figure.evaluate("figure => figure.scrollIntoView({ behavior: 'instant' })")
+        figure.locator(".wave-stage:not([hidden])").wait_for(timeout=5000)
+    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")

@@ -8,6 +8,7 @@ import { text } from "node:stream/consumers";
 
 const { launch } = createRequire(new URL("../../book/scripts/", import.meta.url))("puppeteer-core");
 const { executable, pages, look } = JSON.parse(await text(process.stdin));
+const see = eval(`(${look})`); // a function: an expression in text would be returned, not called
 const browser = await launch({ browser: "firefox", executablePath: executable, headless: true });
 const answers = {};
 for (const address of pages) {
@@ -26,7 +27,7 @@ for (const address of pages) {
       for (const key of ["ArrowRight", "Home", "End"]) {
         await page.keyboard.press(key);
         await page.evaluate(() => new Promise((done) => setTimeout(done, 350))); // longer than it glides
-        looks.push(await stage.evaluate(`(${look})`));
+        looks.push(await stage.evaluate(see));
       }
     }
   }

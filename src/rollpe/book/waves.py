@@ -24,6 +24,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from rollpe import figures
 from rollpe.book.site import RECORDS, is_site, project_root, write_data
+from rollpe.figures.photo import for_browser
 from rollpe.figures.waves import WAVES, draw_still
 from rollpe.records.store import read_arrays, read_record, record_path
 from rollpe.training.plan import load_plan
@@ -66,7 +67,10 @@ def growing_maps(root: Path) -> dict[str, Any]:
     return {"runs": runs, "rings": 4}
 
 
-ON_DEMAND: dict[str, Callable[[Path], Any]] = {"grow": growing_maps}
+ON_DEMAND: dict[str, Callable[[Path], Any]] = {
+    "grow": growing_maps,
+    "photo": lambda root: for_browser(root / "data/photo"),
+}
 """Waves that fetch their data when the reader comes near: from the project's folder to a value for JSON."""
 FROM_RECORDS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {"positions": bits_by_position}
 
@@ -89,14 +93,13 @@ class WaveDirective(SphinxDirective):
             logger.warning("wave %s has no caption", name, location=self.get_location(), type="rollpe")
             return []
         wave = WAVES[name]
-        more = {}
+        more, root = {}, project_root(self.env.app)
         if name in FROM_RECORDS:
-            root = project_root(self.env.app)
             more = FROM_RECORDS[name](root, wave.start)
             for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
                 self.env.note_dependency(str(path))
-        data = ON_DEMAND[name](project_root(self.env.app)) if name in ON_DEMAND else {}
-        picture = draw_still(name, Path(self.env.doctreedir, "waves"), more | data)
+        data = ON_DEMAND[name](root) if name in ON_DEMAND else {}
+        picture = draw_still(name, Path(self.env.doctreedir, "waves"), {"root": root} | more | data)
         uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
         figure = nodes.figure("", classes=["wave"])
         figure += _stage(name, wave.start | more, "moving" in self.options)

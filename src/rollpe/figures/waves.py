@@ -3,8 +3,8 @@
 Here: ``WAVES``, with one entry for each wave that ``{wave} name`` puts on a page (rollpe.book.waves): a text
 for readers who cannot see it, the first values of its sliders, and a picture for paper and for pages without
 scripts, drawn with rollpe.operators when the book is built; those of ``positions`` and ``grow`` from what
-rollpe.book.waves reads off records. Not here: the moving pictures (book/scripts/figures) and their formulas
-(book/scripts/formulas.js, tested against this library).
+rollpe.book.waves reads off records, that of ``photo`` from data/photo (photo.py). Not here: the moving
+pictures (book/scripts/figures) and their formulas (book/scripts/formulas.js, tested against this library).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from rollpe import figures
+from rollpe.figures import photo
 from rollpe.figures.data import to_csv
 from rollpe.operators import (
     axial_roll,
@@ -296,6 +297,39 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
     figures.label_line_ends(ax, ends)
 
 
+def draw_photo(figure: Figure, start: dict[str, Any]) -> None:
+    """The photograph as the models see it and the maps of one query, unmoved and moved."""
+    patches, models = photo.read_photo(start.get("root", Path()) / "data/photo")
+    rows = figure.subplots(2, 1 + len(models), squeeze=False)
+    query = np.array([start["qy"], start["qx"]])
+    unmoved = {name: _map_of(name, model, patches, query) for name, model in models.items()}
+    for row, shift in zip(rows, ((0, 0), (1, -3)), strict=True):
+        seen = patches[photo.in_window(shift)].unflatten(0, (photo.WINDOW, photo.WINDOW))
+        image = seen.unflatten(2, (3, photo.PATCH, photo.PATCH)).permute(0, 3, 1, 4, 2)
+        row[0].imshow(image.flatten(2, 3).flatten(0, 1), extent=(-0.5, 7.5, 7.5, -0.5))
+        down, right = shift
+        row[0].set_ylabel(f"moved {down} down,\n{-right} left" if any(shift) else "unmoved")
+        for ax, (name, model) in zip(row[1:], models.items(), strict=True):
+            limit = float(unmoved[name].abs().max())
+            values = _map_of(name, model, patches, query, shift)
+            ax.imshow(values, cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
+            ax.set_title("" if any(shift) else photo.NAMES[name].replace(" ", "\n"), fontsize=8)
+            if any(shift):
+                ax.set_xlabel(f"change {photo.change(unmoved[name], values, shift):.2f}", fontsize=8)
+        for ax in row:
+            ax.plot(*(query + shift)[::-1], "s", color=figures.ON_PALE, markersize=6, markerfacecolor="none")
+            ax.set(xticks=[], yticks=[])
+
+
+def _map_of(
+    name: str, model: photo.Model, patches: Tensor, query: np.ndarray, shift: tuple[int, int] = (0, 0)
+) -> Tensor:
+    """Scores of the patch that is at ``query`` before the move, in the first head: [8, 8]."""
+    row, column = query + shift
+    side = photo.WINDOW
+    return photo.scores(name, model, patches, shift)[0, side * row + column].unflatten(0, (side, side))
+
+
 # The list
 
 
@@ -372,6 +406,15 @@ WAVES: dict[str, Wave] = {
         draw_grow,
         (6.8, 5.2),
     ),
+    "photo": Wave(
+        "Two rows of pictures. Each begins with a photograph of a pagoda, in the second row moved by a few"
+        " patches. Beside it are maps of the scores of one patch with all others, one for each encoding. With"
+        " no encoding, RoPE and RollPE the map has moved with the photograph. With a learned table and with"
+        " multiplexed RollPE it has changed.",
+        {"sy": 0, "sx": 0, "qy": 3, "qx": 5, "ky": 4, "kx": 3, "head": "1", "show": "scores"},
+        draw_photo,
+        (6.8, 2.9),
+    ),
     "positions": Wave(
         "Lines of bits per character against position in windows of 512 characters, one an encoding. A"
         " vertical line marks 64, the trained length, dotted lines its multiples.",
@@ -391,7 +434,7 @@ WAVES: dict[str, Wave] = {
 def draw_still(name: str, folder: Path, more: Mapping[str, Any] | None = None) -> Path:
     """Draw a wave into ``folder``, in every type, and a CSV of its numbers; returns the path ``….*``.
 
-    more: what its first values do not hold, such as numbers of records.
+    more: what its first values do not hold, such as numbers of records; the project's folder as ``root``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wave = WAVES[name]

@@ -313,7 +313,7 @@ class Run:
         """Bring a run that was just opened to where the checkpoint left off."""
         self.started, self.began = state["started"], self.began - state["elapsed"]
         self.history = [EpochMetrics(**row) for row in state["history"]]
-        self.frames = {step: frame.cpu() for step, frame in state["frames"].items()}
+        self.frames = {step: frame.cpu() for step, frame in state.get("frames", {}).items()}
         self.program.load_state_dict(state)
         for name, generator in self.generators.items() if "generators" in state else ():
             if name != "noise" or self.group.first:

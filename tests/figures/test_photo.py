@@ -1,0 +1,105 @@
+"""The photograph: first layers cut out of models, what a move leaves of their scores, the committed files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rollpe.encodings import grid_positions
+from rollpe.figures import photo
+from rollpe.training.observation import queries_and_keys
+from rollpe.vit import create_vit
+from shared import ROOT, workflow_script
+
+FOLDER = ROOT / "data/photo"
+SHIFTS = ((0, 0), (1, -3), (-2, 4), (2, 1))
+RELATIVE = {"none", "axial-rope", "roll"}
+
+
+@pytest.fixture(scope="module")
+def script():
+    return workflow_script("photo")
+
+
+@pytest.fixture(scope="module")
+def pixels(script):
+    return script.as_seen(script.cut_photo())
+
+
+@pytest.fixture(params=photo.NAMES)
+def trained(request):
+    """The name of an encoding and a model with weights that nothing but training would make."""
+    torch.manual_seed(0)
+    model = create_vit(request.param, size="nano", pool="avg").double().eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.add_(torch.randn_like(weights), alpha=0.3)
+    return request.param, model
+
+
+def test_the_first_layer_makes_the_scores_of_the_model(trained, script, pixels):
+    name, model = trained
+    mean, std = torch.rand(2, 3, dtype=torch.float64) + 0.5
+    made = script.first_layer(model, mean, std)
+    for shift in SHIFTS:
+        top, left = (photo.PATCH * (reach - s) for reach, s in zip(photo.REACH, shift, strict=True))
+        seen = pixels[top : top + 32, left : left + 32].permute(2, 0, 1).double() / 255
+        with queries_and_keys(model) as pairs, torch.no_grad():
+            model(((seen - mean[:, None, None]) / std[:, None, None])[None])
+        q, k = pairs[0]
+        expected = model.attentions[0].encoding.scores(q, k, grid_positions(8, 8))[0]
+        torch.testing.assert_close(photo.scores(name, made, photo.cut(pixels), shift), expected)
+
+
+def test_scores_travel_with_the_photograph_exactly_where_the_encoding_is_relative(trained, script, pixels):
+    name, model = trained
+    one = torch.ones(3, dtype=torch.float64)
+    made = script.in_order(name, script.first_layer(model, 0 * one, one), photo.cut(pixels))
+    first = photo.scores(name, made, photo.cut(pixels)).unflatten(1, (8, 8)).unflatten(-1, (8, 8))
+    for down, right in SHIFTS[1:]:
+        moved = photo.scores(name, made, photo.cut(pixels), (down, right))
+        moved = moved.unflatten(1, (8, 8)).unflatten(-1, (8, 8))
+        changes = [
+            photo.change(first[head, row, column], moved[head, row + down, column + right], (down, right))
+            for head in range(3)
+            for row in range(max(0, -down), 8 - max(0, down))
+            for column in range(max(0, -right), 8 - max(0, right))
+        ]
+        assert max(changes) < 1e-10 if name in RELATIVE else min(changes) > 0.1
+
+
+def test_heads_are_in_the_order_of_how_much_their_scores_vary(trained, script, pixels):
+    name, model = trained
+    one = torch.ones(3, dtype=torch.float64)
+    made = script.in_order(name, script.first_layer(model, 0 * one, one), photo.cut(pixels))
+    spread = photo.scores(name, made, photo.cut(pixels)).flatten(1).std(1)
+    assert spread.tolist() == sorted(spread.tolist(), reverse=True)
+
+
+def test_a_change_is_measured_among_the_patches_that_both_windows_show():
+    before = torch.arange(64.0).view(8, 8)
+    after = torch.full((8, 8), torch.nan)
+    after[2:, :5] = before[:6, 3:]
+    assert photo.change(before, after, (2, -3)) == 0
+    after[7, 0] += 4
+    assert photo.change(before, after, (2, -3)) == 4
+
+
+def test_a_folder_without_models_has_a_black_photograph_and_no_maps(tmp_path):
+    patches, models = photo.read_photo(tmp_path)
+    assert patches.shape == (192, 48) and models == {}
+
+
+def test_the_committed_models_are_of_the_committed_photograph_and_in_order(pixels):
+    arrays = np.load(FOLDER / "models.npz")
+    difference = np.abs(arrays["pixels"].astype(int) - pixels.numpy())
+    assert difference.max() <= 3, "versions of a library round differently"
+    patches, models = photo.read_photo(FOLDER)
+    assert models
+    for name, model in models.items():
+        streams = 2 if name == "multiplexed-roll" else 1
+        assert model["embed"].shape == (96, 48)
+        assert model["project"].shape == (3, 2, 32 * streams, 96)
+        assert ("table" in model) == (name == "learned")
+        assert photo.by_variation(name, model, patches).tolist() == [0, 1, 2]
