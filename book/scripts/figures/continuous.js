@@ -97,38 +97,29 @@ export default (stage) => {
     paired: "paired",
   });
   stage.player("p", { min: 0, max: 4, step: 0.05, beat: 90 });
-  ["odd-n", "even-n", "odd-says", "even-says"].forEach((key) =>
-    stage.number(key, key, 0, stage.root.querySelector(`[data-number="${key}"]`)),
-  );
-  const rows = { odd: "odd", even: "even" };
+  ["odd-n", "even-n", "odd-says", "even-says"].forEach((key) => stage.number(key, key, 0));
+  const rows = ["odd", "even"];
   stage.table.replaceWith(
     (stage.table = element(
       "table",
       { class: "wave-table" },
       "<thead><tr><td></td><th scope='col'>length</th><th scope='col'>distance to the roll<br>at <i>p</i> = <b data-number='whole'></b></th><th scope='col'>distance of two steps<br>of <i>p</i>/2 to one of <i>p</i></th></tr></thead>" +
         each(
-          Object.entries(rows),
-          ([key, name]) =>
-            `<tr><th scope="row">${name}</th>${each(["length", "off", "halves"], (what) => `<td data-number="${key}-${what}"></td>`)}</tr>`,
+          rows,
+          (key) =>
+            `<tr><th scope="row">${key}</th>${each(["length", "off", "halves"], (what) => `<td data-number="${key}-${what}"></td>`)}</tr>`,
         ),
     )),
   );
-  stage.number("whole", "nearest whole position", 0, stage.table.querySelector('[data-number="whole"]'));
+  stage.number("whole", "nearest whole position", 0);
   const words = {
     length: "length",
     off: "distance to the roll",
     halves: "distance of two half steps to one step",
   };
   const promised = { length: 1, off: 0, halves: 0 };
-  Object.keys(rows).forEach((key) =>
-    Object.entries(words).forEach(([what, name]) =>
-      stage.number(
-        `${key}-${what}`,
-        `${key}, ${name}`,
-        3,
-        stage.table.querySelector(`[data-number="${key}-${what}"]`),
-      ),
-    ),
+  rows.forEach((key) =>
+    Object.entries(words).forEach(([what, name]) => stage.number(`${key}-${what}`, `${key}, ${name}`, 3)),
   );
   const promises = (n, p, treatment) => {
     const whole = Math.round(p);

@@ -71,11 +71,8 @@ export default (stage, { runs, rings }) => {
       },
       "pair",
     );
-    for (const [key, what] of [
-      [name, "neighbors"],
-      [`${name}-any`, "any two"],
-    ])
-      stage.number(key, `${ARMS[name]}, ${what}`, 2, stage.root.querySelector(`[data-number="${key}"]`));
+    stage.number(name, `${ARMS[name]}, neighbors`);
+    stage.number(`${name}-any`, `${ARMS[name]}, any two`);
   });
 
   /** Where the drawing of the score has its steps and correlations. */
@@ -111,9 +108,7 @@ export default (stage, { runs, rings }) => {
             line(left, y(value), right, y(value), value === 0 ? "axis" : "grid") +
             label(left - 5, y(value) + 4, text(value, 1), "small muted", "end"),
         ) +
-        each(marks, (mark) =>
-          label(x(mark * epoch), bottom + 15, +mark.toFixed(2), "small muted"),
-        ) +
+        each(marks, (mark) => label(x(mark * epoch), bottom + 15, +mark.toFixed(2), "small muted")) +
         label((left + right) / 2, h - 3, "epoch", "small muted") +
         line(x(at), top, x(at), bottom, "cursor") +
         each(scores, (values, i) => {
@@ -143,16 +138,17 @@ export default (stage, { runs, rings }) => {
   stage.player("t", { min: 0, max: last, beat: 700, period: () => last + 1 });
   stage.choice("run", "images", Object.fromEntries(Object.keys(runs).map((name) => [name, name])));
   const all = "mean of all";
-  stage.choice("layer", "layer", { all, first: "first", middle: "middle", last: "last" }, stage.root);
+  const below = stage.below();
+  stage.choice("layer", "layer", { all, first: "first", middle: "middle", last: "last" }, below);
   const eachHead = Object.fromEntries(range(heads).map((head) => [`h${head + 1}`, head + 1]));
-  stage.choice("head", "head", { all, ...eachHead }, stage.root);
+  stage.choice("head", "head", { all, ...eachHead }, below);
   const scale = each([-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1], (value, i) =>
     box(12 * i, 0, 12, 10, `cell ${value < 0 ? "q" : "k"}`, `fill-opacity="${Math.abs(value)}"`),
   );
   stage.hint(
     `correlation −1 <svg class="wave-scale" viewBox="0 0 108 10" aria-hidden="true">${scale}</svg> 1`,
   );
-  stage.number("moment", "moment", 0, stage.root.querySelector("[data-number=moment]"));
+  stage.number("moment", "moment");
   stage.begin((state) => {
     const { steps, epoch } = runs[state.run].roll;
     const step = steps[state.t];

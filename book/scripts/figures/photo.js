@@ -83,9 +83,7 @@ const frame = (w, h) => {
 };
 const mark = ([r, c], { cell, left, top }, kind) =>
   inside([r, c])
-    ? each(["halo", "pick"], (layer) =>
-        box(left + c * cell, top + r * cell, cell, cell, `${layer} ${kind}`),
-      )
+    ? each(["halo", "pick"], (layer) => box(left + c * cell, top + r * cell, cell, cell, `${layer} ${kind}`))
     : "";
 /** The patches that were there before the move as well. */
 const common = ({ sy, sx }, { cell, left, top }) => {
@@ -184,9 +182,8 @@ export default (stage, { photo, patches, names, models }) => {
       const [ky, kx] = placeAt(...at);
       stage.set({ ky, kx });
     });
-    const value = (what) => stage.root.querySelector(`[data-number="${what}-${name}"]`);
-    stage.number(`score-${name}`, `${title}, score`, 2, value("score"));
-    stage.number(`change-${name}`, "change", 2, value("change"));
+    stage.number(`score-${name}`, `${title}, score`);
+    stage.number(`change-${name}`, "change");
   });
 
   const across = { min: 0, max: WINDOW - 1 };

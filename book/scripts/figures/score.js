@@ -81,7 +81,7 @@ export default (stage) => {
     stage.drag(svg, (at, _, w) =>
       stage.set({ delta: clamp(Math.round(((at - 12) / (w - 24)) * 2 * reach - reach), -reach, reach) }),
     );
-    stage.number(name, title, 3, stage.root.querySelector(`[data-number="${name}"]`));
+    stage.number(name, title, 3);
   });
   stage.slider("delta", "Δ", "offset of the key", { min: -reach, max: reach });
   stage.slider("p", "p", "position of the query", { min: 0, max: n - 1 });
