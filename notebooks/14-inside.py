@@ -98,10 +98,11 @@ early = []
 for images, recipe in GROWING.items():
     for _, [arrays] in load(recipe, ["roll"]).values():
         r = unpack_correlations(torch.from_numpy(arrays["frames"]))
-        near = near_and_any(r)[0].mean((1, 2, 3, 4))  # [moments]
+        near, any_two = (x.mean((1, 2, 3, 4)) for x in near_and_any(r))  # [moments]
         there = int((near > 0.75 * near[-1]).nonzero()[0])
         after, steps = arrays["frame_steps"][[there, -1]]
-        early.append(f"{after} of {steps} steps on {images}")
+        last = f"{near[-1]:.2f}, any two channels {any_two[-1]:.2f}"
+        early.append(f"{after} of {steps} steps on {images} (at the end {last})")
 Markdown(
     "RollPE's map comes early: neighbors reach three quarters of their last "
     f"correlation within {' and '.join(early)}."
