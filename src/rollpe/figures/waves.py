@@ -293,7 +293,8 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
         ax.plot(epochs, any_two, ":", color=color, linewidth=1, label=f"{label}, any two")
         ends[label] = np.array([epochs[-1], near[-1].item()])
     upper.colorbar(image, ax=panels, ticks=[-1, 0, 1], label="correlation")
-    ax.set(xlabel="epoch", ylabel="correlation of neighbors")
+    ax.set(xlabel="epoch", ylabel="correlation")
+    ax.set_title("of neighbors; dotted: of any two channels", fontsize=9)
     figures.label_line_ends(ax, ends)
 
 
