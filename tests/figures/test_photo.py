@@ -96,7 +96,7 @@ def test_the_committed_models_are_of_the_committed_photograph_and_in_order(pixel
     difference = np.abs(arrays["pixels"].astype(int) - pixels.numpy())
     assert difference.max() <= 3, "versions of a library round differently"
     patches, models = photo.read_photo(FOLDER)
-    assert models
+    assert list(models) == list(photo.NAMES)
     for name, model in models.items():
         streams = 2 if name == "multiplexed-roll" else 1
         assert model["embed"].shape == (96, 48)

@@ -36,11 +36,7 @@ const digitsOf = (test) => (test.text ? 3 : 2);
 /** A table of text; the cells of the first column are the heads of their rows. */
 export const tableOf = (columns, rows) => {
   const table = element("table", { class: "table" }, "<thead><tr></tr></thead><tbody></tbody>");
-  const cells = (row, make) => row.append(...make);
-  cells(
-    table.tHead.rows[0],
-    columns.map((name) => element("th", { scope: "col" }, name)),
-  );
+  table.tHead.rows[0].append(...columns.map((name) => element("th", { scope: "col" }, name)));
   rows.forEach((values) => {
     const row = table.tBodies[0].insertRow();
     const made = values.map((value, i) => {
@@ -48,7 +44,7 @@ export const tableOf = (columns, rows) => {
       node.append(value);
       return node;
     });
-    cells(row, made);
+    row.append(...made);
   });
   return table;
 };
@@ -391,10 +387,7 @@ export const agreements = (test, groups, width, share) => {
     `Agreement on the ${items}: ${SHARES[share]}${share === "phi" ? "" : ", % of them"}; means over pairs of runs, of different seeds ` +
       `where there are any.`,
     {
-      width: Math.min(
-        Math.max(wanted, Math.min(width, marginLeft + 64 * groups.length)),
-        marginLeft + 64 * groups.length,
-      ),
+      width: Math.max(wanted, Math.min(width, marginLeft + 64 * groups.length)),
       room: width,
       height: 32 * groups.length + 40,
       marginLeft,

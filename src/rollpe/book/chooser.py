@@ -118,17 +118,8 @@ def _listed(axes: Iterable[int]) -> str:
 def _stage(given: dict[str, Any]) -> nodes.raw:
     values = escape(json.dumps(given, separators=(",", ":"), ensure_ascii=False))
     html = f'<div class="chooser-stage" data-script="chooser" data-given="{values}" hidden></div>'
-    return nodes.raw("", html, format="html", chooser=True)
-
-
-def keep_table(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Remove the form's place from the builds without scripts: PDF, EPUB, one page."""
-    if app.builder.name not in ("html", "dirhtml"):
-        for node in list(doctree.findall(nodes.raw)):
-            if "chooser" in node:
-                node.parent.remove(node)
+    return nodes.raw("", html, format="html", script="chooser")
 
 
 def setup(app: Sphinx) -> None:
     app.add_directive("chooser", ChooserDirective)
-    app.connect("doctree-resolved", keep_table)

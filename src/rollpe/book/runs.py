@@ -214,7 +214,7 @@ class RunsDirective(TableDirective):
             write_runs(app, self.env.docname, cells, self.arguments[0])
         rows = [self._row(cell, records) for cell, records in cells.items()]
         stage = '<div class="runs-stage" data-script="runs" hidden></div>'
-        return [nodes.raw("", stage, format="html", runs=True), *self.finish(self.columns, rows)]
+        return [nodes.raw("", stage, format="html", script="runs"), *self.finish(self.columns, rows)]
 
     def _row(self, cell: str, records: Sequence[Record]) -> list[str | nodes.Node]:
         recipe, _, slug = cell.partition("/")
@@ -228,14 +228,5 @@ class RunsDirective(TableDirective):
         return [unquote(recipe), unquote(slug), result, interval, str(s.n)]
 
 
-def keep_table(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Remove the script's place from the builds without scripts: PDF, EPUB, one page."""
-    if not is_site(app):
-        for node in list(doctree.findall(nodes.raw)):
-            if "runs" in node:
-                node.parent.remove(node)
-
-
 def setup(app: Sphinx) -> None:
     app.add_directive("runs", RunsDirective)
-    app.connect("doctree-resolved", keep_table)

@@ -55,16 +55,18 @@ def growing_maps(root: Path) -> dict[str, Any]:
     keys, rows and columns.
     """
     runs: dict[str, dict[str, Any]] = {}
+    rings = 1
     for images, plan in (("photographs", "frames-photos.yaml"), ("digits", "frames.yaml")):
         for cell in [planned.cell for planned in load_plan(root / "plans" / plan)]:
             path = record_path(root / RECORDS[0], cell)
             record, arrays = read_record(path), read_arrays(path)
+            rings = arrays["frames"].shape[1] * arrays["frames"].shape[4]
             runs.setdefault(images, {})[cell.encoding] = {
                 "steps": arrays["frame_steps"].tolist(),
                 "epoch": record.history[0].steps,
                 "maps": arrays["frames"].sum((1, 4), dtype=int).tolist(),
             }
-    return {"runs": runs, "rings": 4}
+    return {"runs": runs, "rings": rings}
 
 
 ON_DEMAND: dict[str, Callable[[Path], Any]] = {
@@ -99,6 +101,8 @@ class WaveDirective(SphinxDirective):
             for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
                 self.env.note_dependency(str(path))
         data = ON_DEMAND[name](root) if name in ON_DEMAND else {}
+        if data and is_site(self.env.app):
+            write_data(self.env.app, name, data)
         picture = draw_still(name, Path(self.env.doctreedir, "waves"), {"root": root} | more | data)
         uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
         figure = nodes.figure("", classes=["wave"])
@@ -117,25 +121,8 @@ def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
         f'<div class="wave-stage" data-script="waves" data-wave="{name}" data-start="{values}"{extra}'
         f' role="group" aria-label="Moving figure: {name}" hidden></div>'
     )
-    return nodes.raw("", html, format="html", wave=name)
-
-
-def write_on_demand(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Write the data of a page's waves when it is written, which may be without its being read again."""
-    for node in doctree.findall(nodes.raw):
-        if node.get("wave") in ON_DEMAND and is_site(app):
-            write_data(app, node["wave"], ON_DEMAND[node["wave"]](project_root(app)))
-
-
-def keep_stills(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Remove the stage from the builds that cannot move: PDF, EPUB, one page."""
-    if app.builder.name not in ("html", "dirhtml"):
-        for node in list(doctree.findall(nodes.raw)):
-            if "wave" in node:
-                node.parent.remove(node)
+    return nodes.raw("", html, format="html", script="waves", wave=name)
 
 
 def setup(app: Sphinx) -> None:
     app.add_directive("wave", WaveDirective)
-    app.connect("doctree-resolved", write_on_demand)
-    app.connect("doctree-resolved", keep_stills)
