@@ -9,6 +9,7 @@ export const TAU = 2 * Math.PI;
 export const range = (n) => Array.from({ length: n }, (_, i) => i);
 export const mod = (a, n) => ((a % n) + n) % n;
 export const sum = (x) => x.reduce((total, value) => total + value, 0);
+export const mean = (x) => sum(x) / x.length;
 export const dot = (x, y) => sum(x.map((value, i) => value * y[i]));
 export const norm = (x) => Math.sqrt(dot(x, x));
 export const add = (x, y) => x.map((value, i) => value + y[i]);
@@ -109,7 +110,6 @@ export const through = (x) => {
     sum(modes.map((mode, k) => (k === 0 || 2 * k === n ? 1 : 2) * turn(mode, (TAU * k * place) / n)[0])) /
     Math.sqrt(n);
 };
-export const between = (x, place) => through(x)(place);
 
 /** Where the Nyquist mode of the first ring has gone, in the plane of the two rings' Nyquist modes. */
 export const nyquistPlace = (p, nyquist) =>
@@ -189,8 +189,8 @@ export const linear = (weight, bias, x) => weight.map((row, i) => dot(row, x) + 
 
 /** (x − mean) / √(variance + 10⁻⁶). torch.nn.functional.layer_norm */
 export const standardize = (x) => {
-  const mean = sum(x) / x.length;
-  const centered = x.map((value) => value - mean);
+  const center = mean(x);
+  const centered = x.map((value) => value - center);
   const spread = Math.sqrt(dot(centered, centered) / x.length + 1e-6);
   return centered.map((value) => value / spread);
 };

@@ -13,6 +13,12 @@ const BEAT = 900; // ms a position when playing
 
 let count = 0;
 
+/** Where an event is on a drawing, and the drawing's size: [x, y, width, height] in pixels. */
+const placeOf = (event, svg) => {
+  const frame = svg.getBoundingClientRect();
+  return [event.clientX - frame.left, event.clientY - frame.top, frame.width, frame.height];
+};
+
 export class Stage {
   constructor(root) {
     this.root = root;
@@ -143,9 +149,8 @@ export class Stage {
   /** Dragging on a drawing: move(x, y) in pixels of the drawing. */
   drag(svg, move) {
     const follow = (event) => {
-      const frame = svg.getBoundingClientRect();
       this.pause();
-      move(event.clientX - frame.left, event.clientY - frame.top, frame.width, frame.height);
+      move(...placeOf(event, svg));
     };
     svg.classList.add("draggable");
     svg.addEventListener("pointerdown", (event) => {
@@ -161,18 +166,14 @@ export class Stage {
       or a press alone: tap(x, y, …). Both also get width and height of the drawing. */
   grip(svg, { tap, pull }) {
     let start = null;
-    const at = (event) => {
-      const frame = svg.getBoundingClientRect();
-      return [event.clientX - frame.left, event.clientY - frame.top, frame.width, frame.height];
-    };
     svg.classList.add("grip");
     svg.addEventListener("pointerdown", (event) => {
       svg.setPointerCapture(event.pointerId);
-      start = { place: at(event), state: { ...this.state }, pulled: false };
+      start = { place: placeOf(event, svg), state: { ...this.state }, pulled: false };
     });
     svg.addEventListener("pointermove", (event) => {
       if (!start || !svg.hasPointerCapture(event.pointerId)) return;
-      const [x, y, w, h] = at(event);
+      const [x, y, w, h] = placeOf(event, svg);
       const [dx, dy] = [x - start.place[0], y - start.place[1]];
       start.pulled ||= Math.hypot(dx, dy) > 5;
       if (start.pulled) pull(dx, dy, start.state, w, h);

@@ -86,11 +86,6 @@ def test_a_change_is_measured_among_the_patches_that_both_windows_show():
     assert photo.change(before, after, (2, -3)) == 4
 
 
-def test_a_folder_without_models_has_a_black_photograph_and_no_maps(tmp_path):
-    patches, models = photo.read_photo(tmp_path)
-    assert patches.shape == (192, 48) and models == {}
-
-
 def test_the_committed_models_are_of_the_committed_photograph_and_in_order(pixels):
     arrays = np.load(FOLDER / "models.npz")
     difference = np.abs(arrays["pixels"].astype(int) - pixels.numpy())

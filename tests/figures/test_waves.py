@@ -12,6 +12,7 @@ import warnings
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from rollpe import operators, textbook, topography
-from rollpe.book.waves import bits_by_position, growing_maps
+from rollpe.book.waves import ON_DEMAND, bits_by_position, growing_maps
 from rollpe.encodings import create_encoding
 from rollpe.errors import InputError
 from rollpe.figures.photo import NAMES, PATCH, WINDOW, queries_and_keys
@@ -54,7 +55,7 @@ def theorem_score(q, k, delta: float) -> float:
 
 
 def golden_cases(seed: int) -> list[tuple[str, list, object]]:
-    """(function of waves.js, its arguments, what rollpe computes)."""
+    """(function of formulas.js, its arguments, what rollpe computes)."""
     rng = torch.Generator().manual_seed(seed)
 
     def vector(*shape: int) -> torch.Tensor:
@@ -89,7 +90,7 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             moved = operators.continuous_roll(both, p, nyquist="paired")
             cases.append(("continuousRoll", [both, p, 1, "paired"], moved))
             at = operators.continuous_roll(x, p, nyquist="cosine")[0]
-            cases.append(("between", [x, p], at))
+            cases.append(("through", [x, p], at))
     for p in (0.0, 0.3, 1.0, 2.5):
         ring = torch.tensor([1.0, -1.0], dtype=torch.float64) / 2**0.5  # the Nyquist mode of two channels
         for nyquist in ("fixed", "cosine", "paired"):
@@ -163,13 +164,14 @@ def plain(value):
     return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
-def computed(cases: list[list]) -> list:
-    """What formulas.js computes for every (function, arguments, …)."""
+def computed(cases: list[list], module: str = "formulas.js") -> list:
+    """What a module computes for every (function, arguments, …); made functions take the last argument."""
     code = f"""
-        import * as formulas from {json.dumps((SCRIPTS / "formulas.js").as_uri())};
-        const named = (name) => name.split(".").reduce((room, key) => room[key], formulas);
+        import * as module from {json.dumps((SCRIPTS / module).as_uri())};
+        const named = (name) => name.split(".").reduce((room, key) => room[key], module);
+        const value = (made, args) => (typeof made === "function" ? made(args.at(-1)) : made);
         const cases = JSON.parse(await new Response(process.stdin).text());
-        console.log(JSON.stringify(cases.map(([name, args]) => named(name)(...args))));
+        console.log(JSON.stringify(cases.map(([name, args]) => value(named(name)(...args), args))));
     """
     return in_node(["--input-type=module", "--eval", code], cases)
 
@@ -192,8 +194,20 @@ def test_no_exported_formula_goes_unchecked():
     exported = re.findall(r"^export const (\w+)", (SCRIPTS / "formulas.js").read_text(), re.MULTILINE)
     names = set(exported) - {"TAU"}
     checked = {name.partition(".")[0] for name, _, _ in golden_cases(0)}
-    arithmetic = {"range", "mod", "sum", "dot", "norm", "add", "subtract", "pulse"}
-    assert names - arithmetic - {"through"} == checked, "and through is what between calls"
+    assert names - {"range", "mod", "sum", "mean", "dot", "norm", "add", "subtract", "pulse"} == checked
+
+
+def test_labels_keep_their_order_and_distance_within_bounds():
+    cases = [[1, 2, 3], [1, 1, 1], [5, 1, 1.2, 9], [2]]
+    free = computed([["spread", [w, 0.5]] for w in cases], "svg.js")
+    bound = computed([["spread", [w, 0.5, 1, 5]] for w in cases], "svg.js")
+    for wanted, apart, inside in zip(cases, free, bound, strict=True):
+        order = np.argsort(wanted, kind="stable")
+        assert np.mean(apart) == pytest.approx(np.mean(wanted))
+        assert min(inside) >= 1 and max(inside) <= 5
+        for found in (apart, inside):
+            assert (np.diff(np.array(found)[order]) >= 0.5 - 1e-12).all()
+    assert free[0] == bound[0] == [1, 2, 3] and bound[1] == [1, 1.5, 2] and bound[2][3] == 5
 
 
 def test_the_drawings_name_every_wave_and_no_other():
@@ -282,7 +296,8 @@ def test_a_wave_that_cannot_be_shown_is_a_warning(tmp_path, page, says):
 
 @pytest.mark.parametrize("name", WAVES)
 def test_every_wave_has_a_still_picture_for_every_builder(tmp_path, name):
-    picture = draw_still(name, tmp_path)
+    data = ON_DEMAND[name](ROOT) if name in ON_DEMAND else {}
+    picture = draw_still(name, tmp_path, {"root": ROOT} | data)
     assert picture.name == f"wave-{name}.*"
     for kind in TYPES:
         assert picture.with_suffix(f".{kind}").stat().st_size > 2000

@@ -1,5 +1,5 @@
 import { channelCorrelations, nearAndAny, range } from "../formulas.js";
-import { box, cells, circle, clamp, each, label, line, path, text } from "../svg.js";
+import { box, circle, clamp, diverging, each, label, line, path, text } from "../svg.js";
 
 /** (map) Correlations of channels over training: RollPE's and its twin's, at moments that records hold. */
 export default (stage, { runs, rings }) => {
@@ -48,18 +48,8 @@ export default (stage, { runs, rings }) => {
         const [left, top] = [22 + (w - 22 - side) / 2, 2];
         const place = (i) => ((i + 0.5) * side) / n;
         const ticks = range(4).map((i) => (i * n) / 4);
-        const signs = { k: (value) => Math.max(value, 0), q: (value) => Math.max(-value, 0) };
         return (
-          each(Object.entries(signs), ([kind, part]) =>
-            cells(
-              r.map((row) => row.map(part)),
-              left,
-              top,
-              side,
-              side,
-              kind,
-            ),
-          ) +
+          diverging(r, left, top, side, side) +
           box(left, top, side, side, "edge") +
           each(
             ticks,
@@ -142,9 +132,7 @@ export default (stage, { runs, rings }) => {
   stage.choice("layer", "layer", { all, first: "first", middle: "middle", last: "last" }, below);
   const eachHead = Object.fromEntries(range(heads).map((head) => [`h${head + 1}`, head + 1]));
   stage.choice("head", "head", { all, ...eachHead }, below);
-  const scale = each([-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1], (value, i) =>
-    box(12 * i, 0, 12, 10, `cell ${value < 0 ? "q" : "k"}`, `fill-opacity="${Math.abs(value)}"`),
-  );
+  const scale = diverging([range(9).map((i) => (i - 4) / 4)], 0, 0, 108, 10);
   stage.hint(
     `correlation −1 <svg class="wave-scale" viewBox="0 0 108 10" aria-hidden="true">${scale}</svg> 1`,
   );

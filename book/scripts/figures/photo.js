@@ -1,5 +1,5 @@
 import { dot, encoded, halves, queryOrKey, range } from "../formulas.js";
-import { box, cells, clamp, each, element, label, line, px, text } from "../svg.js";
+import { box, clamp, diverging, each, element, label, line, px, text } from "../svg.js";
 
 const SIDES = [12, 16]; // rows and columns of patches of the photograph
 const WINDOW = 8; // patches along what the models see of it
@@ -97,16 +97,6 @@ const marks = (state, at) =>
   mark(moved(key(state), state), at, "key") +
   mark(moved(query(state), state), at, "query");
 const height = (narrow) => (narrow ? 164 : 220) + LEGEND;
-
-/** Rows of shares in [-1, 1], blue below zero. */
-const diverging = (rows, ...place) =>
-  each([-1, 1], (sign) =>
-    cells(
-      rows.map((row) => row.map((share) => Math.max(0, sign * share))),
-      ...place,
-      sign < 0 ? "q" : "k",
-    ),
-  );
 
 /** (photo) Scores of one patch of a photograph with all others; a move changes those that are not relative. */
 export default (stage, { photo, patches, names, models }) => {

@@ -1,5 +1,5 @@
 import { range } from "../formulas.js";
-import { each, label, line, path, text } from "../svg.js";
+import { each, label, line, path, spread, text } from "../svg.js";
 
 /** (text) Loss by position in windows longer than those of training; one line an encoding. */
 export default (stage) => {
@@ -37,10 +37,9 @@ export default (stage) => {
       const y = (value) => bottom - ((value - low) / (high - low || 1)) * (bottom - top);
       const ticks = range(Math.floor(high) - Math.ceil(low) + 1).map((i) => Math.ceil(low) + i);
       const multiples = range(Math.floor(last / trained) + 1).map((i) => i * trained);
-      const ends = shown.map((name) => [name, y(bits[name].at(-1))]).sort((a, b) => a[1] - b[1]);
-      const room = Math.min(15, (bottom - top) / Math.max(1, ends.length - 1));
-      ends.forEach((end, i) => (end[1] = Math.max(end[1], top + 4, i ? ends[i - 1][1] + room : 0)));
-      ends.reverse().forEach((end, i) => (end[1] = Math.min(end[1], i ? ends[i - 1][1] - room : bottom)));
+      const ends = shown.map((name) => y(bits[name].at(-1)));
+      const room = Math.min(15, (bottom - top - 4) / Math.max(1, ends.length - 1));
+      const heights = spread(ends, room, top + 4, bottom);
       return (
         each(
           ticks,
@@ -66,8 +65,8 @@ export default (stage) => {
         ) +
         (stage.narrow
           ? ""
-          : each(ends, ([name, at]) =>
-              label(right + 6, at + 4, name, `small named ${looks[name][0]}`, "start"),
+          : each(range(shown.length), (i) =>
+              label(right + 6, heights[i] + 4, shown[i], `small named ${looks[shown[i]][0]}`, "start"),
             ))
       );
     },

@@ -19,8 +19,9 @@ import {
   tickX,
 } from "@observablehq/plot";
 
-import { element } from "../svg.js";
-import { agreement, band, spread, summarize } from "./numbers.js";
+import { mean } from "../formulas.js";
+import { element, spread, text as written } from "../svg.js";
+import { agreement, band, summarize } from "./numbers.js";
 
 const MOST_PARTS = 12;
 const MOST_GROUPS = 24;
@@ -29,7 +30,7 @@ const ROW = 20; // px
 export const SHARES = { alike: "both right or both wrong", both: "both right", phi: "correlation φ" };
 
 const fixed = (value, digits = 2) =>
-  value === null || !Number.isFinite(value) ? "–" : value.toFixed(digits).replace("-", "−");
+  value === null || !Number.isFinite(value) ? "–" : written(value, digits);
 const unit = (test) => (test.text ? "bits per character" : "%");
 const digitsOf = (test) => (test.text ? 3 : 2);
 
@@ -82,8 +83,8 @@ const dots = (group, data, more) =>
 const longest = (names) => Math.max(...names.map((name) => name.length)) * LETTER;
 const inset = (names, width) => Math.ceil(Math.min(longest(names) + 12, width * 0.42));
 /** Names of rows on the left, cut where there is no room. */
-const rowNames = (margin) =>
-  axisY({ label: null, tickSize: 0, lineWidth: (margin - 8) / 12, textOverflow: "ellipsis" });
+const rowNames = (margin, more) =>
+  axisY({ label: null, tickSize: 0, lineWidth: (margin - 8) / 12, textOverflow: "ellipsis", ...more });
 
 const xAxis = (label, more) =>
   axisX({ label, labelAnchor: "center", labelArrow: "none", labelOffset: 34, ...more });
@@ -254,8 +255,7 @@ export const byPart = (test, group) =>
   test.parts.map((_, i) => {
     const values = group.runs.map((run) => run.parts[i] ?? null).filter((value) => value !== null);
     if (!values.length) return null;
-    const total = values.reduce((a, b) => a + b, 0) / values.length;
-    return test.text ? total : (100 * total) / test.sizes[i];
+    return test.text ? mean(values) : (100 * mean(values)) / test.sizes[i];
   });
 
 const partTable = (test, groups, means, order) => [
@@ -403,13 +403,7 @@ export const agreements = (test, groups, width, share) => {
       y: { domain: groups.map((_, i) => i), label: null },
       color: { type: "linear", scheme: "cividis" },
       marks: [
-        axisY({
-          tickFormat: (i) => names[i],
-          tickSize: 0,
-          label: null,
-          lineWidth: (marginLeft - 8) / 12,
-          textOverflow: "ellipsis",
-        }),
+        rowNames(marginLeft, { tickFormat: (i) => names[i] }),
         cell(found, { x: "j", y: "i", fill: share, inset: 0.5 }),
         text(found, {
           x: "j",

@@ -1,10 +1,9 @@
-/* What the page of runs computes: means with intervals, bands, agreement image by image, heights of labels.
+/* What the page of runs computes: means with intervals, bands, agreement image by image.
 
    Here: functions of plain numbers, which tests/book/test_runs.py compares with rollpe.statistics. Not here:
    quantiles of Student's t, which come with the data. */
 
-const sum = (values) => values.reduce((total, value) => total + value, 0);
-const mean = (values) => sum(values) / values.length;
+import { mean, sum } from "../formulas.js";
 
 /** Mean, SD and 95 % t-interval of independent runs; one run has neither. quantiles[n − 2] is that of n runs. */
 export const summarize = (values, quantiles) => {
@@ -57,16 +56,4 @@ export const agreement = (one, other, images) => {
   const found = (apart.length ? apart : pairs).map(([a, b]) => agree(a.bits, b.bits, images));
   if (!found.length) return null;
   return Object.fromEntries(["alike", "both", "phi"].map((key) => [key, mean(found.map((f) => f[key]))]));
-};
-
-/** The heights nearest to those wanted, in least squares, that keep their order and this distance. */
-export const spread = (wanted, gap) => {
-  const order = wanted.map((_, i) => i).sort((i, j) => wanted[i] - wanted[j]);
-  const pools = [];
-  order.forEach((i, rank) => {
-    pools.push([wanted[i] - gap * rank]);
-    while (pools.length > 1 && mean(pools.at(-2)) > mean(pools.at(-1))) pools.push(pools.splice(-2).flat());
-  });
-  const heights = pools.flatMap((pool) => pool.map(() => mean(pool)));
-  return wanted.map((_, i) => heights[order.indexOf(i)] + gap * order.indexOf(i));
 };

@@ -38,7 +38,6 @@ from rollpe.records.record import Record
 from rollpe.records.store import record_path
 from rollpe.statistics import CONFIDENCE, summarize
 from rollpe.training.data import read_test_labels
-from rollpe.training.plan import load_plan
 
 INDEX = "runs"
 """The name of the index among the site's data."""
@@ -59,12 +58,6 @@ def cells_of(records: Sequence[Record]) -> dict[str, list[Record]]:
     for record in sorted(records, key=lambda r: (r.recipe, r.cell.slug, r.seed)):
         found.setdefault(record.cell.path.parent.as_posix(), []).append(record)
     return found
-
-
-def exploratory_cells(plans: Path) -> frozenset[Path]:
-    """Runs that were added after looking: later seeds of a plan, and all of a plan called ``…-later``."""
-    later = (planned.cell.path for plan in plans.glob("*-later.yaml") for planned in load_plan(plan))
-    return later_cells(plans) | frozenset(later)
 
 
 def file_of(cell: str) -> str:
@@ -151,7 +144,7 @@ def index(root: Path, cells: dict[str, list[Record]], first: str) -> dict[str, A
     for records in cells.values():
         by_test.setdefault(test_of(records[0]), []).extend(records)
     most = max(map(len, cells.values()), default=1)
-    later = exploratory_cells(root / "plans")
+    later = later_cells(root / "plans")
     return {
         "first": first,
         "quantiles": stats.t.ppf(0.5 + CONFIDENCE / 2, np.arange(1, max(most, 2))).tolist(),

@@ -2,7 +2,7 @@
 
 Markup says what it needs: only a page with ``data-script="runs"`` in it loads the bundle runs.js, and its
 style sheet where the bundle has one. A directive marks the node of such markup with ``script="runs"``, and it
-is left out where there are no scripts. Data that scripts fetch are written by rollpe.book.site.write_data.
+is left out where there are no scripts. Data that scripts fetch are kept by rollpe.book.site.write_data.
 Not here: the scripts (book/scripts).
 """
 
@@ -43,16 +43,17 @@ def remove_stages(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             node.parent.remove(node)
 
 
-def copy_sources(app: Sphinx, exception: Exception | None) -> None:
-    """Put the sources into the site, where figures link to them."""
-    sources = Path(app.srcdir, "scripts")
-    if exception is None and is_site(app) and sources.is_dir():
-        keep_out = shutil.ignore_patterns("node_modules", "*.json")
-        shutil.copytree(sources, Path(app.outdir, "_static/source"), ignore=keep_out, dirs_exist_ok=True)
+def copy_files(app: Sphinx, exception: Exception | None) -> None:
+    """Put into the site the sources, to which figures link, and the data, also of pages read earlier."""
+    keep_out = shutil.ignore_patterns("node_modules", "*.json")
+    for folder, name in ((Path(app.srcdir, "scripts"), "source"), (Path(app.doctreedir, "data"), "data")):
+        if exception is None and is_site(app) and folder.is_dir():
+            target = Path(app.outdir, "_static", name)
+            shutil.copytree(folder, target, ignore=keep_out, dirs_exist_ok=True)
 
 
 def setup(app: Sphinx) -> None:
     app.connect("config-inited", find_bundles)
     app.connect("html-page-context", load_bundles)
     app.connect("doctree-resolved", remove_stages)
-    app.connect("build-finished", copy_sources)
+    app.connect("build-finished", copy_files)

@@ -99,8 +99,8 @@ def plain_table(
 
 
 def write_data(app: Sphinx, name: str, value: Any) -> None:
-    """Write ``value`` into the site for scripts that ask for it by name (book/scripts/load.js)."""
-    target = Path(app.outdir, "_static/data", f"{name}.js")
+    """Keep ``value`` for scripts of the site that ask for it by name (book/scripts/load.js)."""
+    target = Path(app.doctreedir, "data", f"{name}.js")
     target.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(value, separators=(",", ":"))
     target.write_text(f"document.currentScript.value={text};", encoding="utf8")

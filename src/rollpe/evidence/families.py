@@ -126,7 +126,7 @@ def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ())
 
 
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
-    """The cells of all plans whose seeds were added after earlier runs were known."""
+    """The cells of all plans that were added when earlier runs were known."""
     planned = (load_plan(path) for path in sorted(Path(plans).glob("*.yaml")))
     return frozenset(p.cell.path for plan in planned for p in plan if p.later)
 

@@ -43,17 +43,13 @@ normalized token. The first norm's weights are multiplied into ``project``, the 
 
 def read_photo(folder: Path) -> tuple[Tensor, dict[str, Model]]:
     """Patches [192, 48], see ``cut``, and the models that there are, by encoding; float64."""
-    file = folder / "models.npz"
-    arrays = np.load(file) if file.is_file() else {}
+    arrays = np.load(folder / "models.npz")
     models: dict[str, Model] = {}
     for key in arrays:
         name, _, part = key.partition(".")
         if part:
             models.setdefault(name, {})[part] = torch.from_numpy(arrays[key]).double()
-    pixels = (
-        torch.from_numpy(arrays["pixels"]) if models else torch.zeros(*(PATCH * side for side in SIDES), 3)
-    )
-    return cut(pixels), {name: models[name] for name in NAMES if name in models}
+    return cut(torch.from_numpy(arrays["pixels"])), {name: models[name] for name in NAMES if name in models}
 
 
 def cut(pixels: Tensor) -> Tensor:

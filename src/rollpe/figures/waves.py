@@ -267,9 +267,6 @@ def draw_positions(figure: Figure, start: dict[str, Any]) -> None:
 
 def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
     """Matrices at some moments, one row an encoding; under them the neighbors' correlation over training."""
-    if "runs" not in start:
-        figure.text(0.5, 0.5, "not measured", ha="center")
-        return
     runs = start["runs"][start["run"]]
     (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.1, 1))
     ax = lower.subplots()
@@ -300,7 +297,7 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
 
 def draw_photo(figure: Figure, start: dict[str, Any]) -> None:
     """The photograph as the models see it and the maps of one query, unmoved and moved."""
-    patches, models = photo.read_photo(start.get("root", Path()) / "data/photo")
+    patches, models = photo.read_photo(start["root"] / "data/photo")
     rows = figure.subplots(2, 1 + len(models), squeeze=False)
     query = np.array([start["qy"], start["qx"]])
     unmoved = {name: _map_of(name, model, patches, query) for name, model in models.items()}

@@ -17,8 +17,8 @@ A plan::
         set: {learning_rate: 5e-4}         # optional, for this block alone
 
 A plan fixes its seeds before the first run: seeds that are added after a look at results make these
-exploratory. Each record that a sweep leaves holds name and sha256 of its plan's file, so that a later change
-of the plan shows.
+exploratory, and so is all of a plan called …-later. Each record that a sweep leaves holds name and sha256 of
+its plan's file, so that a later change of the plan shows.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Planned:
 
     recipe: Recipe
     cell: Cell
-    later: bool = False  # its seed was added when earlier runs were known
+    later: bool = False  # it was added when earlier runs were known
     plan: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
@@ -116,7 +116,8 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
             except InputError as error:
                 raise InputError(f"{path}: entry {json.dumps({name: options})}: {error}") from None
         for cell in seed_by_seed(recipe.name, encodings, [*block.seeds, *block.later]):
-            planned.setdefault(cell.path, Planned(recipe, cell, cell.seed in block.later, origin))
+            later = cell.seed in block.later or path.stem.endswith("-later")
+            planned.setdefault(cell.path, Planned(recipe, cell, later, origin))
     return list(planned.values())
 
 
