@@ -63,6 +63,15 @@ def evidence():
         "strong: roll - none is clear; none - roll is clear",
         "strong: roll-twin - roll is open",
         "strong: no pair of roll, roll-twin, axial-rope is clear",
+        "strong: every pair of roll, roll-twin, axial-rope is open",
+        "strong: no pair of roll, none is open",
+        "strong: only none < 69",
+        "strong: only roll, roll-twin, axial-rope, multiplexed-roll@speeds=[1,1] > 69",
+        "strong: only axial-rope of none, roll, axial-rope > 70.4",
+        "strong: none is lowest; multiplexed-roll@speeds=[1,1] is highest",
+        "strong: axial-rope is highest of none, roll-twin",
+        "strong neighbors: roll-twin is highest; only roll < 0.9",
+        "text bits 512-64: only roll < 0.5; roll is lowest",
         "strong: every run of roll > every run of none",
         "strong: every run of roll > 69.9",
         "strong: none, roll have 3 runs; axial-rope has 2 runs",
@@ -72,6 +81,7 @@ def evidence():
         "strong moved 4: 17 < roll < 18",
         "strong neighbors: roll-twin > roll > 0.4",
         "strong roughness: every run of roll < every run of roll-twin",
+        "strong any two: 0.3 < roll < 0.34; 0.6 < roll-twin < 0.65",
         "strong agreement: roll ~ none < roll ~ roll-twin",
         "strong agreement p: roll ~ none < roll ~ roll-twin",
         "text bits: rope < roll < 2.31",
@@ -101,6 +111,15 @@ def test_true_conditions_meet_no_objection(condition, evidence):
         ("strong: axial-rope - roll > 0, Welch 0.05", "p is"),
         ("strong: roll - none is open", "it is clear"),
         ("strong: no pair of none, roll, roll-twin is clear", "roll - none is clear"),
+        ("strong: no pair of roll, roll-twin is open", "roll-twin - roll is open"),
+        ("strong: every pair of none, roll, roll-twin is open", "roll - none is clear"),
+        ("strong: only roll, roll-twin > 69", "axial-rope is 70.5"),
+        ("strong: only none, roll < 69", "roll is 70.13"),
+        ("strong: only axial-rope of none, roll, axial-rope > 70", "roll is 70.13"),
+        ("text bits: only rope < 3", "roll is 2.3"),
+        ("strong: roll is highest", "multiplexed-roll@speeds=[1,1] is"),
+        ("strong: roll is lowest of roll-twin, none", "none is 50.23"),
+        ("strong: only lie > 0", "lie is not measured"),
         ("strong: every run of axial-rope > every run of roll", "a run of axial-rope has 69"),
         ("strong: every run of axial-rope > 70", "has 69, against 70"),
         ("strong: none, axial-rope have 3 runs", "axial-rope has 2"),
@@ -120,6 +139,37 @@ def test_false_conditions_are_contradicted_by_a_finding(condition, says, evidenc
     found = objection(condition, evidence)
     assert found is not None
     assert says in found
+
+
+def test_holm_judges_the_adjusted_p_and_welch_the_plain_one():
+    runs = {
+        "none": (500, 505, 510),
+        "roll": (515, 520, 525),
+        "learned": (501, 506, 511),
+        "axial-rope": (502, 507, 509),
+    }
+    records = [
+        make_record(e, n, seed, "strong", images=1000)
+        for e, arm in runs.items()
+        for seed, n in enumerate(arm)
+    ]
+    evidence = Evidence(records)
+    (pair,) = [c for c in evidence.family("strong").values() if (c.variant, c.reference) == ("roll", "none")]
+    assert pair.over_seeds.p < 0.05 < pair.p
+    assert objection("strong: roll - none > 0, Welch 0.05", evidence) is None
+    assert "p is" in objection("strong: roll - none > 0, Holm 0.05", evidence)
+
+
+def test_an_exploratory_pair_is_neither_clear_nor_open():
+    records = [
+        make_record(e, n + s, s, "strong", images=1000)
+        for e, n in (("none", 500), ("roll", 700))
+        for s in range(3)
+    ]
+    evidence = Evidence(records, later={r.cell.path for r in records if r.seed})
+    assert objection("strong: roll - none is exploratory; no pair of none, roll is clear", evidence) is None
+    assert objection("strong: every pair of none, roll is open", evidence) == "roll - none is exploratory"
+    assert objection("strong: no pair of none, roll is exploratory", evidence) == "roll - none is exploratory"
 
 
 @pytest.mark.parametrize(

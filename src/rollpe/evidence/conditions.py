@@ -7,10 +7,12 @@ finding conditions on pages (rollpe.book.holds), the tests themselves (rollpe.st
                | measured: NAME, ...  |  not measured: NAME, ...      NAME: recipe, recipe/arm, cost cuda
                | ledger: CLAIM is VERDICT
     SCOPE     := RECIPE [seeds 0..4] [MEASURE]  |  printed  |  cost DEVICE
-    MEASURE   := at PIXELS | moved PIXELS | roughness | neighbors | agreement | agreement p
+    MEASURE   := at PIXELS | moved PIXELS | roughness | neighbors | any two | agreement | agreement p
                | bits [LENGTH[-LENGTH]] | jump                         of text; a length minus another
     STATEMENT := TERM < TERM [< TERM]... [, Holm P | , Welch P]       or >; means over seeds
-               | ARM - ARM is VERDICT  |  no pair of ARM, ... is clear
+               | only ARM, ... [of ARM, ...] < NUMBER                 or >; means of these and of no other arm
+               | ARM is lowest [of ARM, ...]                          or highest; without of: of all arms
+               | ARM - ARM is VERDICT  |  no|every pair of ARM, ... is VERDICT
                | every run of ARM < every run of ARM                  or >, or a number on the right
                | ARM, ... have N runs
     TERM      := ARM | NUMBER | ARM - ARM | ARM ~ ARM                  ~ under agreement alone
@@ -19,6 +21,7 @@ finding conditions on pages (rollpe.book.holds), the tests themselves (rollpe.st
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import re
@@ -43,11 +46,12 @@ ORDER = {">": operator.gt, "<": operator.lt}
 ARRAYS: dict[str, Callable[[Arrays], float]] = {
     "roughness": lambda arrays: float(np.divide(*ring_roughness(arrays))),
     "neighbors": lambda arrays: neighbor_correlation(arrays)[0],
+    "any two": lambda arrays: neighbor_correlation(arrays)[1],
     "jump": lambda arrays: jump(arrays),
 }
 SCOPE = re.compile(
     r"(?P<recipe>\S+)(?: seeds (?P<first>\d+)\.\.(?P<last>\d+))?"
-    r"(?: (?P<measure>at|moved|roughness|neighbors|agreement p|agreement|bits|jump)"
+    r"(?: (?P<measure>at|moved|roughness|neighbors|any two|agreement p|agreement|bits|jump)"
     r"(?: (?P<pixels>\d+)(?:-(?P<shorter>\d+))?)?)?"
 )
 PLACES = 8
@@ -160,6 +164,17 @@ class _Scope:
             raise _NotMeasured(f"{self.text}: {arm} is not measured")
         return values
 
+    def means(self, names: str | None) -> dict[str, float]:
+        """The mean of each arm named, or of every arm that has the measure."""
+        if names:
+            return {arm: self.mean(arm) for arm in names.split(", ")}
+        every = {unquote(r.cell.slug) for r in self.evidence.records if r.recipe == self.found.get("recipe")}
+        measured = {}
+        for arm in sorted(every):
+            with contextlib.suppress(_NotMeasured):
+                measured[arm] = self.mean(arm)
+        return measured
+
     def _read(self, record: Record) -> float | None:
         measure, pixels = self.found["measure"], self.found["pixels"]
         if measure in ARRAYS:
@@ -230,14 +245,21 @@ def objection(condition: str, evidence: Evidence) -> str | None:
 
 def _false(statement: str, scope: _Scope) -> str | None:
     """None if a statement is true, else the finding that contradicts it."""
-    if found := re.fullmatch(r"no pair of (.+) is clear", statement):
-        pairs = itertools.combinations(found[1].split(", "), 2)
-        clear = [c for pair in pairs if (c := scope.compared(*pair)).verdict != "open"]
-        return (
-            f"{clear[0].variant} - {clear[0].reference} is {clear[0].verdict.replace('stands', 'clear')}"
-            if clear
-            else None
-        )
+    if found := re.fullmatch(r"(no|every) pair of (.+) is (clear|exploratory|open)", statement):
+        for pair in itertools.combinations(found[2].split(", "), 2):
+            c = scope.compared(*pair)
+            if (c.verdict == found[3]) == (found[1] == "no"):
+                return f"{c.variant} - {c.reference} is {c.verdict}"
+        return None
+    if found := re.fullmatch(r"only (.+?)(?: of (.+))? ([<>]) (\S+)", statement):
+        means, bound = scope.means(found[2]) | scope.means(found[1]), scope.mean(found[4])
+        held = {arm for arm, mean in means.items() if ORDER[found[3]](mean, bound)}
+        wrong = sorted(held ^ {*found[1].split(", ")})
+        return ", ".join(f"{arm} is {means[arm]:.4g}" for arm in wrong) or None
+    if found := re.fullmatch(r"(\S+) is (lowest|highest)(?: of (.+))?", statement):
+        means = {found[1]: scope.mean(found[1])} | scope.means(found[3])
+        first = (min if found[2] == "lowest" else max)(means, key=means.__getitem__)
+        return None if first == found[1] else f"{first} is {means[first]:.4g}"
     if found := re.fullmatch(r"(.+) - (.+) is (clear|exploratory|open)", statement):
         verdict = scope.compared(found[1], found[2]).verdict
         return None if verdict == found[3] else f"it is {verdict}"
