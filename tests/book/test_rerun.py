@@ -184,6 +184,7 @@ def claim(number: int, source: str = "paper", **changes) -> Claim:
         "place": f"Eq. {number}",
         "kind": "mathematical",
         "claim": f"A statement with number {number}.",
+        "quote": f"$n_i = {number}$, as printed",
         "refuted_by": "A case in which it fails.",
         "checks": {"fails": ["eq-a"], "corrected_by": ["eq-b", "eq-a"]},
         "instead": "Another one\nholds.",
@@ -202,10 +203,11 @@ def test_errata_are_what_one_document_has_wrong_as_written_whatever_models_reach
         Verdict(claim(3), "not tested", "eq-a was not run"),
         Verdict(claim(4), "refuted", "eq-a"),
         Verdict(claim(5, other), "corrected", "eq-a"),
-        Verdict(claim(6, checks=None, records=TRAINED), "refuted", "−9 points"),
+        Verdict(claim(6, checks=None, quote=None, records=TRAINED), "refuted", "−9 points"),
     ]
     text = "\n".join(errata(verdicts, {"eq-a"}, "paper"))
     assert [n for n in "123456" if f"Eq. {n}" in text] == ["1", "4"]
+    assert ": “$n_i = 1$, as printed”" in text
     assert "**Corrected.** Another one holds. *Checked by {eq}`eq-a`, eq-b.*" in text
     assert "**Refuted.**" in text
     assert "Nothing" in "\n".join(errata(verdicts[1:3], set(), "paper"))

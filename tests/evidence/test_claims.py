@@ -45,7 +45,8 @@ CLAIM = {
 
 
 def claim(**fields):
-    return Claim.model_validate(CLAIM | fields)
+    quoted = {"quote": "One thing is better."} if "fails" in fields.get("checks", {}) else {}
+    return Claim.model_validate(CLAIM | quoted | fields)
 
 
 def result(label, passed=True):
@@ -215,6 +216,8 @@ def test_checks_give_the_four_verdicts():
         {"checks": {"holds": ["eq-roll"], "corrected_by": ["eq-roll"]}, "instead": "Something."},
         {"checks": {"fails": ["eq-roll"], "corrected_by": ["eq-roll"]}},
         {"checks": {"corrected_by": ["eq-roll"]}},
+        {"checks": {"fails": ["eq-roll"]}, "quote": None},
+        {"checks": {"holds": ["eq-roll"]}, "quote": "One thing is better."},
         {"records": {"rule": "looks-good"}},
         {"records": {"rule": "better", "recipe": "strong", "a": "roll", "b": "none", "resolution": 12}},
         {"records": {"rule": "better", "recipe": "strong", "a": "roll", "b": "none", "measure": "kept"}},
@@ -583,6 +586,8 @@ def test_a_tally_keeps_formulas_and_printed_numbers_apart_from_experiments():
     assert decided_by_training(decided) == "None of the 2 that training decides has been tested."
     some = [*decided, Verdict(trained, "refuted", ""), Verdict(trained, "undecided", "")]
     assert decided_by_training(some) == "2 of the 4 that training decides have been tested."
+    waiting = Verdict(claim(needs="A control that is missing."), "not tested", "")
+    assert decided_by_training([*some, waiting]) == "2 of the 5 that training decides have been tested."
     assert tally(some[-1:]) == ["1 undecided"] and tally([]) == []
 
 

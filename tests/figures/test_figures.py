@@ -183,7 +183,9 @@ def test_a_correlation_matrix_has_the_mean_of_its_distance_in_every_cell():
         np.testing.assert_allclose(matrix.sum(), correlation.sum(), err_msg="the mean over pairs")
         np.testing.assert_allclose(matrix[0, [0, 1, -1, 4]], np.array(by_distance)[[0, 1, 1, 4]])
         assert image.get_clim() == (-1, 1), "one scale of colors"
-    assert axes[0].get_title(loc="left") + axes[0].get_title() == f"mixed,\nneighbors: {by_distance[1]:.2f}"
+    any_two = correlation[~np.eye(n, dtype=bool)].mean()
+    title = f"mixed\nneighbors {by_distance[1]:.2f},\nany two {any_two:.2f}"
+    assert axes[0].get_title(loc="left") + axes[0].get_title() == title.replace("-", "−")
 
 
 def test_names_beside_lines_keep_their_order_and_do_not_overlap():

@@ -193,14 +193,13 @@ class ErrataDirective(LedgerDirective):
 
 
 def errata(verdicts: Sequence[Verdict], shown: Collection[str], source: str) -> Iterator[str]:
-    """MyST lines: every sentence of a document that is wrong as written. Labels in ``shown`` become links.
-
-    Claims that training decides are excluded: our runs do not make a sentence about others' runs wrong.
+    """MyST lines: every sentence of a document that a check contradicts, verbatim. Labels in ``shown`` become
+    links. Claims without a quote are excluded: our runs do not make a sentence about others' runs wrong.
     """
     wrong = [
         v
         for v in verdicts
-        if v.claim.source == source and v.verdict in ("corrected", "refuted") and not v.claim.takes_training
+        if v.claim.source == source and v.claim.quote and v.verdict in ("corrected", "refuted")
     ]
     if not wrong:
         yield "Nothing that was decided so far is wrong."
@@ -208,9 +207,8 @@ def errata(verdicts: Sequence[Verdict], shown: Collection[str], source: str) -> 
         c = v.claim
         labels = dict.fromkeys(c.checks.labels if c.checks else ())
         evidence = f"Checked by {', '.join(labels)}." if labels else v.grounds
-        wrong_as, right = f": {c.claim}", f": **{v.verdict.capitalize()}.** {c.instead or ''} *{evidence}*"
-        yield from (in_myst(" ".join(line.split()), shown) for line in (places(c), wrong_as, right))
-        yield ""
+        right = " ".join(f"**{v.verdict.capitalize()}.** {c.instead or ''} *{evidence}*".split())
+        yield from (in_myst(places(c), shown), f": “{c.quote}”", f": {in_myst(right, shown)}", "")
 
 
 def setup(app: Sphinx) -> None:

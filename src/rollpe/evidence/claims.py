@@ -576,8 +576,8 @@ class Claim(_Strict):
     refuted_by: the finding that would refute it. Exactly one of: checks (labels of `rollpe.equations`),
     records (a rule on runs), needs (why it is not tested, and what would decide it), untestable (why no
     computation could decide it, here or elsewhere; for interpretive claims).
-    instead: the correct statement, shown if the verdict is corrected or refuted. also: other places of the
-    same claim.
+    quote: the sentence itself, verbatim, of every claim that checks contradict. instead: the correct
+    statement, shown if the verdict is corrected or refuted. also: other places of the same claim.
     """
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
@@ -586,6 +586,7 @@ class Claim(_Strict):
     also: tuple[str, ...] = ()
     kind: Literal["mathematical", "empirical", "interpretive"]
     claim: str = Field(min_length=10)
+    quote: str | None = None
     refuted_by: str = Field(min_length=10)
     checks: Checks | None = None
     records: Rule | None = None
@@ -601,6 +602,8 @@ class Claim(_Strict):
             raise ValueError(f"{self.id}: only an interpretive claim is untestable")
         if self.checks and self.checks.corrected_by and not self.instead:
             raise ValueError(f"{self.id}: corrected_by needs instead, the statement that holds")
+        if bool(self.checks and self.checks.fails) != bool(self.quote):
+            raise ValueError(f"{self.id}: quote the sentence that checks contradict, and no other")
         return self
 
     @property
@@ -709,7 +712,7 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
 
 def decided_by_training(verdicts: Iterable[Verdict]) -> str:
     """A sentence on how many of the claims that only training decides have been tested."""
-    of_training = [v for v in verdicts if v.claim.takes_training]
+    of_training = [v for v in verdicts if v.claim.takes_training or v.claim.needs]
     tested = sum(v.verdict != "not tested" for v in of_training)
     has = "have" if tested > 1 else "has"
     return f"{tested or 'None'} of the {len(of_training)} that training decides {has} been tested."

@@ -192,7 +192,7 @@ def correlation_matrices(
     ``by_distance`` [..., n/2 + 1]: correlations of two channels by their distance 0 … n/2 around a ring of n
     channels, as records keep them; the mean is taken over all leading axes. No single pair is known, so each
     cell is the mean of all pairs at its distance: the matrix is a circulant. Colors go from −1 to 1, with
-    one color bar; the titles tell the correlation of neighbors. ``axes``: as many as there are labels; by
+    one color bar; the titles tell the correlation of neighbors and of any two channels. ``axes``: as many as there are labels; by
     default in a figure that fits a phone.
     """
     if axes is None:
@@ -202,10 +202,12 @@ def correlation_matrices(
         mean = values.mean(tuple(range(values.ndim - 1)))
         n = 2 * (len(mean) - 1)
         steps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-        ax.imshow(mean[np.minimum(steps, n - steps)], cmap=DIVERGING, vmin=-1, vmax=1)
+        matrix = mean[np.minimum(steps, n - steps)]
+        any_two = (matrix.sum() - matrix.trace()) / (n * (n - 1))
+        ax.imshow(matrix, cmap=DIVERGING, vmin=-1, vmax=1)
         ticks = range(0, n, max(n // 4, 1))
         ax.set(xticks=ticks, yticks=ticks, xlabel="channel")
-        ax.set_title(f"{label},\nneighbors: {mean[1]:.2f}")
+        ax.set_title(f"{label}\nneighbors {mean[1]:.2f},\nany two {any_two:.2f}".replace("-", "−"))
     axes[0].set_ylabel("channel on the ring")
     bar = axes[0].figure.colorbar(axes[0].images[0], ax=list(axes), shrink=0.8, ticks=[-1, 0, 1])
     bar.set_label("correlation")
