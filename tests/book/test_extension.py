@@ -33,7 +33,7 @@ from rollpe.records import (
     record_path,
     write_record,
 )
-from shared import ROOT
+from shared import ROOT, make_text_record
 
 ROLL = {
     "label": "eq-roll",
@@ -391,6 +391,18 @@ def test_a_number_has_a_note_that_says_all_about_its_origin_without_another_page
     for uri in re.findall(r'href="([^"#]*)', note):
         assert (book.html / "part" / uri).is_file(), uri
     assert " hidden" in note, "without the script there is only the link"
+
+
+def test_bits_at_a_length_have_a_note_of_the_runs_that_measured_it_and_dates_are_text(book):
+    for seed in (0, 1):
+        record = make_text_record("roll", 2.3, 4.0 + seed, seed)
+        bits = record.bits if seed else {"64": 2.3}
+        day = record.provenance.model_copy(update={"finished": "<b>today"})
+        write_record(book.root / "data/records", record.model_copy(update={"bits": bits, "provenance": day}))
+    assert book.build({"index.md": "# Page\n\n{num}`text/roll bits`, {num}`text/roll bits@512`\n"}) == ""
+    assert "2.30 ± 0.00, 5.00" in book.text("index")
+    first, second = book.markup("index").split('class="number-note"')[1:]
+    assert "n = 2" in first and "n = 1" in second and "&lt;b&gt;today" in second and "<b>" not in second
 
 
 def test_notes_stay_out_of_the_search(book):

@@ -50,6 +50,7 @@ def _plain(digits: int, unit: str = "") -> Callable[[list[float]], str]:
     return text
 
 
+NOT_MEASURED = "not measured"
 METRICS: dict[str, tuple[Callable[[Record], float | None], Callable[[list[float]], str]]] = {
     "accuracy": (lambda r: r.test.accuracy, _percent),
     "bits": (lambda r: r.bits_at(), _plain(2)),
@@ -77,7 +78,7 @@ def recorded_number(records: Sequence[Record], metric: str) -> str:
     else:
         found = [measure(r) for r in records]
     values = [value for value in found if value is not None]
-    return text(values) if values else "not measured"
+    return text(values) if values else NOT_MEASURED
 
 
 def sentence_of(records: Sequence[Record]) -> str:
@@ -111,7 +112,7 @@ class NumberRole(SphinxRole):
         for path in by_path:
             self.env.note_dependency(str(path))
         node = nodes.inline(self.rawtext, text, classes=["recorded-number"])
-        if text == "not measured":
+        if text == NOT_MEASURED:
             node["classes"].append("not-measured")
         else:
             node["rollpe_cell"], node["rollpe_metric"] = cell, metric
@@ -139,8 +140,7 @@ def _note_html(
     name: str, value: str, cell: str, metric: str, by_path: dict[Path, Record], root: str, uri: str
 ) -> str:
     """The origin of one number, hidden until book/_static/figures.js opens it beside the number."""
-    size = metric.partition("@")[2]
-    records = {path: r for path, r in by_path.items() if not size or size in r.resolutions}
+    records = {path: r for path, r in by_path.items() if recorded_number([r], metric) != NOT_MEASURED}
     recipe, _, encoding = cell.partition("/")
     runs = list(records.values())
     days = sorted({r.provenance.finished[:10] for r in runs})
@@ -159,7 +159,7 @@ def _note_html(
         "seeds": ", ".join(str(r.seed) for r in runs),
         "commit": escape(", ".join(sorted(commits))),
         "device": escape(", ".join(sorted({r.environment.device_name for r in runs}))),
-        "date": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
+        "date": escape(days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"),
         "command": f"<code data-command>{words}</code>"
         + (f" and {len(commands) - 1} like it" if len(commands) > 1 else ""),
         "records": ", ".join(copies) + f' · <a href="{escape(uri)}">all about these runs</a>',

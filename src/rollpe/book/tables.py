@@ -18,7 +18,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from rollpe.bench.report import newest_by_device
-from rollpe.book.numbers import recorded_number, sentence_of
+from rollpe.book.numbers import NOT_MEASURED, recorded_number, sentence_of
 from rollpe.book.site import find_records, plain_table, project_root
 from rollpe.encodings.properties import measure_all
 
@@ -61,7 +61,7 @@ def recorded(env: BuildEnvironment, root: Path, cell: str, metric: str) -> str |
     """A metric of all runs of a cell, mean ± SD with their number, linked to them."""
     found = find_records(root, cell)
     text = recorded_number(list(found.values()), metric)
-    if text == "not measured":
+    if text == NOT_MEASURED:
         return text
     number = nodes.inline("", text.removesuffix(" %"), classes=["recorded-number"])
     number["rollpe_cell"], number["rollpe_metric"] = cell, metric
