@@ -13,6 +13,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -187,6 +188,7 @@ def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsy
         (["train", "--option", "width=[1"], ["width", "not YAML"]),
         (["train", "--encoding", "multiplexed-roll", "--option", "waves=1000000000"], ["waves", "a million"]),
         (["train", "--encoding", "shaw", "--option", f"clip={10**30}"], ["clip", "a million"]),
+        (["train", "--set", "name=ü"], ["ü", "ASCII letters"]),
         (["train", "--set", "shifts=[1000000000000000000000000000000]"], ["shifts", "at most 1,024"]),
         (["table", "--format", "pdf"], ["pdf", "md", "csv", "latex"]),
         (["table", "--recipe", "foo"], ["foo", "quick"]),
@@ -362,10 +364,38 @@ def test_a_benchmark_whose_folder_is_closed_is_not_begun(capsys, monkeypatch, tm
     assert status == 2 and err.count("\n") == 1 and "cannot write there" in err
 
 
-@pytest.mark.parametrize("verb", [["sweep", str(ROOT / "plans/quick.yaml")], ["bench"]], ids=lambda v: v[0])
-def test_an_empty_budget_is_not_an_unlimited_one(verb, capsys):
-    status, _, err = run(capsys, *verb, "--budget", "")
-    assert status == 2 and "budget ''" in err
+@pytest.mark.parametrize("budget", ["", "١m", "-1s", "1w"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["sweep", str(ROOT / "plans/quick.yaml"), "--list"],
+        ["sweep", str(ROOT / "plans/quick.yaml")],
+        ["bench"],
+    ],
+    ids=lambda verb: f"{verb[0]} {len(verb)}",
+)
+def test_a_budget_is_read_even_if_nothing_is_run(verb, budget, capsys):
+    status, out, err = run(capsys, *verb, "--budget", budget)
+    assert (status, out, err.count("\n")) == (2, "", 1) and f"budget {budget!r}" in err
+
+
+def paths():
+    """Every parameter of every verb that is a path, as the words that come before its value."""
+    for path in leaves(cli):
+        command = cli
+        for name in path:
+            command = command.commands[name]
+        for parameter in command.params:
+            if isinstance(parameter.type, click.Path):
+                yield [*path, *(parameter.opts[:1] if isinstance(parameter, click.Option) else [])]
+
+
+@pytest.mark.parametrize("words", list(paths()), ids=" ".join)
+def test_an_empty_path_is_not_the_working_folder(words, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *words, "")
+    assert (status, out, err.count("\n")) == (2, "", 1) and "the path is empty" in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_report_on_equations_names_the_seed_of_its_cases(capsys, tmp_path):

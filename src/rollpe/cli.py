@@ -37,7 +37,17 @@ RESUME = {
 }
 """How to resume an interrupted verb."""
 
-PATH = click.Path(path_type=Path)
+
+class Named(click.Path):
+    """A path of at least one character: the empty one would be the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty. Name a file or folder; . is the working folder.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = Named(path_type=Path)
 
 
 def _folder(name: str, default: str, text: str) -> Callable[[Any], Any]:
@@ -57,6 +67,14 @@ _read_from = click.option(
     type=PATH,
     help="Folders to read (repeatable).  [default: data/records, then _build/records]",
 )
+
+
+def _seconds(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    from rollpe.training.estimates import parse_duration
+
+    return parse_duration(text)
 
 
 def _import(context: click.Context, option: click.Parameter, files: tuple[Path, ...]) -> None:
@@ -374,7 +392,7 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 
 @cli.command()
 @click.argument("file", metavar="PLAN", type=PATH)
-@click.option("--budget", help="Time limit: 90s, 25m, 1h30m; unlimited by default.")
+@click.option("--budget", callback=_seconds, help="Time limit: 90s, 25m, 1h30m; unlimited by default.")
 @_overrides
 @_folder(
     "--records", "data/records", "Folder of the records: read to find the missing runs, then written to."
@@ -391,7 +409,7 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
     file: Path,
-    budget: str | None,
+    budget: float | None,
     overrides: tuple[str, ...],
     records: Path,
     device: str,
@@ -414,7 +432,7 @@ def sweep(
     Example: rollpe sweep plans/quick.yaml --list
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
-    from rollpe.training import estimates, plan, sweep
+    from rollpe.training import plan, sweep
 
     planned = plan.load_plan(file, _pairs(overrides, "--set"))
     if only is not None:
@@ -426,7 +444,7 @@ def sweep(
         report = sweep.Sweep(
             planned,
             records,
-            budget=None if budget is None else estimates.parse_duration(budget),
+            budget=budget,
             device=device,
             data_root=data_root,
             checkpoints=None if no_checkpoints else checkpoints,
@@ -455,7 +473,7 @@ def sweep(
 )
 @click.option(
     "--keep",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Named(path_type=Path, file_okay=False),
     help="Folder of compiled programs, read first and written at the end, to copy to the next machine.",
 )
 def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: Path | None) -> None:
@@ -502,7 +520,7 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
 @cli.command()
 @click.argument("a")
 @click.argument("b")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Path of the page.")
+@click.option("--html", type=Named(path_type=Path, dir_okay=False), help="Path of the page.")
 @_read_from
 def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> None:
     """Compare two runs or groups of runs, and write the comparison as a page.
@@ -610,7 +628,9 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @click.option("--scaling/--no-scaling", default=True, help="Also time 256 and 1,024 patches.  [default: yes]")
 @click.option("--variants", is_flag=True, help="Also time the variants of a training step, side by side.")
 @click.option("--profile", is_flag=True, help="Also list the kernels of a step; needs --records.")
-@click.option("--budget", help="Time limit: 90s, 10m. The report names the timings that did not fit.")
+@click.option(
+    "--budget", callback=_seconds, help="Time limit: 90s, 10m. The report names the timings that did not fit."
+)
 @click.option("--records", type=PATH, help="Also write the report into this folder.")
 def bench(
     device: str,
@@ -625,7 +645,7 @@ def bench(
     scaling: bool,
     variants: bool,
     profile: bool,
-    budget: str | None,
+    budget: float | None,
     records: Path | None,
 ) -> None:
     """Time training steps of every encoding, of none, and of timm's own models.
@@ -634,7 +654,6 @@ def bench(
     """
     from rollpe.bench.run import benchmark
     from rollpe.files import ensure_writable
-    from rollpe.training.estimates import parse_duration
 
     if profile and not records:
         raise click.UsageError("--profile writes files: name their folder with --records.")
@@ -653,7 +672,7 @@ def bench(
         scaling=scaling,
         variants=variants,
         profiles=profile,
-        budget=None if budget is None else parse_duration(budget),
+        budget=budget,
     )
     click.echo(report.to_markdown())
     if records:
