@@ -310,7 +310,15 @@ def test_a_folder_that_cannot_be_written_is_one_line(server: Server, tmp_path: P
     (tmp_path / "data").write_text("a file where a folder is wanted")
     with pytest.raises(InputError) as error:
         fetch("cifar100", tmp_path / "data", progress=False)
-    assert "cannot write to" in one_line(error)
+    assert "cannot write there" in one_line(error)
+
+
+@pytest.mark.parametrize("name", fetching.DATASETS)
+def test_a_folder_that_cannot_be_made_is_refused_whatever_the_data(name: str, tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write there") as error:
+        fetch(name, tmp_path / "file/deeper", progress=False)
+    one_line(error)
 
 
 def test_progress_is_shown_only_when_wanted(

@@ -100,12 +100,23 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
         ("shifts", [10**30]),
         ("augmentation.rand_augment", [10**9, 9]),
         ("augmentation.crop_padding", 10**9),
+        ("layer_scale", 1e39),
     ],
 )
 def test_what_no_machine_could_train_is_refused_when_the_recipe_is_read(key, value):
     with pytest.raises(InputError, match=key) as error:
         load_recipe("smoke", {key: value})
     one_line(error)
+
+
+def test_a_name_in_other_letters_is_refused_wherever_it_is_given(tmp_path):
+    """A changed recipe's name quotes them, and no folder's name begins with a percent sign."""
+    words = (FOLDER / "smoke.yaml").read_text(encoding="utf8").replace("name: smoke", "name: ü")
+    (tmp_path / "mine.yaml").write_text(words, encoding="utf8")
+    for name, overrides in ((tmp_path / "mine.yaml", {}), ("smoke", {"name": "ü"}), ("smoke", {"name": "٣"})):
+        with pytest.raises(InputError, match=r"^recipe key name='[ü٣]': allowed is ASCII letters") as error:
+            load_recipe(name, overrides)
+        one_line(error)
 
 
 def test_a_key_of_several_kinds_is_named_as_it_is_written():

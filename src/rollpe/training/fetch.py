@@ -25,6 +25,7 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from rollpe.errors import InputError
+from rollpe.files import ensure_writable
 from rollpe.training import text
 
 logger = logging.getLogger(__name__)
@@ -57,11 +58,14 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
 
     Of two processes that fetch at once, one waits for the other.
 
-    Raises InputError if the server cannot be reached, sends more bytes than the archive has or takes longer
-    than `PATIENCE`, if the archive is not the published one, and if the installed SymPy is not.
+    Raises InputError if `root` cannot be made, if the server cannot be reached, sends more bytes than the
+    archive has or takes longer than `PATIENCE`, if the archive is not the published one, and if the installed
+    SymPy is not.
     """
     expect_known(name)
     root = Path(root)
+    if not root.is_dir():
+        ensure_writable(root)
     if name == "sympy":
         text.read_text()
     checks = verify(name, root)
@@ -70,7 +74,6 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
     source = cifar100_source()
     archive = root / source.archive
     try:
-        root.mkdir(parents=True, exist_ok=True)
         with _alone(root / f".{source.archive}.lock"):
             if all(check.state == "ok" for check in verify(name, root)):
                 return verify(name, root)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from rollpe.errors import InputError
 from rollpe.files import read_yaml, read_yaml_file
-from rollpe.records.record import HOW, RecipeName, flatten, slug
+from rollpe.records.record import HOW, flatten, slug
 from rollpe.training.augment import Augmentation
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -39,7 +39,11 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    name: RecipeName = Field(description="letters, digits and _.-~%@=,+: the folder of its records")
+    name: str = Field(
+        pattern="^[A-Za-z0-9_~+-][A-Za-z0-9_.~%@=,+-]*$",
+        description="ASCII letters, digits and _-~+, after the first also .%@=, (its records' folder; by "
+        "default the name of the recipe's file)",
+    )
     data: Literal["digits", "place", "offset", "cifar100", "sympy"] = Field(
         description="digits, place, offset, cifar100 or sympy (text)"
     )
@@ -73,7 +77,7 @@ class Recipe(BaseModel):
     )
     pool: Literal["token", "avg"] = Field("token", description="token (the class token) or avg")
     layer_scale: float | None = Field(
-        None, gt=0, description="null (none) or a number > 0: its initial value"
+        None, gt=0, le=1e6, description="null (none) or a number > 0, at most a million: its initial value"
     )
     qkv_bias: bool = Field(True, description="true or false: biases on queries, keys and values")
     dropout: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
@@ -214,7 +218,7 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
         overrides: key → value; a dot reaches into a mapping ("augmentation.mixup"); text is read as a
             YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
 
-    A changed recipe gets a name of its own, "quick@epochs=5", so that its records never mix with those of
+    A changed recipe gets a name of its own, ``quick@epochs=5``, so that its records never mix with those of
     the original. The keys `rollpe.records.record.HOW` change no name.
 
     Raises InputError for an unknown recipe, an unknown key, or a value out of range.
