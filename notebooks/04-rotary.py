@@ -407,8 +407,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The curves of {numref}`fig-peaks` peak at different offsets. RoPE determines the shape of the curve, the key its
-# place.
+# The curves of {numref}`fig-peaks` peak at different offsets. Turning the key moves the curve and keeps its shape; a
+# random key gives another shape.
 #
 # Both texts refer to a proof in the original paper {cite}`su2024roformer`. It bounds the score from above, by
 # summation by parts, with $h_i = \bar q_i k_i$:

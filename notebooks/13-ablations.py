@@ -16,7 +16,7 @@
 # # What carries the result?
 #
 # RollPE differs from RoPE in basis, frequencies, number of channels that turn and, multiplexed, number of weights. We make
-# one change at a time, with the same recipe, data and, where there are enough, seeds. What it does to accuracy:
+# few changes at a time, with the same recipe, data and, where there are enough, seeds. What they do to accuracy:
 #
 # - **Clear, on digits:** the frequencies. Rotations at the ring's frequencies reach {num}`quick/roll-twin accuracy`, at
 #   RoPE's {num}`quick/axial-rope accuracy`.{holds}`quick: axial-rope - roll-twin is clear; roll-twin > axial-rope`
@@ -61,7 +61,9 @@ for record in found:
     runs[unquote(f"{record.recipe}/{record.cell.slug}")].append(record)
 
 # %% [markdown]
-# ## One change at a time
+# ## Few changes at a time
+#
+# Most rows below change one thing. RoPE's frequencies change three: their spacing, their range, and that none is zero.
 #
 # RollPE and its rotary twin (`roll-twin`) express the same functions in two bases ({doc}`07b-twin`), but Adam treats each
 # coordinate by itself. If their accuracies differ, part of what an encoding "does" is done by the optimizer. The fewest channels that tell all offsets apart are 7 for the
@@ -126,8 +128,8 @@ fig
 # %% [markdown]
 # - **Basis.** If Adam prefers the twin's basis to RollPE's, {num}`quick/roll-twin accuracy` to {num}`quick/roll accuracy`, the gain
 #   is too small to show.{holds}`quick: roll-twin - roll is open`
-# - **Frequencies.** RoPE's may suffer from the small grid: most of its waves are many times longer than four patches and
-#   hardly turn, while RollPE's longest is as long as its ring.
+# - **Frequencies.** RoPE's may suffer from the small grid: even its shortest wave is longer than four patches, and most are
+#   many times longer, while RollPE's longest is as long as its ring.
 # - **Ring.** Seven channels reach {num}`quick/roll@width=7 accuracy`, eight {num}`quick/roll@width=8 accuracy`. No loss shows;
 #   one of two points is not excluded.{holds}`quick: roll@width=7 - roll is open; roll@width=8 - roll is open`
 # - **Second wave.** Multiplexed RollPE reaches {num}`quick/multiplexed-roll accuracy` with more weights, no clear gain over
@@ -295,20 +297,20 @@ Markdown("\n".join(lines))
 #   On CIFAR-100 its mean is behind RollPE's, {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, with
 #   more weights.{holds}`mini: roll > multiplexed-roll; multiplexed-roll - roll is open` The control would tell speeds from weights, but not
 #   the missing relativity from the second wave: it lacks both ({doc}`08-multiplexed`).
-# - *Rolled channels become a topographic map.* On four by four patches hardly; on eight by eight they do, without a
-#   penalty.{holds}`quick roughness: roll > 0.9`{holds}`mini roughness: roll < 0.5`{holds}`quick@patch_size=1 roughness: roll < 0.7`
-#   The twin's hardly do under Adam.{holds}`mini roughness: roll-twin > 0.8`{holds}`quick@patch_size=1 roughness: roll-twin > 0.8` Under Muon,
-#   whose steps do not depend on the basis, they do as much, in models without
+# - *Rolled channels become a topographic map.* On eight by eight patches neighbors on RollPE's ring correlate, without a
+#   penalty; on four by four patches of digits they do not.{holds}`mini neighbors: every run of roll > 0.5`{holds}`quick@patch_size=1 neighbors: every run of roll > 0.2`{holds}`quick neighbors: roll < 0.05`
+#   The twin's stay almost uncorrelated under Adam.{holds}`mini neighbors: every run of roll-twin < 0.15`{holds}`quick@patch_size=1 neighbors: roll-twin < 0.1` Under Muon,
+#   whose steps do not depend on the basis, the twin is as smooth as RollPE on digits, in models without
 #   biases.{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false roughness: roll-twin < 0.7; -0.1 < roll-twin - roll < 0.1`
-#   So the map needs no wave: it comes with training on a long grid, and Adam in Fourier coordinates takes it
-#   away ({doc}`14-inside`).
+#   So the correlation needs no roll: the twin is the same wave, written as rotations. Adam in Fourier coordinates removes
+#   it ({doc}`14-inside`). Whether it is a map is not tested.
 #
 # The {doc}`ledger <../claims>` judges each claim, by rules mostly older than the runs; at the paper's scale most wait for
 # runs.
 #
 # ```{admonition} In short
 # :class: tip
-# On digits one change of fifteen is clear: RoPE's frequencies lower accuracy.{holds}`quick: axial-rope - roll-twin is clear; axial-rope < roll-twin`
+# On digits one row is clear: RoPE's frequencies lower accuracy.{holds}`quick: axial-rope - roll-twin is clear; axial-rope < roll-twin`
 # RollPE against its twin is open; on finer patches, without biases, the twin is
 # better.{holds}`quick: roll-twin - roll is open`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
 # Exploratory: slow or smooth rolls classify 1.5× digits far

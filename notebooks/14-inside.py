@@ -16,14 +16,14 @@
 # # Inside trained models
 #
 # The paper says that rolling arranges channels like a map, in which neighbors on the ring respond alike, as in the cortex
-# {cite}`rollpe`. Its experiments do not test this. Do trained models have such a map?
+# {cite}`rollpe`. Its experiments do not test this. Do neighbors in trained models respond alike?
 #
-# *Same functions, same data, another basis: RollPE's channels become a topographic map; its rotary twin's hardly do under
-# Adam.*{holds}`mini neighbors: roll > 0.6; roll-twin < 0.15; every run of roll > every run of roll-twin`
+# *Same functions, same data, another basis: neighboring channels of RollPE correlate; those of its rotary twin stay almost
+# uncorrelated under Adam.*{holds}`mini neighbors: roll > 0.6; roll-twin < 0.15; every run of roll > every run of roll-twin`
 #
 # ```{wave} grow
 # :name: wave-grow
-# A map that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images;
+# Order that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images;
 # colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) saw the same images in the same order:
 # one pass over photographs (CIFAR-100), or eight over digits, both on 8×8 patches. Channels are in their order on RollPE's
 # ring. The twin's own channels are Fourier coordinates, so its queries and keys are transformed to that ring, where both are
@@ -32,12 +32,14 @@
 # ```
 #
 # In RollPE a band grows along the diagonal: channels rise and fall together with their neighbors on the ring. In the twin
-# hardly any grows.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.8; roll-twin < 0.15`{holds}`quick@frames=12,patch_size=1 neighbors: roll > 0.35; roll-twin < 0.1`
-# These are single runs, one seed of each, and the photographs were seen only once. The rest of this chapter has runs of its own,
-# most with several seeds.
+# almost none grows.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.8; roll-twin < 0.15`{holds}`quick@frames=12,patch_size=1 neighbors: roll > 0.35; roll-twin < 0.1`
+# These are single runs, one seed of each, and the photographs were seen only once. After ten epochs RollPE's channels correlate
+# less, neighbors and any two
+# alike.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.85`{holds}`mini neighbors: every run of roll < 0.85`{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 any two: roll > 0.5`{holds}`mini any two: every run of roll < 0.5`
+# The rest of this chapter has runs of its own, most with several seeds.
 #
-# The map depends on the grid and the optimizer: RollPE has it on 8×8 patches of photographs and, weaker, of digits, and the
-# twin has it under Muon without biases.{holds}`quick@patch_size=1 neighbors: roll > 0.25; roll-twin < 0.1`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false neighbors: roll > 0.25; roll-twin > 0.25`
+# The correlation of neighbors depends on the grid and the optimizer: RollPE has it on 8×8 patches of photographs and, weaker,
+# of digits, and the twin has it under Muon without biases.{holds}`quick@patch_size=1 neighbors: roll > 0.25; roll-twin < 0.1`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false neighbors: roll > 0.25; roll-twin > 0.25`
 # It brings no accuracy by itself: on photographs the two do not clearly differ, and on digits, without biases and under
 # AdamW, the twin classifies better.{holds}`mini: roll-twin - roll is open`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
 
@@ -157,9 +159,9 @@ fig
 #   in every run, so neighbors differ *more* than any two channels.{holds}`quick roughness: every run of roll-twin > 1; every run of multiplexed-roll > 1`
 # - **The penalty** on digits smooths RollPE and RoPE, not the twin ({ref}`ex-inside-twin`).{holds}`quick roughness: @topography=ring/roll < 0.3; @topography=ring/axial-rope < 0.5; every run of @topography=ring/roll-twin > 1`
 #
-# ## Is it a map?
+# ## Do neighbors respond alike?
 #
-# Smooth is not enough: if all tokens share one profile, they are smooth without a map. Correlation over tokens removes level
+# Smooth is not enough: if all tokens share one profile, they are smooth in any case. Correlation over tokens removes level
 # and gain; in random order it would not depend on distance.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels over test images and patches, by their distance around the ring; mean as above, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances one to eight. Digits: lines without a ring stay near zero, the others swing around it. CIFAR-100: RollPE and multiplexed RollPE start high and fall to about zero; the twin starts just above zero, and the others stay there."}}
@@ -193,18 +195,21 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# It is. On photographs, neighbors on RollPE's ring rise and fall together in every run, and channels less so the farther apart.{holds}`mini neighbors: every run of roll > 0.5; every run of multiplexed-roll > 0.5`
+# Yes. On photographs, neighbors on RollPE's ring rise and fall together in every run, and channels less so the farther apart.{holds}`mini neighbors: every run of roll > 0.5; every run of multiplexed-roll > 0.5`
 # Topographic networks need a loss for this {cite}`margalit2024unifying`; here it comes with the encoding. Without a ring nothing shows.{holds}`mini neighbors: -0.1 < none < 0.1; -0.1 < learned < 0.1; -0.1 < axial-rope < 0.1`
 # On digits neighbors do not correlate.{holds}`quick neighbors: roll < 0.05` (There RollPE's order is not random, though: in every
 # run, channels three apart are slightly alike and channels four apart opposed.)
 #
-# ## Where the map comes from
+# Is this a topographic map, in which each channel responds most to its own kind of token? These numbers do not tell: a single
+# bump on the ring that only changes in strength correlates neighbors, too ({doc}`10-topography`).
+#
+# ## Where the order comes from
 #
 # By {eq}`eq-smoothness` slow waves *are* smooth channels. So what makes a model prefer slow waves?
 #
-# **Not the functions.** The twin expresses the same ones. It classifies photographs about as well,
-# {num}`mini/roll-twin accuracy` against {num}`mini/roll accuracy`, almost without
-# order.{holds}`mini: -1.5 < roll-twin - roll < 1.5`{holds}`mini roughness: roll-twin > 0.8` What differs is the basis that Adam works in.
+# **Not the functions.** The twin expresses the same ones, almost without order.{holds}`mini roughness: roll-twin > 0.8` Its accuracy
+# on photographs is {num}`mini/roll-twin accuracy`, RollPE's {num}`mini/roll accuracy`, and the difference is
+# open.{holds}`mini: roll-twin - roll is open` What differs is the basis that Adam works in.
 #
 # **The first step.** All patches share the weights of queries and keys, so the gradient is an average over positions,
 # which prefers slow waves if the row is long ({eq}`eq-position-average`). Adam's first step is the gradient's sign: every
@@ -252,11 +257,13 @@ fig
 
 # %% [markdown]
 # The first gradient is little else than that average on photographs, a weak form of it on digits. RollPE's step keeps
-# the preference; the twin's loses it. If this is the reason, two things follow:
+# the preference; the twin's loses it. The argument needs all positions of a row to want the same change: nearly uniform
+# attention and one loss for all tokens, as before training. If this is the reason, two things follow:
 #
-# 1. **The grid matters.** On a ring of sixteen, eight patches let two waves pass, four let more. So digits on 8×8 should have
-#    a map, and photographs on 4×4 lose most of theirs. (Images keep their size; patches change theirs.)
-# 2. **The optimizer matters.** If its step does not depend on the basis, the twin must have as much of a map as RollPE.
+# 1. **The grid matters.** On a ring of sixteen, eight patches let two waves pass, four let more. So neighbors should correlate
+#    on 8×8 patches of digits, and lose most of it on 4×4 patches of photographs. (Images keep their size; patches change
+#    theirs.)
+# 2. **The optimizer matters.** If its step does not depend on the basis, the twin's must correlate as much as RollPE's.
 #    Gradient descent is such an optimizer ({doc}`07b-twin`), but learned nothing in so few steps at any of four learning
 #    rates. Muon is another {cite}`jordan2024muon`; its rate was chosen among four on held-out digits, by one run of RollPE
 #    each. Muon leaves vectors to Adam, so the prediction is about models without biases of queries, keys and values.
@@ -313,20 +320,22 @@ Markdown("\n".join(lines))
 # %% [markdown]
 # *AdamW unless Muon is named. In random order neighbors would correlate as any two channels do.*
 #
-# **The grid.** Digits on 8×8 have a map in every run, weaker than photographs', and the twin hardly has
-# one.{holds}`quick@patch_size=1 roughness: every run of roll-twin > every run of roll; roll < 0.75; roll-twin > 0.85`{holds}`quick@patch_size=1 neighbors: every run of roll > every run of roll-twin; every run of roll > 0.2`
+# **The grid.** On 8×8 patches of digits neighbors correlate in every run, less than on photographs, and the twin's almost
+# not.{holds}`quick@patch_size=1 roughness: every run of roll-twin > every run of roll; roll < 0.75; roll-twin > 0.85`{holds}`quick@patch_size=1 neighbors: every run of roll > every run of roll-twin; every run of roll > 0.2`
 # On 4×4 photographs keep about half of the neighbors' correlation, perhaps because their patches have more in
 # common.{holds}`mini-patch8 neighbors: 0.25 < roll < 0.45`{holds}`mini-patch8 roughness: 0.6 < roll < 0.9` The twin was not
 # trained there.{holds}`not measured: mini-patch8/roll-twin`
 #
-# **The optimizer.** Under Muon without biases both have the map.{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false roughness: every run of roll < 0.8; every run of roll-twin < 0.8`
-# That it is *equal* was to be expected, as Muon trains both alike. That it exists *at all* is the answer: the map does
-# not need Adam. It comes with the average over positions, in any basis, and Adam in the basis of waves removes it. With
-# biases, which Adam moves, the twin keeps part of it under Muon;{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1 roughness: every run of roll-twin > every run of roll; roll-twin < 0.95`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1 neighbors: roll-twin > 0.1`
-# under AdamW it has hardly any, with biases or without.{holds}`quick@patch_size=1 neighbors: roll-twin < 0.1`{holds}`quick@patch_size=1,qkv_bias=false neighbors: roll-twin < 0.1`
+# **The optimizer.** Under Muon without biases both are smooth.{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false roughness: every run of roll < 0.8; every run of roll-twin < 0.8`
+# That they are *equally* smooth was to be expected, as Muon trains both alike. That they are smooth *at all* shows that the
+# order does not need Adam; Adam in the basis of waves removes it. With biases, which Adam moves, the twin keeps part of it
+# under Muon;{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1 roughness: every run of roll-twin > every run of roll; roll-twin < 0.95`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1 neighbors: roll-twin > 0.1`
+# under AdamW it has almost none, with biases or without.{holds}`quick@patch_size=1 neighbors: roll-twin < 0.1`{holds}`quick@patch_size=1,qkv_bias=false neighbors: roll-twin < 0.1`
 #
-# Later steps are not explained: on 4×4 digits the first gradient slightly prefers slow waves, but trained models have
-# less of them than noise ({numref}`fig-inside-spectra`).
+# Two things are not explained. On 4×4 digits the first gradient slightly prefers slow waves, but trained models have
+# less of them than noise ({numref}`fig-inside-spectra`). And in text, where each position has its own loss, the argument
+# predicted order for a ring of wavelength 8; there neighbors correlate negatively
+# ({doc}`16-text`).{holds}`text neighbors: every run of continuous-roll@wavelength=8.0 < 0`
 #
 # ## And the accuracy?
 #
@@ -359,7 +368,7 @@ leads({"digits 8×8, no biases": SETTINGS["digits 8×8, no biases"]}, FRESH)
 # %% [markdown]
 # The lead is smaller, and clear over seeds and over images drawn
 # anew.{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll, roll-twin have 8 runs` So a basis can cost
-# accuracy as well as make a map. This is one small model without biases, and three points are eleven of 360 images. On 4×4
+# accuracy as well as bring order. This is one small model without biases, and three points are eleven of 360 images. On 4×4
 # digits and on photographs the sign is open ({doc}`13-ablations`, {doc}`12-results`).{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open`
 # Optimizers cannot be compared: Muon's rate was chosen for this grid, AdamW's for the coarser one.
 #
@@ -453,12 +462,12 @@ offset_maps(plain["CIFAR-100"])
 #
 # ```{admonition} In short
 # :class: tip
-# - On 8×8 patches RollPE's channels become a topographic map;{holds}`mini neighbors: roll > 0.6`{holds}`quick@patch_size=1 neighbors: 0.2 < roll < 0.6`
+# - On 8×8 patches neighbors on RollPE's ring correlate;{holds}`mini neighbors: roll > 0.6`{holds}`quick@patch_size=1 neighbors: 0.2 < roll < 0.6`
 #   on 4×4 digits they do not.{holds}`quick neighbors: roll < 0.05`
-# - Its twin, equal in functions, hardly has one under Adam, and has one under Muon without
+# - Those of its twin, equal in functions, stay almost uncorrelated under Adam, and correlate under Muon without
 #   biases.{holds}`mini roughness: roll-twin > 0.8`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false roughness: roll-twin < 0.8` The average over positions in every
-#   gradient would explain both.
-# - The map is no gain by itself: on 8×8 digits without biases the twin classifies better under
+#   gradient may explain both; in text its prediction failed.{holds}`text neighbors: every run of continuous-roll@wavelength=8.0 < 0`
+# - The order is no gain by itself: on 8×8 digits without biases the twin classifies better under
 #   AdamW.{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
 # - On 4×4 digits a smoothness penalty on RollPE seems to lower accuracy, {num}`quick/roll accuracy` →
 #   {num}`quick@topography=ring/roll accuracy`, and to raise it at $1.5\times$ resolution ({doc}`13-ablations`).{holds}`quick: @topography=ring/roll - roll is exploratory`{holds}`quick at 12: @topography=ring/roll > roll`
