@@ -232,7 +232,7 @@ Markdown(
 # %% [markdown]
 # - **Exploratory.** Three runs with the penalty suggested it; two more and the slower waves were made to test it. The table
 #   counts all, so the line below it is the fairer test. Intervals are over seeds alone: records keep no image by image
-#   results at other sizes. Both gains survive the correction at 12 pixels only; at 6 and 16 the means
+#   results at other sizes. Both gains survive the correction at 12 pixels; at 6 and 16 the means
 #   rise.{holds}`quick at 6: @topography=ring/roll > roll; continuous-roll@wavelength=2.0 > continuous-roll`{holds}`quick at 16: @topography=ring/roll > roll; continuous-roll@wavelength=2.0 > continuous-roll`
 # - **Why.** The penalty makes queries and keys smooth along the ring; a longer wavelength turns them less per patch. Either
 #   way the score changes less from one offset to the next, and continues sensibly to offsets that no training pair had.

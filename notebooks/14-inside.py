@@ -155,13 +155,13 @@ fig
 # - **Photographs.** RollPE and multiplexed RollPE are far smoother than in random order, in every run and without a
 #   penalty.{holds}`mini roughness: roll < 0.5; multiplexed-roll < 0.5; every run of none > every run of roll; every run of none > every run of multiplexed-roll`
 #   Encodings without a ring lie about one, the twin a little below.{holds}`mini roughness: 0.9 < none < 1.1; 0.9 < learned < 1.1; 0.9 < axial-rope < 1.1`{holds}`mini roughness: 0.8 < roll-twin < 0.95; every run of roll-twin > every run of roll`
-# - **Digits.** No map: RollPE lies about one;{holds}`quick roughness: 0.9 < roll < 1.1` its twin and multiplexed RollPE lie above
+# - **Digits.** No order: RollPE lies about one;{holds}`quick roughness: 0.9 < roll < 1.1` its twin and multiplexed RollPE lie above
 #   in every run, so neighbors differ *more* than any two channels.{holds}`quick roughness: every run of roll-twin > 1; every run of multiplexed-roll > 1`
 # - **The penalty** on digits smooths RollPE and RoPE, not the twin ({ref}`ex-inside-twin`).{holds}`quick roughness: @topography=ring/roll < 0.3; @topography=ring/axial-rope < 0.5; every run of @topography=ring/roll-twin > 1`
 #
 # ## Do neighbors respond alike?
 #
-# Smooth is not enough: if all tokens share one profile, they are smooth in any case. Correlation over tokens removes level
+# Smooth is not enough: tokens that share one smooth profile are smooth without responding to anything. Correlation over tokens removes level
 # and gain; in random order it would not depend on distance.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels over test images and patches, by their distance around the ring; mean as above, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances one to eight. Digits: lines without a ring stay near zero, the others swing around it. CIFAR-100: RollPE and multiplexed RollPE start high and fall to about zero; the twin starts just above zero, and the others stay there."}}
