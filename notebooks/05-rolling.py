@@ -203,11 +203,11 @@ for s in (1, n, 1000):
 #
 # ```{wave} photo
 # :name: wave-photo
-# A photograph moves under a window of 8×8 patches, which is what the models see. Each map has the scores of one
-# patch, the query, with all patches in the window. *Score* is that of the query with the marked key, *change* the
-# largest change of a score since the start, among patches that were in view then (dotted). The maps of RollPE and RoPE
-# travel with the photograph: their scores depend on two patches and their offset. So does the map of no encoding,
-# because it knows no position at all. With a learned table it changes, because a patch gets another vector in another
+# A photograph moves under a window of 8×8 patches, which is what the models see; they were trained for two epochs. Each
+# map has the scores of one patch, the query, with all patches in the window. *Score* is that of the query with the marked
+# key, *change* the largest change of a score since the start, among patches that were in view then (dotted). The maps of
+# RollPE and RoPE travel with the photograph: their scores depend on two patches and their offset. So does the map of no
+# encoding, because it knows no position at all. With a learned table it changes, because a patch gets another vector in another
 # place, and with multiplexed RollPE, because its waves have different speeds ({doc}`08-multiplexed`).
 # Photograph: [danielbuechele](https://www.flickr.com/photos/danielbuechele/6061409035/),
 # [CC BY](https://creativecommons.org/licenses/by/2.0/), cut and scaled.
