@@ -179,24 +179,36 @@ def hash_json(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def source_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
+def source_hash(also: Sequence[Path] = ()) -> str:
     """sha256 over names and contents of the package's .py and .yaml files, sorted by name.
 
-    only: prefixes of the relative names to include; all by default.
     also: files outside of the package that belong to it, such as an encoding's.
     """
-    return _with_files(package_digest(PACKAGE, tuple(only)), also)
+    return _with_files(package_digest(PACKAGE), also)
 
 
-def loaded_hash(only: Sequence[str] = ("",), also: Sequence[Path] = ()) -> str:
+def loaded_hash(also: Sequence[Path] = ()) -> str:
     """`source_hash` of the code that this process runs: of the package at the first call.
 
     A process keeps the code that it has imported, whatever is edited meanwhile.
     """
-    return _with_files(_first_digest(PACKAGE, tuple(only)), also)
+    return _with_files(_first_digest(PACKAGE), also)
 
 
-def package_digest(package: Path, only: tuple[str, ...]) -> Any:
+def training_hash(also: Sequence[Path] = ()) -> str:
+    """sha256 over what `rollpe.training.run`, all that it imports and the files ``also`` mean; see `meaning`.
+
+    Of the code that this process runs, as `loaded_hash`. A run under another value may train something else.
+    """
+    meant = (f"\0{path.name}\0{hashlib.sha256(meaning(path)).hexdigest()}" for path in also)
+    return hashlib.sha256("".join([_first_meaning(PACKAGE), *meant]).encode()).hexdigest()
+
+
+def _training_meaning(package: Path) -> str:
+    return hash_files(module_files("rollpe.training.run", package=package), package.parent, meaning)
+
+
+def package_digest(package: Path) -> Any:
     inside = {
         path.relative_to(package).as_posix(): path
         for path in package.rglob("*")
@@ -204,8 +216,7 @@ def package_digest(package: Path, only: tuple[str, ...]) -> Any:
     }
     digest = hashlib.sha256()
     for name, path in sorted(inside.items()):
-        if name.startswith(only):
-            _add_file(digest, name, path)
+        _add_file(digest, name, path)
     return digest
 
 
@@ -222,4 +233,4 @@ def _add_file(digest: Any, name: str, path: Path) -> None:
     digest.update(f"{name}\0{len(content)}\0".encode() + content)
 
 
-_first_digest = cache(package_digest)
+_first_digest, _first_meaning = cache(package_digest), cache(_training_meaning)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 import yaml
 from tqdm import tqdm
 
+from rollpe import sources
 from rollpe.cli import main
 from rollpe.errors import InputError
 from rollpe.records import Cell, claim, environment, read_record, read_records, record_path, write_record
@@ -258,7 +260,7 @@ def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
     _, lines = run([planned], tmp_path, budget=390.0)
     assert "needs about 7 min" in lines[0], "two of its five epochs, one of which stands for start and end"
     with monkeypatch.context() as patch:
-        patch.setattr("rollpe.training.checkpoint.loaded_hash", lambda *_: "another source")
+        patch.setattr("rollpe.training.checkpoint.training_hash", lambda *_: "another source")
         _, lines = run([planned], tmp_path, budget=600.0)
         assert "needs about 17 min" in lines[0], "it would begin anew"
     report, _ = run([planned], tmp_path, budget=600.0)
@@ -316,7 +318,7 @@ def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, mon
     planned = load_plan(plan_file(tmp_path))[:1]
     path = checkpoint_path(tmp_path / "checkpoints", planned[0].cell)
     with monkeypatch.context() as patch:
-        patch.setattr("rollpe.training.checkpoint.loaded_hash", lambda *_: "another source")
+        patch.setattr("rollpe.training.checkpoint.training_hash", lambda *_: "another source")
         run(planned, tmp_path)
     record_path(tmp_path / "records", planned[0].cell).unlink()
     left_over = path.with_name(f".{path.name}.123.tmp")
@@ -456,17 +458,24 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(tmp_path, monkeypat
     assert missing(planned, tmp_path / "records") == planned[1:]
 
 
-def test_live_records_are_taken_only_from_the_present_source(tmp_path, monkeypatch):
+def test_live_records_are_taken_only_from_a_source_that_trains_the_same(tmp_path, monkeypatch):
     recipe = load_recipe("smoke", {k: str(v) for k, v in QUICKEST.items()})
     settings = {"device": "cpu", "checkpoints": None, "progress": False}
+    package = shutil.copytree(sources.PACKAGE, tmp_path / "rollpe")
+    monkeypatch.setattr(sources, "PACKAGE", package)
 
-    def fresh():
-        return [now for _, now in train_missing(recipe, ["none"], 2, tmp_path, **settings)]
+    def fresh(edited=None, more=""):
+        if edited:
+            (package / edited).write_text((package / edited).read_text() + more)
+            sources._first_digest.cache_clear()
+            sources._first_meaning.cache_clear()
+        return [now for _, now in train_missing(recipe, ["none"], 2, tmp_path / "records", **settings)]
 
     assert fresh() == [True, True]
-    assert fresh() == [False, False]
-    monkeypatch.setattr("rollpe.training.sweep.source_hash", lambda **_: "another source")
-    assert fresh() == [True, True]
+    assert fresh("book/page.py", '"""About pages."""\n') == [False, False]
+    assert fresh("book/page.py", "A = 1\n") == [False, False]
+    assert fresh("textbook.py", "# a comment\n") == [False, False]
+    assert fresh("textbook.py", "A = 1\n") == [True, True]
 
 
 @pytest.mark.parametrize(

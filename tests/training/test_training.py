@@ -8,6 +8,9 @@ import json
 import math
 import os
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +19,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from rollpe import sources
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
 from rollpe.records import (
@@ -28,7 +32,7 @@ from rollpe.records import (
     write_arrays,
     write_record,
 )
-from rollpe.sources import loaded_hash, source_hash
+from rollpe.sources import loaded_hash, module_files, source_hash, training_hash
 from rollpe.topography import near_and_any, unpack_correlations
 from rollpe.training import (
     Recipe,
@@ -259,9 +263,60 @@ def test_a_checkpoint_of_another_recipe_or_source_is_refused(finished, monkeypat
     _, path, folder = finished
     with pytest.raises(InputError, match=rf"{path}: .* \(its recipe differs\)"):
         run(tiny(max_steps=1, weight_decay=0.1), checkpoints=folder, resume=True)
-    monkeypatch.setattr("rollpe.training.checkpoint.loaded_hash", lambda *_: "another")
+    monkeypatch.setattr("rollpe.training.checkpoint.training_hash", lambda *_: "another")
     with pytest.raises(InputError, match=rf"{path}: .* \(its source differs\)"):
         run(tiny(max_steps=1), checkpoints=folder, resume=True)
+
+
+LOADED = """
+import sys
+from rollpe.training import load_recipe, train
+
+train(load_recipe("smoke", {"max_steps": 1}), "roll", device="cpu", progress=False)
+print(*(m.__file__ for name, m in sys.modules.items() if name.partition(".")[0] == "rollpe"), sep="\\n")
+"""
+
+
+def test_a_checkpoint_depends_on_the_meaning_of_every_file_that_a_run_loads_and_of_no_page(
+    tmp_path, monkeypatch
+):
+    environment = os.environ | {"PYTHONPATH": str(sources.PACKAGE.parent)}
+    answer = subprocess.run([sys.executable, "-c", LOADED], env=environment, capture_output=True, check=True)
+    loaded = {Path(line).relative_to(sources.PACKAGE) for line in answer.stdout.decode().splitlines()}
+    assert {Path(name) for name in ("textbook.py", "training/canvas.py", "training/compiling.py")} <= loaded
+    package = shutil.copytree(sources.PACKAGE, tmp_path / "rollpe")
+    monkeypatch.setattr(sources, "PACKAGE", package)
+
+    def changes(more, *files):
+        before = {file: (package / file).read_text() for file in files}
+        for file in files:
+            (package / file).write_text(before[file] + more)
+        sources._first_meaning.cache_clear()
+        edited = training_hash()
+        for file in files:
+            (package / file).write_text(before[file])
+        return edited != whole
+
+    sources._first_meaning.cache_clear()
+    whole = training_hash()
+    assert [str(file) for file in sorted(loaded) if not changes("\nplanted = 1\n", file)] == []
+    assert not changes('\n"""Words."""  # more\n', *loaded)
+    rooms = {
+        path.relative_to(package).parts[0] for path in module_files("rollpe.training.run", package=package)
+    }
+    others = {
+        "book",
+        "cli.py",
+        "bench",
+        "evidence",
+        "notebooks",
+        "equations",
+        "figures",
+        "pages",
+        "statistics.py",
+    }
+    assert not rooms & others
+    assert not changes("\nplanted = 1\n", "book/page.py", "cli.py")
 
 
 def test_without_resume_an_old_checkpoint_is_overwritten(finished):

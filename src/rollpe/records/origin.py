@@ -62,20 +62,22 @@ def now() -> str:
 
 
 class Source(NamedTuple):
-    """Commit, whether files differ from it, and hash; see `Provenance`."""
+    """Commit, whether files differ from it, and hashes; see `Provenance`."""
 
     commit: str
     dirty: bool | None
     source_hash: str
+    training_hash: str | None = None
 
 
 def loaded_source(outside: Sequence[Path] = ()) -> Source:
     """The source that this process runs; call it before a run. See `loaded_hash`.
 
-    outside: the files outside of the package that define its encoding. The hash covers them, the commit does
+    outside: the files outside of the package that define its encoding. The hashes cover them, the commit does
     not.
     """
-    return Source(*_first_commit(sources.PACKAGE), sources.loaded_hash(also=outside))
+    hashes = sources.loaded_hash(outside), sources.training_hash(outside)
+    return Source(*_first_commit(sources.PACKAGE), *hashes)
 
 
 def provenance(
@@ -114,7 +116,7 @@ def _commit(package: Path) -> tuple[str, bool | None]:
     changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
     if not commit and SOURCE_VARIABLE in os.environ:
         commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
-        return commit, there != sources.package_digest(package, ("",)).hexdigest()
+        return commit, there != sources.package_digest(package).hexdigest()
     return commit or "unknown", None if changes is None else bool(changes)
 
 

@@ -115,6 +115,8 @@ class Provenance(_Plain):
     unless it was edited or committed meanwhile.)
 
     Attributes:
+        training_hash: of the part of that source that a run executes, without docstrings and comments; see
+            `rollpe.sources.training_hash`. (Older records have none.)
         plan: of a run that a sweep trained, name and sha256 of its plan's file, see `rollpe.training.plan`:
             the seeds were fixed if the project's history has this plan before the run. (Older records have
             none.)
@@ -123,6 +125,7 @@ class Provenance(_Plain):
     commit: str
     dirty: bool | None  # None: not known, because there is no repository
     source_hash: str
+    training_hash: str | None = None
     command: str
     started: str
     finished: str

@@ -23,7 +23,7 @@ from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe.files import expect_file, write_atomically
 from rollpe.records.record import Cell
-from rollpe.sources import loaded_hash
+from rollpe.sources import training_hash
 from rollpe.training.data import Data, load_dataset
 from rollpe.training.device import choose_device
 from rollpe.training.observation import Model
@@ -31,27 +31,6 @@ from rollpe.training.recipe import Recipe
 from rollpe.training.state import create_model, resolve, shape_of
 
 logger = logging.getLogger(__name__)
-
-ROOMS = (
-    *(
-        "operators.py",
-        "topography.py",
-        "encodings/",
-        "vit.py",
-        "decoder.py",
-        "training/augment.py",
-        "training/checkpoint.py",
-    ),
-    *(
-        "training/data.py",
-        "training/text.py",
-        "training/device.py",
-        "training/distributed.py",
-        "training/evaluate.py",
-    ),
-    *("training/observation.py", "training/run.py", "training/state.py", "training/step.py"),
-)
-"""The source that a checkpoint depends on."""
 
 
 class ForeignCheckpoint(InputError):
@@ -86,7 +65,7 @@ class Checkpoint:
             "recipe": recipe.model_dump_json(),
             "shape": json.dumps(shape_of(data)),
             "device": device.type,
-            "source": loaded_hash(ROOMS, outside_files(cell.encoding)),
+            "source": training_hash(outside_files(cell.encoding)),
         }
 
     def save(self, state: Mapping[str, Any], finished: bool = False) -> None:

@@ -30,7 +30,7 @@ from rollpe.files import ensure_writable, write_atomically
 from rollpe.records.origin import now
 from rollpe.records.record import Record
 from rollpe.records.store import claim, read_record, record_path
-from rollpe.sources import source_hash
+from rollpe.sources import training_hash
 from rollpe.training.checkpoint import DamagedCheckpoint, ForeignCheckpoint, checkpoint_path, epochs_done
 from rollpe.training.data import load_dataset
 from rollpe.training.device import TrainingError, choose_device
@@ -60,8 +60,8 @@ class Sweep:
 
     Durations are judged by what this sweep has trained, else by records from this kind of device, else by a
     short run; see `Estimates`. Runs that differ in their seed alone share what was compiled. A killed run
-    resumes from its checkpoint when a later sweep takes it up. It starts over if the source has changed
-    since, or if ``checkpoints`` is None, which saves the time of writing them.
+    resumes from its checkpoint when a later sweep takes it up. It starts over if the source that trains
+    has changed since, or if ``checkpoints`` is None, which saves the time of writing them.
 
     A run whose loss is not finite, that does not fit into memory, or whose recipe is refused leaves a
     `.failed` file with the reason, and the sweep continues. So does a run with an unforeseen error; but that
@@ -274,14 +274,15 @@ def train_missing(
 ) -> Iterator[tuple[Record, bool]]:
     """Yield the record of every encoding and seed, and whether it was trained now.
 
-    Unlike a sweep, this takes a record only if the library's source has not changed since, so that the
-    numbers on a page always belong to the code beside it. ``settings`` go to :func:`rollpe.training.train`.
+    Unlike a sweep, this takes a record only if the source that trains has not changed its meaning since, so
+    that the numbers on a page always belong to the code beside it. ``settings`` go to
+    :func:`rollpe.training.train`.
     """
     for cell in seed_by_seed(recipe.name, [(name, {}) for name in encodings], range(seeds)):
         path = record_path(records, cell)
-        here = source_hash(also=outside_files(cell.encoding))
+        here = training_hash(outside_files(cell.encoding))
         record = read_record(path) if path.exists() else None
-        if record is not None and record.provenance.source_hash == here:
+        if record is not None and record.provenance.training_hash == here:
             yield record, False
         else:
             yield train(recipe, cell.encoding, seed=cell.seed, records=records, **settings), True
