@@ -268,10 +268,21 @@ def add_a_key_of_two_lines(path):
     path.write_text(json.dumps(content | {"two\nlines": 3}))
 
 
+def half_a_character(room, key, value):
+    def damage(path):
+        content = json.loads(path.read_text())
+        content[room][key] = value
+        path.write_text(json.dumps(content))
+
+    return damage
+
+
 @pytest.mark.parametrize(
     "damage, says",
     [
         (truncate, "not JSON"),
+        (half_a_character("config", "\ud800", 1), "surrogates"),
+        (half_a_character("provenance", "command", "\ud800"), "surrogates"),
         (flip_a_bit, "bits"),
         (drop_a_key, "throughput"),
         (claim_the_future, "schema_version=99"),

@@ -129,6 +129,7 @@ def read_record(path: str | Path) -> Record:
     path = Path(path)
     try:
         content = json.loads(_content(path, RECORD_BYTES))
+        json.dumps(content, ensure_ascii=False).encode()  # JSON can spell half a character, "\ud800"
     except OSError as error:
         raise InputError(
             f"{path}: no record to read ({error.strerror}). Train it, or give another path."
