@@ -154,6 +154,16 @@ def test_the_rotation_form_keeps_the_dtype_and_what_stands_still(n, dtype):
         assert torch.allclose(V.double() @ R @ V.double().T, torch.matrix_exp(A.double()), atol=tolerance)
 
 
+def test_a_turn_a_hundred_million_times_slower_than_another_is_no_stillness():
+    angles = torch.tensor([1.0, 1e-8], dtype=torch.float64)
+    speeds = torch.stack((torch.zeros(2), -angles, angles, torch.zeros(2)), 1).view(2, 2, 2)
+    A = torch.block_diag(*speeds)
+    V, frequencies = operators.rotation_form(A)
+    assert torch.allclose(frequencies, angles, rtol=1e-6, atol=0)
+    R = rotation_matrix(1e8 * frequencies)
+    assert torch.allclose(V @ R @ V.T, rotation_matrix(1e8 * angles), atol=1e-6)
+
+
 def test_a_matrix_of_zeros_turns_nothing():
     V, frequencies = operators.rotation_form(torch.zeros(5, 5, dtype=torch.float64))
     assert torch.equal(frequencies, torch.zeros(2, dtype=torch.float64))
