@@ -1,6 +1,7 @@
 """The language model: causal, cached generation equal to the full pass, positions beyond training."""
 
 import re
+import warnings
 
 import pytest
 import torch
@@ -49,6 +50,7 @@ def test_cached_pass_equals_full_pass_also_beyond_training(name, cuts):
     torch.testing.assert_close(torch.cat(pieces, 1), built(x), rtol=0, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:aliased")
 @pytest.mark.parametrize("name", ["roll", "t5-bias", "learned"])
 def test_generated_text_is_drawn_from_the_full_pass(name):
     built = model(name)
@@ -58,6 +60,39 @@ def test_generated_text_is_drawn_from_the_full_pass(name):
     assert text.shape == (2, 18) and torch.equal(text[:, :3], tokens(3))
     chosen = built(text).softmax(-1).gather(2, text[:, 1:, None].long())[:, 2:, 0]
     assert (chosen > 0.01).all()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_text_is_generated_without_dropout_and_the_mode_is_as_before(training):
+    torch.manual_seed(0)
+    settings = {"context": CONTEXT, "classes": CLASSES, "size": "nano", "width": 48, "depth": 2}
+    built = create_decoder("roll", **settings, dropout=0.9, drop_path=0.9)
+    expected = built.eval().generate(tokens(3), 9, torch.Generator().manual_seed(0))
+    built.train(training)
+    for _ in range(3):
+        assert torch.equal(built.generate(tokens(3), 9, torch.Generator().manual_seed(0)), expected)
+        assert all(module.training == training for module in built.modules())
+    with pytest.raises(IndexError):
+        built.generate(tokens(3) + CLASSES, 1)
+    assert built.training == training
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_stochastic_depth_grows_evenly_from_none_at_the_first_block(depth):
+    settings = {"context": CONTEXT, "classes": CLASSES, "size": "nano", "width": 48, "depth": depth}
+    blocks = create_decoder("none", **settings, drop_path=0.4).blocks
+    expected = torch.linspace(0, 0.4, depth).tolist()
+    for path in ("drop_path1", "drop_path2"):
+        rates = [getattr(getattr(block, path), "drop_prob", 0.0) for block in blocks]
+        assert rates == pytest.approx(expected)
+
+
+def test_vectors_of_tokens_start_small_and_take_no_weight_decay():
+    """Of weights, the projections alone do; an encoding's own parameters do not either."""
+    built = create_decoder("learned+t5-bias", context=CONTEXT, classes=500, size="nano")
+    assert built.embed.weight.std().item() == pytest.approx(0.02, rel=0.03)
+    own = {name for name, _ in built.named_parameters() if "encoding." in name}
+    assert len(own) == 1 + 5 and built.no_weight_decay() == {"embed.weight"} | own
 
 
 def test_a_model_without_positions_counts_but_ignores_order():
@@ -90,6 +125,21 @@ def test_rings_that_are_long_enough_for_looking_back_do_not_warn(recwarn):
     built = create_decoder("roll", context=16, classes=CLASSES, size="nano", width=48, heads=3)
     built(tokens(40))
     assert not [w for w in recwarn if "aliased" in str(w.message)]
+
+
+@pytest.mark.parametrize("cuts", [(3, *[1] * 20), (23,)], ids=["token by token", "at once"])
+def test_text_longer_than_the_ring_warns_once(cuts):
+    built = create_decoder("roll", context=16, classes=CLASSES, size="nano", width=48, heads=3)
+    caches, x = [None] * 5, tokens(23)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for piece in x.split(cuts, 1):
+            before = len(caught)
+            built.extend(piece, caches)
+            assert len(caught) == (caches[0][0].shape[2] > 16), before
+        built.generate(x, 3)
+    (warned,) = caught
+    assert "a ring of period 16 takes offset 16 for 0" in str(warned.message)
 
 
 def test_a_ring_shorter_than_the_window_warns():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
 import pytest
 import timm
@@ -34,6 +36,24 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 
 def worst(a: Tensor, b: Tensor) -> float:
     return (a - b).abs().max().item()
+
+
+def test_without_timm_both_models_say_in_one_line_what_to_install() -> None:
+    script = """
+import importlib, sys
+class Missing:
+    def find_spec(self, name, *_):
+        if name == "timm":
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, Missing())
+for name in ("rollpe.vit", "rollpe.decoder"):
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        print(error.name, "|", error)
+"""
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ['timm | timm is not installed. Repair: pip install "rollpe[train]".'] * 2
 
 
 def test_without_positions_the_model_is_timms_from_the_same_seed() -> None:

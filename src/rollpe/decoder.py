@@ -11,14 +11,12 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from timm.models import named_apply
-from timm.models.vision_transformer import init_weights_vit_timm
 from torch import Tensor, nn
 
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
 from rollpe.encodings.adapters import Attention, Cache
 from rollpe.encodings.positions import constant
-from rollpe.vit import Block, check_shares, check_whole, checked_size
+from rollpe.vit import Block, check_shares, check_whole, checked_size, timm_vit
 
 
 class Decoder(nn.Module):
@@ -37,6 +35,7 @@ class Decoder(nn.Module):
     """
 
     causal = True
+    warned = False
 
     def __init__(
         self,
@@ -67,22 +66,22 @@ class Decoder(nn.Module):
             self.token_encoding = create_encoding(names[0], **shape, **options[0])
             for attention in self.attentions:
                 attention.install(create_encoding(names[1], **shape, **options[1]))
+                cast(Any, attention.encoding).warned = True
         self._warn_of_short_rings(context)
-        named_apply(partial(init_weights_vit_timm, needs_reset=False), self)
+        timm_vit.named_apply(partial(timm_vit.init_weights_vit_timm, needs_reset=False), self)
         nn.init.trunc_normal_(self.embed.weight, std=0.02)
 
-    def _warn_of_short_rings(self, context: int) -> None:
-        """In place of the encodings' own warning, which is about offsets in both directions.
+    def _warn_of_short_rings(self, tokens: int) -> None:
+        """Once, in place of the encodings' own warning, which is about offsets in both directions.
 
         A causal model has offsets of one sign, of which a ring of n channels tells n apart.
         """
-        for attention in self.attentions:
-            cast(Any, attention.encoding).warned = True
         for period in getattr(self.attentions[0].encoding, "periods", ()):
-            if period < context:
+            if not torch.compiler.is_compiling() and not self.warned and period < tokens:
+                self.warned = True
                 warnings.warn(
                     f"aliased offsets: a ring of period {period:g} takes offset {period:g} for 0; windows of"
-                    f" {context} tokens need a ring of {context}.",
+                    f" {tokens} tokens need a ring of {tokens}.",
                     stacklevel=4,
                 )
 
@@ -118,6 +117,7 @@ class Decoder(nn.Module):
         tokens, to rounding. Empty caches, ``[None] * depth``, begin a text.
         """
         start = 0 if caches[0] is None else caches[0][0].shape[-2]
+        self._warn_of_short_rings(start + tokens.shape[1])
         positions = grid_positions(start + tokens.shape[1], device=tokens.device)
         x = self.token_encoding.add(self.embed(tokens), positions[start:])
         for layer, block in enumerate(self.blocks):
@@ -126,14 +126,21 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def generate(self, tokens: Tensor, length: int, generator: torch.Generator | None = None) -> Tensor:
-        """Tokens [B, N] with ``length`` more, [B, N + length], each drawn as the model predicts it."""
+        """Tokens [B, N] with ``length`` more, [B, N + length], each drawn as the model predicts it.
+
+        Without dropout; the model is in training mode afterwards if it was before.
+        """
+        training = self.training
         self.eval()
-        caches: list[Cache] = [None] * len(self.blocks)
-        logits = self.extend(tokens, caches)
-        for _ in range(length):
-            drawn = torch.multinomial(logits[:, -1].softmax(-1), 1, generator=generator)
-            tokens = torch.cat((tokens, drawn), 1)
-            logits = self.extend(drawn, caches)
+        try:
+            caches: list[Cache] = [None] * len(self.blocks)
+            logits = self.extend(tokens, caches)
+            for _ in range(length):
+                drawn = torch.multinomial(logits[:, -1].softmax(-1), 1, generator=generator)
+                tokens = torch.cat((tokens, drawn), 1)
+                logits = self.extend(drawn, caches)
+        finally:
+            self.train(training)
         return tokens
 
 

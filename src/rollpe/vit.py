@@ -10,12 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-import timm.models.vision_transformer as timm_vit
 import torch
-from timm.layers.patch_dropout import PatchDropoutWithIndices
-from timm.layers.pos_embed_sincos import RotaryEmbeddingCat, RotaryEmbeddingMixed
-from timm.models._features import feature_take_indices
-from timm.models.eva import EvaBlock
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -24,6 +19,17 @@ from rollpe.encodings.adapters import Attention, Cache
 from rollpe.encodings.base import Placed
 from rollpe.encodings.positions import constant
 from rollpe.errors import InputError
+
+try:
+    import timm.models.vision_transformer as timm_vit
+    from timm.layers.patch_dropout import PatchDropoutWithIndices
+    from timm.layers.pos_embed_sincos import RotaryEmbeddingCat, RotaryEmbeddingMixed
+    from timm.models._features import feature_take_indices
+    from timm.models.eva import EvaBlock
+except ModuleNotFoundError as error:  # the library is installed alone, for its encodings
+    raise ModuleNotFoundError(
+        f'{error.name} is not installed. Repair: pip install "rollpe[train]".', name=error.name
+    ) from None
 
 
 class Size(NamedTuple):
