@@ -101,7 +101,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "rollpe.encodings.relative.place_columns": dict.fromkeys(
         ("unbind(+1)", "strict=True)], +1)"), "the tensors have two dimensions"
     ),
-    "rollpe.encodings.relative.ScoreBias.decode": {"q.shape[+2]": "queries have four dimensions"},
+    "rollpe.encodings.relative.ScoreBias.decode": dict.fromkeys(
+        ("q.shape[+2]", "keys.shape[+2]"), "queries and keys have four dimensions"
+    ),
     "rollpe.encodings.relative.ScoreBias.mask": dict.fromkeys(
         ("unmarked = q.shape[+2]", "k.shape[+2]"), "queries and keys have four dimensions"
     ),

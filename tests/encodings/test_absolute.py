@@ -188,7 +188,6 @@ def test_a_learned_table_starts_as_a_cut_normal_of_small_spread() -> None:
         ("learned", {}, "needs grid="),
         ("sinusoidal", {"base": 0}, "base=0"),
         ("sinusoidal", {"scale": 0}, "scale=0"),
-        ("sinusoidal+multiplexed-roll", {"scale": "sqrt"}, "scale=sqrt of encoding 'sinusoidal'"),
         ("sinusoidal", {"head_dim": 3, "heads": 1}, "use at least 4"),
     ],
 )

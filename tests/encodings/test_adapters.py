@@ -307,6 +307,20 @@ def test_a_query_that_may_see_nothing_gets_zeros(name: str) -> None:
     assert worst(out[..., others, :], encoding.attend(q, k, v, grid_positions(2, 3))[..., others, :]) < 1e-12
 
 
+@pytest.mark.parametrize("name", ["none", "axial-rope", "shaw", "shaw-kv"])
+def test_causal_queries_before_every_key_get_zeros_and_the_others_what_they_get_alone(name: str) -> None:
+    torch.manual_seed(0)
+    encoding = create_encoding(name, head_dim=8, heads=2).double()
+    q, (k, v) = sequence(2, 2, 6, 8).requires_grad_(), sequence(2, 2, 2, 4, 8)
+    positions = grid_positions(2, 3)
+    last = positions[2:]
+    for function, values in ((encoding.attend, (v,)), (encoding.weights, ())):
+        result = function(q, k, *values, positions, key_positions=last, is_causal=True)
+        assert result[..., :2, :].eq(0).all()
+        assert worst(result[..., 2:, :], function(q[..., 2:, :], k, *values, last, is_causal=True)) < 1e-12
+        assert torch.autograd.grad(result.square().sum(), q)[0].isfinite().all()
+
+
 def linear_by_pairs(encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, causal: bool) -> Tensor:
     q, k = elu_feature(q), elu_feature(k)
     weights = encoding.scores(q, k, positions) * encoding.head_dim**0.5

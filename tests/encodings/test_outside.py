@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollpe.encodings import create_encoding, import_encodings, outside_files
+from rollpe.encodings import create_encoding, import_encodings, outside_files, register
 from rollpe.errors import InputError
 
 OWN = """
@@ -55,6 +55,13 @@ def test_a_file_that_breaks_or_leaves_is_one_line_with_its_place(
     with pytest.raises(InputError) as error:
         import_encodings(tmp_path / "own.py")
     assert f"{tmp_path / 'own.py'}{says}" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a@b", "a+b", "a b", "a\n", "a.b", "a=b", "a,b", "..", None])
+def test_a_name_that_no_command_or_folder_can_hold_is_refused(name: str | None) -> None:
+    with pytest.raises(InputError, match="is not possible: use letters, digits, - and _") as error:
+        register(name)
+    assert repr(name) in str(error.value)
 
 
 def test_a_file_may_come_again_and_another_may_not_take_its_name(tmp_path: Path) -> None:

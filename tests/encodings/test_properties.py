@@ -508,6 +508,82 @@ def test_positions_of_another_shape_are_refused(name: str, axes: int) -> None:
     assert (attend(encoding, q, k, v, once) - attend(encoding, q, k, v, positions)).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize(("name", "axes"), LOOKING)
+def test_positions_that_are_not_finite_are_refused_by_their_value(name: str, axes: int, value: float) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding)
+    positions[1, -1] = value
+    tokens = v.transpose(1, 2).flatten(2)
+    functions = [lambda: encoding.add(tokens, positions)] if encoding.acts_on in ("tokens", "both") else []
+    if encoding.acts_on != "tokens":
+        functions += [
+            lambda: encoding.attend(q, k, v, positions),
+            lambda: encoding.weights(q, k, positions),
+            lambda: encoding.scores(q, k, positions),
+            lambda: encoding.place(positions.expand(2, -1, -1), q),
+        ]
+    for refuses in functions:
+        with pytest.raises(InputError, match=f"positions hold {value}: give finite") as caught:
+            refuses()
+        assert "\n" not in str(caught.value)
+
+
+def test_one_look_at_positions_serves_their_slices_and_no_other_position_hinders_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On an accelerator each look is a synchronization, and decoding slices positions in every layer."""
+    encoding, x = (
+        create_encoding("rope", head_dim=HEAD_DIM, heads=HEADS, axes=1),
+        torch.randn(1, HEADS, 1, 12),
+    )
+    positions, looks, isfinite = grid_positions(9), [], Tensor.isfinite
+    monkeypatch.setattr(Tensor, "isfinite", lambda p: looks.append(p) or isfinite(p))
+    for t in range(9):
+        encoding.encode(x, positions[t : t + 1])
+    assert len(looks) == 1
+    positions[8] = math.inf
+    encoding.encode(x, positions[7:8])
+    with pytest.raises(InputError, match="positions hold inf"):
+        encoding.encode(x, positions[8:])
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_grid_that_is_not_that_of_the_positions_is_refused(name: str) -> None:
+    encoding = build(name, *ONLY_AXES.get(name, (2,)))
+    whole = grid_positions(*GRIDS[encoding.axes])
+    q = inputs(encoding)[0][:, :, :1].expand(-1, -1, len(whole), -1)
+    for grid in ((*GRIDS[encoding.axes][:-1], 3), (len(whole), 1, 1)):
+        for given in (whole, encoding.place(whole, q)):
+            with pytest.raises(InputError, match=f"not the grid of {len(whole)} positions"):
+                encoding.place(given, q, grid)
+
+
+def test_positions_placed_by_an_encoding_of_other_tables_are_refused_by_both_names() -> None:
+    """Tables of equal shapes would give wrong scores without a word."""
+    sizes = {"head_dim": HEAD_DIM, "heads": HEADS}
+    positions, x = grid_positions(2, 4), torch.randn(1, HEADS, 8, HEAD_DIM)
+    makers = [
+        create_encoding("axial-rope", **sizes),
+        create_encoding("axial-rope", **sizes, base=7.0),
+        create_encoding("roll", **sizes),
+        create_encoding("roll", **sizes, direction=-1),
+        create_encoding("torus-roll", **sizes),
+        create_encoding("uniform-rope", **sizes, grid=(2, 4)),
+        create_encoding("uniform-rope", **sizes, grid=(3, 4)),
+        create_encoding("none", **sizes),
+    ]
+    for one, other in product(makers, makers):
+        placed = copy.deepcopy(one).place(positions, x)
+        if one is other:
+            assert torch.equal(other.encode(x, placed), other.encode(x, positions))
+            continue
+        for uses in (other.encode, other.encode_keys, lambda x, p, other=other: other.attend(x, x, x, p)):
+            with pytest.raises(InputError, match="placed by") as caught:
+                uses(x, placed)
+            assert one.made in str(caught.value) and other.made in str(caught.value)
+
+
 @pytest.mark.parametrize(("name", "axes"), CASES)
 def test_fractions_are_refused_exactly_where_real_positions_are_not_promised(name: str, axes: int) -> None:
     encoding = build(name, axes)
@@ -692,9 +768,10 @@ def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str
         ("roll", {"width": 7}, {"width": 7}),
         ("roll", {"width": None, "direction": 1}, {}),
         ("learned+roll", {"width": 12}, {"width": 12}),
-        ("sinusoidal+axial-rope", {"base": 100.0}, {"base": 100.0}),  # not the default of both
-        ("sinusoidal+axial-rope", {"base": 10000.0}, {"base": 10000.0}),
-        ("sinusoidal+spherical-rope", {"base": 10000}, {}),
+        ("sinusoidal+axial-rope", {"axial-rope.base": 100}, {}),
+        ("sinusoidal+axial-rope", {"sinusoidal.base": 100}, {"sinusoidal.base": 100.0}),
+        ("sinusoidal+multiplexed-roll", {"multiplexed-roll.scale": "none", "waves": 3}, {"waves": 3}),
+        ("sinusoidal+multiplexed-roll", {"waves": 3, "speeds": [1, 2, 3]}, {"waves": 3}),
         ("multiplexed-roll", {"speeds": (1, 2)}, {}),
         ("multiplexed-roll", {"speeds": [1, 1]}, {"speeds": [1, 1]}),
         ("multiplexed-roll", {"speeds": [1, 2, 3], "waves": 3}, {"waves": 3}),
@@ -703,6 +780,22 @@ def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str
 def test_options_have_one_spelling_and_defaults_none(name: str, options: dict, told: dict) -> None:
     assert changed_options(name, options) == told
     assert [repr(v) for v in changed_options(name, options).values()] == [repr(v) for v in told.values()]
+
+
+def test_an_option_that_both_encodings_have_is_given_to_each_by_name() -> None:
+    sizes = {"head_dim": HEAD_DIM, "heads": HEADS, "grid": (2, 4)}
+    name = "sinusoidal+multiplexed-roll"
+    joined = create_encoding(name, **sizes, **{"sinusoidal.scale": 0.1, "multiplexed-roll.scale": "sqrt"})
+    assert (joined.on_tokens.scale, joined.scale) == (0.1, "sqrt")
+    joined = create_encoding("sinusoidal+axial-rope", **sizes, **{"axial-rope.base": 7.0, "scale": 2.0})
+    assert (joined.on_tokens.base, joined.on_tokens.scale, joined.base) == (10000.0, 2.0, 7.0)
+    for wrong in ("scale", "roll.scale", "sinusoidal.waves"):
+        with pytest.raises(
+            InputError, match=rf"no option '{wrong}'.*sinusoidal\.scale.*multiplexed-roll\.scale"
+        ):
+            create_encoding(name, **sizes, **{wrong: 0.1})
+    with pytest.raises(InputError, match=r"sinusoidal\.scale='sqrt' must be a finite number"):
+        create_encoding(name, **sizes, **{"sinusoidal.scale": "sqrt"})
 
 
 @pytest.mark.parametrize("name", ["roll-twin", "shaw-kv", "multiplexed-roll", "continuous-roll"])

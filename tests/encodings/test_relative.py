@@ -18,6 +18,7 @@ from rollpe.textbook import t5_bucket
 NAMES = ["shaw", "shaw-kv", "t5-bias"]
 HEADS, DIM, PREFIX = 2, 6, 2
 OPTIONS = {"shaw": {"clip": 2}, "shaw-kv": {"clip": 2}, "t5-bias": {"buckets": 8, "max_distance": 5}}
+OPTIONS["alibi"] = {}
 
 
 def build(name: str, axes: int = 2, seed: int = 0, **options: object) -> Encoding:
@@ -147,6 +148,25 @@ def test_cached_decoding_equals_causal_attention_over_everything(name: str) -> N
         seen = positions[: max(stop - PREFIX, 0)]
         step = encoding.decode(q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop], seen)
         torch.testing.assert_close(step, full[:, :, start:stop])
+
+
+@pytest.mark.parametrize("name", [*NAMES, "alibi"])
+def test_decoding_refuses_positions_of_the_queries_alone_and_says_what_to_give(name: str) -> None:
+    """A bias depends on the distance to every key: those left out would count as without a position."""
+    encoding, positions = build(name, axes=1), grid_positions(7)
+    q, k, v = qkv(7, seed=1)
+    for last in (1, 3):
+        with pytest.raises(
+            InputError, match=f"{last} tokens .* {last} queries and 7 keys.*all tokens so far"
+        ):
+            encoding.decode(q[:, :, -last:], k, v, positions[-last:])
+    whole = encoding.attend(q, k, v, positions, is_causal=True)
+    torch.testing.assert_close(encoding.decode(q, k, v, positions), whole)
+    way_out = encoding.attend(
+        q[:, :, -1:], k, v, positions[-1:], key_positions=positions[-1:], is_causal=True
+    )
+    whole = encoding.attend(q, k, v, positions[-1:], is_causal=True)[:, :, -1:]
+    torch.testing.assert_close(way_out, whole)
 
 
 @pytest.mark.parametrize("name", NAMES)

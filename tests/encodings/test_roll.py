@@ -150,6 +150,45 @@ def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(nam
         encode(512)
 
 
+@pytest.mark.parametrize("name", FAMILY)
+def test_decoding_token_by_token_warns_once_as_the_full_pass_does(name: str) -> None:
+    encoding, whole = (create_encoding(name, head_dim=8, heads=1, axes=1) for _ in range(2))
+    n = (int(encoding.periods[0]) + 1) // 2  # tokens have 2n - 1 signed offsets
+    q, v = torch.randn(1, 1, n + 3, 8 * encoding.streams), torch.randn(1, 1, n + 3, 8)
+    positions = grid_positions(n + 3)
+    with warnings.catch_warnings(action="error"):
+        keys = torch.cat(
+            [encoding.encode_keys(q[:, :, t : t + 1], positions[t : t + 1]) for t in range(n + 3)], 2
+        )
+
+    def attend(t: int) -> None:
+        whole.attend(q[:, :, :t], q[:, :, :t], v[:, :, :t], positions[:t], is_causal=True)
+
+    def decode(t: int) -> None:
+        encoding.decode(q[:, :, t - 1 : t], keys[:, :, :t], v[:, :, :t], positions[:t])
+
+    for function in (attend, decode):
+        with warnings.catch_warnings(action="error"):
+            for t in range(1, n + 1):
+                function(t)
+        with pytest.warns(UserWarning, match="aliased offsets on axis 0"):
+            function(n + 1)
+        with warnings.catch_warnings(action="error"):
+            function(n + 2)
+
+
+@pytest.mark.parametrize("change", ["in place", "through a view"])
+def test_positions_that_changed_are_looked_at_again(change: str) -> None:
+    """What is known of a tensor of positions is kept, and ends with the next change of its numbers."""
+    encoding = create_encoding("roll", head_dim=64, heads=1, axes=1)
+    x, positions = torch.randn(1, 1, 9, 64), grid_positions(9)
+    with warnings.catch_warnings(action="error"):
+        encoding.encode(x, positions)
+    positions.mul_(10) if change == "in place" else positions[8:].fill_(80)
+    with pytest.warns(UserWarning, match="81 tokens need at least 161"):
+        encoding.encode(x, positions)
+
+
 def test_torchs_attention_on_a_sequence_longer_than_the_ring_warns() -> None:
     layer = MultiheadAttention(128, 2, "roll", batch_first=True)
     with pytest.warns(UserWarning, match="axis 0.* 512 .* 1023"):
@@ -402,6 +441,14 @@ def test_the_twin_is_exact_a_million_tokens_away() -> None:
     x = draw(1, 1, 3, 32).float()
     near, far = torch.tensor([[1.0], [5.0], [7.0]]), torch.tensor([[1.0], [5.0], [7.0]]) + 32 * 2**15
     assert torch.equal(twin.encode(x, near), twin.encode(x, far))
+
+
+@pytest.mark.parametrize("wavelength", [1.0, -0.5])
+def test_a_continuous_roll_keeps_its_digits_a_hundred_thousand_tokens_away(wavelength: float) -> None:
+    """In single precision angles that are not reduced first would change the result by hundredths."""
+    encoding = create_encoding("continuous-roll", head_dim=32, heads=1, axes=1, wavelength=wavelength)
+    x, near = draw(1, 1, 3, 32).float(), torch.tensor([[1.0], [5.5], [7.25]])
+    assert worst(encoding.encode(x, near), encoding.encode(x, near + 32 * 2**12)) < 1e-5
 
 
 def test_a_state_dict_is_carried_over_except_for_values_and_the_rest() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rollpe import textbook
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
-from rollpe.encodings.positions import check_positions, grid_positions, scale_positions
+from rollpe.encodings.positions import check_grid, check_positions, grid_positions, scale_positions
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
@@ -45,11 +45,7 @@ class TokenCode(Encoding):
         if not torch.compiler.is_compiling():  # a compiled graph does not warn either
             self.added = True
         check_positions(positions, tokens, self.axes)
-        if grid is not None and (len(grid) != self.axes or math.prod(grid) != positions.shape[-2]):
-            raise InputError(
-                f"grid={tuple(grid)} is not the grid of {positions.shape[-2]} positions on axes={self.axes}:"
-                " give its sizes, or leave it out."
-            )
+        check_grid(grid, positions, self.axes)
         code = self.fast_code(positions, tokens, grid)
         prefix = tokens.shape[1] - code.shape[-2]
         return tokens + F.pad(code, (0, 0, prefix, 0)).to(tokens.dtype)
@@ -112,8 +108,8 @@ class Sinusoidal(TokenCode):
             )
         if not base > 0:
             raise InputError(f"base={base} must be positive.")
-        if isinstance(scale, str) or not scale > 0:  # a word if multiplexed-roll joined to it takes one
-            raise InputError(f"scale={scale} of encoding 'sinusoidal' must be positive.")
+        if not scale > 0:
+            raise InputError(f"scale={scale} must be positive.")
         self.base = float(base)
         self.scale = float(scale)
 

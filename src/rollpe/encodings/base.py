@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Required, TypedDict
+from typing import Any, ClassVar, NamedTuple, Required, Self, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +30,13 @@ from rollpe.encodings.kernels import (
     table_dtype,
     without_autocast,
 )
-from rollpe.encodings.positions import are_integers, check_positions, checked_grid, last_positions
+from rollpe.encodings.positions import (
+    are_integers,
+    check_grid,
+    check_positions,
+    checked_grid,
+    last_positions,
+)
 from rollpe.errors import InputError
 
 
@@ -48,6 +54,7 @@ class Placed(NamedTuple):
 
     positions: Tensor
     tables: tuple[Tensor, ...] = ()
+    made_by: str | None = None  # ``Encoding.made``; None for tables made by hand, which nobody checks
 
 
 class Encoding(nn.Module):
@@ -90,6 +97,12 @@ class Encoding(nn.Module):
     preserves_norm: bool = True
     by_head: bool = False
     added: bool = True  # False while an encoding of tokens waits for ``add``
+    made: str  # its class and arguments
+
+    def __new__(cls, *args: Any, **arguments: Any) -> Self:
+        encoding = super().__new__(cls)
+        encoding.made = f"{cls.__name__}({', '.join(f'{k}={v!r}' for k, v in sorted(arguments.items()))})"
+        return encoding
 
     def __init__(
         self, *, head_dim: int, heads: int, axes: int = 2, grid: tuple[int, ...] | None = None
@@ -129,12 +142,20 @@ class Encoding(nn.Module):
             like: the tokens [B, N, heads*d] or queries [B, heads, N, ...] that have them; M <= N.
             grid: sizes, if the positions are the whole row-major grid of them; some encodings are faster
                 then.
+
+        Raises InputError for another grid, and for the result of an encoding of another name or arguments.
         """
-        if isinstance(positions, Placed):
-            return positions
-        ready = self.prepared(positions, like)
-        with without_autocast(like):
-            return Placed(positions, self.tables(ready, like))
+        if not isinstance(positions, Placed):
+            ready = self.prepared(positions, like)
+            with without_autocast(like):
+                positions = Placed(positions, self.tables(ready, like), self.made)
+        elif positions.made_by not in (None, self.made):
+            raise InputError(
+                f"positions were placed by {positions.made_by}, not by {self.made}: place them with the"
+                " encoding that attends, encoding.place(positions, q)."
+            )
+        check_grid(grid, positions.positions, self.axes)
+        return positions
 
     @classmethod
     def place_layers(
@@ -225,7 +246,8 @@ class Encoding(nn.Module):
     ) -> Tensor:
         """softmax(scores), [B, heads, N, K], by the fast path of ``attend``, in float32 or wider.
 
-        A query whose keys are all masked has weights 0, as in ``scaled_dot_product_attention``.
+        A query whose keys are all masked, also by ``is_causal``, has weights 0, as in
+        ``scaled_dot_product_attention``.
         """
         self.check_width(q, k)
         self._look_for_add()
@@ -238,7 +260,7 @@ class Encoding(nn.Module):
         if is_causal:
             scores = causal(scores, q.shape[-2], k.shape[-2])
         dtype = torch.promote_types(scores.dtype, torch.float32)
-        if masking.attn_mask is None:
+        if masking.attn_mask is None and not (is_causal and q.shape[-2] > k.shape[-2]):
             return scores.softmax(-1, dtype=dtype)
         blind = scores.isneginf().all(-1, keepdim=True)  # filled twice: a softmax of -∞ has no gradient
         return scores.masked_fill(blind, 0).softmax(-1, dtype=dtype).masked_fill(blind, 0)
@@ -254,7 +276,7 @@ class Encoding(nn.Module):
             values: [B, heads, N, d]; may be grouped.
             positions: of all tokens so far, [M, axes] or [B, M, axes], M <= N.
             attn_mask: as in ``attend``, broadcastable to [B, heads, Q, N]. A batch padded on the left has
-                False at its padding, [B, 1, 1, N], and any numbers for positions there.
+                False at its padding, [B, 1, 1, N], and any finite numbers for positions there.
 
         Returns:
             [B, heads, Q, d]: the last Q rows of ``attend`` with ``is_causal``.

@@ -5,7 +5,9 @@ Here: functions of positions and sizes alone. Not here: encodings of positions (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -50,8 +52,20 @@ def checked_grid(grid: Sequence[int], axes: int | None = None) -> tuple[int, ...
     return tuple(grid)
 
 
+def check_grid(grid: tuple[int, ...] | None, positions: Tensor, axes: int) -> None:
+    """Refuse the sizes of a grid that positions [..., M, axes] cannot fill; None is no grid."""
+    if grid is not None and (len(grid) != axes or math.prod(grid) != positions.shape[-2]):
+        raise InputError(
+            f"grid={tuple(grid)} is not the grid of {positions.shape[-2]} positions on axes={axes}:"
+            " give its sizes, or leave it out."
+        )
+
+
 def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
-    """Refuse positions other than [M, axes] or [B, M, axes] for ``like`` [B, ..., N, c] with M <= N."""
+    """Refuse positions other than [M, axes] or [B, M, axes] for ``like`` [B, ..., N, c] with M <= N.
+
+    Infinite positions and NaN are refused where the values are known, see ``are_finite``.
+    """
     batch, tokens = like.shape[0], like.shape[-2]
     if positions.dim() not in (2, 3) or positions.shape[-1] != axes:
         raise InputError(
@@ -66,6 +80,11 @@ def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
         raise InputError(
             f"positions of {len(positions)} images for tokens of {batch}: give one set to each image,"
             f" or one [tokens, {axes}] to all."
+        )
+    if not are_finite(positions):
+        raise InputError(
+            f"positions hold {positions[~positions.isfinite()][0].item()}: give finite numbers. Tokens"
+            " without a position come first and get none; padding may have any number, such as 0."
         )
 
 
@@ -96,6 +115,7 @@ def constant(make: Callable[..., Tensor], *args: Any, device: torch.device, dtyp
     return _constants[key]
 
 
+_finite: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _integral: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _spans: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
@@ -112,6 +132,25 @@ def are_integers(positions: Tensor) -> bool:
     if positions.device.type == "cpu":
         return torch.equal(positions, positions.round())
     return _remembered(_integral, positions, lambda: torch.equal(positions, positions.round()), True)
+
+
+def are_finite(positions: Tensor) -> bool:
+    """Whether no position is infinite or NaN; cached as in ``are_integers``.
+
+    A slice of finite positions costs no synchronization either. Where the values are unknown, the answer is
+    True.
+    """
+    if not positions.is_floating_point() or torch.compiler.is_compiling() or positions.is_meta:
+        return True
+
+    def ask(x: Tensor) -> bool:
+        try:
+            return bool(x.detach().isfinite().all())
+        except RuntimeError:  # a tracer's or vmap's stand-in
+            return True
+
+    whole = positions if positions._base is None else positions._base
+    return any(_remembered(_finite, x, partial(ask, x), True) for x in (whole, positions))
 
 
 def spans(positions: Tensor) -> list[float] | None:

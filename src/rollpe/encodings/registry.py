@@ -12,8 +12,10 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os.path
+import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -36,9 +38,14 @@ _COMMON = {"self", *Shape.__annotations__}
 def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
     """Class decorator: make an encoding available under its public name.
 
-    A name belongs to one class; only a later version of that class may replace it. InputError otherwise, and
-    for a class without ``acts_on``.
+    A name of letters, digits, "-" and "_" belongs to one class; only a later version of that class may
+    replace it. InputError otherwise, and for a class without ``acts_on``.
     """
+    if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
+        raise InputError(
+            f"encoding name {name!r} is not possible: use letters, digits, - and _, as in"
+            " @register('my-own')."
+        )
 
     def enter(encoding: type[Encoding]) -> type[Encoding]:
         if encoding.acts_on == "nothing" and name != "none":
@@ -56,15 +63,25 @@ def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
 def encoding_options(name: str) -> dict[str, Any]:
     """The options of an encoding with their defaults: ``encoding_options("roll")``.
 
-    For ``"a+b"``, the options of both. A value for an option that both have goes to both; the default listed
-    here is the score encoding's, and without a value each keeps its own default.
+    For ``"a+b"``, the options of both. An option that both have is given to each by its name: ``a.base``
+    and ``b.base``.
     """
-    options: dict[str, Any] = {}
-    for part in split_name(name):
-        for option, parameter in inspect.signature(ENCODINGS[part].__init__).parameters.items():
-            if option not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD:
-                options[option] = parameter.default
-    return options
+    return {
+        key: inspect.signature(ENCODINGS[part].__init__).parameters[option].default
+        for key, (part, option) in _owners(name).items()
+    }
+
+
+def _owners(name: str) -> dict[str, tuple[str, str]]:
+    """The options of an encoding, each with the part that takes it and its name there."""
+    owners = [
+        (part, option)
+        for part in split_name(name)
+        for option, parameter in inspect.signature(ENCODINGS[part].__init__).parameters.items()
+        if option not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    times = Counter(option for _, option in owners)
+    return {option if times[option] == 1 else f"{part}.{option}": (part, option) for part, option in owners}
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -98,14 +115,14 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises InputError for an unknown option and for a value of another type, NaN and infinity among them.
     """
-    allowed = encoding_options(name)
-    types = {k: t for part in split_name(name) for k, t in get_type_hints(ENCODINGS[part].__init__).items()}
+    owners = _owners(name)
     checked = {}
     for option, value in options.items():
-        if option not in allowed:
-            known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+        if option not in owners:
+            known = f"it takes {', '.join(owners)}" if owners else "it takes none"
             raise InputError(f"encoding {name!r} has no option {option!r}: {known}.")
-        kind = types.get(option, Any)
+        part, own = owners[option]
+        kind = get_type_hints(ENCODINGS[part].__init__).get(own, Any)
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         try:
             checked[option] = next(fitted for k in kinds if (fitted := _fitted(value, k)) is not _MISFIT)
@@ -152,35 +169,31 @@ def _fitted(value: Any, kind: Any) -> Any:
 def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Only the options that change the encoding, in one spelling, so that an encoding has one name.
 
-    Omitted are options equal to their default (of both encodings in "a+b", if both have the option) and, for
-    a default of None, equal to what the encoding makes of None for every width: speeds=[1, 2] of two waves.
+    Omitted are options equal to their default and, for a default of None, equal to what the encoding makes of
+    None for every width: speeds=[1, 2] of two waves.
     """
-    defaults = encoding_options(name)
-    own = [encoding_options(part) for part in split_name(name)]
-    changed = {
-        k: v
-        for k, v in checked_options(name, options).items()
-        if any(k in part and v != part[k] for part in own)
-    }
+    defaults, owners = encoding_options(name), _owners(name)
+    changed = {k: v for k, v in checked_options(name, options).items() if v != defaults[k]}
     for option in [k for k in changed if defaults[k] is None]:
-        rest = {k: v for k, v in changed.items() if k != option}
+        part, own = owners[option]
+        rest = {owners[k][1]: v for k, v in changed.items() if owners[k][0] == part and k != option}
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
             try:
                 built = [
-                    create_encoding(name, head_dim=d, heads=2, axes=2, grid=(2, 2), **rest) for d in (24, 48)
+                    create_encoding(part, head_dim=d, heads=2, axes=2, grid=(2, 2), **rest) for d in (24, 48)
                 ]
             except InputError:
                 continue  # refused where it is built
-        if all(getattr(e, option) == changed[option] for e in built):
+        if all(getattr(e, own) == changed[option] for e in built):
             del changed[option]
     return {k: list(v) if isinstance(v, tuple) else v for k, v in changed.items()}
 
 
 def split_options(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options for the token encoding and for the score encoding of a name, checked (``checked_options``)."""
-    options = checked_options(name, options)
+    options, owners = checked_options(name, options), _owners(name)
     on_tokens, on_scores = (
-        {key: value for key, value in options.items() if key in encoding_options(part)}
+        {owners[key][1]: value for key, value in options.items() if owners[key][0] == part}
         for part in split_name(name)
     )
     return on_tokens, on_scores

@@ -63,7 +63,15 @@ class ScoreBias(Encoding):
     def decode(
         self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *, attn_mask: Tensor | None = None
     ) -> Tensor:
-        here = last_positions(positions, q.shape[-2])
+        """As ``Encoding.decode``; InputError for positions of the queries alone."""
+        queries, given = q.shape[-2], positions.shape[-2]
+        if queries == given < keys.shape[-2]:
+            raise InputError(
+                f"positions of {given} tokens for {queries} queries and {keys.shape[-2]} keys: encoding"
+                f" {self.name!r} needs those of all tokens so far. If only these have one, use"
+                " attend(…, key_positions=positions, is_causal=True)."
+            )
+        here = last_positions(positions, queries)
         return self.attend(
             q, keys, values, here, key_positions=positions, attn_mask=attn_mask, is_causal=True
         )
@@ -125,7 +133,7 @@ class Shaw(ScoreBias):
         return delta.clamp(-self.clip, self.clip) + self.clip
 
     def place(self, positions: Tensor | Placed, like: Tensor, grid: tuple[int, ...] | None = None) -> Placed:
-        placed = super().place(positions, like)
+        placed = super().place(positions, like, grid)
         return placed if grid is None else placed._replace(tables=self.on_grid(grid, like))
 
     def on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:

@@ -56,8 +56,8 @@ class _Gather(torch.autograd.Function):
 class _OnRings(Encoding):
     """Base of encodings whose offsets count modulo a period on each axis.
 
-    They warn once, when they are built for a grid or at the first pass over positions, if a ring does not
-    distinguish its offsets. A compiled graph does not know its positions and does not warn.
+    They warn once, when they are built for a grid, at the first pass over positions or in decoding, if a ring
+    does not distinguish its offsets. A compiled graph does not know its positions and does not warn.
     """
 
     acts_on = "scores"
@@ -72,9 +72,20 @@ class _OnRings(Encoding):
 
     def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
         ready = super().prepared(positions, like)
+        self.look_at(positions)
+        return ready
+
+    def decode(
+        self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *, attn_mask: Tensor | None = None
+    ) -> Tensor:
+        decoded = super().decode(q, keys, values, positions, attn_mask=attn_mask)
+        self.look_at(positions)
+        return decoded
+
+    def look_at(self, positions: Tensor) -> None:
+        """Warn once if a ring does not distinguish the offsets of positions [M, axes] or [B, M, axes]."""
         if not torch.compiler.is_compiling() and not self.warned:
             self.warn_of_aliasing(spans(positions) or ())
-        return ready
 
     def warn_of_aliasing(self, farthest: Iterable[float]) -> None:
         """Warn if a ring does not distinguish all signed offsets up to the ``farthest`` of its axis."""

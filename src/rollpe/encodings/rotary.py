@@ -359,7 +359,8 @@ class MixedRope(Rotary):
             if ready.dim() == 4:
                 frequencies = frequencies[:, None]  # [layers, 1, heads, axes, pairs]
             angles = _mix(frequencies, ready)
-        return [Placed(positions, tables) for tables in zip(angles.cos(), angles.sin(), strict=True)]
+        tables = zip(angles.cos(), angles.sin(), strict=True)
+        return [Placed(positions, own, layers[0].made) for own in tables]
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))
