@@ -290,9 +290,18 @@ def outputs_without_a_run(notebook, rng):
     rng.choice(code)["outputs"] = [line]
 
 
+def attach(notebook, rng):
+    rng.choice(notebook["cells"])["attachments"] = {"a.png": {"image/png": "aGk="}}
+
+
+def retitle(notebook, rng):
+    notebook["metadata"]["title"] = "A theorem"
+
+
 def test_every_lie_in_a_notebook_to_take_along_is_refused(honest, times, tally):
     rng = random.Random(2)
     lies = [outputs_without_a_run, rewrite_prose, add_prose, drop_a_cell, recaption] * times
+    lies += [attach, retitle] * times
     pages = sorted((honest / "notebooks").glob("*.ipynb"))
     caught = sum(refused(rng.choice(pages), honest, partial(lie, rng=rng)) for lie in lies)
     tally("lies in notebooks to take along", len(lies), caught)

@@ -76,6 +76,7 @@ def executed(tmp_path_factory):
     (root / "notebooks/01-small.py").write_text(SOURCE)
     (root / "book").mkdir()
     (root / "book/_toc.yml").write_text("chapters:\n  - file: executed/01-small\n")
+    notebooks.sync(root=root)
     path = notebooks.run(root / "notebooks/01-small.py")
     return root, path
 
@@ -687,10 +688,37 @@ def write_report(root, **changes):
     (root / "_build/equations.json").write_text(json.dumps(report))
 
 
-def edit_pair(root):
-    notebooks.sync(root=root)
-    path = root / "notebooks/01-small.ipynb"
-    path.write_text(path.read_text().replace("Some words.", "A proof."))
+def change_pair(edit):
+    def change(root):
+        path = root / "notebooks/01-small.ipynb"
+        content = json.loads(path.read_text())
+        edit(content)
+        path.write_text(json.dumps(content))
+
+    return change
+
+
+edit_pair = change_pair(lambda nb: nb["cells"][0].update(source="# A proof"))
+retitle_pair = change_pair(lambda nb: nb["metadata"].update(title="A proof"))
+attach_to_pair = change_pair(lambda nb: nb["cells"][0].update(attachments={"a.png": {"image/png": "aGk="}}))
+edit_attributes_of_pair = change_pair(lambda nb: nb["cells"][-1]["metadata"].update(slideshow="skip"))
+
+
+def damage_pair(root):
+    (root / "notebooks/01-small.ipynb").write_text("{")
+
+
+def remove_pair(root):
+    (root / "notebooks/01-small.ipynb").unlink()
+
+
+def add_by_hand(name):
+    def add(root):
+        (root / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(root / "book/executed/01-small.ipynb", root / name)
+        (root / "book/_toc.yml").write_text("- executed/01-small\n- best\n")
+
+    return add
 
 
 def edit_report(root):
@@ -741,13 +769,22 @@ def lose_source(root):
         (switch_off, "unchecked, it ran with asserts switched off"),
         (forget_digest, "no stamp"),
         (edit_pair, "notebooks/01-small.ipynb: is no copy of its .py"),
+        (retitle_pair, "notebooks/01-small.ipynb: is no copy of its .py"),
+        (attach_to_pair, "notebooks/01-small.ipynb: is no copy of its .py"),
+        (edit_attributes_of_pair, "notebooks/01-small.ipynb: is no copy of its .py"),
+        (damage_pair, "notebooks/01-small.ipynb: is no copy of its .py"),
+        (remove_pair, "notebooks/01-small.ipynb: missing"),
+        (add_by_hand("book/best.ipynb"), "book/best.ipynb: belongs to no notebooks/*.py"),
+        (add_by_hand("book/executed/best.ipynb"), "book/executed/best.ipynb: belongs to no notebooks/*.py"),
+        (add_by_hand("book/api/best.ipynb"), "book/api/best.ipynb: belongs to no notebooks/*.py"),
+        (add_by_hand("notebooks/best.ipynb"), "notebooks/best.ipynb: belongs to no notebooks/*.py"),
         (edit_report, "_build/equations.json: edited"),
         (age_report, "_build/equations.json: stale"),
         (damage_report, "_build/equations.json: damaged"),
         (remove, "missing"),
         (damage, "damaged"),
         (unlist, "book/_toc.yml: does not list executed/01-small"),
-        (lose_source, "notebooks/01-small.py is gone"),
+        (lose_source, "book/executed/01-small.ipynb: belongs to no notebooks/*.py"),
     ],
 )
 def test_the_gate_refuses(built, break_it, says):

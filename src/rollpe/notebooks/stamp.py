@@ -5,7 +5,8 @@ the sources beside it. The promise breaks silently when a source changes and the
 (stale), when a shortened run is left in its place (reduced), when no cell ran (hollow) or the kernel ran
 without asserts (unchecked), when a cell failed, when the file was changed afterwards (edited), or when it is
 missing. So every run leaves a stamp in the notebook's metadata, under ``rollpe``, and :func:`gate` compares
-it with the files on disk.
+it with the files on disk. It also refuses every other notebook in ``book``, and a notebook offered to readers
+that is not its source.
 
 A notebook declares in its header what it reads beside ``src/``::
 
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from rollpe.notebooks.parameters import read_parameters
-from rollpe.notebooks.source import header, list_notebooks, read_source, sync
+from rollpe.notebooks.source import _pair_of, extra, header, list_notebooks, read_source
 from rollpe.sources import PACKAGE, find_root, hash_files, hash_json, imports, meaning, module_files
 
 
@@ -96,18 +97,16 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     folder = root / "book/executed"
     sources = list_notebooks(root)
     reasons = [reason for source in sources for reason in _refuse(source, folder, root, package)]
-    orphans = sorted({p.stem for p in folder.glob("*.ipynb")} - {s.stem for s in sources})
-    reasons += [f"book/executed/{name}.ipynb: notebooks/{name}.py is gone; delete it" for name in orphans]
+    known = {path for s in sources for path in (folder / f"{s.stem}.ipynb", s.with_suffix(".ipynb"))}
+    found = {*(root / "book").rglob("*.ipynb"), *(root / "notebooks").glob("*.ipynb")}
+    strays = [p for p in sorted(found - known) if not {"node_modules", ".ipynb_checkpoints"} & {*p.parts}]
+    reasons += [f"{path.relative_to(root)}: belongs to no notebooks/*.py; delete it" for path in strays]
     toc = root / "book/_toc.yml"
     contents = toc.read_text(encoding="utf8").split() if toc.is_file() else []
     pages = (f"executed/{source.stem}" for source in sources)
     reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in contents]
     reasons += _refuse_report(root / "_build/equations.json", root, package)
-    differing = (pair.relative_to(root) for pair in sync(check=True, root=root) if pair.is_file())
-    reasons += [
-        f"{pair}: is no copy of its .py, and readers get it; run: rollpe notebook --sync"
-        for pair in differing
-    ]
+    reasons += [reason for source in sources for reason in _refuse_pair(source, root)]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 
@@ -164,6 +163,22 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
         yield f"{name}: failed, {first_line(failed[0]['ename'], failed[0]['evalue'])}; {again}"
     elif not code or not outputs or any(c.get("execution_count") is None for c in code):
         yield f"{name}: hollow, it has code cells that never ran or left no output at all; {again}"
+
+
+def _refuse_pair(source: Path, root: Path) -> Iterator[str]:
+    """Why a notebook that readers take along is not its source; all but its layout counts."""
+    pair = source.with_suffix(".ipynb")
+    if not pair.is_file():
+        yield f"{pair.relative_to(root)}: missing, and readers get it; run: rollpe notebook --sync"
+        return
+    with contextlib.suppress(ValueError):
+        expected = extra("nbformat").writes(_pair_of(source))
+        if json.loads(pair.read_text(encoding="utf8")) == json.loads(expected):
+            return
+    yield (
+        f"{pair.relative_to(root)}: is no copy of its .py, and readers get it; delete it and "
+        "run: rollpe notebook --sync"
+    )
 
 
 def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]:
