@@ -35,7 +35,7 @@ batch_size: int = 0  # batch size; 0 keeps the recipe's [0..]
 options: str = ""  # key=value, separated by commas {options of encoding}
 overrides: str = ""  # key=value, separated by commas {overrides of recipe}
 device: str = "auto"  # where to train {device}
-records: str = "_build/records"  # folder that the record is written to
+records: str = "_build/records"  # folder that the record is written to {new folder}
 
 # %% tags=["hide-input"]
 from pathlib import Path

@@ -47,7 +47,7 @@
 small: str = "quick"  # recipe of the runs on digits {quick|smoke}
 large: str = "mini"  # recipe of the runs on CIFAR-100 {mini|short|strong|paper}
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
-records: str = "data/records"  # folder of records
+records: str = "data/records"  # folder of records {folder}
 
 # %% tags=["hide-input"]
 from collections.abc import Mapping, Sequence

@@ -38,9 +38,9 @@ encoding: str = "roll"  # of the live run {none|learned|rope|roll|roll-twin|shaw
 seed: int = 0  # seed of the live run and of the text that it writes [0..]
 recipe: str = "text"  # recipe of all runs {text}
 train_images: int = 1024  # windows that the live run trains on [64..12288]
-records: str = "data/records"  # folder of the committed records
-live: str = "_build/records"  # folder of the live record
-checkpoints: str = "_build/checkpoints"  # folder of the live model
+records: str = "data/records"  # folder of the committed records {folder}
+live: str = "_build/records"  # folder of the live record {new folder}
+checkpoints: str = "_build/checkpoints"  # folder of the live model {new folder}
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-text-bits", "caption": "Bits per character on the test text in windows of 64 characters, the trained length; less is better. A dot is a run, a bar the mean."}, "image": {"alt": "One row of dots for each encoding, the best on top. Shaw, RollPE, its twin, RoPE and multiplexed RollPE lie close together on the left, the learned table a little behind, then T5's bias; sinusoids and no encoding lie far to the right."}}
 import math

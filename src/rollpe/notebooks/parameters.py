@@ -10,10 +10,12 @@ import ast
 import contextlib
 import difflib
 import io
+import os
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +23,7 @@ from typing import Any
 from rollpe.errors import InputError
 from rollpe.files import read_yaml
 from rollpe.notebooks.source import find_source, read_source
+from rollpe.sources import find_root
 
 Value = int | float | bool | str
 TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
@@ -34,7 +37,8 @@ class Parameter:
     ``[2..256 step 2]`` (counted from the lower bound), ``{a|b|c}``, or names of the library:
     ``{encodings}``, ``{recipes}``, ``{nyquist}``, ``{device}``. With ``,...`` at its end, as in ``{a|b,...}``
     or ``{encodings,...}``, the value is a list of such names separated by commas. ``{options of encoding}``
-    and ``{overrides of recipe}`` are pairs ``key=value`` for what the named parameter chooses.
+    and ``{overrides of recipe}`` are pairs ``key=value`` for what the named parameter chooses. ``{folder}``
+    exists, and ``{new folder}`` exists or can be made; both paths begin at the project's root.
     """
 
     name: str
@@ -106,31 +110,31 @@ def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str,
             hint = f"Did you mean {near[0]}? " if near else ""
             takes = f"It takes: {', '.join(known)}." if known else "It takes none."
             raise InputError(f"{path} has no parameter {name!r}. {hint}{takes}")
-        values[name] = _check_allowed(known[name], _convert(known[name], text))
+        values[name] = _check_allowed(known[name], _convert(known[name], text), path)
     if values.keys() & _tried_out(known):
         _try_out({p.name: values.get(p.name, p.default) for p in known.values()}, known)
     return values
 
 
 def _convert(parameter: Parameter, value: object) -> Value:
-    if not isinstance(value, str) and _fits(value, parameter.type):
-        return float(value) if parameter.type == "float" else value  # type: ignore[arg-type,return-value]
     text = str(value).strip()
     try:
         if parameter.type == "bool":
             if text.lower() not in TRUE | FALSE:
                 raise ValueError
             return text.lower() in TRUE
+        if parameter.type != "str" and not abs(float(text)) < 2**63:  # what torch takes as a seed
+            raise ValueError
         return {"int": int, "float": float, "str": str}[parameter.type](text)
     except ValueError:
-        expected = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+        expected = {"int": "a whole number below 2⁶³", "float": "a number", "bool": "true or false"}
         raise InputError(
             f"{parameter.name}={text!r}: expected {expected[parameter.type]}, "
             f"for example {parameter.default!r}."
         ) from None
 
 
-def _check_allowed(parameter: Parameter, value: Value) -> Value:
+def _check_allowed(parameter: Parameter, value: Value, path: Path) -> Value:
     allowed = parameter.allowed[1:-1]
     if parameter.allowed.startswith("["):
         _check_range(parameter, float(value))
@@ -141,6 +145,8 @@ def _check_allowed(parameter: Parameter, value: Value) -> Value:
         if len(set(names)) < len(names):
             raise InputError(f"{parameter.name}={value!r} names something twice.")
         return ",".join(names)
+    elif allowed in ("folder", "new folder"):
+        _check_folder(parameter, str(value), find_root(path))
     elif allowed and " of " not in allowed:
         _check_name(parameter.name, allowed, str(value))
     return value
@@ -154,10 +160,23 @@ def _check_range(parameter: Parameter, value: float) -> None:
             f"{parameter.name}={value:g} is not allowed: {parameter.help} must lie between "
             f"{low or 'minus infinity'} and {high or 'infinity'}."
         )
-    if step and (value - float(low or 0)) % float(step):
+    if step and (Fraction(str(value)) - Fraction(low or "0")) % Fraction(step):  # as written: 0.3 is 0.3
         raise InputError(
             f"{parameter.name}={value:g} is not allowed: it goes from {low or 0} in steps of {step} "
             f"({parameter.help})."
+        )
+
+
+def _check_folder(parameter: Parameter, name: str, root: Path) -> None:
+    """Raise InputError unless the folder is there; of a new one, the folder in which it would be made."""
+    there, new = root / name, parameter.allowed == "{new folder}"
+    while new and not os.path.lexists(there):
+        there = there.parent
+    if not name or not os.path.isdir(there) or (new and not os.access(there, os.W_OK)):
+        what = "cannot be written to" if new else "is no folder"
+        raise InputError(
+            f"{parameter.name}={name!r}: {there} {what}. Name a folder by its path from the project's root, "
+            f"for example {parameter.default}."
         )
 
 
