@@ -115,8 +115,9 @@ class Rope(Rotary):
     For sequences longer than the trained ones by s = ``factor``, ``scaling`` changes the frequencies: "ntk"
     (bloc97, 2023) makes the base s^(c/(c-2)) times as large; "yarn" (Peng et al., 2023) divides by s the
     frequencies of pairs that make fewer than ``beta_slow`` turns in ``trained`` tokens, keeps those of more
-    than ``beta_fast``, and multiplies q and k by 0.1·ln s + 1. Both equal Hugging Face's. The plain way,
-    position interpolation (Chen et al., 2023), is ``scale=1/s``.
+    than ``beta_fast``, and multiplies q and k by 0.1·ln s + 1. "yarn" equals Hugging Face's; theirs of type
+    "dynamic" with factor s, at s times the trained length, equals "ntk" with factor s·s - s + 1. The plain
+    way, position interpolation (Chen et al., 2023), is ``scale=1/s``.
 
     No parameters; any real position; norm preserving, except "yarn"; relative. Cost: 2 multiplications and
     1 addition per channel of q and k.
