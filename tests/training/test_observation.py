@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.topography import near_and_any, smoothness_ratio, topography_loss, unpack_correlations
+from rollpe.training import load_recipe, train
 from rollpe.training.observation import (
     channel_frame,
     disorder,
@@ -18,6 +21,8 @@ from rollpe.training.observation import (
     ring_roughness,
     squarest,
 )
+from rollpe.training.run import Run
+from rollpe.training.state import Programs
 from rollpe.vit import create_vit
 
 
@@ -126,6 +131,26 @@ def test_a_frame_holds_the_correlation_of_every_two_channels():
     for which, name in enumerate(("query", "key")):
         near, _ = near_and_any(matrices[which])
         np.testing.assert_allclose(found[f"{name}_correlation"][..., 1], near, atol=0.5 / 127 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "part"),
+    [
+        ("smoke", {}, "held_out"),
+        ("smoke", {"held_out": 0}, "train"),
+        ("text", {"train_images": 256, "depth": 1, "width": 32, "heads": 2, "context": 16}, "held_out"),
+    ],
+)
+def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, part, monkeypatch):
+    """Neither to try out the sizes nor for frames, which are of what is held out, or else trained on."""
+    read = Programs.data
+    monkeypatch.setattr(Programs, "data", lambda *given: replace(read(*given), test=None))
+    monkeypatch.setattr(Run, "finish", lambda run: run)
+    changes |= {"frames": 3, "epochs": 1, "max_steps": 2, "warmup_epochs": 0, "resolutions": [32]}
+    run = train(load_recipe(recipe, changes), "roll", device="cpu", checkpoints=None, progress=False)
+    seen = run.evaluate.prepare(getattr(run.data, part).images[:256])
+    assert sorted(run.frames) == [0, 1, 2]
+    assert torch.equal(run.frames[2], channel_frame(run.program.eval_model, seen))
 
 
 def test_order_of_trained_channels_is_summed_up_beside_chance():

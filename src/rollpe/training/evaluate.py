@@ -25,8 +25,8 @@ from rollpe.training.recipe import Recipe
 from rollpe.training.step import predictor
 
 OBSERVED = 256
-"""Test images over which attention, spectra and roughness are averaged, and training images of the first
-gradient."""
+"""Test images over which attention, spectra and roughness are averaged, training images of the first
+gradient, and images of a frame; fewer if there are no more."""
 EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
 CHARACTERS = {"cpu": 2**13}  # likewise; 2¹⁸ elsewhere
 
@@ -109,8 +109,12 @@ class Evaluator:
         return observe(model, self.prepare(self.data.test.images[:OBSERVED]))
 
     def frame(self, model: Model) -> Tensor:
-        """Correlations of channels at one moment, see `rollpe.training.observation.channel_frame`."""
-        return channel_frame(model, self.prepare(self.data.test.images[:OBSERVED]))
+        """Correlations of channels at one moment, see `rollpe.training.observation.channel_frame`.
+
+        On images that are held out or, if none is, on training images: training never looks at test images.
+        """
+        seen = self.data.held_out if len(self.data.held_out) else self.data.train
+        return channel_frame(model, self.prepare(seen.images[:OBSERVED]))
 
     def first_step(self, untrained: Model, training: Split) -> dict[str, np.ndarray]:
         """The first gradient of an untrained model, see `rollpe.training.observation.first_step`."""
@@ -178,4 +182,4 @@ class TextEvaluator(Evaluator):
         assert isinstance(self.data, TextData)
         for size in (self.data.context, *sizes):
             few = -(-size // self.data.context)
-            self(model, Split(self.data.test.images[:few], self.data.test.labels[:few]), size)
+            self(model, Split(self.data.train.images[:few], self.data.train.labels[:few]), size)

@@ -148,7 +148,7 @@ class Recipe(BaseModel):
         ge=0,
         le=100,
         description="an integer from 0 to 100: moments, evenly spaced from before the first step to after "
-        "the last, of which the record keeps the correlations of channels",
+        "the last, of which the record keeps the correlations of channels over held-out images",
     )
 
     @model_validator(mode="after")
