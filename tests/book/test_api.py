@@ -115,6 +115,12 @@ def test_an_encoding_says_by_which_name_it_is_built(pages):
         assert code[0] == f'create_encoding("{name}", …)'
 
 
+def test_no_name_with_an_at_sign_is_an_address_to_write_to(pages):
+    env, _ = pages
+    links = [link for page in env.found_docs for link in env.get_doctree(page).findall(nodes.reference)]
+    assert [link["refuri"] for link in links if link.get("refuri", "").startswith("mailto:")] == []
+
+
 def test_a_bar_in_a_docstring_is_a_bar(pages):
     assert "max |found − expected|" in entry_of(pages[0], "rollpe.agree.gap").astext()
 
