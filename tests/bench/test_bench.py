@@ -454,6 +454,32 @@ def test_a_report_names_what_broke(monkeypatch, tmp_path):
     assert read_benchmarks(tmp_path) == [report]
 
 
+EXTRAS = ["timm none", "plain none", "timm learned", "plain learned"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "ready"),
+    [(60.0, ["roll"]), (120.0, ["roll", "learned", "shaw"]), (1e9, ["roll", "learned", "shaw", *EXTRAS])],
+)
+def test_named_encodings_come_before_everything_that_was_not_named(monkeypatch, budget, ready):
+    """Each model takes 20 s of a clock that moves only then; timm's models and more patches are not named."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(run, "Trial", lambda *_: now.__setitem__(0, now[0] + 20))
+    monkeypatch.setattr(run, "preparation_cost", lambda mode: 1.0)
+    monkeypatch.setattr(run, "matmul_peak", lambda *_: 1.0)
+
+    def stop(calls, *_):
+        if "many" in calls:  # of the augmentation
+            return {name: [1.0] for name in calls}
+        raise InputError(",".join(calls))
+
+    monkeypatch.setattr(run, "interleaved", stop)
+    with pytest.raises(InputError) as prepared:
+        benchmark(device="cpu", batch=2, encodings=["shaw", "learned", "roll"], budget=budget)
+    assert str(prepared.value).split(",") == ["none", *ready]
+
+
 def test_what_a_budget_leaves_out_is_named(monkeypatch):
     monkeypatch.setattr(variants, "VARIANTS", VARIANTS[:2])
     report = benchmark(
@@ -467,9 +493,9 @@ def test_what_a_budget_leaves_out_is_named(monkeypatch):
         budget=1e-9,
     )
     assert [t.name for t in report.encodings] == ["none"] and not report.timm and not report.scaling
-    assert report.missing == ["timm none", "plain none", "roll"]
+    assert report.missing == ["roll", "timm none", "plain none"]
     assert all(v.missing == "not measured: no time left" for v in report.variants if v.of == "step")
-    assert "Not measured, no time left: `timm none`" in report.to_markdown()
+    assert "Not measured, no time left: `roll`, `timm none`" in report.to_markdown()
     assert interleaved({}, 3, CPU) == {}
 
 

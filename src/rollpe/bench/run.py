@@ -78,7 +78,7 @@ def benchmark(
     variants: also time `VARIANTS`.
     profiles: also profile a step of ``none`` and of ``roll``, or of the first other encoding.
     budget: seconds, of which a tenth is a reserve; most are spent on compiling. What does not fit is left
-        out, lowest priority first, and named in the result.
+        out, lowest priority first, and named in the result. Named encodings come before timm's models.
 
     A model that fails is named in the result, too; only a failure of ``none`` is raised.
 
@@ -89,7 +89,7 @@ def benchmark(
     outside = sorted({file for name in names for file in outside_files(name)})
     started, source, time_budget = now(), loaded_source(outside), TimeBudget(budget)
     timed = _timed_recipe(recipe, overrides or {}, torch_device, size, batch, compiled)
-    comparison = Comparison(timed, names, torch_device, rounds, time_budget)
+    comparison = Comparison(timed, names, torch_device, rounds, time_budget, named=encodings is not None)
     measured = comparison.measure(timm=timm, scaling=scaling, variants=variants, profiles=profiles)
     command = command_line(options | {"size": timed.size, "batch": timed.batch_size}, outside)
     seconds = time.perf_counter() - time_budget.start
@@ -110,14 +110,21 @@ def benchmark(
 class Comparison:
     """Models whose training steps are timed in turns, on one device and within one time budget.
 
-    recipe: resolved for the device. names: encodings, ``none`` first.
+    recipe: resolved for the device. names: encodings, ``none`` first. named: whether somebody asked for
+    these; then they come before all that comes with them.
     failed: errors of the models that could not be prepared or timed, in one line each.
     """
 
     def __init__(
-        self, recipe: Recipe, names: Sequence[str], device: torch.device, rounds: int, budget: TimeBudget
+        self,
+        recipe: Recipe,
+        names: Sequence[str],
+        device: torch.device,
+        rounds: int,
+        budget: TimeBudget,
+        named: bool = False,
     ) -> None:
-        self.recipe, self.names, self.device, self.budget = recipe, names, device, budget
+        self.recipe, self.names, self.device, self.budget, self.named = recipe, names, device, budget, named
         self.rounds, self.fewer_rounds = rounds, max(5, rounds // 4)
         self.mode = compile_mode(recipe, device)
         self.failed: dict[str, str] = {}
@@ -127,7 +134,8 @@ class Comparison:
         peak = matmul_peak(self.device, self.recipe.precision)
         augmentation = self.time_augmentation()
         milliseconds = augmentation[-1].milliseconds or 0.0
-        share = 0.4 if variants else 0.5 if scaling else 0.75  # of the budget; later stages need the rest
+        # of the budget; later stages need the rest, but scaling costs no encoding that was named
+        share = 0.4 if variants else 0.5 if scaling and not self.named else 0.75
         fields = self.time_encodings(peak, milliseconds / 1000, share, timm, profiles)
         alternatives = time_variants(self.recipe, self.device, self.rounds, self.budget) if variants else []
         return fields | {
@@ -186,6 +194,8 @@ class Comparison:
                 build = partial(timm_model, recipe, name)
                 builders[f"timm {name}"] = partial(Trial, build, recipe, mode, device)
                 builders[f"plain {name}"] = partial(Trial, build, recipe, None, device)
+        if self.named:
+            builders = dict(sorted(builders.items(), key=lambda item: item[0] not in self.names))
         costs = {n: preparation_cost(None if n.startswith("plain ") else mode) for n in builders}
         none = {"none": builders.pop("none")}  # without it nothing can be compared, so its error is raised
         trials = self.budget.prepare(none, share, costs=costs)
