@@ -61,7 +61,7 @@ def test_a_folder_that_is_written_must_be_possible(check, text, tmp_path):
     line = 'str = "there"  # folder {new folder}'
     before = sorted(tmp_path.rglob("*"))
     assert [check(line, name) for name in ("there", "new/deeper")] == ["there", "new/deeper"]
-    with pytest.raises(InputError, match="cannot be written to"):
+    with pytest.raises(InputError, match="is no folder that can be written to"):
         check(line, text)
     assert [path for path in sorted(tmp_path.rglob("*")) if path.suffix != ".py"] == before, "nothing is made"
 

@@ -173,7 +173,7 @@ def _check_folder(parameter: Parameter, name: str, root: Path) -> None:
     while new and not os.path.lexists(there):
         there = there.parent
     if not name or not os.path.isdir(there) or (new and not os.access(there, os.W_OK)):
-        what = "cannot be written to" if new else "is no folder"
+        what = "is no folder that can be written to" if new else "is no folder"
         raise InputError(
             f"{parameter.name}={name!r}: {there} {what}. Name a folder by its path from the project's root, "
             f"for example {parameter.default}."
