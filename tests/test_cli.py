@@ -127,7 +127,7 @@ def test_an_encoding_of_ones_own_is_trained_and_its_file_is_part_of_the_record(c
         (again,) = read_records("_build/records")
         assert again.test == record.test and again.provenance.command == record.provenance.command
         assert record.provenance.source_hash == source_hash(also=[file]) != source_hash()
-        file.write_text(OWN + "# changed")
+        file.write_text(OWN + "\nchanged = True\n")
         assert record.provenance.source_hash != source_hash(also=[file])
         status, _, err = run(capsys, *command, "--force", "--resume")
         assert status == 2 and "its source differs" in err
