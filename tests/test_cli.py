@@ -188,7 +188,7 @@ def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsy
         (["train", "--option", "width=[1"], ["width", "not YAML"]),
         (["train", "--encoding", "multiplexed-roll", "--option", "waves=1000000000"], ["waves", "a million"]),
         (["train", "--encoding", "shaw", "--option", f"clip={10**30}"], ["clip", "a million"]),
-        (["train", "--set", "name=ü"], ["ü", "ASCII letters"]),
+        (["train", "--set", "name=ü"], ["ü", "letters of ASCII"]),
         (["train", "--set", "shifts=[1000000000000000000000000000000]"], ["shifts", "at most 1,024"]),
         (["table", "--format", "pdf"], ["pdf", "md", "csv", "latex"]),
         (["table", "--recipe", "foo"], ["foo", "quick"]),

@@ -41,7 +41,7 @@ class Recipe(BaseModel):
 
     name: str = Field(
         pattern="^[A-Za-z0-9_~+-][A-Za-z0-9_.~%@=,+-]*$",
-        description="ASCII letters, digits and _-~+, after the first also .%@=, (its records' folder; by "
+        description="letters of ASCII, digits and _-~+, after the first also .%@=, (its records' folder; by "
         "default the name of the recipe's file)",
     )
     data: Literal["digits", "place", "offset", "cifar100", "sympy"] = Field(
