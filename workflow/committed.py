@@ -1,10 +1,15 @@
-"""Ask whether data/records and the labels beside it are what was committed, and name every file that is not.
+"""Ask whether the data that the book reads are what was committed, and name every file that is not.
 
-Run by hand as ``python workflow/committed.py``, and by tests/faults/test_committed_data.py. A record is asked
-whether it was made by the sources of the commit that it names, clean; whether its accuracy is that of its
-bits; whether a plan wants its seed, with all seeds before it; and whether it and its arrays are what was
-committed: a record stays as it is. A run that never was, told consistently and committed once, is not found
-by looking: only training it again finds it.
+The build runs it before any chapter, tests/faults/test_committed_data.py with the tests. data/digests.txt
+lists the sha256 of every committed record, benchmark, photograph and count, and of the labels; where git is,
+a file that it tracks must be listed. ``python workflow/committed.py --list`` adds what git tracks. A listed
+record or benchmark keeps its digest, the others get new ones. Files that are in no commit are counted and
+stop nothing.
+
+A record is also asked whether it was made by the sources of the commit that it names, clean; whether its
+accuracy is that of its bits; whether its plan is still the one that it names and wants its seed, with all
+seeds before it; and whether it is what git has: a record stays as it is. A run that never was, told
+consistently and committed once, is not found by looking: only training it again finds it.
 """
 
 from __future__ import annotations
@@ -13,18 +18,32 @@ import hashlib
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from rollpe.errors import InputError
+from rollpe.files import write_atomically
 from rollpe.records import Record, read_record, record_path
+from rollpe.sources import files_below
 from rollpe.training import load_plan
 from rollpe.training.data import read_test_labels
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = "data/records"
+RECORDS, LIST = "data/records", "data/digests.txt"
+STAY = (f"{RECORDS}/", "data/benchmarks/")
+"""What is never made anew."""
+READ = (*STAY, "data/labels", "data/photo", "book/faults.csv", "book/mutants.csv")
+FIRST = "b9b99c593ebdd452b6c9b71a1444b0b1de62eb37"
+"""The first commit: a repository without it has another history than the one that records name."""
+TEXT_LATER = "981769819ce82068fe1fa79e59d04ae3a86b287ed62b496ae1ad7b6b9abf990f"
+EARLIER = {
+    "6e9de0a68a82b81b7f6a57bee2a833f141a33b8cf66662d09b9b8666fb3f8d03": TEXT_LATER,
+    "d0a976e6721bc35d131974cabde7b04fb3defbf8d769d0677485777a9d117239": TEXT_LATER,
+}
+"""Plans that were changed after runs that name them: their sha256, and that of the file as it is. In
+text-later.yaml encodings were added, and the first line counts the questions."""
 LABELS = {
     "cifar100": "d88226d8861c2caab730e0f3ecf5566b4769ead1318366494d51e7c41064b99d",
     "digits": "08b15e280da2f918a4b842e1218c717e3ca9b42aa24436a26a29487fb33c33d6",
@@ -38,18 +57,17 @@ LABELS = {
 
 
 class History(NamedTuple):
-    """git's hashes of all that was ever committed of a record or its arrays, by its path below RECORDS."""
+    """git's hashes of all that was ever committed of a record, its arrays or a benchmark, by its path."""
 
     root: Path
     versions: Mapping[str, set[str]]
 
 
 def read_history(root: Path = ROOT) -> History | None:
-    """What git knows of the records; None in a copy without git, and in a shallow clone."""
+    """What git knows of the records; None in a copy without git or without its beginning."""
     try:
-        if _git(root, "rev-parse", "--is-shallow-repository").strip() != b"false":
-            return None
-        log = _git(root, "log", *"-m --raw -z --no-renames --abbrev=40 --format=".split(), "--", RECORDS)
+        _git(root, "merge-base", "--is-ancestor", FIRST, "HEAD")
+        log = _git(root, "log", *"-m --raw -z --no-renames --abbrev=40 --format=".split(), "--", *STAY)
     except (OSError, subprocess.CalledProcessError):
         return None
     versions = defaultdict(set)
@@ -58,8 +76,17 @@ def read_history(root: Path = ROOT) -> History | None:
         if field.startswith(":") and (path := Path(next(fields))).suffix in (".json", ".npz"):
             after = field.split()[3]
             if int(after, 16):  # zeros where the file was deleted
-                versions[path.relative_to(RECORDS).as_posix()].add(after)
+                versions[path.as_posix()].add(after)
     return History(root, dict(versions))
+
+
+def read_tracked(root: Path = ROOT) -> set[str]:
+    """What the book reads and git tracks, or is about to; nothing in a copy without git."""
+    try:
+        names = _git(root, "ls-files", "-z", "--", *READ).decode().split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        return set()
+    return {name for name in names if name and not name.endswith(".failed")}
 
 
 @cache
@@ -92,6 +119,40 @@ def blob(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
+# ---------------------------------------------------------------------------------------------- list
+
+
+def read_list(root: Path = ROOT) -> dict[str, str]:
+    """The sha256 of every committed file by its path."""
+    lines = (root / LIST).read_text(encoding="utf8").splitlines() if (root / LIST).is_file() else []
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def write_list(root: Path = ROOT) -> None:
+    """List what git tracks; a listed record or benchmark keeps its digest."""
+    stay = {name: digest for name, digest in read_list(root).items() if name.startswith(STAY)}
+    now = {name: sha256(root / name) for name in read_tracked(root) if (root / name).is_file()}
+    lines = (f"{digest}  {name}\n" for name, digest in sorted((now | stay).items()))
+    write_atomically(root / LIST, "".join(lines).encode())
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _differing(root: Path, listed: Mapping[str, str], tracked: Iterable[str]) -> Iterator[str]:
+    if not listed:
+        yield f"{LIST}: missing or empty"
+    for name in sorted(set(tracked) - listed.keys()):
+        yield f"{name}: is committed and not in {LIST}; run: python workflow/committed.py --list"
+    for name, digest in listed.items():
+        if not (root / name).is_file():
+            yield f"{name}: is in {LIST} and gone"
+        elif sha256(root / name) != digest:
+            anew = "restore it" if name.startswith(STAY) else "restore it, or list it if it was made anew"
+            yield f"{name}: is not what {LIST} has; {anew}"
+
+
 # ------------------------------------------------------------------------------------------- records
 
 
@@ -108,26 +169,32 @@ def planned(root: Path = ROOT) -> dict[str, list[str]]:
 
 
 def refuse(
-    folder: Path, history: History | None, plans: Mapping[str, list[str]], data: Path
+    root: Path, history: History | None, tracked: Iterable[str], plans: Mapping[str, list[str]]
 ) -> Iterator[str]:
-    """Why records may not be read: one line for every fault, none if there is none.
+    """Why the book may not read its data: one line for every fault, none if there is none.
 
-    folder: the records. data: the folder that holds labels/. Without a history only what a record says of
-    itself is looked at, its place in the plans, and the labels.
+    Without a history a file is compared with the list, and a record with itself and the plans.
     """
-    for path in sorted(folder.glob("*/*/seed-*.json")):
-        name = path.relative_to(folder).as_posix()
+    listed = read_list(root)
+    yield from _differing(root, listed, tracked)
+    known = sorted(name for name in {*listed, *tracked} if name.startswith(STAY) and (root / name).is_file())
+    named = defaultdict(set)
+    for name in known:
+        if not name.startswith(RECORDS) or not name.endswith(".json"):
+            continue
         try:
-            record = read_record(path)
+            record = read_record(root / name)
         except InputError as error:
             yield str(error)
             continue
-        if record_path(folder, record) != path:
+        if record_path(RECORDS, record) != Path(name):
             yield f"{name}: holds the run of {record.cell.path}"
-        yield from (f"{name}: {fault}" for fault in _faults(record, path, history))
-    yield from _unplanned(folder, plans)
-    yield from _moved(folder, history) if history else ()
-    yield from _labels(data)
+        named[record.provenance.plan].add(name)
+        yield from (f"{name}: {fault}" for fault in _faults(record, root / name, history))
+    yield from _replanned(root, named)
+    yield from _unplanned(root, known, plans)
+    yield from _moved(known, history, root) if history else ()
+    yield from _labels(root / "data")
 
 
 def _faults(record: Record, path: Path, history: History | None) -> Iterator[str]:
@@ -135,7 +202,7 @@ def _faults(record: Record, path: Path, history: History | None) -> Iterator[str
     if source.dirty is not False:
         yield "made by sources with changes that no commit has"
     arrays, named = path.with_suffix(".npz"), record.arrays_sha256
-    if named and (not arrays.exists() or hashlib.sha256(arrays.read_bytes()).hexdigest() != named):
+    if named and (not arrays.exists() or sha256(arrays) != named):
         yield "the arrays beside it are not those of its run"
     if history is None:
         return
@@ -146,33 +213,44 @@ def _faults(record: Record, path: Path, history: History | None) -> Iterator[str
         yield f"its sources are not those of commit {source.commit[:10]}"
 
 
-def _unplanned(folder: Path, plans: Mapping[str, list[str]]) -> Iterator[str]:
+def _replanned(root: Path, named: Mapping[str | None, set[str]]) -> Iterator[str]:
+    """Plans that are no longer what records name; those of older records name none."""
+    for origin, names in named.items():
+        plan, _, digest = (origin or "").rpartition(" ")
+        path = root / "plans" / plan
+        if plan and (not path.is_file() or sha256(path) != EARLIER.get(digest, digest)):
+            yield f"plans/{plan}: is not the plan that {len(names)} records name, such as {min(names)}"
+
+
+def _unplanned(root: Path, known: Iterable[str], plans: Mapping[str, list[str]]) -> Iterator[str]:
     """Seeds that no plan wants, and seeds that are missing though a later one of their arm was run."""
-    for arm in sorted({path.parent for path in folder.glob("*/*/seed-*.json")}):
-        wanted = plans.get(arm.relative_to(folder).as_posix(), [])
-        there = {path.with_suffix("").relative_to(folder).as_posix() for path in arm.glob("seed-*.*")}
+    arms = defaultdict(set)
+    for path in (Path(name).relative_to(RECORDS) for name in known if name.startswith(RECORDS)):
+        arms[path.parent].add(path.with_suffix("").as_posix())
+    for arm, there in sorted(arms.items()):
+        failed = (root / RECORDS / arm).glob("seed-*.failed")
+        there |= {path.with_suffix("").relative_to(root / RECORDS).as_posix() for path in failed}
+        wanted = plans.get(arm.as_posix(), [])
         yield from (f"{cell}: no plan wants it" for cell in sorted(there - set(wanted)))
         run = [cell in there for cell in wanted]
         last = max((i for i, done in enumerate(run) if done), default=-1)
         yield from (f"{wanted[i]}: missing, and a later seed is there" for i in range(last) if not run[i])
 
 
-def _moved(folder: Path, history: History) -> Iterator[str]:
+def _moved(known: Iterable[str], history: History, root: Path) -> Iterator[str]:
     """Files that are gone, that are not what was committed, and arrays that belong to another run."""
     owners: dict[str, set[str]] = defaultdict(set)
     for name, versions in history.versions.items():
         for version in versions:
             owners[version].add(name)
-    files = (path for path in folder.glob("*/*/seed-*.*") if path.suffix in (".json", ".npz"))
-    there = {path.relative_to(folder).as_posix(): path for path in files}
-    gone = sorted(history.versions.keys() - there.keys())
+    gone = sorted(name for name in history.versions if not (root / name).is_file())
     yield from (f"{name}: was committed and is gone" for name in gone)
-    for name, path in sorted(there.items()):
-        version = blob(path.read_bytes())
+    for name in known:
+        version = blob((root / name).read_bytes())
         versions = history.versions.get(name, set())
         if versions and version not in versions:
             yield f"{name}: is not what was committed"
-        elif path.suffix == ".json" and len(versions) > 1:
+        elif name.startswith(RECORDS) and name.endswith(".json") and len(versions) > 1:
             yield f"{name}: was committed more than once, and a record stays as it is"
         yield from (f"{name}: is a copy of {other}" for other in sorted(owners[version] - {name}))
 
@@ -189,11 +267,17 @@ def _labels(data: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    history = read_history()
+    if sys.argv[1:] == ["--list"]:
+        return write_list()
+    history, tracked = read_history(), read_tracked()
     if history is None:
         print("git knows no history here: commits and committed versions are not compared", file=sys.stderr)
-    reasons = list(refuse(ROOT / RECORDS, history, planned(), ROOT / "data"))
-    print("\n".join(reasons) or "every committed record is what its run left")
+    there = (path.relative_to(ROOT).as_posix() for path in files_below(ROOT / name for name in READ))
+    new = sorted(name for name in {*there} - {*read_list(), *tracked} if not name.endswith(".failed"))
+    if new:
+        print(f"{len(new)} files are in no commit and not compared, such as {new[0]}", file=sys.stderr)
+    reasons = list(refuse(ROOT, history, tracked, planned()))
+    print("\n".join(reasons) or "the data are what was committed")
     sys.exit(1 if reasons else 0)
 
 

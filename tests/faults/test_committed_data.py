@@ -1,4 +1,4 @@
-"""The committed records and labels are what was committed, and a forged one is refused."""
+"""The committed records, benchmarks, plans and labels are what was committed, and a forged one is refused."""
 
 import base64
 import json
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rollpe.records import pack_bits, unpack_bits
+from rollpe.training import load_plan
 from shared import ROOT, workflow_script
 
 committed = workflow_script("committed")
@@ -24,25 +25,46 @@ def history():
     return found
 
 
-def test_the_committed_data_agree_with_themselves_and_the_plans():
-    plans = committed.planned(ROOT)
-    assert list(committed.refuse(ROOT / "data/records", None, plans, ROOT / "data")) == []
+def test_the_committed_data_agree_with_themselves_the_list_and_the_plans():
+    tracked, plans = committed.read_tracked(ROOT), committed.planned(ROOT)
+    assert list(committed.refuse(ROOT, None, tracked, plans)) == []
 
 
 def test_the_committed_data_are_what_was_committed(history):
-    plans = committed.planned(ROOT)
-    assert list(committed.refuse(ROOT / "data/records", history, plans, ROOT / "data")) == []
+    tracked, plans = committed.read_tracked(ROOT), committed.planned(ROOT)
+    assert list(committed.refuse(ROOT, history, tracked, plans)) == []
+
+
+def files(folder):
+    return {p.relative_to(folder).as_posix() for name in committed.READ for p in (folder / name).rglob("*.*")}
 
 
 @pytest.fixture
 def copied(tmp_path, history):
-    """A copy of some records and of the labels, and what refuses it."""
+    """A copy of some data, all listed, and what refuses it, with the list alone or with the history alone."""
     for arm in ARMS:
-        shutil.copytree(ROOT / "data/records" / arm, tmp_path / "records" / arm)
-    shutil.copytree(ROOT / "data/labels", tmp_path / "labels")
-    versions = {name: v for name, v in history.versions.items() if name.rpartition("/")[0] in ARMS}
-    some, plans = history._replace(versions=versions), committed.planned(ROOT)
-    return tmp_path, lambda: list(committed.refuse(tmp_path / "records", some, plans, tmp_path))
+        shutil.copytree(ROOT / "data/records" / arm, tmp_path / "data/records" / arm)
+    for name in ("plans", "data/labels", "data/benchmarks", "data/photo"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    names = files(tmp_path)
+    some = history._replace(versions={name: v for name, v in history.versions.items() if name in names})
+    honest = {name: digest for name, digest in committed.read_list(ROOT).items() if name in names}
+    plans = committed.planned(ROOT)
+
+    def write(listed):
+        lines = (f"{digest}  {name}\n" for name, digest in listed.items())
+        (tmp_path / committed.LIST).write_text("".join(lines))
+
+    def by_list():
+        write(honest)
+        return list(committed._differing(tmp_path, honest, files(tmp_path)))
+
+    def by_history():
+        """With a list that was forged as well."""
+        write({name: committed.sha256(tmp_path / name) for name in files(tmp_path)})
+        return list(committed.refuse(tmp_path, some, [], plans))
+
+    return tmp_path, by_list, by_history
 
 
 def forge(path, **changes):
@@ -59,7 +81,7 @@ def forge(path, **changes):
 
 
 def draw(folder, rng):
-    return rng.choice(sorted(folder.glob("records/*/*/seed-*.json")))
+    return rng.choice(sorted(folder.glob("data/records/*/*/seed-*.json")))
 
 
 def more_right(folder, rng, bits_too=True):
@@ -90,17 +112,19 @@ def other_sources(folder, rng):
 def other_commit(folder, rng):
     path = draw(folder, rng)
     mine = json.loads(path.read_text())["provenance"]["commit"]
-    others = {json.loads(p.read_text())["provenance"]["commit"] for p in folder.glob("records/*/*/*.json")}
+    others = {
+        json.loads(p.read_text())["provenance"]["commit"] for p in folder.glob("data/records/*/*/*.json")
+    }
     forge(path, provenance__commit=rng.choice(sorted(others - {mine})))
 
 
 def other_arrays(folder, rng):
-    one, two = rng.sample(sorted(folder.glob("records/*/*/seed-*.npz")), 2)
+    one, two = rng.sample(sorted(folder.glob("data/records/*/*/seed-*.npz")), 2)
     shutil.copyfile(two, one)
 
 
 def exchanged_arrays(folder, rng):
-    one, two = rng.sample(sorted(folder.glob("records/*/*/seed-*.npz")), 2)
+    one, two = rng.sample(sorted(folder.glob("data/records/*/*/seed-*.npz")), 2)
     first, second = one.read_bytes(), two.read_bytes()
     one.write_bytes(second)
     two.write_bytes(first)
@@ -128,8 +152,17 @@ def another_seeds_place(folder, rng):
     shutil.copyfile(path, path.with_name("seed-9.json"))
 
 
+def other_benchmark(folder, rng):
+    path = rng.choice(sorted(folder.glob("data/benchmarks/*.json")))
+    forge(path, environment__device_name="NVIDIA H200")
+
+
+def no_benchmark(folder, rng):
+    rng.choice(sorted(folder.glob("data/benchmarks/*.json"))).unlink()
+
+
 def permuted_labels(folder, rng):
-    path = folder / "labels/cifar100.json"
+    path = folder / "data/labels/cifar100.json"
     content = json.loads(path.read_text())
     rng.shuffle(content["classes"])
     path.write_text(json.dumps(content))
@@ -137,7 +170,7 @@ def permuted_labels(folder, rng):
 
 def other_labels(folder, rng):
     """The same number of images of each class, two of them exchanged."""
-    path = folder / "labels/cifar100.json"
+    path = folder / "data/labels/cifar100.json"
     content = json.loads(path.read_text())
     labels = bytearray(base64.b64decode(content["labels"]))
     one, two = rng.sample(range(len(labels)), 2)
@@ -165,20 +198,22 @@ FORGERIES = {
     "no seed": no_seed,
     "one seed more": one_seed_more,
     "another seed's place": another_seeds_place,
+    "machine of a benchmark": other_benchmark,
+    "no benchmark": no_benchmark,
     "classes": permuted_labels,
     "labels": other_labels,
 }
 
 
 def test_every_forgery_is_refused(copied, times, tally):
-    folder, refuse = copied
-    assert refuse() == []
+    folder, by_list, by_history = copied
+    assert by_list() == by_history() == []
     rng = random.Random(3)
     clean = {path: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
     kept = 0
     for plant in list(FORGERIES.values()) * times:
         plant(folder, rng)
-        kept += bool(refuse())
+        kept += bool(by_list() and by_history())
         for path in folder.rglob("*.*"):
             if path.is_file() and path not in clean:
                 path.unlink()
@@ -188,13 +223,74 @@ def test_every_forgery_is_refused(copied, times, tally):
     tally("forged records, arrays or labels", len(FORGERIES) * times, kept)
 
 
+def test_earlier_plans_are_in_the_history_and_were_only_added_to(history, tmp_path):
+    now = [p.cell for p in load_plan(ROOT / "plans/text-later.yaml")]
+    earlier = set()
+    for commit in committed._git(ROOT, "log", "--format=%H", "--", "plans/text-later.yaml").decode().split():
+        content = committed._git(ROOT, "show", f"{commit}:plans/text-later.yaml")
+        (tmp_path / "text-later.yaml").write_bytes(content)
+        before = [p.cell for p in load_plan(tmp_path / "text-later.yaml")]
+        assert now[: len(before)] == before
+        earlier.add(committed.sha256(tmp_path / "text-later.yaml"))
+    assert committed.EARLIER.keys() <= earlier
+
+
 def test_accuracy_seeds_and_labels_are_checked_without_a_history_too(copied):
-    folder, _ = copied
+    folder, _, by_history = copied
     reasons = []
     for number, plant in enumerate(("accuracy", "dirty", "one seed more", "labels")):
         FORGERIES[plant](folder, random.Random(number))
-        before, reasons = (
-            reasons,
-            list(committed.refuse(folder / "records", None, committed.planned(), folder)),
-        )
+        by_history()  # which forges the list as well
+        before, reasons = reasons, list(committed.refuse(folder, None, [], committed.planned()))
         assert len(reasons) > len(before), plant
+
+
+def test_a_committed_record_that_is_not_listed_is_refused_and_a_new_one_stops_nothing(copied):
+    folder, by_list, _ = copied
+    assert by_list() == []
+    one_seed_more(folder, random.Random(1))
+    (new,) = files(folder) - committed.read_list(folder).keys()
+    plans = committed.planned()
+    assert list(committed.refuse(folder, None, [], plans)) == []
+    (reason,) = [r for r in committed.refuse(folder, None, [new], plans) if committed.LIST in r]
+    assert reason.startswith(f"{new}: is committed and not in data/digests.txt")
+
+
+def test_a_missing_list_is_refused(copied):
+    folder, by_list, _ = copied
+    by_list()
+    (folder / committed.LIST).unlink()
+    assert "data/digests.txt: missing or empty" in committed.refuse(folder, None, [], committed.planned())
+
+
+def test_the_list_takes_new_data_and_keeps_the_digests_of_records_and_benchmarks(copied, monkeypatch):
+    folder, by_list, _ = copied
+    by_list()
+    before = committed.read_list(folder)
+    other_benchmark(folder, random.Random(1))
+    one_seed_more(folder, random.Random(1))
+    monkeypatch.setattr(committed, "read_tracked", files)
+    (folder / "data/photo/photo.jpg").write_bytes(b"another")
+    committed.write_list(folder)
+    after = committed.read_list(folder)
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == (files(folder) - before.keys()) | {"data/photo/photo.jpg"}
+    assert list(after) == sorted(after)
+
+
+def test_a_plan_that_records_name_is_what_it_was_when_they_were_made(copied):
+    folder, _, by_history = copied
+    for name in ("text/roll", "text/alibi"):
+        shutil.copytree(ROOT / "data/records" / name, folder / "data/records" / name)
+    assert not [reason for reason in by_history() if "plans/" in reason]
+    for name, old, new in (
+        ("text", "level 0.05", "level 0.5"),
+        ("text-later", "by that rule", "by any rule"),
+    ):
+        plan = folder / f"plans/{name}.yaml"
+        text = plan.read_text()
+        assert old in text
+        plan.write_text(text.replace(old, new))
+        assert any(reason.startswith(f"plans/{name}.yaml: is not the plan that") for reason in by_history())
+        plan.unlink()
+        assert any(reason.startswith(f"plans/{name}.yaml: is not the plan that") for reason in by_history())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from rollpe.equations import write_report
 from shared import ROOT
 
+BENCHMARK, LABELS = "data/benchmarks/one.json", "data/labels/cifar100.json"
 FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
 
 
@@ -36,18 +38,28 @@ def planned(root: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """Two notebooks that were run: the first imports rollpe.errors, the second follows it and reads data."""
+    """Two notebooks that were run: the first imports rollpe.errors, the second follows it and reads data.
+
+    Of the data, the labels and a benchmark were committed; a record was not.
+    """
     root = tmp_path_factory.mktemp("workflow") / "project"
     shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     shutil.copytree(ROOT / "workflow", root / "workflow")
-    for folder in ("notebooks", "book", "data/records"):
+    shutil.copytree(ROOT / "data/labels", root / "data/labels")
+    for folder in ("notebooks", "book", "data/records", "data/benchmarks"):
         (root / folder).mkdir(parents=True)
     (root / "data/records/one.json").write_text("1")
+    (root / BENCHMARK).write_text("1")
+    listed = (
+        hashlib.sha256((root / name).read_bytes()).hexdigest() + f"  {name}\n" for name in (BENCHMARK, LABELS)
+    )
+    (root / "data/digests.txt").write_text("".join(listed))
     (root / "_config.yml").write_text("title: small\n")
     (root / "pyproject.toml").write_text("")
     (root / "requirements.lock").write_text("")
     (root / "notebooks/01-first.py").write_text("# %%\nimport rollpe.errors\n\nprint(rollpe)\n")
-    header = "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-first]\n#     reads: [data/records]\n# ---\n\n"
+    header = "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-first]\n"
+    header += "#     reads: [data/records, data/benchmarks]\n# ---\n\n"
     (root / "notebooks/02-second.py").write_text(header + "# %%\nprint(2)\n")
     done = snakemake(root, FIRST, SECOND)
     assert done.returncode == 0, done.stderr
@@ -98,6 +110,28 @@ def test_an_edited_source_runs_what_imports_it(project, change):
 def test_new_data_runs_what_reads_it(project, change):
     change("data/records/one.json", "2")
     assert planned(project) == {"02-second"}
+
+
+def test_data_that_are_not_what_was_committed_stop_every_notebook(project, change):
+    before = (project / SECOND).read_bytes()
+    change(BENCHMARK, "0")
+    change("notebooks/01-first.py", "print(3)\n")
+    assert planned(project) == {"01-first", "02-second"}
+    done = snakemake(project, FIRST, SECOND)
+    assert done.returncode != 0 and f"{BENCHMARK}: is not what data/digests.txt has" in done.stdout
+    assert "Running notebooks" not in done.stdout + done.stderr
+    assert (project / SECOND).read_bytes() == before
+
+
+def test_new_data_of_ones_own_are_named_and_stop_nothing(project):
+    own = project / "data/records/two.json"
+    own.write_text("2")
+    done = snakemake(project, FIRST, SECOND)
+    assert done.returncode == 0, done.stderr
+    assert "2 files are in no commit and not compared, such as data/records/one.json" in done.stderr
+    assert set(re.findall(r"Running notebooks/([\w-]+)\.py", done.stdout + done.stderr)) == {"02-second"}
+    own.unlink()
+    assert snakemake(project, FIRST, SECOND).returncode == 0
 
 
 def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(project, change):
