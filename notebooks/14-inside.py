@@ -23,8 +23,8 @@
 #
 # ```{wave} grow
 # :name: wave-grow
-# Order that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images;
-# colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) saw the same images in the same order:
+# Order that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images (new
+# runs take held-out ones); colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) saw the same images in the same order:
 # one pass over photographs (CIFAR-100), or eight over digits, both on 8×8 patches. Channels are in their order on RollPE's
 # ring. The twin's own channels are Fourier coordinates, so its queries and keys are transformed to that ring, where both are
 # one model ({doc}`07b-twin`). Each matrix is the mean over queries and keys, rows and columns, and the layers and heads that you

@@ -192,8 +192,8 @@ def correlation_matrices(
     ``by_distance`` [..., n/2 + 1]: correlations of two channels by their distance 0 … n/2 around a ring of n
     channels, as records keep them; the mean is taken over all leading axes. No single pair is known, so each
     cell is the mean of all pairs at its distance: the matrix is a circulant. Colors go from −1 to 1, with
-    one color bar; the titles tell the correlation of neighbors and of any two channels. ``axes``: as many as there are labels; by
-    default in a figure that fits a phone.
+    one color bar; the titles tell the correlation of neighbors and of any two channels. ``axes``: as many as
+    there are labels; by default in a figure that fits a phone.
     """
     if axes is None:
         axes = plt.subplots(1, len(by_distance), figsize=(2.05 * len(by_distance), 2.4), squeeze=False)[1][0]
