@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from rollpe.notebooks.parameters import read_parameters
-from rollpe.notebooks.source import _pair_of, extra, header, list_notebooks, read_source
+from rollpe.notebooks.source import header, list_notebooks, read_source, sync
 from rollpe.sources import PACKAGE, find_root, hash_files, hash_json, imports, meaning, module_files
 
 
@@ -106,7 +106,11 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     pages = (f"executed/{source.stem}" for source in sources)
     reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in contents]
     reasons += _refuse_report(root / "_build/equations.json", root, package)
-    reasons += [reason for source in sources for reason in _refuse_pair(source, root)]
+    reasons += [
+        f"{p.relative_to(root)}: missing or no copy of its .py, and readers get it; run: rollpe notebook --sync"
+        for p in sync(check=True, root=root)
+        if p in known
+    ]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 
@@ -163,22 +167,6 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
         yield f"{name}: failed, {first_line(failed[0]['ename'], failed[0]['evalue'])}; {again}"
     elif not code or not outputs or any(c.get("execution_count") is None for c in code):
         yield f"{name}: hollow, it has code cells that never ran or left no output at all; {again}"
-
-
-def _refuse_pair(source: Path, root: Path) -> Iterator[str]:
-    """Why a notebook that readers take along is not its source; all but its layout counts."""
-    pair = source.with_suffix(".ipynb")
-    if not pair.is_file():
-        yield f"{pair.relative_to(root)}: missing, and readers get it; run: rollpe notebook --sync"
-        return
-    with contextlib.suppress(ValueError):
-        expected = extra("nbformat").writes(_pair_of(source))
-        if json.loads(pair.read_text(encoding="utf8")) == json.loads(expected):
-            return
-    yield (
-        f"{pair.relative_to(root)}: is no copy of its .py, and readers get it; delete it and "
-        "run: rollpe notebook --sync"
-    )
 
 
 def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]:
