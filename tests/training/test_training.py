@@ -33,6 +33,7 @@ from rollpe.records import (
     write_record,
 )
 from rollpe.sources import loaded_hash, module_files, source_hash, training_hash
+from rollpe.topography import near_and_any, unpack_correlations
 from rollpe.training import (
     Recipe,
     TrainingError,
@@ -50,6 +51,8 @@ from rollpe.training import (
 from rollpe.training.again import observe_again
 from rollpe.training.checkpoint import checkpoint_path
 from rollpe.training.data import stand_in
+from rollpe.training.evaluate import OBSERVED, Evaluator
+from rollpe.training.observation import channel_frame, neighbor_correlation
 from rollpe.training.recipe import changes
 from rollpe.training.run import Run, command
 from rollpe.training.state import Programs, shape_of
@@ -158,7 +161,13 @@ def test_held_out_images_are_scored_every_few_epochs_and_after_the_last():
 # Frames
 
 
-def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path):
+def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path, monkeypatch):
+    """Here of the test images, as the correlations that they are compared with."""
+
+    def frame(evaluate, model):
+        return channel_frame(model, evaluate.prepare(evaluate.data.test.images[:OBSERVED]))
+
+    monkeypatch.setattr(Evaluator, "frame", frame)
     plain = run(tiny(), records=tmp_path)
     seen = run(tiny(frames=4), records=tmp_path / "seen")
     left, right = timeless(plain), timeless(seen)
@@ -169,8 +178,10 @@ def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path):
         read_arrays(record_path(f, r)) for f, r in ((tmp_path, plain), (tmp_path / "seen", seen))
     )
     assert after.pop("frame_steps").tolist() == [0, 3, 5, 8]
-    assert len(after.pop("frames")) == 4
+    near, any_two = near_and_any(unpack_correlations(torch.from_numpy(after.pop("frames"))[-1]))
     assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before)
+    seen_last = near.mean().item(), any_two.mean().item()
+    assert seen_last == pytest.approx(neighbor_correlation(after), abs=0.5 / 127 + 1e-4)
 
 
 def test_there_are_no_more_frames_than_steps(tmp_path):
