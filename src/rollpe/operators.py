@@ -16,6 +16,9 @@ Even width. det S = (−1)^{n−1}: for even n the Nyquist mode (−1)^i has the
 real one-parameter group passes through S. The option `nyquist` says what is done instead; odd widths
 have no such mode, and all treatments but "paired" (which takes two rings) coincide there.
 
+    "twist"   the channel that leaves the ring comes back with its sign reversed, N in place of S: a
+              group of rotations in n/2 planes, with N(1) = N; no mode stands still
+
     "fixed"   the Nyquist mode stands still: a real group of rotations, and S(1) = S on all other modes
     "cosine"  it is multiplied by cos(πp): S(p) = S^p at whole p, but no group, and norms are not kept
     "paired"  two rings of n channels, one after the other; their two Nyquist modes rotate into each
@@ -29,7 +32,7 @@ are built in float64 by default, on the CPU; functions of x return the dtype of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 
 import torch
@@ -37,7 +40,7 @@ from torch import Tensor
 
 from rollpe.errors import InputError
 
-NYQUIST = ("fixed", "cosine", "paired", "odd")
+NYQUIST = ("fixed", "cosine", "paired", "odd", "twist")
 
 
 # Checks of arguments.
@@ -85,6 +88,10 @@ def roll(x: Tensor, p: int | Tensor) -> Tensor:
     x [..., n]; p a whole number, or an integer tensor broadcasting over x's leading dimensions (one
     position per token). Real p is refused: `continuous_roll` takes it.
     """
+    return _around(x, _whole_positions(p))[0]
+
+
+def _whole_positions(p: int | Tensor) -> int | Tensor:
     if isinstance(p, Tensor):
         if p.is_floating_point() or p.is_complex():
             raise InputError(
@@ -92,11 +99,16 @@ def roll(x: Tensor, p: int | Tensor) -> Tensor:
             )
     elif isinstance(p, bool) or not isinstance(p, Integral):
         raise InputError(f"p={p!r} is not whole: roll takes whole positions. Use continuous_roll.")
+    return p
+
+
+def _around(x: Tensor, p: int | Tensor) -> tuple[Tensor, Tensor]:
+    """S^p x, and how often each entry went around the ring on its way, int64 [..., n]."""
     n = x.shape[-1]
     p = torch.as_tensor(p, dtype=torch.int64, device=x.device)
-    source = (torch.arange(n, device=x.device) + p[..., None]) % n  # [..., n]
-    shape = torch.broadcast_shapes(x.shape, source.shape)
-    return torch.gather(x.expand(shape), -1, source.expand(shape))
+    place = torch.arange(n, device=x.device) + p[..., None]  # [..., n]
+    shape = torch.broadcast_shapes(x.shape, place.shape)
+    return torch.gather(x.expand(shape), -1, (place % n).expand(shape)), place // n
 
 
 def circulant(column: Tensor) -> Tensor:
@@ -128,13 +140,24 @@ def mode_numbers(n: int) -> Tensor:
     return torch.arange(-((_whole(n) - 1) // 2), n // 2 + 1)
 
 
+def twisted_frequencies(n: int) -> Tensor:
+    """ω = 2πm/n for the m > 0 among −(n−1)/2, −(n−1)/2 + 1, …, (n−1)/2, float64 [⌊n/2⌋], ascending.
+
+    These m are whole numbers for odd n and halves of odd numbers for even n: then ω = π/n, 3π/n, …, (n−1)π/n.
+    """
+    return 2 * math.pi / _whole(n) * (torch.arange(n // 2, dtype=torch.float64) + (1.0 if n % 2 else 0.5))
+
+
 def ring_frequencies(n: int, wavelength: float = 1.0) -> Tensor:
     """ω_k = 2πk/(λn) for k = 0 … ⌊n/2⌋, float64 [⌊n/2⌋+1], in radians per unit of position."""
     return 2 * math.pi * torch.arange(_whole(n) // 2 + 1, dtype=torch.float64) / (_wavelength(wavelength) * n)
 
 
 def real_fourier_basis(
-    n: int, dtype: torch.dtype = torch.float64, device: torch.device | str | None = None
+    n: int,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+    twisted: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The orthogonal change of basis in which the roll is rotary.
 
@@ -142,13 +165,22 @@ def real_fourier_basis(
     rotation [[cos ω_k p, −sin ω_k p], [sin ω_k p, cos ω_k p]] for each pair of columns 2k−2, 2k−1
     (√(2/n) cos and −√(2/n) sin of 2πki/n), then the constant channel (1), then, for even n, the Nyquist
     channel (−1)^i (eigenvalue (−1)^p at whole p).
+
+    Args:
+        twisted: the basis of the twisted ring N(p) instead. For even n it has n/2 pairs, with
+            ω = π/n, 3π/n, …, and no other columns.
     """
     i = torch.arange(_whole(n), device=device)
-    k = torch.arange(1, (n + 1) // 2, device=device)
+    if twisted and n % 2 == 0:
+        k = torch.arange(n // 2, device=device) + 0.5
+    else:
+        k = torch.arange(1, (n + 1) // 2, device=device)
     angle = (torch.outer(i, k) % n).to(dtype) * (2 * math.pi / n)
     pairs = torch.stack((angle.cos(), -angle.sin()), dim=-1) * math.sqrt(2 / n)  # [n, pairs, 2]
-    columns = [pairs.flatten(1), torch.full((n, 1), 1 / math.sqrt(n), dtype=dtype, device=device)]
-    if n % 2 == 0:
+    columns = [pairs.flatten(1)]
+    if n % 2 or not twisted:
+        columns.append(torch.full((n, 1), 1 / math.sqrt(n), dtype=dtype, device=device))
+    if n % 2 == 0 and not twisted:
         columns.append(_alternating(n, dtype, device)[:, None])
     return torch.cat(columns, dim=1), k.to(dtype) * (2 * math.pi / n)
 
@@ -173,6 +205,8 @@ def generator(n: int, nyquist: str = "fixed") -> Tensor:
             f"n={n} is even: cos(πp) on the Nyquist mode is no group, so it has no generator. "
             "Use nyquist='fixed', 'paired' or 'odd'."
         )
+    if nyquist == "twist":
+        return twisted_generator(n)
     if nyquist == "odd" and n % 2 == 0:
         return torch.block_diag(generator(n - 1), torch.zeros(1, 1, dtype=torch.float64))
     m = mode_numbers(n)
@@ -227,7 +261,9 @@ def roll_matrix(
     """
     _whole(n)
     p = _real(p, torch.float64) / _wavelength(wavelength)
-    if _treatment(nyquist) == "odd" and n % 2 == 0:
+    if _treatment(nyquist) == "twist":
+        return twisted_roll_matrix(n, p)
+    if nyquist == "odd" and n % 2 == 0:
         return torch.nn.functional.pad(roll_matrix(n - 1, p), (0, 1, 0, 1)) + torch.diag(
             torch.eye(n, dtype=torch.float64)[-1]
         )
@@ -286,6 +322,11 @@ def continuous_roll(
     if nyquist == "odd" and width % 2 == 0:
         moved = continuous_roll(x[..., :-1], p)
         return torch.cat((moved, x[..., -1:].expand(*moved.shape[:-1], 1)), dim=-1)
+    if nyquist == "twist" and width % 2 == 0:
+        Q, frequencies = real_fourier_basis(width, dtype, x.device, twisted=True)
+        with torch.autocast(x.device.type, enabled=False):
+            turned = rotate_pairs(x.to(dtype) @ Q, p[..., None] * frequencies)
+            return (turned.to(dtype) @ Q.T).to(x.dtype)
     rings = 1
     if nyquist == "paired":
         rings = 2
@@ -318,6 +359,64 @@ def rotate_pairs(x: Tensor, angle: Tensor) -> Tensor:
     even, odd = x[..., 0::2], x[..., 1::2]
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+
+# The ring with a twist.
+
+
+def twisted_shift(n: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """N [n, n]: S with the corner entry times (−1)^{n−1}, so that det N = 1 for every n.
+
+    For even n the channel that leaves the ring comes back with its sign reversed; for odd n, N = S.
+    """
+    N = shift_matrix(n, dtype)
+    N[-1, 0] = (-1) ** (n - 1)
+    return N
+
+
+def twisted_generator(n: int) -> Tensor:
+    """A_jl = (π/n)(−1)^{j−l} / sin(π(j−l)/n), float64 [n, n], 0 on the diagonal: N = exp(A) for every n."""
+    i = torch.arange(_whole(n), dtype=torch.float64)
+    d = i[:, None] - i
+    safe = torch.where(d == 0, 0.5, d)
+    return torch.where(d == 0, 0.0, math.pi / n * torch.cos(math.pi * d) / torch.sin(math.pi * safe / n))
+
+
+def twisted_roll_matrix(n: int, p: float | Tensor) -> Tensor:
+    """N(p)_jl = sin(πt) / (n sin(πt/n)) with t = p + j − l, float64 [..., n, n] for real p [...].
+
+    N(p) = exp(p·twisted_generator(n)), a group of rotations with N(1) = N, for every n. Its period is n for
+    odd n and 2n for even n, where N(p + n) = −N(p).
+    """
+    i = torch.arange(_whole(n), dtype=torch.float64)
+    t = torch.remainder(_real(p, torch.float64)[..., None, None] + i[:, None] - i + n / 2, 2 * n) - n / 2
+    laps = torch.round(t / n)  # t mod n near 0, where the quotient below loses no digits, and a sign
+    t = t - n * laps
+    safe = torch.where(t == 0, 0.5, t)
+    kernel = torch.where(t == 0, 1.0, torch.sin(math.pi * safe) / (n * torch.sin(math.pi * safe / n)))
+    return kernel if n % 2 else kernel * (1 - 2 * torch.remainder(laps, 2))
+
+
+def twisted_roll(x: Tensor, p: int | Tensor) -> Tensor:
+    """N^p x: entry i takes the value of entry i+p mod n, times (−1)^{n−1} for each lap. Exact in any dtype.
+
+    x [..., n]; whole p as in `roll`.
+    """
+    moved, laps = _around(x, _whole_positions(p))
+    return moved if x.shape[-1] % 2 else moved * (1 - 2 * (laps % 2)).to(x.dtype)
+
+
+def twisted_pair_roll(x: Tensor, p: int | Tensor, twist: float) -> Tensor:
+    """A pair of rings of n channels, turned by φ = 2π·twist where it closes: x [..., 2n], whole p as in `roll`.
+
+    With z_j = x_j + i x_{n+j}, entry j takes the value of entry j+p mod n, times e^{iφ} for each lap. The
+    eigenvalues of one step are e^{i(2πk + φ)/n}, k = 0 … n−1, each a plane of two channels.
+    """
+    if x.shape[-1] % 2:
+        raise InputError(f"x has {x.shape[-1]} channels: a pair takes two equal rings. Use an even number.")
+    (a, laps), (b, _) = (_around(ring, _whole_positions(p)) for ring in x.chunk(2, dim=-1))
+    turned = rotate_pairs(torch.stack((a, b), -1), 2 * math.pi * twist * laps[..., None].to(a.dtype))
+    return turned.mT.flatten(-2)
 
 
 # The local stencil of App. E.
@@ -411,11 +510,23 @@ def axis_slices(head_dim: int, axes: int, width: int | None = None) -> list[slic
     return [slice(a * size, a * size + n) for a in range(axes)]
 
 
-def axial_roll(x: Tensor, positions: Tensor, width: int | None = None) -> Tensor:
-    """One ring to an axis: sub-vector a of x [..., N, head_dim] rolls by whole positions [..., N, axes]."""
+def axial_roll(
+    x: Tensor,
+    positions: Tensor,
+    width: int | Sequence[int] | None = None,
+    move: Callable[[Tensor, Tensor], Tensor] = roll,
+) -> Tensor:
+    """Rings for each axis: sub-vector a of x [..., N, head_dim] rolls by whole positions [..., N, axes].
+
+    Args:
+        width: of the ring of an axis, or widths of several rings side by side.
+        move: the roll of one ring, (x, p) to x; `twisted_roll` for rings with a twist.
+    """
+    total = sum(width) if isinstance(width, Sequence) else width
     out = torch.broadcast_tensors(x, positions[..., :1])[0].clone()
-    for a, part in enumerate(axis_slices(x.shape[-1], positions.shape[-1], width)):
-        out[..., part] = roll(x[..., part], positions[..., a])
+    for a, part in enumerate(axis_slices(x.shape[-1], positions.shape[-1], total)):
+        rings = x[..., part].split(list(width), -1) if isinstance(width, Sequence) else (x[..., part],)
+        out[..., part] = torch.cat([move(ring, positions[..., a]) for ring in rings], -1)
     return out
 
 

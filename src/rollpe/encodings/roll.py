@@ -1,6 +1,6 @@
 """Encodings that roll queries and keys around a ring of channels: the RollPE family.
 
-Here: roll, continuous-roll, multiplexed-roll, torus-roll and the rotary twin of roll. Not here: the
+Here: roll, twisted-roll, continuous-roll, multiplexed-roll, torus-roll and the rotary twin of roll. Not here: the
 mathematics of the shift, its generator and its Fourier form (rollpe/operators.py).
 
 Direction: S is the matrix as printed in the paper's Eq. 2, (S x)_i = x_{i+1 mod n}, so that
@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import partial
 from typing import Unpack
 
 import torch
@@ -143,39 +145,146 @@ class Roll(_WholeRoll):
     gather for q and one for k, forward and backward (``rollpe bench`` measures it).
 
     Args:
-        width: n, channels rolled on each axis; all of head_dim // axes by default.
+        width: n, channels rolled on each axis; all of head_dim // axes by default. Several widths are rings
+            side by side: offsets then count modulo their least common multiple, as residues do, while the
+            scores of (31, 33) still span at most 64 functions of the offset (Kymn et al., 2024).
         direction: 1 for S as printed in Eq. 2, -1 for its mirror image.
         on_fraction: "error" refuses positions between integers, "round" takes the nearest integer.
     """
 
+    width: int | tuple[int, ...]
+
     def __init__(
         self,
         *,
-        width: int | None = None,
+        width: int | tuple[int, ...] | None = None,
         direction: int = 1,
         on_fraction: str = "error",
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(direction=direction, on_fraction=on_fraction, **shape)
         self.width = checked_width(width, self.part)
-        self.set_periods([self.width] * self.axes)
+        self.rings = self.width if isinstance(self.width, tuple) else (self.width,)
+        self.set_periods([math.lcm(*map(self.period, self.rings))] * self.axes)
 
-    def source_channels(self, shifts: Tensor) -> Tensor:
-        ring = torch.arange(self.width, device=shifts.device)
-        pieces = []
+    def period(self, n: int) -> int:
+        """The period of a ring of n channels."""
+        return n
+
+    def around(self, shifts: Tensor) -> tuple[Tensor, Tensor]:
+        """For shifts [..., axes], the source channel of each channel and its laps, int64 [..., d]."""
+        source, laps = [], []
         for axis in range(self.axes):
             start = axis * self.part
-            pieces.append(start + (ring + shifts[..., axis : axis + 1]) % self.width)
-            end = self.head_dim if axis == self.axes - 1 else start + self.part
-            still = torch.arange(start + self.width, end, device=shifts.device)
-            pieces.append(still.expand(*shifts.shape[:-1], -1))
-        return torch.cat(pieces, -1)
+            for n in self.rings:
+                place = torch.arange(n, device=shifts.device) + shifts[..., axis : axis + 1]
+                source.append(start + place % n)
+                laps.append(place // n)
+                start += n
+            end = self.head_dim if axis == self.axes - 1 else (axis + 1) * self.part
+            still = torch.arange(start, end, device=shifts.device).expand(*shifts.shape[:-1], -1)
+            source.append(still)
+            laps.append(torch.zeros_like(still))
+        return torch.cat(source, -1), torch.cat(laps, -1)
+
+    def source_channels(self, shifts: Tensor) -> Tensor:
+        return self.around(shifts)[0]
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         return operators.axial_roll(x, self.direction * positions, self.width)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, width={self.width}"
+
+
+@register("twisted-roll")
+class TwistedRoll(Roll):
+    """RollPE with a twist: what leaves an even ring comes back with its sign reversed (negacyclic shift).
+
+    On the share of axis a the ring becomes N^{p_a} x, N = S with the corner entry times (-1)^{n-1}. For
+    every n, N = exp(A) with A_jl = (π/n)(-1)^{j-l} / sin(π(j-l)/n). For even n all channels are paired: it is
+    RoPE with the angles π/n, 3π/n, …, (n-1)π/n, of period 2n, and a shift by n reverses the ring's part of the
+    score. For odd n it is ``roll``. ``continuous-roll`` with nyquist="twist" is the same on real positions.
+
+    Another ``twist`` takes pairs of rings of n channels and turns the pair by φ = 2π·twist where it closes:
+    the angles are (2πk + φ)/n for k = 0, …, n-1, and the period is n/twist if 1/twist is a whole number.
+
+    No parameters; integer positions; norm preserving; relative. Exact in every dtype for a sign; other twists
+    compute angles in float32 (float64 for float64 queries). Cost: one gather and one product with signs for q
+    and one for k; another twist adds a second gather.
+
+    Args:
+        twist: turns of a pair of rings where it closes. 0.5, half a turn, is the sign and needs no pair.
+        width: n, channels of one ring; by default all of head_dim // axes, or half of it for a pair. Several
+            widths are rings side by side, as in ``Roll``, with the default twist.
+        direction, on_fraction: see ``Roll``.
+    """
+
+    def __init__(
+        self,
+        *,
+        twist: float = 0.5,
+        width: int | tuple[int, ...] | None = None,
+        direction: int = 1,
+        on_fraction: str = "error",
+        **shape: Unpack[Shape],
+    ) -> None:
+        if twist == 0.5:
+            super().__init__(width=width, direction=direction, on_fraction=on_fraction, **shape)
+        else:
+            super(Roll, self).__init__(direction=direction, on_fraction=on_fraction, **shape)
+            if self.part < 2 or isinstance(width, tuple):
+                raise InputError(
+                    f"twist={twist:g} needs two rings of one width for each axis, width={width} on"
+                    f" {self.part} channels is not: give one width, or the default twist."
+                )
+            self.width = checked_width(width, self.part // 2)
+            self.rings = (self.width, self.width)
+            self.set_periods([self.width * whole_laps(twist)] * self.axes)
+        self.twist = twist
+
+    def period(self, n: int) -> int:
+        return n if n % 2 else 2 * n
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Where channels come from and go to, and their factors, each [N, d] or [B, 1, N, d].
+
+        Factors are signs for the default twist; else cosines, sines and each channel's partner in the pair.
+        """
+        shifts = self.direction * positions
+        source, laps = self.around(shifts)
+        indices = source, self.source_channels(-shifts)
+        if self.twist == 0.5:
+            reversed_ = laps % 2 * self.by_ring([1 - n % 2 for n in self.rings], laps.device)
+            return *indices, (1 - 2 * reversed_).to(table_dtype(like))
+        angles = 2 * math.pi * torch.remainder(self.twist * laps.to(table_dtype(like)), 1)
+        side = self.by_ring([-1, 1], laps.device)  # x cos - y sin on the first ring, y cos + x sin on the second
+        partner = torch.arange(self.head_dim, device=laps.device) - side * self.width
+        return *indices, angles.cos(), side * angles.sin(), partner
+
+    def by_ring(self, values: Sequence[int], device: torch.device) -> Tensor:
+        """One value for each ring of an axis, spread over its channels, and 0 for other channels: [d]."""
+        rings = zip(self.rings, values, strict=True)
+        share = torch.cat([torch.full((n,), value, device=device) for n, value in rings])
+        shares = F.pad(share, (0, self.part - len(share))).repeat(self.axes)
+        return F.pad(shares, (0, self.head_dim - len(shares)))
+
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        moved = super().transform(x, tables[:2])
+        if self.twist == 0.5:
+            return moved * tables[2].to(x.dtype)
+        cos, sin, partner = tables[2:]
+        return (moved * cos + _Gather.apply(moved, partner, partner) * sin).to(x.dtype)
+
+    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+        shifts = self.direction * positions
+        if self.twist == 0.5:
+            return operators.axial_roll(x, shifts, self.width, operators.twisted_roll)
+        pair = partial(operators.twisted_pair_roll, twist=self.twist)
+        return operators.axial_roll(x, shifts, 2 * self.rings[0], pair)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, twist={self.twist:g}"
 
 
 class _InFourierBasis:
@@ -190,6 +299,11 @@ class _InFourierBasis:
         """Number of rings on the channels of one axis."""
         return 1
 
+    @property
+    def _twisted(self) -> bool:
+        """Whether what leaves a ring comes back with its sign reversed."""
+        return False
+
     def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
         """The orthogonal matrix [d, d] from channels to Fourier coordinates, see ``fourier_basis``."""
         return constant(
@@ -198,6 +312,7 @@ class _InFourierBasis:
             self.axes,
             self.width,
             self._rings,
+            self._twisted,
             device=device or torch.device("cpu"),
             dtype=dtype or torch.float32,
         )
@@ -217,6 +332,8 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
     - ``"paired"``: two rings of even width, whose Nyquist modes turn into each other at ω = π/λ. A real
       group; at integers the roll.
     - ``"odd"``: an even width loses one channel, which carries no position.
+    - ``"twist"``: the ring of ``twisted-roll``, k = ±½, ±3/2, …: all channels are paired. A real group of
+      period 2λn; S(1) differs from the roll in the sign of one entry.
 
     An odd n needs none of them. No parameters; any real position; period λn; relative and norm preserving
     except for "cosine". Cost: one d×d product and one rotation each for q and k. ``forward`` returns the
@@ -260,16 +377,21 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
         self.nyquist = nyquist
         self.direction = checked_direction(direction)
         self.relative = self.preserves_norm = nyquist != "cosine" or width % 2 == 1
-        self.set_periods([abs(wavelength) * width] * self.axes)
+        self.set_periods([abs(wavelength) * width * (2 if self._twisted else 1)] * self.axes)
 
     @property
     def _rings(self) -> int:
         return 2 if self.nyquist == "paired" else 1
 
+    @property
+    def _twisted(self) -> bool:
+        return self.nyquist == "twist" and self.width % 2 == 0
+
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines per Fourier coordinate, as ``RollTwin``, and the basis [d, d]."""
         period = self.wavelength * self.width
-        k = constant(ring_modes, self.width, self._rings, device=positions.device, dtype=positions.dtype)
+        kind = self.width, self._rings, self._twisted
+        k = constant(ring_modes, *kind, device=positions.device, dtype=positions.dtype)
         turns = torch.remainder(positions[..., None] * (self.direction * k), period) / period
         modes = (2 * math.pi * turns).flatten(-2)  # [..., N, axes * modes]
         cos, sin = (f(modes).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
@@ -435,8 +557,21 @@ class RollTwin(_InFourierBasis, Roll):
     integers, then computed in float32 (float64 for float64 queries). Cost: as a rotary encoding.
 
     Args:
-        width, direction, on_fraction: see ``Roll``.
+        width: n, channels of the ring on each axis; all of head_dim // axes by default.
+        direction, on_fraction: see ``Roll``.
     """
+
+    width: int
+
+    def __init__(
+        self,
+        *,
+        width: int | None = None,
+        direction: int = 1,
+        on_fraction: str = "error",
+        **shape: Unpack[Shape],
+    ) -> None:
+        super().__init__(width=width, direction=direction, on_fraction=on_fraction, **shape)
 
     def absorb(self, projection: Tensor) -> Tensor:
         """Rows of W_Q or W_K (or a bias) trained with ``roll`` as the twin needs them.
@@ -455,7 +590,7 @@ class RollTwin(_InFourierBasis, Roll):
         """Cosines and sines per channel, [N, c] or [B, 1, N, c]; c as in ``for_all_channels``."""
         shifts = self.direction * positions
         dtype = table_dtype(like)
-        k = constant(ring_modes, self.width, 1, device=shifts.device, dtype=torch.int64)
+        k = constant(ring_modes, self.width, device=shifts.device, dtype=torch.int64)
         turns = (shifts[..., None] * k) % self.width
         angles = (2 * math.pi / self.width * turns.to(dtype)).flatten(-2)
         cos, sin = (f(angles).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
@@ -504,8 +639,15 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return out if width == x.shape[-1] else torch.cat((out, x[..., width:]), -1)
 
 
-def ring_modes(n: int, rings: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Mode numbers k of the coordinate pairs of one axis: 1, …, ⌊(n-1)/2⌋ for each ring, and n/2 for two."""
+def ring_modes(
+    n: int, rings: int = 1, twisted: bool = False, *, device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    """Mode numbers k of the coordinate pairs of one axis: 1, …, ⌊(n-1)/2⌋ for each ring, and n/2 for two.
+
+    On a twisted ring ½, 3/2, …, (n-1)/2.
+    """
+    if twisted:
+        return torch.arange(n // 2, device=device, dtype=dtype) + 0.5
     one = torch.arange(1, (n - 1) // 2 + 1, device=device, dtype=dtype)
     if rings == 1:
         return one
@@ -513,17 +655,24 @@ def ring_modes(n: int, rings: int, *, device: torch.device, dtype: torch.dtype) 
 
 
 def fourier_basis(
-    head_dim: int, axes: int, n: int, rings: int, *, device: torch.device, dtype: torch.dtype
+    head_dim: int,
+    axes: int,
+    n: int,
+    rings: int,
+    twisted: bool = False,
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
 ) -> Tensor:
     """Orthogonal matrix [d, d] whose rows are the real Fourier modes of all rings of a head.
 
     Row order: for each axis its pairs (√2 Re F_k, √2 Im F_k), k = 1, …, ⌊(n-1)/2⌋, ring after ring, and
     with two rings the pair of their Nyquist modes; then the lone Nyquist modes of all axes; then the
     constant modes; then the channels without position. F is the unitary DFT, F_kj = e^{-2πi kj/n}/√n, so a
-    roll by p turns pair k by +2πkp/n.
+    roll by p turns pair k by +2πkp/n. On twisted rings k = ½, 3/2, …, (n-1)/2, and nothing is lone or constant.
     """
     wide = torch.float32 if device.type == "mps" else torch.float64  # as wide as the device can
-    Q, frequencies = operators.real_fourier_basis(n, wide, device)
+    Q, frequencies = operators.real_fourier_basis(n, wide, device, twisted)
     modes = 2 * len(frequencies)
     pairs, constant_mode, nyquist = Q.T[:modes], Q.T[modes : modes + 1], Q.T[modes + 1 :]
     part = head_dim // axes
@@ -563,13 +712,20 @@ def even_division(channels: int, axes: int) -> tuple[int, ...]:
     return max(tuple(sorted((size, *even_division(channels // size, axes - 1)))) for size in divisors)
 
 
-def checked_width(width: int | None, part: int) -> int:
-    """The ring's length, all channels of the share by default."""
+def checked_width(width: int | tuple[int, ...] | None, part: int) -> int | tuple[int, ...]:
+    """The ring's length, or the lengths of several; one ring of all channels of the share by default."""
     if width is None:
         return part
-    if not isinstance(width, int) or not 1 <= width <= part:
+    rings = width if isinstance(width, tuple) else (width,)
+    if not rings or not all(isinstance(n, int) and n >= 1 for n in rings) or sum(rings) > part:
         raise InputError(f"width={width} does not fit: a ring has a whole number of channels, 1 to {part}.")
     return width
+
+
+def whole_laps(twist: float) -> float:
+    """After how many laps a twist adds up to whole turns: 7 for 1/7; infinity beyond a million."""
+    turns = Fraction(twist).limit_denominator(10**6)
+    return turns.denominator if abs(turns - Fraction(twist)) < 1e-15 else math.inf
 
 
 def checked_direction(direction: int) -> int:
