@@ -16,14 +16,13 @@ Even width. det S = (−1)^{n−1}: for even n the Nyquist mode (−1)^i has the
 real one-parameter group passes through S. The option `nyquist` says what is done instead; odd widths
 have no such mode, and all treatments but "paired" (which takes two rings) coincide there.
 
-    "twist"   the channel that leaves the ring comes back with its sign reversed, N in place of S: a
-              group of rotations in n/2 planes, with N(1) = N; no mode stands still
-
     "fixed"   the Nyquist mode stands still: a real group of rotations, and S(1) = S on all other modes
     "cosine"  it is multiplied by cos(πp): S(p) = S^p at whole p, but no group, and norms are not kept
     "paired"  two rings of n channels, one after the other; their two Nyquist modes rotate into each
               other by πp: S(p) = S^p ⊕ S^p at whole p, and a group of rotations
     "odd"     the last channel carries no position; the first n−1 are an odd ring
+    "twist"   the channel that leaves the ring comes back with its sign reversed, N in place of S: a
+              group of rotations in n/2 planes, with N(1) = N; no mode stands still
 
 Shapes: x [..., n]; p is a number or a tensor that broadcasts over the leading dimensions of x. Matrices
 are built in float64 by default, on the CPU; functions of x return the dtype of x.
@@ -171,14 +170,12 @@ def real_fourier_basis(
             ω = π/n, 3π/n, …, and no other columns.
     """
     i = torch.arange(_whole(n), device=device)
-    if twisted and n % 2 == 0:
-        k = torch.arange(n // 2, device=device) + 0.5
-    else:
-        k = torch.arange(1, (n + 1) // 2, device=device)
+    twisted = twisted and n % 2 == 0
+    k = torch.arange(n // 2, device=device) + 0.5 if twisted else torch.arange(1, (n + 1) // 2, device=device)
     angle = (torch.outer(i, k) % n).to(dtype) * (2 * math.pi / n)
     pairs = torch.stack((angle.cos(), -angle.sin()), dim=-1) * math.sqrt(2 / n)  # [n, pairs, 2]
     columns = [pairs.flatten(1)]
-    if n % 2 or not twisted:
+    if not twisted:
         columns.append(torch.full((n, 1), 1 / math.sqrt(n), dtype=dtype, device=device))
     if n % 2 == 0 and not twisted:
         columns.append(_alternating(n, dtype, device)[:, None])
@@ -322,11 +319,6 @@ def continuous_roll(
     if nyquist == "odd" and width % 2 == 0:
         moved = continuous_roll(x[..., :-1], p)
         return torch.cat((moved, x[..., -1:].expand(*moved.shape[:-1], 1)), dim=-1)
-    if nyquist == "twist" and width % 2 == 0:
-        Q, frequencies = real_fourier_basis(width, dtype, x.device, twisted=True)
-        with torch.autocast(x.device.type, enabled=False):
-            turned = rotate_pairs(x.to(dtype) @ Q, p[..., None] * frequencies)
-            return (turned.to(dtype) @ Q.T).to(x.dtype)
     rings = 1
     if nyquist == "paired":
         rings = 2
@@ -335,19 +327,19 @@ def continuous_roll(
                 f"x has {width} channels: nyquist='paired' takes two equal rings. Use an even number."
             )
     n = width // rings
-    Q, frequencies = real_fourier_basis(n, dtype, x.device)
+    Q, frequencies = real_fourier_basis(n, dtype, x.device, twisted=nyquist == "twist")
     with torch.autocast(x.device.type, enabled=False):
         z = x.to(dtype).unflatten(-1, (rings, n)) @ Q  # [..., rings, n]
         pairs, rest = z[..., : 2 * len(frequencies)], z[..., 2 * len(frequencies) :]
         moved = rotate_pairs(pairs, p[..., None, None] * frequencies)
         shape = moved.shape[:-1]
-        constant, nyquist_channel = rest[..., :1], rest[..., 1:]  # the second is empty for odd n
+        constant, nyquist_channel = rest[..., :1], rest[..., 1:]  # empty: the second for odd n, both twisted
         if nyquist == "cosine":
             nyquist_channel = nyquist_channel * torch.cos(math.pi * p)[..., None, None]
         elif nyquist == "paired":
             nyquist_channel = rotate_pairs(nyquist_channel.mT, math.pi * p[..., None, None]).mT
-        parts = (moved, constant.expand(*shape, 1), nyquist_channel.expand(*shape, rest.shape[-1] - 1))
-        rolled = (torch.cat(parts, dim=-1).to(dtype) @ Q.T).flatten(-2)
+        others = (part.expand(*shape, part.shape[-1]) for part in (constant, nyquist_channel))
+        rolled = (torch.cat((moved, *others), dim=-1).to(dtype) @ Q.T).flatten(-2)
     return rolled.to(x.dtype)
 
 
@@ -407,15 +399,18 @@ def twisted_roll(x: Tensor, p: int | Tensor) -> Tensor:
 
 
 def twisted_pair_roll(x: Tensor, p: int | Tensor, twist: float) -> Tensor:
-    """A pair of rings of n channels, turned by φ = 2π·twist where it closes: x [..., 2n], whole p as in `roll`.
+    """A pair of rings of n channels, turned by φ = 2π·twist where it closes: x [..., 2n], p as in `roll`.
 
     With z_j = x_j + i x_{n+j}, entry j takes the value of entry j+p mod n, times e^{iφ} for each lap. The
-    eigenvalues of one step are e^{i(2πk + φ)/n}, k = 0 … n−1, each a plane of two channels.
+    eigenvalues of one step are e^{i(2πk + φ)/n}, k = 0 … n−1, each a plane of two channels. Floating point.
     """
+    if not x.is_floating_point():
+        raise InputError(f"x has dtype {x.dtype}: a turn of pairs needs floating point. Use twisted_roll.")
     if x.shape[-1] % 2:
         raise InputError(f"x has {x.shape[-1]} channels: a pair takes two equal rings. Use an even number.")
     (a, laps), (b, _) = (_around(ring, _whole_positions(p)) for ring in x.chunk(2, dim=-1))
-    turned = rotate_pairs(torch.stack((a, b), -1), 2 * math.pi * twist * laps[..., None].to(a.dtype))
+    turns = torch.remainder(twist * laps[..., None].to(torch.promote_types(x.dtype, torch.float32)), 1)
+    turned = rotate_pairs(torch.stack((a, b), -1), 2 * math.pi * turns)
     return turned.mT.flatten(-2)
 
 
