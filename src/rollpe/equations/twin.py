@@ -66,3 +66,44 @@ def eq_adam(rng):
         step, twin_step = (g / (g.square().sqrt() + 1e-8) for g in (ring, twin))
         worst = max(worst, must_fail(error(step @ Q, twin_step), least=0.1))
     return worst
+
+
+def _orthogonalized(G: Tensor) -> Tensor:
+    """U Vᵀ of G = U diag(s) Vᵀ: the step of Muon, by the exact decomposition."""
+    U, _, Vh = torch.linalg.svd(G, full_matrices=False)
+    return U @ Vh
+
+
+@check("ours", operators.real_fourier_basis, tolerance=1e-9)
+def eq_equal_in_law(rng):
+    n = count(rng, 3, 12)
+    Q = operators.real_fourier_basis(n)[0]
+    W, gradients = normal(rng, n, n + 2), normal(rng, 3, n, n + 2)
+    gaussian = torch.distributions.Normal(0.0, 0.02).log_prob
+    law = error(
+        gaussian(0.02 * Q.T @ W).sum(), gaussian(0.02 * W).sum()
+    )  # of a density, all there is to compare
+    corner = torch.ones(n, n + 2).double()  # of the cube on which uniform weights lie; Q takes it outside
+    leaves = must_fail(float((Q.T @ corner).abs().max()), least=1.1)
+    momentum = sum(0.9**age * g for age, g in enumerate(gradients))
+    turned = sum(0.9**age * (Q.T @ g) for age, g in enumerate(gradients))
+    decayed = 0.99 * Q.T @ W - turned
+    return max(
+        law,
+        leaves,
+        error(decayed, Q.T @ (0.99 * W - momentum)),
+        error(_orthogonalized(Q.T @ momentum), Q.T @ _orthogonalized(momentum)),
+    )
+
+
+@check("ours", operators.real_fourier_basis, tolerance=0.0)
+def eq_signed_permutation(rng):
+    n = count(rng, 3, 12)
+    order, signs = torch.randperm(n, generator=rng), 1.0 - 2 * whole(rng, 0, 1, n)
+    signed = (torch.eye(n) * signs)[order].double()
+    g = normal(rng, n)
+    kept = error((signed @ g).sign(), signed @ g.sign())
+    Q = operators.real_fourier_basis(n)[0]
+    unit = torch.eye(n).double()
+    columns = [error((Q @ unit[j]).sign(), Q @ unit[j]) for j in range(n)]  # sign(e_j) = e_j
+    return max(kept, must_fail(max(columns), least=1e-3))
