@@ -289,7 +289,7 @@ def eq_two_maps(rng):
     # ALiBi: one more pair of channels, (1, 0) in the query and (0, −r) in the key, and a shear
     r, delta = number(rng, 0.1, 2), torch.arange(0, 6)
     shear = torch.tensor([[1.0, 1.0], [0.0, 1.0]]).double()
-    query, key = torch.tensor([1.0, 0.0]).double(), torch.tensor([0.0, -r]).double()
+    query, key = torch.tensor([[1.0, 0.0], [0.0, -r]], dtype=torch.float64)
     bias = torch.stack([query @ torch.linalg.matrix_power(shear, int(d)) @ key for d in delta])
     # xPos: a rotation times a growth
     theta, gamma = number(rng, 0.1, 3), number(rng, 0.8, 0.99)
