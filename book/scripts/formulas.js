@@ -42,6 +42,18 @@ export const torusRoll = (x, [p0, p1], [h, w]) =>
 /** Each axis rolls its own ring: parts [axes][n], positions [axes]. operators.axial_roll */
 export const axialRoll = (parts, positions) => parts.flatMap((x, axis) => roll(x, positions[axis]));
 
+/** N(p) x for real p, N(p)_jl = sin(πt)/(n sin(πt/n)) with t = p + j − l. operators.twisted_roll_matrix */
+export const twistedRoll = (x, p) => {
+  const n = x.length;
+  const kernel = (turns) => {
+    const laps = Math.round(turns / n);
+    const t = turns - n * laps; // near 0, where the quotient loses no digits
+    const sign = (-1) ** ((n - 1) * laps);
+    return t ? (sign * Math.sin(Math.PI * t)) / (n * Math.sin((Math.PI * t) / n)) : sign;
+  };
+  return x.map((_, j) => dot(x, range(n).map((l) => kernel(p + j - l))));
+};
+
 // Frequencies.
 
 /** ω_k = 2πk/(λn), k = 0 … ⌊n/2⌋. operators.ring_frequencies */

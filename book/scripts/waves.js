@@ -12,12 +12,13 @@ import positions from "./figures/positions.js";
 import ring from "./figures/ring.js";
 import score from "./figures/score.js";
 import speeds from "./figures/speeds.js";
+import twist from "./figures/twist.js";
 import walk from "./figures/walk.js";
 import { loadData, whenNear } from "./load.js";
 import { Stage } from "./stage.js";
 import { element } from "./svg.js";
 
-const figures = { axes, continuous, frequencies, grow, photo, positions, ring, score, speeds, walk };
+const figures = { axes, continuous, frequencies, grow, photo, positions, ring, score, speeds, twist, walk };
 
 document.body.append(
   element(

@@ -13,7 +13,7 @@ import torch
 from built_book import HTML, ROOT, come_near
 
 from rollpe.figures import photo as photograph
-from rollpe.figures.waves import WAVES, bump, ring_and_sheet, walking_pair
+from rollpe.figures.waves import WAVES, bump, ring_and_sheet, twisting_pair, walking_pair
 from rollpe.operators import (
     axial_roll,
     continuous_roll,
@@ -22,6 +22,7 @@ from rollpe.operators import (
     ring_frequencies,
     roll,
     torus_roll,
+    twisted_roll,
     wave_period,
 )
 from rollpe.records import read_arrays, read_record, record_path
@@ -93,6 +94,14 @@ def speeds(s):
     return {"length": total @ total, "periods": periods}
 
 
+def twist(s):
+    q, k = twisting_pair()
+    return {
+        "plain": q @ roll(k, s["p"]) / len(q) ** 0.5,
+        "twisted": q @ twisted_roll(k, s["p"]) / len(q) ** 0.5,
+    }
+
+
 def axes(s):
     rings, sheet = ring_and_sheet()
     at = torch.tensor([s["d0"], s["d1"]])
@@ -151,7 +160,7 @@ def photo(s):
     return numbers
 
 
-CHECKS = (walk, ring, continuous, score, speeds, axes, frequencies, positions, grow, photo)
+CHECKS = (walk, ring, continuous, score, speeds, twist, axes, frequencies, positions, grow, photo)
 NUMBERS = {function.__name__: function for function in CHECKS}
 
 

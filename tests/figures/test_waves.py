@@ -74,6 +74,11 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             ("wavePeriod", [n, 6], operators.wave_period(n, 6)),
         ]
         cases += [("roll", [x, p], operators.roll(x, p)) for p in (-5, 0, 3, 40)]
+        cases += [
+            ("twistedRoll", [x, p], operators.twisted_roll_matrix(n, p) @ x)
+            for p in (-7.3, -5.0, 0.0, 2.5, 37.0)
+        ]
+        cases += [("twistedRoll", [x, p], operators.twisted_roll(x, p)) for p in (-n, 3, n, 2 * n + 1)]
         waves = vector(3, n)
         cases += [("multiplexedRoll", [waves, p], operators.multiplexed_roll(waves, p)) for p in (-2, 7)]
         for p in (-3.75, 0.0, 0.5, 1.0, 6.2):

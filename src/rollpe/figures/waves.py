@@ -34,6 +34,8 @@ from rollpe.operators import (
     ring_frequencies,
     roll,
     torus_roll,
+    twisted_roll,
+    twisted_roll_matrix,
 )
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
 from rollpe.topography import near_and_any, unpack_correlations
@@ -62,6 +64,11 @@ def random_pair(n: int = 16, waves: int = 2) -> dict[str, list[list[float]]]:
 def walking_pair() -> tuple[Tensor, Tensor]:
     """The query and the key of the wave ``walk``, [12] each."""
     return bump(12, 0, 6) + 0.45 * bump(12, 7, 9), bump(12, 2, 3)
+
+
+def twisting_pair() -> tuple[Tensor, Tensor]:
+    """The query and the key of the wave ``twist``, [8] each; all numbers positive."""
+    return bump(8, 2, 3), 1 - torch.arange(8, dtype=torch.float64) / 10
 
 
 def ring_and_sheet() -> tuple[Tensor, Tensor]:
@@ -192,6 +199,41 @@ def draw_speeds(figure: Figure, start: dict[str, Any]) -> None:
         ax.imshow(values, vmin=0, vmax=waves, aspect="auto")
         ax.set(title=title, xlabel="channel", xticks=[0, n - 1])
     axes[0].set(ylabel="position p", yticks=[0, 8, 16])
+
+
+def draw_twist(figure: Figure, start: dict[str, Any]) -> None:
+    """Three rings, the last one a lap later; under them both scores. Blue is below zero."""
+    q, k = twisting_pair()
+    n, p = len(q), start["p"]
+    (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False)
+    for ax, (name, values, at) in zip(
+        upper.subplots(1, 3),
+        (
+            ("plain", roll(k, p), p),
+            ("twisted", twisted_roll(k, p), p),
+            ("twisted", twisted_roll(k, p + n), p + n),
+        ),
+        strict=True,
+    ):
+        ring_bars(ax, values.clamp(max=0), figures.BLUE)
+        ring_bars(ax, values.clamp(min=0), figures.VERMILION)
+        seam = np.array([-math.sin(math.pi / n), math.cos(math.pi / n)])
+        ax.plot(*np.outer(seam, (0.4, 1.6)), color=figures.INK, linewidth=0.8)
+        ax.text(*(1.7 * seam), "× (−1)" if name == "twisted" else "× 1", fontsize=8, ha="right")
+        ax.set_ylim(-1.7, 2)
+        ax.set_title(f"{name} ring, p = {at}", loc="center")
+    whole, fine = torch.arange(2 * n + 1), torch.linspace(0, 2 * n, 32 * n + 1, dtype=torch.float64)
+    panels = lower.subplots(1, 2, sharey=True)
+    for ax, name, move in zip(panels, ("plain", "twisted"), (roll, twisted_roll), strict=True):
+        score = move(k, whole) @ q / n**0.5
+        colors = np.where(score < 0, figures.BLUE, figures.VERMILION)
+        ax.vlines(whole, 0, score, color=colors, linewidth=1.6)
+        ax.scatter(whole, score, c=colors, s=12, zorder=3)
+        ax.axhline(0, color=figures.MUTED, linewidth=0.6)
+        ax.axvline(n, color=figures.MUTED, linewidth=0.8, linestyle=":")
+        ax.set_title(f"score on the {name} ring", fontsize=9)
+        ax.set(xlabel="offset Δ = p", xticks=[0, n, 2 * n])
+    panels[1].plot(fine, twisted_roll_matrix(n, fine) @ k @ q / n**0.5, color=figures.MUTED, linewidth=1)
 
 
 def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
@@ -378,6 +420,15 @@ WAVES: dict[str, Wave] = {
         " slow waves; in the map of their sum the stripes cross.",
         {"n": 16, "W": 2, "p": 3},
         draw_speeds,
+    ),
+    "twist": Wave(
+        "Rings of eight bars. On the plain ring all point outward. On the twisted ring those that have passed"
+        " the seam point inward; eight positions later these point outward and the others inward. Below: the"
+        " score of a query and a key against the offset. The score on the plain ring repeats after 8. On the"
+        " twisted ring it comes back with its sign reversed after 8 and repeats after 16.",
+        {"p": 3},
+        draw_twist,
+        (6.8, 4.0),
     ),
     "axes": Wave(
         "Left: a sheet of eight by eight channels with a bright patch that has moved. Middle: the score"
