@@ -4,6 +4,7 @@ The formulas themselves are held by rollpe.equations (tests/test_equations.py ru
 """
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from scipy.linalg import expm
 
 from rollpe import operators
 from rollpe.errors import InputError
-from rollpe.operators import NYQUIST, continuous_roll, roll, roll_matrix
+from rollpe.operators import NYQUIST, continuous_roll, roll, roll_matrix, twisted_pair_roll, twisted_roll
 from rollpe.textbook import rotation_matrix
 
 torch.manual_seed(0)
+twisted_seventh = partial(twisted_pair_roll, twist=1 / 7)
 CONSTRUCTORS = (
     operators.shift_matrix,
     operators.ring_laplacian,
@@ -27,10 +29,14 @@ CONSTRUCTORS = (
     operators.paper_generator,
     operators.generator_closed_form,
     operators.stencil,
+    operators.twisted_shift,
+    operators.twisted_generator,
+    lambda n: operators.twisted_roll_matrix(n, 0.5),
     lambda n: operators.roll_matrix(n, 0.5),
     lambda n: operators.roll_kernel(n, 0.5),
     lambda n: operators.stencil_roll(n, 0.5),
     lambda n: operators.paper_roll_matrix(n, 0.5),
+    operators.twisted_frequencies,
     lambda n: operators.wave_period(n, 1),
     lambda n: operators.wave_period(8, n),
     lambda n: operators.axis_slices(n, 1),
@@ -56,7 +62,7 @@ def test_a_width_that_is_no_positive_whole_number_is_refused_in_one_line(build, 
     assert repr(n) in one_line(caught)
 
 
-@pytest.mark.parametrize("build", CONSTRUCTORS[:14])
+@pytest.mark.parametrize("build", CONSTRUCTORS[:17])
 def test_whole_numbers_of_numpy_are_widths_and_one_channel_is_a_ring(build):
     build(np.int64(5))
     assert len(build(1)) in (1, 2)
@@ -77,7 +83,7 @@ def test_an_unknown_treatment_is_refused_and_the_known_ones_are_named(call):
     assert "'average'" in one_line(caught) and all(name in str(caught.value) for name in NYQUIST)
 
 
-@pytest.mark.parametrize("nyquist", ["paired", "odd"])
+@pytest.mark.parametrize("nyquist", ["paired", "odd", "twist"])
 def test_a_kernel_that_is_not_circulant_is_refused(nyquist):
     with pytest.raises(InputError, match="not circulant"):
         operators.roll_kernel(4, 1, nyquist=nyquist)
@@ -105,22 +111,25 @@ def test_a_wavelength_of_zero_or_no_number_is_refused(wavelength):
 
 
 @pytest.mark.parametrize("p", [0.5, 2.0, True, "1", torch.tensor([0.5]), torch.tensor(1.0)])
-def test_a_real_position_is_refused_by_the_roll_with_the_alternative(p):
+@pytest.mark.parametrize("move", [roll, twisted_roll, twisted_seventh])
+def test_a_real_position_is_refused_by_the_rolls_with_the_alternative(move, p):
     with pytest.raises(InputError) as caught:
-        roll(torch.zeros(4), p)
+        move(torch.zeros(4), p)
     assert "continuous_roll" in one_line(caught)
 
 
 def test_whole_numbers_cannot_be_rolled_between_positions():
-    with pytest.raises(InputError) as caught:
-        continuous_roll(torch.arange(4), 0.5)
-    assert "int64" in one_line(caught)
+    for move in (lambda x: continuous_roll(x, 0.5), lambda x: twisted_seventh(x, 1)):
+        with pytest.raises(InputError) as caught:
+            move(torch.arange(4))
+        assert "int64" in one_line(caught)
 
 
 def test_two_rings_need_an_even_number_of_channels():
-    with pytest.raises(InputError) as caught:
-        continuous_roll(torch.zeros(7), 0.5, nyquist="paired")
-    assert "7 channels" in one_line(caught)
+    for move in (lambda x: continuous_roll(x, 0.5, nyquist="paired"), lambda x: twisted_seventh(x, 1)):
+        with pytest.raises(InputError) as caught:
+            move(torch.zeros(7))
+        assert "7 channels" in one_line(caught)
 
 
 def test_a_ring_wider_than_its_axis_is_refused():
@@ -183,9 +192,48 @@ def test_the_roll_moves_values_and_computes_nothing(dtype):
         assert torch.equal(rolled[:, t], torch.roll(x[:, t], -int(p[t]), -1))
 
 
+@pytest.mark.parametrize("n", range(1, 21))
+def test_the_twisted_shift_is_a_rotation_and_the_exponential_of_its_generator(n):
+    N, A = operators.twisted_shift(n), operators.twisted_generator(n)
+    assert torch.linalg.det(N) == pytest.approx(1)
+    assert torch.equal(A, -A.T) and torch.allclose(A, operators.generator(n, "twist"), atol=1e-15)
+    assert torch.allclose(torch.matrix_exp(A), N, atol=1e-13)
+    angles = torch.linalg.eigvals(A).imag.sort().values[(n + 1) // 2 :]
+    assert torch.allclose(angles, operators.twisted_frequencies(n), atol=1e-13)
+    half = torch.linalg.matrix_power(N, n)
+    assert torch.equal(half, torch.eye(n).double() * (1 if n % 2 else -1))
+
+
+@pytest.mark.parametrize("n", range(1, 21))
+def test_a_twisted_roll_is_a_power_of_the_twisted_shift_however_far(n):
+    x, N = torch.randn(n, dtype=torch.float64), operators.twisted_shift(n)
+    for p in (-3, 0, 1, n - 1, n, 2 * n + 1, 12):
+        power = torch.linalg.matrix_power(N, p)
+        far = p + 2 * n * 10**9
+        assert torch.equal(twisted_roll(x, p), power @ x)
+        assert torch.equal(twisted_roll(x, far), power @ x)
+        assert torch.allclose(operators.twisted_roll_matrix(n, p), power, atol=1e-14)
+        assert torch.allclose(operators.twisted_roll_matrix(n, far), power, atol=1e-14)
+        pair = torch.cat((x, x.flip(0)))
+        sign = twisted_pair_roll(pair, p, 0.5 if n % 2 == 0 else 1.0)
+        assert torch.allclose(sign, torch.cat((power @ x, power @ x.flip(0))), atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_twisted_rolls_keep_the_dtype_the_sign_exactly_and_other_turns_to_rounding(dtype):
+    x, p = torch.randn(3, 4, 8).to(dtype), torch.randint(-999, 999, (4,))
+    rounding = {torch.float32: 1e-3}.get(dtype, 40 * torch.finfo(dtype).eps)
+    for move, bound in ((twisted_roll, 0), (twisted_seventh, rounding)):
+        moved = move(x, p)
+        assert moved.dtype == dtype
+        assert (moved.double() - move(x.double(), p)).abs().max() <= bound
+
+
 def test_positions_of_each_sample_broadcast_over_heads():
     x, p = torch.randn(2, 3, 5, 8), torch.randint(-9, 9, (2, 1, 5))
     rolled = roll(x, p)
+    for move in (twisted_roll, twisted_seventh):
+        assert torch.equal(move(x, p), torch.stack([move(*each) for each in zip(x, p[:, 0], strict=True)]))
     moved = continuous_roll(x.double(), p, nyquist="cosine")
     for b in range(2):
         assert torch.equal(rolled[b], roll(x[b], p[b, 0]))
@@ -242,15 +290,17 @@ def test_a_batch_of_matrices_is_a_stack_of_single_ones():
                     )
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 63, 64])
+@pytest.mark.parametrize("n", [*range(1, 21), 31, 32, 63, 64])
 def test_twelve_digits_at_the_widths_that_are_used(n):
-    A = operators.generator(n)
-    for p in (-17.3, 0.01, 5, 12.456):  # expm itself loses digits further out
-        reference = torch.from_numpy(expm(p * A.numpy()))
-        assert (roll_matrix(n, p) - reference).abs().max() < 2e-12
-        assert (operators.circulant(operators.roll_kernel(n, p)) - reference).abs().max() < 2e-12
-        identity = torch.eye(n, dtype=torch.float64)
-        assert (continuous_roll(identity, p).T - reference).abs().max() < 2e-12
+    identity = torch.eye(n, dtype=torch.float64)
+    for nyquist in ("fixed", "twist"):
+        A = operators.generator(n, nyquist)
+        for p in (-17.3, 0.01, 5, 12.456):  # expm itself loses digits further out
+            reference = torch.from_numpy(expm(p * A.numpy()))
+            assert (roll_matrix(n, p, nyquist=nyquist) - reference).abs().max() < 2e-12
+            if nyquist == "fixed":
+                assert (operators.circulant(operators.roll_kernel(n, p)) - reference).abs().max() < 2e-12
+            assert (continuous_roll(identity, p, nyquist=nyquist).T - reference).abs().max() < 2e-12
 
 
 def test_the_kernel_keeps_its_digits_beside_its_grid_points():
@@ -261,6 +311,8 @@ def test_the_kernel_keeps_its_digits_beside_its_grid_points():
                 p = 3 * n + offset
                 kernel = operators.roll_kernel(n, p, nyquist=nyquist)
                 assert (operators.circulant(kernel) - roll_matrix(n, p, nyquist=nyquist)).abs().max() < 1e-12
+                twisted = continuous_roll(torch.eye(n, dtype=torch.float64), p, nyquist="twist").T
+                assert (operators.twisted_roll_matrix(n, p) - twisted).abs().max() < 1e-12
 
 
 # Gradients and compilation.
@@ -278,7 +330,8 @@ def test_the_continuous_roll_is_differentiable_in_vector_position_and_wavelength
 @pytest.mark.parametrize("n", [5, 6])
 def test_matrix_and_kernel_are_differentiable_at_grid_points_too(n):
     p = torch.tensor([0.0, 1.0, 0.4], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda p: roll_matrix(n, p), (p,))
+    for nyquist in ("fixed", "twist"):
+        assert torch.autograd.gradcheck(partial(roll_matrix, n, nyquist=nyquist), (p,))
     between = torch.tensor([0.3, 1.4], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda p: operators.roll_kernel(n, p), (between,))
     (gradient,) = torch.autograd.grad(operators.roll_kernel(n, p).sum(), p)
@@ -288,6 +341,7 @@ def test_matrix_and_kernel_are_differentiable_at_grid_points_too(n):
 def test_gradients_flow_through_the_roll_and_the_multiplexed_roll():
     x = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: operators.multiplexed_roll(x, torch.arange(4)), (x,))
+    assert torch.autograd.gradcheck(lambda x: twisted_seventh(twisted_roll(x[..., 1:], 3), 2), (x,))
     (gradient,) = torch.autograd.grad(roll(x, 2)[..., 0].sum(), x)
     assert gradient[..., 2].eq(1).all() and gradient.sum() == 12
 

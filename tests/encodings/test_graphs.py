@@ -28,22 +28,30 @@ class Layer(nn.Module):
         return self.encoding.attend(q, k, v, positions)
 
 
-def build(name: str) -> tuple[Layer, tuple[Tensor, ...]]:
+def build(name: str, **options) -> tuple[Layer, tuple[Tensor, ...]]:
     torch.manual_seed(0)
     axes = 1 if name in ("rope", "xpos") else 2
-    encoding = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRIDS[axes]).double()
+    shape = {"head_dim": HEAD_DIM, "heads": HEADS, "axes": axes, "grid": GRIDS[axes]}
+    encoding = create_encoding(name, **shape, **options).double()
     positions = grid_positions(*GRIDS[axes])[1:]
     tokens = torch.randn(2, len(positions) + 1, HEADS * HEAD_DIM, dtype=torch.double)
     q, k = torch.randn(2, 2, HEADS, len(positions) + 1, encoding.streams * HEAD_DIM, dtype=torch.double)
     return Layer(encoding), (tokens.requires_grad_(), q.requires_grad_(), k, positions)
 
 
-@pytest.mark.parametrize("name", ENCODINGS)
+RINGS = [
+    ("twisted-roll", {"twist": 1 / 7}),
+    ("roll", {"width": (2, 3)}),
+    ("continuous-roll", {"nyquist": "twist"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in ENCODINGS), *RINGS])
 def test_nothing_is_left_on_the_cpu_when_everything_else_is_on_an_accelerator(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, options: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tensors without numbers know their device, so a mixture shows on a machine that has no accelerator."""
-    layer, (tokens, q, k, positions) = build(name)
+    layer, (tokens, q, k, positions) = build(name, **options)
     torch.compile(torch.sin, backend="eager")(q)  # a compiler that first looks at torch now keeps the patch
     monkeypatch.setattr(
         torch.compiler, "is_compiling", lambda: True
@@ -67,11 +75,18 @@ def worst(a: Tensor, b: Tensor) -> float:
 
 
 @pytest.mark.parametrize(
-    ("name", "backend"),
-    [*((name, "aot_eager") for name in (*ENCODINGS, "learned+roll")), ("roll", "inductor")],
+    ("name", "options", "backend"),
+    [
+        *((name, {}, "aot_eager") for name in (*ENCODINGS, "learned+roll")),
+        *((name, options, "aot_eager") for name, options in RINGS),
+        ("roll", {}, "inductor"),
+        ("twisted-roll", {}, "inductor"),
+    ],
 )
-def test_one_graph_without_breaks_gives_the_same_values_and_gradients(name: str, backend: str) -> None:
-    layer, inputs = build(name)
+def test_one_graph_without_breaks_gives_the_same_values_and_gradients(
+    name: str, options: dict, backend: str
+) -> None:
+    layer, inputs = build(name, **options)
     wanted = layer(*inputs)
     gradients = torch.autograd.grad(wanted.square().sum(), inputs[:2])
     torch._dynamo.reset()
@@ -81,9 +96,9 @@ def test_one_graph_without_breaks_gives_the_same_values_and_gradients(name: str,
         assert worst(one, other) < 1e-11
 
 
-@pytest.mark.parametrize("name", ENCODINGS)
-def test_the_exported_program_gives_the_same_values_for_other_positions_too(name: str) -> None:
-    layer, inputs = build(name)
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in ENCODINGS), *RINGS])
+def test_the_exported_program_gives_the_same_values_for_other_positions_too(name: str, options: dict) -> None:
+    layer, inputs = build(name, **options)
     program = torch.export.export(layer, inputs).module()
     for positions in (inputs[-1], inputs[-1].flip(0)):
         assert worst(program(*inputs[:-1], positions), layer(*inputs[:-1], positions)) < 1e-12

@@ -1,6 +1,7 @@
 """Our encodings against other people's code: timm, Hugging Face transformers and SciPy.
 
-Each test says which of their modules it is and how their channels or axes map onto ours.
+Each test says which of their modules it is and how their channels or axes map onto ours. Rings with a
+twist, which none of them has, are compared with loops over single channels.
 """
 
 from __future__ import annotations
@@ -261,3 +262,58 @@ def test_lie_turns_queries_by_scipys_matrix_exponential(grid: tuple[int, ...], b
             power = sum(p / size * a for p, size, a in zip(position, grid, generators, strict=True))
             expected = scipy.linalg.expm(power) @ q[0, head, token].numpy()
             np.testing.assert_allclose(turned[0, head, token], expected, atol=1e-12)
+
+
+# Loops over single channels
+
+
+def one_step(share: np.ndarray, rings: tuple[int, ...], twist: float) -> np.ndarray:
+    """A share of channels after one step: each takes its neighbor's number, one of a ring is twisted."""
+    moved, start = share.copy(), 0
+    for n in rings:
+        for i in range(n):
+            moved[start + i] = share[start + (i + 1) % n]
+        if twist == 0.5 and n % 2 == 0:
+            moved[start + n - 1] *= -1
+        start += n
+    if twist != 0.5:
+        n, turn = rings[0], 2 * math.pi * twist
+        moved[n - 1] = math.cos(turn) * share[0] - math.sin(turn) * share[n]
+        moved[2 * n - 1] = math.sin(turn) * share[0] + math.cos(turn) * share[n]
+    return moved
+
+
+@pytest.mark.filterwarnings("ignore:aliased offsets")
+@pytest.mark.parametrize("grid", [(3, 7), (1, 19), (9,), (2, 2, 3)])
+@pytest.mark.parametrize(
+    ("rings", "options"),
+    [
+        ((4,), {"width": 4}),
+        ((5,), {"width": 5}),
+        ((2, 3, 1), {"width": (2, 3, 1)}),
+        ((3, 3), {"twist": 1 / 7}),
+        ((2, 2), {"twist": -0.3, "width": 2}),
+    ],
+)
+def test_a_twisted_roll_is_as_many_single_steps_as_the_position_says(
+    rings: tuple[int, ...], options: dict, grid: tuple[int, ...]
+) -> None:
+    """With a channel left over on each axis, and one after the last; direction=-1 undoes the steps."""
+    axes, tokens = len(grid), math.prod(grid)
+    forward, backward = (
+        create_encoding(
+            "twisted-roll", head_dim=7 * axes + axes - 1, heads=2, axes=axes, direction=d, **options
+        )
+        for d in (1, -1)
+    )
+    q = noise(1, 2, tokens, forward.head_dim, seed=tokens)
+    part, expected = forward.head_dim // axes, q.numpy().copy()
+    for head in range(2):
+        for token, place in enumerate(grid_positions(*grid).int().tolist()):
+            for axis, steps in enumerate(place):
+                share = expected[0, head, token, axis * part : (axis + 1) * part]
+                for _ in range(steps):
+                    share[:] = one_step(share, rings, options.get("twist", 0.5))
+    stepped = torch.from_numpy(expected)
+    torch.testing.assert_close(forward.encode(q, grid_positions(*grid)), stepped, atol=1e-13, rtol=0)
+    torch.testing.assert_close(backward.encode(stepped, grid_positions(*grid)), q, atol=1e-13, rtol=0)

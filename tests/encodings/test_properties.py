@@ -204,6 +204,11 @@ OPTIONS = [
     ("spherical-rope", {"base": 5.0, "frequency": 0.7}),
     ("lie", {"block": 3}),
     ("roll", {"width": 5, "direction": -1}),
+    ("roll", {"width": (2, 3)}),
+    ("twisted-roll", {"width": 4, "direction": -1}),
+    ("twisted-roll", {"width": (3, 2)}),
+    ("twisted-roll", {"twist": 1 / 7, "direction": -1}),
+    ("twisted-roll", {"twist": 0.6180339887498949, "width": 2}),
     *(("continuous-roll", {"nyquist": n, "wavelength": 1.7, "direction": -1}) for n in NYQUIST),
     *(("continuous-roll", {"nyquist": n, "width": 2}) for n in NYQUIST),
     ("multiplexed-roll", {"waves": 3, "scale": "sqrt", "speeds": (1, -2, 3), "direction": -1}),
@@ -568,6 +573,7 @@ def test_positions_placed_by_an_encoding_of_other_tables_are_refused_by_both_nam
         create_encoding("axial-rope", **sizes, base=7.0),
         create_encoding("roll", **sizes),
         create_encoding("roll", **sizes, direction=-1),
+        create_encoding("twisted-roll", **sizes),
         create_encoding("torus-roll", **sizes),
         create_encoding("uniform-rope", **sizes, grid=(2, 4)),
         create_encoding("uniform-rope", **sizes, grid=(3, 4)),
@@ -625,6 +631,7 @@ DEFAULTS = {
     "spherical-rope": {"base": 10000.0, "frequency": None},
     "lie": {"block": None, "init": 2 * math.pi},
     "roll": {"width": None, "direction": 1, "on_fraction": "error"},
+    "twisted-roll": {"twist": 0.5, "width": None, "direction": 1, "on_fraction": "error"},
     "roll-twin": {"width": None, "direction": 1, "on_fraction": "error"},
     "continuous-roll": {"wavelength": 1.0, "nyquist": "fixed", "width": None, "direction": 1},
     "multiplexed-roll": {"waves": 2, "scale": "none", "speeds": None, "width": None, "direction": 1}
@@ -654,6 +661,7 @@ def test_defaults_are_what_records_without_options_were_trained_with(name: str) 
         ("t5-bias", {"head_dim": 2, "buckets": 4, "max_distance": 2}),
         ("t5-bias", {"head_dim": 2, "buckets": 2, "max_distance": 2, "bidirectional": False}),
         ("roll", {"head_dim": 2, "width": 1}),
+        ("twisted-roll", {"head_dim": 4, "twist": 0.25}),
         ("torus-roll", {"head_dim": 2, "sheet": (1, 2)}),
         ("continuous-roll", {"head_dim": 8, "nyquist": "paired", "width": 2}),
     ],
@@ -715,7 +723,8 @@ def test_encodings_come_in_the_order_of_the_books_table() -> None:
         list(ENCODINGS)
         == (
             "none integer sinusoidal learned shaw shaw-kv t5-bias alibi rope xpos axial-rope mixed-rope"
-            " uniform-rope spherical-rope lie roll continuous-roll multiplexed-roll torus-roll roll-twin"
+            " uniform-rope spherical-rope lie roll twisted-roll continuous-roll multiplexed-roll torus-roll"
+            " roll-twin"
         ).split()
     )
 
@@ -746,6 +755,12 @@ def test_grid_positions_count_row_by_row(sizes: tuple[int, ...]) -> None:
         ("multiplexed-roll", "speeds", (1.0, 2.0)),
         ("multiplexed-roll", "scale", 2),
         ("roll", "width", True),
+        ("roll", "width", [3, 4.0]),
+        ("twisted-roll", "twist", "half"),
+        ("twisted-roll", "twist", float("nan")),
+        ("roll-twin", "width", [3, 4]),
+        ("multiplexed-roll", "width", (3, 4)),
+        ("continuous-roll", "width", (3, 4)),
     ],
 )
 def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str, value: object) -> None:
@@ -768,6 +783,9 @@ def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str
         ("roll", {"width": 7}, {"width": 7}),
         ("roll", {"width": None, "direction": 1}, {}),
         ("learned+roll", {"width": 12}, {"width": 12}),
+        ("roll", {"width": (3, 4)}, {"width": [3, 4]}),
+        ("twisted-roll", {"twist": 1, "width": 6}, {"twist": 1.0, "width": 6}),
+        ("twisted-roll", {"twist": 0.5}, {}),
         ("sinusoidal+axial-rope", {"axial-rope.base": 100}, {}),
         ("sinusoidal+axial-rope", {"sinusoidal.base": 100}, {"sinusoidal.base": 100.0}),
         ("sinusoidal+multiplexed-roll", {"multiplexed-roll.scale": "none", "waves": 3}, {"waves": 3}),

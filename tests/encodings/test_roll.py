@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import warnings
 from itertools import combinations_with_replacement
@@ -18,7 +19,17 @@ from rollpe.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
-FAMILY = ["roll", "continuous-roll", "multiplexed-roll", "torus-roll", "roll-twin"]
+FAMILY = ["roll", "twisted-roll", "continuous-roll", "multiplexed-roll", "torus-roll", "roll-twin"]
+GOLDEN = (math.sqrt(5) - 1) / 2
+TWISTED = [  # encodings of rings that a roll of one width does not have
+    ("twisted-roll", {}),
+    ("twisted-roll", {"width": 5}),
+    ("twisted-roll", {"width": (4, 3, 2), "direction": -1}),
+    ("twisted-roll", {"twist": 1 / 7}),
+    ("twisted-roll", {"twist": -GOLDEN, "width": 3, "direction": -1}),
+    ("twisted-roll", {"twist": 0.0}),
+    ("roll", {"width": (4, 5), "direction": -1}),
+]
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -29,23 +40,27 @@ def worst(a: Tensor, b: Tensor) -> float:
     return (a - b).abs().max().item()
 
 
-def printed_matrix(n: int) -> Tensor:
-    """S as printed in Eq. 2: ones above the diagonal and in the lower left corner."""
+def printed_matrix(n: int, corner: int = 1) -> Tensor:
+    """S as printed in Eq. 2: ones above the diagonal and in the lower left corner; with a twist, -1 there."""
     s = torch.diag(torch.ones(n - 1, dtype=torch.double), 1)
-    s[-1, 0] = 1
+    s[-1, 0] = corner
     return s
 
 
 @pytest.mark.parametrize("n", [5, 8])
 @pytest.mark.parametrize("direction", [1, -1])
-def test_a_token_at_p_is_multiplied_by_the_p_th_power_of_the_printed_matrix(n: int, direction: int) -> None:
-    encoding = create_encoding("roll", head_dim=n, heads=1, axes=1, direction=direction)
-    x = draw(1, 1, 12, n)
-    rolled = encoding.encode(x, grid_positions(12))
-    power = printed_matrix(n) if direction == 1 else printed_matrix(n).T
-    for p in range(12):
-        assert torch.equal(rolled[0, 0, p], torch.linalg.matrix_power(power, p) @ x[0, 0, p])
-        assert torch.equal(rolled[0, 0, p], x[0, 0, p].roll(-direction * p))
+@pytest.mark.parametrize("name", ["roll", "twisted-roll"])
+def test_a_token_at_p_is_multiplied_by_the_p_th_power_of_the_printed_matrix(
+    name: str, n: int, direction: int
+) -> None:
+    encoding = create_encoding(name, head_dim=n, heads=1, axes=1, direction=direction)
+    x = draw(1, 1, 30, n)
+    rolled = encoding.encode(x, grid_positions(30))
+    step = printed_matrix(n, -1 if name == "twisted-roll" and n == 8 else 1)
+    for p in range(30):
+        power = torch.linalg.matrix_power(step, direction * p)
+        assert torch.equal(rolled[0, 0, p], power @ x[0, 0, p])
+        assert torch.equal(rolled[0, 0, p].abs(), x[0, 0, p].roll(-direction * p).abs())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -63,21 +78,68 @@ def test_a_roll_is_torch_roll_bit_for_bit_on_each_axis_share(dtype: torch.dtype)
         assert torch.equal(r[..., [7, 15, 16]], t[..., [7, 15, 16]])
 
 
-@pytest.mark.parametrize("name", ["roll", "multiplexed-roll"])
-def test_the_gradient_of_a_roll_and_its_gradient_equal_finite_differences(name: str) -> None:
-    encoding = create_encoding(name, head_dim=6, heads=2, axes=2)
-    q = draw(1, 2, 5, encoding.streams * 6).requires_grad_()
-    positions = grid_positions(2, 2)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("options", [{}, {"width": (4, 3)}])
+def test_a_twisted_roll_is_the_inputs_own_numbers_up_to_sign(options: dict, dtype: torch.dtype) -> None:
+    twisted, roll = (
+        create_encoding(name, head_dim=17, heads=2, axes=2, **options) for name in ("twisted-roll", "roll")
+    )
+    positions, x = torch.tensor([[3.0, -2.0], [300.0, 0.0], [1.0, 9.0]]), draw(2, 2, 4, 17).to(dtype)
+    rolled = twisted.encode(x, positions)
+    assert rolled.dtype == dtype
+    assert torch.equal(rolled.abs(), roll.encode(x, positions).abs())
+    assert torch.equal(rolled.double(), twisted.encode(x.double(), positions))
+    assert torch.equal(rolled[:, :, 0], x[:, :, 0]) and torch.equal(rolled[..., 16], x[..., 16])
+    assert not torch.equal(rolled, roll.encode(x, positions))
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize(("name", "options"), TWISTED)
+def test_rings_with_a_twist_and_of_several_widths_are_the_formula_relative_and_keep_norms(
+    name: str, options: dict, axes: int
+) -> None:
+    """With channels left over on each axis and after the last; as a cache and grouped heads need it, too."""
+    encoding = create_encoding(name, head_dim=axes * 10 + axes - 1, heads=2, axes=axes, **options)
+    q, k = draw(2, 2, 16, encoding.head_dim, seed=axes), draw(2, 1, 16, encoding.head_dim, seed=10 + axes)
+    positions = grid_positions(*{1: (15,), 2: (3, 5), 3: (3, 5, 1)}[axes])
+    here, there = 7 * positions - 40, 7 * positions + 3
+    encoded = encoding.encode(q, here)
+    assert worst(encoded, encoding.formula(q, encoding.prepared(here, q))) < 1e-12
+    assert worst(encoded.norm(dim=-1), q.norm(dim=-1)) < 1e-12
+    assert worst(encoded, q) > 1
+    scores = [encoding.scores(q, k, p)[..., 1:, 1:] for p in (here, there)]
+    assert worst(*scores) < 1e-12
+    whole = encoding.attend(q, k, k, here, is_causal=True)
+    keys = torch.cat(
+        (encoding.encode_keys(k[:, :, :9], here[:8]), encoding.encode_keys(k[:, :, 9:], here[8:])), 2
+    )
+    assert worst(encoding.decode(q[:, :, -3:], keys, k, here), whole[:, :, -3:]) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "options"), [("roll", {}), ("multiplexed-roll", {}), *TWISTED])
+def test_the_gradient_of_a_roll_and_its_gradient_equal_finite_differences(name: str, options: dict) -> None:
+    encoding = create_encoding(name, head_dim=20, heads=1, axes=2, **options)
+    q = draw(1, 1, 3, encoding.streams * 20).requires_grad_()
+    positions = torch.tensor([[3.0, -8.0], [11.0, 1.0]])
     assert torch.autograd.gradcheck(lambda q: encoding.encode(q, positions), q)
     assert torch.autograd.gradgradcheck(lambda q: encoding.encode(q, positions).square(), q)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ["roll", "torus-roll", "multiplexed-roll"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("roll", {}),
+        ("torus-roll", {}),
+        ("multiplexed-roll", {}),
+        ("twisted-roll", {}),
+        ("twisted-roll", {"twist": 0.2}),
+    ],
+)
 def test_positions_for_all_images_and_for_each_reorder_alike_bit_for_bit(
-    name: str, dtype: torch.dtype
+    name: str, options: dict, dtype: torch.dtype
 ) -> None:
-    encoding = create_encoding(name, head_dim=12, heads=2, grid=(2, 3))
+    encoding = create_encoding(name, head_dim=12, heads=2, grid=(2, 3), **options)
     x, weight = draw(2, 2, 7, 12 * encoding.streams).to(dtype), draw(2, 2, 7, 12, seed=1).to(dtype)
     positions = grid_positions(2, 3) + 3
     paths = []
@@ -89,13 +151,15 @@ def test_positions_for_all_images_and_for_each_reorder_alike_bit_for_bit(
     assert all(torch.equal(a, b) for a, b in zip(*paths, strict=True))
 
 
-def test_a_roll_maps_over_batches_of_batches() -> None:
-    encoding = create_encoding("roll", head_dim=8, heads=2, axes=2)
-    positions, x = grid_positions(2, 3), draw(3, 1, 2, 7, 8)
+@pytest.mark.parametrize(("name", "options"), [("roll", {}), *TWISTED])
+def test_a_roll_maps_over_batches_of_batches(name: str, options: dict) -> None:
+    encoding = create_encoding(name, head_dim=20, heads=2, axes=2, **options)
+    positions, x = grid_positions(2, 3) * 3, draw(3, 1, 2, 7, 20)
     mapped = torch.func.vmap(lambda x: encoding.encode(x, positions))(x)
     assert torch.equal(mapped, torch.stack([encoding.encode(one, positions) for one in x]))
-    gradient = torch.func.vmap(torch.func.grad(lambda x: encoding.encode(x, positions).pow(3).sum()))(x)
-    assert worst(gradient, 3 * x.square()) < 1e-12
+    gradient = torch.func.vmap(torch.func.grad(lambda x: encoding.encode(x, positions).pow(4).sum()))(x)
+    back = [encoding.encode(4 * encoding.encode(one, positions).pow(3), -positions) for one in x]
+    assert worst(gradient, torch.stack(back)) < 1e-12
 
 
 def offset_profile(encoding, tokens: int, axis: int) -> Tensor:
@@ -106,20 +170,31 @@ def offset_profile(encoding, tokens: int, axis: int) -> Tensor:
     return encoding.scores(q, k, positions)[0, 0]
 
 
-@pytest.mark.parametrize("name", ["roll", "roll-twin", "continuous-roll", "torus-roll"])
+@pytest.mark.parametrize(
+    ("name", "nyquist"),
+    [("roll", None), ("roll-twin", None), ("continuous-roll", "fixed"), ("torus-roll", None)]
+    + [("twisted-roll", None), ("continuous-roll", "twist")],
+)
 @pytest.mark.parametrize("tokens", [4, 8])
-def test_signed_offsets_look_different_exactly_if_n_is_at_least_2g_minus_1(name: str, tokens: int) -> None:
-    for n in (2 * tokens - 2, 2 * tokens - 1):
+def test_signed_offsets_look_different_exactly_if_n_is_at_least_2g_minus_1_with_a_twist_g(
+    name: str, nyquist: str | None, tokens: int
+) -> None:
+    twisted = "twist" in (name[:5], nyquist)
+    for n in (tokens - 2, tokens) if twisted else (2 * tokens - 2, 2 * tokens - 1):
         size = {"sheet": (2, n)} if name == "torus-roll" else {"width": n}
+        size |= {"nyquist": nyquist} if nyquist else {}
+        period = 2 * n if twisted else n
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             encoding = create_encoding(name, head_dim=2 * n, heads=1, axes=2, grid=(1, tokens), **size)
         scores = offset_profile(encoding, tokens, axis=1)
         by_offset = torch.cat((scores[0], scores[1:, 0]))  # Δ = 0 … G-1, then -1 … -(G-1)
         gaps = (by_offset[:, None] - by_offset).abs() + torch.eye(len(by_offset))
-        if n < 2 * tokens - 1:
+        if period < 2 * tokens - 1:
             assert gaps.min() < 1e-9
-            assert [f"period {n} " in str(w.message) and "axis 1" in str(w.message) for w in caught] == [True]
+            assert [f"period {period} " in str(w.message) and "axis 1" in str(w.message) for w in caught] == [
+                True
+            ]
         else:
             assert gaps.min() > 1e-6
             assert not caught
@@ -134,18 +209,34 @@ def test_no_grid_no_warning_and_a_long_wavelength_ends_it() -> None:
         create_encoding("continuous-roll", head_dim=64, heads=1, grid=(8, 8), wavelength=-0.4)
 
 
-@pytest.mark.parametrize("name", FAMILY)
-def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(name: str) -> None:
-    encoding = create_encoding(name, head_dim=64, heads=1, axes=1)
+@pytest.mark.parametrize(
+    ("name", "options", "period"),
+    [
+        *((name, {}, 128 if name == "twisted-roll" else 64) for name in FAMILY),
+        ("continuous-roll", {"nyquist": "twist"}, 128),
+        ("continuous-roll", {"nyquist": "twist", "width": 63, "wavelength": 2.0}, 126),
+        ("roll", {"width": (8, 12)}, 24),
+        ("twisted-roll", {"width": (4, 6, 5)}, 120),
+        ("twisted-roll", {"width": 7}, 7),
+        ("twisted-roll", {"twist": 1 / 7, "width": 6}, 42),
+        ("twisted-roll", {"twist": -0.4, "width": 6}, 30),
+        ("twisted-roll", {"twist": 0.0, "width": 9}, 9),
+    ],
+)
+def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(
+    name: str, options: dict, period: int
+) -> None:
+    encoding = create_encoding(name, head_dim=64, heads=1, axes=1, **options)
+    tokens = (period + 1) // 2
 
     def encode(tokens: int) -> None:
         x = torch.randn(2, 1, tokens + 1, 64 * encoding.streams)
         encoding.encode(x, torch.stack((grid_positions(tokens), grid_positions(tokens) - 700)))
 
     with warnings.catch_warnings(action="error"):
-        encode(32)
-    with pytest.warns(UserWarning, match="64 .* 33 .* 65"):
-        encode(33)
+        encode(tokens)
+    with pytest.warns(UserWarning, match=f" {period} .* {tokens + 1} .* {2 * tokens + 1}"):
+        encode(tokens + 1)
     with warnings.catch_warnings(action="error"):
         encode(512)
 
@@ -210,7 +301,7 @@ def test_a_token_without_a_position_sees_where_the_others_are_not_only_how_far_a
     assert worst(here[0, 1:], there[0, 1:]) > 0.1 and worst(here[1:, 0], there[1:, 0]) > 0.1
 
 
-@pytest.mark.parametrize("name", ["roll", "torus-roll", "roll-twin"])
+@pytest.mark.parametrize("name", ["roll", "twisted-roll", "torus-roll", "roll-twin"])
 def test_rounding_fractions_is_an_option(name: str) -> None:
     encoding = create_encoding(name, head_dim=16, heads=1, axes=2, on_fraction="round")
     x, positions = draw(1, 1, 6, 16), grid_positions(2, 3)
@@ -220,19 +311,20 @@ def test_rounding_fractions_is_an_option(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("nyquist", "width"),
-    [(n, w) for n in ("fixed", "cosine", "odd") for w in (7, 8)] + [("paired", 6), ("paired", 8)],
+    [(n, w) for n in ("fixed", "cosine", "odd", "twist") for w in (7, 8)] + [("paired", 6), ("paired", 8)],
 )
-def test_at_integers_a_continuous_roll_is_the_roll_except_for_a_fixed_nyquist_mode(
+def test_at_integers_a_continuous_roll_is_the_plain_or_twisted_roll_except_for_a_fixed_nyquist_mode(
     nyquist: str, width: int
 ) -> None:
     encoding = create_encoding("continuous-roll", head_dim=16, heads=1, axes=1, nyquist=nyquist, width=width)
     n = encoding.width
     x, positions = draw(1, 1, 20, 16), grid_positions(20)
     got = encoding.encode(x, positions)
-    wanted = x.clone()
+    wanted, step = x.clone(), printed_matrix(n, -1 if nyquist == "twist" and n == 8 else 1)
     for p in range(20):
         for start in (0, n) if nyquist == "paired" else (0,):
-            wanted[..., p, start : start + n] = x[..., p, start : start + n].roll(-p, -1)
+            ring = slice(start, start + n)
+            wanted[..., p, ring] = x[..., p, ring] @ torch.linalg.matrix_power(step, p).T
     difference = got - wanted
     if nyquist == "fixed" and n % 2 == 0:
         alternating = (-1.0) ** torch.arange(n, dtype=torch.double)
@@ -245,7 +337,7 @@ def test_at_integers_a_continuous_roll_is_the_roll_except_for_a_fixed_nyquist_mo
     assert n == (7 if nyquist == "odd" else width)
 
 
-@pytest.mark.parametrize("nyquist", ["fixed", "paired", "odd"])
+@pytest.mark.parametrize("nyquist", ["fixed", "paired", "odd", "twist"])
 @pytest.mark.parametrize("wavelength", [1.0, -1.7, 0.341])
 def test_a_continuous_roll_is_the_exponential_of_a_real_skew_generator(
     nyquist: str, wavelength: float
@@ -278,7 +370,7 @@ def test_the_cosine_treatment_keeps_neither_norm_nor_relativity_between_integers
         assert odd.relative and odd.preserves_norm
 
 
-@pytest.mark.parametrize("nyquist", ["fixed", "odd", "paired"])
+@pytest.mark.parametrize("nyquist", ["fixed", "odd", "paired", "twist"])
 def test_stretching_the_wavelength_is_squeezing_the_positions(nyquist: str) -> None:
     plain, long = (
         create_encoding("continuous-roll", head_dim=16, heads=2, nyquist=nyquist, wavelength=w)
@@ -356,13 +448,13 @@ def test_a_smaller_sheet_leaves_the_other_channels_alone() -> None:
 
 
 @pytest.mark.parametrize("n", [7, 8])
-@pytest.mark.parametrize("rings", [1, 2])
+@pytest.mark.parametrize(("rings", "twisted"), [(1, False), (2, False), (1, True)])
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_the_fourier_basis_is_orthogonal(n: int, rings: int, axes: int) -> None:
+def test_the_fourier_basis_is_orthogonal(n: int, rings: int, twisted: bool, axes: int) -> None:
     if rings == 2 and n % 2:
         n = 6
     head_dim = axes * (rings * n + 1) + 1
-    basis = fourier_basis(head_dim, axes, n, rings, device=torch.device("cpu"), dtype=torch.double)
+    basis = fourier_basis(head_dim, axes, n, rings, twisted, device=torch.device("cpu"), dtype=torch.double)
     assert basis.shape == (head_dim, head_dim)
     assert worst(basis @ basis.T, torch.eye(head_dim)) < 1e-13
 
@@ -396,6 +488,7 @@ def test_the_twin_with_absorbed_weights_has_the_scores_of_roll(
         ("roll-twin", {"width": 7}, 17),
         ("continuous-roll", {"nyquist": "cosine"}, 12),
         ("continuous-roll", {"nyquist": "odd"}, 13),
+        ("continuous-roll", {"nyquist": "twist", "width": 4}, 12),
     ],
 )
 def test_tables_for_all_channels_leave_those_that_stay_alone_bit_for_bit(
@@ -444,9 +537,14 @@ def test_the_twin_is_exact_a_million_tokens_away() -> None:
 
 
 @pytest.mark.parametrize("wavelength", [1.0, -0.5])
-def test_a_continuous_roll_keeps_its_digits_a_hundred_thousand_tokens_away(wavelength: float) -> None:
+@pytest.mark.parametrize("nyquist", ["fixed", "twist"])
+def test_a_continuous_roll_keeps_its_digits_a_hundred_thousand_tokens_away(
+    nyquist: str, wavelength: float
+) -> None:
     """In single precision angles that are not reduced first would change the result by hundredths."""
-    encoding = create_encoding("continuous-roll", head_dim=32, heads=1, axes=1, wavelength=wavelength)
+    encoding = create_encoding(
+        "continuous-roll", head_dim=32, heads=1, axes=1, nyquist=nyquist, wavelength=wavelength
+    )
     x, near = draw(1, 1, 3, 32).float(), torch.tensor([[1.0], [5.5], [7.25]])
     assert worst(encoding.encode(x, near), encoding.encode(x, near + 32 * 2**12)) < 1e-5
 
@@ -471,6 +569,14 @@ def test_a_state_dict_is_carried_over_except_for_values_and_the_rest() -> None:
     [
         ("roll", {"width": 9}, "width=9"),
         ("roll", {"width": 0}, "width=0"),
+        ("roll", {"width": (4, 5)}, "width=(4, 5)"),
+        ("roll", {"width": ()}, "width=()"),
+        ("roll", {"width": (8, 0)}, "width=(8, 0)"),
+        ("twisted-roll", {"width": 9}, "width=9"),
+        ("twisted-roll", {"width": (), "twist": 0.5}, "width=()"),
+        ("twisted-roll", {"width": 5, "twist": 0.25}, "width=5"),
+        ("twisted-roll", {"width": (3, 3), "twist": 0.25}, "width=(3, 3)"),
+        ("twisted-roll", {"twist": 0.25, "axes": 16}, "twist=0.25 needs two rings"),
         ("roll", {"direction": 2}, "direction=2"),
         ("roll", {"on_fraction": "floor"}, "on_fraction='floor'"),
         ("continuous-roll", {"nyquist": "none"}, "nyquist='none'"),
@@ -493,7 +599,7 @@ def test_a_state_dict_is_carried_over_except_for_values_and_the_rest() -> None:
 )
 def test_impossible_options_are_refused_in_one_line(name: str, options: dict, says: str) -> None:
     with pytest.raises(InputError) as caught:
-        create_encoding(name, head_dim=16, heads=1, axes=2, **options)
+        create_encoding(name, **({"head_dim": 16, "heads": 1, "axes": 2} | options))
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -503,9 +609,14 @@ def test_the_largest_rings_fill_an_axis_and_two_share_one_by_default() -> None:
     create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired", width=4)
     assert create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired").width == 4
 
+    create_encoding("roll", head_dim=16, heads=1, axes=2, width=(3, 5))
+    create_encoding("twisted-roll", head_dim=16, heads=1, axes=2, width=4, twist=0.25)
+    assert create_encoding("twisted-roll", head_dim=18, heads=1, axes=2, twist=0.25).width == 4
 
-def test_two_rings_on_each_of_two_axes_are_the_formula() -> None:
-    encoding = create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired")
+
+@pytest.mark.parametrize("nyquist", ["paired", "twist"])
+def test_two_rings_or_a_twisted_one_on_each_of_two_axes_are_the_formula(nyquist: str) -> None:
+    encoding = create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist=nyquist)
     x, positions = draw(1, 1, 6, 16), grid_positions(2, 3).double() + 0.3
     assert worst(encoding.encode(x, positions), encoding.formula(x, positions)) < 1e-12
 
@@ -515,3 +626,103 @@ def test_the_family_has_no_parameters_and_shows_its_ring(name: str) -> None:
     encoding = create_encoding(name, head_dim=16, heads=1, axes=2)
     assert not list(encoding.parameters()) and not list(encoding.buffers())
     assert ("sheet=(4, 4)" if name == "torus-roll" else "width=8") in repr(encoding)
+
+
+# The ring with a twist, and rings side by side.
+
+
+def step_matrix(**options) -> Tensor:
+    """What one step of an encoding does to the channels of its ring or rings, as a matrix."""
+    encoding = create_encoding(heads=1, axes=1, **options)
+    unit = torch.eye(encoding.head_dim, dtype=torch.double)[None, None]  # one token for each basis vector
+    return encoding.encode(unit, torch.ones(encoding.head_dim, 1))[0, 0].T
+
+
+@pytest.mark.parametrize("n", [2, 6, 32])
+def test_n_steps_reverse_the_sign_of_scores_on_a_twisted_ring_and_2n_restore_them(n: int) -> None:
+    q, k, p = draw(1, 1, 20, n, seed=n), draw(1, 1, 20, n, seed=n + 1), grid_positions(20)
+    for name, options in (("twisted-roll", {}), ("continuous-roll", {"nyquist": "twist"})):
+        encoding = create_encoding(name, head_dim=n, heads=1, axes=1, **options)
+        here, half, full = (
+            encoding.encode(q, p) @ encoding.encode(k, p + shift).mT for shift in (0, n, 2 * n)
+        )
+        assert here.abs().max() > 0.1
+        assert worst(half, -here) < 1e-12 and worst(full, here) < 1e-12
+
+
+@pytest.mark.parametrize("n", [2, 6, 32])
+def test_an_even_twisted_ring_is_rope_with_odd_multiples_of_pi_over_n_at_real_positions(
+    n: int,
+) -> None:
+    """The coordinates are sums over channels with e^(-iωj); each score is a sum over the turned pairs."""
+    encoding = create_encoding("continuous-roll", head_dim=n, heads=1, axes=1, nyquist="twist")
+    q, k, p = draw(1, 1, 9, n, seed=n), draw(1, 1, 9, n, seed=n + 1), 20 * draw(9, 1, seed=n + 2)
+    angles = math.pi / n * torch.arange(1, n, 2).double()
+    waves = torch.exp(-1j * torch.outer(torch.arange(n).double(), angles)) * math.sqrt(2 / n)
+    q_pairs, k_pairs = (x.to(waves.dtype) @ waves * torch.exp(1j * p * angles) for x in (q, k))
+    assert worst(encoding.scores(q, k, p), (q_pairs.conj() @ k_pairs.mT).real * n**-0.5) < 1e-12
+    twisted = create_encoding("twisted-roll", head_dim=n, heads=1, axes=1)
+    assert worst(encoding.scores(q, k, p.round()), twisted.scores(q, k, p.round())) < 1e-12
+
+
+@pytest.mark.parametrize("n", [1, 3, 6])
+@pytest.mark.parametrize("twist", [0.0, 1 / 7, -0.25, 0.5 + 1e-9, GOLDEN])
+def test_a_pair_of_rings_turns_by_2_pi_k_plus_the_twist_over_n(twist: float, n: int) -> None:
+    step = step_matrix(name="twisted-roll", head_dim=2 * n, twist=twist)
+    angles = 2 * math.pi * (torch.arange(n).double() + twist) / n
+    both = angles.cos().repeat(2).sort().values  # e^(iω) and its conjugate have one real part
+    assert worst(torch.linalg.eigvals(step).real.sort().values, both) < 1e-12
+    pairs = torch.complex(step[:n, :n], step[n:, :n])  # z = x + iy, on the two rings
+    around = torch.linalg.matrix_power(pairs, n)
+    assert worst(around, cmath.exp(2j * math.pi * twist) * torch.eye(n, dtype=torch.cdouble)) < 1e-12
+
+
+def test_a_pair_turned_by_a_seventh_repeats_after_seven_laps_and_by_the_golden_angle_never() -> None:
+    n, x = 6, draw(1, 1, 1, 12)
+    seventh, golden = (
+        create_encoding("twisted-roll", head_dim=12, heads=1, axes=1, twist=twist)
+        for twist in (1 / 7, GOLDEN)
+    )
+    assert (seventh.periods, golden.periods) == ((7 * n,), (math.inf,))
+    laps = torch.arange(1, 1001)[:, None] * n
+    away = [
+        (encoding.encode(x.expand(-1, -1, 1000, -1), laps) - x).norm(dim=-1)[0, 0]
+        for encoding in (seventh, golden)
+    ]
+    assert away[0][6::7].max() < 1e-12 and away[0][:6].min() > 0.1
+    assert away[1].min() > 1e-3
+    with warnings.catch_warnings(action="error"):
+        create_encoding("twisted-roll", head_dim=12, heads=1, axes=1, twist=GOLDEN, grid=(10**6,))
+
+
+def test_odd_rings_have_no_twist_and_a_twist_of_zero_is_two_plain_rings() -> None:
+    x, positions = draw(2, 1, 15, 24), 3 * grid_positions(3, 5) - 8
+    for options, plain in (
+        ({"width": 5}, 5),
+        ({"width": (3, 7)}, (3, 7)),
+        ({"twist": 0.0, "width": 6}, (6, 6)),
+    ):
+        twisted = create_encoding("twisted-roll", head_dim=24, heads=1, axes=2, **options)
+        roll = create_encoding("roll", head_dim=24, heads=1, axes=2, width=plain)
+        assert torch.equal(twisted.encode(x, positions), roll.encode(x, positions))
+
+
+def test_rings_of_several_widths_roll_side_by_side() -> None:
+    encoding = create_encoding("roll", head_dim=21, heads=1, axes=2, width=(4, 5))
+    x, positions = draw(1, 1, 6, 21), 3 * grid_positions(2, 3) - 4
+    rolled = encoding.encode(x, positions)
+    for token, (row, column) in enumerate(positions.int().tolist()):
+        parts = x[0, 0, token].split([4, 5, 1, 4, 5, 2])
+        shifts = [row, row, 0, column, column, 0]
+        wanted = torch.cat([part.roll(-shift) for part, shift in zip(parts, shifts, strict=True)])
+        assert torch.equal(rolled[0, 0, token], wanted)
+
+
+def test_rings_of_31_and_33_repeat_after_1023_and_score_with_63_functions_of_the_offset() -> None:
+    encoding = create_encoding("roll", head_dim=64, heads=1, axes=1, width=(31, 33))
+    assert encoding.periods == (1023,)
+    queries, keys = draw(100, 1, 1, 64, seed=1), draw(100, 1, 1, 64, seed=2).expand(-1, -1, 1023, -1)
+    functions = queries @ encoding.encode(keys, grid_positions(1023)).mT  # [100, 1, 1, offsets]
+    assert torch.linalg.matrix_rank(functions[:, 0, 0]) == 63
+    gaps = torch.pdist(functions[0, 0].T)
+    assert gaps.min() > 1e-6  # no two offsets alike

@@ -1,7 +1,7 @@
 """Encodings that roll queries and keys around a ring of channels: the RollPE family.
 
-Here: roll, twisted-roll, continuous-roll, multiplexed-roll, torus-roll and the rotary twin of roll. Not here: the
-mathematics of the shift, its generator and its Fourier form (rollpe/operators.py).
+Here: roll, twisted-roll, continuous-roll, multiplexed-roll, torus-roll and the rotary twin of roll. Not here:
+the mathematics of the shift, its generator and its Fourier form (rollpe/operators.py).
 
 Direction: S is the matrix as printed in the paper's Eq. 2, (S x)_i = x_{i+1 mod n}, so that
 S^p x = torch.roll(x, -p); ``direction=-1`` selects the mirror image torch.roll(x, +p). The score of a query
@@ -147,7 +147,7 @@ class Roll(_WholeRoll):
     Args:
         width: n, channels rolled on each axis; all of head_dim // axes by default. Several widths are rings
             side by side: offsets then count modulo their least common multiple, as residues do, while the
-            scores of (31, 33) still span at most 64 functions of the offset (Kymn et al., 2024).
+            scores of (31, 33) still span 63 functions of the offset (Kymn et al., 2024).
         direction: 1 for S as printed in Eq. 2, -1 for its mirror image.
         on_fraction: "error" refuses positions between integers, "round" takes the nearest integer.
     """
@@ -163,8 +163,8 @@ class Roll(_WholeRoll):
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(direction=direction, on_fraction=on_fraction, **shape)
-        self.width = checked_width(width, self.part)
-        self.rings = self.width if isinstance(self.width, tuple) else (self.width,)
+        self.rings = checked_rings(width, self.part)
+        self.width = width if isinstance(width, tuple) else self.rings[0]
         self.set_periods([math.lcm(*map(self.period, self.rings))] * self.axes)
 
     def period(self, n: int) -> int:
@@ -203,8 +203,8 @@ class TwistedRoll(Roll):
 
     On the share of axis a the ring becomes N^{p_a} x, N = S with the corner entry times (-1)^{n-1}. For
     every n, N = exp(A) with A_jl = (π/n)(-1)^{j-l} / sin(π(j-l)/n). For even n all channels are paired: it is
-    RoPE with the angles π/n, 3π/n, …, (n-1)π/n, of period 2n, and a shift by n reverses the ring's part of the
-    score. For odd n it is ``roll``. ``continuous-roll`` with nyquist="twist" is the same on real positions.
+    RoPE with the angles π/n, 3π/n, …, (n-1)π/n, of period 2n, and a shift by n reverses the ring's part of
+    the score. For odd n it is ``roll``. ``continuous-roll`` with nyquist="twist" does it at real positions.
 
     Another ``twist`` takes pairs of rings of n channels and turns the pair by φ = 2π·twist where it closes:
     the angles are (2πk + φ)/n for k = 0, …, n-1, and the period is n/twist if 1/twist is a whole number.
@@ -235,10 +235,10 @@ class TwistedRoll(Roll):
             super(Roll, self).__init__(direction=direction, on_fraction=on_fraction, **shape)
             if self.part < 2 or isinstance(width, tuple):
                 raise InputError(
-                    f"twist={twist:g} needs two rings of one width for each axis, width={width} on"
-                    f" {self.part} channels is not: give one width, or the default twist."
+                    f"twist={twist:g} needs two rings of one width on each axis, not width={width} on"
+                    f" {self.part} channels: give one width, or the default twist."
                 )
-            self.width = checked_width(width, self.part // 2)
+            (self.width,) = checked_rings(width, self.part // 2)
             self.rings = (self.width, self.width)
             self.set_periods([self.width * whole_laps(twist)] * self.axes)
         self.twist = twist
@@ -249,7 +249,8 @@ class TwistedRoll(Roll):
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Where channels come from and go to, and their factors, each [N, d] or [B, 1, N, d].
 
-        Factors are signs for the default twist; else cosines, sines and each channel's partner in the pair.
+        Factors are signs for the default twist; else cosines and sines, and then the same two places on the
+        other ring of the pair.
         """
         shifts = self.direction * positions
         source, laps = self.around(shifts)
@@ -258,9 +259,9 @@ class TwistedRoll(Roll):
             reversed_ = laps % 2 * self.by_ring([1 - n % 2 for n in self.rings], laps.device)
             return *indices, (1 - 2 * reversed_).to(table_dtype(like))
         angles = 2 * math.pi * torch.remainder(self.twist * laps.to(table_dtype(like)), 1)
-        side = self.by_ring([-1, 1], laps.device)  # x cos - y sin on the first ring, y cos + x sin on the second
-        partner = torch.arange(self.head_dim, device=laps.device) - side * self.width
-        return *indices, angles.cos(), side * angles.sin(), partner
+        side = self.by_ring([-1, 1], laps.device)  # (x, y) becomes (x cos - y sin, y cos + x sin)
+        other = (index - side * self.rings[0] for index in indices)
+        return *indices, angles.cos(), side * angles.sin(), *other
 
     def by_ring(self, values: Sequence[int], device: torch.device) -> Tensor:
         """One value for each ring of an axis, spread over its channels, and 0 for other channels: [d]."""
@@ -273,8 +274,8 @@ class TwistedRoll(Roll):
         moved = super().transform(x, tables[:2])
         if self.twist == 0.5:
             return moved * tables[2].to(x.dtype)
-        cos, sin, partner = tables[2:]
-        return (moved * cos + _Gather.apply(moved, partner, partner) * sin).to(x.dtype)
+        cos, sin, *other = tables[2:]
+        return (moved * cos + super().transform(x, tuple(other)) * sin).to(x.dtype)
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         shifts = self.direction * positions
@@ -369,15 +370,14 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
                     f"nyquist='paired' needs two rings of even width in the {self.part} channels of an"
                     f" axis, not width={width}: widen the head or use nyquist='fixed'."
                 )
-        width = checked_width(width, self.part)
-        if nyquist == "odd" and width % 2 == 0:
-            width = checked_width(width - 1, self.part)
-        self.width = width
+        (self.width,) = checked_rings(width, self.part)
+        if nyquist == "odd" and self.width % 2 == 0:
+            (self.width,) = checked_rings(self.width - 1, self.part)
         self.wavelength = float(wavelength)
         self.nyquist = nyquist
         self.direction = checked_direction(direction)
-        self.relative = self.preserves_norm = nyquist != "cosine" or width % 2 == 1
-        self.set_periods([abs(wavelength) * width * (2 if self._twisted else 1)] * self.axes)
+        self.relative = self.preserves_norm = nyquist != "cosine" or self.width % 2 == 1
+        self.set_periods([abs(wavelength) * self.width * (2 if self._twisted else 1)] * self.axes)
 
     @property
     def _rings(self) -> int:
@@ -443,6 +443,7 @@ class MultiplexedRoll(Roll):
 
     relative = False
     preserves_norm = False
+    width: int
 
     def __init__(
         self,
@@ -669,7 +670,7 @@ def fourier_basis(
     Row order: for each axis its pairs (√2 Re F_k, √2 Im F_k), k = 1, …, ⌊(n-1)/2⌋, ring after ring, and
     with two rings the pair of their Nyquist modes; then the lone Nyquist modes of all axes; then the
     constant modes; then the channels without position. F is the unitary DFT, F_kj = e^{-2πi kj/n}/√n, so a
-    roll by p turns pair k by +2πkp/n. On twisted rings k = ½, 3/2, …, (n-1)/2, and nothing is lone or constant.
+    roll by p turns pair k by +2πkp/n. On twisted rings k = ½, 3/2, …, (n-1)/2; none is lone or constant.
     """
     wide = torch.float32 if device.type == "mps" else torch.float64  # as wide as the device can
     Q, frequencies = operators.real_fourier_basis(n, wide, device, twisted)
@@ -712,14 +713,12 @@ def even_division(channels: int, axes: int) -> tuple[int, ...]:
     return max(tuple(sorted((size, *even_division(channels // size, axes - 1)))) for size in divisors)
 
 
-def checked_width(width: int | tuple[int, ...] | None, part: int) -> int | tuple[int, ...]:
-    """The ring's length, or the lengths of several; one ring of all channels of the share by default."""
-    if width is None:
-        return part
-    rings = width if isinstance(width, tuple) else (width,)
+def checked_rings(width: int | tuple[int, ...] | None, part: int) -> tuple[int, ...]:
+    """The lengths of the rings of a share; one ring of all its channels by default."""
+    rings = width if isinstance(width, tuple) else (part if width is None else width,)
     if not rings or not all(isinstance(n, int) and n >= 1 for n in rings) or sum(rings) > part:
         raise InputError(f"width={width} does not fit: a ring has a whole number of channels, 1 to {part}.")
-    return width
+    return rings
 
 
 def whole_laps(twist: float) -> float:
