@@ -475,9 +475,9 @@ fig
 # Counting from the middle repairs both formulas. The $U^\top$ after the paper's Eq. 6 has to be the conjugate transpose
 # $U^\dagger$ of {eq}`eq-eigen`, because $U$ is complex.
 #
-# ## Even rings: four ways out
+# ## Even rings: five ways out
 #
-# The library has four treatments of the Nyquist mode. *Fixed* does not move it. Then $S(p)$ is a group of rotations, but
+# The library has five treatments of the Nyquist mode. *Fixed* does not move it. Then $S(p)$ is a group of rotations, but
 # not the roll on this one mode:
 #
 # $$
@@ -518,6 +518,10 @@ fig
 # S_{\mathrm{odd}}(p) = \begin{bmatrix} S_{n-1}(p) & 0 \\ 0 & 1 \end{bmatrix}
 # $$ (eq-nyquist-odd)
 #
+# *Twist* gets rid of the mode. On this ring a channel that goes around comes back with its sign reversed. Its modes are
+# $m = \pm\tfrac12, \pm\tfrac32, \dots$, all of them in pairs, so its step has a real logarithm at every width. The next
+# page shows that it is RoPE ({doc}`07-rope`).
+#
 # What each of them keeps:
 
 # %% tags=["hide-input"]
@@ -529,6 +533,7 @@ whole_step = {
     "cosine": S,
     "paired": torch.block_diag(S, S),
     "odd": torch.block_diag(shift_matrix(even - 1), one),
+    "twist": S,
 }
 found = {}
 for treatment, step in whole_step.items():
@@ -543,12 +548,15 @@ for treatment, errors in found.items():
     size = f"{treatment:8} ({len(whole_step[treatment])} channels)"
     print(size.ljust(24), *(word.rjust(15) for word in words))
     kept = [word == "yes" for word in words]
-    assert kept == [treatment != "fixed"] + 2 * [treatment != "cosine"]
+    a_roll = treatment not in ("fixed", "twist")
+    assert kept == [a_roll] + 2 * [treatment != "cosine"]
 
 # %% [markdown]
 # None is free: *fixed* misses one mode, *cosine* loses lengths and relativity between the steps, *paired* needs two
-# rings, and *odd* leaves one channel out. The default is *fixed*, a group of rotations at every width. So for even $n$
-# the encodings `continuous-roll` and `roll` differ even at whole positions.
+# rings, *odd* leaves one channel out, and *twist* is a roll of another ring, off by the sign of one entry. The default is
+# *fixed*, which stays closest to the roll of all groups of rotations on one ring. So for even $n$ the encodings
+# `continuous-roll` and `roll` differ even at integer positions. Who does not need the paper's roll takes the twist: integer
+# positions with `twisted-roll` and real ones with `continuous-roll(nyquist="twist")` are one encoding.
 #
 # {numref}`wave-continuous` shows them beside the odd ring with one channel less.
 #
@@ -732,7 +740,7 @@ fig
 # :class: tip
 # If each wave turns the shorter way, a roll has a meaning at every real position. On an odd ring it is a rotation with a
 # real skew-symmetric generator, {eq}`eq-generator`. An even ring has no real logarithm, {eq}`eq-no-real-log`, against the
-# paper's Eq. 4. The fault lies in one mode, with four treatments. The paper's printed generator counts modes from 0 and
+# paper's Eq. 4. The fault lies in one mode, with five treatments. The paper's printed generator counts modes from 0 and
 # makes queries complex between the steps. Counting from the middle repairs it.
 # ```
 #

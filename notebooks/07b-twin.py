@@ -78,7 +78,7 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # Here $R_p$ is the rotary form {eq}`eq-rotary-form`, single channels included, and the biases of queries and keys
 # become $b' = Q^\top b$. The function `twin_state_dict` carries trained weights and biases from one model to the other.
-# The twin has the $n$ channels of the ring, so it is not the RoPE of {prf:ref}`thm-rope`, which has one or two more.
+# The twin has the $n$ channels of the ring, so it is not the RoPE of {prf:ref}`thm-rope`, which for even $n$ has more.
 #
 # To see both at work, take a very small transformer on handwritten digits: patches of $2 \times 2$ pixels, one block,
 # one head, and a ring of $n$ channels for each axis.
@@ -185,6 +185,49 @@ difference = absorb(first_step["roll"]) - first_step["roll-twin"]
 share = (difference.norm() / first_step["roll"].norm()).item()
 print(f"Adam's first steps differ by {share:.0%} of their length")
 assert share > 0.1
+
+# %% [markdown]
+# ## Equal in law
+#
+# The twins above start as one function. In practice each model draws its own weights. Then single runs differ, but are they
+# draws from the same distribution? They are, if start and optimizer $T$ both respect the change of basis:
+#
+# $$
+# \begin{gathered} Q^\top W_0 \overset{d}{=} W_0 \quad \text{and} \quad T(Q^\top W) = Q^\top T(W) \\
+# \Longrightarrow \quad \text{both trained functions have the same distribution} \end{gathered}
+# $$ (eq-equal-in-law)
+#
+# The reason: let RollPE start from $W_0$ and the twin from $Q^\top W_0$. Every step keeps them one function, and $Q^\top W_0$ is
+# as likely a start of the twin as any that it draws itself. What satisfies the two conditions?
+#
+# | | respects the basis |
+# | :-- | :-- |
+# | normal weights, biases 0 | yes |
+# | timm's default start, which our models have | yes: its normal weights are cut at 100 standard deviations |
+# | uniform weights, as in torch's linear layers and timm's `jax` start | no |
+# | gradient descent, momentum, clipping by the norm | yes |
+# | decoupled weight decay, on weights or on biases | yes: it multiplies by a number |
+# | Muon on weight matrices {cite}`jordan2024muon` | yes: $Q^\top G$ has the factor $Q^\top U V^\top$ if $G$ has $U V^\top$ |
+# | Adam, also on the biases of a model whose matrices Muon trains | no |
+#
+# Adam's first step is the sign of the gradient, and signs go along with few changes of basis:
+#
+# $$
+# \operatorname{sign}(Q g) = Q \operatorname{sign}(g) \ \text{ for all } g \iff Q \text{ is a signed permutation}
+# $$ (eq-signed-permutation)
+#
+# (Put $g = e_j$. Then column $j$ of $Q$ equals its own signs, so its entries are 0, 1 and $-1$; its length is 1, so one of them
+# is not 0. The other direction is plain.) The Fourier basis is no signed permutation. So if RollPE and its twin differ beyond
+# chance under AdamW, the coordinates of Adam's scales are the cause. Under Muon without biases all their differences are chance.
+
+# %%
+Q, _ = real_fourier_basis(n)
+G = torch.randn(n, 2 * n)
+U, _, Vh = torch.linalg.svd(Q.T @ G, full_matrices=False)
+W, _, Xh = torch.linalg.svd(G, full_matrices=False)
+agree("Muon's step", U @ Vh, Q.T @ (W @ Xh), tolerance=1e-11)
+print(f"Adam's step: off by up to {gap((Q.T @ G).sign(), Q.T @ G.sign()):.1f}")
+print(f"timm cuts normal weights at {2 / 0.02:.0f} standard deviations")
 
 # %% [markdown]
 # ## The experiment
@@ -425,8 +468,8 @@ fig
 # one scale for each matrix, Adam still learns and no longer distinguishes channels from waves. (The lower lines rise a
 # little as well, since training amplifies the smallest differences, here those of rounding; try `-p steps 150`.)
 #
-# So "RollPE is RoPE" is true of the functions, in the sense of {prf:ref}`thm-rope`, and not of the models that Adam
-# trains. Which basis trains *better* is another question, and this toy cannot answer it. Full recipes and many seeds
+# So "RollPE is RoPE" is true of the functions, in the sense of {prf:ref}`thm-twist` and {prf:ref}`thm-rope`, and not of the
+# models that Adam trains. Which basis trains *better* is another question, and this toy cannot answer it. Full recipes and many seeds
 # can:
 #
 # - On digits in patches of a single pixel, in models without biases of queries, keys and values, the twin classifies
@@ -448,6 +491,8 @@ fig
 # - A change of basis can be absorbed in the weights. This gives RollPE a rotary twin with exactly its functions.
 # - Gradient descent, with or without momentum, trains both alike. So does Adam with one scale for each matrix.
 # - Adam, which scales each entry by itself, makes two different models of them from the first step on.
+# - With normal weights, and with Muon or gradient descent, both have the same distribution of trained functions,
+#   {eq}`eq-equal-in-law`.
 # ```
 #
 # ## Exercises
