@@ -333,7 +333,10 @@ fig
 #
 # ```{wave} twist
 # :name: wave-twist
-# The same eight numbers on a plain and on a twisted ring, and the scores with a fixed query.
+# A key of eight channels, moved by $p$ on a plain and on a twisted ring, and its score $f(\Delta)/\sqrt n$ with a fixed
+# query at position 0. A value that passes the seam of the twisted ring changes its sign: its bar turns blue and points
+# inward. The plain score repeats after 8 offsets; the twisted one comes back with its sign reversed after 8 and repeats
+# after 16. The line joins the scores at real offsets, which the twisted ring has too.
 # ```
 
 # %%

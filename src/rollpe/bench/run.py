@@ -41,7 +41,10 @@ from rollpe.training.device import choose_device
 from rollpe.training.recipe import Recipe, load_recipe
 from rollpe.training.state import ahead, resolve
 
-PRIORITY = ("none", "axial-rope", "roll", "learned", "multiplexed-roll", "mixed-rope", "roll-twin")
+PRIORITY = (
+    *("none", "axial-rope", "roll", "twisted-roll"),
+    *("learned", "multiplexed-roll", "mixed-rope", "roll-twin"),
+)
 """Encodings that are timed first, since a budget may not suffice for all."""
 
 OF_SEQUENCES = ("rope", "xpos")
