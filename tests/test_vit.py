@@ -310,7 +310,7 @@ def test_inference_first_and_training_later_do_not_disturb_each_other(encoding: 
     out.sum().backward()
 
 
-@pytest.mark.parametrize("encoding", ["roll", "continuous-roll", "axial-rope", "roll-twin"])
+@pytest.mark.parametrize("encoding", ["roll", "twisted-roll", "continuous-roll", "axial-rope", "roll-twin"])
 def test_a_model_cast_to_bfloat16_keeps_exact_positions(encoding: str) -> None:
     settings = {"image_size": (4, 1100), "depth": 1}  # positions up to 274; bfloat16 counts to 256
     images = draw(1, 3, 4, 1100)

@@ -149,6 +149,9 @@ def test_positions_for_all_images_and_for_each_reorder_alike_bit_for_bit(
         (gradient,) = torch.autograd.grad((rolled * weight).sum(), q)
         paths.append((rolled, gradient))
     assert all(torch.equal(a, b) for a, b in zip(*paths, strict=True))
+    exact = encoding.encode(x.double(), positions)
+    assert rolled.dtype == gradient.dtype == dtype
+    assert worst(rolled.double(), exact) < 4 * torch.finfo(dtype).eps * exact.abs().max()
 
 
 @pytest.mark.parametrize(("name", "options"), [("roll", {}), *TWISTED])
