@@ -9,7 +9,17 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from rollpe.evidence.families import ABLATIONS, MAIN, TEXT, compared, family, later_cells, to_markdown
+from rollpe.evidence.conditions import Evidence, objection
+from rollpe.evidence.families import (
+    ABLATIONS,
+    MAIN,
+    PLANNED,
+    TEXT,
+    compared,
+    family,
+    later_cells,
+    to_markdown,
+)
 from rollpe.records import pack_bits, read_records
 from rollpe.statistics import holm
 from rollpe.training import load_plan
@@ -122,3 +132,55 @@ NEAR = {"none": 1.0, "rope": 0.0, "roll": 0.001}
 def test_the_family_of_text_is_the_first_block_of_its_plan():
     planned = load_plan(ROOT / "plans/text.yaml")
     assert {unquote(p.cell.slug) for p in planned if p.cell.seed == 4} == set(TEXT)
+
+
+def twisted_runs(**at_128: float) -> list:
+    """Three runs of text of each arm of the planned family, about 2.5 bits at 64 and these at 128."""
+    arms = {"twisted-roll": {}, "rope": {}, "roll": {}, "rope@base=100.0": {"base": 100.0}}
+    return [
+        make_text_record(name.partition("@")[0], 2.5, 3, seed, options, "text-twist").model_copy(
+            update={"bits": {"64": 2.5 + 0.01 * seed, "128": at_128.get(name, 2.7) + 0.01 * seed}}
+        )
+        for name, options in arms.items()
+        for seed in range(3)
+    ]
+
+
+def test_a_planned_family_has_a_comparison_for_each_length_and_one_holm_correction():
+    runs = twisted_runs(roll=3.0)
+    found = family(runs, "text-twist")
+    assert [("text-twist", c.variant, c.reference, c.length) for c in found] == list(PLANNED[0])
+    assert [c.p for c in found] == pytest.approx(holm([c.over_seeds.p for c in found]))
+    differences = {(c.reference, c.length): c.over_seeds.difference for c in found}
+    assert differences["roll", 128] == pytest.approx(-0.3) and differences["roll", 64] == pytest.approx(0)
+    assert {(c.reference, c.length) for c in found if c.verdict == "clear"} == {("roll", 128)}
+    evidence = Evidence(runs)
+    assert objection("text-twist bits 128: twisted-roll - roll < 0, Holm 0.05", evidence) is None
+    assert objection("text-twist bits 64: twisted-roll - roll is open", evidence) is None
+    assert "it is open" in objection("text-twist bits 128: twisted-roll - rope is clear", evidence)
+    assert "does not compare" in objection("text-twist bits 512: twisted-roll - rope is open", evidence)
+
+
+def test_a_planned_family_is_not_tested_before_all_of_it_has_runs():
+    assert family([r for r in twisted_runs() if r.encoding_options == {}], "text-twist") == []
+
+
+def test_a_planned_family_over_two_recipes_has_one_holm_correction():
+    rng = np.random.default_rng(5)
+    runs = [
+        make_record(name, int(n) + 30 * (name == "twisted-roll"), seed, recipe, images=1000)
+        for recipe in ("quick-twist", "quick-twist8")
+        for name in ("twisted-roll", "roll", "axial-rope")
+        for seed, n in enumerate(rng.integers(850, 900, 5))
+    ]
+    halves = [family(runs, recipe) for recipe in ("quick-twist", "quick-twist8")]
+    both = [c for half in halves for c in half]
+    assert [len(half) for half in halves] == [2, 2]
+    assert [c.p for c in both] == pytest.approx(holm([c.over_seeds.p for c in both]))
+
+
+def test_planned_families_are_of_cells_that_plans_name():
+    planned = {
+        (p.cell.recipe, unquote(p.cell.slug)) for f in ROOT.glob("plans/twist*.yaml") for p in load_plan(f)
+    }
+    assert {(recipe, arm) for named in PLANNED for recipe, *arms, _ in named for arm in arms} <= planned

@@ -91,8 +91,8 @@ class Evidence:
         self.agreement = cache(self._agreement)
 
     @staticmethod
-    def _by_pair(found: Sequence[Compared]) -> dict[tuple[str, str], Compared]:
-        return {(c.variant, c.reference): c for c in found}
+    def _by_pair(found: Sequence[Compared]) -> dict[tuple[str, str, int | None], Compared]:
+        return {(c.variant, c.reference, c.length): c for c in found}
 
     def runs(self, recipe: str, arm: str) -> list[Record]:
         """The runs of an arm, of the recipe or, as @change/encoding, of a changed one."""
@@ -127,15 +127,13 @@ class _Scope:
         self.text, self.evidence = text, evidence
         self.found = found.groupdict() if found and self.cost is None else {}
 
-    @property
-    def family(self) -> dict[tuple[str, str], Compared]:
-        if self.found.get("recipe") != self.text:
-            raise InputError(f"{self.text!r} has no family of comparisons: only a recipe has one. Use Welch.")
-        return self.evidence.family(self.text)
-
     def compared(self, a: str, b: str) -> Compared:
         """A comparison of the family, in whichever direction it is made there."""
-        found = self.family.get((a, b)) or self.family.get((b, a))
+        recipe, length = self.found.get("recipe"), self.found.get("pixels")
+        if self.text not in (recipe, f"{recipe} bits {length}"):
+            raise InputError(f"{self.text!r} has no family of comparisons: only a recipe has one. Use Welch.")
+        family, at = self.evidence.family(recipe), int(length) if length else None
+        found = family.get((a, b, at)) or family.get((b, a, at))
         if found is None:
             raise _NotMeasured(f"{self.text} does not compare {a} and {b}")
         return found

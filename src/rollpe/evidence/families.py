@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from rollpe.errors import InputError
 from rollpe.records.record import Record
 from rollpe.statistics import Paired, Welch, holm, paired_by_image, welch
 from rollpe.training.plan import load_plan
@@ -50,6 +51,23 @@ TEXT = (
 )
 """The encodings of language models of which all pairs are compared, as plans/text.yaml fixed them."""
 
+PLANNED = (
+    tuple(
+        ("text-twist", "twisted-roll", reference, length)
+        for length in (64, 128)
+        for reference in ("rope", "roll", "rope@base=100.0")
+    ),
+    tuple(
+        (recipe, "twisted-roll", reference, None)
+        for recipe in ("quick-twist", "quick-twist8")
+        for reference in ("axial-rope", "roll")
+    ),
+)
+"""Families that plans name one by one, as (recipe, variant, reference, characters in a window).
+
+plans/twist.yaml and plans/twist-digits.yaml fixed them, with Welch's test over seeds.
+"""
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -59,7 +77,8 @@ class Compared:
     text are no independent sample.
 
     planned: p of only those runs that were planned before any result of their arm was known, in the family
-    of such runs; None if an arm has fewer than two. The other fields are of all runs.
+    of such runs; None if an arm has fewer than two. The other fields are of all runs. length: of the
+    windows of text that a planned family names.
     """
 
     variant: str
@@ -69,6 +88,7 @@ class Compared:
     p: float
     planned: float | None
     runs: tuple[tuple[Record, ...], tuple[Record, ...]]
+    length: int | None = None
 
     @property
     def differs(self) -> bool:
@@ -114,7 +134,13 @@ def compared(
 
 
 def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ()) -> list[Compared]:
-    """All comparisons of the book under a recipe: main encodings, then ablations; of text, `TEXT` alone."""
+    """All comparisons of the book under a recipe: main encodings, then ablations; of text, `TEXT` alone.
+
+    Those of a recipe in `PLANNED` are all there once each of the family has two runs, with p over the family.
+    """
+    for named in PLANNED:
+        if recipe in {first for first, *_ in named}:
+            return [c for r, c in _planned(list(records), named) if r == recipe]
     arms: dict[str, list[Record]] = {}
     for record in records:
         if record.recipe == recipe or record.recipe.startswith(f"{recipe}@"):
@@ -123,6 +149,34 @@ def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ())
     of_text = any(run.bits for arm in arms.values() for run in arm)
     pairs = [(b, a) for a, b in itertools.combinations(TEXT if of_text else MAIN, 2)]
     return compared(arms, dict.fromkeys([*pairs, *(() if of_text else ABLATIONS)]), later)
+
+
+def _planned(
+    records: Sequence[Record], named: Sequence[tuple[str, str, str, int | None]]
+) -> list[tuple[str, Compared]]:
+    """A family of `PLANNED`, each comparison with its recipe; none before all can be tested."""
+    arms: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        arms.setdefault((record.recipe, unquote(record.cell.slug)), []).append(record)
+    pairs = [(arms.get((recipe, a), []), arms.get((recipe, b), [])) for recipe, a, b, _ in named]
+    if min(len(arm) for pair in pairs for arm in pair) < 2:
+        return []
+    tests = [
+        welch([_value(r, length) for r in a], [_value(r, length) for r in b])
+        for (a, b), (*_, length) in zip(pairs, named, strict=True)
+    ]
+    compared = zip(named, tests, _adjusted(tests), pairs, strict=True)
+    return [
+        (recipe, Compared(variant, reference, test, None, p, p, (tuple(a), tuple(b)), length))
+        for (recipe, variant, reference, length), test, p, (a, b) in compared
+    ]
+
+
+def _value(record: Record, length: int | None) -> float:
+    bits = record.score if length is None else record.bits_at(length)
+    if bits is None:
+        raise InputError(f"{record.cell.path} has no bits in windows of {length} characters: train it anew.")
+    return bits
 
 
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
