@@ -293,7 +293,8 @@ agree(
 #
 # The paper says that the period "is not a problem" for images of 16 patches a side. That is true if the ring has at
 # least 31 channels. With $n = G = 16$, a patch one step to the left and a patch fifteen steps to the right get the
-# same score.
+# same score. One reversed sign helps: a *twisted* ring tells all of these offsets apart with $n \ge G$ channels
+# ({doc}`07-rope`).
 
 # %%
 for G in (8, 14, 16):
@@ -331,7 +332,7 @@ print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tol
 # Yes: rolling its channels tells a token's position. Rolling reorders channels, so it costs no parameter and no
 # multiplication, and it is exact in any number format. The score depends only on the offset of two tokens,
 # {eq}`eq-roll-score`. It can be any function of the offset, {eq}`eq-complete`, but counts it modulo $n$: a row of $G$
-# tokens needs a ring of $2G-1$ channels, and of $G$ in causal attention.
+# tokens needs a ring of $2G-1$ channels, and of $G$ in causal attention or with a twist.
 # ```
 #
 # ## Exercises
