@@ -211,9 +211,9 @@ agree("score as waves", score, roll(k, delta) @ q)
 # (n \text{ even},\ p \text{ odd}) \end{gathered}
 # $$ (eq-not-rope)
 #
-# On two channels one can see why. A step exchanges them, $(x, y) \mapsto (y, x)$. This is a mirror, and nothing done twice
-# gives a mirror, so there is no half step. Reverse one sign: $(x, y) \mapsto (y, -x)$ is a quarter turn. It has a half, an
-# eighth of a turn, and every other fraction.
+# On two channels one can see why. A step exchanges them, $(x, y) \mapsto (y, x)$. This is a mirror, and no linear map done
+# twice gives a mirror, since squares of determinants are not negative. So there is no half step. Reverse one sign:
+# $(x, y) \mapsto (y, -x)$ is a quarter turn. It has a half, an eighth of a turn, and every other fraction.
 #
 # ## One sign
 #
@@ -329,7 +329,7 @@ fig
 # So a ring of $n$ channels gives the offsets from $-(n-1)$ to $n-1$ different rolls. Among $G$ patches in a row the plain
 # ring needs $2G - 1$ channels for that, {eq}`eq-distinct-offsets`, and the twisted ring needs $G$: 16 channels for 16
 # patches instead of 31. Different is not independent: offsets that are $n$ apart always have opposite scores. An integer
-# step costs as much as on the plain ring, a reordering of channels, and some signs.
+# step costs a reordering of channels, as on the plain ring, and some signs.
 #
 # ```{wave} twist
 # :name: wave-twist
@@ -367,7 +367,7 @@ assert (plain, twisted) == (16, 31)
 # Let all positions be integers. The RollPE score of $q$ and $k$, before the division by $\sqrt d$, is the RoPE score of
 # $Eq$ and $Ek$ with the frequencies $\omega_m = 2\pi m/n$. (The division must remain that of the ring.) The second channel of
 # the constant wave can be left out, and its first channel unrotated. That leaves $n$ channels for odd $n$ and $n + 1$ for
-# even $n$, and no linear maps of queries and keys need fewer. For odd $n$ all this holds for real positions and any
+# even $n$, and no linear maps of queries and keys get by with fewer. For odd $n$ all this holds for real positions and any
 # wavelength.
 # ```
 #

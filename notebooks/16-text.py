@@ -46,6 +46,7 @@ checkpoints: str = "_build/checkpoints"  # folder of the live model {new folder}
 import math
 from collections import Counter
 from pathlib import Path
+from urllib.parse import unquote
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -99,25 +100,25 @@ fig
 
 
 # %% tags=["hide-input"]
-def with_spread(values: np.ndarray) -> str:
+def with_spread(values: list[float]) -> str:
     """Mean ± SD."""
     found = summarize(values)
     return f"{found.mean:.2f}" + ("" if found.sd is None else f" ± {found.sd:.2f}")
 
 
-def by_length(names: list[str]) -> Markdown:
+def by_length(runs: dict[str, list]) -> Markdown:
     """Bits per character by length of the window."""
     lines = [
         f"| encoding | {' | '.join(map(str, LENGTHS))} | runs |",
         "| :-- |" + " --: |" * (len(LENGTHS) + 1),
     ]
-    for name in names:
-        cells = [with_spread(bits(name, length)) for length in LENGTHS]
-        lines.append(f"| `{name}` | {' | '.join(cells)} | {len(arms[name])} |")
+    for label, arm in runs.items():
+        cells = [with_spread([r.bits[str(length)] for r in arm]) for length in LENGTHS]
+        lines.append(f"| {label} | {' | '.join(cells)} | {len(arm)} |")
     return Markdown("\n".join(lines))
 
 
-by_length(main)
+by_length({f"`{name}`": arms[name] for name in main})
 
 # %% [markdown]
 # *Bits per character by length of the test window (mean ± SD over runs). Training had 64. The characters that are predicted
@@ -400,8 +401,77 @@ Markdown("\n".join(lines))
 #   scale.{holds}`text jump: every run of multiplexed-roll > 0.3; every run of multiplexed-roll@speeds=[1,1] > 0.3; every run of multiplexed-roll@scale=sqrt > 0.3`{holds}`text bits 512: multiplexed-roll > roll; multiplexed-roll@speeds=[1,1] > roll; multiplexed-roll@scale=sqrt > roll`
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show the controls by length", "code_prompt_hide": "Hide the controls by length"}
-by_length([name for name in arms if name not in main])
+by_length({f"`{name}`": arms[name] for name in arms if name not in main})
 
+# %% [markdown]
+# ## A ring with a twist
+#
+# A *twisted* ring closes with a change of sign ({doc}`07-rope`). It gives offset 64 the score of offset 0 with the opposite
+# sign, instead of the same score, and its period is 128. Does a sign prevent the jump? And is the twisted ring, which is a
+# RoPE with equally spaced angles, better than RoPE? `plans/twist.yaml` fixed questions, predictions and the test before its
+# runs: eight fresh seeds for each encoding, and for RoPE also the best of six bases, chosen on held-out text
+# (`plans/bases.yaml`): 100.
+
+# %% tags=["hide-input"]
+RINGS = {
+    "roll": "plain ring (RollPE)",
+    "roll-twin": "its rotary twin",
+    "roll@width=[31,33]": "plain rings of 31 and 33 channels",
+    "twisted-roll@width=32": "twisted ring of 32 channels, 32 at rest",
+    "twisted-roll": "twisted ring",
+    "twisted-roll@twist=0.14285714285714285": "pair of rings of 32, turned by 2π/7",
+    "twisted-roll@twist=0.6180339887498949": "pair of rings of 32, turned by the golden angle",
+    "rope": "RoPE, base 10,000",
+    "rope@base=100.0": "RoPE, base 100",
+}
+fresh = [r for r in read_records(records, recipe="text-twist") if r.seed < 110]
+rings = {
+    label: [run for run in fresh if unquote(run.cell.slug) == slug]
+    for slug, label in RINGS.items()
+}
+by_length({label: arm for label, arm in rings.items() if arm})
+
+# %% tags=["hide-input"]
+deciding = family(fresh, "text-twist")
+Markdown(
+    to_markdown(
+        deciding,
+        lambda c: f"at {c.length}: twisted ring − {RINGS[c.reference]}",
+        "planned comparison",
+    )
+    if deciding
+    else "Too few runs."
+)
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-text-twist", "caption": "Bits per character by position in windows of 512 characters: mean over runs and over eight positions. The vertical line is the trained length."}, "image": {"alt": "Six lines of bits against position. All fall together up to the trained length of 64. There RollPE's line jumps up by most of a bit; the others rise gradually. At position 512 RollPE is highest; RoPE with base 100 and the pair of rings turned by the golden angle are lowest."}}
+shown = {
+    "plain ring (RollPE)": figures.VERMILION,
+    "twisted ring": figures.BLUE,
+    "pair of rings of 32, turned by 2π/7": figures.SKY,
+    "pair of rings of 32, turned by the golden angle": figures.GREEN,
+    "RoPE, base 10,000": figures.MUTED,
+    "RoPE, base 100": figures.ORANGE,
+}
+losses = {
+    label: [read_arrays(record_path(records, run)) for run in rings[label]]
+    for label in shown
+}
+fig, ax = plt.subplots(figsize=(7.0, 3.6))
+for label, color in shown.items():
+    if losses[label]:
+        loss = np.mean([a["loss_by_position"] for a in losses[label]], 0) / math.log(2)
+        ax.plot(
+            np.arange(4, 512, 8), loss.reshape(-1, 8).mean(1), color=color, label=label
+        )
+        figures.drawn_from(fig, rings[label])
+ax.axvline(64, color=figures.MUTED, linewidth=0.8)
+ax.set(xlabel="position in the window", ylabel="bits per character", xlim=(0, 512))
+ax.legend(fontsize=8, frameon=False)
+plt.close(fig)
+fig
+
+# %% [markdown]
+# TWIST-FINDINGS
 # %% [markdown]
 # ## Do neighbors correlate in text?
 #
