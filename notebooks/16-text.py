@@ -423,8 +423,8 @@ RINGS = {
     "roll@width=[31,33]": "plain rings of 31 and 33 channels",
     "twisted-roll@width=32": "twisted ring of 32 channels, 32 at rest",
     "twisted-roll": "twisted ring",
-    "twisted-roll@twist=0.14285714285714285": "pair of rings of 32, turned by 2π/7",
-    "twisted-roll@twist=0.6180339887498949": "pair of rings of 32, turned by the golden angle",
+    "twisted-roll@twist=0.14285714285714285": "pair of rings, angle 2π/7",
+    "twisted-roll@twist=0.6180339887498949": "pair of rings, golden angle",
     "rope": "RoPE, base 10,000",
     "rope@base=100.0": "RoPE, base 100",
 }
@@ -447,12 +447,12 @@ Markdown(
     else "Too few runs."
 )
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-text-twist", "caption": "Bits per character by position in windows of 512 characters: mean over runs and over eight positions. The vertical line is the trained length."}, "image": {"alt": "Six lines of bits against position. All fall together up to the trained length of 64. There RollPE's line jumps up by most of a bit; the others rise gradually. At position 512 RollPE is highest; RoPE with base 100 and the pair of rings turned by the golden angle are lowest."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-text-twist", "caption": "Bits per character by position in windows of 512 characters: mean over runs and over eight positions. The vertical line is the trained length."}, "image": {"alt": "Six lines of bits against position. All fall together up to the trained length of 64. There RollPE's line jumps up by most of a bit; the others rise gradually. At position 512 RollPE is highest; RoPE with base 100 and the pair of rings with the golden angle are lowest."}}
 shown = {
     "plain ring (RollPE)": figures.VERMILION,
     "twisted ring": figures.BLUE,
-    "pair of rings of 32, turned by 2π/7": figures.SKY,
-    "pair of rings of 32, turned by the golden angle": figures.GREEN,
+    "pair of rings, angle 2π/7": figures.SKY,
+    "pair of rings, golden angle": figures.GREEN,
     "RoPE, base 10,000": figures.MUTED,
     "RoPE, base 100": figures.ORANGE,
 }
@@ -486,9 +486,9 @@ fig
 #
 # What became of the predictions:
 #
-# 1. *At 64 lower by 0.01 to 0.03 bits.* So it is in the means, not resolved by eight
+# 1. *At 64 lower by $0.01$ to $0.03$ bits.* So it is in the means, not resolved by eight
 #    seeds.{holds}`text-twist seeds 100..107 bits 64: 0.005 < roll - twisted-roll < 0.03; 0.005 < rope@base=100.0 - twisted-roll < 0.03; 0.005 < rope - twisted-roll < 0.03`
-# 2. *At 128 below RollPE by more than 0.1 bits and below RoPE, above RoPE with its best base.* Right, but for the
+# 2. *At 128 below RollPE by more than $0.1$ bits and below RoPE, above RoPE with its best base.* Right, but for the
 #    last.{holds}`text-twist seeds 100..107 bits 128: roll - twisted-roll > 0.1; rope > twisted-roll; rope@base=100.0 > twisted-roll`
 # 3. *The jump.* Right in every run: RollPE and its twin jump, and all rings with a longer period jump less than
 #    RollPE.{holds}`text-twist seeds 100..107 jump: every run of roll > 0.1; every run of roll-twin > 0.1; every run of twisted-roll < every run of roll; every run of twisted-roll@twist=0.14285714285714285 < every run of roll; every run of twisted-roll@twist=0.6180339887498949 < every run of roll; every run of roll@width=[31,33] < every run of roll`
