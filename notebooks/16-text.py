@@ -468,7 +468,7 @@ losses = {
     label: [read_arrays(record_path(records, run)) for run in rings[label]]
     for label in shown
 }
-fig, ax = plt.subplots(figsize=(7.0, 3.6))
+fig, ax = plt.subplots(figsize=(7.0, 3.8))
 for label, color in shown.items():
     if losses[label]:
         loss = np.mean([a["loss_by_position"] for a in losses[label]], 0) / math.log(2)
@@ -478,7 +478,7 @@ for label, color in shown.items():
         figures.drawn_from(fig, rings[label])
 ax.axvline(64, color=figures.MUTED, linewidth=0.8)
 ax.set(xlabel="position in the window", ylabel="bits per character", xlim=(0, 512))
-ax.legend(fontsize=8, frameon=False)
+ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, frameon=False)
 plt.close(fig)
 fig
 
