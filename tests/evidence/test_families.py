@@ -187,8 +187,14 @@ def test_a_planned_family_over_two_recipes_has_one_holm_correction():
     assert [c.p for c in both] == pytest.approx(holm([c.over_seeds.p for c in both]))
 
 
-def test_planned_families_are_of_cells_that_plans_name():
+def test_planned_families_have_the_cells_and_seeds_that_plans_name():
     planned = {
-        (p.cell.recipe, unquote(p.cell.slug)) for f in ROOT.glob("plans/twist*.yaml") for p in load_plan(f)
+        (p.cell.recipe, unquote(p.cell.slug), p.cell.seed)
+        for file in ROOT.glob("plans/twist*.yaml")
+        for p in load_plan(file)
     }
-    assert {(recipe, arm) for _, named in PLANNED for recipe, *arms, _ in named for arm in arms} <= planned
+    for seeds, named in PLANNED:
+        arms = {(recipe, arm) for recipe, *pair, _ in named for arm in pair}
+        assert {cell for cell in planned if cell[:2] in arms} == {
+            (*arm, seed) for arm in arms for seed in seeds
+        }

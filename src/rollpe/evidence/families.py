@@ -180,10 +180,10 @@ def _planned(
 
 
 def _value(record: Record, length: int | None) -> float:
-    bits = record.score if length is None else record.bits_at(length)
-    if bits is None:
+    value = record.score if length is None else record.bits_at(length)
+    if value is None:
         raise InputError(f"{record.cell.path} has no bits in windows of {length} characters: train it anew.")
-    return bits
+    return value
 
 
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
