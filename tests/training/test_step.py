@@ -564,11 +564,26 @@ def test_warming_keeps_weights_and_average_and_begins_the_states_anew(optimizer)
         step(x, y, 0.01)
     before = [t.clone() for t in (*model.parameters(), *average.parameters())]
     assert any(state.any() for state in step._states())
-    step.warm(x, y)
-    for ours, theirs in zip((*model.parameters(), *average.parameters()), before, strict=True):
-        assert torch.equal(ours, theirs)
-    assert not any(state.any() for state in step._states())
-    assert model[1].weight.requires_grad and all(p.grad is None for p in model.parameters())
+    for warm in (lambda: step.warm(x, y), step.warm_update):
+        warm()
+        for ours, theirs in zip((*model.parameters(), *average.parameters()), before, strict=True):
+            assert torch.equal(ours, theirs)
+        assert not any(state.any() for state in step._states())
+        assert model[1].weight.requires_grad and all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16-weights"])
+def test_an_update_compiled_alone_is_the_one_that_steps_take(precision):
+    asked, mode = recipe(precision=precision), CompileMode(update=True)
+    model, average = small(0), small(0)
+    step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=average)
+    step.warm_update()
+    programs = counters["stats"]["unique_graphs"]
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for x, y in batches(3):
+            step(x, y, 0.01)
+    assert counters["stats"]["unique_graphs"] == programs > 0
+    torch.compiler.reset()
 
 
 def test_a_program_on_disk_is_not_taken_for_a_function_whose_backward_differs(monkeypatch, tmp_path):

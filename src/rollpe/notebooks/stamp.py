@@ -107,7 +107,8 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in contents]
     reasons += _refuse_report(root / "_build/equations.json", root, package)
     reasons += [
-        f"{p.relative_to(root)}: missing or no copy of its .py, and readers get it; run: rollpe notebook --sync"
+        f"{p.relative_to(root)}: missing or no copy of its .py, and readers get it; "
+        "run: rollpe notebook --sync"
         for p in sync(check=True, root=root)
         if p in known
     ]

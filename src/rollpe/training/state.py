@@ -8,29 +8,34 @@ from __future__ import annotations
 
 import copy
 import gc
+import hashlib
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from rollpe.decoder import create_decoder
-from rollpe.encodings import changed_options
 from rollpe.errors import InputError
 from rollpe.records.record import Cell
 from rollpe.training.augment import Augmenter
-from rollpe.training.compiling import compile_mode, compiles
+from rollpe.training.compiling import EAGER, compile_mode, compiles
 from rollpe.training.data import Data, Split, TextData, load_dataset, stand_in
-from rollpe.training.device import choose_device, enough_memory, reproducible, stream
+from rollpe.training.device import TrainingError, choose_device, enough_memory, reproducible, stream
 from rollpe.training.distributed import ALONE, Group
 from rollpe.training.evaluate import EVALUATION_BATCH, evaluator
 from rollpe.training.observation import Model, disorder, queries_and_keys
 from rollpe.training.recipe import Recipe
 from rollpe.training.step import Step, create_optimizers
 from rollpe.vit import create_vit
+
+TRIED, TRIED_EAGERLY, AGREEING, AGREEMENT = 50, 20, 5, 0.05
+"""Steps on noise after compiling, those taken eagerly as well, those whose losses are compared, and the
+relative difference of their means that may be, since compiled dropout draws other numbers."""
 
 AHEAD = 32  # batches augmented at once, so that many images share each operation ...
 AHEAD_BYTES = 2**27  # ... unless they take more than this
@@ -97,23 +102,51 @@ class Program:
             self.average.load_state_dict(state["average"])
         self.step.load(state["optimizers"])
 
-    def warm(self, batch: int) -> float:
+    def warm(self, batch: int, turn: AbstractContextManager[object] | None = None) -> float:
         """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
 
-        batch: images or windows of a step, those of this process alone. Returns the seconds that it took;
-        nothing is done where nothing is to be compiled, or all is.
+        batch: images or windows of a step, those of this process alone. turn: see `Step.warm`. Returns the
+        seconds that it took; nothing is done where nothing is to be compiled, or all is.
         """
         begun, device = time.perf_counter(), self.evaluate.device
         if self.mode.gradient and not self.ready:
             noise = noise_like(self.shape, batch).to(device)
             inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
             self.model.train()
-            self.step.warm(inputs[0], targets[0])
+            self.step.warm(inputs[0], targets[0], turn)
             few = EVALUATION_BATCH.get(device.type, 1000)
             again = torch.arange(few, device=device) % batch
             self.evaluate(self.eval_model, Split(noise.images[0][again], noise.labels[0][again]))
         self.ready = True
         return time.perf_counter() - begun
+
+    def try_out(self, batch: int) -> None:
+        """Take `TRIED` steps on one batch of noise and compare the first with eager ones.
+
+        Raises TrainingError if a loss is not finite, or if the mean over the last `AGREEING` of the steps
+        that both have taken differs by more than `AGREEMENT`. Leaves weights and states changed.
+        """
+        device, rate = self.evaluate.device, self.recipe.learning_rate
+        noise = noise_like(self.shape, batch).to(device)
+        inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
+        eager = self.begin(0).to(device).train()
+        self.model.train()
+        slow = Step(eager, self.recipe, create_optimizers(eager, self.recipe), EAGER)
+        means = []
+        for step, count in ((slow, TRIED_EAGERLY), (self.step, TRIED)):
+            torch.manual_seed(0)
+            losses = torch.stack(
+                [step(inputs[0], targets[0], rate * (i + 1) / TRIED).clone() for i in range(count)]
+            )
+            if not losses.isfinite().all():
+                how = "eager" if step is slow else "compiled"
+                raise TrainingError(f"{how} steps on noise: the loss is not finite")
+            means.append(losses[TRIED_EAGERLY - AGREEING : TRIED_EAGERLY].mean().item())
+        if abs(means[1] - means[0]) > AGREEMENT * abs(means[0]):
+            raise TrainingError(
+                f"compiled steps on noise: loss {means[1]:.3f} after {TRIED_EAGERLY} steps, "
+                f"eager {means[0]:.3f}"
+            )
 
 
 class Characters:
@@ -198,23 +231,47 @@ class Programs:
             torch.compiler.reset()
 
 
-def warm(
-    recipe: Recipe,
-    encoding: str,
-    *,
-    encoding_options: Mapping[str, Any] | None = None,
-    device: str = "auto",
-) -> float:
-    """Compile what a run will need, before its data are there; returns the seconds it took.
+def warm(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str | Path | None = None) -> float:
+    """Compile what a run will need, before its data are there, and try it out; returns the seconds it took.
 
     What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
+
+    locks: folder that processes share which call this and `warm_update` at the same time.
     """
-    target, data = choose_device(device), stand_in(recipe.data, recipe.context)
+    with _stand_in(recipe, cell, device) as program:
+        batch = program.recipe.batch_size
+        seconds = program.warm(batch, FileLock(_update_lock(program, locks)) if locks else None)
+        if program.mode.gradient:
+            # one at a time, since eager steps take much memory
+            with FileLock(Path(locks, "eager")) if locks else nullcontext():
+                program.try_out(batch)
+        return seconds
+
+
+def warm_update(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str | Path) -> None:
+    """Compile the update that a run will need, unless it is not compiled or another process is at it.
+
+    It is half of the work, and the same for all encodings with parameters of the same shapes.
+    """
+    with _stand_in(recipe, cell, device) as program, suppress(Timeout):
+        if program.mode.update:
+            with FileLock(_update_lock(program, locks), timeout=0):
+                program.step.warm_update()
+
+
+@contextmanager
+def _stand_in(recipe: Recipe, cell: Cell, device: str) -> Iterator[Program]:
+    """The program of a cell, made without its data."""
+    target = choose_device(device)
     recipe = resolve(recipe, target, held_out=0)
-    options = changed_options(encoding, encoding_options or {})
-    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=0)
     with Programs() as programs, reproducible(target), enough_memory(recipe):
-        return programs.program(recipe, cell, data, target).warm(recipe.batch_size)
+        yield programs.program(recipe, cell, stand_in(recipe.data, recipe.context), target)
+
+
+def _update_lock(program: Program, locks: str | Path) -> Path:
+    """The file that processes lock which compile an update for parameters of these shapes."""
+    shapes = [[tuple(p.shape) for p in g["params"]] for o in program.step.optimizers for g in o.param_groups]
+    return Path(locks, hashlib.sha256(repr(shapes).encode()).hexdigest()[:16])
 
 
 def ahead(batch: int, numbers: int) -> int:

@@ -18,7 +18,8 @@ import copy
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import Any, cast
 
@@ -193,9 +194,7 @@ class Step:
         loss: Tensor = self.loss(inputs, targets)
         objective = loss if self.penalty is None else loss + self.penalty()
         objective.backward()
-        if self.working:  # the update fills these
-            for parameter, ours, gradient in zip(self.parameters, self.copies, self.gradients, strict=True):
-                parameter.grad = None if ours.grad is None else gradient
+        self._widen()
         if self.compiled_update:
             self.rate.fill_(rate)
         else:
@@ -205,26 +204,58 @@ class Step:
         with torch.no_grad():
             (self.later_update if self.updated else self.update)()
         self.updated = True
-        for parameter in chain(self.parameters, self.copies):
-            parameter.grad = None
+        self._drop_gradients()
         return loss.detach()
 
-    @torch.no_grad()
-    def warm(self, inputs: Tensor, targets: Tensor) -> None:
+    def _widen(self) -> None:
+        """Give each weight that its working copy has a gradient for a place that the update fills."""
+        if self.working:
+            for parameter, ours, gradient in zip(self.parameters, self.copies, self.gradients, strict=True):
+                parameter.grad = None if ours.grad is None else gradient
+
+    def _drop_gradients(self) -> None:
+        for parameter in chain(self.parameters, self.copies):
+            parameter.grad = None
+
+    def warm(
+        self, inputs: Tensor, targets: Tensor, turn: AbstractContextManager[object] | None = None
+    ) -> None:
         """Compile and record everything for batches of this shape, and leave the weights as they were.
 
         Three steps: the first compiles the loss and makes the optimizers' states, the second compiles the
         update and records graphs, the third replays them. Then weights and average are put back, in place,
         and the step is `reset`. So a run's first update is compiled like the others, and a run on a step used
         before is one on a new step. Dropout has drawn: set the seed afterwards; `load` a state afterwards.
+
+        turn: entered for the second step, so that of several processes one compiles a shared update and the
+        others find it.
         """
-        weights = [*self.model.parameters(), *(self.average.parameters() if self.average else ())]
-        kept = [(tensor, tensor.clone()) for tensor in weights]
-        with torch.enable_grad():
-            for _ in range(3):
+        with self._undone():
+            self(inputs, targets, 0.0)
+            with turn or nullcontext():
                 self(inputs, targets, 0.0)
-        for tensor, before in kept:
-            tensor.copy_(before)
+            self(inputs, targets, 0.0)
+
+    def warm_update(self) -> None:
+        """Compile the update alone, with gradients of zero, and leave the weights as they were."""
+        with self._undone(), torch.no_grad():
+            self.rate.zero_()
+            for update in (self.update, self.later_update):
+                for parameter in self.copies or self.parameters:
+                    parameter.grad = torch.zeros_like(parameter)
+                self._widen()
+                update()
+            self._drop_gradients()
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        """Put weights and average back at the end, in place, and `reset`."""
+        weights = [*self.model.parameters(), *(self.average.parameters() if self.average else ())]
+        kept = [(tensor, tensor.detach().clone()) for tensor in weights]
+        yield
+        with torch.no_grad():
+            for tensor, before in kept:
+                tensor.copy_(before)
         self.reset()
 
     @torch.no_grad()

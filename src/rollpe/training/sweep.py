@@ -11,6 +11,7 @@ import gc
 import hashlib
 import json
 import logging
+import lzma
 import math
 import multiprocessing
 import time
@@ -20,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -39,7 +41,7 @@ from rollpe.training.estimates import Estimates, format_duration
 from rollpe.training.plan import Planned, failure_path, missing, seed_by_seed
 from rollpe.training.recipe import Recipe
 from rollpe.training.run import train
-from rollpe.training.state import Programs, program_key
+from rollpe.training.state import Programs, program_key, warm_update
 from rollpe.training.state import warm as warm_program
 
 logger = logging.getLogger(__name__)
@@ -130,7 +132,9 @@ class Sweep:
             rest = "" if self.budget is None else f", {format_duration(self.left)} left"
             self.say(f"{number}/{len(self.planned)} {planned}{rest}")
             record = self.train(planned)
-        except (InputError, RuntimeError) as error:
+        except OSError:  # the disk's, which `_clear_errors` tells
+            raise
+        except Exception as error:  # a compiler's may be of any kind
             self.fail(planned, error)
             return
         self.unforeseen = False
@@ -207,44 +211,49 @@ def warm(
     keep: str | Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> bool:
-    """Compile what these runs need, each program once; whether all succeeded.
+    """Compile what these runs need, each program once, and try each out; whether all succeeded.
 
-    jobs: how many to compile side by side, each in a process of its own. keep: folder of what torch's
-    compiler made, one file for each program; what lies there is read first, so that a file from another
-    machine of the same kind saves the compiling. say: receives one line for each.
+    jobs: how many to compile side by side, each in a process of its own, in the order of the runs. keep:
+    folder of what torch's compiler made, one file for each program; what lies there is read first, so that a
+    file from another machine of the same kind saves the compiling. say: receives one line for each.
     """
     first: dict[str, Planned] = {}
     for run in planned:
         first.setdefault(program_key(run.recipe, run.cell), run)
     succeeded = True
+    shared = jobs > 1 and choose_device(device).type == "cuda"  # elsewhere no update is compiled
     # Spawned, since a fork would inherit a device that it cannot use; and each anew, since a process keeps
     # all that it has compiled.
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(first)), mp_context=spawn, max_tasks_per_child=1) as pool:
-        futures = [(run, pool.submit(_warm, run, device, keep)) for run in first.values()]
+    with (
+        TemporaryDirectory() as locks,
+        ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1) as pool,
+    ):
+        futures = []
+        for run in first.values():
+            if shared:
+                pool.submit(warm_update, run.recipe, run.cell, device=device, locks=locks)
+            futures.append((run, pool.submit(_warm, run, device, keep, locks if shared else None)))
         for run, future in futures:
             try:
                 say(f"{run}: compiled in {format_duration(future.result())}")
-            except (InputError, RuntimeError) as error:
+            except Exception as error:  # a compiler's may be of any kind
                 succeeded = False
                 say(f"{run}: cannot be compiled. {next(iter(str(error).splitlines()), '')}")
     return succeeded
 
 
-def _warm(planned: Planned, device: str, keep: str | Path | None) -> float:
+def _warm(planned: Planned, device: str, keep: str | Path | None, locks: str | None) -> float:
     recipe, cell = planned.recipe, planned.cell
-    compile_it = partial(
-        warm_program, recipe, cell.encoding, encoding_options=cell.encoding_options, device=device
-    )
     if keep is None:
-        return compile_it()
+        return warm_program(recipe, cell, device=device, locks=locks)
     digest = hashlib.sha256(program_key(recipe, cell).encode()).hexdigest()
-    file = Path(keep, f"{cell.encoding}-{digest[:16]}.bin")
+    file = Path(keep, f"{cell.encoding}-{digest[:16]}.bin.xz")
     if file.is_file():
-        torch.compiler.load_cache_artifacts(file.read_bytes())
-    seconds = compile_it()
+        torch.compiler.load_cache_artifacts(lzma.decompress(file.read_bytes()))
+    seconds = warm_program(recipe, cell, device=device, locks=locks)
     if artifacts := torch.compiler.save_cache_artifacts():  # None where nothing is compiled
-        write_atomically(file, artifacts[0])
+        write_atomically(file, lzma.compress(artifacts[0], preset=1))
     return seconds
 
 
