@@ -4,7 +4,7 @@ At home, with a clean tree, a network and the archive of CIFAR-100 in data/::
 
     python workflow/carry.py
 
-It writes loads of a size that can be set, carried/0, carried/1, ...: wheels, the commit, what an earlier turn
+It writes loads of a size that can be set, carried/0, carried/1, ...: wheels, the commit, what earlier turns
 compiled, and the archive in pieces. Standard library only: the other half, which rented.py uses, runs before
 anything is installed.
 """
@@ -30,8 +30,14 @@ CARRIED = ROOT / "carried"
 WHEELS = ("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions", "timm")
 """What a machine with torch, torchvision and the usual packages was found to lack, or to have too old."""
 
-PROGRAMS = ROOT / "data" / "programs.tar.gz"
-"""What an earlier turn compiled, put here by hand: the next one on such a machine starts with it."""
+PROGRAMS = ROOT / "data" / "programs"
+"""What earlier turns compiled, put here by hand: the next one on such a machine starts with it."""
+
+PLAN = ROOT / "plans" / "table1-short.yaml"
+"""What is trained there; programs are carried in its order."""
+
+LEAST = 1 << 20
+"""Bytes of the archive in the first load, at least."""
 
 ARRIVING = 15  # seconds after its last change in which a piece may still be on its way
 
@@ -47,26 +53,38 @@ def pack(carried: Path, load: int, python: str) -> None:
     """Write loads of so many bytes: wheels, the commit, earlier programs, and the archive in pieces."""
     if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True).stdout.strip():
         raise Stop("the tree has changes that no commit holds: commit them, so that records can name theirs.")
-    archives = sorted((ROOT / "data").glob("cifar-100-python.tar*"))
-    if not archives:
-        raise Stop("data/cifar-100-python.tar.gz is missing: rollpe data fetch cifar100 brings it.")
+    names = ("cifar-100-python.tar.xz", "cifar-100-python.tar.gz")  # no download that is under way
+    archive = next((ROOT / "data" / name for name in names if (ROOT / "data" / name).exists()), None)
+    if archive is None:
+        raise Stop(f"data/{names[1]} is missing: rollpe data fetch cifar100 brings it.")
     shutil.rmtree(carried, ignore_errors=True)
     first = carried / "0"
     first.mkdir(parents=True)
-    names = [f"{name}=={_locked(name)}" for name in WHEELS]
+    wheels = [f"{name}=={_locked(name)}" for name in WHEELS]
     tags = ["manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux1"]
     platforms = [word for tag in tags for word in ("--platform", f"{tag}_x86_64")]
     words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     words += ["--implementation", "cp", "--python-version", python, *platforms]
-    subprocess.run([*words, "-d", str(first / "wheels"), *names], check=True)
+    subprocess.run([*words, "-d", str(first / "wheels"), *wheels], check=True)
     commit = _output(["git", "rev-parse", "HEAD"])
     source = _output([sys.executable, "-c", "from rollpe.sources import source_hash; print(source_hash())"])
     (first / "source").write_text(f"{commit} {source}")
-    if PROGRAMS.exists():
-        shutil.copy(PROGRAMS, first)
-    used = sum(path.stat().st_size for path in first.rglob("*") if path.is_file())
-    loads = cut(archives[0], carried, load, load - used)
+    room = load - sum(path.stat().st_size for path in first.rglob("*") if path.is_file())
+    room = carry_programs(PROGRAMS, first / "programs", room, PLAN.read_text())
+    loads = cut(archive, carried, load, room)
     print(f"{loads} loads in {carried}, of commit {commit[:10]}")
+
+
+def carry_programs(programs: Path, place: Path, room: int, plan: str) -> int:
+    """Copy compiled programs in the order of a plan, as far as there is room; the bytes that are left."""
+    order = re.findall(r"[\w-]+", "".join(re.findall(r"encodings: (\[.*?\])", plan)))
+    found = {file: file.name.rpartition("-")[0] for file in programs.glob("*.bin.xz")}
+    for file in sorted((f for f in found if found[f] in order), key=lambda file: order.index(found[file])):
+        if (size := file.stat().st_size) <= room - LEAST:
+            place.mkdir(exist_ok=True)
+            shutil.copy2(file, place)
+            room -= size
+    return room
 
 
 def cut(archive: Path, carried: Path, piece: int, first: int) -> int:
@@ -167,7 +185,7 @@ def unpack(carried: Path, place: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--carried", type=Path, default=CARRIED, help="folder of the loads")
-    parser.add_argument("--load", type=int, default=50, help="MiB of each load")
+    parser.add_argument("--load", type=int, default=46, help="MiB of each load")
     parser.add_argument("--python", default="3.12", help="version of Python there")
     arguments = parser.parse_args()
     try:

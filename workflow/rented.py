@@ -2,8 +2,8 @@
 
 In a copy of the tree with carried/0, which carry.py packs at home. Other loads may come while it works::
 
-    python workflow/rented.py --out /tmp/turn --minutes 26 --background
-    python workflow/rented.py --out /tmp/turn --fetch HERE --wait 540      # again and again
+    python workflow/rented.py --out /tmp/turn --background
+    python workflow/rented.py --out /tmp/turn --fetch HERE --wait 240      # again and again
 
 `--rehearse` runs the same stages on a processor, with tiny models and an archive made for the purpose.
 
@@ -11,16 +11,18 @@ The stages, in order:
 
 - wheels: install what is missing here.
 - source: which commit is this, and is it that commit?
-- warm: compile every encoding of the plan side by side, in the background.
-- tests: tests/training/test_cuda.py.
+- warm: compile every encoding of the plan side by side and try it on noise, in the background.
 - data: wait for the pieces of the archive, check them, unpack.
-- bench: the speed of a step, which decides the number of epochs.
-- sweep: train what the plan lacks, while the minutes last.
+- sweep: once the first encodings are compiled, train what the plan lacks, while the minutes last.
+- bench: in what is left, the speed of a step, with profiles.
+- tests: tests/training/test_cuda.py.
+
+If nothing can be compiled or trained, it is tried again with the next of `FALLBACKS`, which change no
+record's name.
 
 A stage that is done is skipped when the command is given again, unless --stages names it. What a killed
 command has left running is ended first. After each stage and each run everything worth keeping is in one
-file, OUT/rented.tar.gz. OUT/programs.tar.gz is what was compiled; as data/programs.tar.gz it goes along next
-time.
+file, OUT/rented.tar.gz. OUT/programs is what was compiled; as data/programs it goes along next time.
 
 Standard library only: it runs before anything is installed. What it starts are the project's own commands.
 """
@@ -29,13 +31,13 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import threading
 import time
@@ -43,16 +45,22 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from carry import CARRIED, PROGRAMS, ROOT, Stop, cut, first_missing, satisfied, unpack
+from carry import CARRIED, ROOT, Stop, cut, first_missing, satisfied, unpack
 
-EPOCHS = ((45_000, 100), (34_000, 60), (0, 50))
-"""From so many images/s on, `short` trains so many epochs, so that twelve runs fit into some 20 minutes."""
-TIMED = ("learned", "axial-rope", "roll", "multiplexed-roll")
-"""The encodings whose common speed decides."""
+FALLBACKS = (
+    (),
+    ("attention=flash",),
+    ("attention=flash", "compile=default"),  # no CUDA graphs
+    ("attention=flash", "compile=false"),
+)
+"""Settings of the recipe that are tried one after another."""
+
+FIRST = 4
+"""Encodings that are compiled before the first run: those of the paper's table, the first of the plan."""
 
 LAST = 45  # seconds kept for the last tar
-TESTS, BENCH = 240, 150  # seconds at most
-JOBS = 6  # encodings compiled side by side
+WARM, BENCH, TESTS = 300, 150, 240  # seconds at most
+JOBS = 8  # processes that compile side by side
 LOG_BYTES = 200_000  # of each log, its end goes into the tar
 
 TINY = (
@@ -60,33 +68,30 @@ TINY = (
     *("train_images=256", "epochs=2", "warmup_epochs=1", "augmentation.policy=none", "resolutions=[]"),
     *("shifts=[]", "compile=true"),
 )
-FALLBACKS = {
-    "attention": "attention=math",
-    "graphs": "compile=default",
-    "batch": "batch_size=32",
-}
-"""What to try with --set if a machine does not do as it should; a rehearsal trains one run with each."""
 
 
 class Turn:
     """One turn on a machine: its folder, its minutes, its stages."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self.out: Path = arguments.out.resolve()
-        self.carried: Path = arguments.carried.resolve()
-        self.rehearse: bool = arguments.rehearse
-        self.plan: str = arguments.plan
-        self.settings = [*(TINY if self.rehearse else ()), *arguments.set]
+    def __init__(self, asked: argparse.Namespace) -> None:
+        self.out: Path = asked.out.resolve()
+        self.carried: Path = asked.carried.resolve()
+        self.rehearse: bool = asked.rehearse
+        self.plan: str = asked.plan
+        self.settings = [*(TINY if self.rehearse else ()), *asked.set]
         self.device = "cpu" if self.rehearse else "cuda"
         self.begun = time.monotonic()
-        self.end = self.begun + 60 * arguments.minutes
-        self.named = arguments.stages.split(",") if arguments.stages else []
+        self.end = self.begun + 60 * asked.minutes
+        self.named = asked.stages.split(",") if asked.stages else []
         self.running: dict[str, subprocess.Popen] = {}
+        self.read_from: dict[str, int] = {}  # where in its log a command begins
         self.packed = -1
         for folder in ("logs", "done", "running", "records"):
             (self.out / folder).mkdir(parents=True, exist_ok=True)
+        # what is installed for this turn alone is found before what is there
+        paths = [str(ROOT / "src"), str(self.out / "site"), os.environ.get("PYTHONPATH")]
         self.environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])),
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "PYTHONUNBUFFERED": "1",
             "PIP_BREAK_SYSTEM_PACKAGES": "1",
             "TORCHINDUCTOR_CACHE_DIR": str(self.out / "compiled"),
@@ -104,13 +109,11 @@ class Turn:
             "wheels": self.wheels,
             "source": self.source,
             "warm": self.warm,
-            "tests": self.tests,
             "data": self.data,
-            "bench": self.bench,
             "sweep": self.sweep,
+            "bench": self.bench,
+            "tests": self.tests,
         }
-        if self.rehearse:
-            stages["fallbacks"] = self.fallbacks
         unknown = ", ".join(set(self.named) - stages.keys())
         if unknown:
             raise Stop(f"--stages {unknown}: there is no such stage. Allowed: {', '.join(stages)}.")
@@ -127,8 +130,8 @@ class Turn:
                 stage()
                 if name != "warm":  # which goes on in the background
                     self.done(name, begun)
-            if "warm" in self.running:
-                self.await_warm()
+            if "warm" in self.running and self.wait("warm", self.left()) == 0:
+                self.done("warm", self.warming)
         finally:
             for name in list(self.running):
                 self.kill(name)
@@ -152,10 +155,11 @@ class Turn:
     # ------------------------------------------------------------------------------- other processes
 
     def start(self, name: str, words: list[str]) -> None:
-        """Start a command in a process group of its own; what it prints goes to logs/<name>.txt."""
+        """Start Python in a process group of its own; what it prints goes to logs/<name>.txt."""
         with (self.out / "logs" / f"{name}.txt").open("ab") as log:
+            self.read_from[name] = log.tell()
             process = subprocess.Popen(
-                words,
+                [sys.executable, *words],
                 cwd=ROOT,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -166,17 +170,19 @@ class Turn:
         (self.out / "running" / name).write_text(f"{process.pid} {born(process.pid)}")
         self.running[name] = process
 
-    def wait(self, name: str, seconds: float) -> int:
-        """Its exit status; keeps what is new meanwhile. A command that takes longer is ended."""
+    def wait(self, name: str, seconds: float, enough: Callable[[], bool] = lambda: False) -> int | None:
+        """Its exit status; None if it was ended, since the time was over or since it was enough.
+
+        Keeps what is new meanwhile.
+        """
         process, until = self.running[name], time.monotonic() + max(0.0, seconds)
-        while process.poll() is None and time.monotonic() < until:
+        while process.poll() is None and time.monotonic() < until and not enough():
             self.keep()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(1)
-        if process.poll() is None:
-            self.say(f"{name}: {seconds:.0f} s are over, ended")
+        status = process.poll()
         self.kill(name)
-        return process.returncode
+        return status
 
     def kill(self, name: str) -> None:
         """End a command and all that it started, asking first."""
@@ -198,27 +204,32 @@ class Turn:
                 self.say(f"{file.name}: left running by an earlier command, ended")
             file.unlink()
 
-    def rollpe(self, name: str, words: list[str], seconds: float) -> int:
-        self.start(name, [sys.executable, "-m", "rollpe.cli", *words])
-        return self.wait(name, seconds)
+    def printed(self, name: str) -> str:
+        """What a command has printed since it was started."""
+        with (self.out / "logs" / f"{name}.txt").open("rb") as log:
+            log.seek(self.read_from[name])
+            return log.read().decode(errors="replace")
 
     def last_line(self, name: str) -> str:
-        lines = (self.out / "logs" / f"{name}.txt").read_text(errors="replace").strip().splitlines()
+        lines = self.printed(name).strip().splitlines()
         return lines[-1] if lines else "nothing printed"
 
-    def overrides(self, *more: str) -> list[str]:
-        return [word for setting in (*self.settings, *more) for word in ("--set", setting)]
+    def overrides(self) -> list[str]:
+        settings = (*self.settings, *FALLBACKS[self.fallback])
+        return [word for setting in settings for word in ("--set", setting)]
 
     # ---------------------------------------------------------------------------------------- stages
 
     def wheels(self) -> None:
-        """Install what is carried and not there, or older there, into this interpreter."""
+        """Install what is carried and not there, or older there, into this interpreter or beside it."""
         files = [f for f in sorted(self.carried.glob("0/wheels/*.whl")) if not satisfied(f.name)]
         self.say(f"to install: {', '.join(f.name.split('-')[0] for f in files) or 'nothing'}")
         if files:
-            words = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--no-compile"]
-            self.start("wheels", [*words, "--no-cache-dir", "--upgrade", *map(str, files)])
-            if self.wait("wheels", 120):
+            words = ["-m", "pip", "install", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir"]
+            closed = not os.access(sysconfig.get_path("purelib"), os.W_OK)
+            words += ["--target", str(self.out / "site")] if closed else []
+            self.start("wheels", [*words, "--upgrade", *map(str, files)])
+            if self.wait("wheels", 120) != 0:
                 raise Stop(f"the wheels could not be installed: {self.last_line('wheels')}")
 
     def source(self) -> None:
@@ -227,8 +238,8 @@ class Turn:
             "import torch; from rollpe.records import loaded_source as s; "
             "print(s().commit, s().dirty, torch.cuda.is_available())"
         )
-        self.start("source", [sys.executable, "-c", ask])
-        if self.wait("source", 120):
+        self.start("source", ["-c", ask])
+        if self.wait("source", 120) != 0:
             raise Stop(f"rollpe cannot be imported here: {self.last_line('source')}")
         commit, dirty, cuda = self.last_line("source").split()
         self.say(f"commit {commit}, changes: {dirty}, CUDA: {cuda}")
@@ -241,39 +252,16 @@ class Turn:
 
     def warm(self) -> None:
         """Begin to compile every encoding of the plan."""
-        programs = self.out / "programs"
-        carried = self.carried / "0" / PROGRAMS.name
-        if carried.exists() and not programs.exists():
-            with tarfile.open(carried) as tar:
-                tar.extractall(programs, filter="data")
+        if "warm" in self.running:  # with other settings
+            self.kill("warm")
+        (self.out / "done" / "warm").unlink(missing_ok=True)
+        carried = self.carried / "0" / "programs"
+        if carried.exists():
+            shutil.copytree(carried, self.out / "programs", dirs_exist_ok=True)
         words = ["warm", self.plan, "--device", self.device, "--jobs", str(2 if self.rehearse else JOBS)]
-        words += ["--keep", str(programs), *self.overrides()]
+        words += ["--keep", str(self.out / "programs"), *self.overrides()]
         self.warming = time.monotonic()
-        self.start("warm", [sys.executable, "-m", "rollpe.cli", *words])
-
-    def await_warm(self) -> None:
-        status = self.wait("warm", self.left())
-        with tarfile.open(self.out / PROGRAMS.name, "w:gz") as tar:
-            for path in sorted((self.out / "programs").glob("*.bin")):
-                tar.add(path, path.name)
-        self.done("warm", self.warming)
-        if status:
-            self.say(f"some encodings cannot be compiled: {self.last_line('warm')}")
-
-    def tests(self) -> None:
-        """The tests that only this machine can run. A failure is told, and stops nothing."""
-        words = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "tests/training/test_cuda.py",
-        ]
-        self.start("tests", [*words, "--override-ini", "addopts="])
-        status = self.wait("tests", min(TESTS, self.left()))
-        self.say(f"tests: {'passed' if status == 0 else 'FAILED'}. {self.last_line('tests')}")
+        self.start("warm", ["-m", "rollpe.cli", *words])
 
     def data(self) -> None:
         """Wait for all pieces of the archive, check them and unpack them."""
@@ -289,71 +277,98 @@ class Turn:
             self.keep()
             time.sleep(0.5)
         unpack(carried, self.out / "data")
-        verify = ["data", "verify", "cifar100", "--root", str(self.out / "data")]
-        if not self.rehearse and self.rollpe("data", verify, 120):
-            raise Stop(f"the data are not the published ones: {self.last_line('data')}")
-
-    def bench(self) -> None:
-        """Time a step of the table's encodings, once everything is compiled."""
-        if "warm" in self.running:
-            self.await_warm()
-        tiny = ["--set", "depth=1", "--size", "nano", "--batch", "8", "--rounds", "2", "--eager"]
-        words = ["bench", "--device", self.device, "--recipe", self.recipe(), "--no-timm", "--no-scaling"]
-        words += ["--encodings", ",".join(["none", *TIMED, "roll-twin"]), "--profile"]
-        words += ["--budget", f"{BENCH}s", "--records", str(self.out / "benchmarks")]
-        words += tiny if self.rehearse else self.overrides()
-        if self.rollpe("bench", words, min(2 * BENCH, self.left())):
-            self.say(f"no benchmark: {self.last_line('bench')}")
+        if not self.rehearse:
+            words = ["data", "verify", "cifar100", "--root", str(self.out / "data")]
+            self.start("data", ["-m", "rollpe.cli", *words])
+            if self.wait("data", 120) != 0:
+                raise Stop(f"the data are not the published ones: {self.last_line('data')}")
 
     def sweep(self) -> None:
-        """Train what the plan lacks, in the time that is left."""
-        if "warm" in self.running:
-            self.await_warm()
+        """Train what the plan lacks in the time that is left, with the first of `FALLBACKS` that works."""
         # the sweep looks for what there is where it writes
         shutil.copytree(ROOT / "data/records", self.out / "records", dirs_exist_ok=True)
-        epochs = self.epochs()
+        while True:
+            before = self.records()
+            if (self.compiled() and self.train()) or self.left() < 0:
+                return
+            if self.records() == before:
+                if self.fallback + 1 == len(FALLBACKS):
+                    raise Stop(f"nothing can be trained: {self.last_line('sweep')}")
+                (self.out / "fallback").write_text(str(self.fallback + 1))
+                self.say(f"tried again with {' '.join(FALLBACKS[self.fallback])}")
+                self.warm()
+
+    @property
+    def fallback(self) -> int:
+        """Which of `FALLBACKS` is in use; a command given again goes on with it."""
+        file = self.out / "fallback"
+        return int(file.read_text()) if file.exists() else 0
+
+    def compiled(self) -> bool:
+        """Wait until the first encodings are compiled; False if one cannot be."""
+        until = time.monotonic() + min(WARM, self.left())
+        while "warm" in self.running and time.monotonic() < until:
+            over = self.running["warm"].poll() is not None
+            told = re.findall(r".*: (?:compiled in|cannot be compiled).*", self.printed("warm"))[:FIRST]
+            if failed := next((line for line in told if "cannot be compiled" in line), None):
+                self.say(failed)
+                return False
+            if over:
+                self.kill("warm")
+                self.done("warm", self.warming)
+            elif len(told) == FIRST:
+                break
+            self.keep()
+            time.sleep(0.5)
+        return True
+
+    def train(self) -> bool:
+        """Sweep; whether it worked. It is ended if a run fails before there is any record."""
         data = self.out / "data"
         words = ["sweep", self.plan, "--device", self.device, "--records", str(self.out / "records")]
-        words += ["--data-root", str(data if data.exists() else ROOT / "data"), "--no-checkpoints"]
-        words += ["--no-progress", "--budget", f"{max(0, self.left() - 15):.0f}s", *self.overrides(*epochs)]
-        if self.rollpe("sweep", words, self.left()):
-            raise Stop(f"the sweep broke off: {self.last_line('sweep')}")
-        self.say(self.last_line("sweep"))
+        words += ["--data-root", str(data if data.exists() else ROOT / "data"), "--no-checkpoints", "--retry"]
+        words += ["--no-progress", "--budget", f"{max(0, self.left() - 15):.0f}s", *self.overrides()]
+        self.start("sweep", ["-m", "rollpe.cli", *words])
 
-    def fallbacks(self) -> None:
-        """Train one run with each switch that a machine may make necessary."""
-        for name, setting in FALLBACKS.items():
-            words = ["sweep", self.plan, "--device", self.device, "--no-checkpoints", "--no-progress"]
-            words += ["--records", str(self.out / "fallbacks" / name), *self.overrides(setting)]
-            cell = f"rehearsal/{TIMED[0]}/seed-0"
-            if self.rollpe(name, [*words, "--only", cell], self.left()):
-                raise Stop(f"fallback {name}: {self.last_line(name)}")
+        def failure() -> re.Match | None:
+            return None if self.records() else re.search(r".*: failed\. .*", self.printed("sweep"))
 
-    # ------------------------------------------------------------------------------------ decisions
+        others = self.fallback + 1 < len(FALLBACKS)
+        status = self.wait("sweep", self.left(), lambda: others and failure() is not None)
+        failed = failure()
+        self.say(failed[0] if failed else self.last_line("sweep"))
+        return status == 0 and not failed
 
-    def recipe(self) -> str:
-        """The recipe that the plan names."""
-        found = re.search(r"^recipe: *(\S+)", (ROOT / self.plan).read_text(), re.MULTILINE)
-        if not found:
-            raise Stop(f"{self.plan} names no recipe.")
-        return found[1]
+    def bench(self) -> None:
+        """Time a step of the plan's first encodings, if there is time."""
+        recipe = re.search(r"^recipe: *(\S+)", (ROOT / self.plan).read_text(), re.MULTILINE)
+        words = ["bench", "--device", self.device, "--recipe", recipe[1] if recipe else "short", "--no-timm"]
+        words += ["--encodings", "none,learned,axial-rope,roll,multiplexed-roll,twisted-roll", "--profile"]
+        words += ["--no-scaling", "--budget", f"{max(0.0, min(BENCH, self.left())):.0f}s"]
+        words += ["--records", str(self.out / "benchmarks")]
+        tiny = ["--set", "depth=1", "--size", "nano", "--batch", "8", "--rounds", "2", "--eager"]
+        self.start("bench", ["-m", "rollpe.cli", *words, *(tiny if self.rehearse else self.overrides())])
+        self.tell("bench", self.wait("bench", min(2 * BENCH, self.left())))
 
-    def epochs(self) -> list[str]:
-        """How long the runs of `short` are: as earlier ones, else by measured speed. Decided once."""
-        file = self.out / "epochs.json"
-        if self.recipe() != "short" or any(setting.startswith("epochs=") for setting in self.settings):
-            return []
-        if not file.exists():
-            file.write_text(json.dumps(decide(ROOT / "data/records", self.out / "benchmarks")))
-        decision = json.loads(file.read_text())
-        self.say(f"{decision['epochs']} epochs: {decision['why']}")
-        return [] if decision["epochs"] == EPOCHS[-1][1] else [f"epochs={decision['epochs']}"]
+    def tests(self) -> None:
+        """The tests that only this machine can run."""
+        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--override-ini", "addopts="]
+        self.start("tests", [*words, "tests/training/test_cuda.py"])
+        self.tell("tests", self.wait("tests", min(TESTS, self.left())))
+
+    def tell(self, name: str, status: int | None) -> None:
+        word = "not finished" if status is None else "FAILED" if status else "passed"
+        self.say(f"{name}: {word}. {self.last_line(name)}")
 
     # ------------------------------------------------------------------------------------ what stays
 
+    def records(self) -> list[Path]:
+        """Records that the tree did not come with."""
+        return [path for path in self.worth_keeping() if re.fullmatch(r"seed-\d+\.json", path.name)]
+
     def worth_keeping(self) -> Iterator[Path]:
         """What the tree did not come with."""
-        for pattern in ("records/**/seed-*", "fallbacks/**/seed-*", "benchmarks/*", "done/*", "epochs.json"):
+        for pattern in ("records/**/seed-*", "benchmarks/*", "done/*", "fallback"):
             for path in sorted(self.out.glob(pattern)):
                 if path.suffix != ".lock" and not (ROOT / "data" / path.relative_to(self.out)).exists():
                     yield path
@@ -400,34 +415,22 @@ def practice_pieces(carried: Path) -> None:
         time.sleep(0.5)
 
 
-def decide(records: Path, benchmarks: Path) -> dict:
-    """Epochs of `short`, and why: those of earlier runs; else by the speed measured here; else as written."""
-    for folder in sorted(records.glob("short*")):
-        length = re.fullmatch(r"short(?:@epochs=(\d+))?", folder.name)
-        if length and any(folder.rglob("seed-*.json")):
-            return {"epochs": int(length[1] or EPOCHS[-1][1]), "why": "as the runs that there are"}
-    files = sorted(benchmarks.glob("*.json"), key=lambda file: file.stat().st_mtime)
-    if not files:
-        return {"epochs": EPOCHS[-1][1], "why": "no speed was measured"}
-    timings = json.loads(files[-1].read_text())["encodings"]
-    speeds = [t["images_per_second_augmented"] for t in timings if t["name"] in TIMED]
-    if len(speeds) < len(TIMED):
-        return {"epochs": EPOCHS[-1][1], "why": f"{len(speeds)} of {len(TIMED)} encodings were timed"}
-    speed = len(speeds) / sum(1 / each for each in speeds)  # images of all over seconds of all
-    epochs = next(epochs for least, epochs in EPOCHS if speed >= least)
-    return {"epochs": epochs, "why": f"{speed:,.0f} images/s over the four encodings of the table"}
-
-
 # From outside
 
 
-def background(out: Path, words: list[str]) -> None:
-    """Start this command again so that it outlives the one that calls it."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "finished").unlink(missing_ok=True)
+def background(out: Path, carried: Path, words: list[str]) -> None:
+    """Start this command again so that it outlives the one that calls it, from a copy of the tree.
+
+    The next load overwrites the tree, and processes would import half of it.
+    """
+    tree, finished = out / "tree", out / "finished"
+    shutil.rmtree(tree, ignore_errors=True)
+    finished.unlink(missing_ok=True)
+    left_out = (".*", carried.name, out.name, "_build", "checkpoints", "node_modules", "*.tar.?z", "*.part*")
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*left_out))
     with (out / "background.txt").open("ab") as log:
         subprocess.Popen(
-            [sys.executable, __file__, *words],
+            [sys.executable, tree / "workflow" / Path(__file__).name, *words, "--carried", carried.resolve()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -436,40 +439,59 @@ def background(out: Path, words: list[str]) -> None:
 
 
 def fetch(out: Path, place: Path, wait: float) -> None:
-    """Copy both tars to `place` when the turn is over or the seconds are; print the end of the log."""
-    until = time.monotonic() + wait
-    while time.monotonic() < until and not (out / "finished").exists():
+    """Copy what there is to `place` at once and whenever it changes, until the turn or the seconds are over.
+
+    Programs are large: those that an earlier call brought are left out. Prints the end of the log.
+    """
+    until, brought = time.monotonic() + wait, out / "brought"
+    copied: dict[Path, float] = {}
+    for folder in (place / "programs", brought):
+        folder.mkdir(parents=True, exist_ok=True)
+    while True:
+        over = (out / "finished").exists() or time.monotonic() >= until
+        new = [p for p in sorted((out / "programs").glob("*.bin.xz")) if not (brought / p.name).exists()]
+        for path in [out / "rented.tar.gz", *new]:
+            if path.exists() and copied.get(path) != (changed := path.stat().st_mtime):
+                target = place / path.relative_to(out)
+                shutil.copy(path, target.with_suffix(".half"))
+                os.replace(target.with_suffix(".half"), target)
+                copied[path] = changed
+        if over:
+            break
         time.sleep(1)
-    place.mkdir(parents=True, exist_ok=True)
-    for tar in out.glob("*.tar.gz"):
-        if not tar.name.startswith("."):
-            shutil.copy(tar, place)
+    for path in new:
+        (brought / path.name).touch()
     log = out / "log.txt"
     print("\n".join(log.read_text().splitlines()[-25:]) if log.exists() else "nothing yet")
     print("finished" if (out / "finished").exists() else "still at work")
 
 
-def main(words: list[str]) -> int:
+def arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("rented"), help="folder of all that is written")
-    parser.add_argument("--minutes", type=float, default=28, help="until the last tar must be there")
+    parser.add_argument("--minutes", type=float, default=24, help="until the last tar must be there")
     parser.add_argument("--plan", default="plans/table1-short.yaml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the recipe")
     parser.add_argument("--stages", help="only these, again if they are done: wheels,source,...")
     parser.add_argument("--carried", type=Path, default=CARRIED, help="folder of the loads")
     parser.add_argument("--rehearse", action="store_true", help="on a processor, with tiny models")
     parser.add_argument("--background", action="store_true", help="return at once and work on")
-    parser.add_argument("--fetch", type=Path, metavar="PLACE", help="copy the tar of a turn under way")
-    parser.add_argument("--wait", type=float, default=0, help="seconds that --fetch waits for the end")
-    arguments = parser.parse_args(words)
+    parser.add_argument("--fetch", type=Path, metavar="PLACE", help="copy what a turn has made so far")
+    parser.add_argument("--wait", type=float, default=240, help="seconds that --fetch waits for the end")
+    return parser.parse_args(words)
+
+
+def main(words: list[str]) -> int:
+    asked = arguments(words)
     try:
-        if arguments.fetch:
-            fetch(arguments.out, arguments.fetch, arguments.wait)
-        elif arguments.background:
-            background(arguments.out, [word for word in words if word != "--background"])
+        if asked.fetch:
+            fetch(asked.out, asked.fetch, asked.wait)
+        elif asked.background:
+            words.remove("--background")
+            background(asked.out, asked.carried, words)
         else:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-            turn, finished = Turn(arguments), arguments.out / "finished"
+            turn, finished = Turn(asked), asked.out / "finished"
             finished.unlink(missing_ok=True)
             try:
                 turn.run()

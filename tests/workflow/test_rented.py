@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from rollpe.cli import main
-from rollpe.evidence.table import LARGE
 from rollpe.records import read_records
-from rollpe.training import load_recipe
+from rollpe.training import load_plan
 from shared import ROOT
 
 SCRIPT = ROOT / "workflow" / "rented.py"
@@ -55,7 +54,7 @@ def kept_records(out: Path) -> list[str]:
 
 
 def test_a_rehearsal_ends_with_a_tar_whose_records_make_a_table(tmp_path, capsys):
-    process = turn(tmp_path, "--stages", "wheels,source,data,bench,sweep")
+    process = turn(tmp_path, "--stages", "wheels,source,data,sweep,bench")
     said, _ = process.communicate(timeout=400)
     assert process.returncode == 0, said
     kept = unpacked(tmp_path)
@@ -71,7 +70,7 @@ def test_a_rehearsal_ends_with_a_tar_whose_records_make_a_table(tmp_path, capsys
 def test_killed_at_any_moment_and_started_again_it_goes_on(tmp_path):
     """What is done is not done again; a sweep that the kill left running is ended."""
     moments, out = random.Random(3), tmp_path / "turn"
-    for name in ("wheels", "warm", "tests", "bench", "fallbacks"):
+    for name in ("wheels", "warm", "tests", "bench"):
         (out / "done").mkdir(parents=True, exist_ok=True)
         (out / "done" / name).touch()
     process = turn(tmp_path)
@@ -152,42 +151,114 @@ def test_pieces_are_waited_for_in_turn_checked_and_joined(tmp_path):
         carry.first_missing(tmp_path / "other")
 
 
-# How long the runs are
+def test_the_plan_begins_with_the_encodings_that_are_compiled_first():
+    first = [planned.cell.encoding for planned in load_plan(ROOT / "plans/table1-short.yaml")][: rented.FIRST]
+    assert first == ["learned", "axial-rope", "roll", "multiplexed-roll"]
 
 
-def benchmark(folder: Path, **speeds: float) -> Path:
-    folder.mkdir(exist_ok=True)
-    timings = [{"name": name, "images_per_second_augmented": s} for name, s in speeds.items()]
-    (folder / "cuda.json").write_text(json.dumps({"encodings": timings}))
-    return folder
+def test_programs_are_carried_in_the_order_of_the_plan_and_leave_room_for_the_archive(tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("roll", "learned", "axial-rope"):
+        (programs / f"{name}-0123.bin.xz").write_bytes(bytes(carry.LEAST))
+    plan = "encodings: [learned, axial-rope, roll]"
+    left = carry.carry_programs(programs, tmp_path / "carried", 3 * carry.LEAST + 1, plan)
+    kept = sorted(file.name for file in (tmp_path / "carried").iterdir())
+    assert left == carry.LEAST + 1 and kept == ["axial-rope-0123.bin.xz", "learned-0123.bin.xz"]
 
 
-@pytest.mark.parametrize(("speed", "epochs"), [(20e3, 50), (33_999, 50), (34e3, 60), (45e3, 100), (9e4, 100)])
-def test_the_speed_of_the_tables_encodings_decides_how_long_the_runs_are(tmp_path, speed, epochs):
-    speeds = benchmark(tmp_path / "b", **dict.fromkeys(rented.TIMED, speed), none=1e6)
-    assert rented.decide(tmp_path / "records", speeds)["epochs"] == epochs
+def test_a_download_that_is_under_way_is_not_carried(tmp_path, monkeypatch):
+    monkeypatch.setattr(carry, "ROOT", tmp_path)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, stdout=b""))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/cifar-100-python.tar.gz.part").touch()
+    with pytest.raises(carry.Stop, match=r"cifar-100-python.tar.gz is missing"):
+        carry.pack(tmp_path / "carried", 1, "3.12")
 
 
-def test_speeds_are_weighed_by_the_time_they_take(tmp_path):
-    uneven = dict.fromkeys(rented.TIMED, 60e3) | {"multiplexed-roll": 15e3}
-    assert rented.decide(tmp_path, benchmark(tmp_path / "b", **uneven))["epochs"] == 60, "not 48,750"
+# What does not go as it should
 
 
-def test_runs_that_there_are_decide_for_those_to_come_and_no_speed_changes_nothing(tmp_path):
-    assert rented.decide(tmp_path / "records", tmp_path / "b")["epochs"] == 50
-    some = benchmark(tmp_path / "b", learned=1e6)
-    assert rented.decide(tmp_path / "records", some)["epochs"] == 50, "one of four encodings is no speed"
-    path = tmp_path / "records/short@epochs=60/roll/seed-0.json"
-    path.parent.mkdir(parents=True)
-    path.touch()
-    fast = benchmark(tmp_path / "b", **dict.fromkeys(rented.TIMED, 1e6))
-    assert rented.decide(tmp_path / "records", fast)["epochs"] == 60
+def test_a_sweep_without_any_record_is_tried_again_with_other_settings_and_says_which(tmp_path):
+    """This kernel of attention runs on no processor."""
+    process = turn(tmp_path, "--set", "attention=cudnn", "--stages", "sweep")
+    said, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, said
+    assert said.count("tried again with") == 1 and "tried again with attention=flash\n" in said
+    assert "failed. attention='cudnn' cannot run" in said
+    assert len(kept_records(tmp_path / "turn")) == 4
+    assert not list((tmp_path / "turn/records").rglob("*.failed")), "they were tried again"
 
 
-def test_tables_and_the_recipe_know_every_length_that_may_be_decided():
-    lengths = [epochs for _, epochs in rented.EPOCHS]
-    assert load_recipe("short").epochs == lengths[-1]
-    assert set(LARGE) == {"strong", "short", *(f"short@epochs={epochs}" for epochs in lengths[:-1])}
+@pytest.mark.parametrize(
+    ("told", "then", "ready"),
+    [
+        (["compiled in 9 s"] * 4, "time.sleep(60)", True),
+        (["compiled in 9 s"] * 4 + ["cannot be compiled. no kernel"], "time.sleep(60)", True),
+        (["compiled in 9 s"] * 3 + ["cannot be compiled. no kernel"], "time.sleep(60)", False),
+        (["compiled in 9 s"] * 2, "exit(0)", True),
+    ],
+)
+def test_training_begins_when_the_first_encodings_are_compiled_and_not_if_one_cannot_be(
+    tmp_path, told, then, ready
+):
+    words = ["--out", str(tmp_path / "turn"), "--rehearse"]
+    one = rented.Turn(rented.arguments(words))
+    lines = "\n".join(f"x seed 0: {line}" for line in told)
+    one.warming = time.monotonic()
+    one.start("warm", ["-c", f"import time; print({lines!r}, flush=True); {then}"])
+    assert one.compiled() == ready
+    if "warm" in one.running:
+        one.kill("warm")
+
+
+def test_what_the_time_is_over_for_is_not_called_a_failure(tmp_path):
+    process = turn(tmp_path, "--stages", "bench,tests", "--minutes", "0.76")
+    said, _ = process.communicate(timeout=60)
+    assert "bench: not finished" in said and "tests: not finished" in said and "FAILED" not in said
+
+
+# From outside
+
+
+def test_what_there_is_is_fetched_at_once_and_again_when_it_changes_and_programs_once(tmp_path):
+    out, place = tmp_path / "turn", tmp_path / "home"
+    (out / "programs").mkdir(parents=True)
+    (out / "programs/roll-0.bin.xz").write_bytes(b"compiled")
+    (out / "rented.tar.gz").write_bytes(b"one record")
+    words = [sys.executable, str(SCRIPT), "--out", str(out), "--wait", "30", "--fetch"]
+    process = subprocess.Popen([*words, str(place)], stdout=subprocess.DEVNULL)
+
+    def arrives(content: bytes) -> None:
+        until = time.monotonic() + 20
+        while not (place / "rented.tar.gz").exists() or (place / "rented.tar.gz").read_bytes() != content:
+            assert time.monotonic() < until and process.poll() is None
+            time.sleep(0.1)
+
+    arrives(b"one record")
+    (out / "rented.tar.gz").write_bytes(b"two records")
+    arrives(b"two records")
+    assert (place / "programs/roll-0.bin.xz").read_bytes() == b"compiled"
+    (out / "finished").touch()
+    assert process.wait(20) == 0
+    subprocess.run([*words, str(tmp_path / "again")], check=True, stdout=subprocess.DEVNULL)
+    assert (tmp_path / "again/rented.tar.gz").exists() and not list(tmp_path.glob("again/programs/*"))
+
+
+def test_in_the_background_it_works_from_a_copy_that_the_next_load_does_not_touch(tmp_path, monkeypatch):
+    tree = tmp_path / "tree"
+    for name in ("workflow/rented.py", "carried/1/piece", "data/cifar-100-python.tar.xz", ".git/HEAD"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
+    started = []
+    monkeypatch.setattr(rented, "ROOT", tree)
+    monkeypatch.setattr(subprocess, "Popen", lambda words, **_: started.append(words))
+    words = ["--out", str(tmp_path / "out"), "--carried", str(tree / "carried"), "--background"]
+    assert rented.main(words) == 0
+    copy = tmp_path / "out/tree"
+    assert [file.relative_to(copy).name for file in copy.rglob("*") if file.is_file()] == ["rented.py"]
+    assert started[0][1] == copy / "workflow/rented.py" and "--background" not in started[0]
+    assert started[0][-2:] == ["--carried", tree / "carried"]
 
 
 def test_packages_are_installed_that_are_absent_or_older():
