@@ -24,7 +24,7 @@
 # - **Measured here on digits:** RollPE is clearly better than RoPE, and both than the
 #   table.{holds}`quick: roll > axial-rope > learned; roll - axial-rope is clear; roll - learned is clear; axial-rope - learned is clear`
 # - **Not measured:** the paper's own model. Nothing here confirms or refutes its
-#   accuracies.{holds}`not measured: paper, strong, short, short@epochs=60, short@epochs=100`
+#   accuracies.{holds}`not measured: paper, strong, short`
 #
 # Names in the code: `none` (no encoding), `learned` (table), `axial-rope` (RoPE, with base 100 as for
 # images {cite}`heo2024rotary`), `roll` (RollPE), `roll-twin` (its rotary twin, {doc}`07b-twin`), `multiplexed-roll`. Runs on
@@ -83,7 +83,7 @@ def by_encoding(runs) -> dict[str, list]:
 # {cite}`vandegeijn2025circular`; its recipe of 400 epochs, our `paper`, asks whether the numbers can be repeated. `strong` and
 # `short` train the same model for far fewer epochs with other augmentation, and ask whether the gap survives
 # ({doc}`11-train`). Neither has runs
-# yet.{holds}`not measured: strong, short, short@epochs=60, short@epochs=100`
+# yet.{holds}`not measured: strong, short`
 
 # %% tags=["hide-input"]
 committed = read_records("data/records")

@@ -30,7 +30,7 @@
 #   - the penalty on the twin and on RoPE.{holds}`quick: roll-twin - roll is open; continuous-roll - roll is open; roll@width=7 - roll is open; roll@width=8 - roll is open; continuous-roll@wavelength=2.0 - continuous-roll is open; continuous-roll@wavelength=0.5 - continuous-roll is open; multiplexed-roll - roll is open; multiplexed-roll@speeds=[1,1] - multiplexed-roll is open; multiplexed-roll@scale=sqrt - multiplexed-roll is open; axial-rope@base=10000.0 - axial-rope is open; mixed-rope - axial-rope is open; @topography=ring/roll-twin - roll-twin is open; @topography=ring/axial-rope - axial-rope is open`
 # - **Open, on CIFAR-100**, a small model and ten epochs: all three changes
 #   measured.{holds}`mini: roll-twin - roll is open; multiplexed-roll - roll is open; axial-rope - roll-twin is open`
-# - **Not measured:** the paper's own model.{holds}`not measured: paper, strong, short, short@epochs=60, short@epochs=100`
+# - **Not measured:** the paper's own model.{holds}`not measured: paper, strong, short`
 
 # %% tags=["parameters"]
 small: str = "quick"  # recipe of the runs on digits {quick|smoke}

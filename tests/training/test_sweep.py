@@ -231,10 +231,13 @@ def test_what_was_compiled_is_kept_packed_and_read_the_next_time(tmp_path, monke
     loaded = []
     monkeypatch.setattr(torch.compiler, "save_cache_artifacts", lambda: (bytes(10**6), None))
     monkeypatch.setattr(torch.compiler, "load_cache_artifacts", loaded.append)
-    for _ in range(2):
-        sweep._warm(planned, "cpu", tmp_path, None)
-    (file,) = tmp_path.glob("roll-*.bin.xz")
-    assert loaded == [bytes(10**6)] and file.stat().st_size < 10**4
+    file = tmp_path / "roll.bin.xz"
+    for damage in (b"", b"", b"damaged"):
+        sweep._warm(planned, "cpu", file, None)
+        assert 0 < file.stat().st_size < 10**4
+        file.write_bytes(damage or file.read_bytes())
+    sweep._warm(planned, "cpu", file, None)
+    assert loaded == [bytes(10**6)] * 2
 
 
 @pytest.mark.parametrize(("wrong", "reason"), [(float("nan"), "not finite"), (9.0, "loss 9.000 after 20")])

@@ -13,6 +13,7 @@ finding conditions on pages (rollpe.book.holds), the tests themselves (rollpe.st
                | only ARM, ... [of ARM, ...] < NUMBER                 or >; means of these and of no other arm
                | ARM is lowest [of ARM, ...]                          or highest; without of: of all arms
                | ARM - ARM is VERDICT  |  no|every pair of ARM, ... is VERDICT
+               | ARM - ARM is open|clear, Welch P                     by this test alone, of the scope's seeds
                | every run of ARM < every run of ARM                  or >, or a number on the right
                | ARM, ... have N runs
     TERM      := ARM | NUMBER | ARM - ARM | ARM ~ ARM                  ~ under agreement alone
@@ -258,6 +259,9 @@ def _false(statement: str, scope: _Scope) -> str | None:
         means = {found[1]: scope.mean(found[1])} | scope.means(found[3])
         first = (min if found[2] == "lowest" else max)(means, key=means.__getitem__)
         return None if first == found[1] else f"{first} is {means[first]:.4g}"
+    if found := re.fullmatch(r"(.+) - (.+) is (clear|open), Welch (0\.\d+)", statement):
+        p = welch(scope.sample(found[1]), scope.sample(found[2])).p
+        return None if (p < float(found[4])) == (found[3] == "clear") else f"p is {p_value(p)}"
     if found := re.fullmatch(r"(.+) - (.+) is (clear|exploratory|open)", statement):
         verdict = scope.compared(found[1], found[2]).verdict
         return None if verdict == found[3] else f"it is {verdict}"

@@ -58,14 +58,14 @@ def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Recor
     return {slug: dict(sorted(arm.items())) for slug, arm in arms.items()}
 
 
-LARGE = ("strong", "short", "short@epochs=60", "short@epochs=100")
-"""Recipes of the paper's model in the order that tables prefer; short.yaml says which length is run."""
+LARGE = ("strong", "short")
+"""Recipes of the paper's model in the order that tables prefer."""
 
 
 def recipe_with_runs(records: Iterable[Record], wanted: Sequence[str]) -> str:
     """The first of the wanted recipes that has any run; the first of all if none has.
 
-    Runs of a changed length belong to a recipe of their own, such as short@epochs=60.
+    Runs of a changed length belong to a recipe of their own, such as short@epochs=60, and are not looked for.
     """
     run = {record.recipe for record in records}
     return next((recipe for recipe in wanted if recipe in run), wanted[0])

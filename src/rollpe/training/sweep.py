@@ -17,7 +17,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -231,9 +231,13 @@ def warm(
     ):
         futures = []
         for run in first.values():
-            if shared:
+            file = None if keep is None else _program_file(keep, run)
+            known = file is not None and file.is_file()  # with its update
+            if shared and not known:
                 pool.submit(warm_update, run.recipe, run.cell, device=device, locks=locks)
-            futures.append((run, pool.submit(_warm, run, device, keep, locks if shared else None)))
+            futures.append(
+                (run, pool.submit(_warm, run, device, file, locks if shared and not known else None))
+            )
         for run, future in futures:
             try:
                 say(f"{run}: compiled in {format_duration(future.result())}")
@@ -243,16 +247,18 @@ def warm(
     return succeeded
 
 
-def _warm(planned: Planned, device: str, keep: str | Path | None, locks: str | None) -> float:
-    recipe, cell = planned.recipe, planned.cell
-    if keep is None:
-        return warm_program(recipe, cell, device=device, locks=locks)
-    digest = hashlib.sha256(program_key(recipe, cell).encode()).hexdigest()
-    file = Path(keep, f"{cell.encoding}-{digest[:16]}.bin.xz")
-    if file.is_file():
-        torch.compiler.load_cache_artifacts(lzma.decompress(file.read_bytes()))
-    seconds = warm_program(recipe, cell, device=device, locks=locks)
-    if artifacts := torch.compiler.save_cache_artifacts():  # None where nothing is compiled
+def _program_file(keep: str | Path, planned: Planned) -> Path:
+    digest = hashlib.sha256(program_key(planned.recipe, planned.cell).encode()).hexdigest()
+    return Path(keep, f"{planned.cell.encoding}-{digest[:16]}.bin.xz")
+
+
+def _warm(planned: Planned, device: str, file: Path | None, locks: str | None) -> float:
+    """Compile one program; file: what was compiled, read if it is there and written."""
+    if file and file.is_file():
+        with suppress(lzma.LZMAError, EOFError):  # a damaged one saves nothing
+            torch.compiler.load_cache_artifacts(lzma.decompress(file.read_bytes()))
+    seconds = warm_program(planned.recipe, planned.cell, device=device, locks=locks)
+    if file and (artifacts := torch.compiler.save_cache_artifacts()):  # None where nothing is compiled
         write_atomically(file, lzma.compress(artifacts[0], preset=1))
     return seconds
 
