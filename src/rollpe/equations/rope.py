@@ -149,11 +149,11 @@ def eq_twisted_rope(rng):
     worst = 0.0
     for n in widths(rng):
         Q, omega = operators.real_fourier_basis(n, twisted=True)
-        p = number(rng, -30, 30)
-        planes = [textbook.rotation_matrix(p * omega), *[torch.ones(1, 1).double()] * (n % 2)]
+        shift = number(rng, -30, 30)
+        planes = [textbook.rotation_matrix(shift * omega), *[torch.ones(1, 1).double()] * (n % 2)]
         worst = max(
             worst,
-            error(Q.T @ operators.twisted_roll_matrix(n, p) @ Q, torch.block_diag(*planes)),
+            error(Q.T @ operators.twisted_roll_matrix(n, shift) @ Q, torch.block_diag(*planes)),
             error(Q.T @ Q, torch.eye(n).double()),
             error(omega, operators.twisted_frequencies(n)),
         )

@@ -7,6 +7,7 @@ work on one folder of records. Not here: the plan (plan.py), one run (run.py), h
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
 import json
@@ -14,6 +15,7 @@ import logging
 import lzma
 import math
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -233,11 +235,10 @@ def warm(
         for run in first.values():
             file = None if keep is None else _program_file(keep, run)
             known = file is not None and file.is_file()  # with its update
-            if shared and not known:
-                pool.submit(warm_update, run.recipe, run.cell, device=device, locks=locks)
-            futures.append(
-                (run, pool.submit(_warm, run, device, file, locks if shared and not known else None))
-            )
+            turns = locks if shared and not known else None
+            if turns:
+                pool.submit(_at_once, warm_update, run.recipe, run.cell, device=device, locks=turns)
+            futures.append((run, pool.submit(_at_once, _warm, run, device, file, turns)))
         for run, future in futures:
             try:
                 say(f"{run}: compiled in {format_duration(future.result())}")
@@ -250,6 +251,17 @@ def warm(
 def _program_file(keep: str | Path, planned: Planned) -> Path:
     digest = hashlib.sha256(program_key(planned.recipe, planned.cell).encode()).hexdigest()
     return Path(keep, f"{planned.cell.encoding}-{digest[:16]}.bin.xz")
+
+
+def _at_once(task: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """A process's only task, after which it ends without waiting for the workers of torch's compiler.
+
+    They were seen not to end for the five minutes that torch gives them, and a pool waits for its processes.
+    """
+    try:
+        return task(*arguments, **named)
+    finally:
+        atexit.register(os._exit, 0)  # before what was registered earlier
 
 
 def _warm(planned: Planned, device: str, file: Path | None, locks: str | None) -> float:
