@@ -46,10 +46,11 @@ import yaml
 from IPython.display import Markdown
 
 from rollpe import figures
+from rollpe.encodings import changed_options
 from rollpe.records import Cell, record_path
 from rollpe.sources import enter_root
 from rollpe.training import create_model, load_dataset, load_recipe, train
-from rollpe.training.state import changed_options, shape_of
+from rollpe.training.state import shape_of
 
 enter_root()
 figures.use_theme()
