@@ -293,7 +293,7 @@ class Turn:
                 return
             if self.records() == before:
                 if self.fallback + 1 == len(FALLBACKS):
-                    raise Stop(f"nothing can be trained: {self.last_line('sweep')}")
+                    raise Stop("nothing can be trained here; the lines above and logs/ say why.")
                 (self.out / "fallback").write_text(str(self.fallback + 1))
                 self.say(f"tried again with {' '.join(FALLBACKS[self.fallback])}")
                 self.warm()
