@@ -159,7 +159,7 @@ Markdown(results_table(mini, "mini").to_markdown())
 # - **Open:** RollPE against its twin, RoPE, the table and multiplexed RollPE; RoPE against the twin and the
 #   table.{holds}`mini: every pair of roll, roll-twin, axial-rope is open; roll - learned is open; axial-rope - learned is open; multiplexed-roll - roll is open`
 # - **The twisted ring** ({doc}`07-rope`) was added with three seeds: {num}`mini/twisted-roll accuracy`. By Welch's test alone,
-#   which its plan named, it differs clearly from neither RollPE nor RoPE with the same seeds, as
+#   which its plan named, its differences from RollPE and from RoPE with the same seeds are open, as
 #   predicted.{holds}`mini seeds 0..2: twisted-roll - roll is open, Welch 0.05; twisted-roll - axial-rope is open, Welch 0.05; twisted-roll has 3 runs`
 #
 # Two tests decide: Welch's over seeds, Holm-corrected {cite}`holm1979simple` for all comparisons of a recipe, and a bootstrap over

@@ -101,7 +101,8 @@ class SpeedsDirective(SphinxDirective):
 
 def speed_row(report: dict[str, Any]) -> tuple[str, ...]:
     """One benchmark: where and how, images a second of TIMED, and the share of the device's peak reached."""
-    setting = f"{report['environment']['device_name']}: {report['size']}, batch {report['batch']}"
+    setting = f"{report['provenance']['started'][:10]}, {report['environment']['device_name']}: "
+    setting += f"{report['size']}, batch {report['batch']}"
     setting += f", {report['precision']}{', compiled' if report['compiled'] else ''}"
     timed = {timing["name"]: timing for timing in report["encodings"]}
     rates = (f"{timed[n]['images_per_second']:,.0f}" if n in timed else "not measured" for n in TIMED)
