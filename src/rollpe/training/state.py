@@ -34,8 +34,8 @@ from rollpe.training.step import Step, create_optimizers
 from rollpe.vit import create_vit
 
 TRIED, TRIED_EAGERLY, AGREEING, AGREEMENT = 50, 20, 5, 0.05
-"""Steps on noise after compiling, those taken eagerly as well, those whose losses are compared, and the
-relative difference of their means that may be, since compiled dropout draws other numbers."""
+"""Steps on noise after compiling, those taken eagerly as well, those whose losses are compared, and how far
+their means may differ, relative to losses above 1, since compiled dropout draws other numbers."""
 
 AHEAD = 32  # batches augmented at once, so that many images share each operation ...
 AHEAD_BYTES = 2**27  # ... unless they take more than this
@@ -142,7 +142,7 @@ class Program:
                 how = "eager" if step is slow else "compiled"
                 raise TrainingError(f"{how} steps on noise: the loss is not finite")
             means.append(losses[TRIED_EAGERLY - AGREEING : TRIED_EAGERLY].mean().item())
-        if abs(means[1] - means[0]) > AGREEMENT * abs(means[0]):
+        if abs(means[1] - means[0]) > AGREEMENT * max(1.0, abs(means[0])):
             raise TrainingError(
                 f"compiled steps on noise: loss {means[1]:.3f} after {TRIED_EAGERLY} steps, "
                 f"eager {means[0]:.3f}"
