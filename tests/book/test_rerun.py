@@ -85,6 +85,7 @@ def project(tmp_path):
         "precision": "bfloat16",
         "compiled": True,
         "environment": {"device_name": "an abacus"},
+        "provenance": {"started": "2026-01-02T03:04:05+00:00"},
         "encodings": [timing],
     }
     (tmp_path / "data/benchmarks/a.json").write_text(json.dumps(report))
@@ -146,7 +147,11 @@ def test_a_book_of_one_file_has_no_links_to_files(project):
 def test_the_page_shows_what_was_measured_and_computes_the_rest(project):
     page = (build(project) / "index.html").read_text()
     text = re.sub(r"<[^>]*>", " ", page)
-    assert "an abacus: small, batch 8, bfloat16, compiled" in text and "1,234" in text and " 12 % " in text
+    assert (
+        "2026-01-02, an abacus: small, batch 8, bfloat16, compiled" in text
+        and "1,234" in text
+        and " 12 % " in text
+    )
     assert page.count("<p>not measured</p>") == 2, "the two encodings that were not timed"
     assert rerun.PLACEHOLDER in text
     for name in ("mini", "strong"):
