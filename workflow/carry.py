@@ -78,8 +78,8 @@ def pack(carried: Path, load: int, python: str) -> None:
 def carry_programs(programs: Path, place: Path, room: int, plan: str) -> int:
     """Copy compiled programs in the order of a plan, as far as there is room; the bytes that are left."""
     order = re.findall(r"[\w-]+", "".join(re.findall(r"encodings: (\[.*?\])", plan)))
-    found = {file: file.name.rpartition("-")[0] for file in programs.glob("*.bin.xz")}
-    for file in sorted((f for f in found if found[f] in order), key=lambda file: order.index(found[file])):
+    names = {file: file.name.rpartition("-")[0] for file in programs.glob("*.bin.xz")}
+    for file in (file for name in dict.fromkeys(order) for file in names if names[file] == name):
         if (size := file.stat().st_size) <= room - LEAST:
             place.mkdir(exist_ok=True)
             shutil.copy2(file, place)

@@ -130,8 +130,8 @@ class Turn:
                 stage()
                 if name != "warm":  # which goes on in the background
                     self.done(name, begun)
-            if "warm" in self.running and self.wait("warm", self.left()) == 0:
-                self.done("warm", self.warming)
+            if "warm" in self.running:
+                self.await_warm(self.left())
         finally:
             for name in list(self.running):
                 self.kill(name)
@@ -263,6 +263,10 @@ class Turn:
         self.warming = time.monotonic()
         self.start("warm", ["-m", "rollpe.cli", *words])
 
+    def await_warm(self, seconds: float) -> None:
+        if self.wait("warm", seconds) == 0:
+            self.done("warm", self.warming)
+
     def data(self) -> None:
         """Wait for all pieces of the archive, check them and unpack them."""
         if not self.rehearse and (ROOT / "data/cifar-100-python/train").exists():
@@ -314,8 +318,7 @@ class Turn:
                 self.say(failed)
                 return False
             if over:
-                self.kill("warm")
-                self.done("warm", self.warming)
+                self.await_warm(0)
             elif len(told) == FIRST:
                 break
             self.keep()
