@@ -15,6 +15,13 @@ STAMP = os.path.join(VENV, ".installed")
 OLDEST = (3, 11)
 GIGABYTES = 9  # what the environment and pip's temporary files take at their largest
 
+# MKL multiplies matrices for torch on a processor. It asks this function of its own whether to take its
+# AVX-512 kernels, and denies them to AMD's processors, where a step of training on CIFAR-100 takes 1.8 times
+# as long without them. A library that is loaded earlier answers first. Results change by rounding.
+ANSWER = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
+LIBRARY = os.path.join(VENV, "lib", "mkl_on_amd.so")
+LOAD = "import ctypes, sys; ctypes.CDLL(sys.prefix + '/lib/mkl_on_amd.so', ctypes.RTLD_GLOBAL)\n"
+
 
 def stop(line):
     sys.stderr.write("rollpe: " + line + "\n")
@@ -45,6 +52,26 @@ def run(command, why):
     stop(why + ": " + (lines[-1] if lines else "no output"))
 
 
+def speed_up_amd(python):
+    """Let every Python of this environment load the answer; without AMD, Linux or a compiler, do nothing."""
+    try:
+        with open("/proc/cpuinfo") as cpuinfo:
+            amd = "AuthenticAMD" in cpuinfo.read()
+    except OSError:
+        amd = False
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not amd or compiler is None:
+        return
+    command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", LIBRARY]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.communicate(ANSWER.encode())
+    if process.returncode == 0:
+        where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        packages = subprocess.check_output(where).decode().strip()
+        with open(os.path.join(packages, "mkl_on_amd.pth"), "w") as load:
+            load.write(LOAD)
+
+
 def main():
     if sys.version_info[:2] < OLDEST:
         have = "%d.%d" % sys.version_info[:2]
@@ -72,6 +99,7 @@ def main():
         pip + ["--no-deps", "--no-build-isolation", "--editable", "."],
         "the package could not be installed",
     )
+    speed_up_amd(python)
     with open(STAMP, "w") as stamp:
         stamp.write(sys.version + "\n")
 
