@@ -23,6 +23,7 @@ from rollpe.errors import InputError
 from rollpe.operators import rotate_pairs
 
 LAYOUTS = ("interleaved", "half")
+SPACINGS = ("geometric", "arithmetic")
 
 
 def _even(d: int) -> int:
@@ -91,6 +92,19 @@ def rope_frequencies(d: int, base: float = 10000.0) -> Tensor:
 def longest_wavelength(d: int, base: float = 10000.0) -> float:
     """2π·base^{(d−2)/d}: the period of the slowest pair, in positions."""
     return 2 * math.pi * base ** ((_even(d) - 2) / d)
+
+
+def spaced_frequencies(pairs: int, shortest: float, longest: float, spacing: str = "geometric") -> Tensor:
+    """Frequencies from 2π/shortest down to 2π/longest, float64 [pairs], for wavelengths in positions.
+
+    "geometric": equal ratios, as in RoPE. "arithmetic": equal differences, as on a ring; those of its pairs,
+    ω_k = 2πk/n for k = n/2 … 1, have the wavelengths 2 to n. A single pair has the shortest wave.
+    """
+    if spacing not in SPACINGS:
+        raise InputError(f"spacing={spacing!r} is unknown: choose one of {', '.join(SPACINGS)}.")
+    fast, slow = 2 * math.pi / shortest, 2 * math.pi / longest
+    along = torch.linspace(0, 1, pairs, dtype=torch.float64)
+    return fast * (slow / fast) ** along if spacing == "geometric" else fast + (slow - fast) * along
 
 
 def sinusoids(positions: Tensor, d: int, base: float = 10000.0) -> Tensor:

@@ -142,6 +142,7 @@ _KINDS = {
     float: "a finite number",
     str: "a word",
     tuple[int, ...]: "a list of whole numbers",
+    tuple[float, ...]: "a list of finite numbers",
     type(None): "null",
 }
 
@@ -153,9 +154,11 @@ def _fitted(value: Any, kind: Any) -> Any:
     """
     if get_origin(kind) is Literal:
         return value if value in get_args(kind) else _MISFIT
-    if kind == tuple[int, ...]:
-        whole = isinstance(value, list | tuple) and all(_fitted(n, int) is not _MISFIT for n in value)
-        return tuple(value) if whole else _MISFIT
+    if get_origin(kind) is tuple:
+        fitted = (
+            [_fitted(n, get_args(kind)[0]) for n in value] if isinstance(value, list | tuple) else [_MISFIT]
+        )
+        return _MISFIT if _MISFIT in fitted else tuple(fitted)
     if isinstance(value, bool) and kind in _KINDS:
         return value if kind is bool else _MISFIT
     if kind is float:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rollpe import operators, textbook
 from rollpe.encodings.base import Encoding, Placed, Shape
 from rollpe.encodings.kernels import without_autocast
+from rollpe.encodings.positions import constant
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError
 
@@ -104,13 +105,63 @@ def check_base(base: float) -> float:
     return float(base)
 
 
+def spectrum(
+    c: int,
+    base: float,
+    spacing: str | tuple[float, ...],
+    wavelengths: tuple[float, ...] | None,
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Tensor:
+    """The frequencies [c/2] of an encoding with the options of ``_Spaced``."""
+    if not isinstance(spacing, str):
+        return torch.tensor(spacing, device=device, dtype=dtype)
+    if spacing == "geometric" and wavelengths is None:
+        return textbook.rope_frequencies(c, base).to(device, dtype)
+    shortest, longest = wavelengths or (2 * math.pi, textbook.longest_wavelength(c, base))
+    return textbook.spaced_frequencies(c // 2, shortest, longest, spacing).to(device, dtype)
+
+
+class _Spaced(Rotary):
+    """Base of the encodings whose pairs' frequencies can be chosen.
+
+    pairs: channel pairs of one axis.
+    """
+
+    pairs: int
+
+    def choose(
+        self, base: float, frequencies: str | tuple[float, ...], wavelengths: tuple[float, ...] | None
+    ) -> None:
+        """Keep the options that say which frequencies the pairs have; InputError for what does not fit."""
+        self.base, self.frequencies, self.wavelengths = check_base(base), frequencies, wavelengths
+        if isinstance(frequencies, str):
+            if frequencies not in textbook.SPACINGS:
+                raise InputError(
+                    f"frequencies={frequencies!r} must be 'geometric', 'arithmetic' or a list of numbers."
+                )
+        elif len(frequencies) != self.pairs or wavelengths is not None:
+            raise InputError(
+                f"frequencies={list(frequencies)} must be {self.pairs} numbers, one for each channel pair of"
+                " an axis, without wavelengths."
+            )
+        if wavelengths is not None and not (len(wavelengths) == 2 and 0 < wavelengths[0] <= wavelengths[1]):
+            raise InputError(f"wavelengths={list(wavelengths)} must be the shortest wave and the longest.")
+
+    def theta(self, like: Tensor) -> Tensor:
+        """ω_i [pairs] in radians per position, in the dtype of ``like``."""
+        options = 2 * self.pairs, self.base, self.frequencies, self.wavelengths
+        return constant(spectrum, *options, device=like.device, dtype=like.dtype)
+
+
 @register("rope")
-class Rope(Rotary):
+class Rope(_Spaced):
     """Rotary encoding of a sequence (Su et al., 2021, Eq. 15 and 34).
 
-    Pair i of the c = 2·⌊head_dim / 2⌋ channels is turned by scale·p·ω_i with ω_i = base^(-2i/c). One axis
-    only: a raster index would make the end of one row and the start of the next neighbors, so images are
-    refused (``axial-rope`` is for them).
+    Pair i of the c = 2·⌊head_dim / 2⌋ channels is turned by scale·p·ω_i, by default with ω_i = base^(-2i/c).
+    One axis only: a raster index would make the end of one row and the start of the next neighbors, so images
+    are refused (``axial-rope`` is for them).
 
     For sequences longer than the trained ones by s = ``factor``, ``scaling`` changes the frequencies: "ntk"
     (bloc97, 2023) makes the base s^(c/(c-2)) times as large; "yarn" (Peng et al., 2023) divides by s the
@@ -124,6 +175,7 @@ class Rope(Rotary):
 
     Args:
         base: sets the slowest wave.
+        frequencies, wavelengths: see ``AxialRope``.
         scale: what positions are multiplied with; below 1 it fits a longer sequence into the trained span.
         layout: "interleaved" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
             Llama does. The two differ by a fixed permutation of the channels.
@@ -137,6 +189,8 @@ class Rope(Rotary):
         self,
         *,
         base: float = 10000.0,
+        frequencies: str | tuple[float, ...] = "geometric",
+        wavelengths: tuple[float, ...] | None = None,
         scale: float = 1.0,
         layout: str = "interleaved",
         scaling: str = "none",
@@ -158,7 +212,9 @@ class Rope(Rotary):
             raise InputError(f"scaling='yarn' needs base > 1 and trained > 0, not {base} and {trained}.")
         if scaling == "ntk" and self.pairs < 2:
             raise InputError(f"scaling='ntk' needs two channel pairs, not head_dim={self.head_dim}.")
-        self.base = check_base(base)
+        self.choose(base, frequencies, wavelengths)
+        if scaling != "none" and (frequencies != "geometric" or wavelengths is not None):
+            raise InputError(f"scaling={scaling!r} is defined for RoPE's own frequencies: leave them out.")
         self.scale = float(scale)
         self.layout = layout
         self.scaling, self.factor, self.trained = scaling, float(factor), trained
@@ -168,6 +224,8 @@ class Rope(Rotary):
 
     def angles(self, positions: Tensor) -> Tensor:
         c = 2 * self.pairs
+        if self.scaling == "none":
+            return self.scale * positions * self.theta(positions)
         i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
         base = textbook.ntk_base(self.base, self.factor, c) if self.scaling == "ntk" else self.base
         frequencies = base ** (-i / self.pairs)
@@ -189,9 +247,10 @@ class Rope(Rotary):
         if self.scaling == "yarn" and self.trained:
             turns = self.beta_fast, self.beta_slow
             theta = textbook.yarn_frequencies(c, s, self.trained, self.base, *turns)
+        elif self.scaling == "ntk":
+            theta = textbook.rope_frequencies(c, textbook.ntk_base(self.base, s, c))
         else:
-            base = textbook.ntk_base(self.base, s, c) if self.scaling == "ntk" else self.base
-            theta = textbook.rope_frequencies(c, base)
+            theta = self.theta(x)
         rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta.to(x), self.layout)
         return torch.cat((self.temperature * rotated, x[..., c:]), -1)
 
@@ -269,11 +328,11 @@ class XPos(Rotary):
 
 
 @register("axial-rope")
-class AxialRope(Rotary):
+class AxialRope(_Spaced):
     """Rotary encoding of each axis on its own share of the channels (Heo et al., 2024, Eq. 7–8).
 
-    Each axis owns c = 2·⌊head_dim / (2·axes)⌋ consecutive channels. Their pair i is turned by ω_i p_a with
-    ω_i = base^(-2i/c); channels left over carry no position. With two axes this equals timm's
+    Each axis owns c = 2·⌊head_dim / (2·axes)⌋ consecutive channels. Their pair i is turned by ω_i p_a, by
+    default with ω_i = base^(-2i/c); channels left over carry no position. With two axes this equals timm's
     ``RotaryEmbeddingCat(in_pixels=False, temperature=base)``.
 
     No parameters; any real position; norm preserving; relative. Cost: 2 multiplications and 1 addition per
@@ -281,21 +340,30 @@ class AxialRope(Rotary):
 
     Args:
         base: sets the slowest wave; 100 is the published choice for images, 10000 for text.
+        frequencies: "geometric", in equal ratios as published; "arithmetic", in equal steps as on a ring; or
+            the frequencies themselves, in radians per position, one for each pair of an axis.
+        wavelengths: the shortest and the longest wave, in positions; by default 2π and 2π·base^(1-2/c), and
+            ``base`` has no effect otherwise. (2, n) with "arithmetic" and n/2 pairs are the frequencies of a
+            ring of n channels, without its resting one.
     """
 
-    def __init__(self, *, base: float = 100.0, **shape: Unpack[Shape]) -> None:
+    def __init__(
+        self,
+        *,
+        base: float = 100.0,
+        frequencies: str | tuple[float, ...] = "geometric",
+        wavelengths: tuple[float, ...] | None = None,
+        **shape: Unpack[Shape],
+    ) -> None:
         super().__init__(**shape)
         self.pairs = pairs_of_axis(self.head_dim, self.axes)
-        self.base = check_base(base)
+        self.choose(base, frequencies, wavelengths)
 
     def angles(self, positions: Tensor) -> Tensor:
-        i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
-        angles = positions[..., None] * self.base ** (-i / self.pairs)  # [..., N, axes, pairs]
-        return angles.flatten(-2)
+        return (positions[..., None] * self.theta(positions)).flatten(-2)  # [..., N, axes * pairs]
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
-        theta = textbook.rope_frequencies(2 * self.pairs, self.base).to(x)
-        return along_axes(x, positions, [theta] * self.axes)
+        return along_axes(x, positions, [self.theta(x)] * self.axes)
 
 
 def pairs_of_axis(head_dim: int, axes: int) -> int:
