@@ -28,7 +28,7 @@ except ModuleNotFoundError:  # the library is installed alone, for its encodings
     print('rollpe: click is not installed. Repair: pip install "rollpe[train]".', file=sys.stderr)
     sys.exit(2)
 
-DATASETS = click.Choice(["digits", "place", "offset", "cifar100", "sympy"])
+DATASETS = click.Choice(["digits", "place", "offset", "cifar100", "sympy", "sklearn"])
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
 RESUME = {
     "train": "; the same command with --resume resumes from the last checkpoint",

@@ -1,6 +1,7 @@
 """The text: its files, split, windows; a short training run of a language model and its record."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,12 +14,14 @@ from rollpe.training.again import observe_again
 from rollpe.training.checkpoint import load_model
 from rollpe.training.data import load_dataset
 from rollpe.training.fetch import fetch, verify
+from rollpe.training.recipe import TEXTS
 
 SMALL = {"train_images": 256, "depth": 1, "width": 32, "heads": 2, "context": 16, "resolutions": [32, 64]}
 
 
-def test_parts_have_their_sizes_and_share_no_line_of_code():
-    train_text, held_out, test = text.read_text()
+@pytest.mark.parametrize("name", text.TEXTS)
+def test_parts_have_their_sizes_and_share_few_lines_of_code(name):
+    train_text, held_out, test = text.read_text(name)
     assert (len(test), len(held_out)) == (text.TEST + 1, text.HELD_OUT + 1) and len(train_text) > 10**6
     assert set(train_text + held_out + test) <= set(text.CHARACTERS)
     long = [{line for line in part.split("\n") if len(line) > 60} for part in (held_out, test)]
@@ -34,16 +37,22 @@ def test_encoding_is_inverted_and_windows_predict_the_next_character():
     assert [text.decode(s) for s in successors] == ["ef f(", "x):\n ", "   re", "turn "]
 
 
-def test_a_changed_package_is_named_with_its_repair(monkeypatch):
-    assert [check.state for check in verify("sympy")] == ["ok"] == [c.state for c in fetch("sympy")]
-    monkeypatch.setattr(text, "SHA256", "0" * 64)
+@pytest.mark.parametrize("name", text.TEXTS)
+def test_a_changed_package_is_named_with_its_repair(monkeypatch, name):
+    assert [check.state for check in verify(name)] == ["ok"] == [c.state for c in fetch(name)]
+    changed = replace(text.TEXTS[name], sha256="0" * 64)
+    monkeypatch.setitem(text.TEXTS, name, changed)
     text.read_text.cache_clear()
-    with pytest.raises(InputError, match=r"pip install .*sympy==1\.14\.0"):
-        load_dataset("sympy", context=8)
+    with pytest.raises(InputError, match=f"pip install .*{changed.distribution}=={changed.version}"):
+        load_dataset(name, context=8)
     with pytest.raises(InputError):
-        fetch("sympy")
-    (check,) = verify("sympy")
-    assert check.state == "damaged" and check.repair == text.REPAIR
+        fetch(name)
+    (check,) = verify(name)
+    assert check.state == "damaged" and check.repair == changed.repair
+
+
+def test_a_data_set_of_text_has_one_name_in_recipes_and_where_it_is_read():
+    assert tuple(text.TEXTS) == TEXTS
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ TESTS = {
     "digits": "Digits",
     "place": "Place of a digit",
     "offset": "Offset of two digits",
-    "sympy": "Text",
+    "sympy": "Text of SymPy",
+    "sklearn": "Text of scikit-learn",
 }
 """Test sets by data set, in the order of the page. Runs of one are drawn together, others never."""
 

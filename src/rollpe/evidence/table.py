@@ -16,7 +16,7 @@ from rollpe.encodings.registry import ENCODINGS
 from rollpe.errors import InputError
 from rollpe.records.record import Record, comparable
 from rollpe.statistics import Printed, Summary, summarize
-from rollpe.training.recipe import load_recipe, recipes
+from rollpe.training.recipe import TEXTS, load_recipe, recipes
 
 PAPER_TABLE_1: dict[str, Printed] = {
     slug: Printed(mean, sd, 3, label, "Do traveling waves make good positional encodings?, Table 1")
@@ -187,7 +187,7 @@ def results_table(records: Sequence[Record], recipe: str) -> Table:
     def rank(slug: str) -> tuple[int, str]:
         return order.get(slug.partition("@")[0].partition("+")[0], len(order)), slug
 
-    first = () if data == "sympy" else tuple(PAPER_TABLE_1)
+    first = () if data in TEXTS else tuple(PAPER_TABLE_1)
     slugs = [*first, *sorted(arms.keys() - set(first), key=rank)]
     rows = [
         Row(
@@ -197,7 +197,7 @@ def results_table(records: Sequence[Record], recipe: str) -> Table:
         )
         for slug in slugs
     ]
-    return Table(recipe, rows, _epochs_of(arms, recipe), data == "sympy")
+    return Table(recipe, rows, _epochs_of(arms, recipe), data in TEXTS)
 
 
 def _data_of(arms: dict[str, dict[int, Record]], recipe: str) -> str:

@@ -92,7 +92,7 @@ def load_dataset(
     Args:
         name: "digits" (1,797 images 1×8×8, inside scikit-learn), "place" or "offset" (canvases 1×16×16
             made of them, see canvas.py), "cifar100" (60,000 images 3×32×32, read from
-            root/cifar-100-python) or "sympy" (text, see text.py).
+            root/cifar-100-python), "sympy" or "sklearn" (texts, see text.py).
         held_out: images taken from the training set for selection, in proportion to the classes; None
             means 180 of the digits, 4 canvases of each of these and 5,000 of CIFAR-100; 0 trains on
             everything. A smaller held-out set is contained in a larger one wherever the proportions
@@ -103,8 +103,8 @@ def load_dataset(
     context, a missing or damaged file.
     """
     expect_known(name)
-    if name == "sympy":
-        return _sympy(held_out, context)
+    if name in text.TEXTS:
+        return _text(name, held_out, context)
     if name == "digits":
         return _digits(held_out)
     if name in ("place", "offset"):
@@ -115,7 +115,7 @@ def load_dataset(
 def stand_in(name: str, context: int | None = None) -> Data:
     """A data set of one black image or one window in the right shape, for work that precedes the download."""
     expect_known(name)
-    if name == "sympy":
+    if name in text.TEXTS:
         one = Split(
             torch.zeros(1, context or 1, dtype=torch.uint8), torch.zeros(1, context or 1, dtype=torch.long)
         )
@@ -220,17 +220,17 @@ def _digits(held_out: int | None) -> ImageData:
     return _image_data("digits", [str(digit) for digit in range(10)], pool, test, held_out)
 
 
-def _sympy(held_out: int | None, context: int | None) -> TextData:
+def _text(name: str, held_out: int | None, context: int | None) -> TextData:
     if context is None or not 1 <= context <= text.TEST:
         raise InputError(f"context={context}: the windows of a text have 1 to {text.TEST} characters.")
-    train, selected, test = (Split(*text.windows(part, context)) for part in text.read_text())
+    train, selected, test = (Split(*text.windows(part, context)) for part in text.read_text(name))
     count = len(selected) if held_out is None else held_out
     if not 0 <= count <= len(selected):
         raise InputError(
-            f"held_out={held_out}: sympy allows 0 to {len(selected)} windows of {context} characters."
+            f"held_out={held_out}: {name} allows 0 to {len(selected)} windows of {context} characters."
         )
     selected = Split(selected.images[:count], selected.labels[:count])
-    return TextData("sympy", list(text.CHARACTERS), context, train, selected, test)
+    return TextData(name, list(text.CHARACTERS), context, train, selected, test)
 
 
 def _canvases(task: str, held_out: int | None) -> ImageData:

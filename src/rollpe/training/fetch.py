@@ -30,7 +30,7 @@ from rollpe.training import text
 
 logger = logging.getLogger(__name__)
 
-DATASETS = ("digits", "place", "offset", "cifar100", "sympy")
+DATASETS = ("digits", "place", "offset", "cifar100", *text.TEXTS)
 
 ARCHIVE_BYTES = 169_001_437  # of CIFAR-100's archive; torchvision has only its md5
 ATTEMPTS = 5
@@ -54,20 +54,20 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
     Does nothing if they are intact. Otherwise downloads the archive, resuming a partial download, or takes an
     archive placed in `root` by hand; checks its md5; extracts only the expected members; and checks each of
     those before it gets its name. Nothing is unpickled. Without files, as for "digits", the list is empty;
-    "sympy" comes with torch and is only checked.
+    texts are installed packages and only checked.
 
     Of two processes that fetch at once, one waits for the other.
 
     Raises InputError if `root` cannot be made, if the server cannot be reached, sends more bytes than the
     archive has or takes longer than `PATIENCE`, if the archive is not the published one, and if the installed
-    SymPy is not.
+    package of a text is not.
     """
     expect_known(name)
     root = Path(root)
     if not root.is_dir():
         ensure_writable(root)
-    if name == "sympy":
-        text.read_text()
+    if name in text.TEXTS:
+        text.read_text(name)
     checks = verify(name, root)
     if all(check.state == "ok" for check in checks):
         return checks
@@ -97,11 +97,11 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
     """Compare the md5 of every file of a data set with the published one; opens nothing else.
 
     The list is empty for "digits", which come with scikit-learn, and for "place" and "offset", made of them.
-    For "sympy" it has one entry: the installed package, by the sha256 of the text taken from it.
+    A text has one entry: the installed package, by the sha256 of the text taken from it.
     """
     expect_known(name)
-    if name == "sympy":
-        return [_verify_text()]
+    if name in text.TEXTS:
+        return [_verify_text(name)]
     if name != "cifar100":
         return []
     source = cifar100_source()
@@ -117,12 +117,12 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
     return checks
 
 
-def _verify_text() -> FileCheck:
+def _verify_text(name: str) -> FileCheck:
     try:
-        text.read_text()
+        text.read_text(name)
     except InputError:
-        return FileCheck(text.folder(), "damaged", text.REPAIR)
-    return FileCheck(text.folder(), "ok", "")
+        return FileCheck(text.folder(name), "damaged", text.TEXTS[name].repair)
+    return FileCheck(text.folder(name), "ok", "")
 
 
 def expect_known(name: str) -> None:

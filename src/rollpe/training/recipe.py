@@ -23,6 +23,8 @@ from rollpe.training.augment import Augmentation
 
 FOLDER = Path(__file__).parent / "recipes"
 
+TEXTS = ("sympy", "sklearn")
+"""The data sets that are text."""
 PATCHES = 64
 """Most patches in a row of an image; attention is quadratic in the square of this number."""
 WEIGHTS = 10**9 // 12
@@ -44,8 +46,8 @@ class Recipe(BaseModel):
         description="letters of ASCII, digits and _-~+, after the first also .%@=, (its records' folder; by "
         "default the name of the recipe's file)",
     )
-    data: Literal["digits", "place", "offset", "cifar100", "sympy"] = Field(
-        description="digits, place, offset, cifar100 or sympy (text)"
+    data: Literal["digits", "place", "offset", "cifar100", "sympy", "sklearn"] = Field(
+        description="digits, place, offset, cifar100, or a text: sympy or sklearn"
     )
     held_out: int | None = Field(
         None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
@@ -160,7 +162,7 @@ class Recipe(BaseModel):
             )
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas={self.betas}: allowed are two numbers from 0 to below 1.")
-        if self.data == "sympy":
+        if self.data in TEXTS:
             self._fits_text()
         elif self.patch_size is None or self.context is not None:
             raise ValueError(f"data={self.data}: images have a patch_size and no context.")
@@ -199,7 +201,7 @@ class Recipe(BaseModel):
         of_images |= {"topography": "none", "pool": "token"}
         wrong = [key for key, default in of_images.items() if getattr(self, key) != default]
         if self.context is None or wrong:
-            raise ValueError(f"data=sympy: text has a context, and no {', '.join(wrong or of_images)}.")
+            raise ValueError(f"data={self.data}: text has a context, and no {', '.join(wrong or of_images)}.")
         if any(size % self.context for size in self.resolutions):
             raise ValueError(
                 f"resolutions={self.resolutions}: allowed are multiples of context={self.context}."

@@ -1,12 +1,14 @@
-"""The text that language models are trained on: Python sources of SymPy, character by character.
+"""The texts that language models are trained on: Python sources of a package, character by character.
 
-SymPy comes with torch, so nothing is downloaded. Its license is BSD; none of it is copied into this project.
-Here: reading its files, checking them, splitting them three ways, cutting windows. Not here: images.
+Both packages are installed for other reasons, so nothing is downloaded: SymPy comes with torch, scikit-learn
+holds the digits. Their licenses are BSD; none of them is copied into this project. Here: reading their files,
+checking them, splitting them three ways, cutting windows. Not here: images.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -16,40 +18,58 @@ from torch import Tensor
 
 from rollpe.errors import InputError
 
-VERSION = "1.14.0"
-REPAIR = f"pip install --force-reinstall --no-deps sympy=={VERSION}"
+
+@dataclass(frozen=True)
+class Package:
+    """A package whose sources are a text. sha256: of the three texts, one after another."""
+
+    distribution: str
+    version: str
+    sha256: str
+
+    @property
+    def repair(self) -> str:
+        """The command that installs it as published."""
+        return f"pip install --force-reinstall --no-deps {self.distribution}=={self.version}"
+
+
+TEXTS = {
+    "sympy": Package("sympy", "1.14.0", "4b7eb8e240f6e2cd66d996985442bb84da6bc7ee965e60a2ccae076d851d1076"),
+    "sklearn": Package(
+        "scikit-learn", "1.9.1", "9d2713b7ffbf5dc64bc1a00fe5afb3a64c773677afddeaf5d491c14046f425ea"
+    ),
+}
+"""Texts by the name of the data set, which is also that of the package's folder."""
 CHARACTERS = ("\n", *map(chr, range(32, 127)))
 """The alphabet: the new line and the printable characters of ASCII. Files with any other are left out."""
 SIZES = range(1_000, 50_001)
 """Characters of a file that is taken: short ones say little, and no long one should rule the test text."""
 TEST, HELD_OUT = 65_536, 32_768
 """Characters of the test text and of the text held out for selection."""
-SHA256 = "4b7eb8e240f6e2cd66d996985442bb84da6bc7ee965e60a2ccae076d851d1076"
-"""Of the three texts, one after another."""
 
 
-def folder() -> Path:
-    """Where SymPy is installed. InputError if it is not."""
+def folder(name: str) -> Path:
+    """Where the package of a text is installed. InputError if it is not."""
     try:
-        return Path(str(distribution("sympy").locate_file("sympy")))
+        return Path(str(distribution(TEXTS[name].distribution).locate_file(name)))
     except PackageNotFoundError:
-        raise InputError(f"the text is SymPy's: install it, `pip install sympy=={VERSION}`.") from None
+        raise InputError(f"the text {name!r} is not installed: `{TEXTS[name].repair}`.") from None
 
 
 @cache
-def read_text() -> tuple[str, str, str]:
+def read_text(name: str = "sympy") -> tuple[str, str, str]:
     """Training, held-out and test text; each of whole files but the last, and no file in two of them.
 
     Files are ordered by the hash of their names: the test text first, then the held-out text, the rest is for
-    training. SymPy's tests are left out. Raises InputError if a file is not as published in version 1.14.0.
+    training. The package's tests are left out. Raises InputError if a file is not as published.
     """
-    root = folder()
+    root, package = folder(name), TEXTS[name]
     names = [
         p.relative_to(root).as_posix() for p in root.rglob("*.py") if "tests" not in p.relative_to(root).parts
     ]
     names.sort(key=lambda name: hashlib.blake2b(name.encode(), digest_size=16).digest())
     allowed = set(CHARACTERS)
-    texts = (root.joinpath(name).read_bytes().decode("utf8", "replace") for name in names)
+    texts = (root.joinpath(name).read_text("utf8", "replace") for name in names)
     taken = [text for text in texts if len(text) in SIZES and allowed.issuperset(text)]
 
     def take(size: int) -> str:
@@ -61,8 +81,11 @@ def read_text() -> tuple[str, str, str]:
     test, held_out = take(TEST), take(HELD_OUT)
     train = "".join(taken)
     found = hashlib.sha256("".join((train, held_out, test)).encode()).hexdigest()
-    if found != SHA256:
-        raise InputError(f"{root}: not the files of SymPy {VERSION}. Install them: `{REPAIR}`.")
+    if found != package.sha256:
+        raise InputError(
+            f"{root}: not the files of {package.distribution} {package.version}. Install them: "
+            f"`{package.repair}`."
+        )
     return train, held_out, test
 
 
