@@ -199,6 +199,8 @@ OPTIONS = [
     ("rope", {"scaling": "yarn", "factor": 4.0, "trained": 64, "base": 20.0, "beta_fast": 8.0}),
     ("xpos", {"base": 50.0, "gamma": 0.2, "span": 9.0}),
     ("axial-rope", {"base": 7.0}),
+    ("axial-rope", {"frequencies": "arithmetic", "wavelengths": [3, 40]}),
+    ("rope", {"frequencies": [2.0, 0.0, -0.3, 1.0, 3.0, 0.1], "scale": 0.5}),
     ("mixed-rope", {"base": 3.0}),
     ("uniform-rope", {"frequency": 0.7}),
     ("spherical-rope", {"base": 5.0, "frequency": 0.7}),
@@ -623,9 +625,10 @@ DEFAULTS = {
     "shaw-kv": {"clip": 16},
     "t5-bias": {"buckets": 32, "max_distance": 128, "bidirectional": True},
     "rope": {"base": 10000.0, "scale": 1.0, "layout": "interleaved", "scaling": "none", "factor": 1.0}
-    | {"trained": None, "beta_fast": 32.0, "beta_slow": 1.0},
+    | {"trained": None, "beta_fast": 32.0, "beta_slow": 1.0}
+    | {"frequencies": "geometric", "wavelengths": None},
     "xpos": {"base": 10000.0, "gamma": 0.4, "span": 512.0},
-    "axial-rope": {"base": 100.0},
+    "axial-rope": {"base": 100.0, "frequencies": "geometric", "wavelengths": None},
     "mixed-rope": {"base": 10.0},
     "uniform-rope": {"frequency": None},
     "spherical-rope": {"base": 10000.0, "frequency": None},

@@ -9,6 +9,7 @@ import torch
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
+from rollpe import operators
 from rollpe.encodings import Encoding, create_encoding, grid_positions
 from rollpe.errors import InputError
 
@@ -115,6 +116,33 @@ def test_rope_turns_each_pair_as_a_complex_number() -> None:
             z *= complex(math.cos(angle := 0.25 * p * 7.0 ** (-2 * i / 6)), math.sin(angle))
             assert turned[0, 1, p, 2 * i].item() == pytest.approx(z.real)
             assert turned[0, 1, p, 2 * i + 1].item() == pytest.approx(z.imag)
+
+
+@pytest.mark.parametrize("name", ["rope", "axial-rope"])
+def test_the_usual_frequencies_are_equal_ratios_between_their_ends_and_can_be_listed(name: str) -> None:
+    plain, like = build(name), torch.zeros((), dtype=torch.double)
+    usual = plain.theta(like)
+    ends = [2 * math.pi / usual[0].item(), 2 * math.pi / usual[-1].item()]
+    torch.testing.assert_close(build(name, wavelengths=ends).theta(like), usual)
+    torch.testing.assert_close(build(name, frequencies=usual.tolist()).theta(like), usual)
+    steps = build(name, frequencies="arithmetic").theta(like).diff()
+    torch.testing.assert_close(steps, ((usual[-1] - usual[0]) / len(steps)).expand(len(steps)))
+
+
+def test_equal_steps_over_the_rings_range_are_the_frequencies_of_a_ring() -> None:
+    encoding = build("axial-rope", 24, frequencies="arithmetic", wavelengths=(2, 12))
+    found = encoding.theta(torch.zeros((), dtype=torch.double)).flip(0)
+    torch.testing.assert_close(found, 2 * math.pi * torch.arange(1, 7, dtype=torch.double) / 12)
+
+
+def test_rope_with_the_angles_of_the_twisted_ring_is_that_ring_in_its_fourier_basis() -> None:
+    n = 10
+    Q, frequencies = operators.real_fourier_basis(n, torch.double, twisted=True)
+    rope = build("rope", n, frequencies=frequencies.tolist())
+    ring = create_encoding("twisted-roll", head_dim=n, heads=HEADS, axes=1)
+    q, k = noise(2, 1, HEADS, 15, n)
+    positions = positions_of("rope")
+    torch.testing.assert_close(rope.scores(q @ Q, k @ Q, positions), ring.scores(q, k, positions))
 
 
 @pytest.mark.parametrize("head_dim", [8, 9])
@@ -389,6 +417,13 @@ def test_a_shift_of_spherical_rope_equals_one_rotation_of_all_queries_and_keys()
         ("rope", {"axes": 1, "layout": "odd"}, "'interleaved' or 'half'"),
         ("rope", {"axes": 1, "base": 0}, "must be positive"),
         ("rope", {"axes": 1, "head_dim": 1}, "use at least 2"),
+        ("rope", {"axes": 1, "scaling": "ntk", "factor": 2.0, "wavelengths": [2, 8]}, "leave them out"),
+        ("rope", {"axes": 1, "frequencies": [1.0, 0.5, 0.2]}, "must be 4 numbers"),
+        ("axial-rope", {"frequencies": [1.0, 0.5], "wavelengths": [2, 8]}, "without wavelengths"),
+        ("axial-rope", {"frequencies": "harmonic"}, "'geometric', 'arithmetic'"),
+        ("axial-rope", {"wavelengths": [8, 2]}, "the shortest wave and the longest"),
+        ("axial-rope", {"wavelengths": [8]}, "the shortest wave and the longest"),
+        ("axial-rope", {"wavelengths": [2, float("inf")]}, "finite numbers"),
         ("rope", {"axes": 1, "scaling": "dynamic"}, "'none', 'ntk' or 'yarn'"),
         ("rope", {"axes": 1, "factor": 2.0}, "scaling='ntk' or 'yarn'"),
         ("rope", {"axes": 1, "scaling": "ntk", "factor": 0.5}, "at least 1"),

@@ -14,6 +14,7 @@ finding conditions on pages (rollpe.book.holds), the tests themselves (rollpe.st
                | ARM is lowest [of ARM, ...]                          or highest; without of: of all arms
                | ARM - ARM is VERDICT  |  no|every pair of ARM, ... is VERDICT
                | ARM - ARM is open|clear, Welch P                     by this test alone, of the scope's seeds
+               | ARM - ARM is within NUMBER, TOST P                   equivalent within ±NUMBER
                | every run of ARM < every run of ARM                  or >, or a number on the right
                | ARM, ... have N runs
     TERM      := ARM | NUMBER | ARM - ARM | ARM ~ ARM                  ~ under agreement alone
@@ -37,7 +38,7 @@ from rollpe.errors import InputError
 from rollpe.evidence.families import Compared, family, p_value
 from rollpe.evidence.table import PAPER_TABLE_1
 from rollpe.records.record import Record
-from rollpe.statistics import Agreement, Printed, agreement, welch
+from rollpe.statistics import Agreement, Printed, agreement, equivalence, welch
 from rollpe.training.observation import neighbor_correlation, ring_roughness
 
 __all__ = ["Evidence", "objection"]
@@ -262,6 +263,9 @@ def _false(statement: str, scope: _Scope) -> str | None:
     if found := re.fullmatch(r"(.+) - (.+) is (clear|open), Welch (0\.\d+)", statement):
         p = welch(scope.sample(found[1]), scope.sample(found[2])).p
         return None if (p < float(found[4])) == (found[3] == "clear") else f"p is {p_value(p)}"
+    if found := re.fullmatch(r"(.+) - (.+) is within (\S+), TOST (0\.\d+)", statement):
+        p = equivalence(scope.sample(found[1]), scope.sample(found[2]), margin=float(found[3])).p
+        return None if p < float(found[4]) else f"p is {p_value(p)}"
     if found := re.fullmatch(r"(.+) - (.+) is (clear|exploratory|open)", statement):
         verdict = scope.compared(found[1], found[2]).verdict
         return None if verdict == found[3] else f"it is {verdict}"

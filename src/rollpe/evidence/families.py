@@ -162,10 +162,10 @@ def _planned(
     records: Sequence[Record], named: Sequence[tuple[str, str, str, int | None]]
 ) -> list[tuple[str, Compared]]:
     """A family of `PLANNED`, each comparison with its recipe; none before all can be tested."""
-    arms: dict[tuple[str, str], list[Record]] = {}
+    arms: dict[str, list[Record]] = {}
     for record in records:
-        arms.setdefault((record.recipe, unquote(record.cell.slug)), []).append(record)
-    pairs = [(arms.get((recipe, a), []), arms.get((recipe, b), [])) for recipe, a, b, _ in named]
+        arms.setdefault(f"{record.recipe}/{unquote(record.cell.slug)}", []).append(record)
+    pairs = [(arms.get(_path(recipe, a), []), arms.get(_path(recipe, b), [])) for recipe, a, b, _ in named]
     if min(len(arm) for pair in pairs for arm in pair) < 2:
         return []
     tests = [
@@ -177,6 +177,11 @@ def _planned(
         (recipe, Compared(variant, reference, test, None, p, p, (tuple(a), tuple(b)), length))
         for (recipe, variant, reference, length), test, p, (a, b) in compared
     ]
+
+
+def _path(recipe: str, arm: str) -> str:
+    """Recipe and encoding of an arm; one that begins with @ is of a changed recipe."""
+    return f"{recipe}{arm}" if arm.startswith("@") else f"{recipe}/{arm}"
 
 
 def _value(record: Record, length: int | None) -> float:
