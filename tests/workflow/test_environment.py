@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -155,3 +157,21 @@ def test_a_python_without_venv_is_told_what_to_install_and_can_try_again(tmp_pat
         )
         assert result.returncode == 2
         assert result.stderr.count("\n") == 1 and "python3-venv" in result.stderr
+
+
+@pytest.mark.skipif(not (shutil.which("cc") and Path("/proc").is_dir()), reason="needs Linux and a compiler")
+@pytest.mark.parametrize(("vendor", "answers"), [("AuthenticAMD", True), ("GenuineIntel", False)])
+def test_every_python_of_the_environment_tells_mkl_to_take_its_fast_kernels_on_amd(tmp_path, vendor, answers):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
+    script = (
+        (ROOT / "workflow/install.py").read_text().replace("__file__", repr(str(tmp_path / "w/install.py")))
+    )
+    python = str(tmp_path / ".venv/bin/python")
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"vendor_id : {vendor}\n")
+    namespace = {"__name__": "install"}
+    exec(compile(script.replace("/proc/cpuinfo", str(cpuinfo)), "install.py", "exec"), namespace)
+    namespace["speed_up_amd"](python)
+    asked = "import ctypes; print(hasattr(ctypes.CDLL(None), 'mkl_serv_intel_cpu_true'))"
+    found = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)
+    assert (found.stdout.strip(), found.stderr) == (str(answers), "")
