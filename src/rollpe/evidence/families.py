@@ -51,6 +51,33 @@ TEXT = (
 )
 """The encodings of language models of which all pairs are compared, as plans/text.yaml fixed them."""
 
+SPACING = {
+    "quick-spacing": (
+        "axial-rope",
+        "@learning_rate=0.001/axial-rope@frequencies=arithmetic",
+        "axial-rope@wavelengths=[2.0,16.0]",
+        "axial-rope@frequencies=arithmetic,wavelengths=[2.0,16.0]",
+        "@learning_rate=0.001/roll",
+    ),
+    "quick-spacing8": (
+        "axial-rope",
+        "axial-rope@frequencies=arithmetic",
+        "@learning_rate=0.004/axial-rope@wavelengths=[2.0,16.0]",
+        "axial-rope@frequencies=arithmetic,wavelengths=[2.0,16.0]",
+        "roll",
+    ),
+}
+"""The factorial of spacing and range, by recipe: rotations with geometric and with arithmetic frequencies,
+first over RoPE's usual range, then over the ring's; then RollPE. Each at the learning rate chosen for it."""
+
+
+def _factorial(recipe: str) -> Iterable[tuple[str, str, str, None]]:
+    """Variant and reference of each comparison: range, range, spacing, spacing, RollPE."""
+    usual, usual_steps, ring, ring_steps, roll = SPACING[recipe]
+    pairs = [(ring, usual), (ring_steps, usual_steps), (usual_steps, usual), (ring_steps, ring)]
+    return ((recipe, *pair, None) for pair in [*pairs, (roll, ring_steps)])
+
+
 PLANNED = (
     (
         range(100, 108),
@@ -68,11 +95,12 @@ PLANNED = (
             for reference in ("axial-rope", "roll")
         ),
     ),
+    (range(200, 210), tuple(itertools.chain.from_iterable(map(_factorial, SPACING)))),
 )
 """Families that plans name one by one: seeds, and (recipe, variant, reference, characters in a window).
 
-plans/twist.yaml and plans/twist-digits.yaml fixed them, with Welch's test over seeds. Other seeds do not
-count: the base of RoPE was chosen with one.
+plans/twist.yaml, twist-digits.yaml and spacing-digits-rates.yaml fixed them, with Welch's test over seeds.
+Other seeds do not count: the base of RoPE was chosen with one.
 """
 
 
