@@ -386,7 +386,8 @@ for reach in (15, 1000, 100_000):
 # %% [markdown]
 # But the rows of an image are short. Eight patches in a row have offsets from $-7$ to $7$, and a ring of fifteen
 # channels keeps them all apart. RollPE *is* an arithmetic progression of frequencies ({doc}`05-rolling`), so it
-# leads to an experiment: does attention need the slope, or is the spike enough?
+# leads to an experiment: does attention need the slope, or is the spike enough? {doc}`13-ablations` tries both families
+# over both ranges of waves.
 #
 # ## Adding is not relative
 #

@@ -8,7 +8,7 @@ the pairs, their tests and verdicts. Not here: the statistics (statistics.py), p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -58,6 +58,8 @@ SPACING = {
         "axial-rope@wavelengths=[2.0,16.0]",
         "axial-rope@frequencies=arithmetic,wavelengths=[2.0,16.0]",
         "@learning_rate=0.001/roll",
+        "@learning_rate=0.001/roll-twin",
+        "twisted-roll",
     ),
     "quick-spacing8": (
         "axial-rope",
@@ -65,17 +67,22 @@ SPACING = {
         "@learning_rate=0.004/axial-rope@wavelengths=[2.0,16.0]",
         "axial-rope@frequencies=arithmetic,wavelengths=[2.0,16.0]",
         "roll",
+        "@learning_rate=0.001/roll-twin",
+        "twisted-roll",
     ),
 }
-"""The factorial of spacing and range, by recipe: rotations with geometric and with arithmetic frequencies,
-first over RoPE's usual range, then over the ring's; then RollPE. Each at the learning rate chosen for it."""
+"""The factorial of spacing and range: its arms by recipe, each at the learning rate chosen for it.
+
+Rotations with geometric and with arithmetic frequencies, first over RoPE's usual range, then over the ring's;
+RollPE, its twin, the twisted ring.
+"""
 
 
-def _factorial(recipe: str) -> Iterable[tuple[str, str, str, None]]:
-    """Variant and reference of each comparison: range, range, spacing, spacing, RollPE."""
-    usual, usual_steps, ring, ring_steps, roll = SPACING[recipe]
-    pairs = [(ring, usual), (ring_steps, usual_steps), (usual_steps, usual), (ring_steps, ring)]
-    return ((recipe, *pair, None) for pair in [*pairs, (roll, ring_steps)])
+def _factorial(recipe: str) -> Iterator[tuple[str, str, str, None]]:
+    """Recipe, variant and reference: range, range, spacing, spacing, then RollPE against its frequencies."""
+    usual, usual_steps, ring, ring_steps, roll, *_ = SPACING[recipe]
+    pairs = (ring, usual), (ring_steps, usual_steps), (usual_steps, usual), (ring_steps, ring)
+    return ((recipe, *pair, None) for pair in (*pairs, (roll, ring_steps)))
 
 
 PLANNED = (
@@ -193,7 +200,9 @@ def _planned(
     arms: dict[str, list[Record]] = {}
     for record in records:
         arms.setdefault(f"{record.recipe}/{unquote(record.cell.slug)}", []).append(record)
-    pairs = [(arms.get(_path(recipe, a), []), arms.get(_path(recipe, b), [])) for recipe, a, b, _ in named]
+    pairs = [
+        (arms.get(path_of(recipe, a), []), arms.get(path_of(recipe, b), [])) for recipe, a, b, _ in named
+    ]
     if min(len(arm) for pair in pairs for arm in pair) < 2:
         return []
     tests = [
@@ -207,8 +216,8 @@ def _planned(
     ]
 
 
-def _path(recipe: str, arm: str) -> str:
-    """Recipe and encoding of an arm; one that begins with @ is of a changed recipe."""
+def path_of(recipe: str, arm: str) -> str:
+    """An arm as ``recipe/encoding``; one that begins with @ is of a changed recipe."""
     return f"{recipe}{arm}" if arm.startswith("@") else f"{recipe}/{arm}"
 
 
