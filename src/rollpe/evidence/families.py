@@ -51,6 +51,15 @@ TEXT = (
 )
 """The encodings of language models of which all pairs are compared, as plans/text.yaml fixed them."""
 
+_ON_TEXT = (
+    "@learning_rate=0.004/rope",
+    "@learning_rate=0.004/rope@frequencies=arithmetic",
+    "rope@wavelengths=[2.0,64.0]",
+    "@learning_rate=0.004/rope@frequencies=arithmetic,wavelengths=[2.0,64.0]",
+    "@learning_rate=0.004/roll",
+    "roll-twin",
+    "@learning_rate=0.004/twisted-roll",
+)
 SPACING = {
     "quick-spacing": (
         "axial-rope",
@@ -70,6 +79,8 @@ SPACING = {
         "@learning_rate=0.001/roll-twin",
         "twisted-roll",
     ),
+    "text-spacing": _ON_TEXT,
+    "sklearn-spacing": _ON_TEXT,
 }
 """The factorial of spacing and range: its arms by recipe, each at the learning rate chosen for it.
 

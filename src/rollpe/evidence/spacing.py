@@ -33,8 +33,13 @@ QUESTIONS = (
 )
 """The planned comparisons, in the order of the family."""
 
-TITLES = {"quick-spacing": "digits, 4×4", "quick-spacing8": "digits, 8×8"}
-MARGIN = {"quick-spacing": 2.0, "quick-spacing8": 2.0}
+TITLES = {
+    "quick-spacing": "digits, 4×4",
+    "quick-spacing8": "digits, 8×8",
+    "text-spacing": "SymPy",
+    "sklearn-spacing": "scikit-learn",
+}
+MARGIN = {"quick-spacing": 2.0, "quick-spacing8": 2.0, "text-spacing": 0.02, "sklearn-spacing": 0.02}
 """The differences that the plan calls none, in points of accuracy or bits per character."""
 
 
