@@ -44,9 +44,13 @@ RINGS = [
     ("roll", {"width": (2, 3)}),
     ("continuous-roll", {"nyquist": "twist"}),
 ]
+FREQUENCIES = [
+    ("axial-rope", {"frequencies": "arithmetic", "wavelengths": (2, 8)}),
+    ("axial-rope", {"frequencies": tuple(1 / i for i in range(1, HEAD_DIM // 4 + 1))}),
+]
 
 
-@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in ENCODINGS), *RINGS])
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in ENCODINGS), *RINGS, *FREQUENCIES])
 def test_nothing_is_left_on_the_cpu_when_everything_else_is_on_an_accelerator(
     name: str, options: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:

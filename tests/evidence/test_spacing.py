@@ -1,4 +1,4 @@
-"""The factorial of spacing and range: its arms are those that its plans chose, its family is one, its tables tell."""
+"""The factorial of spacing and range: its arms are those that its plans chose, its family is one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rate_of(arm: str) -> float:
 
 @pytest.mark.parametrize("recipe", SPACING)
 def test_each_arm_has_the_learning_rate_that_the_rule_chooses(recipe, committed):
-    """Highest held-out accuracy, then lowest held-out loss; of text, the loss. sklearn takes SymPy's rates."""
+    """Highest held-out accuracy, then lowest loss; of text, the loss alone. sklearn has SymPy's rates."""
     of_rates = "text-spacing" if recipe == "sklearn-spacing" else recipe
     trials = [r for r in committed if r.recipe.partition("@")[0] == f"{of_rates}-rates"]
     for arm in SPACING[recipe]:
@@ -49,8 +49,8 @@ def test_every_arm_was_planned_and_trained_with_all_seeds(recipe, committed):
     plan = "digits" if recipe.startswith("quick") else "text"
     planned = {p.cell.path for p in load_plan(ROOT / f"plans/spacing-{plan}.yaml")}
     arms = spacing.arms_of(committed, recipe)
-    seeds = range(200, 210 if plan == "digits" else 208)
-    assert {label: [r.seed for r in arm] for label, arm in arms.items()} == dict.fromkeys(arms, [*seeds])
+    seeds = [*range(200, 210 if plan == "digits" else 208)]
+    assert {label: [r.seed for r in arm] for label, arm in arms.items()} == {label: seeds for label in arms}
     assert {r.cell.path for arm in arms.values() for r in arm} <= planned
 
 

@@ -106,21 +106,28 @@ def check_base(base: float) -> float:
 
 
 def spectrum(
-    c: int,
+    pairs: int,
     base: float,
-    spacing: str | tuple[float, ...],
+    frequencies: str | tuple[float, ...],
     wavelengths: tuple[float, ...] | None,
     *,
     device: torch.device,
     dtype: torch.dtype,
 ) -> Tensor:
-    """The frequencies [c/2] of an encoding with the options of ``_Spaced``."""
-    if not isinstance(spacing, str):
-        return torch.tensor(spacing, device=device, dtype=dtype)
-    if spacing == "geometric" and wavelengths is None:
-        return textbook.rope_frequencies(c, base).to(device, dtype)
-    shortest, longest = wavelengths or (2 * math.pi, textbook.longest_wavelength(c, base))
-    return textbook.spaced_frequencies(c // 2, shortest, longest, spacing).to(device, dtype)
+    """The frequencies [pairs] of an encoding with the options of ``_Spaced``, made on the device."""
+    if not isinstance(frequencies, str):  # torch.tensor would begin on the CPU, also in a compiled graph
+        return torch.stack([torch.full((), omega, device=device, dtype=dtype) for omega in frequencies])
+    i = torch.arange(pairs, device=device, dtype=dtype)
+    if frequencies == "geometric" and wavelengths is None:
+        return base ** (-i / pairs)
+    fast, slow = (2 * math.pi / wave for wave in wavelengths or usual_wavelengths(pairs, base))
+    along = i / max(pairs - 1, 1)
+    return fast * (slow / fast) ** along if frequencies == "geometric" else fast + (slow - fast) * along
+
+
+def usual_wavelengths(pairs: int, base: float) -> tuple[float, float]:
+    """RoPE's shortest and longest wave, in positions."""
+    return 2 * math.pi, textbook.longest_wavelength(2 * pairs, base)
 
 
 class _Spaced(Rotary):
@@ -151,8 +158,17 @@ class _Spaced(Rotary):
 
     def theta(self, like: Tensor) -> Tensor:
         """ω_i [pairs] in radians per position, in the dtype of ``like``."""
-        options = 2 * self.pairs, self.base, self.frequencies, self.wavelengths
+        options = self.pairs, self.base, self.frequencies, self.wavelengths
         return constant(spectrum, *options, device=like.device, dtype=like.dtype)
+
+    def theta_by_the_book(self) -> Tensor:
+        """The reference for ``theta``, float64 [pairs]."""
+        if not isinstance(self.frequencies, str):
+            return torch.tensor(self.frequencies, dtype=torch.float64)
+        if self.frequencies == "geometric" and self.wavelengths is None:
+            return textbook.rope_frequencies(2 * self.pairs, self.base)
+        shortest, longest = self.wavelengths or usual_wavelengths(self.pairs, self.base)
+        return textbook.spaced_frequencies(self.pairs, shortest, longest, self.frequencies)
 
 
 @register("rope")
@@ -250,7 +266,7 @@ class Rope(_Spaced):
         elif self.scaling == "ntk":
             theta = textbook.rope_frequencies(c, textbook.ntk_base(self.base, s, c))
         else:
-            theta = self.theta(x)
+            theta = self.theta_by_the_book()
         rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta.to(x), self.layout)
         return torch.cat((self.temperature * rotated, x[..., c:]), -1)
 
@@ -363,7 +379,7 @@ class AxialRope(_Spaced):
         return (positions[..., None] * self.theta(positions)).flatten(-2)  # [..., N, axes * pairs]
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
-        return along_axes(x, positions, [self.theta(x)] * self.axes)
+        return along_axes(x, positions, [self.theta_by_the_book().to(x)] * self.axes)
 
 
 def pairs_of_axis(head_dim: int, axes: int) -> int:
