@@ -23,6 +23,8 @@
 #   and the table.{holds}`mini: multiplexed-roll - axial-rope is clear; multiplexed-roll - learned is clear; multiplexed-roll < axial-rope; multiplexed-roll < learned`
 # - **Measured here on digits:** RollPE is clearly better than RoPE, and both than the
 #   table.{holds}`quick: roll > axial-rope > learned; roll - axial-rope is clear; roll - learned is clear; axial-rope - learned is clear`
+#   RoPE with shorter waves, of 2 to 16 patches, is clearly better than RoPE, and RollPE does not lead
+#   it ({doc}`13-ablations`).{holds}`quick-spacing: axial-rope@wavelengths=[2.0,16.0] - axial-rope is clear; axial-rope@wavelengths=[2.0,16.0] > axial-rope; axial-rope@wavelengths=[2.0,16.0] > @learning_rate=0.001/roll`
 # - **Not measured:** the paper's own model. Nothing here confirms or refutes its
 #   accuracies.{holds}`not measured: paper, strong, short`
 #

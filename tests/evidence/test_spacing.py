@@ -92,4 +92,4 @@ def test_tables_have_a_row_an_arm_and_a_row_a_question():
     assert rows[2].startswith("| ring's range, equal ratios | 80.10")
     head, _, *rows = spacing.tests(made).splitlines()
     assert len(rows) == len(spacing.QUESTIONS) + 1
-    assert "**+10.0" in rows[0] and "**" not in rows[2] and "±2" in rows[-1]
+    assert "**+10.0**" in rows[0] and "**" not in rows[2] and "±2" in rows[-1]

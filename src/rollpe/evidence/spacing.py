@@ -25,13 +25,14 @@ ARMS = (
 """Names of the arms, in the order of ``SPACING``."""
 
 QUESTIONS = (
-    "ring's range − usual, equal ratios",
-    "ring's range − usual, equal steps",
-    "equal steps − ratios, usual range",
-    "equal steps − ratios, ring's range",
-    "RollPE − equal steps, ring's range",
+    "range, equal ratios",
+    "range, equal steps",
+    "spacing, usual range",
+    "spacing, ring's range",
+    "RollPE",
 )
-"""The planned comparisons, in the order of the family."""
+"""The planned comparisons, in the order of the family: the ring's range − the usual one; equal steps − equal
+ratios; RollPE − equal steps over the ring's range."""
 
 TITLES = {
     "quick-spacing": "digits, 4×4",
@@ -39,6 +40,7 @@ TITLES = {
     "text-spacing": "SymPy",
     "sklearn-spacing": "scikit-learn",
 }
+UNITS = dict(zip(TITLES, ["accuracy (%)"] * 2 + ["bits per character"] * 2, strict=True))
 MARGIN = {"quick-spacing": 2.0, "quick-spacing8": 2.0, "text-spacing": 0.02, "sklearn-spacing": 0.02}
 """The differences that the plan calls none, in points of accuracy or bits per character."""
 
@@ -71,7 +73,7 @@ def tests(records: Iterable[Record]) -> str:
         question: [_difference(found[i]) if found else "not measured" for found in families.values()]
         for i, question in enumerate(QUESTIONS)
     }
-    rows["equivalent? p"] = [_equivalent(found, MARGIN[recipe]) for recipe, found in families.items()]
+    rows["RollPE: equivalent?"] = [_equivalent(found, MARGIN[recipe]) for recipe, found in families.items()]
     return _table("difference", rows)
 
 
@@ -91,9 +93,10 @@ def _mean(runs: list[Record]) -> str:
 
 def _difference(compared: Compared) -> str:
     test, digits = compared.over_seeds, 3 if compared.runs[0][0].bits else 1
-    effect, low, high = (signed(value, digits) for value in (test.difference, test.low, test.high))
-    text = f"{effect} [{low}, {high}]".replace(" ", NO_BREAK)
-    return f"{f'**{text}**' if compared.verdict == 'clear' else text}<br>{p_value(compared.p)}"
+    values = (test.difference, test.low, test.high)
+    effect, low, high = (signed(round(value, digits) + 0.0, digits) for value in values)  # without −0.0
+    effect = f"**{effect}**" if compared.verdict == "clear" else effect
+    return f"{effect}<br>{f'[{low}, {high}]'.replace(' ', NO_BREAK)}<br>{p_value(compared.p)}"
 
 
 def _equivalent(found: list[Compared], margin: float) -> str:
