@@ -470,7 +470,7 @@ agree("the control is RollPE of the sum", scores, plain_scores)
 # their sum $W$ times as far ({ref}`exercise-multiplexed-speed`).
 #
 # On handwritten digits, the test accuracy of RollPE is {num}`quick/roll accuracy`, of the control
-# {num}`quick/multiplexed-roll@speeds=%5B1%2C1%5D accuracy`, and of multiplexed RollPE
+# {num}`quick/multiplexed-roll@speeds=[1,1] accuracy`, and of multiplexed RollPE
 # {num}`quick/multiplexed-roll accuracy`. After the correction for all comparisons on digits, the difference of the last
 # two is open ({doc}`13-ablations`).{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open` The control
 # also took the larger steps. So different speeds are not shown to help.

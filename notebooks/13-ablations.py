@@ -142,7 +142,7 @@ fig
 #   one of two points is not excluded.{holds}`quick: roll@width=7 - roll is open; roll@width=8 - roll is open`
 # - **Second wave.** Multiplexed RollPE reaches {num}`quick/multiplexed-roll accuracy` with more weights, no clear gain over
 #   RollPE.{holds}`quick: multiplexed-roll - roll is open` Its control, with as many weights and both waves at one speed, reaches
-#   {num}`quick/multiplexed-roll@speeds=%5B1%2C1%5D accuracy`, also open.{holds}`quick: multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
+#   {num}`quick/multiplexed-roll@speeds=[1,1] accuracy`, also open.{holds}`quick: multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
 #   The control takes larger steps in training ({ref}`exercise-multiplexed-speed`), so neither speeds nor weights are shown
 #   to help.
 # - **Smoothness and speed.** The three planned seeds alone do not show the cost of the penalty. Waves half as fast may cost

@@ -451,6 +451,14 @@ def test_the_readers_own_runs_are_added_but_replace_no_committed_one_of_the_same
     assert {r.seed: r.test.accuracy for r in site.all_records(tmp_path)} == {0: 0.5, 1: 0.5, 2: 0.75}
 
 
+def test_options_are_spelled_in_a_number_as_people_or_paths_do(tmp_path):
+    record = a_record().model_copy(update={"encoding_options": {"width": [31, 33]}})
+    write_record(tmp_path / "data/records", record)
+    for cell in ("quick/roll@width=[31,33]", "quick/roll@width=%5B31%2C33%5D"):
+        assert len(site.find_records(tmp_path, cell)) == 1
+    assert not site.find_records(tmp_path, "quick/roll@width=[31]")
+
+
 @pytest.mark.parametrize(
     ("role", "says"),
     [

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from rollpe.book.numbers import NOT_MEASURED, recorded_number
+from rollpe.book.site import find_records
 from shared import ROOT
 
 PAGES = sorted((ROOT / "book").glob("*.md")) + sorted((ROOT / "notebooks").glob("*.py"))
@@ -76,6 +78,15 @@ def test_every_number_in_the_prose_is_produced_or_listed(path):
         f"{complaint}\nA result comes from {{num}}`recipe/encoding metric` or a cell's output; "
         f"anything else goes into math, code, or {LIST} with its kind and reason."
     )
+
+
+def test_every_recorded_number_has_its_records():
+    """A misspelled cell would read "not measured"; runs on a GPU are waited for."""
+    for path in PAGES:
+        for cell, metric in re.findall(r"\{num\}`(\S+) ([^`]+)`", markdown(path).replace("\n", " ")):
+            waiting = cell.split("/")[0] in ("short", "strong", "paper")
+            found = recorded_number(list(find_records(ROOT, cell).values()), metric)
+            assert waiting or found != NOT_MEASURED, f"{path.name}: {cell} {metric}"
 
 
 def test_the_list_has_a_kind_and_a_reason_for_each_number_and_nothing_that_is_gone():

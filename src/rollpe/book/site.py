@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -29,10 +29,16 @@ def project_root(app: Sphinx) -> Path:
 
 
 def find_records(root: Path, cell: str) -> dict[Path, Record]:
-    """The records of a cell ``recipe/encoding slug`` by path, in the order of their seeds."""
+    """The records of a cell ``recipe/encoding slug`` by path, in the order of their seeds.
+
+    The slug as people spell it, roll@width=[31,33], or as in paths.
+    """
+    recipe, _, encoding = cell.partition("/")
     found: dict[str, Path] = {}
     for folder in reversed(RECORDS):
-        found |= {path.name: path for path in (root / folder / cell).glob("seed-*.json")}
+        for runs in (root / folder / recipe).glob("*"):
+            if unquote(runs.name) == unquote(encoding):
+                found |= {path.name: path for path in runs.glob("seed-*.json")}
     records = [(path, read_record(path)) for path in found.values()]
     return dict(sorted(records, key=lambda pair: pair[1].seed))
 
