@@ -20,7 +20,10 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
   Object.entries(tests).forEach(([name, test], place) => Object.assign(test, { name, place }));
   const runs = cells.flatMap((cell) => {
     cell.name = `${cell.recipe}/${cell.encoding}${cell.options && `@${cell.options}`}`; // as rollpe compare takes it
-    return cell.runs.map((run) => Object.assign(run, { cell, test: tests[cell.test] }));
+    return cell.runs.map((run) => {
+      const record = `${cell.folder}/seed-${run.seed}.json`;
+      return Object.assign(run, { cell, record, test: tests[cell.test] });
+    });
   });
   const valueOf = {
     recipe: (run) => run.cell.recipe,

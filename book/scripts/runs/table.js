@@ -4,8 +4,8 @@
 
 import { element } from "../svg.js";
 
-const remark = ({ later, committed }) =>
-  [later && "exploratory", !committed && "this build"].filter(Boolean).join(", ");
+const remark = ({ later, fresh }) =>
+  [later && "exploratory", fresh && "this build"].filter(Boolean).join(", ");
 const amount = ({ test, score }) => (test.text ? `${score.toFixed(3)} bits` : `${score.toFixed(2)} %`);
 
 /** Columns by name: the head, the cell of a run as text, what it is sorted by. */

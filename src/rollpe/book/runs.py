@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -121,19 +121,26 @@ def entry(cell: str, records: Sequence[Record], later: Collection[Path], root: P
         "color": figures.color_of(first.cell.slug),
         "test": test_of(first),
         "file": file_of(cell),
+        "folder": record_link(record_path("", first)).rpartition("/")[0],
         "runs": [
             {
                 "seed": r.seed,
                 "score": round(r.score, 6),
                 "seconds": round(r.provenance.wall_seconds),
                 "date": r.provenance.finished[:10],
-                "later": r.cell.path in later,
-                "committed": record_path(root / RECORDS[0], r).is_file(),
-                "record": record_link(record_path("", r)),
+                **dict.fromkeys(marks(r, later, root), True),
             }
             for r in records
         ],
     }
+
+
+def marks(record: Record, later: Collection[Path], root: Path) -> Iterator[str]:
+    """``later``: added when earlier runs were known. ``fresh``: not committed."""
+    if record.cell.path in later:
+        yield "later"
+    if not record_path(root / RECORDS[0], record).is_file():
+        yield "fresh"
 
 
 def index(root: Path, cells: dict[str, list[Record]], first: str) -> dict[str, Any]:
