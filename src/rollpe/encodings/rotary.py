@@ -142,7 +142,9 @@ class _Spaced(Rotary):
         self, base: float, frequencies: str | tuple[float, ...], wavelengths: tuple[float, ...] | None
     ) -> None:
         """Keep the options that say which frequencies the pairs have; InputError for what does not fit."""
-        self.base, self.frequencies, self.wavelengths = check_base(base), frequencies, wavelengths
+        self.base = check_base(base)
+        self.frequencies = frequencies if isinstance(frequencies, str) else tuple(frequencies)
+        self.wavelengths = None if wavelengths is None else tuple(wavelengths)
         if isinstance(frequencies, str):
             if frequencies not in textbook.SPACINGS:
                 raise InputError(
