@@ -683,7 +683,7 @@ def test_a_figure_leads_to_its_numbers_its_code_and_the_records_of_its_runs(book
     write_record(book.root / "data/records", a_record())
     assert book.build({"part/01-page.ipynb": a_notebook(drawn())}) == ""
     page = book.markup("part/01-page")
-    tools = re.search(r'<p class="figure-tools">.*?</p>', page).group(0)
+    tools = re.search(r'<div class="figure-tools">.*?</div>', page).group(0)
     links = dict(re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', tools))
     spoken = {uri: re.sub("<[^>]+>", "", text) for uri, text in links.items()}
     assert spoken == {
@@ -702,6 +702,8 @@ def test_records_of_several_recipes_are_told_apart():
     (found,) = figures._record_links(["quick/roll", "mini/roll", "quick@topography=ring/roll"], page)
     shown = [re.sub("<span.*", "", text) for text in re.findall(r"<a [^>]*>(.*?)</a>", found)]
     assert shown == ["quick: roll", "mini: roll", "quick: roll (topography=ring)"]
+    (many,) = figures._record_links([f"quick/roll@width=%5B{i}%5D" for i in range(20)], page)
+    assert many.startswith("<details><summary>Records of 20 arms</summary>") and "roll@width=[19]<" in many
 
 
 def test_thinned_data_say_so(book):
@@ -728,7 +730,7 @@ def test_books_of_one_file_have_one_picture_and_the_command(book, builder):
 
 def test_a_moving_figure_leads_to_the_numbers_and_the_code_of_its_still(book):
     assert book.build({"index.md": "# Page\n\n```{wave} ring\n:name: wave-ring\nA ring.\n```\n"}) == ""
-    tools = re.search(r'<p class="figure-tools">.*?</p>', book.markup("index")).group(0)
+    tools = re.search(r'<div class="figure-tools">.*?</div>', book.markup("index")).group(0)
     uris = re.findall(r'href="([^"]*)"', tools)
     assert uris[0] == "figures/wave-ring.csv" and uris[2] == "_static/source/figures/ring.js"
     assert (book.html / uris[0]).read_text().startswith("panel,kind,series,x,y,value")

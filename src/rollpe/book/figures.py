@@ -15,6 +15,7 @@ from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -116,7 +117,7 @@ def _link(uri: str, text: str, spoken: str, extra: str = "") -> str:
 
 def tools(links: list[str]) -> nodes.raw:
     """The row of links under a figure."""
-    return nodes.raw("", f'<p class="figure-tools">{" ".join(links)}</p>', format="html")
+    return nodes.raw("", f'<div class="figure-tools">{" ".join(links)}</div>', format="html")
 
 
 def _code_link(app: Sphinx, docname: str, figure: nodes.figure, cell: nodes.Element) -> list[str]:
@@ -131,6 +132,10 @@ def _code_link(app: Sphinx, docname: str, figure: nodes.figure, cell: nodes.Elem
     return [_link(f"#{anchor}", "Code", f"of {name_of(app, docname, figure)}", 'class="figure-code"')]
 
 
+MANY = 16
+"""Most links to records under a figure that are shown at once."""
+
+
 def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
     """Links to the records of the runs; runs without a record in the book get none."""
     links = []
@@ -139,10 +144,13 @@ def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
         recipe, _, encoding = cell.partition("/")
         name, _, change = recipe.partition("@")
         if uri := record_page(cell):
-            text = f"{name}: {encoding}" if several else encoding
+            text = unquote(f"{name}: {encoding}" if several else encoding)
             text += f" ({change})" if change else ""
             links.append(_link(uri, text, f"of recipe {recipe}"))
-    return [f"<span>Records: {', '.join(links)}</span>"] if links else []
+    listed = ", ".join(links)
+    if len(links) > MANY:
+        return [f"<details><summary>Records of {len(links)} arms</summary>{listed}</details>"]
+    return [f"<span>Records: {listed}</span>"] if links else []
 
 
 def finish_figures(
