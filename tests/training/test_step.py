@@ -292,6 +292,30 @@ def test_the_gradient_is_clipped_before_the_update():
     assert moved == pytest.approx((1 + asked.momentum) * 0.01, rel=1e-3)
 
 
+@pytest.mark.parametrize("labels", ["classes", "mixed", "characters"])
+def test_the_gradient_of_a_batch_in_pieces_is_that_of_the_whole(labels, monkeypatch):
+    """Of images with one class or a mixture, and of text, whose targets are one line of characters."""
+    monkeypatch.setattr(step, "PIECE", 4)
+    inputs, targets = torch.randn(12, 3, dtype=torch.double), torch.randint(5, (12,))
+    model = Line(nn.Linear(3, 5)).double()
+    if labels == "mixed":
+        targets = torch.rand(12, 5, dtype=torch.double).softmax(-1)
+    if labels == "characters":
+        inputs, targets = inputs[:, None].expand(12, 2, 3), torch.randint(5, (24,))
+    settings = recipe(gradient_clip=None, ema=None, label_smoothing=0.1, optimizer="sgd")
+    moved = []
+    for in_pieces in (True, False):
+        trained = copy.deepcopy(model)
+        made = Step(trained, settings, create_optimizers(trained, settings, EAGER), EAGER)
+        assert made.in_pieces
+        made.in_pieces = in_pieces
+        loss = made(inputs, targets, 0.1)
+        moved.append((loss.item(), *trained.parameters()))
+    assert moved[0][0] == pytest.approx(moved[1][0], rel=1e-6)
+    torch.testing.assert_close(moved[0][1:], moved[1][1:])
+    assert not torch.equal(moved[0][1], next(model.parameters()))
+
+
 def test_the_penalty_moves_the_weights_but_is_not_told():
     asked = recipe()
     x, y = next(iter(batches(1)))

@@ -123,6 +123,11 @@ def working_copy(model: nn.Module) -> nn.Module:
     return working
 
 
+PIECE = 64
+"""Images whose gradient a CPU computes at once, so that their activations stay in its caches. The mean over
+the pieces of a batch is its gradient to rounding, except for the masks of dropout, drawn for each piece."""
+
+
 class Step:
     """Called with a batch and a learning rate, it makes one optimizer step and returns the loss.
 
@@ -163,6 +168,8 @@ class Step:
             for group in self._groups():
                 group["lr"] = self.rate
         self.graphs, self.compiled_update = mode.graphs, mode.update
+        eager = mode.gradient is None and penalty is None and processes == 1
+        self.in_pieces = eager and device.type == "cpu"
         self.updated = False
         self.working: nn.Module | None = None
         self.copies: list[nn.Parameter] = []  # what gradients arrive at, where it is not self.parameters
@@ -191,9 +198,7 @@ class Step:
         """
         if self.graphs:  # what the last step returned may be overwritten
             torch.compiler.cudagraph_mark_step_begin()
-        loss: Tensor = self.loss(inputs, targets)
-        objective = loss if self.penalty is None else loss + self.penalty()
-        objective.backward()
+        loss = self._backward(inputs, targets)
         self._widen()
         if self.compiled_update:
             self.rate.fill_(rate)
@@ -205,6 +210,22 @@ class Step:
             (self.later_update if self.updated else self.update)()
         self.updated = True
         self._drop_gradients()
+        return loss
+
+    def _backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Add the gradient of a batch to the parameters' and return its loss."""
+        if not self.in_pieces or len(inputs) <= PIECE or len(inputs) % PIECE:
+            return self._backward_piece(inputs, targets)
+        pieces = len(inputs) // PIECE
+        parts = zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True)
+        return torch.stack([self._backward_piece(*part, pieces) for part in parts]).sum()
+
+    def _backward_piece(self, inputs: Tensor, targets: Tensor, pieces: int = 1) -> Tensor:
+        loss: Tensor = self.loss(inputs, targets)
+        if pieces > 1:
+            loss = loss / pieces
+        objective = loss if self.penalty is None else loss + self.penalty()
+        objective.backward()
         return loss.detach()
 
     def _widen(self) -> None:
