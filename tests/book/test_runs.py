@@ -358,10 +358,10 @@ def test_two_encodings_chosen_by_keyboard_show_their_agreement_and_the_address_b
 @pytest.mark.browser
 def test_accuracies_and_bits_are_drawn_apart_and_the_page_says_so(open_runs):
     page = open_runs("run=mini/roll:0.1&run=text/roll:0.1.2&run=quick/roll:0&run=quick/nothing:5", width=390)
-    page.get_by_role("heading", name="Text", exact=True).wait_for()
+    page.get_by_role("heading", name="Text of SymPy", exact=True).wait_for()
     assert page.get_by_text("No learning curves").count() == 1, "text is trained for one epoch"
     titles = page.locator(".runs-results h2").all_inner_texts()
-    assert titles == ["CIFAR-100", "Digits", "Text"]
+    assert titles == ["CIFAR-100", "Digits", "Text of SymPy"]
     assert "different measures" in page.locator(".runs-note").inner_text()
     words = page.locator(".runs-chart > svg").evaluate_all(
         "all => all.map(svg => [...svg.querySelectorAll('text')].map(text => text.textContent).join(' '))"
