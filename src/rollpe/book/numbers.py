@@ -199,7 +199,7 @@ def _cell_html(root: Path, cell: str) -> str:
             r.provenance.command,
         )
         cells = "".join(f"<td>{escape(str(value))}</td>" for value in values)
-        link = f'<a href="{escape(record_link(path))}">{escape(path.relative_to(root).as_posix())}</a>'
+        link = f'<a href="{escape(record_link(path))}">seed-{r.seed}.json</a>'
         rows.append(f"<tr>{cells}<td>{link}</td></tr>")
     names = ("seed", "test accuracy", "commit", "device", "finished (UTC)", "command", "record")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
