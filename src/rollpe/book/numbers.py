@@ -184,10 +184,12 @@ def _cell_html(root: Path, cell: str) -> str:
     rows = []
     records = find_records(root, cell)
     accuracy = recorded_number(list(records.values()), "accuracy")
+    command = next(iter(records.values())).provenance.command  # the others differ by their seed
     recipe, _, encoding = cell.partition("/")
     summary = (
         f"Recipe {escape(recipe)}, encoding <code>{escape(encoding)}</code>: test accuracy {escape(accuracy)}"
         f"{' (mean ± standard deviation over seeds)' if len(records) > 1 else ''}, n = {len(records)}."
+        f" First run: <code>{escape(command)}</code>"
     )
     for path, r in records.items():
         values = (
@@ -196,12 +198,11 @@ def _cell_html(root: Path, cell: str) -> str:
             r.provenance.commit[:10] + (" with changes" if r.provenance.dirty else ""),
             r.environment.device_name,
             r.provenance.finished[:16].replace("T", " "),
-            r.provenance.command,
         )
         cells = "".join(f"<td>{escape(str(value))}</td>" for value in values)
         link = f'<a href="{escape(record_link(path))}">seed-{r.seed}.json</a>'
         rows.append(f"<tr>{cells}<td>{link}</td></tr>")
-    names = ("seed", "test accuracy", "commit", "device", "finished (UTC)", "command", "record")
+    names = ("seed", "test accuracy", "commit", "device", "finished (UTC)", "record")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     table = f'<table class="table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return (
