@@ -16,8 +16,8 @@ OLDEST = (3, 11)
 GIGABYTES = 9  # what the environment and pip's temporary files take at their largest
 
 # MKL multiplies matrices for torch on a processor. It asks this function of its own whether to take its
-# AVX-512 kernels, and denies them to AMD's processors, where a step of training on CIFAR-100 takes 1.8 times
-# as long without them. A library that is loaded earlier answers first. Results change by rounding.
+# AVX-512 kernels, and denies them to AMD's processors, which have those instructions as well. A library that
+# is loaded earlier answers first. Results change by rounding.
 ANSWER = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
 LIBRARY = os.path.join(VENV, "lib", "mkl_on_amd.so")
 LOAD = "import ctypes, sys; ctypes.CDLL(sys.prefix + '/lib/mkl_on_amd.so', ctypes.RTLD_GLOBAL)\n"

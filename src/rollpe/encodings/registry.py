@@ -155,10 +155,9 @@ def _fitted(value: Any, kind: Any) -> Any:
     if get_origin(kind) is Literal:
         return value if value in get_args(kind) else _MISFIT
     if get_origin(kind) is tuple:
-        fitted = (
-            [_fitted(n, get_args(kind)[0]) for n in value] if isinstance(value, list | tuple) else [_MISFIT]
-        )
-        return _MISFIT if _MISFIT in fitted else tuple(fitted)
+        listed = value if isinstance(value, list | tuple) else [_MISFIT]
+        fitted = tuple(_fitted(n, get_args(kind)[0]) for n in listed)
+        return _MISFIT if _MISFIT in fitted else fitted
     if isinstance(value, bool) and kind in _KINDS:
         return value if kind is bool else _MISFIT
     if kind is float:
