@@ -384,10 +384,12 @@ class Turn:
         self.packed = len(found)
         temporary = self.out / ".rented.tar.gz"
         with tarfile.open(temporary, "w:gz") as tar:
-            for path in found:
-                tar.add(path, str(path.relative_to(self.out)))
-            for path in [self.out / "log.txt", *sorted((self.out / "logs").iterdir())]:
-                content = path.read_bytes()[-LOG_BYTES:] if path.exists() else b""
+            for path in [*found, self.out / "log.txt", *sorted((self.out / "logs").iterdir())]:
+                try:
+                    content = path.read_bytes()
+                except FileNotFoundError:  # the reason of a failure, whose run has meanwhile succeeded
+                    continue
+                content = content if path in found else content[-LOG_BYTES:]
                 info = tarfile.TarInfo(str(path.relative_to(self.out)))
                 info.size, info.mtime = len(content), int(time.time())
                 tar.addfile(info, io.BytesIO(content))

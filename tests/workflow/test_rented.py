@@ -214,6 +214,18 @@ def test_training_begins_when_the_first_encodings_are_compiled_and_not_if_one_ca
         one.kill("warm")
 
 
+def test_a_file_that_goes_away_while_the_tar_is_written_is_left_out(tmp_path, monkeypatch):
+    """A run that is tried again and succeeds removes the reason of its failure."""
+    one = rented.Turn(rented.arguments(["--out", str(tmp_path / "turn"), "--rehearse"]))
+    folder = tmp_path / "turn/records/rehearsal/roll"
+    folder.mkdir(parents=True)
+    (folder / "seed-0.json").write_text("{}")
+    found = [folder / "seed-0.failed", folder / "seed-0.json"]
+    monkeypatch.setattr(one, "worth_keeping", lambda: iter(found))
+    one.keep()
+    assert kept_records(tmp_path / "turn") == ["records/rehearsal/roll/seed-0.json"]
+
+
 def test_what_the_time_is_over_for_is_not_called_a_failure(tmp_path):
     process = turn(tmp_path, "--stages", "bench,tests", "--minutes", "0.76")
     said, _ = process.communicate(timeout=60)
