@@ -92,7 +92,7 @@ def idle(folder, monkeypatch):
 
     for place in ("bench.run.matmul_peak", "notebooks.execute._execute"):
         monkeypatch.setattr(f"rollpe.{place}", stop)
-    for place in ("training.run.Run.train_epoch", "training.sweep.train"):
+    for place in ("training.run.train_epoch", "training.sweep.train"):
         monkeypatch.setattr(f"rollpe.{place}", break_off)
     monkeypatch.setattr("rollpe.training.sweep.warm", lambda *_, **__: True)
     monkeypatch.setattr("rollpe.notebooks.sync", lambda **_: [])

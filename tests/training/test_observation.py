@@ -21,7 +21,7 @@ from rollpe.training.observation import (
     ring_roughness,
     squarest,
 )
-from rollpe.training.run import Run
+from rollpe.training.run import train_epoch
 from rollpe.training.state import Programs
 from rollpe.vit import create_vit
 
@@ -145,12 +145,19 @@ def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, pa
     """Neither to try out the sizes nor for frames, which are of what is held out, or else trained on."""
     read = Programs.data
     monkeypatch.setattr(Programs, "data", lambda *given: replace(read(*given), test=None))
-    monkeypatch.setattr(Run, "finish", lambda run: run)
+
+    def only_epoch(run, done, bar):
+        train_epoch(run, done, bar)
+        evaluate, model = run.program.evaluate, run.program.eval_model
+        seen = evaluate.prepare(getattr(evaluate.data, part).images[:256])
+        assert sorted(done.frames) == [0, 1, 2]
+        assert torch.equal(done.frames[2], channel_frame(model, seen))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rollpe.training.run.train_epoch", only_epoch)
     changes |= {"frames": 3, "epochs": 1, "max_steps": 2, "warmup_epochs": 0, "resolutions": [32]}
-    run = train(load_recipe(recipe, changes), "roll", device="cpu", checkpoints=None, progress=False)
-    seen = run.evaluate.prepare(getattr(run.data, part).images[:256])
-    assert sorted(run.frames) == [0, 1, 2]
-    assert torch.equal(run.frames[2], channel_frame(run.program.eval_model, seen))
+    with pytest.raises(KeyboardInterrupt):
+        train(load_recipe(recipe, changes), "roll", device="cpu", checkpoints=None, progress=False)
 
 
 def test_order_of_trained_channels_is_summed_up_beside_chance():

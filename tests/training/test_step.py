@@ -23,7 +23,7 @@ from rollpe.errors import InputError
 from rollpe.training import Recipe, TrainingError, compiling, create_optimizers, load_recipe, step, train
 from rollpe.training.compiling import EAGER, CompileMode, compile_mode, compiled, compiles
 from rollpe.training.device import enough_memory
-from rollpe.training.run import LOOK_EVERY
+from rollpe.training.run import CHECK_EVERY
 from rollpe.training.state import resolve
 from rollpe.training.step import Step
 from rollpe.vit import create_vit
@@ -382,7 +382,7 @@ def test_other_errors_are_left_as_they_are():
 
 
 def test_a_run_compiled_on_the_cpu_has_the_record_of_an_eager_one(programs):
-    settings = {"max_steps": LOOK_EVERY + 1, "epochs": 3, "train_images": 640, "held_out": 150, "depth": 1}
+    settings = {"max_steps": CHECK_EVERY + 1, "epochs": 3, "train_images": 640, "held_out": 150, "depth": 1}
     runs = [
         train(
             load_recipe("smoke", settings | {"compile": c}),

@@ -53,8 +53,8 @@ from rollpe.training.checkpoint import checkpoint_path
 from rollpe.training.data import stand_in
 from rollpe.training.evaluate import OBSERVED, Evaluator
 from rollpe.training.observation import channel_frame, neighbor_correlation
-from rollpe.training.recipe import changes
-from rollpe.training.run import Run, command
+from rollpe.training.recipe import changes, command
+from rollpe.training.run import train_epoch
 from rollpe.training.state import Programs, shape_of
 from rollpe.training.step import Step
 from shared import timeless
@@ -190,16 +190,14 @@ def test_there_are_no_more_frames_than_steps(tmp_path):
 
 
 def test_a_run_killed_in_the_middle_keeps_the_frames_from_before(tmp_path, monkeypatch):
-    epoch = Run.train_epoch
-
-    def killed(self, bar):
-        if self.epoch == 2:
+    def killed(run, done, bar):
+        if done.epoch == 2:
             raise KeyboardInterrupt
-        epoch(self, bar)
+        return train_epoch(run, done, bar)
 
     recipe, places = tiny(frames=4), {"records": tmp_path / "r", "checkpoints": tmp_path / "c"}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Run, "train_epoch", killed)
+        patch.setattr("rollpe.training.run.train_epoch", killed)
         run(recipe, **places)
     resumed, whole = run(recipe, resume=True, **places), run(recipe, records=tmp_path / "whole")
     assert timeless(resumed) == timeless(whole), "the digest of the arrays, too"
@@ -252,7 +250,7 @@ def finished(tmp_path):
 
 def test_resuming_a_finished_run_trains_nothing_and_gives_its_record(finished, monkeypatch):
     record, _, folder = finished
-    monkeypatch.setattr(Run, "train_epoch", None)
+    monkeypatch.setattr("rollpe.training.run.train_epoch", None)
     assert timeless(run(tiny(max_steps=1), checkpoints=folder, resume=True)) == timeless(record)
 
 
@@ -418,13 +416,13 @@ def is_free(folder) -> bool:
 
 
 def test_a_run_keeps_others_from_its_record_and_its_checkpoint_while_it_trains(tmp_path, monkeypatch):
-    folders, answers, epoch = [tmp_path / "r", tmp_path / "c"], [], Run.train_epoch
+    folders, answers = [tmp_path / "r", tmp_path / "c"], []
 
     def watched(*args):
         answers.extend(forked(lambda folder=folder: is_free(folder)) for folder in folders)
-        return epoch(*args)
+        return train_epoch(*args)
 
-    monkeypatch.setattr(Run, "train_epoch", watched)
+    monkeypatch.setattr("rollpe.training.run.train_epoch", watched)
     run(tiny(max_steps=1), records=folders[0], checkpoints=folders[1])
     assert answers == [False, False] and all(map(is_free, folders))
 
@@ -667,7 +665,7 @@ def test_an_absent_device_is_named():
 @pytest.mark.parametrize("folder", ["records", "checkpoints"])
 def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monkeypatch, folder):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr(Run, "train_epoch", None)
+    monkeypatch.setattr("rollpe.training.run.train_epoch", None)
     with pytest.raises(InputError, match="cannot write there"):
         run(**{folder: tmp_path / "file" / "deeper"})
     with pytest.raises(InputError, match=r"cannot write there .* Name the recipe with --set name=mine"):
@@ -677,13 +675,13 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
 @pytest.mark.parametrize("suffix", [".json", ".npz", ".pt", ".previous.pt"])
 def test_a_folder_in_the_place_of_a_file_is_found_before_training(tmp_path, monkeypatch, suffix):
     (tmp_path / f"tiny/roll/seed-0{suffix}").mkdir(parents=True)
-    monkeypatch.setattr(Run, "train_epoch", None)
+    monkeypatch.setattr("rollpe.training.run.train_epoch", None)
     with pytest.raises(InputError, match=rf"seed-0{suffix}: a folder, a device or a pipe"):
         run(records=tmp_path, checkpoints=tmp_path)
 
 
 def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
-    monkeypatch.setattr(Run, "train_epoch", None)
+    monkeypatch.setattr("rollpe.training.run.train_epoch", None)
 
     def refuse(self, model, split, size=None):
         raise InputError(f"size {size} refused")

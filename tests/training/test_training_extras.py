@@ -8,7 +8,7 @@ import torch
 from rollpe.records import read_arrays, record_path
 from rollpe.training import load_recipe, train
 from rollpe.training.data import Split
-from rollpe.training.run import moved
+from rollpe.training.evaluate import moved
 
 QUIET = {"device": "cpu", "checkpoints": None, "progress": False}
 

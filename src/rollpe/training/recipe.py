@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import difflib
 import os.path
+import shlex
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe.files import read_yaml, read_yaml_file
-from rollpe.records.record import HOW, flatten, slug
+from rollpe.records.record import HOW, Cell, flatten, slug
 from rollpe.training.augment import Augmentation
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -294,3 +297,33 @@ def _line(error: Any) -> str:
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, list(known), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
+    """The command line that repeats a run: a recipe of the package, and every key that differs from it.
+
+    So a recipe with a name or a file of its own is repeated without that file.
+    """
+    named = recipe.name.partition("@")[0]
+    settings = {base: _settings(base, recipe) for base in ([named] if named in recipes() else recipes())}
+    base = min(settings, key=lambda base: len(settings[base]))
+    words = ["rollpe", "train"]
+    if processes > 1:
+        words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
+    words += ["--encoding", cell.encoding, "--recipe", base]
+    words += ["--seed", str(cell.seed)]
+    for file in outside_files(cell.encoding):
+        words += ["--import", os.path.relpath(file)]
+    overrides = slug(base, settings[base]).partition("@")[2]
+    for option, text in (("--set", overrides), ("--option", cell.slug.partition("@")[2])):
+        for setting in filter(None, text.split(",")):
+            words += [option, unquote(setting)]
+    return shlex.join(words)
+
+
+def _settings(base: str, recipe: Recipe) -> dict[str, Any]:
+    """What to set in a recipe of the package to get this one; its name only if it would be another."""
+    original = load_recipe(base)
+    settings = changes(original, recipe)
+    name = settings.pop("name", base)
+    return settings if name == name_of(original, recipe) else settings | {"name": name}

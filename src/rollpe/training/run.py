@@ -1,32 +1,27 @@
-"""One run, in reading order: set up, train for some epochs, score, write the record.
+"""One run, from top to bottom: data, model, files, random numbers, epochs, scores, record.
 
-`train` turns a recipe, an encoding and a seed into a trained model and its record. Encodings are compared by
-giving each the same recipe and the same seeds: the order of the images, their augmentation and the dropout
-masks depend on the seed alone, never on the encoding. The training images live on the device as bytes and are
-augmented many batches ahead; the host waits for the device only to look at the losses now and then. A part of
-the images is held out and scored after every epoch; the test images are scored once, at the end.
+Encodings are compared by giving each the same recipe and the same seeds: the order of the images, their
+augmentation and the dropout masks depend on the seed alone, never on the encoding. The training images live
+on the device as bytes and are augmented many batches ahead; the host waits for the device only to check the
+losses now and then. A part of the images is held out and scored after every epoch; the test images are scored
+once, at the end.
 
 On one machine's CPU, with the same number of threads, the same seed gives the same record, bit for bit except
 times, also if the run was killed and resumed in between. Under `torchrun`, several processes share one run:
 each takes its part of every batch, and the record is that of one process up to rounding, but for the dropout
 masks and for topography=tdann, whose correlations are then over the images of one share.
-
-Not here: one optimizer step (step.py), how images are changed (augment.py), scoring (evaluate.py), the model
-(rollpe.vit), the fields of the record (rollpe.records).
 """
 
 from __future__ import annotations
 
 import math
-import os
-import shlex
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import torch
@@ -37,10 +32,10 @@ from rollpe.encodings import changed_options, outside_files
 from rollpe.errors import InputError
 from rollpe.files import ensure_writable, expect_file
 from rollpe.records.origin import environment, loaded_source, now, provenance
-from rollpe.records.record import Cell, EpochMetrics, Record, slug
+from rollpe.records.record import Cell, EpochMetrics, Record
 from rollpe.records.store import claim, read_record, record_path, sweep_up, write_record
 from rollpe.training.checkpoint import Checkpoint, checkpoint_path, previous_path
-from rollpe.training.data import Split
+from rollpe.training.data import Data, Split
 from rollpe.training.device import (
     TrainingError,
     choose_device,
@@ -49,10 +44,11 @@ from rollpe.training.device import (
     reproducible,
     stream,
 )
-from rollpe.training.distributed import joined
+from rollpe.training.distributed import Group, joined
+from rollpe.training.evaluate import moved
 from rollpe.training.observation import frame_arrays
-from rollpe.training.recipe import Recipe, changes, load_recipe, name_of, recipes
-from rollpe.training.state import Programs, ahead, resolve, training_images
+from rollpe.training.recipe import Recipe, command
+from rollpe.training.state import Program, Programs, ahead, resolve, training_images
 from rollpe.training.step import learning_rate
 
 PROTOCOL = 1
@@ -62,7 +58,7 @@ the same recipe can reach: records of different protocols are refused as not com
 SHORTEST = 1e-9
 """Seconds that an epoch takes at least: some clocks do not move between two readings."""
 CHECKPOINT_SECONDS = 60  # between two checkpoints; the first comes after the first epoch
-LOOK_EVERY = 25  # steps between two looks at the loss: each look waits for the device
+CHECK_EVERY = 25  # steps between two checks of the losses: each waits for the device
 
 # tqdm's own lock is a semaphore that forked processes share: one that is killed while it holds it would stop
 # all others for good. Here a bar belongs to one process.
@@ -94,7 +90,8 @@ def train(
         records: folder to write the record into; None writes none. No two processes may write one run.
         resume: resume this very run from its checkpoint, if there is one; if the last one is damaged, from
             the one before it, with a warning.
-        checkpoints: folder of checkpoints; None writes none. See `Run.save_when_due`.
+        checkpoints: folder of checkpoints; None writes none. One is written after the first epoch, then
+            whenever a minute has passed; the last two are kept, and at the end the weights alone.
         progress: show a progress bar, if stderr is a terminal.
         programs: what earlier runs of the same recipe and encoding have compiled; see `Programs`.
         plan: which plan this run belongs to; see `Provenance`.
@@ -102,48 +99,114 @@ def train(
     Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
     memory runs out. The global random state is left as it was.
     """
+    if seed < 0:
+        raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
+    done, source = Progress(), loaded_source(outside_files(encoding))
+    options = changed_options(encoding, encoding_options or {})
+    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
+    where = choose_device(device)
     with ExitStack() as stack:
-        run = Run(recipe, encoding, seed, encoding_options or {}, choose_device(device), plan)
-        run.set_up(stack, data_root, programs)
-        run.open(stack, records, checkpoints, resume)
-        with run.progress_bar(progress) as bar:
-            while run.step < run.total:
-                run.train_epoch(bar)
-                run.save_when_due()
-        return run.finish()
+        group = stack.enter_context(joined(where))
+        programs = programs if programs is not None else stack.enter_context(Programs())
+        records = records if group.first else None  # the first process writes
+
+        # data, on the device
+        data = programs.data(recipe, data_root)
+        settled = resolve(recipe, where, held_out=len(data.held_out))
+        training, held_out = training_images(settled, data).to(where), data.held_out.to(where)
+        batch = min(settled.batch_size, len(training))
+        steps = len(training) // batch  # the last, smaller batch is left out
+        total = min(settled.epochs * steps, settled.max_steps or settled.epochs * steps)
+        share = group.part(batch)
+
+        # model, optimizers and scoring
+        stack.enter_context(reproducible(where))
+        stack.enter_context(enough_memory(settled))
+        program = programs.program(settled, cell, data, where, group)
+        run = Run(settled, cell, where, group, program, training, held_out, batch, share, steps, total)
+        untrained = program.begin(seed)
+        program.evaluate.rehearse(program.eval_model, settled.resolutions)
+
+        # files: whatever can be refused has been refused by now
+        arrays, checkpoint = {}, None
+        if records is not None:
+            arrays = program.evaluate.first_step(untrained.to(where), training)
+            stack.enter_context(reserved(records, cell, record_path(records, cell)))
+        if checkpoints is not None:
+            file = checkpoint_path(checkpoints, cell)
+            if group.first:
+                stack.enter_context(reserved(checkpoints, cell, file))
+            checkpoint = Checkpoint(file, cell, settled, data, where)
+        del untrained
+
+        # compiled code, random numbers, and where a checkpoint left off
+        programs.waited = program.warm(share.stop - share.start)
+        done.streams = random_streams(run)
+        if checkpoint and resume and (state := checkpoint.load(warn=group.first)):
+            load_state(state, run, done)
+
+        # epochs
+        saved = -math.inf
+        with progress_bar(run, done, progress) as bar:
+            while done.steps < total:
+                done.history.append(train_epoch(run, done, bar))
+                if checkpoint and group.first and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+                    checkpoint.save(state_of(run, done))
+                    saved = time.perf_counter()
+
+        # scores, weights, record
+        scores = score(run, data)
+        if records is not None:
+            arrays |= program.evaluate.observe(program.eval_model) | frame_arrays(done.frames)
+        made_by = command(recipe, cell, group.size)
+        record = Record(
+            protocol=PROTOCOL,
+            **cell.model_dump(),
+            config=settled.model_dump(mode="json"),
+            parameters=sum(p.numel() for p in program.model.parameters() if p.requires_grad),
+            history=done.history,
+            **scores,
+            # the median over epochs: the first one may also have compiled
+            throughput=float(np.median([row.images_per_second for row in done.history])),
+            environment=environment(str(where)),
+            provenance=provenance(made_by, done.started, done.seconds, source, plan),
+        )
+        if checkpoint and group.first:  # before the record: whoever has a record has the weights, too
+            checkpoint.save(state_of(run, done, finished=True), finished=True)
+        if records is not None:
+            record = read_record(write_record(records, record, **arrays))
+    return record
 
 
+@dataclass(frozen=True)
 class Run:
-    """One run: what it consists of, how far it is, and its stages in the order in which `train` calls them.
+    """What a run consists of. It stays as it is but for the tensors of the program."""
 
-    history: one row per finished epoch. A checkpoint holds `state_dict`, everything that changes.
-    """
+    recipe: Recipe  # with every default decided
+    cell: Cell
+    device: torch.device
+    group: Group
+    program: Program  # model, optimizers, step, scoring
+    training: Split  # on the device
+    held_out: Split
+    batch: int  # images of an optimizer step, over all processes
+    share: slice  # of them, those of this process
+    steps: int  # optimizer steps of an epoch
+    total: int  # of the run
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        encoding: str,
-        seed: int,
-        encoding_options: Mapping[str, Any],
-        device: torch.device,
-        plan: str | None,
-    ) -> None:
-        if seed < 0:
-            raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
-        self.began, self.started = time.perf_counter(), now()
-        self.source = loaded_source(outside_files(encoding))
-        self.requested, self.device, self.plan = recipe, device, plan
-        options = changed_options(encoding, encoding_options)
-        self.cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
-        self.history: list[EpochMetrics] = []
-        self.records: str | Path | None = None
-        self.checkpoint: Checkpoint | None = None
-        self.saved = -math.inf
-        self.arrays: dict[str, np.ndarray] = {}
-        self.frames: dict[int, Tensor] = {}  # by step
+
+@dataclass
+class Progress:
+    """How far a run is; with the program's tensors, what a checkpoint holds."""
+
+    history: list[EpochMetrics] = field(default_factory=list)  # one row per finished epoch
+    frames: dict[int, Tensor] = field(default_factory=dict)  # by step
+    streams: dict[str, torch.Generator] = field(default_factory=dict)  # of random numbers, by purpose
+    started: str = field(default_factory=now)
+    began: float = field(default_factory=lambda: time.perf_counter())
 
     @property
-    def step(self) -> int:
+    def steps(self) -> int:
         """Optimizer steps of the finished epochs."""
         return self.history[-1].steps if self.history else 0
 
@@ -153,214 +216,151 @@ class Run:
         return len(self.history) + 1
 
     @property
-    def elapsed(self) -> float:
-        """Seconds since the run began, without those between an interruption and its resumption."""
+    def seconds(self) -> float:
+        """Since the run began, without those between an interruption and its resumption."""
         return time.perf_counter() - self.began
 
-    # Set up
 
-    def set_up(self, stack: ExitStack, data_root: str | Path, programs: Programs | None) -> None:
-        """Data on the device, the number of steps, and everything that moves the model."""
-        self.group = stack.enter_context(joined(self.device))
-        self.programs = programs if programs is not None else stack.enter_context(Programs())
-        self.data = self.programs.data(self.requested, data_root)
-        self.recipe = recipe = resolve(self.requested, self.device, held_out=len(self.data.held_out))
-        self.training = training_images(recipe, self.data).to(self.device)
-        self.held_out = self.data.held_out.to(self.device)
-        self.batch = min(recipe.batch_size, len(self.training))
-        self.share = self.group.part(self.batch)
-        self.steps = len(self.training) // self.batch  # per epoch; the last, smaller batch is left out
-        self.total = min(recipe.epochs * self.steps, recipe.max_steps or recipe.epochs * self.steps)
-        self.moments = np.linspace(0, self.total, recipe.frames).round().astype(int)
-        stack.enter_context(reproducible(self.device))
-        stack.enter_context(enough_memory(recipe))
-        self.program = self.programs.program(recipe, self.cell, self.data, self.device, self.group)
-        self.evaluate = self.program.evaluate
+# Epochs
 
-    def open(
-        self, stack: ExitStack, records: str | Path | None, checkpoints: str | Path | None, resume: bool
-    ) -> None:
-        """Load the weights of this seed, reserve the folders, compile, seed every stream, perhaps resume."""
-        cell, seed, first = self.cell, self.cell.seed, self.group.first
-        untrained = self.program.begin(seed)
-        self.evaluate.rehearse(self.program.eval_model, self.recipe.resolutions)
-        if records is not None and first:
-            self.records = records
-            self.arrays = self.evaluate.first_step(untrained.to(self.device), self.training)
-            # whatever can be refused has been refused by now: from here on, something is written
-            stack.enter_context(reserved(records, cell, record_path(records, cell)))
-        if checkpoints is not None and first:
-            stack.enter_context(reserved(checkpoints, cell, checkpoint_path(checkpoints, cell)))
-        del untrained
-        self.programs.waited = self.program.warm(self.share.stop - self.share.start)
-        # from here on: dropout and drop path, which no two processes may share
-        torch.manual_seed(stream(seed, "noise" if first else f"noise {self.group.rank}"))
-        self.generators = {
-            "order": torch.Generator().manual_seed(stream(seed, "order")),
-            "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
-            "noise": global_generator(self.device),
-        }
-        if checkpoints is not None:
-            path = checkpoint_path(checkpoints, cell)
-            self.checkpoint = Checkpoint(path, cell, self.recipe, self.data, self.device)
-            if resume and (state := self.checkpoint.load(warn=first)):
-                self.load_state_dict(state)
 
-    # Epochs
+def train_epoch(run: Run, done: Progress, bar: tqdm) -> EpochMetrics:
+    """One pass over the training images, then the score on those held out."""
+    began, recipe, program = time.perf_counter(), run.recipe, run.program
+    steps = min(run.steps, run.total - done.steps)
+    losses = torch.zeros(steps, device=run.device)
+    program.model.train()
+    for i, (inputs, targets) in enumerate(batches(run, done)):
+        keep_frame(run, done, done.steps + i)
+        rate = learning_rate(recipe, done.steps + i, run.total, run.steps)
+        losses[i] = program.step(inputs, targets, rate)
+        if (i + 1) % CHECK_EVERY == 0 or i + 1 == steps:
+            mean = check(losses[: i + 1], run, done, bar)
+    trained = time.perf_counter()
+    last = done.steps + steps == run.total
+    if last:
+        keep_frame(run, done, run.total)
+    due = last or done.epoch % recipe.score_every == 0
+    held_out = program.evaluate(program.eval_model, run.held_out) if due and len(run.held_out) else None
+    return EpochMetrics(
+        epoch=done.epoch,
+        steps=done.steps + steps,
+        learning_rate=rate,
+        train_loss=mean,
+        held_out_loss=held_out.loss if held_out else None,
+        held_out_accuracy=held_out.accuracy if held_out else None,
+        images_per_second=steps * run.batch / max(trained - began, SHORTEST),
+        seconds=time.perf_counter() - began,
+    )
 
-    def train_epoch(self, bar: tqdm) -> None:
-        """One pass over the training images, then the score on those held out, as a row of the history."""
-        began = time.perf_counter()
-        steps = min(self.steps, self.total - self.step)
-        losses = torch.zeros(steps, device=self.device)
-        self.program.model.train()
-        for i, (inputs, targets) in enumerate(self.batches()):
-            self.keep_frame(self.step + i)
-            rate = learning_rate(self.recipe, self.step + i, self.total, self.steps)
-            losses[i] = self.program.step(inputs, targets, rate)
-            if (i + 1) % LOOK_EVERY == 0 or i + 1 == steps:
-                mean = self.look(losses[: i + 1], bar)
-        seconds = time.perf_counter() - began
-        done = self.step + steps
-        if done == self.total:
-            self.keep_frame(done)
-        due = self.epoch % self.recipe.score_every == 0 or done == self.total
-        score = self.evaluate(self.program.eval_model, self.held_out) if due and len(self.held_out) else None
-        row = EpochMetrics(
-            epoch=self.epoch,
-            steps=done,
-            learning_rate=rate,
-            train_loss=mean,
-            held_out_loss=score.loss if score else None,
-            held_out_accuracy=score.accuracy if score else None,
-            images_per_second=steps * self.batch / max(seconds, SHORTEST),
-            seconds=time.perf_counter() - began,
+
+def batches(run: Run, done: Progress) -> Iterator[tuple[Tensor, Tensor]]:
+    """This process's share of every batch of an epoch, in a fresh order: augmented images and targets."""
+    images, labels = run.training.images, run.training.labels
+    order = torch.randperm(len(labels), generator=done.streams["order"])[: run.steps * run.batch]
+    order = order.view(run.steps, run.batch)[: run.total - done.steps].to(run.device)
+    for indices in order.split(ahead(run.batch, images[0].numel())):
+        pixels = images.index_select(0, indices.flatten()).unflatten(0, indices.shape)
+        generator = done.streams["augmentation"]
+        inputs, targets = run.program.augment.batches(pixels, labels[indices], generator, run.share)
+        yield from zip(inputs, targets, strict=True)
+
+
+def keep_frame(run: Run, done: Progress, step: int) -> None:
+    """Keep the correlations of channels after so many steps if the recipe asks for them."""
+    moments = np.linspace(0, run.total, run.recipe.frames).round().astype(int)
+    if run.group.first and step in moments:
+        done.frames[step] = run.program.evaluate.frame(run.program.eval_model)
+        run.program.model.train()
+
+
+def check(losses: Tensor, run: Run, done: Progress, bar: tqdm) -> float:
+    """Wait for the device and show the last loss; returns the mean of this epoch's losses so far.
+
+    Raises TrainingError if one of them is not finite.
+    """
+    losses = run.group.mean(losses)
+    broken = (~losses.isfinite()).nonzero()
+    if len(broken):
+        step, clip = int(broken[0]), run.recipe.gradient_clip
+        raise TrainingError(
+            f"the loss is {losses[step].item()} at epoch {done.epoch}, step {step + 1}. Try a lower "
+            f"learning_rate than {run.recipe.learning_rate:g}, a longer warmup_epochs, or "
+            f"{'a smaller gradient_clip' if clip else '--set gradient_clip=1'}."
         )
-        self.history.append(row)
+    bar.update((done.steps + len(losses)) * run.batch - bar.n)
+    scores = [row.held_out_accuracy for row in done.history if row.held_out_accuracy is not None]
+    held_out = {"held-out": f"{100 * scores[-1]:.1f} %"} if scores else {}
+    bar.set_postfix({"epoch": done.epoch, "loss": f"{losses[-1].item():.3f}"} | held_out)
+    return losses.cpu().double().mean().item()
 
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """This process's share of every batch of an epoch, in a fresh order: augmented images and targets."""
-        images, labels = self.training.images, self.training.labels
-        order = torch.randperm(len(labels), generator=self.generators["order"])[: self.steps * self.batch]
-        batches = order.view(self.steps, self.batch)[: self.total - self.step].to(self.device)
-        for indices in batches.split(ahead(self.batch, images[0].numel())):
-            pixels = images.index_select(0, indices.flatten()).unflatten(0, indices.shape)
-            generator = self.generators["augmentation"]
-            inputs, targets = self.program.augment.batches(pixels, labels[indices], generator, self.share)
-            yield from zip(inputs, targets, strict=True)
 
-    def keep_frame(self, step: int) -> None:
-        """Look at the channels after so many steps if the recipe asks for it; training does not notice."""
-        if step in self.moments and self.group.first:
-            self.frames[step] = self.evaluate.frame(self.program.eval_model)
-            self.program.model.train()
+def progress_bar(run: Run, done: Progress, show: bool) -> tqdm:
+    return tqdm(
+        total=run.total * run.batch,
+        initial=done.steps * run.batch,
+        desc=f"{run.cell.slug} seed {run.cell.seed}",
+        unit=" images",
+        unit_scale=True,
+        disable=None if show and run.group.first else True,  # None: shown only on a terminal
+    )
 
-    def look(self, losses: Tensor, bar: tqdm) -> float:
-        """Wait for the device and show the last loss; returns the mean of this epoch's losses so far.
 
-        Raises TrainingError if one of them is not finite.
-        """
-        losses = self.group.mean(losses)
-        broken = (~losses.isfinite()).nonzero()
-        if len(broken):
-            step, clip = int(broken[0]), self.recipe.gradient_clip
-            raise TrainingError(
-                f"the loss is {losses[step].item()} at epoch {self.epoch}, step {step + 1}. Try a lower "
-                f"learning_rate than {self.recipe.learning_rate:g}, a longer warmup_epochs, or "
-                f"{'a smaller gradient_clip' if clip else '--set gradient_clip=1'}."
-            )
-        bar.update((self.step + len(losses)) * self.batch - bar.n)
-        scores = [row.held_out_accuracy for row in self.history if row.held_out_accuracy is not None]
-        held_out = {"held-out": f"{100 * scores[-1]:.1f} %"} if scores else {}
-        bar.set_postfix({"epoch": self.epoch, "loss": f"{losses[-1].item():.3f}"} | held_out)
-        return losses.cpu().double().mean().item()
+def score(run: Run, data: Data) -> dict[str, Any]:
+    """The fields of a record that say how good the trained model is."""
+    model, evaluate, recipe = run.program.eval_model, run.program.evaluate, run.recipe
+    test = evaluate(model, data.test)
+    few = Split(run.training.images[: len(data.test)], run.training.labels[: len(data.test)])
+    resized = {size: evaluate(model, data.test, size) for size in recipe.resolutions}
+    bits = {recipe.context: test, **resized} if recipe.context else {}
+    return {
+        "test": test,
+        "resolutions": {str(size): found.accuracy for size, found in resized.items()},
+        "shifts": {str(by): evaluate(model, moved(data.test, by)).accuracy for by in recipe.shifts},
+        "bits": {str(length): found.loss / math.log(2) for length, found in bits.items()},
+        "plain_train_loss": evaluate(model, few).loss,
+    }
 
-    def progress_bar(self, show: bool) -> tqdm:
-        return tqdm(
-            total=self.total * self.batch,
-            initial=self.step * self.batch,
-            desc=f"{self.cell.slug} seed {self.cell.seed}",
-            unit=" images",
-            unit_scale=True,
-            disable=None if show and self.group.first else True,  # None: shown only on a terminal
-        )
 
-    # Checkpoints
+# Random numbers and checkpoints
 
-    def save_when_due(self) -> None:
-        """Write a checkpoint after the first epoch, then whenever a minute has passed since the last one.
 
-        The last two are kept. At the end one remains, with the weights alone; `load_model` reads it.
-        """
-        if self.checkpoint and self.group.first and time.perf_counter() - self.saved > CHECKPOINT_SECONDS:
-            self.checkpoint.save(self.state_dict())
-            self.saved = time.perf_counter()
+def random_streams(run: Run) -> dict[str, torch.Generator]:
+    """The generators of a run at its beginning. "noise" is the global one, of dropout and drop path."""
+    seed, group = run.cell.seed, run.group
+    torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))  # no two share masks
+    return {
+        "order": torch.Generator().manual_seed(stream(seed, "order")),
+        "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
+        "noise": global_generator(run.device),
+    }
 
-    def state_dict(self, finished: bool = False) -> dict[str, Any]:
-        """Everything needed to resume; of a finished run only the weights that were scored."""
-        state: dict[str, Any] = {
-            "history": [row.model_dump() for row in self.history],
-            "started": self.started,
-            "elapsed": self.elapsed,
-            "frames": self.frames,
-        }
-        if finished:
-            return state | {"eval_model": self.program.eval_model.state_dict()}
-        generators = {name: generator.get_state() for name, generator in self.generators.items()}
-        return state | self.program.state_dict() | {"generators": generators}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Bring a run that was just opened to where the checkpoint left off."""
-        self.started, self.began = state["started"], self.began - state["elapsed"]
-        self.history = [EpochMetrics(**row) for row in state["history"]]
-        self.frames = {step: frame.cpu() for step, frame in state.get("frames", {}).items()}
-        self.program.load_state_dict(state)
-        for name, generator in self.generators.items() if "generators" in state else ():
-            if name != "noise" or self.group.first:
-                generator.set_state(state["generators"][name].cpu())
-            else:  # only the first process's is in the file, and masks must differ
-                generator.manual_seed(stream(self.step, f"noise {self.group.rank}"))
+def state_of(run: Run, done: Progress, finished: bool = False) -> dict[str, Any]:
+    """Everything needed to resume; of a finished run only the weights that were scored."""
+    state: dict[str, Any] = {
+        "history": [row.model_dump() for row in done.history],
+        "started": done.started,
+        "elapsed": done.seconds,
+        "frames": done.frames,
+    }
+    if finished:
+        return state | {"eval_model": run.program.eval_model.state_dict()}
+    generators = {name: generator.get_state() for name, generator in done.streams.items()}
+    return state | run.program.state_dict() | {"generators": generators}
 
-    # Finish
 
-    def finish(self) -> Record:
-        """Score the test images, look into the model, and write weights and record."""
-        model, test = self.program.eval_model, self.data.test
-        score = self.evaluate(model, test)
-        few = Split(self.training.images[: len(test)], self.training.labels[: len(test)])
-        at = {s: self.evaluate(model, test, s) for s in self.recipe.resolutions}
-        bits = {self.recipe.context: score, **at} if self.recipe.context else {}
-        shifts = {str(by): self.evaluate(model, moved(test, by)).accuracy for by in self.recipe.shifts}
-        if self.records is not None:
-            self.arrays |= self.evaluate.observe(model) | frame_arrays(self.frames)
-        record = Record(
-            protocol=PROTOCOL,
-            **self.cell.model_dump(),
-            config=self.recipe.model_dump(mode="json"),
-            parameters=sum(p.numel() for p in self.program.model.parameters() if p.requires_grad),
-            history=self.history,
-            test=score,
-            resolutions={str(s): found.accuracy for s, found in at.items()},
-            bits={str(length): found.loss / math.log(2) for length, found in bits.items()},
-            plain_train_loss=self.evaluate(model, few).loss,
-            shifts=shifts,
-            # the median over epochs: the first one may also have compiled
-            throughput=float(np.median([row.images_per_second for row in self.history])),
-            environment=environment(str(self.device)),
-            provenance=provenance(
-                command(self.requested, self.cell, self.group.size),
-                self.started,
-                self.elapsed,
-                self.source,
-                self.plan,
-            ),
-        )
-        # weights before the record: whoever has a record has the weights, too
-        if self.checkpoint and self.group.first:
-            self.checkpoint.save(self.state_dict(finished=True), finished=True)
-        if self.records is not None:
-            record = read_record(write_record(self.records, record, **self.arrays))
-        return record
+def load_state(state: Mapping[str, Any], run: Run, done: Progress) -> None:
+    """Bring a run at its beginning to where a checkpoint left off."""
+    done.started, done.began = state["started"], done.began - state["elapsed"]
+    done.history = [EpochMetrics(**row) for row in state["history"]]
+    done.frames = {step: frame.cpu() for step, frame in state.get("frames", {}).items()}
+    run.program.load_state_dict(state)
+    for name, generator in done.streams.items() if "generators" in state else ():
+        if name != "noise" or run.group.first:
+            generator.set_state(state["generators"][name].cpu())
+        else:  # only the first process's is in the file, and masks must differ
+            generator.manual_seed(stream(done.steps, f"noise {run.group.rank}"))
 
 
 @contextmanager
@@ -379,41 +379,3 @@ def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
             )
         sweep_up(path)
         yield
-
-
-def moved(split: Split, by: int) -> Split:
-    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
-    height, width = split.images.shape[-2:]
-    rows = (torch.arange(height) - by).clamp(0, height - 1)
-    columns = (torch.arange(width) - by).clamp(0, width - 1)
-    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)
-
-
-def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
-    """The command line that repeats a run: a recipe of the package, and every key that differs from it.
-
-    So a recipe with a name or a file of its own is repeated without that file.
-    """
-    named = recipe.name.partition("@")[0]
-    settings = {base: _settings(base, recipe) for base in ([named] if named in recipes() else recipes())}
-    base = min(settings, key=lambda base: len(settings[base]))
-    words = ["rollpe", "train"]
-    if processes > 1:
-        words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
-    words += ["--encoding", cell.encoding, "--recipe", base]
-    words += ["--seed", str(cell.seed)]
-    for file in outside_files(cell.encoding):
-        words += ["--import", os.path.relpath(file)]
-    overrides = slug(base, settings[base]).partition("@")[2]
-    for option, text in (("--set", overrides), ("--option", cell.slug.partition("@")[2])):
-        for setting in filter(None, text.split(",")):
-            words += [option, unquote(setting)]
-    return shlex.join(words)
-
-
-def _settings(base: str, recipe: Recipe) -> dict[str, Any]:
-    """What to set in a recipe of the package to get this one; its name only if it would be another."""
-    original = load_recipe(base)
-    settings = changes(original, recipe)
-    name = settings.pop("name", base)
-    return settings if name == name_of(original, recipe) else settings | {"name": name}
