@@ -88,15 +88,6 @@ fig
 
 
 # %% tags=["hide-input"]
-def chance_of(b) -> float:
-    """The least factor by which chance moved a step: the largest gain of what has none.
-
-    That is an encoding, beside none; and the precision that is in use, beside itself.
-    """
-    same = next((v.gain for v in b.variants if v.name == b.precision and v.gain), 1.0)
-    return max(same, 1 / same, *(1 / t.ratio for t in b.encodings))
-
-
 asked = {
     "learned": "learned table: a vector for each place",
     "axial-rope": "RoPE",
@@ -121,13 +112,13 @@ for name, what in asked.items():
         if ratio is None:
             cells.append("not measured")
             continue
-        within = 1 / chance_of(b) <= ratio <= chance_of(b)
+        within = 1 / b.chance <= ratio <= b.chance
         percent = f"{100 * (ratio - 1):+.0f}".replace("-", "−").replace("+0", "0")
         cells.append(f"{percent} %{', within chance' if within else ''}")
     lines.append(f"| `{name}` | {what} | {' | '.join(cells)} |")
 lines += [
     f"\n{b.environment.device_name}, batches of {b.batch}, {b.rounds} rounds: "
-    f"chance alone moved a row by at least {100 * (chance_of(b) - 1):.0f} %."
+    f"chance alone moved a row by at least {100 * (b.chance - 1):.0f} %."
     for b in benchmarks.values()
 ]
 Markdown("\n".join(lines))
@@ -160,7 +151,7 @@ lines += [
     for b in benchmarks.values()
 ]
 lines += [
-    f"\n{kind}: not measured; `rollpe bench --device {kind} --variants` measures it."
+    f"\n{kind}: not measured; `rollpe bench --device {kind}` measures it."
     for kind in kinds.split(",")
     if kind not in benchmarks
 ]
@@ -219,52 +210,6 @@ lines += [
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# ### What was tried
-#
-# Each row is one idea, the gain expected before it was timed, and the gain found: how many times as fast as the row it
-# builds on, per image. Surprises come first. "Expected" is empty where nobody had written a guess; a wide range says that
-# nobody knew. Most of what speeds up a GPU does little or harm on a CPU.
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show what was tried", "code_prompt_hide": "Hide what was tried"}
-ranks = ["more", "less", "yes, within chance", "yes", "no guess", ""]
-
-
-def verdict(v, chance: float) -> str:
-    """How the gain of a variant compares with the guess; chance is a factor."""
-    if v.gain is None:
-        return ""
-    if not v.expected:
-        return "no guess"
-    low, high = v.expected
-    if v.gain * chance < low:
-        return "less"
-    if v.gain / chance > high:
-        return "more"
-    return "yes" if low <= v.gain <= high else "yes, within chance"
-
-
-for b in benchmarks.values():
-    if not b.variants:
-        display(Markdown(f"{b.environment.device_name}: not measured"))
-        continue
-    chance = chance_of(b)
-    lines = [
-        f"**{b.environment.device_name}**, batch {b.batch}, {b.precision}. "
-        f"Chance alone moved a row by at least {chance - 1:.2f}.",
-        "",
-        "| idea | of | instead of | expected | measured | as expected? |",
-        "| :-- | :-- | :-- | :-- | --: | :-- |",
-    ]
-    tried = [v for v in b.variants if v.name != v.against]
-    for v in sorted(tried, key=lambda v: ranks.index(verdict(v, chance))):
-        expected = "{:g} to {:g}".format(*v.expected) if v.expected else ""
-        lines.append(
-            f"| {v.name}: {v.description} | {v.of} | {v.against} | {expected} "
-            f"| {v.missing or f'{v.gain:.2f}'} | {verdict(v, chance)} |"
-        )
-    display(Markdown("\n".join(lines)))
-
-# %% [markdown]
 # ### More tokens
 #
 # Attention grows with the square of the number of tokens, everything else in proportion. At 64 patches it is a tenth of the
@@ -273,21 +218,8 @@ for b in benchmarks.values():
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show times by the number of patches", "code_prompt_hide": "Hide times by the number of patches"}
 for b in benchmarks.values():
-    counts = sorted({s.patches for s in b.scaling})
-    if not counts:
-        display(Markdown(f"{b.environment.device_name}: not measured"))
-        continue
-    lines = ["| µs an image | " + " | ".join(f"{c} patches" for c in counts) + " |"]
-    lines.append("| :-- |" + " --: |" * len(counts))
-    for name in dict.fromkeys(s.encoding for s in b.scaling):
-        row = {
-            s.patches: f"{1000 * s.median / s.batch:,.0f}"
-            for s in b.scaling
-            if s.encoding == name
-        }
-        cells = " | ".join(row.get(c, "not measured") for c in counts)
-        lines.append(f"| `{name}` | {cells} |")
-    display(Markdown(f"**{b.environment.device_name}**\n\n" + "\n".join(lines)))
+    table, name = b.scaling_table(), b.environment.device_name
+    display(Markdown(f"**{name}**\n\n{table}" if table else f"{name}: not measured"))
 
 # %% [markdown]
 # ### What changed, and why
@@ -303,10 +235,9 @@ for b in benchmarks.values():
 #   and gradients stay the same.
 # - **Shaw's vectors are channels.** On a grid their bias is a product of a few more channels of queries and keys,
 #   {eq}`eq-shaw-grid`; before, every step looked up two numbers for every pair of tokens.
-# - **Few keys need no fused attention on a CPU.** The fused kernel saves memory by computing weights twice. With 65 tokens plain
-#   products are faster; from 256 on the fused kernel is.
+# - **Few keys need no fused attention on a CPU.** The fused kernel saves memory by computing weights twice; the weights of few
+#   keys fit into memory without it.
 # - **Learned rotations avoid host synchronization.** Torch's matrix exponential sorts its matrices by size on the host; for the
 #   gradient it takes matrices twice as wide. Ours halves all matrices equally often, on the device. It squares
 #   $E = e^X - 1$ by $e^{2X} - 1 = 2E + E^2$, so that small entries keep their digits.
-# - **Augmentation is drawn for many batches at once,** so that images with the same operation form large groups, in which
-#   each costs less.
+# - **Augmentation is drawn for many batches at once,** so that images with the same operation form large groups.

@@ -138,7 +138,7 @@ def test_an_encoding_of_ones_own_is_timed_and_its_file_is_part_of_the_report(cap
     Path("own.py").write_text(OWN)
     command = "bench --import own.py --encodings own --device cpu --batch 2 --rounds 2 --eager --no-timm"
     with temporary_encodings():
-        status, _, err = run(capsys, *command.split(), "--no-scaling", "--records", "reports")
+        status, _, err = run(capsys, *command.split(), "--records", "reports")
         assert status == 0, err
         (report,) = read_benchmarks("reports")
         assert [timing.name for timing in report.encodings] == ["none", "own"]

@@ -14,7 +14,7 @@ The stages, in order:
 - warm: compile every encoding of the plan side by side and try it on noise, in the background.
 - data: wait for the pieces of the archive, check them, unpack.
 - sweep: once the first encodings are compiled, train what the plan lacks, while the minutes last.
-- bench: in what is left, the speed of a step, with profiles.
+- bench: in what is left, the speed of a step, with a profile.
 - tests: tests/training/test_cuda.py.
 
 If nothing can be compiled or trained, it is tried again with the next of `FALLBACKS`, which change no
@@ -347,7 +347,7 @@ class Turn:
         recipe = re.search(r"^recipe: *(\S+)", (ROOT / self.plan).read_text(), re.MULTILINE)
         words = ["bench", "--device", self.device, "--recipe", recipe[1] if recipe else "short", "--no-timm"]
         words += ["--encodings", "none,learned,axial-rope,roll,multiplexed-roll,twisted-roll", "--profile"]
-        words += ["--no-scaling", "--budget", f"{max(0.0, min(BENCH, self.left())):.0f}s"]
+        words += ["--budget", f"{max(0.0, min(BENCH, self.left())):.0f}s"]
         words += ["--records", str(self.out / "benchmarks")]
         tiny = ["--set", "depth=1", "--size", "nano", "--batch", "8", "--rounds", "2", "--eager"]
         self.start("bench", ["-m", "rollpe.cli", *words, *(tiny if self.rehearse else self.overrides())])

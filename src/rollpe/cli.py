@@ -620,13 +620,13 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 @_overrides
 @click.option("--size", help="nano, tiny, small or base; the default depends on the device.")
 @click.option("--batch", type=click.IntRange(min=1), help="Batch size; the default depends on the device.")
-@click.option("--encodings", help="Names separated by commas; all by default.")
+@click.option(
+    "--encodings", help="Names separated by commas; by default all, also with 256 and 1,024 patches."
+)
 @_imports
 @click.option("--eager", is_flag=True, help="Time without torch.compile.")
 @click.option("--rounds", type=click.IntRange(2, 10_000), default=20, show_default=True)
-@click.option("--timm/--no-timm", default=True, help="Also time timm's models and rotations.  [default: yes]")
-@click.option("--scaling/--no-scaling", default=True, help="Also time 256 and 1,024 patches.  [default: yes]")
-@click.option("--variants", is_flag=True, help="Also time the variants of a training step, side by side.")
+@click.option("--timm/--no-timm", default=True, help="Also time timm's models.  [default: yes]")
 @click.option("--profile", is_flag=True, help="Also list the kernels of a step; needs --records.")
 @click.option(
     "--budget", callback=_seconds, help="Time limit: 90s, 10m. The report names the timings that did not fit."
@@ -642,8 +642,6 @@ def bench(
     eager: bool,
     rounds: int,
     timm: bool,
-    scaling: bool,
-    variants: bool,
     profile: bool,
     budget: float | None,
     records: Path | None,
@@ -669,9 +667,7 @@ def bench(
         compiled=not eager,
         rounds=rounds,
         timm=timm,
-        scaling=scaling,
-        variants=variants,
-        profiles=profile,
+        profile=profile,
         budget=budget,
     )
     click.echo(report.to_markdown())

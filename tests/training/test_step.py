@@ -206,17 +206,6 @@ def test_functions_made_by_one_line_of_code_are_all_compiled(programs):
     assert counts == list(range(1, 13))
 
 
-@pytest.mark.parametrize("kind", ["single", "foreach", "fused"])
-def test_the_ways_to_run_an_optimizer_agree(kind):
-    losses, *_ = run(recipe(), CompileMode(optimizer=kind))
-    assert losses == pytest.approx(run(recipe(), EAGER)[0], rel=1e-5)
-
-
-def test_the_compiled_function_may_hold_the_loss_or_not(programs):
-    inside, outside = (run(recipe(), CompileMode(gradient="default", loss=loss))[0] for loss in (True, False))
-    assert inside == pytest.approx(outside, rel=1e-6)
-
-
 class Waits(TorchDispatchMode):
     """Counts the operations that read a number from the device, and so wait for it."""
 

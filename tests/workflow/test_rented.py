@@ -60,7 +60,7 @@ def test_a_rehearsal_ends_with_a_tar_whose_records_make_a_table(tmp_path, capsys
     kept = unpacked(tmp_path)
     assert [r.cell.slug for r in read_records(kept / "records")] == ["learned", "learned", "roll", "roll"]
     assert json.loads(next(kept.glob("benchmarks/*.json")).read_text())["encodings"]
-    assert next(kept.glob("benchmarks/*-profile-roll.txt")).read_text()
+    assert next(kept.glob("benchmarks/*-profile.txt")).read_text()
     assert (kept / "log.txt").read_text().count(" done in ") == 5
     assert (tmp_path / "turn/data/practice/noise").stat().st_size == 3000
     main(["table", "--recipe", "rehearsal", "--records", str(kept / "records")])
@@ -301,7 +301,7 @@ small = ["--set", "max_steps=2", "--set", "depth=1", "--device", "cpu"]
 main(["train", "--recipe", "smoke", "--encoding", "roll", "--records", "r", *small])
 main(["sweep", "plan.yaml", "--records", "r", "--no-checkpoints", *small])
 main(["table", "--recipe", "smoke@depth=1,max_steps=2", "--records", "r"])
-main(["bench", "--device", "cpu", "--eager", "--rounds", "2", "--batch", "2", "--no-timm", "--no-scaling",
+main(["bench", "--device", "cpu", "--eager", "--rounds", "2", "--batch", "2", "--no-timm",
       "--encodings", "none", "--records", "b", "--profile"])
 """
 

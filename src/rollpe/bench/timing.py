@@ -1,10 +1,7 @@
 """Timing training steps of one model on one batch of random images.
 
-Models and steps are those of training (rollpe.training), so benchmark and training share the programs that
-the compiler keeps on disk. The models of a comparison take turns, round by round, so that other load on the
-machine affects all of them alike; medians and quartiles are over rounds. Here: one timed model, taking turns,
-the time budget, and the largest matrix product, which shares of the peak refer to. Not here: which models are
-compared (run.py, variants.py).
+Models and steps are those of training, so benchmark and training share the programs that the compiler keeps
+on disk. Models that are compared take turns, round by round, so that other load on the machine affects all.
 """
 
 from __future__ import annotations
@@ -63,13 +60,10 @@ class Trial:
         pixels: int = 32,
     ) -> None:
         generator = torch.Generator().manual_seed(0)
-        batch, cuda = recipe.batch_size, device.type == "cuda"
-        self.images = torch.randn(batch, 3, pixels, pixels, generator=generator).to(device)
-        labels = torch.randint(100, (batch,), generator=generator)
+        self.images = torch.randn(recipe.batch_size, 3, pixels, pixels, generator=generator).to(device)
+        labels = torch.randint(100, (recipe.batch_size,), generator=generator)
         mixed = recipe.augmentation.mixup or recipe.augmentation.cutmix
         self.targets = (F.one_hot(labels, 100).float() if mixed else labels).to(device)
-        if cuda:
-            memory_before = torch.cuda.memory_allocated(device)
         self.model = build().to(device).train()
         self.gflop = self._count_gflop()
         self.step: Callable[..., object]
@@ -79,15 +73,9 @@ class Trial:
             average = copy.deepcopy(self.model) if recipe.ema else None
             optimizers = create_optimizers(self.model, recipe, mode)
             self.step = Step(self.model, recipe, optimizers, mode, average=average)
-        start = time.perf_counter()
         self()  # compiles the loss; its first update is eager
-        synchronize(device)
-        if cuda:  # the memory in which kernels were tried out is free again
-            torch.cuda.reset_peak_memory_stats(device)
         self()  # compiles the update and records CUDA graphs, which later steps replay
         synchronize(device)
-        self.ready_seconds = time.perf_counter() - start
-        self.memory = (torch.cuda.max_memory_allocated(device) - memory_before) / 2**20 if cuda else None
 
     def __call__(self) -> None:
         self.step(self.images, self.targets, 1e-5)
@@ -128,8 +116,6 @@ class Trial:
             images_per_second_augmented=None if augmentation is None else images / (median + augmentation),
             gflop=self.gflop,
             share_of_peak=self.gflop / median / peak,
-            ready_seconds=self.ready_seconds,
-            peak_memory_mib=self.memory,
             parameters=sum(p.numel() for p in self.model.parameters()),
         )
 
@@ -138,13 +124,13 @@ class TimeBudget:
     """A budget of seconds for preparing and timing trials; None is unlimited.
 
     A trial is not prepared if it would be ready too late, assuming that it takes as long as the slowest one
-    so far. The first trial also starts the compiler, so its time is a prediction for the second trial alone.
+    so far. The first trial also starts the compiler, so its time predicts that of the second trial only.
     """
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = math.inf if seconds is None else seconds
         self.start = time.perf_counter()
-        self.preparations: list[float] = []  # seconds of each, divided by its relative cost
+        self.preparations: list[float] = []  # seconds of each
 
     def deadline(self, share: float) -> float:
         """Time on the clock when this share of the budget has passed."""
@@ -155,20 +141,18 @@ class TimeBudget:
         builders: Mapping[str, Callable[[], Trial]],
         share: float,
         failed: dict[str, str] | None = None,
-        costs: Mapping[str, float] | None = None,
     ) -> dict[str, Trial]:
         """Prepare trials in the given order until the next would be ready after this share of the budget.
 
         The budget's first trial is always prepared.
 
         failed: receives the error of each trial that cannot be prepared; without it, the error is raised.
-        costs: time to prepare a trial relative to the others, 1 if not given. Predictions scale with it.
         """
         trials: dict[str, Trial] = {}
         for name, build in tqdm(builders.items(), desc="preparing", disable=None):
-            start, cost = time.perf_counter(), (costs or {}).get(name, 1.0)
-            predicted = cost * max(self.preparations[1:] or self.preparations, default=0.0)
-            if self.preparations and start + predicted > self.deadline(share):
+            start = time.perf_counter()
+            slowest = max(self.preparations[1:] or self.preparations, default=0.0)
+            if self.preparations and start + slowest > self.deadline(share):
                 break
             try:
                 trials[name] = build()
@@ -178,15 +162,8 @@ class TimeBudget:
                 failed[name] = log_failure(name, error)
             if name not in trials:
                 release()  # after the except block, whose error refers to the trial's tensors
-            self.preparations.append((time.perf_counter() - start) / cost)
+            self.preparations.append(time.perf_counter() - start)
         return trials
-
-
-def preparation_cost(mode: CompileMode | None) -> float:
-    """How long a trial takes to prepare, relative to a compiled one: a guess for `TimeBudget.prepare`."""
-    if mode is None or mode.gradient is None:
-        return 0.2
-    return 8.0 if mode.gradient == "max-autotune" else 1.0
 
 
 def log_failure(name: str, error: Exception) -> str:
@@ -290,19 +267,19 @@ def matmul_peak(device: torch.device, precision: str, side: int | None = None) -
     return 2 * side**3 / min(times) / 1e9
 
 
-def profile(trial: Trial, device: torch.device, steps: int = 3) -> str:
-    """A table of the 40 operations that take longest in some steps: CUDA kernels, or operators on a CPU."""
+def profile_table(trial: Trial, device: torch.device) -> str:
+    """A table of the 40 operations that take longest in three steps: CUDA kernels, or operators on a CPU."""
     activity, sort_key = torch.profiler.ProfilerActivity.CPU, "self_cpu_time_total"
     if device.type == "cuda":
         activity, sort_key = torch.profiler.ProfilerActivity.CUDA, "self_device_time_total"
     trial()
     synchronize(device)
     with torch.profiler.profile(activities=[activity]) as profiler:
-        for _ in range(steps):
+        for _ in range(3):
             trial()
         synchronize(device)
     table: str = profiler.key_averages().table(sort_by=sort_key, row_limit=40, max_name_column_width=100)
-    return f"{steps} steps\n{table}"
+    return table
 
 
 def our_model(recipe: Recipe, encoding: str, pixels: int = 32) -> VisionTransformer:

@@ -60,10 +60,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float
     Fewer queries than keys are the last tokens, which is what ``is_causal`` counts from.
 
     Compiled training steps on a CPU use plain products for few keys: the compiler fuses the softmax with its
-    neighbors, and the backward pass of the fused kernel is slower (`rollpe bench --variants`). There the
-    weights are divided by their sum after the product with the values, d numbers a query in place of N;
-    torch's compiler would turn a softmax between two products into the fused kernel again. An exported
-    program keeps the fused kernel, for any number of keys.
+    neighbors, and the backward pass of the fused kernel is slower. There the weights are divided by their sum
+    after the product with the values, d numbers a query in place of N; torch's compiler would turn a softmax
+    between two products into the fused kernel again. An exported program keeps the fused kernel, for any
+    number of keys.
     """
     attn_mask, dropout_p, is_causal = masking
     queries, keys = q.shape[-2], k.shape[-2]

@@ -376,13 +376,11 @@ def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
 def _loss(predict: Callable[[Tensor], Tensor], recipe: Recipe, mode: CompileMode) -> Callable[..., Tensor]:
     """(inputs, targets) → loss, compiled as far as `mode` says."""
     smoothing = recipe.label_smoothing
-    if mode.gradient and not mode.loss:
-        predict = compiled(predict, mode.gradient)
 
     def loss(inputs: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(predict(inputs), targets, label_smoothing=smoothing)
 
-    return compiled(loss, mode.gradient) if mode.gradient and mode.loss else loss
+    return compiled(loss, mode.gradient) if mode.gradient else loss
 
 
 # Optimizers
@@ -415,7 +413,7 @@ def create_optimizers(model: nn.Module, recipe: Recipe, mode: CompileMode = EAGE
         kernels: dict[str, Any] = {"foreach": _takes_many(device)}
         adam: dict[str, Any] = {"capturable": _takes_many(device)}
     else:
-        kernels = {"fused": mode.optimizer == "fused", "foreach": mode.optimizer == "foreach"}
+        kernels = {"fused": True, "foreach": False}
         adam = {}
     adam |= kernels | {"betas": betas}
     match recipe.optimizer:
