@@ -77,7 +77,7 @@ class Checks(_Strict):
 
 
 class Rule(_Strict):
-    """A rule of claims.yaml: the condition for each verdict, with the sentence that tells why it fell.
+    """A rule of claims.yaml: the condition for each verdict, with what the page says of it.
 
     words: the rule as the page shows it. result: the finding. {names} in them stand for what a claim gives.
     """
@@ -164,7 +164,7 @@ class Judged(_Strict):
 
     def _told(self, text: str, found: dict[str, Any]) -> str:
         if "{needed}" in text and self.margin:
-            found["needed"] = seeds_needed(found["spread"], self.margin) if found["spread"] else self.seeds
+            found["needed"] = seeds_needed(found["spread"], self.margin)
         return text.replace("{result}", _rules()[self.rule].result).format(**found)
 
 
