@@ -1,8 +1,8 @@
 """Sentences that carry a condition on results: the role ``{holds}``, ``<!-- holds: … -->`` in README.md.
 
 The role shows nothing. The build computes every condition from the committed records and benchmarks and the
-checks of equations; a false one is a warning, hence the end of the build, that names page and sentence. Here:
-finding conditions on pages. Not here: their grammar and truth (rollpe.evidence.conditions).
+checks of equations; a false one is a warning, hence the end of the build, that names page and sentence.
+`rollpe.evidence.conditions` has their grammar.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The ledger of claims and the errata in the book.
-
-Here: the directives ``{claims}`` and ``{errata}``. Not here: claims and verdicts (rollpe.evidence.claims).
-"""
+"""The ledger of claims and the errata in the book: the directives ``{claims}`` and ``{errata}``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """What the runs say.
 
 table.py is the results table beside the paper's, families.py all comparisons under one recipe, comparison.py
-two groups of runs side by side, and claims.py the ledger. Not here: training, the tests themselves
-(rollpe.statistics).
+two groups of runs side by side, conditions.py the language of sentences and rules, and claims.py the ledger.
 """
