@@ -252,22 +252,22 @@ def test_every_changed_recipe_makes_a_step(variant):
 
 
 def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatch):
-    """With drop path, the average of the weights and mixed targets."""
+    """With drop path and mixed targets."""
     steps = []
 
     class Recorded(timing.Step):
-        def __init__(self, model, recipe, *args, average=None, **kwargs) -> None:
-            steps.append((model, recipe, average))
-            super().__init__(model, recipe, *args, average=average, **kwargs)
+        def __init__(self, model, recipe, *args, **kwargs) -> None:
+            steps.append((model, recipe))
+            super().__init__(model, recipe, *args, **kwargs)
 
     monkeypatch.setattr(timing, "Step", Recorded)
     quick = {"device": "cpu", "compiled": False, "rounds": 2, "timm": False, "scaling": False, "batch": 2}
     report = benchmark(recipe="mini", encodings=["none"], **quick)
-    model, recipe, average = steps.pop()
-    assert recipe.batch_size == 2 and model.global_pool == "avg" and average is None
+    model, recipe = steps.pop()
+    assert recipe.batch_size == 2 and model.global_pool == "avg"
     assert report.recipe == "mini" and not report.timm and not report.plain and not report.missing
     benchmark(encodings=["none"], **quick)
-    model, _, _ = steps.pop()
+    model, _ = steps.pop()
     assert model.global_pool == "token" and model.blocks[-1].drop_path1.drop_prob == pytest.approx(0.1)
     with pytest.raises(InputError, match="'quick' trains on digits"):
         benchmark(recipe="quick", **quick)

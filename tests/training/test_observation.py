@@ -150,7 +150,7 @@ def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, pa
     run = train(load_recipe(recipe, changes), "roll", device="cpu", checkpoints=None, progress=False)
     seen = run.evaluate.prepare(getattr(run.data, part).images[:256])
     assert sorted(run.frames) == [0, 1, 2]
-    assert torch.equal(run.frames[2], channel_frame(run.program.eval_model, seen))
+    assert torch.equal(run.frames[2], channel_frame(run.program.model, seen))
 
 
 def test_order_of_trained_channels_is_summed_up_beside_chance():

@@ -9,7 +9,6 @@ compared (run.py, variants.py).
 
 from __future__ import annotations
 
-import copy
 import gc
 import logging
 import math
@@ -76,9 +75,8 @@ class Trial:
         if mode is None:
             self.step = plain_step(self.model, recipe, device)
         else:
-            average = copy.deepcopy(self.model) if recipe.ema else None
             optimizers = create_optimizers(self.model, recipe, mode)
-            self.step = Step(self.model, recipe, optimizers, mode, average=average)
+            self.step = Step(self.model, recipe, optimizers, mode)
         start = time.perf_counter()
         self()  # compiles the loss; its first update is eager
         synchronize(device)

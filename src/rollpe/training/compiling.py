@@ -44,7 +44,7 @@ class CompileMode:
     gradient: torch.compile's mode for the loss and its gradients; None is eager. "reduce-overhead" and
         "max-autotune" replay CUDA graphs on CUDA; the latter also times several kernels for each product.
     loss: whether the loss is inside that function, or only the model.
-    update: whether clipping, optimizer and average are compiled.
+    update: whether clipping and optimizer are compiled.
     optimizer: how torch runs an optimizer that is not compiled: one kernel for everything, one for each
         operation on all parameters, or one for each operation on each parameter.
     """

@@ -183,7 +183,7 @@ class Run:
         """Load the weights of this seed, reserve the folders, compile, seed every stream, perhaps resume."""
         cell, seed, first = self.cell, self.cell.seed, self.group.first
         untrained = self.program.begin(seed)
-        self.evaluate.rehearse(self.program.eval_model, self.recipe.resolutions)
+        self.evaluate.rehearse(self.program.model, self.recipe.resolutions)
         if records is not None and first:
             self.records = records
             self.arrays = self.evaluate.first_step(untrained.to(self.device), self.training)
@@ -225,7 +225,7 @@ class Run:
         if done == self.total:
             self.keep_frame(done)
         due = self.epoch % self.recipe.score_every == 0 or done == self.total
-        score = self.evaluate(self.program.eval_model, self.held_out) if due and len(self.held_out) else None
+        score = self.evaluate(self.program.model, self.held_out) if due and len(self.held_out) else None
         row = EpochMetrics(
             epoch=self.epoch,
             steps=done,
@@ -252,7 +252,7 @@ class Run:
     def keep_frame(self, step: int) -> None:
         """Look at the channels after so many steps if the recipe asks for it; training does not notice."""
         if step in self.moments and self.group.first:
-            self.frames[step] = self.evaluate.frame(self.program.eval_model)
+            self.frames[step] = self.evaluate.frame(self.program.model)
             self.program.model.train()
 
     def look(self, losses: Tensor, bar: tqdm) -> float:
@@ -305,7 +305,7 @@ class Run:
             "frames": self.frames,
         }
         if finished:
-            return state | {"eval_model": self.program.eval_model.state_dict()}
+            return state | {"eval_model": self.program.model.state_dict()}
         generators = {name: generator.get_state() for name, generator in self.generators.items()}
         return state | self.program.state_dict() | {"generators": generators}
 
@@ -325,7 +325,7 @@ class Run:
 
     def finish(self) -> Record:
         """Score the test images, look into the model, and write weights and record."""
-        model, test = self.program.eval_model, self.data.test
+        model, test = self.program.model, self.data.test
         score = self.evaluate(model, test)
         few = Split(self.training.images[: len(test)], self.training.labels[: len(test)])
         at = {s: self.evaluate(model, test, s) for s in self.recipe.resolutions}
