@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help book test faults mutants formats check-book notebook readme lock lint clean
+.PHONY: help book test faults formats check-book notebook readme lock lint clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -21,9 +21,6 @@ test: $(INSTALLED)  ## the test suite (without the built book)
 
 faults: $(INSTALLED)  ## plant many times as many faults as the test suite does, and count (minutes)
 	@FAULTS=$${FAULTS:-10} OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses 2 --dist loadfile
-
-mutants: $(INSTALLED)  ## put thousands of faults into the library, one at a time, and count those that a test notices
-	@OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py
 
 formats: $(INSTALLED)  ## the PDF, the EPUB and the offline zip, which `make book` makes where Chromium is
 	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local formats

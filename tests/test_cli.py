@@ -250,7 +250,7 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
             ["sweep", str(ROOT / "plans/quick.yaml")],
             "the same command resumes",
         ),
-        ("rollpe.training.fetch.fetch", ["data", "fetch", "digits"], "the same command resumes"),
+        ("rollpe.training.fetch.fetch", ["data", "fetch", "digits"], ""),
         ("rollpe.training.fetch.verify", ["data", "verify", "digits"], ""),
     ],
 )

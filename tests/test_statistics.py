@@ -78,7 +78,7 @@ def test_welch_agrees_with_scipy_from_samples_and_from_printed_moments(seed):
     a, b = rng.normal(72, 0.4, size=3 + seed), rng.normal(71, 1.1, size=5)
     expected = stats.ttest_ind(a, b, equal_var=False)
     printed = [Printed(x.mean(), x.std(ddof=1), len(x)) for x in (a, b)]
-    for ours in (welch(a, b), welch(*printed), welch(summarize(a), b), welch(a, printed[1].summary())):
+    for ours in (welch(a, b), welch(*printed), welch(summarize(a), b), welch(a, printed[1])):
         assert (ours.t, ours.p, ours.dof) == pytest.approx((expected.statistic, expected.pvalue, expected.df))
         assert (ours.low, ours.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
@@ -141,9 +141,8 @@ def test_a_margin_must_be_positive():
 # Power
 
 
-@pytest.mark.parametrize(("difference", "normal", "exact"), [(0.3, 28, 29), (0.5, 11, 12), (1.0, 3, 4)])
-def test_at_an_sd_of_0_4_the_seeds_needed_are_known(difference, normal, exact):
-    assert seeds_needed(0.4, difference, method="normal") == normal
+@pytest.mark.parametrize(("difference", "exact"), [(0.3, 29), (0.5, 12), (1.0, 4)])
+def test_at_an_sd_of_0_4_the_seeds_needed_are_known(difference, exact):
     assert seeds_needed(0.4, difference) == exact
     assert power(exact, 0.4, difference) >= 0.8 > power(exact - 1, 0.4, difference)
 
@@ -155,31 +154,18 @@ def test_power_is_the_share_of_simulated_experiments_that_reach_significance():
     assert power(6, 0.4, 0.5) == pytest.approx(share, abs=0.025)
 
 
-@pytest.mark.parametrize("n", [2, 3, 8])
-def test_power_is_a_probability_averaged_over_the_spread_that_is_estimated(n):
-    dof = 2 * (n - 1)
-    for difference in (0.0, 0.3, -2.0):
-        shift = difference * np.sqrt(n / 2)
-        spread = np.sqrt(stats.chi2(dof).ppf((np.arange(100_000) + 0.5) / 100_000) / dof)
-        limit = stats.t.ppf(0.975, dof) * spread
-        expected = (stats.norm.cdf(-limit - shift) + stats.norm.sf(limit - shift)).mean()
-        assert power(n, 1.0, difference) == pytest.approx(expected, abs=1e-4)
-
-
 def test_a_difference_that_leaps_to_the_eye_needs_two_seeds():
-    assert seeds_needed(0.1, 100) == seeds_needed(0.1, 100, method="normal") == 2
+    assert seeds_needed(0.1, 100) == 2
 
 
 def test_impossible_questions_about_seeds_are_refused():
     possible = {"sd": 1, "difference": 1}
-    for wrong in ({"sd": 0}, {"sd": -1}, {"difference": 0}, {"target": 0.05}, {"target": 1}, {"target": 1.5}):
+    for wrong in ({"sd": 0}, {"sd": -1}, {"difference": 0}):
         with pytest.raises(InputError, match="needed"):
             seeds_needed(**possible | wrong)
     for n, sd in ((1, 1), (2, 0), (2, -0.5)):
         with pytest.raises(InputError, match="power needs"):
             power(n, sd, 1)
-    with pytest.raises(InputError, match="method='bayes'"):
-        seeds_needed(1, 1, method="bayes")
 
 
 # Image by image
@@ -218,28 +204,18 @@ def test_seeds_that_differ_widen_the_interval_over_images_and_seeds():
     levels_a, levels_b = np.array([0.2, 0.5, 0.8]), np.array([0.3, 0.4])
     images = 4000
     a, b = (np.arange(images)[None] % 100 < 100 * levels[:, None] for levels in (levels_a, levels_b))
-    result = paired_by_image(a, b, confidence=0.6827, resamples=4000)
-    expected = np.sqrt(levels_a.var(ddof=1) / 3 + levels_b.var(ddof=1) / 2)
+    result = paired_by_image(a, b, resamples=4000)
+    expected = 1.96 * np.sqrt(levels_a.var(ddof=1) / 3 + levels_b.var(ddof=1) / 2)
     assert (result.high - result.low) / 2 == pytest.approx(expected, rel=0.35)
     assert paired_by_image(a[:1], b[:1]).high - paired_by_image(a[:1], b[:1]).low < 0.1 * expected
-
-
-@pytest.mark.parametrize("turned", [False, True])
-def test_each_resample_draws_one_seed_less_than_there_are(turned):
-    """One of two seeds: their mean is never drawn, and the middle 40 % reach from one to the other."""
-    arms = [np.arange(4000) % 100 < 100 * np.array(level) for level in ([[0.5]] * 3, [[0.3], [0.4]])]
-    result = paired_by_image(*(arms[::-1] if turned else arms), confidence=0.4, resamples=500)
-    assert result.high - result.low == pytest.approx(0.1, abs=0.02)
 
 
 def test_the_interval_over_images_covers_the_truth_19_times_in_20():
     rng = np.random.default_rng(5)
     covered = 0
-    for trial in range(300):
+    for _ in range(300):
         common = rng.random(150)
-        result = paired_by_image(
-            common < 0.7, (common + 0.2 * rng.random(150)) < 0.7, resamples=300, seed=trial
-        )
+        result = paired_by_image(common < 0.7, (common + 0.2 * rng.random(150)) < 0.7, resamples=300)
         covered += result.low <= 0.1 <= result.high
     assert covered / 300 == pytest.approx(0.95, abs=0.04)
 
@@ -273,7 +249,7 @@ def test_agreement_is_that_of_all_pairs_of_runs_of_different_seeds_one_by_one():
         {seed: rng.random(40) < right for seed in seeds}
         for right, seeds in ((0.5, (0, 1, 2, 3)), (0.6, (0, 4, 5)), (0.7, (6, 7, 8, 9)))
     ]
-    found = agreement(arms, resamples=30, confidence=0.8, seed=5)
+    found = agreement(arms, resamples=30)
 
     def phi(one, other, chosen=slice(None)):
         pairs = [(x[chosen], y[chosen]) for s, x in one for t, y in other if s != t]
@@ -282,14 +258,14 @@ def test_agreement_is_that_of_all_pairs_of_runs_of_different_seeds_one_by_one():
     def excess(one, other, chosen=slice(None)):
         return phi(one, other, chosen) - (phi(one, one, chosen) + phi(other, other, chosen)) / 2
 
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(0)
     draws = [rng.integers(40, size=40) for _ in range(30)]
     runs = [list(arm.items()) for arm in arms]
     for i, one in enumerate(runs):
         for j, other in enumerate(runs):
             assert found.phi[i, j] == pytest.approx(phi(one, other))
             assert found.excess[i, j] == pytest.approx(excess(one, other))
-            bounds = np.quantile([excess(one, other, chosen) for chosen in draws], [0.1, 0.9])
+            bounds = np.quantile([excess(one, other, chosen) for chosen in draws], [0.025, 0.975])
             assert (found.low[i, j], found.high[i, j]) == pytest.approx(tuple(bounds))
             both = one + other
             ways = [

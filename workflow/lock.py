@@ -53,20 +53,20 @@ def digest(pyproject: Path = PYPROJECT) -> str:
     return sha256(json.dumps(groups, sort_keys=True).encode()).hexdigest()
 
 
-def locked_digest(lock: Path = LOCK) -> str:
+def locked_digest() -> str:
     """The digest of the dependencies that the lock was made for; "" if it names none."""
-    found = re.search(rf"^{re.escape(MADE_FOR)}(\w+)$", lock.read_text(), flags=re.MULTILINE)
+    found = re.search(rf"^{re.escape(MADE_FOR)}(\w+)$", LOCK.read_text(), flags=re.MULTILINE)
     return found[1] if found else ""
 
 
-def direct_dependencies(pyproject: Path = PYPROJECT) -> list[Requirement]:
+def direct_dependencies() -> list[Requirement]:
     """What pyproject.toml asks for itself, all extras included, sorted by name; not its own extras."""
-    groups = [group for name, group in dependency_groups(pyproject).items() if name != "python"]
+    groups = [group for name, group in dependency_groups().items() if name != "python"]
     requirements = {canonicalize_name(r.name): r for r in map(Requirement, chain(*groups))}
     return [requirements[name] for name in sorted(requirements.keys() - {"rollpe"})]
 
 
-def locked_versions(python: str = CONDA_PYTHON, lock: Path = LOCK) -> dict[str, str]:
+def locked_versions(python: str = CONDA_PYTHON) -> dict[str, str]:
     """Canonical name → version in the lock for one version of Python."""
     environment = {
         "python_version": python,
@@ -74,7 +74,7 @@ def locked_versions(python: str = CONDA_PYTHON, lock: Path = LOCK) -> dict[str, 
         "sys_platform": "linux",
     }
     versions = {}
-    for line in re.findall(r"^[A-Za-z0-9][^\\\n]*==[^\\\n]*", lock.read_text(), flags=re.MULTILINE):
+    for line in re.findall(r"^[A-Za-z0-9][^\\\n]*==[^\\\n]*", LOCK.read_text(), flags=re.MULTILINE):
         requirement = Requirement(line.strip())
         if requirement.marker is None or requirement.marker.evaluate(environment):
             versions[canonicalize_name(requirement.name)] = str(requirement.specifier).removeprefix("==")

@@ -33,7 +33,6 @@ RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
 RESUME = {
     "train": "; the same command with --resume resumes from the last checkpoint",
     "sweep": "; the same command resumes",
-    "data fetch": "; the same command resumes",
 }
 """How to resume an interrupted verb."""
 
@@ -254,7 +253,7 @@ def data() -> None:
 @click.argument("name", type=DATASETS)
 @_root
 def data_fetch(name: str, root: Path) -> None:
-    """Download a data set, or resume its download.
+    """Download a data set.
 
     Every file is compared with its known md5. Files that are already there are not downloaded again.
 

@@ -45,9 +45,9 @@ NYQUIST = ("fixed", "cosine", "paired", "odd", "twist")
 # Checks of arguments.
 
 
-def _whole(n: object, least: int = 1, what: str = "n") -> int:
-    if isinstance(n, bool) or not isinstance(n, Integral) or int(n) < least:
-        raise InputError(f"{what}={n!r} is not possible: give a whole number, {least} or more.")
+def _whole(n: object, what: str = "n") -> int:
+    if isinstance(n, bool) or not isinstance(n, Integral) or int(n) < 1:
+        raise InputError(f"{what}={n!r} is not possible: give a whole number, 1 or more.")
     return int(n)
 
 

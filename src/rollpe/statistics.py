@@ -1,17 +1,14 @@
 """Statistics of runs: means with intervals, tests, agreement of models image by image.
 
 The unit of replication is the *seed* (a training run from scratch): intervals and tests are over seeds
-unless a name says otherwise, because the images of one test set share one trained model. Every probability
-comes from scipy.
-
-Here: functions of plain numbers and arrays, each with its source. Not here: which runs are compared
-(rollpe.evidence), records.
+unless a name says otherwise, because the images of one test set share one trained model.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,6 +20,8 @@ from scipy import stats
 from rollpe.errors import InputError
 
 CONFIDENCE = 0.95
+INTERVAL = (0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2)
+"""Its quantiles."""
 
 
 # One arm
@@ -39,19 +38,18 @@ class Summary:
     high: float | None
 
 
-def _summary(mean: float, sd: float | None, n: int, confidence: float) -> Summary:
-    if n == 1 or sd is None:
-        return Summary(mean, None, n, None, None)
-    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * sd / math.sqrt(n)
-    return Summary(mean, sd, n, mean - half, mean + half)
-
-
 def summarize(values: ArrayLike, confidence: float = CONFIDENCE) -> Summary:
     """Mean, standard deviation and Student t-interval of independent seeds, in the unit given."""
-    sample = _sample(values, "values")
+    sample = _sample(values)
+    n = len(sample)
+    if n == 1:
+        return Summary(float(sample[0]), None, 1, None, None)
     if sample.min() == sample.max():  # rounding of their sum would look like spread
-        return _summary(float(sample[0]), 0.0, int(sample.size), confidence)
-    return _summary(float(sample.mean()), float(sample.std(ddof=1)), int(sample.size), confidence)
+        mean, sd = float(sample[0]), 0.0
+    else:
+        mean, sd = float(sample.mean()), float(sample.std(ddof=1))
+    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * sd / math.sqrt(n)
+    return Summary(mean, sd, n, mean - half, mean + half)
 
 
 @dataclass(frozen=True)
@@ -64,14 +62,20 @@ class Printed:
     label: str = ""
     source: str = ""
 
-    def summary(self, confidence: float = CONFIDENCE) -> Summary:
-        return _summary(self.mean, self.sd, self.n, confidence)
+
+Arm = ArrayLike | Summary | Printed
 
 
-def _sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    sample = np.asarray(values, dtype=np.float64)
+def _sample(arm: Arm) -> NDArray[np.float64]:
+    """The numbers of an arm; where only mean, SD and n are known, numbers that have these."""
+    if isinstance(arm, (Summary, Printed)):
+        if not arm.sd or arm.n == 1:
+            return np.full(arm.n, arm.mean)
+        spaced = np.arange(arm.n) - (arm.n - 1) / 2
+        return np.asarray(arm.mean + arm.sd * spaced / spaced.std(ddof=1))
+    sample = np.asarray(arm, dtype=np.float64)
     if sample.ndim != 1 or sample.size == 0 or not np.isfinite(sample).all():
-        raise InputError(f"{name}={values!r}: give a flat list of at least one finite number.")
+        raise InputError(f"values={arm!r}: give a flat list of at least one finite number.")
     return sample
 
 
@@ -90,37 +94,32 @@ class Welch:
     high: float
 
 
-def _moments(arm: ArrayLike | Summary | Printed, name: str) -> tuple[float, float, int]:
-    if not isinstance(arm, (Summary, Printed)):
-        arm = summarize(arm)
-    if arm.n < 2 or arm.sd is None:
-        raise InputError(f"{name} has n={arm.n}: a test over seeds needs at least 2 seeds in each arm.")
-    return arm.mean, arm.sd, arm.n
-
-
-def _difference(
-    a: ArrayLike | Summary | Printed, b: ArrayLike | Summary | Printed
-) -> tuple[float, float, float]:
-    """Difference of means, its standard error, and the Welch–Satterthwaite degrees of freedom."""
-    (mean_a, sd_a, n_a), (mean_b, sd_b, n_b) = _moments(a, "a"), _moments(b, "b")
-    var_a, var_b = sd_a**2 / n_a, sd_b**2 / n_b
-    if var_a + var_b == 0:
+def _samples(a: Arm, b: Arm) -> list[NDArray[np.float64]]:
+    samples = [_sample(a), _sample(b)]
+    for name, sample in zip("ab", samples, strict=True):
+        if len(sample) < 2:
+            raise InputError(
+                f"{name} has n={len(sample)}: a test over seeds needs at least 2 seeds in each arm."
+            )
+    if not any(np.ptp(sample) for sample in samples):
         raise InputError("a and b have no spread at all: a test over seeds needs seeds that differ.")
-    dof = (var_a + var_b) ** 2 / (var_a**2 / (n_a - 1) + var_b**2 / (n_b - 1))
-    return mean_a - mean_b, math.sqrt(var_a + var_b), dof
+    return samples
 
 
-def welch(
-    a: ArrayLike | Summary | Printed,
-    b: ArrayLike | Summary | Printed,
-    confidence: float = CONFIDENCE,
-) -> Welch:
+def _welch(a: NDArray[np.float64], b: NDArray[np.float64], alternative: str = "two-sided") -> Any:
+    """scipy's result: statistic, pvalue, df, confidence_interval(level)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of an arm without spread
+        return stats.ttest_ind(a, b, equal_var=False, alternative=alternative)
+
+
+def welch(a: Arm, b: Arm) -> Welch:
     """Welch's unequal-variance t-test of a − b, from samples or from mean, SD and n."""
-    difference, error, dof = _difference(a, b)
-    t = difference / error
-    half = float(stats.t.ppf(0.5 + confidence / 2, dof)) * error
-    p = 2 * float(stats.t.sf(abs(t), dof))
-    return Welch(difference, t, dof, p, difference - half, difference + half)
+    a, b = _samples(a, b)
+    test = _welch(a, b)
+    low, high = test.confidence_interval(CONFIDENCE)
+    numbers = (a.mean() - b.mean(), test.statistic, test.df, test.pvalue, low, high)
+    return Welch(*map(float, numbers))
 
 
 @dataclass(frozen=True)
@@ -135,13 +134,7 @@ class Equivalence:
     equivalent: bool
 
 
-def equivalence(
-    a: ArrayLike | Summary | Printed,
-    b: ArrayLike | Summary | Printed,
-    *,
-    margin: float,
-    alpha: float = 0.05,
-) -> Equivalence:
+def equivalence(a: Arm, b: Arm, *, margin: float, alpha: float = 0.05) -> Equivalence:
     """Schuirmann's two one-sided Welch tests (TOST) against a margin chosen before looking.
 
     p is the larger of the two one-sided p-values. p < alpha exactly when the (1 − 2·alpha) interval of
@@ -150,50 +143,31 @@ def equivalence(
     """
     if not margin > 0:
         raise InputError(f"margin={margin}: give the largest difference that does not matter, above 0.")
-    difference, error, dof = _difference(a, b)
-    p_low = float(stats.t.sf((difference + margin) / error, dof))
-    p_high = float(stats.t.cdf((difference - margin) / error, dof))
-    half = float(stats.t.ppf(1 - alpha, dof)) * error
-    p = max(p_low, p_high)
-    return Equivalence(difference, margin, p, difference - half, difference + half, p < alpha)
+    a, b = _samples(a, b)
+    p = float(max(_welch(a + margin, b, "greater").pvalue, _welch(a - margin, b, "less").pvalue))
+    low, high = _welch(a, b).confidence_interval(1 - 2 * alpha)
+    return Equivalence(float(a.mean() - b.mean()), margin, p, float(low), float(high), p < alpha)
 
 
-def power(n: int, sd: float, difference: float, alpha: float = 0.05) -> float:
-    """Chance that a two-sided t-test with n seeds per arm finds a true difference (noncentral t)."""
+def power(n: int, sd: float, difference: float) -> float:
+    """Chance that a two-sided t-test at 0.05 with n seeds per arm finds a true difference (noncentral t)."""
     if n < 2 or not sd > 0:
         raise InputError(f"n={n}, sd={sd}: power needs at least 2 seeds per arm and sd above 0.")
     dof = 2 * (n - 1)
     shift = abs(difference) / sd * math.sqrt(n / 2)
-    critical = stats.t.ppf(1 - alpha / 2, dof)
+    critical = stats.t.isf(0.025, dof)
     return float(stats.nct.sf(critical, dof, shift) + stats.nct.cdf(-critical, dof, shift))
 
 
-def seeds_needed(
-    sd: float,
-    difference: float,
-    *,
-    target: float = 0.8,
-    alpha: float = 0.05,
-    method: Literal["t", "normal"] = "t",
-) -> int:
-    """Smallest number of seeds per arm at which ``difference`` is found with probability ``target``.
-
-    "t" solves the two-sample t-test's power exactly. "normal" is the textbook formula
-    n = 2 (z_{1−α/2} + z_target)² (sd/difference)², which takes the SD as known and so comes out
-    about one seed lower.
-    """
-    if not sd > 0 or difference == 0 or not alpha < target < 1:
+def seeds_needed(sd: float, difference: float) -> int:
+    """Smallest number of seeds per arm at which the t-test finds ``difference`` four times in five."""
+    if not sd > 0 or difference == 0:
         raise InputError(
-            f"sd={sd}, difference={difference}, target={target}: sd above 0, a difference other than 0 "
-            f"and a target between {alpha} and 1 are needed."
+            f"sd={sd}, difference={difference}: sd above 0 and a difference other than 0 are needed."
         )
-    z = float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(target))
-    n = max(2, math.ceil(2 * (z * sd / difference) ** 2))
-    if method == "normal":
-        return n
-    if method != "t":
-        raise InputError(f"method={method!r}: use 't' or 'normal'.")
-    while power(n, sd, difference, alpha) < target:
+    z = stats.norm.isf(0.025) + stats.norm.isf(0.2)
+    n = max(2, math.ceil(2 * (z * sd / difference) ** 2))  # if the SD were known: about one too few
+    while power(n, sd, difference) < 0.8:
         n += 1
     return n
 
@@ -220,14 +194,7 @@ class Paired:
     p: float | None = None
 
 
-def paired_by_image(
-    bits_a: ArrayLike,
-    bits_b: ArrayLike,
-    *,
-    confidence: float = CONFIDENCE,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Paired:
+def paired_by_image(bits_a: ArrayLike, bits_b: ArrayLike, *, resamples: int = 2000) -> Paired:
     """Compare right/wrong bits on the same images: [images] each, or [seeds_a, images] and [seeds_b, images].
 
     One run against one run: McNemar's exact test, i.e. a two-sided binomial test of the images that only
@@ -244,7 +211,7 @@ def paired_by_image(
             f"for the same images."
         )
     (seeds_a, images), seeds_b = a.shape, b.shape[0]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     over: Literal["images", "images and seeds"]
     over = "images and seeds" if min(seeds_a, seeds_b) > 1 else "images"
     mean_a, mean_b = a.mean(axis=0), b.mean(axis=0)
@@ -254,7 +221,7 @@ def paired_by_image(
             mean_a = a[rng.integers(seeds_a, size=seeds_a - 1)].mean(axis=0)
             mean_b = b[rng.integers(seeds_b, size=seeds_b - 1)].mean(axis=0)
         draws[r] = (mean_a - mean_b)[rng.integers(images, size=images)].mean()
-    low, high = np.quantile(draws, [0.5 - confidence / 2, 0.5 + confidence / 2])
+    low, high = np.quantile(draws, INTERVAL)
     result = (float(a.mean() - b.mean()), float(low), float(high), over, (seeds_a, seeds_b), images)
     if seeds_a != 1 or seeds_b != 1:
         return Paired(*result)
@@ -281,13 +248,7 @@ class Agreement:
     p: NDArray[np.float64]
 
 
-def agreement(
-    arms: Sequence[Mapping[int, ArrayLike]],
-    *,
-    confidence: float = CONFIDENCE,
-    resamples: int = 500,
-    seed: int = 0,
-) -> Agreement:
+def agreement(arms: Sequence[Mapping[int, ArrayLike]], *, resamples: int = 500) -> Agreement:
     """Compare arms by the images that their runs classify correctly; an arm maps seeds to bits [images].
 
     Models that differ by chance alone agree across arms as well as within them, whatever their accuracy; a
@@ -311,56 +272,38 @@ def agreement(
         own = np.diag(phi)
         return phi - (own[:, None] + own) / 2
 
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     images = bits.shape[1]
     draws = [above_own(mean_phi(bits[:, rng.integers(images, size=images)])) for _ in range(resamples)]
-    low, high = np.quantile(draws, [0.5 - confidence / 2, 0.5 + confidence / 2], axis=0)
+    low, high = np.quantile(draws, INTERVAL, axis=0)
     phi = mean_phi(bits)
+    correlation = np.asarray(np.corrcoef(bits))
+
+    def mean(a: NDArray[np.int_], b: NDArray[np.int_]) -> Any:
+        counted = others[np.ix_(a, b)]
+        return (correlation[np.ix_(a, b)] * counted).sum() / counted.sum()
+
+    def excess(a: NDArray[np.int_], b: NDArray[np.int_]) -> float:
+        """Of two arms with these runs; rounded, so that assignments with the same agreement are equal."""
+        with np.errstate(invalid="ignore"):  # two runs of one seed have no pair that counts
+            return round(mean(a, b) - (mean(a, a) + mean(b, b)) / 2, 12)
+
     p = np.ones_like(phi)
     for a, b in itertools.combinations(range(len(arms)), 2):
-        two = np.isin(arm_of, (a, b))
-        p[a, b] = p[b, a] = _permuted(
-            np.atleast_2d(np.corrcoef(bits[two])), others[np.ix_(two, two)], arm_of[two] == a, rng
-        )
+        two = [np.flatnonzero(arm_of == arm) for arm in (a, b)]
+        test = stats.permutation_test(two, excess, alternative="less", n_resamples=10_000, random_state=rng)
+        p[a, b] = p[b, a] = test.pvalue
     return Agreement(phi, above_own(phi), low, high, p)
 
 
-def _permuted(
-    correlation: NDArray[np.float64],
-    counted: NDArray[np.float64],
-    first: NDArray[np.bool_],
-    rng: np.random.Generator,
-) -> float:
-    """Share of the choices of as many runs as ``first`` whose excess is at most that of ``first``."""
-    runs, size = len(first), int(first.sum())
-    if math.comb(runs, size) <= 10_000:
-        subsets = itertools.combinations(range(runs), size)
-        ways = np.array([np.isin(np.arange(runs), which) for which in subsets])
-    else:
-        ways = np.vstack([first, rng.permuted(np.tile(first, (9_999, 1)), axis=1)])
-
-    def excess(one: NDArray[np.bool_]) -> NDArray[np.float64]:
-        def mean(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-            return ((left @ (correlation * counted)) * right).sum(1) / ((left @ counted) * right).sum(1)
-
-        a, b = one * 1.0, 1.0 - one
-        with np.errstate(invalid="ignore"):  # two runs of one seed have no pair that counts
-            return mean(a, b) - (mean(a, a) + mean(b, b)) / 2
-
-    others = excess(ways)
-    return float((others[np.isfinite(others)] <= excess(first[None]) + 1e-12).mean())
-
-
-def repeatability(
-    bits_a: ArrayLike, bits_b: ArrayLike, groups: ArrayLike, *, splits: int = 50, seed: int = 0
-) -> float:
+def repeatability(bits_a: ArrayLike, bits_b: ArrayLike, groups: ArrayLike) -> float:
     """Reliability of the gains of groups of images: 0 if they are chance, 1 if they repeat exactly.
 
     The gain of a group is the accuracy of arm a minus that of arm b on its images; bits are [seeds, images],
     groups [images]. The images of each group are halved at random, and the gains on one half, from one seed
     of each arm, are correlated over groups with the gains on the other half, from another seed: the two
     share neither models nor images. Spearman and Brown's formula 2r/(1 + r) gives the correlation for whole
-    groups. Mean over pairs of seeds and over ``splits``.
+    groups. Mean over pairs of seeds and over 50 halvings.
     """
     a, b = (np.asarray(bits, dtype=np.float64) for bits in (bits_a, bits_b))
     seeds = min(len(a), len(b))
@@ -373,9 +316,9 @@ def repeatability(
         raise InputError("repeatability needs two images of each group.")
     belongs = np.eye(len(names))[group]  # [images, groups]
     start = np.cumsum(size) - size
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     correlations = []
-    for _ in range(splits):
+    for _ in range(50):
         order = np.lexsort((rng.random(len(group)), group))  # at random within each group
         first = np.empty(len(group))
         first[order] = 2 * (np.arange(len(group)) - start[group[order]]) < size[group[order]]

@@ -1,17 +1,14 @@
-"""Planted faults: what is tried, how often, and a table of what was survived.
+"""Planted faults: what is tried, how often, and how many were survived.
 
 Each test plants faults of one kind, drawn from a fixed seed, a few of them in `make test` and `FAULTS` times
-as many in `make faults`, which writes book/faults.csv anew, the table of book/run.md.
+as many in `make faults`.
 """
 
-import csv
 import os
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-COUNTS = Path(__file__).resolve().parents[2] / "book/faults.csv"
 TIMES = int(os.environ.get("FAULTS", 1))
 
 
@@ -23,7 +20,7 @@ def times():
 
 @pytest.fixture
 def tally(record_property):
-    """tally(kind, tried, survived): count faults of a kind, named as the table of the book names it."""
+    """tally(kind, tried, survived): count faults of a kind."""
 
     def note(kind, tried, survived):
         record_property("faults", (kind, tried, survived))
@@ -42,7 +39,3 @@ def pytest_terminal_summary(terminalreporter):
                 survived[kind] += good
     for kind in sorted(tried):
         terminalreporter.write_line(f"{kind}: {survived[kind]} of {tried[kind]} survived")
-    if TIMES > 1:
-        with COUNTS.open("w", newline="", encoding="utf8") as file:
-            rows = [(kind, tried[kind], survived[kind]) for kind in sorted(tried)]
-            csv.writer(file, lineterminator="\n").writerows([("fault", "tried", "survived"), *rows])

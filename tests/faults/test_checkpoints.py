@@ -16,7 +16,7 @@ from rollpe.training.plan import Planned
 from rollpe.training.sweep import Sweep
 from shared import timeless
 
-CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "ema": 0.5, "resolutions": []}
+CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)
 BLOCKS = (1, 64, 512, 4096)
 """Bytes that are lost at once."""

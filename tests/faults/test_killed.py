@@ -27,7 +27,7 @@ FORKS = multiprocessing.get_context("forkserver")
 one once some test has compiled here."""
 FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe.training.sweep"])
 
-CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "ema": 0.5, "resolutions": []}
+CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)
 CELL = Cell(recipe=RECIPE.name, encoding="roll", seed=0)
 FILES = ("open", "os.mkdir", "os.remove", "os.rename")

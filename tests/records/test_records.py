@@ -526,6 +526,12 @@ def test_a_key_that_recipes_had_not_yet_is_what_all_runs_did_then():
     ]
 
 
+def test_a_key_that_recipes_have_no_longer_is_what_all_runs_did():
+    config, crop = make().config, {"augmentation": make().config["augmentation"] | {"crop_fill": "zero"}}
+    old = make(config=config | crop | {"schedule": "cosine", "final_learning_rate": 0.0, "ema": None}, seed=1)
+    assert comparable(make(), old) == comparable(old, make()) == []
+
+
 def test_records_from_before_batches_could_stay_unmixed_mixed_all_of_them():
     before = make().config["augmentation"]
     assert "mix_probability" not in before
@@ -545,7 +551,8 @@ def test_records_from_before_batches_could_stay_unmixed_mixed_all_of_them():
             {"config": make().config | {"augmentation": {"mixup": 0.0, "flip": 0.5}}},
             "augmentation.mixup: 0.8 and 0.0",
         ),
-        ({"config": make().config | {"ema": 0.9}}, "ema: only in quick/roll/seed-1"),
+        ({"config": make().config | {"new": 0.9}}, "new: only in quick/roll/seed-1"),
+        ({"config": make().config | {"ema": 0.9}}, "ema: None and 0.9"),
         ({"test": make(images=41).test}, "test images: 37 and 41"),
         ({"protocol": 2}, "protocol: 1 and 2"),
     ],

@@ -23,7 +23,6 @@ MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
 UNLIKELY = 1e-4  # smallest p-value a test of a law accepts; the seeds are fixed
 EVERYTHING = [
     {"crop": "pad"},
-    {"crop": "pad", "crop_fill": "reflect"},
     {"crop": "resized"},
     {"flip": 0.5},
     {"policy": "three-augment"},
@@ -67,17 +66,15 @@ def assert_within_a_level(ours: Tensor, theirs: Tensor, share: float) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("fill", ["zero", "reflect"])
 @pytest.mark.parametrize("padding", [0, 4, 7])
-def test_pad_crop_is_torchvisions_pad_then_crop(seed: int, fill: str, padding: int):
+def test_pad_crop_is_torchvisions_pad_then_crop(seed: int, padding: int):
     images = pictures(seed)
     offsets = torch.randint(2 * padding + 1, (len(images), 2), generator=seeded(seed))
-    mode = {"zero": "constant", "reflect": "reflect"}[fill]
-    padded = tv.pad(images, [padding], padding_mode=mode)
+    padded = tv.pad(images, [padding])
     expected = [
         tv.crop(image, int(top), int(left), *SIZE) for image, (top, left) in zip(padded, offsets, strict=True)
     ]
-    assert torch.equal(augment.pad_crop(images, offsets, padding, fill), torch.stack(expected))
+    assert torch.equal(augment.pad_crop(images, offsets, padding), torch.stack(expected))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -571,9 +568,7 @@ def test_crops_are_drawn_for_the_images_that_come_in(monkeypatch: pytest.MonkeyP
 
 
 def test_gray_images_take_what_needs_no_color():
-    settings = Augmentation(
-        crop="pad", crop_padding=1, crop_fill="reflect", flip=0.5, erasing=0.5, mixup=0.8, cutmix=1.0
-    )
+    settings = Augmentation(crop="pad", crop_padding=1, flip=0.5, erasing=0.5, mixup=0.8, cutmix=1.0)
     images = pictures(0, 50, (8, 8), channels=1)
     output, targets = Augmenter(settings, 8, (0.3,), (0.4,), classes=10)(
         images, torch.arange(50) % 10, seeded(0)
@@ -588,7 +583,6 @@ def test_gray_images_take_what_needs_no_color():
         ({"policy": "three-augment"}, 8, 1, "policy='three-augment' needs three color channels"),
         ({"policy": "rand-augment"}, 8, 1, "policy='rand-augment' needs three color channels"),
         ({"policy": "three-augment"}, (6, 9), 3, "images larger than that, not 6x9"),
-        ({"crop": "pad", "crop_fill": "reflect", "crop_padding": 6}, (6, 9), 3, "at most 5"),
         ({"mixup": 0.1}, 8, 3, "number of classes"),
     ],
 )

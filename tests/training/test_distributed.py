@@ -17,7 +17,7 @@ from rollpe.training import load_recipe, train
 from rollpe.training.distributed import Group, joined
 from rollpe.training.sweep import Sweep
 
-CHANGES = {"max_steps": 12, "depth": 1, "augmentation.crop": "pad", "augmentation.mixup": 0.4, "ema": 0.5}
+CHANGES = {"max_steps": 12, "depth": 1, "augmentation.crop": "pad", "augmentation.mixup": 0.4}
 
 
 def torchrun(folder: Path, changes: dict, *more: str) -> subprocess.Popen:

@@ -148,7 +148,7 @@ def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, pa
 
     def only_epoch(run, done, bar):
         train_epoch(run, done, bar)
-        evaluate, model = run.program.evaluate, run.program.eval_model
+        evaluate, model = run.program.evaluate, run.program.model
         seen = evaluate.prepare(getattr(evaluate.data, part).images[:256])
         assert sorted(done.frames) == [0, 1, 2]
         assert torch.equal(done.frames[2], channel_frame(model, seen))

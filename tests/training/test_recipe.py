@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,9 +11,12 @@ import pytest
 
 from rollpe.errors import InputError
 from rollpe.files import DEEPEST, LONGEST, read_yaml, read_yaml_file
+from rollpe.records import read_record
+from rollpe.records.record import REMOVED, flatten
 from rollpe.training import load_plan, load_recipe
 from rollpe.training.estimates import parse_duration
-from rollpe.training.recipe import FOLDER
+from rollpe.training.recipe import FOLDER, Recipe
+from shared import ROOT
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
 
@@ -107,6 +111,22 @@ def test_what_no_machine_could_train_is_refused_when_the_recipe_is_read(key, val
     with pytest.raises(InputError, match=key) as error:
         load_recipe("smoke", {key: value})
     one_line(error)
+
+
+def test_keys_that_recipes_have_no_longer_may_hold_their_one_value_and_no_other():
+    old = {"schedule": "cosine", "ema": None, "augmentation.crop_fill": "zero"}
+    assert load_recipe("smoke", old) == load_recipe("smoke")
+    with pytest.raises(InputError, match="'ema' is unknown"):
+        load_recipe("smoke", {"ema": 0.9})
+
+
+def test_what_records_of_all_ages_were_trained_with_is_a_recipe():
+    for cell in sorted({path.parent for path in (ROOT / "data/records").glob("*/*/*.json")}):
+        config = read_record(next(cell.glob("*.json"))).config
+        recipe = Recipe.model_validate(config)
+        assert recipe == Recipe.model_validate_json(json.dumps(config))
+        told = {key: value for key, value in flatten(config).items() if key not in REMOVED}
+        assert told.items() <= flatten(json.loads(recipe.model_dump_json())).items()
 
 
 def test_a_name_in_other_letters_is_refused_wherever_it_is_given(tmp_path):

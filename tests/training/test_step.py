@@ -33,7 +33,7 @@ OPTIMIZERS = ["adamw", "lamb", "sgd"]
 
 
 def recipe(**changes) -> Recipe:
-    return load_recipe("smoke", {"name": "test", "ema": 0.7, "gradient_clip": 0.5, "depth": 1} | changes)
+    return load_recipe("smoke", {"name": "test", "gradient_clip": 0.5, "depth": 1} | changes)
 
 
 def vit(encoding: str = "none") -> nn.Module:
@@ -54,16 +54,15 @@ def batches(count: int):
         yield torch.randn(8, 1, 8, 8, generator=generator), torch.randint(10, (8,), generator=generator)
 
 
-def run(recipe: Recipe, mode: CompileMode, steps: int = 6) -> tuple[list[float], nn.Module, nn.Module]:
-    """Losses, model and average after some steps at falling rates.
+def run(recipe: Recipe, mode: CompileMode, steps: int = 6) -> tuple[list[float], nn.Module]:
+    """Losses and model after some steps at falling rates.
 
     In float64: Adam turns the rounding of a gradient near zero into a step of full length.
     """
     model = vit().double()
-    average = copy.deepcopy(model)
-    step = Step(model, recipe, create_optimizers(model, recipe, mode), mode, average=average)
+    step = Step(model, recipe, create_optimizers(model, recipe, mode), mode)
     losses = [step(x.double(), y, 0.01 / (i + 1)).item() for i, (x, y) in enumerate(batches(steps))]
-    return losses, model, average
+    return losses, model
 
 
 @pytest.fixture
@@ -87,18 +86,17 @@ def programs(monkeypatch):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_compiled_step_is_the_eager_one_up_to_rounding(optimizer, programs):
     asked = recipe(optimizer=optimizer)
-    eager, plain, slow = run(asked, EAGER)
-    fast, model, average = run(asked, CompileMode(gradient="default", update=True))
+    eager, plain = run(asked, EAGER)
+    fast, model = run(asked, CompileMode(gradient="default", update=True))
     assert programs, "something was compiled"
     assert fast == pytest.approx(eager, rel=1e-5)
-    for ours, theirs in ((model, plain), (average, slow)):
-        assert_weights_agree(ours, theirs)
+    assert_weights_agree(model, plain)
 
 
 @pytest.mark.parametrize("optimizer", [*OPTIMIZERS, "muon"])
 @pytest.mark.parametrize("used", [False, True])
 def test_a_step_goes_on_from_a_saved_state_whatever_it_did_before(optimizer, used):
-    asked, data = recipe(optimizer=optimizer, ema=None), list(batches(6))
+    asked, data = recipe(optimizer=optimizer), list(batches(6))
 
     def made() -> tuple[nn.Module, Step]:
         model = vit()
@@ -135,12 +133,11 @@ def accelerator(monkeypatch):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_update_of_an_accelerator_is_one_program_and_the_eager_one(optimizer, programs, accelerator):
     asked, mode = recipe(optimizer=optimizer), CompileMode(gradient="default", update=True)
-    eager, plain, slow = run(asked, EAGER)
-    fast, model, average = run(asked, mode, steps=6)
+    eager, plain = run(asked, EAGER)
+    fast, model = run(asked, mode, steps=6)
     assert len(programs) == 2
     assert fast == pytest.approx(eager, rel=1e-5)
-    for ours, theirs in ((model, plain), (average, slow)):
-        assert_weights_agree(ours, theirs)
+    assert_weights_agree(model, plain)
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -164,7 +161,7 @@ def test_lamb_of_an_older_timm_has_a_loop_for_all(older, monkeypatch, accelerato
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_new_learning_rate_is_no_new_program(optimizer, programs):
     model, asked, mode = vit(), recipe(optimizer=optimizer), CompileMode(gradient="default", update=True)
-    step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=copy.deepcopy(model))
+    step = Step(model, asked, create_optimizers(model, asked, mode), mode)
     counts = []
     for i, (x, y) in enumerate(batches(8)):
         step(x, y, 0.01 / (i + 1))
@@ -180,9 +177,7 @@ def test_a_step_is_two_programs_for_every_model_however_many_there_are(optimizer
     with torch._dynamo.config.patch(recompile_limit=8):
         for _ in range(10):
             model = Line(nn.Flatten(), nn.Linear(64, 10))
-            step = Step(
-                model, asked, create_optimizers(model, asked, mode), mode, average=copy.deepcopy(model)
-            )
+            step = Step(model, asked, create_optimizers(model, asked, mode), mode)
             for x, y in batches(3):
                 step(x, y, 0.01)
             counts.append(len(programs))
@@ -224,25 +219,13 @@ class Waits(TorchDispatchMode):
 def test_a_step_reads_nothing_from_the_device(optimizer):
     asked = recipe(optimizer=optimizer)
     model = vit()
-    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=copy.deepcopy(model))
+    step = Step(model, asked, create_optimizers(model, asked), EAGER)
     (x, y), (x2, y2) = batches(2)
     step(x, y, 0.01)
     with Waits() as waits:
         step(x2, y2, 0.01)
     # LAMB keeps its counter of steps on the host, one to a group of parameters
     assert waits.count <= (2 if optimizer == "lamb" else 0)
-
-
-def test_the_average_follows_with_its_decay():
-    asked, model = recipe(ema=0.75), vit()
-    average = copy.deepcopy(model)
-    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=average)
-    expected = [p.detach().clone() for p in model.parameters()]
-    for x, y in batches(3):
-        step(x, y, 0.01)
-        expected = [0.75 * e + 0.25 * p.detach() for e, p in zip(expected, model.parameters(), strict=True)]
-    for e, a in zip(expected, average.parameters(), strict=True):
-        torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +253,7 @@ def test_which_optimizers_keep_rollpe_and_its_twin_one_model(optimizer, low, hig
 
 
 def test_the_gradient_is_clipped_before_the_update():
-    asked, model = recipe(optimizer="sgd", gradient_clip=0.01, weight_decay=0, ema=None), vit()
+    asked, model = recipe(optimizer="sgd", gradient_clip=0.01, weight_decay=0), vit()
     before = [p.detach().clone() for p in model.parameters()]
     (x, y) = next(iter(batches(1)))
     Step(model, asked, create_optimizers(model, asked), EAGER)(x, y, 1.0)
@@ -291,7 +274,7 @@ def test_the_gradient_of_a_batch_in_pieces_is_that_of_the_whole(labels, monkeypa
         targets = torch.rand(12, 5, dtype=torch.double).softmax(-1)
     if labels == "characters":
         inputs, targets = inputs[:, None].expand(12, 2, 3), torch.randint(5, (24,))
-    settings = recipe(gradient_clip=None, ema=None, label_smoothing=0.1, optimizer="sgd")
+    settings = recipe(gradient_clip=None, label_smoothing=0.1, optimizer="sgd")
     moved = []
     for in_pieces in (True, False):
         trained = copy.deepcopy(model)
@@ -394,7 +377,7 @@ def test_inductor_compiles_a_step():
     losses = []
     for mode in (EAGER, CompileMode(gradient="default", update=True)):
         torch.manual_seed(0)
-        model, asked = Line(nn.Flatten(), nn.Linear(64, 10)), recipe(ema=None)
+        model, asked = Line(nn.Flatten(), nn.Linear(64, 10)), recipe()
         step = Step(model, asked, create_optimizers(model, asked, mode), mode)
         losses.append([step(x, y, 0.01).item() for x, y in batches(3)])
     torch.compiler.reset()
@@ -411,7 +394,7 @@ def test_a_kernel_of_attention_changes_the_gradient_only_by_rounding(kernel, enc
     for attention in ("auto", kernel):
         for mode in (None, "default"):
             programs.clear()
-            asked, model = recipe(attention=attention, optimizer="sgd", ema=None), vit(encoding)
+            asked, model = recipe(attention=attention, optimizer="sgd"), vit(encoding)
             step = Step(model, asked, create_optimizers(model, asked), CompileMode(gradient=mode))
             for x, y in batches(2):
                 step(x, y, 0.1)
@@ -450,7 +433,7 @@ def test_weights_in_bfloat16_have_the_gradient_of_autocast_and_keep_every_block_
     moved, entered = {}, set()
     for precision in ("float32", "bfloat16", "bfloat16-weights"):
         changes = {"precision": precision, "gradient_clip": None, "momentum": 1e-9, "weight_decay": 0.0}
-        asked, own = recipe(optimizer="sgd", ema=None, **changes), copy.deepcopy(model)
+        asked, own = recipe(optimizer="sgd", **changes), copy.deepcopy(model)
         step = Step(own, asked, create_optimizers(own, asked), EAGER)
         if step.working:
             own.eval()  # as whoever evaluates it between two steps
@@ -473,10 +456,10 @@ def test_a_compiled_step_with_weights_in_bfloat16_is_the_eager_one(optimizer, pr
     asked = recipe(optimizer=optimizer, precision="bfloat16-weights")
     told = []
     for mode in (EAGER, CompileMode(gradient="default", update=True)):
-        model, average = vit("mixed-rope"), vit("mixed-rope")
-        step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=average)
+        model = vit("mixed-rope")
+        step = Step(model, asked, create_optimizers(model, asked, mode), mode)
         losses = [step(x, y, 0.001).item() for x, y in batches(4)]
-        told.append((losses, average.head.weight.detach()))
+        told.append((losses, model.head.weight.detach()))
     assert len(programs) == 2 and told[1][0] == pytest.approx(told[0][0], rel=1e-3)
     torch.testing.assert_close(told[1][1], told[0][1], rtol=0, atol=1e-3)
 
@@ -540,46 +523,43 @@ def test_after_a_reset_a_step_is_a_new_one_bit_for_bit_and_compiles_nothing(
     mode = CompileMode(gradient=mode, update=bool(mode))
     rehearsal = next(iter(batches(1)))
 
-    def begun(seed: int) -> tuple[nn.Module, nn.Module, Step]:
-        model, average = small(seed), small(seed)
-        step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=average)
+    def begun(seed: int) -> tuple[nn.Module, Step]:
+        model = small(seed)
+        step = Step(model, asked, create_optimizers(model, asked, mode), mode)
         step.warm(*rehearsal)
-        for weights, before in zip((model, average), (small(seed), small(seed)), strict=True):
-            assert all(
-                torch.equal(a, b) for a, b in zip(weights.parameters(), before.parameters(), strict=True)
-            )
-        return model, average, step
+        for ours, before in zip(model.parameters(), small(seed).parameters(), strict=True):
+            assert torch.equal(ours, before)
+        return model, step
 
-    def trained(model: nn.Module, average: nn.Module, step: Step) -> list[torch.Tensor]:
+    def trained(model: nn.Module, step: Step) -> list[torch.Tensor]:
         losses = [step(x, y, 0.01 / (i + 1)).clone() for i, (x, y) in enumerate(batches(5))]
-        return [*losses, *model.parameters(), *average.parameters()]
+        return [*losses, *model.parameters()]
 
-    model, average, step = begun(0)
-    trained(model, average, step)
-    tensors = [*model.parameters(), *average.parameters(), *step._states()]
+    model, step = begun(0)
+    trained(model, step)
+    tensors = [*model.parameters(), *step._states()]
     addresses = [t.data_ptr() for t in tensors]
     model.load_state_dict(small(1).state_dict())
-    average.load_state_dict(small(1).state_dict())
     step.reset()
     with torch._dynamo.config.patch(error_on_recompile=True):
-        again = trained(model, average, step)
-    assert [t.data_ptr() for t in (*model.parameters(), *average.parameters(), *step._states())] == addresses
+        again = trained(model, step)
+    assert [t.data_ptr() for t in (*model.parameters(), *step._states())] == addresses
     for ours, fresh in zip(again, trained(*begun(1)), strict=True):
         assert torch.equal(ours, fresh)
     torch.compiler.reset()
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_warming_keeps_weights_and_average_and_begins_the_states_anew(optimizer):
-    asked, model, average = recipe(optimizer=optimizer), small(0), small(0)
-    step = Step(model, asked, create_optimizers(model, asked), EAGER, average=average)
+def test_warming_keeps_the_weights_and_begins_the_states_anew(optimizer):
+    asked, model = recipe(optimizer=optimizer), small(0)
+    step = Step(model, asked, create_optimizers(model, asked), EAGER)
     for x, y in batches(2):
         step(x, y, 0.01)
-    before = [t.clone() for t in (*model.parameters(), *average.parameters())]
+    before = [weights.clone() for weights in model.parameters()]
     assert any(state.any() for state in step._states())
     for warm in (lambda: step.warm(x, y), step.warm_update):
         warm()
-        for ours, theirs in zip((*model.parameters(), *average.parameters()), before, strict=True):
+        for ours, theirs in zip(model.parameters(), before, strict=True):
             assert torch.equal(ours, theirs)
         assert not any(state.any() for state in step._states())
         assert model[1].weight.requires_grad and all(p.grad is None for p in model.parameters())
@@ -588,8 +568,8 @@ def test_warming_keeps_weights_and_average_and_begins_the_states_anew(optimizer)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16-weights"])
 def test_an_update_compiled_alone_is_the_one_that_steps_take(precision):
     asked, mode = recipe(precision=precision), CompileMode(update=True)
-    model, average = small(0), small(0)
-    step = Step(model, asked, create_optimizers(model, asked, mode), mode, average=average)
+    model = small(0)
+    step = Step(model, asked, create_optimizers(model, asked, mode), mode)
     step.warm_update()
     programs = counters["stats"]["unique_graphs"]
     with torch._dynamo.config.patch(error_on_recompile=True):

@@ -6,7 +6,6 @@ on disk. Models that are compared take turns, round by round, so that other load
 
 from __future__ import annotations
 
-import copy
 import gc
 import logging
 import math
@@ -70,9 +69,8 @@ class Trial:
         if mode is None:
             self.step = plain_step(self.model, recipe, device)
         else:
-            average = copy.deepcopy(self.model) if recipe.ema else None
             optimizers = create_optimizers(self.model, recipe, mode)
-            self.step = Step(self.model, recipe, optimizers, mode, average=average)
+            self.step = Step(self.model, recipe, optimizers, mode)
         self()  # compiles the loss; its first update is eager
         self()  # compiles the update and records CUDA graphs, which later steps replay
         synchronize(device)

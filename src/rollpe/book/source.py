@@ -22,16 +22,16 @@ from rollpe.sources import PACKAGE
 logger = logging.getLogger(__name__)
 
 
-def find_line(dotted: str, package: Path = PACKAGE) -> tuple[Path, int] | None:
+def find_line(dotted: str) -> tuple[Path, int] | None:
     """File and line where a dotted name such as ``operators.roll`` is defined, found without importing.
 
     The package's own name in front is optional. A name that is imported, not defined, is followed
     through a package's ``__init__``; None if nothing defines it.
     """
     parts = dotted.split(".")
-    parts = parts[1:] if parts[0] == package.name else parts
+    parts = parts[1:] if parts[0] == PACKAGE.name else parts
     for depth in range(len(parts), 0, -1):
-        module = package.joinpath(*parts[:depth])
+        module = PACKAGE.joinpath(*parts[:depth])
         files = [module.with_suffix(".py")] if depth < len(parts) or not module.is_dir() else []
         files += sorted(module.glob("*.py")) if module.is_dir() else []
         for file in (f for f in files if f.is_file()):

@@ -54,9 +54,9 @@ def bump(n: int, center: float, sharpness: float) -> Tensor:
 
 
 @cache
-def random_pair(n: int = 16, waves: int = 2) -> dict[str, list[list[float]]]:
-    """A query and a key, [waves, n] each, with two decimals; the same numbers in every build."""
-    pair = torch.randn(2, waves, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+def random_pair() -> dict[str, list[list[float]]]:
+    """A query and a key of two waves, [2, 16] each, with two decimals; the same numbers in every build."""
+    pair = torch.randn(2, 2, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     q, k = (100 * pair).round().div(100).tolist()
     return {"q": q, "k": k}
 
@@ -83,15 +83,14 @@ def ring_and_sheet() -> tuple[Tensor, Tensor]:
 # Pieces of pictures
 
 
-def ring_bars(ax: Axes, values: Tensor, color: str, radius: float = 1.0, reach: float = 0.6) -> None:
-    """One bar for each channel around a ring, clockwise from the top."""
+def ring_bars(ax: Axes, values: Tensor, color: str) -> None:
+    """One bar for each channel around a ring of radius 1, clockwise from the top."""
     n = len(values)
     for i, value in enumerate(values.tolist()):
         direction = np.array([math.sin(2 * math.pi * i / n), math.cos(2 * math.pi * i / n)])
-        ends = np.stack((radius * direction, (radius + reach * value) * direction))
-        width = min(9.0, 60 * radius / n)
-        ax.plot(*ends.T, color=color, linewidth=width, solid_capstyle="butt")
-    ax.add_patch(mpl.patches.Circle((0, 0), radius, fill=False, color=figures.MUTED, linewidth=0.8))
+        ends = np.stack((direction, (1 + 0.6 * value) * direction))
+        ax.plot(*ends.T, color=color, linewidth=min(9.0, 60 / n), solid_capstyle="butt")
+    ax.add_patch(mpl.patches.Circle((0, 0), 1, fill=False, color=figures.MUTED, linewidth=0.8))
     ax.set_aspect("equal")
     ax.axis("off")
 

@@ -28,6 +28,14 @@ NOT_COMPARED = HOW | {"name", "resolutions", "shifts", "frames"}
 ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0, "context": None}
 """Keys added to recipes later, with the values of all runs before."""
 
+REMOVED: dict[str, Any] = {
+    "augmentation.crop_fill": "zero",
+    "ema": None,
+    "final_learning_rate": 0.0,
+    "schedule": "cosine",
+}
+"""Keys that recipes had earlier, with the value of all runs."""
+
 Share = Annotated[float, Field(ge=0, le=1)]
 RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
 """Names a recipe and a folder: no slash, no space, no leading dot."""
@@ -255,7 +263,7 @@ def comparable(a: Record, b: Record) -> list[str]:
     reasons = []
     if a.protocol != b.protocol:
         reasons.append(f"protocol: {a.protocol} and {b.protocol}")
-    left, right = ADDED | flatten(a.config), ADDED | flatten(b.config)
+    left, right = (ADDED | REMOVED | flatten(record.config) for record in (a, b))
     for key in sorted(left.keys() | right.keys()):
         if key in NOT_COMPARED:
             continue

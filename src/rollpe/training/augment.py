@@ -66,7 +66,6 @@ class Augmentation(BaseModel):
         description="pad: a window of the padded image; resized: a random part, scaled to full size",
     )
     crop_padding: int = Field(4, ge=0, description="pixels on each side, for crop='pad'")
-    crop_fill: Literal["zero", "reflect"] = Field("zero", description="what the padding holds")
     crop_scale: tuple[Share, Share] = Field(
         (0.08, 1.0), description="smallest and largest share of the area, for crop='resized'"
     )
@@ -132,12 +131,6 @@ class Augmenter:
             raise InputError(
                 f"{setting} needs three color channels and the images have {len(mean)}: switch it off"
             )
-        if settings.crop == "pad" and settings.crop_fill == "reflect":
-            if settings.crop_padding >= min(self.size):
-                raise InputError(
-                    f"crop_padding={settings.crop_padding} with crop_fill='reflect': at most "
-                    f"{min(self.size) - 1} for images of {self.size[0]}x{self.size[1]} pixels"
-                )
         if settings.policy == "three-augment" and min(self.size) <= BLUR_RADIUS:
             raise InputError(
                 f"policy='three-augment' blurs over {BLUR_RADIUS} pixels and needs images larger "
@@ -260,7 +253,7 @@ class Augmenter:
             images = resized_crop(images, draws.boxes, self.size)
         images = self._resize(images)
         if draws.offsets is not None:
-            images = pad_crop(images, draws.offsets, settings.crop_padding, settings.crop_fill)
+            images = pad_crop(images, draws.offsets, settings.crop_padding)
         if draws.flips is not None:
             images = flip(images, draws.flips)
         if settings.policy == "three-augment":
@@ -461,19 +454,14 @@ def inside(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     return in_rows[:, :, None] & in_columns[:, None, :]
 
 
-def pad_crop(images: Tensor, offsets: Tensor, padding: int, fill: str) -> Tensor:
-    """Pad by `padding` ("zero" or "reflect") and keep the window at offsets int64 [B, 2].
+def pad_crop(images: Tensor, offsets: Tensor, padding: int) -> Tensor:
+    """Pad with `padding` zeros and keep the window at offsets int64 [B, 2].
 
     Offset (padding, padding) is the image itself. Torchvision: RandomCrop(padding=…).
     """
     for axis in (2, 3):
         length = images.shape[axis]
-        if fill == "reflect":
-            source = (torch.arange(length + 2 * padding) - padding).abs()
-            source = (length - 1) - ((length - 1) - source).abs()
-            images = images.index_select(axis, _send(source, images))
-        else:
-            images = F.pad(images, (padding, padding) if axis == 3 else (0, 0, padding, padding))
+        images = F.pad(images, (padding, padding) if axis == 3 else (0, 0, padding, padding))
         windows = [partial(torch.narrow, dim=axis, start=s, length=length) for s in range(2 * padding + 1)]
         images = _in_groups(images, offsets[:, axis - 2], windows)
     return images

@@ -43,7 +43,7 @@ class CompileMode:
 
     gradient: torch.compile's mode for the loss and its gradients; None is eager. "reduce-overhead" and
         "max-autotune" replay CUDA graphs on CUDA; the latter also times several kernels for each product.
-    update: whether clipping, optimizer and average are compiled.
+    update: whether clipping and optimizer are compiled.
     """
 
     gradient: Mode | None = None

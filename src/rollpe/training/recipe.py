@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe.files import read_yaml, read_yaml_file
-from rollpe.records.record import HOW, Cell, flatten, slug
+from rollpe.records.record import HOW, REMOVED, Cell, flatten, slug
 from rollpe.training.augment import Augmentation
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -96,9 +96,10 @@ class Recipe(BaseModel):
     )
     batch_size: int = Field(gt=0, le=10**5, description="an integer ≥ 1, at most 100,000: images per step")
     optimizer: Literal["adamw", "lamb", "muon", "sgd"] = Field(description="adamw, lamb, muon or sgd")
-    learning_rate: float = Field(gt=0, description="a number > 0: the highest learning rate")
-    final_learning_rate: float = Field(0.0, ge=0, description="a number ≥ 0: where the schedule ends")
-    schedule: Literal["cosine"] = Field("cosine", description="cosine")
+    learning_rate: float = Field(
+        gt=0,
+        description="a number > 0: the highest learning rate, which falls to zero along a cosine",
+    )
     warmup_epochs: float = Field(0.0, ge=0, description="a number from 0 to epochs")
     weight_decay: float = Field(0.0, ge=0, description="a number ≥ 0")
     momentum: float = Field(0.9, ge=0, lt=1, description="a number from 0 to below 1: sgd and muon")
@@ -112,9 +113,6 @@ class Recipe(BaseModel):
         None, gt=0, description="null (none) or a number > 0: largest norm of the gradient"
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
-    ema: float | None = Field(
-        None, gt=0, lt=1, description="null (none) or a number between 0 and 1: decay per step"
-    )
     augmentation: Augmentation = Field(
         Augmentation(), description=f"a mapping with {', '.join(Augmentation.model_fields)}"
     )
@@ -155,6 +153,17 @@ class Recipe(BaseModel):
         description="an integer from 0 to 100: moments, evenly spaced from before the first step to after "
         "the last, of which the record keeps the correlations of channels over held-out images",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, values: Any) -> Any:
+        """Older recipes, and those in records, may hold keys of `REMOVED` with their one value."""
+        if not isinstance(values, dict):
+            return values
+        mapping = values.get("augmentation")
+        if isinstance(mapping, dict):
+            values = values | {"augmentation": _kept(mapping, "augmentation.")}
+        return _kept(values, "")
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
@@ -209,6 +218,10 @@ class Recipe(BaseModel):
             raise ValueError(
                 f"resolutions={self.resolutions}: allowed are multiples of context={self.context}."
             )
+
+
+def _kept(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {k: v for k, v in values.items() if (prefix + k, v) not in REMOVED.items()}
 
 
 def recipes() -> list[str]:

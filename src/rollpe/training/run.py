@@ -125,7 +125,7 @@ def train(
         program = programs.program(settled, cell, data, where, group)
         run = Run(settled, cell, where, group, program, training, held_out, batch, share, steps, total)
         untrained = program.begin(seed)
-        program.evaluate.rehearse(program.eval_model, settled.resolutions)
+        program.evaluate.rehearse(program.model, settled.resolutions)
 
         # files: whatever can be refused has been refused by now
         arrays, checkpoint = {}, None
@@ -157,7 +157,7 @@ def train(
         # scores, weights, record
         scores = score(run, data)
         if records is not None:
-            arrays |= program.evaluate.observe(program.eval_model) | frame_arrays(done.frames)
+            arrays |= program.evaluate.observe(program.model) | frame_arrays(done.frames)
         made_by = command(recipe, cell, group.size)
         record = Record(
             protocol=PROTOCOL,
@@ -241,7 +241,7 @@ def train_epoch(run: Run, done: Progress, bar: tqdm) -> EpochMetrics:
     if last:
         keep_frame(run, done, run.total)
     due = last or done.epoch % recipe.score_every == 0
-    held_out = program.evaluate(program.eval_model, run.held_out) if due and len(run.held_out) else None
+    held_out = program.evaluate(program.model, run.held_out) if due and len(run.held_out) else None
     return EpochMetrics(
         epoch=done.epoch,
         steps=done.steps + steps,
@@ -270,7 +270,7 @@ def keep_frame(run: Run, done: Progress, step: int) -> None:
     """Keep the correlations of channels after so many steps if the recipe asks for them."""
     moments = np.linspace(0, run.total, run.recipe.frames).round().astype(int)
     if run.group.first and step in moments:
-        done.frames[step] = run.program.evaluate.frame(run.program.eval_model)
+        done.frames[step] = run.program.evaluate.frame(run.program.model)
         run.program.model.train()
 
 
@@ -308,7 +308,7 @@ def progress_bar(run: Run, done: Progress, show: bool) -> tqdm:
 
 def score(run: Run, data: Data) -> dict[str, Any]:
     """The fields of a record that say how good the trained model is."""
-    model, evaluate, recipe = run.program.eval_model, run.program.evaluate, run.recipe
+    model, evaluate, recipe = run.program.model, run.program.evaluate, run.recipe
     test = evaluate(model, data.test)
     few = Split(run.training.images[: len(data.test)], run.training.labels[: len(data.test)])
     resized = {size: evaluate(model, data.test, size) for size in recipe.resolutions}
@@ -345,7 +345,7 @@ def state_of(run: Run, done: Progress, finished: bool = False) -> dict[str, Any]
         "frames": done.frames,
     }
     if finished:
-        return state | {"eval_model": run.program.eval_model.state_dict()}
+        return state | {"eval_model": run.program.model.state_dict()}
     generators = {name: generator.get_state() for name, generator in done.streams.items()}
     return state | run.program.state_dict() | {"generators": generators}
 

@@ -1,4 +1,4 @@
-"""The tensors of a run: model, average, optimizers; made once, then used seed after seed.
+"""The tensors of a run: model, optimizers; made once, then used seed after seed.
 
 Here: building them from a recipe and an encoding, bringing them to where a seed begins, and keeping what was
 compiled for the next run. Not here: moving them (step.py), writing them down (checkpoint.py).
@@ -6,7 +6,6 @@ compiled for the next run. Not here: moving them (step.py), writing them down (c
 
 from __future__ import annotations
 
-import copy
 import gc
 import hashlib
 import time
@@ -53,7 +52,6 @@ class Program:
         self.recipe, self.cell, self.shape = recipe, cell, shape_of(data)
         self.mode = compile_mode(recipe, device, group.size)
         self.model = create_model(recipe, cell, self.shape).to(device)
-        self.average = copy.deepcopy(self.model) if recipe.ema else None
         self.evaluate = evaluator(recipe, data, device, group, self.mode)
         self.augment: Augmenter | Characters = Characters()
         if not isinstance(data, TextData):
@@ -68,38 +66,28 @@ class Program:
             recipe,
             create_optimizers(self.model, recipe, self.mode),
             self.mode,
-            average=self.average,
             penalty=penalty,
             processes=group.size,
         )
         self.ready = False
 
-    @property
-    def eval_model(self) -> Model:
-        """The model that is evaluated: the average of the weights if there is one."""
-        return self.average or self.model
-
     def begin(self, seed: int) -> Model:
         """Bring all tensors to where a run of this seed begins; returns another model with these weights."""
         fresh = initial_model(self.recipe, self.cell.model_copy(update={"seed": seed}), self.shape)
-        for model in filter(None, (self.model, self.average)):
-            model.load_state_dict(fresh.state_dict())
+        self.model.load_state_dict(fresh.state_dict())
         self.step.reset()
         return fresh
 
     def state_dict(self) -> dict[str, Any]:
         """All tensors that training changes."""
-        average = self.average.state_dict() if self.average else None
-        return {"model": self.model.state_dict(), "average": average, "optimizers": self.step.state()}
+        return {"model": self.model.state_dict(), "optimizers": self.step.state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take the tensors of a checkpoint; of a finished run there are only the weights that are scored."""
         if "eval_model" in state:
-            self.eval_model.load_state_dict(state["eval_model"])
+            self.model.load_state_dict(state["eval_model"])
             return
         self.model.load_state_dict(state["model"])
-        if self.average:
-            self.average.load_state_dict(state["average"])
         self.step.load(state["optimizers"])
 
     def warm(self, batch: int, turn: AbstractContextManager[object] | None = None) -> float:
@@ -116,7 +104,7 @@ class Program:
             self.step.warm(inputs[0], targets[0], turn)
             few = EVALUATION_BATCH.get(device.type, 1000)
             again = torch.arange(few, device=device) % batch
-            self.evaluate(self.eval_model, Split(noise.images[0][again], noise.labels[0][again]))
+            self.evaluate(self.model, Split(noise.images[0][again], noise.labels[0][again]))
         self.ready = True
         return time.perf_counter() - begun
 
@@ -170,8 +158,8 @@ def noise_like(shape: Mapping[str, Any], batch: int) -> Split:
 
 
 BESIDE_PROGRAM = frozenset(
-    {"name", "held_out", "train_images", "epochs", "max_steps", "warmup_epochs", "schedule"}
-    | {"final_learning_rate", "score_every", "resolutions", "shifts", "frames"}
+    {"name", "held_out", "train_images", "epochs", "max_steps", "warmup_epochs"}
+    | {"score_every", "resolutions", "shifts", "frames"}
 )
 """Keys of a recipe that its program does not depend on: runs that differ in these alone share one."""
 

@@ -1,12 +1,12 @@
 """One optimizer step, the same object for training and for the benchmark.
 
-Here: the optimizers, the schedule of the learning rate, and `Step`: forward, loss, backward, clipping,
-optimizers, average of the weights. Nothing in it waits for the device. Not here: data, epochs, evaluation,
+Here: the optimizers, the schedule of the learning rate, and `Step`: forward, loss, backward, clipping
+and optimizers. Nothing in it waits for the device. Not here: data, epochs, evaluation,
 records (run.py), what is compiled (compiling.py).
 
 On an accelerator a step is two compiled functions. The first is the loss with its gradients, replayed as
-CUDA graphs, so that a step costs the host two launches rather than a thousand. The second is clipping,
-optimizer and average, a handful of fused kernels; the learning rate is a tensor in it, so that a new rate
+CUDA graphs, so that a step costs the host two launches rather than a thousand. The second is clipping
+and optimizer, a handful of fused kernels; the learning rate is a tensor in it, so that a new rate
 needs no new program. Seeds share both functions, encodings share the second. Within a process, one `Step`
 serves all seeds of an encoding: `warm` it once, then before each seed load its weights in place and `reset`
 the step.
@@ -30,7 +30,6 @@ from torch import Tensor, nn
 from torch.nn.attention import sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
-from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from rollpe.encodings import Encoding, grid_positions
 from rollpe.encodings.absolute import NoEncoding
@@ -133,7 +132,6 @@ class Step:
 
     model: on its device, float32, in training mode whenever the step is called.
     optimizers: from `create_optimizers`, for the same `mode`; their states are loaded before.
-    average: a copy of the model whose weights follow with decay recipe.ema.
     penalty: evaluated after each forward pass and added to the loss; not part of what is returned.
     processes: of a run on several; the batch is then this process's share.
 
@@ -155,11 +153,10 @@ class Step:
         optimizers: Sequence[Optimizer],
         mode: CompileMode,
         *,
-        average: nn.Module | None = None,
         penalty: Callable[[], Tensor] | None = None,
         processes: int = 1,
     ) -> None:
-        self.model, self.average = model, average
+        self.model = model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers, self.penalty = list(optimizers), penalty
         device = self.parameters[0].device
@@ -244,7 +241,7 @@ class Step:
         """Compile and record everything for batches of this shape, and leave the weights as they were.
 
         Three steps: the first compiles the loss and makes the optimizers' states, the second compiles the
-        update and records graphs, the third replays them. Then weights and average are put back, in place,
+        update and records graphs, the third replays them. Then the weights are put back, in place,
         and the step is `reset`. So a run's first update is compiled like the others, and a run on a step used
         before is one on a new step. Dropout has drawn: set the seed afterwards; `load` a state afterwards.
 
@@ -270,9 +267,8 @@ class Step:
 
     @contextmanager
     def _undone(self) -> Iterator[None]:
-        """Put weights and average back at the end, in place, and `reset`."""
-        weights = [*self.model.parameters(), *(self.average.parameters() if self.average else ())]
-        kept = [(tensor, tensor.detach().clone()) for tensor in weights]
+        """Put the weights back at the end, in place, and `reset`."""
+        kept = [(tensor, tensor.detach().clone()) for tensor in self.model.parameters()]
         yield
         with torch.no_grad():
             for tensor, before in kept:
@@ -283,7 +279,7 @@ class Step:
     def reset(self) -> None:
         """Bring the optimizers' states back to their beginning, 0, in place, and `refresh`.
 
-        Weights and average are the caller's to load, in place and before. All tensors keep their addresses,
+        The weights are the caller's to load, in place and before. All tensors keep their addresses,
         so that compiled programs and recorded graphs stay valid.
         """
         for state in self._states():
@@ -341,11 +337,6 @@ class Step:
         clip = recipe.gradient_clip
         parameters: list[Tensor] = [*self.parameters]
         copies: list[Tensor] = [*self.copies]
-        follow: Callable[..., None] | None = None
-        averaged: list[Tensor] = []
-        if self.average is not None and recipe.ema is not None:
-            follow = get_ema_multi_avg_fn(recipe.ema)
-            averaged = [p for p in self.average.parameters() if p.requires_grad]
 
         # torch wraps every optimizer's step in graph breaks, for callers whose gradients are on; ours are off
         moves = [(inspect.unwrap(type(optimizer).step), optimizer) for optimizer in self.optimizers]
@@ -357,8 +348,6 @@ class Step:
                 nn.utils.clip_grad_norm_(parameters, clip)
             for move, optimizer in moves:
                 move(optimizer)
-            if follow is not None:
-                follow(averaged, parameters, None)
             if copies:
                 torch._foreach_copy_(copies, parameters)
 
@@ -448,12 +437,11 @@ def _takes_many(device: torch.device) -> bool:
 def learning_rate(recipe: Recipe, step: int, total: int, steps: int) -> float:
     """Rate of the step-th of `total` steps, counted from 0, with `steps` to an epoch.
 
-    It rises linearly over warmup_epochs to learning_rate, then falls along half a cosine to
-    final_learning_rate, which the last step just misses.
+    It rises linearly over warmup_epochs to learning_rate, then falls along half a cosine to zero, which the
+    last step just misses.
     """
     warmup = min(round(recipe.warmup_epochs * steps), total)
     if step < warmup:
         return recipe.learning_rate * (step + 1) / warmup
     done = (step - warmup) / (total - warmup)
-    fall = recipe.learning_rate - recipe.final_learning_rate
-    return recipe.final_learning_rate + fall * (1 + math.cos(math.pi * done)) / 2
+    return recipe.learning_rate * (1 + math.cos(math.pi * done)) / 2
