@@ -38,13 +38,15 @@ class Summary:
     high: float | None
 
 
-def summarize(values: ArrayLike, confidence: float = CONFIDENCE) -> Summary:
+def summarize(values: Arm, confidence: float = CONFIDENCE) -> Summary:
     """Mean, standard deviation and Student t-interval of independent seeds, in the unit given."""
     sample = _sample(values)
     n = len(sample)
-    if n == 1:
+    if isinstance(values, Printed):
+        mean, sd = values.mean, values.sd
+    elif n == 1:
         return Summary(float(sample[0]), None, 1, None, None)
-    if sample.min() == sample.max():  # rounding of their sum would look like spread
+    elif sample.min() == sample.max():  # rounding of their sum would look like spread
         mean, sd = float(sample[0]), 0.0
     else:
         mean, sd = float(sample.mean()), float(sample.std(ddof=1))
@@ -113,11 +115,11 @@ def _welch(a: NDArray[np.float64], b: NDArray[np.float64], alternative: str = "t
         return stats.ttest_ind(a, b, equal_var=False, alternative=alternative)
 
 
-def welch(a: Arm, b: Arm) -> Welch:
+def welch(a: Arm, b: Arm, confidence: float = CONFIDENCE) -> Welch:
     """Welch's unequal-variance t-test of a − b, from samples or from mean, SD and n."""
     a, b = _samples(a, b)
     test = _welch(a, b)
-    low, high = test.confidence_interval(CONFIDENCE)
+    low, high = test.confidence_interval(confidence)
     numbers = (a.mean() - b.mean(), test.statistic, test.df, test.pvalue, low, high)
     return Welch(*map(float, numbers))
 

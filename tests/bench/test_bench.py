@@ -211,21 +211,21 @@ def test_operations_that_all_images_share_count_once_a_step():
 
 
 def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatch):
-    """With drop path, the average of the weights and mixed targets."""
+    """With drop path and mixed targets."""
     steps = []
 
     class Recorded(timing.Step):
-        def __init__(self, model, recipe, *args, average=None, **kwargs) -> None:
-            steps.append((model, recipe, average))
-            super().__init__(model, recipe, *args, average=average, **kwargs)
+        def __init__(self, model, recipe, *args, **kwargs) -> None:
+            steps.append((model, recipe))
+            super().__init__(model, recipe, *args, **kwargs)
 
     monkeypatch.setattr(timing, "Step", Recorded)
     report = quick(recipe="mini", encodings=["none"], timm=False)
-    model, recipe, average = steps.pop()
-    assert recipe.batch_size == 2 and model.global_pool == "avg" and average is None
+    model, recipe = steps.pop()
+    assert recipe.batch_size == 2 and model.global_pool == "avg"
     assert report.recipe == "mini" and not report.timm and not report.plain and not report.missing
     quick(encodings=["none"], timm=False)
-    model, _, _ = steps.pop()
+    model, _ = steps.pop()
     assert model.global_pool == "token" and model.blocks[-1].drop_path1.drop_prob == pytest.approx(0.1)
     with pytest.raises(InputError, match="'quick' trains on digits"):
         quick(recipe="quick")

@@ -282,8 +282,7 @@ class Scope:
         return values
 
     def summary(self, arm: str, confidence: float = CONFIDENCE) -> Summary:
-        sample = self.sample(arm)
-        return sample.summary(confidence) if isinstance(sample, Printed) else summarize(sample, confidence)
+        return summarize(self.sample(arm), confidence)
 
     def means(self, names: str | None) -> dict[str, float]:
         """The mean of each arm named, or of every arm that has the measure."""
@@ -321,7 +320,11 @@ class Scope:
             raise NotMeasured("the runs were timed on different devices")
         if min(arm.n for arm in arms) < 2:
             raise NotMeasured(f"{self.text}: a test of {term} needs two runs of each")
-        found = vars(arms[0]) if len(arms) == 1 else vars(welch(arms[0], arms[1], confidence))
+        found = (
+            vars(arms[0])
+            if len(arms) == 1
+            else vars(welch(self.sample(names[0]), self.sample(names[1]), confidence))
+        )
         found = found | {"mean": found.get("difference", arms[0].mean)}
         mean, low, high = (f"{found[key]:+.{self.measure.digits}f}" for key in ("mean", "low", "high"))
         return found | {
