@@ -1,7 +1,6 @@
 """Equations of the book: labels, the badge of each check, links to the functions that compute it.
 
-Here: reading the report, warnings, badges, and the output of checking cells that folds into them. Not here:
-the checks (rollpe.equations).
+The output of checking cells folds into the badges. The checks are in rollpe.equations.
 """
 
 from __future__ import annotations
@@ -250,7 +249,7 @@ def check_results(report: Iterable[dict[str, Any]]) -> list[Any]:
 
     names = [field.name for field in fields(CheckResult)]
     return [
-        CheckResult(**({"seconds": 0.0} | {k: v for k, v in entry.items() if k in names}))
+        CheckResult(**{name: entry[name] for name in names})
         for entry in report
         if entry.get("error") is not None
     ]
