@@ -7,12 +7,11 @@ import math
 
 import torch
 from torch import Generator
+from torch.linalg import matrix_power
 
 from rollpe import operators
 from rollpe.equations.cases import count, entrywise, error, eye, must_fail, normal, rings, whole, widths
 from rollpe.equations.registry import check
-
-matrix_power = torch.linalg.matrix_power
 
 
 def _ring(rng: Generator, n: int, N: int = 5):

@@ -7,6 +7,7 @@ import math
 
 import torch
 from torch import Generator, Tensor
+from torch.linalg import matrix_power
 
 from rollpe import operators, textbook
 from rollpe.encodings import create_encoding
@@ -32,15 +33,7 @@ from rollpe.equations.cases import (
     widths,
 )
 from rollpe.equations.registry import check
-
-
-def rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
-    """RoPE by complex multiplication, interleaved: x [N, 2m], p [N], frequencies [m]."""
-    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(pairs * torch.exp(1j * p.double()[:, None] * frequencies)).flatten(-2)
-
-
-matrix_power = torch.linalg.matrix_power
+from rollpe.equations.rotary import rotated
 
 
 @check("ours; the real form of the paper's F", operators.real_fourier_basis, tolerance=1e-12, n=rings)
@@ -94,7 +87,7 @@ def eq_twisted_shift(rng, n):
     moved = torch.cat((x[1:], (-1) ** (n - 1) * x[:1]))
     yield error(N @ x, moved)
     encoding = create_encoding("twisted-roll", head_dim=n, heads=1, axes=1).double()
-    yield error(encoding.encode(x.expand(1, 1, 1, n), eye(1))[0, 0, 0], moved)
+    yield error(encoding.encode(x.expand(1, 1, 1, n), torch.ones(1, 1))[0, 0, 0], moved)
     yield error(N.det(), 1.0)
 
 

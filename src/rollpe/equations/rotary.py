@@ -37,6 +37,12 @@ def _as_complex(x: Tensor) -> Tensor:
     return torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
 
 
+def rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
+    """RoPE by complex multiplication, interleaved: x [..., N, 2m], p [N], frequencies [m]."""
+    turned = _as_complex(x) * torch.exp(1j * p.double()[:, None] * frequencies)
+    return torch.view_as_real(turned).flatten(-2)
+
+
 @check("all three introductions, rotary pairs", textbook.rope, operators.rotate_pairs, tolerance=1e-12)
 def eq_rope_pair(rng):
     m, theta, p, x, _ = _rotary_case(rng)
@@ -61,8 +67,7 @@ def eq_rope_frequencies(rng):
 @check("equivariance, complex form", textbook.rope, tolerance=1e-12)
 def eq_rope_complex(rng):
     _, theta, p, x, _ = _rotary_case(rng)
-    turned = _as_complex(x) * torch.exp(1j * p[:, None] * theta)
-    yield error(textbook.rope(x, p, theta), torch.view_as_real(turned).flatten(-2))
+    yield error(textbook.rope(x, p, theta), rotated(x, p, theta))
 
 
 @check("equivariance, block-diagonal form", textbook.rotation_matrix, textbook.rope, tolerance=1e-11)
@@ -97,15 +102,21 @@ def eq_rope_group(rng):
     yield error(R(m * theta).T, R(-m * theta))
 
 
-@check("all three introductions, relative property", textbook.rope, textbook.rotation_matrix, tolerance=1e-11)
-def eq_rope_relative(rng):
-    _, theta, p, q, k = _rotary_case(rng)
+def _relative_scores(q: Tensor, k: Tensor, p: Tensor, theta: Tensor) -> Tensor:
+    """q_mᵀ R(p_n − p_m) k_n of all tokens, [2, N, N]."""
 
     def score(m, n):
         R = textbook.rotation_matrix((p[n] - p[m]) * theta)
         return torch.einsum("bi,ij,bj->b", q[:, m], R, k[:, n])
 
-    yield error(textbook.rope(q, p, theta) @ textbook.rope(k, p, theta).mT, entrywise(score, 4, 4))
+    return entrywise(score, len(p), len(p))
+
+
+@check("all three introductions, relative property", textbook.rope, textbook.rotation_matrix, tolerance=1e-11)
+def eq_rope_relative(rng):
+    _, theta, p, q, k = _rotary_case(rng)
+    scores = textbook.rope(q, p, theta) @ textbook.rope(k, p, theta).mT
+    yield error(scores, _relative_scores(q, k, p, theta))
 
 
 @check("circles and equivariance, norm preservation", textbook.rope, tolerance=1e-12)
@@ -192,13 +203,14 @@ def eq_decay_bound(rng):
     h = _as_complex(q[0, 0]).conj() * _as_complex(k[0, 0])
     steps = torch.diff(torch.cat((h, torch.zeros(1)))).abs().max()
     value = (h * torch.exp(1j * delta.double()[..., None] * theta)).sum(-1).abs()
-    yield excess(value, steps * textbook.decay_bound(delta, theta))
+    bound = textbook.decay_bound(delta, theta)
+    yield excess(value, steps * bound)
 
     def partial_sum(a, j):
         return abs(sum(complex(math.cos(a * t), math.sin(a * t)) for t in theta[: j + 1].tolist()))
 
     sums = [[partial_sum(a, j) for j in range(m)] for a in delta.flatten().tolist()]
-    yield error(textbook.decay_bound(delta.flatten(), theta), torch.tensor(sums, dtype=torch.float64).sum(1))
+    yield error(bound.flatten(), torch.tensor(sums, dtype=torch.float64).sum(1))
     ladder = textbook.decay_bound(torch.arange(200), textbook.rope_frequencies(128))
     yield must_hold(bool((torch.diff(ladder) > 0.1).any()))
 
@@ -261,12 +273,7 @@ def eq_linear_rope(rng):
     _, theta, p, q, k = _rotary_case(rng)
     v = normal(rng, 2, len(p), 3)
     f, g = F.elu(q) + 1, F.elu(k) + 1
-
-    def weight(m, n):
-        R = textbook.rotation_matrix((p[n] - p[m]) * theta)
-        return torch.einsum("bi,ij,bj->b", f[:, m], R, g[:, n])
-
-    weights = entrywise(weight, len(p), len(p))
+    weights = _relative_scores(f, g, p, theta)
     total = entrywise(lambda m: (f[:, m : m + 1] * g).sum((1, 2)), len(p))
     slow = (weights[..., None] * v[:, None]).sum(2) / total[..., None]
     for shift in (0, number(rng, -9, 9)):

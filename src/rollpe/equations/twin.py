@@ -6,7 +6,7 @@ from torch import Generator, Tensor
 from rollpe import operators
 from rollpe.equations.cases import count, error, eye, must_fail, normal, whole
 from rollpe.equations.registry import check
-from rollpe.equations.rope import rotated
+from rollpe.equations.rotary import rotated
 
 
 def _twin(n: int, z: Tensor, p: Tensor) -> Tensor:
