@@ -110,10 +110,29 @@ def test_an_unknown_label_is_refused_in_one_line():
 
 
 def test_a_check_of_something_false_fails():
-    false = dataclasses.replace(EQUATIONS["eq-roll"], function=lambda rng: 0.5)
-    assert false.largest_error() > false.tolerance
-    undefined = dataclasses.replace(false, function=lambda rng: math.nan)
-    assert undefined.largest_error() == math.inf
+    false = dataclasses.replace(EQUATIONS["eq-roll"], function=lambda rng: [0.0, 0.5])
+    assert false.largest_error() == 0.5 > false.tolerance
+
+
+@pytest.mark.parametrize("gaps", [[], [math.nan, 0.0], [0.0, math.nan], [-1.0]])
+def test_a_check_without_a_result_fails(gaps):
+    """One that yields nothing, or NaN in any place, or a difference below 0."""
+    empty = dataclasses.replace(EQUATIONS["eq-roll"], function=lambda rng: gaps)
+    assert empty.largest_error() == math.inf
+
+
+def test_a_case_is_every_width_with_every_nyquist_mode():
+    def eq_new(rng, n, nyquist):
+        called.append((n, nyquist))
+        yield 0.0
+
+    called, eq_new.__module__ = [], "rollpe.equations.rolling"
+    try:
+        registry.check("source", eq_new, tolerance=0.0, cases=1, n=lambda rng: (3, 4))(eq_new)
+        assert run_checks(["eq-new"])[0].error == 0.0
+    finally:
+        EQUATIONS.pop("eq-new", None)
+    assert called == [(n, mode) for n in (3, 4) for mode in ("fixed", "paired", "odd")]
 
 
 def test_rounding_down_is_no_way_to_another_resolution(monkeypatch):
@@ -135,10 +154,9 @@ def test_gradients_of_twins_have_one_length(monkeypatch):
     assert not run_checks(["eq-sgd"])[0].passed
 
 
-def test_progress_sees_every_result_in_order():
-    seen = []
-    results = run_checks(["eq-roll", "eq-integer-code", "eq-order"], progress=seen.append)
-    assert [r.label for r in seen] == ["eq-roll", "eq-order"] and seen == results
+def test_results_come_in_the_order_asked_for():
+    results = run_checks(["eq-roll", "eq-integer-code", "eq-order"])
+    assert [r.label for r in results] == ["eq-roll", "eq-order"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +188,8 @@ def test_comparisons_cannot_pass_by_accident():
     assert draw.error(torch.tensor([1.0, math.nan]), torch.ones(2)) == math.inf
     assert draw.excess(math.nan, 1.0) == math.inf
     assert draw.excess(torch.tensor([0.5, 3.0]), 1.0) == 2.0 and draw.excess(0.5, 1.0) == 0.0
-    assert draw.must_fail(0.0, least=0.1) == math.inf and draw.must_fail(math.nan, least=0.1) == math.inf
+    for residual in (0.0, math.nan, math.inf):  # an error counts as infinite where a result is NaN
+        assert draw.must_fail(residual, least=0.1) == math.inf
     assert draw.must_hold(False) == math.inf
     for pair in ((torch.ones(2), torch.ones(2, 1)), (torch.ones(0), torch.ones(0))):
         with pytest.raises(ValueError):
@@ -187,25 +206,28 @@ def test_cases_are_float64_and_as_described():
         order = draw.permutation(rng, 2)
         assert order.tolist() == [1, 0]
     V, A = draw.orthogonal(rng, 5), draw.skew(rng, 5)
-    assert torch.allclose(V.T @ V, torch.eye(5, dtype=torch.float64)) and torch.equal(A.T, -A)
+    assert torch.allclose(V.T @ V, draw.eye(5)) and torch.equal(A.T, -A)
+    x, p = draw.normal(rng, 2, 5), torch.tensor([1, -7])
+    assert torch.equal(draw.rolled(x, p)[1], draw.shift_power(5, -7) @ x[1])
+    assert torch.equal(draw.entrywise(lambda i, j: x[:, i] * x[:, j], 5, 4), x[:, :, None] * x[:, None, :4])
 
 
 # The report.
 
 
-def test_the_report_is_read_back_and_written_the_same_again(tmp_path):
+def test_the_report_is_written_the_same_again(tmp_path):
     labels = ["eq-attention", "eq-roll", "eq-close-printed"]
     first, second = tmp_path / "build" / "equations.json", tmp_path / "again.json"
     written = equations.write_report(first, run_checks(labels))
     equations.write_report(second, run_checks(labels))
     assert first.read_bytes() == second.read_bytes()
-    assert equations.read_report(first) == written
+    assert json.loads(first.read_text(encoding="utf8")) == written
     by_label = {entry["label"]: entry for entry in written["equations"]}
     assert set(labels) <= set(by_label)
     roll = by_label["eq-roll"]
     assert roll["passed"] and roll["error"] == 0 and roll["implements"] == ["rollpe.operators.roll"]
     assert by_label["eq-integer-code"]["reason"] and "error" not in by_label["eq-integer-code"]
-    assert not re.search(r"20\d\d-\d\d|seconds", json.dumps(by_label["eq-roll"]))
+    assert not re.search(r"20\d\d-\d\d", json.dumps(by_label["eq-roll"]))
 
 
 def test_the_report_names_the_encodings_that_are_made_of_an_equation(tmp_path, monkeypatch):
@@ -223,15 +245,5 @@ def test_a_failed_check_stays_a_number_in_the_report(tmp_path):
     equations.write_report(tmp_path / "e.json", [failed])
     text = (tmp_path / "e.json").read_text()
     assert "Infinity" not in text
-    (entry,) = [e for e in equations.read_report(tmp_path / "e.json")["equations"] if e["label"] == "eq-roll"]
+    (entry,) = [e for e in json.loads(text)["equations"] if e["label"] == "eq-roll"]
     assert entry["error"] > 1e300 and entry["passed"] is False
-
-
-@pytest.mark.parametrize("content", [None, "{", "[]", '{"schema": 999}'])
-def test_a_missing_or_foreign_report_is_refused_in_one_line(tmp_path, content):
-    path = tmp_path / "equations.json"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(InputError) as caught:
-        equations.read_report(path)
-    assert "rollpe equations --json" in str(caught.value) and "\n" not in str(caught.value)

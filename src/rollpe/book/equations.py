@@ -1,7 +1,6 @@
 """Equations of the book: labels, the badge of each check, links to the functions that compute it.
 
-Here: reading the report, warnings, badges, and the output of checking cells that folds into them. Not here:
-the checks (rollpe.equations).
+The output of checking cells folds into the badges. The checks are in rollpe.equations.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ def load_report(path: Path) -> dict[str, dict[str, Any]]:
     """The report of ``rollpe equations --json`` by label; {} if there is none."""
     if not path.is_file():
         return {}
-    content = json.loads(path.read_text(encoding="utf8"))
-    results = content.get("equations", []) if isinstance(content, dict) else content
-    return {result["label"]: result for result in results}
+    report = json.loads(path.read_text(encoding="utf8"))
+    return {entry["label"]: entry for entry in report["equations"]}
 
 
 def scientific(value: float) -> str:
@@ -232,7 +230,6 @@ def _section(node: nodes.Node | None) -> nodes.Node | None:
 
 def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.Node]:
     """The encodings that an equation is part of; if nearly all are, the exceptions."""
-
     adding = [name for name in ENCODINGS if name != "none"]
     made, others = [n for n in adding if n in names], [n for n in adding if n not in names]
     if not made:
@@ -245,15 +242,11 @@ def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.
         yield code_link(app, docname, f"{encoding.__module__}.{encoding.__qualname__}", name)
 
 
-def check_results(report: Iterable[dict[str, Any]]) -> list[Any]:
+def check_results(report: Iterable[dict[str, Any]]) -> list[CheckResult]:
     """The results of the checks, from the report."""
-
     names = [field.name for field in fields(CheckResult)]
-    return [
-        CheckResult(**({"seconds": 0.0} | {k: v for k, v in entry.items() if k in names}))
-        for entry in report
-        if entry.get("error") is not None
-    ]
+    checked = [entry for entry in report if entry.get("error") is not None]
+    return [CheckResult(**{name: entry[name] for name in names}) for entry in checked]
 
 
 def begin(app: Sphinx) -> None:

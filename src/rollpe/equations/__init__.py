@@ -4,9 +4,8 @@
     write_report(path)                → _build/equations.json, which the book reads for its badges
     EQUATIONS["eq-roll"]              → label, page, source, implements, tolerance
 
-Here: one module to a page of the book, one function to an equation. If a source is wrong, the corrected
-equation is checked, and a second entry (its label ends in -printed) checks that the printed one fails. Not
-here: the TeX (the pages), links and badges (rollpe.book).
+One module to a page of the book, one function to an equation. If a source is wrong, the corrected equation is
+checked, and a second entry (its label ends in -printed) checks that the printed one fails.
 """
 
 from importlib import import_module
@@ -19,7 +18,6 @@ from rollpe.equations.registry import (
     check,
     dotted_name,
     no_check,
-    read_report,
     run_checks,
     write_report,
 )
@@ -35,7 +33,6 @@ __all__ = [
     "check",
     "dotted_name",
     "no_check",
-    "read_report",
     "run_checks",
     "write_report",
 ]

@@ -1,16 +1,18 @@
-"""Random cases for the checks, and the comparison of two results.
-
-Here: draws in float64 from the generator that is passed in. Not here: equations.
-"""
+"""Random cases for the checks, in float64, and the comparison of two results."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
 from rollpe.agree import gap as error  # noqa: F401 (what the checks call it)
+
+NYQUIST = ("fixed", "paired", "odd")
+"""The ways to treat the Nyquist mode of an even width that keep the generator a logarithm of rolls."""
 
 
 def normal(rng: Generator, *shape: int) -> Tensor:
@@ -53,6 +55,11 @@ def widths(rng: Generator) -> tuple[int, int]:
     return odd(rng), even(rng)
 
 
+def rings(rng: Generator) -> tuple[int, int, int]:
+    """A width of 1 or 2, and `widths`."""
+    return count(rng, 1, 2), *widths(rng)
+
+
 def orthogonal(rng: Generator, n: int) -> Tensor:
     """A random orthogonal matrix [n, n]."""
     return torch.linalg.qr(normal(rng, n, n))[0]
@@ -64,15 +71,31 @@ def skew(rng: Generator, n: int) -> Tensor:
     return (B - B.T) / 2
 
 
+def eye(n: int) -> Tensor:
+    """The identity matrix [n, n]."""
+    return torch.eye(n, dtype=torch.float64)
+
+
 def shift_power(n: int, p: int | Tensor) -> Tensor:
     """S^p as a matrix [n, n], by moving the columns of the identity: ones at (i, i+p mod n)."""
-    return torch.roll(torch.eye(n, dtype=torch.float64), int(p), dims=1)
+    return torch.roll(eye(n), int(p), dims=1)
+
+
+def rolled(x: Tensor, p: Tensor) -> Tensor:
+    """S^{p_t} x_t of the tokens x [N, n] at whole p [N], token by token."""
+    return torch.stack([torch.roll(token, -int(steps)) for token, steps in zip(x, p, strict=True)])
 
 
 def permutation(rng: Generator, n: int) -> Tensor:
     """A random permutation of 0 … n−1 that is not the identity (n ≥ 2)."""
     order = torch.randperm(n, generator=rng)
     return order if bool((order != torch.arange(n)).any()) else order.roll(1)
+
+
+def entrywise(entry: Callable[..., Tensor], *sizes: int) -> Tensor:
+    """entry(i, j, …) [*lead] for all indices below the sizes, one by one: [*lead, *sizes]."""
+    entries = [entry(*indices) for indices in itertools.product(*map(range, sizes))]
+    return torch.stack(entries, -1).unflatten(-1, sizes)
 
 
 def _tensor(value: Tensor | float) -> Tensor:
@@ -86,8 +109,8 @@ def excess(found: Tensor | float, bound: Tensor | float) -> float:
 
 
 def must_fail(residual: float, least: float) -> float:
-    """For statements that do not hold: 0 if their residual is at least `least`, otherwise infinite."""
-    return 0.0 if residual >= least else math.inf
+    """For statements that do not hold: 0 if the residual is finite and ≥ least, otherwise infinite."""
+    return 0.0 if least <= residual < math.inf else math.inf
 
 
 def must_hold(condition: bool) -> float:

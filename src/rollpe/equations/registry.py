@@ -1,23 +1,21 @@
 """The registry of equations, the runner of their checks, and the report.
 
-Here: the decorator, the runner, the report. Not here: the equations (one module for each page of the book),
-random cases (`cases.py`).
-
-A check is a function of a random generator that draws ONE case, computes both sides of the equation by
-two independent routes in float64, and returns the largest difference. The runner calls it `cases` times
-and keeps the largest. The function is named after the equation's label, its module after the page that
-displays the equation; the page alone holds the TeX.
+A check is a generator that draws ONE case, computes both sides of the equation by two independent routes in
+float64, and yields their largest differences. The runner calls it `cases` times and keeps the largest. The
+function is named after the equation's label, its module after the page that displays the equation; the page
+alone holds the TeX.
 """
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import json
 import math
 import sys
-import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ import torch
 
 from rollpe.encodings import ENCODINGS
 from rollpe.encodings.properties import formulas
+from rollpe.equations.cases import NYQUIST, widths
 from rollpe.errors import InputError
 from rollpe.sources import PACKAGE, hash_files, hash_json, meaning, module_files
 
@@ -64,20 +63,21 @@ class Equation:
     tolerance: float | None = None
     cases: int = CASES
     reason: str | None = None
-    function: Callable[[torch.Generator], float] | None = None
+    function: Callable[[torch.Generator], Iterable[float]] | None = None
 
-    def largest_error(self, seed: int = 0, cases: int | None = None) -> float:
-        """The largest error over random cases; it depends on the seed alone."""
+    def gaps(self, rng: torch.Generator) -> Iterator[float]:
+        """What the check of one random case yields. What is no number ≥ 0, or nothing, counts as infinite."""
         if self.function is None:
             raise InputError(f"{self.label} has no check: {self.reason}")
+        yielded = [float(gap) for gap in self.function(rng)]
+        yield from (gap if gap >= 0 else math.inf for gap in yielded or [math.inf])
+
+    def largest_error(self, seed: int = 0) -> float:
+        """The largest error over random cases; it depends on the seed alone."""
         rng = torch.Generator().manual_seed(zlib.crc32(f"{self.label} {seed}".encode()))
-        largest = 0.0
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "aliased offsets")  # equations hold on short rings, too
-            for _ in range(self.cases if cases is None else cases):
-                error = float(self.function(rng))
-                largest = math.inf if math.isnan(error) else max(largest, error)
-        return largest
+            return max(gap for _ in range(self.cases) for gap in self.gaps(rng))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,6 @@ class CheckResult:
     tolerance: float
     passed: bool
     cases: int
-    seconds: float
 
 
 def dotted_name(function: Callable) -> str:
@@ -100,16 +99,30 @@ def dotted_name(function: Callable) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def check(source: str, *implements: Callable, tolerance: float, cases: int = CASES) -> Callable:
-    """Register the decorated function `(rng) -> error of one random case` as the check of an equation.
+def check(
+    source: str,
+    *implements: Callable,
+    tolerance: float,
+    cases: int = CASES,
+    n: Callable[[torch.Generator], Iterable[int]] = widths,
+) -> Callable:
+    """Register the decorated generator of one case's largest differences as the check of an equation.
 
-    `def eq_roll` in a module `rolling` checks "eq-roll" of the page 05-rolling. implements: the functions
-    and classes of the library that compute the equation.
+    `def eq_roll` in a module `rolling` checks "eq-roll" of the page 05-rolling. It takes a random generator.
+    If it also takes n or nyquist, it is called for each width that the argument `n` draws, and for each mode.
+    implements: the functions and classes of the library that compute the equation.
     """
 
-    def register(function: Callable[[torch.Generator], float]) -> Callable[[torch.Generator], float]:
+    def register(function: Callable[..., Iterable[float]]) -> Callable[..., Iterable[float]]:
+        draws = {"n": n, "nyquist": lambda rng: NYQUIST}
+        takes = [name for name in inspect.signature(function).parameters if name in draws]
+
+        def one_case(rng: torch.Generator) -> Iterator[float]:
+            for values in itertools.product(*(draws[name](rng) for name in takes)):
+                yield from function(rng, *values)
+
         names = tuple(map(dotted_name, implements))
-        _add(function, source, implements=names, tolerance=tolerance, cases=cases, function=function)
+        _add(function, source, implements=names, tolerance=tolerance, cases=cases, function=one_case)
         return function
 
     return register
@@ -135,12 +148,10 @@ def _add(named: Callable, source: str, **fields: Any) -> None:
     EQUATIONS[label] = Equation(label, page, source, **fields)
 
 
-def run_checks(
-    labels: Iterable[str] | None = None, seed: int = 0, progress: Callable[[CheckResult], None] | None = None
-) -> list[CheckResult]:
+def run_checks(labels: Iterable[str] | None = None, seed: int = 0) -> list[CheckResult]:
     """Run the checks of the given labels (all of them, without labels), in the order of the book.
 
-    progress is called with each result as it arrives. An unknown label is an InputError.
+    An unknown label is an InputError.
     """
     selected = list(EQUATIONS) if labels is None else list(labels)
     unknown = [label for label in selected if label not in EQUATIONS]
@@ -148,28 +159,22 @@ def run_checks(
         raise InputError(
             f"{unknown[0]!r} is no equation: `rollpe equations` lists the {len(EQUATIONS)} labels."
         )
-    results = []
-    for label in selected:
-        equation = EQUATIONS[label]
-        if equation.function is None or equation.tolerance is None:
-            continue
-        start = time.perf_counter()
-        error = equation.largest_error(seed)
-        result = CheckResult(
-            label=label,
-            page=equation.page,
-            implements=equation.implements,
-            source=equation.source,
-            error=error,
-            tolerance=equation.tolerance,
-            passed=error <= equation.tolerance,
-            cases=equation.cases,
-            seconds=time.perf_counter() - start,
-        )
-        results.append(result)
-        if progress is not None:
-            progress(result)
-    return results
+    return [_run(EQUATIONS[label], seed) for label in selected if EQUATIONS[label].function is not None]
+
+
+def _run(equation: Equation, seed: int) -> CheckResult:
+    error = equation.largest_error(seed)
+    assert equation.tolerance is not None
+    return CheckResult(
+        label=equation.label,
+        page=equation.page,
+        implements=equation.implements,
+        source=equation.source,
+        error=error,
+        tolerance=equation.tolerance,
+        passed=error <= equation.tolerance,
+        cases=equation.cases,
+    )
 
 
 def write_report(path: str | Path, results: Iterable[CheckResult] | None = None, seed: int = 0) -> dict:
@@ -213,18 +218,4 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return report
-
-
-def read_report(path: str | Path) -> dict:
-    """The report of `write_report`. InputError for a missing file or another content."""
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path} does not exist: write it with `rollpe equations --json`.")
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError:
-        report = None
-    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
-        raise InputError(f"{path} is no report of schema {SCHEMA}: write it with `rollpe equations --json`.")
     return report

@@ -13,7 +13,7 @@ from torch import Generator
 
 from rollpe import textbook
 from rollpe.encodings.relative import Shaw, with_ones, with_products
-from rollpe.equations.cases import count, error, must_hold, normal, whole
+from rollpe.equations.cases import count, entrywise, error, must_hold, normal, whole
 from rollpe.equations.registry import check
 
 
@@ -39,7 +39,8 @@ def eq_toeplitz(rng):
     b = normal(rng, 2 * n - 1)  # offsets −(n−1) … n−1
     B = textbook.relative_lookup(b, textbook.offsets(torch.arange(n)))
     expected = toeplitz(b[:n].flip(0).numpy(), b[n - 1 :].numpy())
-    return max(error(B, torch.from_numpy(expected)), error(B[1:, 1:], B[:-1, :-1]))
+    yield error(B, expected)
+    yield error(B[1:, 1:], B[:-1, :-1])
 
 
 @check(
@@ -52,19 +53,19 @@ def eq_shaw(rng):
     q, k, _ = _sequence(rng, 2)
     (_, N, d), K = q.shape, count(rng, 1, 4)
     table = normal(rng, 2 * K + 1, d)
-    slow = torch.empty(2, N, N, dtype=torch.float64)
-    for i in range(N):
-        for j in range(N):
-            slow[:, i, j] = (q[:, i] * (k[:, j] + table[_offset(i, j, K)])).sum(-1) / math.sqrt(d)
-    return error(textbook.shaw_scores(q, k, _vectors(table, N)), slow)
+
+    def score(i, j):
+        return (q[:, i] * (k[:, j] + table[_offset(i, j, K)])).sum(-1) / math.sqrt(d)
+
+    yield error(textbook.shaw_scores(q, k, _vectors(table, N)), entrywise(score, N, N))
 
 
 @check("equivariance, bounded window", textbook.relative_lookup, textbook.offsets, tolerance=0.0)
 def eq_shaw_clip(rng):
     n, K, d = count(rng, 4, 9), count(rng, 0, 4), count(rng, 1, 3)
     table = normal(rng, 2 * K + 1, d)
-    slow = torch.stack([torch.stack([table[_offset(i, j, K)] for j in range(n)]) for i in range(n)])
-    return error(_vectors(table, n), slow)
+    slow = entrywise(lambda i, j: table[_offset(i, j, K)], n, n)
+    yield error(_vectors(table, n), slow.movedim(0, -1))
 
 
 @check("equivariance, shift invariance", textbook.shaw_scores, textbook.relative_lookup, tolerance=1e-12)
@@ -75,7 +76,7 @@ def eq_shaw_shift(rng):
     wide_q, wide_k = torch.cat((before, q, after)), torch.cat((before, k, after))
     longer = textbook.shaw_scores(wide_q, wide_k, _vectors(table, len(wide_q)))
     inner = slice(shift, shift + N)
-    return error(longer[inner, inner], textbook.shaw_scores(q, k, _vectors(table, N)))
+    yield error(longer[inner, inner], textbook.shaw_scores(q, k, _vectors(table, N)))
 
 
 @check(
@@ -90,7 +91,7 @@ def eq_shaw_gather(rng):
     table = normal(rng, 2 * K + 1, d)
     i = torch.arange(N)
     gathered = (q @ table.T).gather(1, (i - i[:, None]).clamp(-K, K) + K)
-    return error(textbook.shaw_scores(q, 0 * k, _vectors(table, N)) * math.sqrt(d), gathered)
+    yield error(textbook.shaw_scores(q, 0 * k, _vectors(table, N)) * math.sqrt(d), gathered)
 
 
 @check(
@@ -104,16 +105,16 @@ def eq_shaw_grid(rng):
     q, k = normal(rng, 2, len(places), d)
     shaw = Shaw(head_dim=d, heads=1, axes=2, clip=K).double()
     shaw.requires_grad_(False).keys.copy_(normal(rng, 2, 1, 2 * K + 1, d))
-    expected = torch.empty(len(places), len(places), dtype=torch.float64)
-    for i, here in enumerate(places):
-        for j, there in enumerate(places):
-            moved = [shaw.keys[a, 0, _offset(here[a], there[a], K)] for a in (0, 1)]
-            expected[i, j] = q[i] @ (k[j] + moved[0] + moved[1])
+
+    def score(i, j):
+        down, right = (shaw.keys[a, 0, _offset(places[i][a], places[j][a], K)] for a in (0, 1))
+        return q[i] @ (k[j] + down + right)
+
     where = torch.tensor(places, dtype=torch.float64)
     ones, *matrices = shaw.place(where, q[None], (rows, columns)).tables
     wide_q, wide_k = with_products(q[None, None], matrices), with_ones(k[None, None], ones)
-    narrow = must_hold(wide_q.shape[-1] == d + rows + columns)  # a channel for each row and each column
-    return max(narrow, error((wide_q @ wide_k.mT)[0, 0], expected))
+    yield error((wide_q @ wide_k.mT)[0, 0], entrywise(score, len(places), len(places)))
+    yield must_hold(wide_q.shape[-1] == d + rows + columns)  # a channel for each row and each column
 
 
 @check("order, keys and values", textbook.shaw_attention, textbook.relative_lookup, tolerance=1e-12)
@@ -126,7 +127,7 @@ def eq_shaw_values(rng):
         rows = [_offset(i, j, K) for j in range(N)]
         alpha = torch.softmax(((k + keys[rows]) * q[:, i : i + 1]).sum(-1) / math.sqrt(d), dim=-1)
         slow[:, i] = (alpha[..., None] * (v + values[rows])).sum(1)
-    return error(textbook.shaw_attention(q, k, v, _vectors(keys, N), _vectors(values, N)), slow)
+    yield error(textbook.shaw_attention(q, k, v, _vectors(keys, N), _vectors(values, N)), slow)
 
 
 @check(
@@ -139,18 +140,16 @@ def eq_t5(rng):
     q, k, _ = _sequence(rng, 2)
     (_, N, d), buckets, reach = q.shape, 4 * count(rng, 1, 4), count(rng, 5, 40)
     bias = normal(rng, buckets)
-    slow = torch.empty(2, N, N, dtype=torch.float64)
-    for i in range(N):
-        for j in range(N):
-            slow[:, i, j] = (q[:, i] * k[:, j]).sum(-1) / math.sqrt(d) + bias[_bucket(j - i, buckets, reach)]
+
+    def score(i, j):
+        return (q[:, i] * k[:, j]).sum(-1) / math.sqrt(d) + bias[_bucket(j - i, buckets, reach)]
+
     near = textbook.t5_bucket(textbook.offsets(torch.arange(N)), buckets, reach)
-    found = textbook.t5_scores(q, k, bias[near])
-    far_q, far_k = normal(rng, 140, 2), normal(rng, 140, 2)
-    bias = normal(rng, 32)
+    yield error(textbook.t5_scores(q, k, bias[near]), entrywise(score, N, N))
+    far_q, far_k, far_bias = normal(rng, 140, 2), normal(rng, 140, 2), normal(rng, 32)
     wide = textbook.t5_bucket(textbook.offsets(torch.arange(140)))
-    far = textbook.t5_scores(far_q, far_k, bias[wide]) - far_q @ far_k.T / math.sqrt(2)
-    edges = torch.stack([bias[_bucket(139 - i, 32, 128)] for i in range(140)])
-    return max(error(found, slow), error(far[:, -1], edges))
+    far = textbook.t5_scores(far_q, far_k, far_bias[wide]) - far_q @ far_k.T / math.sqrt(2)
+    yield error(far[:, -1], entrywise(lambda i: far_bias[_bucket(139 - i, 32, 128)], 140))
 
 
 def _bucket(delta: int, buckets: int, reach: int) -> int:
@@ -166,15 +165,14 @@ def _bucket(delta: int, buckets: int, reach: int) -> int:
 def eq_alibi(rng):
     H, N, d = 2 ** count(rng, 0, 5), count(rng, 2, 6), count(rng, 1, 5)
     q, k = normal(rng, 2, H, N, d)
-    slow = torch.empty(H, N, N, dtype=torch.float64)
-    slope = 1.0
-    for h in range(H):
-        slope *= 2 ** (-8 / H)  # a geometric sequence that starts at its own ratio
-        for i in range(N):
-            for j in range(N):
-                slow[h, i, j] = q[h, i] @ k[h, j] / math.sqrt(d) - slope * abs(i - j)
+    ratio = torch.tensor(2 ** (-8 / H), dtype=torch.float64)
+    slopes = ratio.expand(H).cumprod(0)  # a geometric sequence that starts at its own ratio
+
+    def score(h, i, j):
+        return q[h, i] @ k[h, j] / math.sqrt(d) - slopes[h] * abs(i - j)
+
     delta = textbook.offsets(torch.arange(N))
-    return error(textbook.alibi_scores(q, k, delta, textbook.alibi_slopes(H)), slow)
+    yield error(textbook.alibi_scores(q, k, delta, textbook.alibi_slopes(H)), entrywise(score, H, N, N))
 
 
 @check("Raffel et al. 2020, as their code computes it", textbook.t5_bucket, tolerance=0.0)
@@ -182,25 +180,23 @@ def eq_t5_bucket(rng):
     buckets = 4 * count(rng, 1, 10)
     reach = buckets // 4 + count(rng, 1, 60)
     delta = torch.cat((torch.arange(-150, 151), whole(rng, -5000, 5000, 20)))
-    slow = [
-        torch.tensor([_bucket(int(a), *o) for a in delta])
-        for o in ((32, 128), (buckets, 128), (buckets, reach))
-    ]
-    slow.append(torch.tensor([_bucket(min(int(a), 0), 2 * buckets, reach + buckets) for a in delta]))
-    found = (
-        textbook.t5_bucket(delta),
-        textbook.t5_bucket(delta, buckets),
-        textbook.t5_bucket(delta, buckets, reach),
-        textbook.t5_bucket(delta, buckets, reach + buckets, bidirectional=False),
-    )
-    whole_numbers = must_hold(all(bucket.dtype == torch.int64 for bucket in found))
-    return max(whole_numbers, *(error(a, b) for a, b in zip(found, slow, strict=True)))
+
+    def stated(delta, *sizes):
+        return [_bucket(int(a), *sizes) for a in delta]
+
+    found = textbook.t5_bucket(delta, buckets, reach)
+    one_way = textbook.t5_bucket(delta, buckets, reach + buckets, bidirectional=False)
+    yield error(textbook.t5_bucket(delta), stated(delta, 32, 128))
+    yield error(textbook.t5_bucket(delta, buckets), stated(delta, buckets, 128))
+    yield error(found, stated(delta, buckets, reach))
+    yield error(one_way, stated(delta.clamp(max=0), 2 * buckets, reach + buckets))
+    yield must_hold(found.dtype == one_way.dtype == torch.int64)
 
 
 @check("equivariance, key–value cache", textbook.decode, tolerance=1e-12)
 def eq_cache(rng):
     q, k, v = _sequence(rng)
-    return error(textbook.decode(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    yield error(textbook.decode(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True))
 
 
 @check(
@@ -216,4 +212,4 @@ def eq_cache_shaw(rng):
     later = torch.ones(N, N, dtype=torch.bool).triu(1)
     e = textbook.shaw_scores(q, k, _vectors(table, N))
     full = torch.softmax(e.masked_fill(later, -math.inf), -1) @ v
-    return error(textbook.decode(q, k, v, table), full)
+    yield error(textbook.decode(q, k, v, table), full)

@@ -10,25 +10,37 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from rollpe import operators, textbook
-from rollpe.equations.cases import count, error, excess, must_fail, must_hold, normal, number, uniform, whole
+from rollpe.equations.cases import (
+    count,
+    entrywise,
+    error,
+    excess,
+    must_fail,
+    must_hold,
+    normal,
+    number,
+    uniform,
+    whole,
+)
 from rollpe.equations.registry import check
 
 
 def _rotary_case(rng: Generator, N: int = 4):
     """Pairs m, frequencies [m], positions [N] and a batch of q, k [2, N, 2m]."""
     m = count(rng, 2, 6)
-    return (
-        m,
-        uniform(rng, 0.1, 2, m),
-        uniform(rng, -9, 9, N),
-        normal(rng, 2, N, 2 * m),
-        normal(rng, 2, N, 2 * m),
-    )
+    theta, p = uniform(rng, 0.1, 2, m), uniform(rng, -9, 9, N)
+    return m, theta, p, normal(rng, 2, N, 2 * m), normal(rng, 2, N, 2 * m)
 
 
 def _as_complex(x: Tensor) -> Tensor:
     """Interleaved pairs [..., 2m] as complex numbers [..., m]."""
     return torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+
+
+def rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
+    """RoPE by complex multiplication, interleaved: x [..., N, 2m], p [N], frequencies [m]."""
+    turned = _as_complex(x) * torch.exp(1j * p.double()[:, None] * frequencies)
+    return torch.view_as_real(turned).flatten(-2)
 
 
 @check("all three introductions, rotary pairs", textbook.rope, operators.rotate_pairs, tolerance=1e-12)
@@ -41,21 +53,21 @@ def eq_rope_pair(rng):
             R = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
             slow[:, t, 2 * i : 2 * i + 2] = x[:, t, 2 * i : 2 * i + 2] @ R.T
     turned = operators.rotate_pairs(x[:, None], p[:, None] * theta)[:, 0]
-    return max(error(textbook.rope(x, p, theta), slow), error(turned, slow))
+    yield error(textbook.rope(x, p, theta), slow)
+    yield error(turned, slow)
 
 
 @check("all three introductions", textbook.rope_frequencies, tolerance=1e-12)
 def eq_rope_frequencies(rng):
     d = 2 * count(rng, 1, 32)
     exponents = torch.linspace(0, -2 * (d / 2 - 1) / d, d // 2, dtype=torch.float64)
-    return error(textbook.rope_frequencies(d), torch.exp(exponents * math.log(10000)))
+    yield error(textbook.rope_frequencies(d), torch.exp(exponents * math.log(10000)))
 
 
 @check("equivariance, complex form", textbook.rope, tolerance=1e-12)
 def eq_rope_complex(rng):
     _, theta, p, x, _ = _rotary_case(rng)
-    turned = _as_complex(x) * torch.exp(1j * p[:, None] * theta)
-    return error(textbook.rope(x, p, theta), torch.view_as_real(turned).flatten(-2))
+    yield error(textbook.rope(x, p, theta), rotated(x, p, theta))
 
 
 @check("equivariance, block-diagonal form", textbook.rotation_matrix, textbook.rope, tolerance=1e-11)
@@ -63,8 +75,8 @@ def eq_rope_block(rng):
     _, theta, p, x, _ = _rotary_case(rng)
     turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
     block = torch.matrix_exp(p[0] * torch.kron(torch.diag(theta), turn))
-    moved = textbook.rope(x[:, :1], p[:1], theta)
-    return max(error(textbook.rotation_matrix(p[0] * theta), block), error(moved, x[:, :1] @ block.T))
+    yield error(textbook.rotation_matrix(p[0] * theta), block)
+    yield error(textbook.rope(x[:, :1], p[:1], theta), x[:, :1] @ block.T)
 
 
 @check(
@@ -76,37 +88,42 @@ def eq_rope_block(rng):
 def eq_rope_layouts(rng):
     m, theta, p, x, _ = _rotary_case(rng)
     order = textbook.layout_order(2 * m)
-    evens_odds = torch.tensor([*range(0, 2 * m, 2), *range(1, 2 * m, 2)])
     turned = _as_complex(x) * torch.exp(1j * p[:, None] * theta)
     half = torch.cat((turned.real, turned.imag), dim=-1)
-    return max(error(order, evens_odds), error(textbook.rope(x[..., order], p, theta, "half"), half))
+    yield error(order, [*range(0, 2 * m, 2), *range(1, 2 * m, 2)])
+    yield error(textbook.rope(x[..., order], p, theta, "half"), half)
 
 
 @check("circles and equivariance, properties of rotations", textbook.rotation_matrix, tolerance=1e-12)
 def eq_rope_group(rng):
     _, theta, p, _, _ = _rotary_case(rng)
-    R = textbook.rotation_matrix
-    m, n = p[0], p[1]
-    return max(error(R(m * theta) @ R(n * theta), R((m + n) * theta)), error(R(m * theta).T, R(-m * theta)))
+    (m, n, *_), R = p, textbook.rotation_matrix
+    yield error(R(m * theta) @ R(n * theta), R((m + n) * theta))
+    yield error(R(m * theta).T, R(-m * theta))
+
+
+def _relative_scores(q: Tensor, k: Tensor, p: Tensor, theta: Tensor) -> Tensor:
+    """q_mᵀ R(p_n − p_m) k_n of all tokens, [2, N, N]."""
+
+    def score(m, n):
+        R = textbook.rotation_matrix((p[n] - p[m]) * theta)
+        return torch.einsum("bi,ij,bj->b", q[:, m], R, k[:, n])
+
+    return entrywise(score, len(p), len(p))
 
 
 @check("all three introductions, relative property", textbook.rope, textbook.rotation_matrix, tolerance=1e-11)
 def eq_rope_relative(rng):
     _, theta, p, q, k = _rotary_case(rng)
     scores = textbook.rope(q, p, theta) @ textbook.rope(k, p, theta).mT
-    slow = torch.empty_like(scores)
-    for m in range(len(p)):
-        for n in range(len(p)):
-            R = textbook.rotation_matrix((p[n] - p[m]) * theta)
-            slow[:, m, n] = torch.einsum("bi,ij,bj->b", q[:, m], R, k[:, n])
-    return error(scores, slow)
+    yield error(scores, _relative_scores(q, k, p, theta))
 
 
 @check("circles and equivariance, norm preservation", textbook.rope, tolerance=1e-12)
 def eq_rope_norm(rng):
     _, theta, p, x, _ = _rotary_case(rng)
-    both = [textbook.rope(x, p, theta, layout).norm(dim=-1) for layout in ("interleaved", "half")]
-    return max(error(norm, x.norm(dim=-1)) for norm in both)
+    for layout in ("interleaved", "half"):
+        yield error(textbook.rope(x, p, theta, layout).norm(dim=-1), x.norm(dim=-1))
 
 
 @check("equivariance, corrected: it drops the sine", textbook.rope_score, tolerance=1e-11)
@@ -115,7 +132,8 @@ def eq_rope_score(rng):
     R = textbook.rotation_matrix
     turned = ((q[:, 0] @ R(p[0] * theta).T) * (k[:, 0] @ R(p[1] * theta).T)).sum(-1)
     found = textbook.rope_score(q[:, 0], k[:, 0], p[1] - p[0], theta)
-    return max(error(found, turned), error(textbook.rope_score(q, k, 0.0, theta), (q * k).sum(-1)))
+    yield error(found, turned)
+    yield error(textbook.rope_score(q, k, 0.0, theta), (q * k).sum(-1))
 
 
 @check("equivariance, as printed: Re[⟨q, k⟩ e^{iφ}] = ⟨q, k⟩ cos φ", textbook.rope, tolerance=1e-11)
@@ -128,7 +146,8 @@ def eq_rope_score_printed(rng):
     angle = theta[0] * (p[1] - p[0])
     missing = -(q[0] * k[1] - q[1] * k[0]) * torch.sin(angle)
     printed = q.dot(k) * torch.cos(angle)
-    return error(score - printed, missing) + must_fail(error(score, printed) / float(q.dot(q)), least=0.1)
+    yield error(score - printed, missing)
+    yield must_fail(error(score, printed) / float(q.dot(q)), least=0.1)
 
 
 @check("equivariance, sum of cosines", textbook.similarity_kernel, tolerance=1e-11)
@@ -138,7 +157,7 @@ def eq_rope_kernel(rng):
     q = torch.stack((phase.cos(), phase.sin()), -1).flatten() * number(rng, 0.5, 2)
     here, there = textbook.rope(q.expand(2, -1), p, theta)
     found = textbook.similarity_kernel((p[1] - p[0]).expand(2, 3), theta)
-    return error(found, (here @ there / q.dot(q)).expand(2, 3))
+    yield error(found, (here @ there / q.dot(q)).expand(2, 3))
 
 
 @check(
@@ -152,9 +171,9 @@ def eq_almost_periodic(rng):
     theta = uniform(rng, 0.01, 2, m)
     delta = torch.arange(1, M**m + 1)
     each = torch.stack([textbook.similarity_kernel(delta, theta[i : i + 1]) for i in range(m)])
+    yield excess(math.cos(2 * math.pi / M), each.amin(0).max())
     kernel = textbook.similarity_kernel(torch.tensor([1000, 169_646]), textbook.rope_frequencies(8))
-    back = must_hold(float(kernel[1]) > 0.9995 and float(kernel[0]) < 0.9)
-    return max(excess(math.cos(2 * math.pi / M), each.amin(0).max()), back)
+    yield must_hold(float(kernel[1]) > 0.9995 and float(kernel[0]) < 0.9)
 
 
 @check(
@@ -168,7 +187,9 @@ def eq_any_peak(rng):
     turned_k = textbook.rope(key.expand(N, -1), p, theta)
     score = turned_k @ textbook.rope(q.expand(1, -1), p[:1], theta)[0]
     waves = (q.unflatten(0, (m, 2)).square().sum(1) * torch.cos(theta * (p[:, None] - r))).sum(1)
-    return max(error(score, waves), excess(score, q.dot(q)), error(score[r], q.dot(q)))
+    yield error(score, waves)
+    yield excess(score, q.dot(q))
+    yield error(score[r], q.dot(q))
 
 
 @check(
@@ -183,20 +204,15 @@ def eq_decay_bound(rng):
     steps = torch.diff(torch.cat((h, torch.zeros(1)))).abs().max()
     value = (h * torch.exp(1j * delta.double()[..., None] * theta)).sum(-1).abs()
     bound = textbook.decay_bound(delta, theta)
-    sums = [
-        [
-            abs(sum(complex(math.cos(t * a), math.sin(t * a)) for t in theta[: j + 1].tolist()))
-            for j in range(m)
-        ]
-        for a in delta.flatten().tolist()
-    ]
+    yield excess(value, steps * bound)
+
+    def partial_sum(a, j):
+        return abs(sum(complex(math.cos(a * t), math.sin(a * t)) for t in theta[: j + 1].tolist()))
+
+    sums = [[partial_sum(a, j) for j in range(m)] for a in delta.flatten().tolist()]
+    yield error(bound.flatten(), torch.tensor(sums, dtype=torch.float64).sum(1))
     ladder = textbook.decay_bound(torch.arange(200), textbook.rope_frequencies(128))
-    rises = must_hold(bool((torch.diff(ladder) > 0.1).any()))
-    return max(
-        excess(value, steps * bound),
-        error(bound.flatten(), torch.tensor(sums, dtype=torch.float64).sum(1)),
-        rises,
-    )
+    yield must_hold(bool((torch.diff(ladder) > 0.1).any()))
 
 
 @check("bloc97 2023, NTK-aware scaling", textbook.ntk_base, textbook.rope_frequencies, tolerance=1e-12)
@@ -204,7 +220,7 @@ def eq_ntk(rng):
     d, s, base = 2 * count(rng, 2, 32), number(rng, 1, 9), number(rng, 5, 20000)
     found = textbook.rope_frequencies(d, textbook.ntk_base(base, s, d))
     slower = torch.tensor([s ** (-i / (d / 2 - 1)) for i in range(d // 2)], dtype=torch.float64)
-    return error(found, textbook.rope_frequencies(d, base) * slower)
+    yield error(found, textbook.rope_frequencies(d, base) * slower)
 
 
 @check(
@@ -224,8 +240,8 @@ def eq_yarn(rng):
         kept = 1 if i <= a else 0 if i >= b else (b - i) / (b - a)
         expected.append(kept * theta + (1 - kept) * theta / s)
     found = textbook.yarn_frequencies(d, s, N, base)
-    sharper = abs(textbook.yarn_temperature(s) - (0.1 * math.log(s) + 1))
-    return max(error(found, torch.tensor(expected, dtype=torch.float64)), sharper)
+    yield error(found, expected)
+    yield error(textbook.yarn_temperature(s), 0.1 * math.log(s) + 1)
 
 
 @check("xPos (Sun et al. 2022)", textbook.xpos, textbook.xpos_scales, tolerance=1e-11)
@@ -233,12 +249,13 @@ def eq_xpos(rng):
     m, theta, p, q, k = _rotary_case(rng)
     zeta = textbook.xpos_scales(2 * m)
     stated = torch.tensor([(i / m + 0.4) / 1.4 for i in range(m)], dtype=torch.float64)
+    yield error(zeta, stated)
     moved_q = textbook.xpos(q, p, theta, zeta, 512.0)
     moved_k = textbook.xpos(k, p, theta, zeta, 512.0, keys=True)
     delta = p - p[:, None]
     each = _as_complex(q)[:, :, None].conj() * _as_complex(k)[:, None]
     waves = each * torch.exp(1j * delta[..., None] * theta) * stated ** (-delta[..., None] / 512)
-    return max(error(moved_q @ moved_k.mT, waves.sum(-1).real), error(zeta, stated))
+    yield error(moved_q @ moved_k.mT, waves.sum(-1).real)
 
 
 @check("equivariance, linear attention", textbook.linear_attention, textbook.elu_feature, tolerance=1e-11)
@@ -247,7 +264,8 @@ def eq_linear_attention(rng):
     q, k, v = normal(rng, 2, N, d), normal(rng, 2, N, d), normal(rng, 2, N, m)
     weight = (F.elu(q) + 1) @ (F.elu(k) + 1).mT
     slow = (weight / weight.sum(-1, keepdim=True)) @ v
-    return max(error(textbook.linear_attention(q, k, v), slow), error(textbook.elu_feature(q), F.elu(q) + 1))
+    yield error(textbook.linear_attention(q, k, v), slow)
+    yield error(textbook.elu_feature(q), F.elu(q) + 1)
 
 
 @check("equivariance, corrected; RoFormer Eq. 19", textbook.rotary_linear_attention, tolerance=1e-10)
@@ -255,13 +273,11 @@ def eq_linear_rope(rng):
     _, theta, p, q, k = _rotary_case(rng)
     v = normal(rng, 2, len(p), 3)
     f, g = F.elu(q) + 1, F.elu(k) + 1
-    slow = torch.zeros_like(v)
-    for m in range(len(p)):
-        R = [textbook.rotation_matrix((p[n] - p[m]) * theta) for n in range(len(p))]
-        weight = torch.stack([torch.einsum("bi,ij,bj->b", f[:, m], R[n], g[:, n]) for n in range(len(p))], -1)
-        slow[:, m] = (weight[..., None] * v).sum(1) / (f[:, m : m + 1] * g).sum((1, 2))[:, None]
-    shifted = textbook.rotary_linear_attention(q, k, v, p + number(rng, -9, 9), theta)
-    return max(error(textbook.rotary_linear_attention(q, k, v, p, theta), slow), error(shifted, slow))
+    weights = _relative_scores(f, g, p, theta)
+    total = entrywise(lambda m: (f[:, m : m + 1] * g).sum((1, 2)), len(p))
+    slow = (weights[..., None] * v[:, None]).sum(2) / total[..., None]
+    for shift in (0, number(rng, -9, 9)):
+        yield error(textbook.rotary_linear_attention(q, k, v, p + shift, theta), slow)
 
 
 @check("equivariance, as printed: φ(q, m) = φ(R_m q)", textbook.elu_feature, textbook.rope, tolerance=0.0)
@@ -272,7 +288,7 @@ def eq_linear_rope_printed(rng):
         f, g = (textbook.elu_feature(textbook.rope(x, p + s, theta)) for x in (q, k))
         return f @ g.mT
 
-    return must_fail(error(scores(1.0), scores(0.0)), least=1e-2)
+    yield must_fail(error(scores(1.0), scores(0.0)), least=1e-2)
 
 
 @check("circles and equivariance, key–value cache with RoPE", textbook.decode, textbook.rope, tolerance=1e-11)
@@ -280,8 +296,10 @@ def eq_cache_rope(rng):
     _, theta, _, q, k = _rotary_case(rng, 5)
     q, k, v, p = q[0], k[0], normal(rng, 5, 3), torch.arange(5)
     cached = textbook.decode(textbook.rope(q, p, theta), textbook.rope(k, p, theta), v)
-    scores = torch.full((5, 5), -math.inf, dtype=torch.float64)
-    for t in range(5):
-        for j in range(t + 1):
-            scores[t, j] = q[t] @ textbook.rotation_matrix((j - t) * theta) @ k[j] / math.sqrt(q.shape[1])
-    return error(cached, torch.softmax(scores, -1) @ v)
+
+    def score(t, j):
+        return q[t] @ textbook.rotation_matrix((j - t) * theta) @ k[j] / math.sqrt(q.shape[1])
+
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    scores = entrywise(score, 5, 5).masked_fill(later, -math.inf)
+    yield error(cached, torch.softmax(scores, -1) @ v)

@@ -4,13 +4,15 @@ Sources: the introductions order, circles and equivariance (after Vaswani et al.
 they slip.
 """
 
+import itertools
 import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from rollpe import textbook
-from rollpe.equations.cases import count, error, must_fail, must_hold, normal, number, uniform, whole
+from rollpe.equations.cases import count, error, eye, must_fail, must_hold, normal, number, uniform, whole
 from rollpe.equations.registry import check, no_check
 
 
@@ -24,7 +26,7 @@ def eq_integer_code(): ...
 def eq_one_hot(rng):
     length = count(rng, 4, 12)
     p = whole(rng, 0, length - 1, 7)
-    return error(textbook.one_hot_code(p, length), F.one_hot(p, length).double())
+    yield error(textbook.one_hot_code(p, length), F.one_hot(p, length).double())
 
 
 @check("circles, one-hot encoding", textbook.one_hot_code, tolerance=1e-12)
@@ -32,7 +34,7 @@ def eq_one_hot_distance(rng):
     N = count(rng, 3, 9)
     code = textbook.one_hot_code(torch.arange(N), N)
     distance = (code[:, None] - code).square().sum(-1).sqrt()
-    return error(distance, 2**0.5 * (1 - torch.eye(N, dtype=torch.float64)))
+    yield error(distance, 2**0.5 * (1 - eye(N)))
 
 
 @check("circles, binary encoding", textbook.binary_code, tolerance=0.0)
@@ -40,14 +42,15 @@ def eq_binary(rng):
     bits = count(rng, 3, 9)
     p = whole(rng, 0, 2**bits - 1, 8)
     digits = [[float(digit) for digit in reversed(f"{int(a):0{bits}b}")] for a in p]
-    return error(textbook.binary_code(p, bits), torch.tensor(digits, dtype=torch.float64))
+    yield error(textbook.binary_code(p, bits), digits)
 
 
 @check("circles, binary encoding", textbook.binary_code, tolerance=0.0)
 def eq_bit_period(rng):
     p, i = whole(rng, 0, 200, 9), count(rng, 0, 5)
     here, half, full = (textbook.binary_code(p + shift, 8)[:, i] for shift in (0, 2**i, 2 ** (i + 1)))
-    return max(error(full, here), error(half, 1 - here))
+    yield error(full, here)
+    yield error(half, 1 - here)
 
 
 @check("circles, binary encoding", textbook.bit_flips, textbook.binary_code, tolerance=0.0)
@@ -56,22 +59,20 @@ def eq_bit_flips(rng):
     ones = [len(f"{int(a):b}") - len(f"{int(a):b}".rstrip("1")) for a in p]
     changed = (textbook.binary_code(p + 1, 17) - textbook.binary_code(p, 17)).abs().sum(1)
     flips = textbook.bit_flips(p).double()
-    return max(error(flips, changed), error(flips, 1 + torch.tensor(ones).double()), float(flips[1] != 3))
+    yield error(flips, changed)
+    yield error(flips, 1 + torch.tensor(ones))
+    yield error(flips[1], 3)
 
 
 @check("all three introductions, sinusoidal encoding", textbook.sinusoids, tolerance=1e-10)
 def eq_sinusoid(rng):
     d, p, base = 2 * count(rng, 1, 8), uniform(rng, -50, 50, 4), number(rng, 10, 20000)
 
-    def waves(base):
-        rows = [
-            [(math.sin, math.cos)[c % 2](a / base ** ((c - c % 2) / d)) for c in range(d)] for a in p.tolist()
-        ]
-        return torch.tensor(rows, dtype=torch.float64)
+    def code(a, base):
+        return [(math.sin, math.cos)[c % 2](a / base ** ((c - c % 2) / d)) for c in range(d)]
 
-    return max(
-        error(textbook.sinusoids(p, d), waves(10000)), error(textbook.sinusoids(p, d, base), waves(base))
-    )
+    yield error(textbook.sinusoids(p, d), [code(a, 10000) for a in p.tolist()])
+    yield error(textbook.sinusoids(p, d, base), [code(a, base) for a in p.tolist()])
 
 
 @check(
@@ -82,14 +83,11 @@ def eq_sinusoid(rng):
 def eq_sinusoid_frequency(rng):
     d, base = 2 * count(rng, 2, 24), number(rng, 10, 20000)
     step = math.exp(-2 * math.log(10000) / d)
-    ladder = torch.tensor([step**i for i in range(d // 2)], dtype=torch.float64)
     other = torch.logspace(0, -1 + 2 / d, d // 2, base, dtype=torch.float64)
     omega = textbook.rope_frequencies(d)
-    return max(
-        error(omega, ladder),
-        error(textbook.rope_frequencies(d, base), other),
-        must_hold(bool((omega[1:] < omega[:-1]).all())),
-    )
+    yield error(omega, [step**i for i in range(d // 2)])
+    yield error(textbook.rope_frequencies(d, base), other)
+    yield must_hold(bool((omega[1:] < omega[:-1]).all()))
 
 
 @check(
@@ -100,17 +98,15 @@ def eq_sinusoid_frequency(rng):
 )
 def eq_longest_wavelength(rng):
     d, base = 2 * count(rng, 1, 32), number(rng, 10, 20000)
-    found = torch.tensor(
-        [textbook.longest_wavelength(d), textbook.longest_wavelength(d, base)], dtype=torch.float64
-    )
-    slowest = torch.stack((textbook.rope_frequencies(d)[-1], textbook.rope_frequencies(d, base)[-1]))
-    return error(found * slowest / (2 * math.pi), torch.ones(2))
+    for arguments in ((d,), (d, base)):
+        slowest = textbook.rope_frequencies(*arguments)[-1]
+        yield error(textbook.longest_wavelength(*arguments) * slowest / (2 * math.pi), 1)
 
 
 @check("consequence of sin² + cos² = 1", textbook.sinusoids, tolerance=1e-12)
 def eq_sinusoid_norm(rng):
     d, p = 2 * count(rng, 1, 16), uniform(rng, -1000, 1000, 5)
-    return error(textbook.sinusoids(p, d).square().sum(1), torch.full((5,), d / 2))
+    yield error(textbook.sinusoids(p, d).square().sum(1), torch.full((5,), d / 2))
 
 
 @check(
@@ -118,10 +114,9 @@ def eq_sinusoid_norm(rng):
 )
 def eq_sinusoid_dot(rng):
     d, p, q = 2 * count(rng, 1, 16), whole(rng, 0, 500, 2, 3), whole(rng, 0, 500, 2, 3)
-    dot = torch.stack(
-        [(textbook.sinusoids(a, d) * textbook.sinusoids(b, d)).sum(1) for a, b in zip(p, q, strict=True)]
-    )
-    return error(textbook.similarity_kernel(p - q, textbook.rope_frequencies(d)) * (d / 2), dot)
+    kernel = textbook.similarity_kernel(p - q, textbook.rope_frequencies(d))
+    dots = [(textbook.sinusoids(p[i], d) * textbook.sinusoids(q[i], d)).sum(1) for i in (0, 1)]
+    yield error(kernel * (d / 2), torch.stack(dots))
 
 
 @check("consequence of the dot product", textbook.sinusoids, tolerance=1e-10)
@@ -129,21 +124,22 @@ def eq_sinusoid_distance(rng):
     d, p, q = 2 * count(rng, 1, 16), uniform(rng, 0, 99, 4), uniform(rng, 0, 99, 4)
     half = 0.5 * (p - q)[:, None] * 10000.0 ** (-torch.arange(0, d, 2).double() / d)
     distance = (textbook.sinusoids(p, d) - textbook.sinusoids(q, d)).square().sum(1)
-    return error(distance, 4 * half.sin().square().sum(1))
+    yield error(distance, 4 * half.sin().square().sum(1))
+
+
+def _pair(angle: float) -> Tensor:
+    """(sin, cos) of an angle, [2]."""
+    return torch.tensor([math.sin(angle), math.cos(angle)], dtype=torch.float64)
 
 
 @check("equivariance, angle addition", textbook.sinusoid_shift, textbook.rotation_matrix, tolerance=1e-10)
 def eq_sinusoid_pair(rng):
     d, p, delta = 2 * count(rng, 2, 8), number(rng, -20, 20), number(rng, -20, 20)
-    R, errors = textbook.sinusoid_shift(delta, d), []
+    R = textbook.sinusoid_shift(delta, d)
     for i in range(d // 2):
         omega, block = 10000 ** (-2 * i / d), R[2 * i : 2 * i + 2, 2 * i : 2 * i + 2]
-        here, there = (
-            torch.tensor([math.sin(omega * a), math.cos(omega * a)], dtype=torch.float64)
-            for a in (p, p + delta)
-        )
-        errors.append(max(error(block @ here, there), error(block.det(), 1.0)))
-    return max(errors)
+        yield error(block @ _pair(omega * p), _pair(omega * (p + delta)))
+        yield error(block.det(), 1.0)
 
 
 @check(
@@ -154,31 +150,22 @@ def eq_sinusoid_pair(rng):
     tolerance=1e-10,
 )
 def eq_sinusoid_shift(rng):
-    d, base, p, delta = (
-        2 * count(rng, 1, 8),
-        number(rng, 10, 20000),
-        uniform(rng, 0, 99, 3),
-        number(rng, -30, 30),
-    )
+    d, base = 2 * count(rng, 1, 8), number(rng, 10, 20000)
+    p, delta = uniform(rng, 0, 99, 3), number(rng, -30, 30)
     R = textbook.sinusoid_shift(delta, d, base)
     moved = textbook.sinusoids(p, d, base) @ R.T
     default = textbook.sinusoids(p, d) @ textbook.sinusoid_shift(delta, d).T
-    return max(
-        error(moved, textbook.sinusoids(p + delta, d, base)),
-        error(default, textbook.sinusoids(p + delta, d)),
-        error(R.T @ R, torch.eye(d).double()),
-    )
+    yield error(moved, textbook.sinusoids(p + delta, d, base))
+    yield error(default, textbook.sinusoids(p + delta, d))
+    yield error(R.T @ R, eye(d))
 
 
 @check("circles, as printed: it claims PE(p+k)", textbook.rotation_matrix, tolerance=1e-10)
 def eq_sinusoid_shift_printed(rng):
     p, k = number(rng, -20, 20), number(rng, 0.2, 2.9)
-    code = {
-        shift: torch.tensor([math.sin(p + shift), math.cos(p + shift)], dtype=torch.float64)
-        for shift in (-k, 0, k)
-    }
-    printed = textbook.rotation_matrix(torch.tensor([k], dtype=torch.float64)) @ code[0]
-    return error(printed, code[-k]) + must_fail(error(printed, code[k]), least=0.1)
+    printed = textbook.rotation_matrix(torch.tensor([k], dtype=torch.float64)) @ _pair(p)
+    yield error(printed, _pair(p - k))
+    yield must_fail(error(printed, _pair(p + k)), least=0.1)
 
 
 @check("equivariance, corrected (it prints products where sums belong)", textbook.four_terms, tolerance=1e-10)
@@ -186,15 +173,11 @@ def eq_four_terms(rng):
     N, D, d = count(rng, 2, 5), 2 * count(rng, 2, 5), count(rng, 2, 6)
     X, code, W_Q, W_K = normal(rng, N, D), normal(rng, N, D), normal(rng, D, d), normal(rng, D, d)
     terms = textbook.four_terms(X, code, W_Q, W_K)
-    zero = torch.zeros_like(X)
-    alone = [((a @ W_Q)[:, None] * (b @ W_K)).sum(-1) for a in (X, code) for b in (X, code)]
-    whole_score = torch.einsum("pd,qd->pq", (X + code) @ W_Q, (X + code) @ W_K)
-    silent = textbook.four_terms(zero, code, W_Q, W_K)[:3]
-    return max(
-        error(sum(terms), whole_score),
-        *(error(term, other) for term, other in zip(terms, alone, strict=True)),
-        *(error(term, torch.zeros_like(term)) for term in silent),
-    )
+    yield error(sum(terms), torch.einsum("pd,qd->pq", (X + code) @ W_Q, (X + code) @ W_K))
+    for term, (a, b) in zip(terms, itertools.product((X, code), repeat=2), strict=True):
+        yield error(term, ((a @ W_Q)[:, None] * (b @ W_K)).sum(-1))
+    for term in textbook.four_terms(0 * X, code, W_Q, W_K)[:3]:
+        yield error(term, 0 * term)
 
 
 @check(
@@ -207,7 +190,9 @@ def eq_four_terms_absolute(rng):
     N, d, s = 5, 2 * count(rng, 2, 6), count(rng, 1, 9)
     zero, W_Q, W_K = torch.zeros(N, d).double(), normal(rng, d, d), normal(rng, d, d)
     here, there = (textbook.sinusoids(torch.arange(N) + shift, d) for shift in (0, s))
-    generic = [textbook.four_terms(zero, c, W_Q, W_K)[3] for c in (here, there)]
-    same = torch.eye(d).double()
-    relative = [textbook.four_terms(zero, c, same, same)[3] for c in (here, there)]
-    return error(*relative) + must_fail(error(*generic), least=1e-3)
+
+    def last(code, W_Q, W_K):
+        return textbook.four_terms(zero, code, W_Q, W_K)[3]
+
+    yield error(last(here, eye(d), eye(d)), last(there, eye(d), eye(d)))
+    yield must_fail(error(last(here, W_Q, W_K), last(there, W_Q, W_K)), least=1e-3)

@@ -4,9 +4,9 @@ import torch
 from torch import Generator, Tensor
 
 from rollpe import operators
-from rollpe.equations.cases import count, error, must_fail, normal, whole, widths
+from rollpe.equations.cases import count, error, eye, must_fail, normal, whole
 from rollpe.equations.registry import check
-from rollpe.equations.rope import rotated
+from rollpe.equations.rotary import rotated
 
 
 def _twin(n: int, z: Tensor, p: Tensor) -> Tensor:
@@ -26,15 +26,11 @@ def _layer(rng: Generator, n: int):
 
 
 @check("ours", operators.real_fourier_basis, tolerance=1e-10)
-def eq_twin(rng):
-    worst = 0.0
-    for n in widths(rng):
-        X, p, W_Q, W_K = _layer(rng, n)
-        Q = operators.real_fourier_basis(n)[0]
-        rolled = operators.roll(X @ W_Q, p) @ operators.roll(X @ W_K, p).T
-        twin = _twin(n, X @ (W_Q @ Q), p) @ _twin(n, X @ (W_K @ Q), p).T
-        worst = max(worst, error(twin, rolled))
-    return worst
+def eq_twin(rng, n):
+    X, p, W_Q, W_K = _layer(rng, n)
+    Q = operators.real_fourier_basis(n)[0]
+    rolled = operators.roll(X @ W_Q, p) @ operators.roll(X @ W_K, p).T
+    yield error(_twin(n, X @ (W_Q @ Q), p) @ _twin(n, X @ (W_K @ Q), p).T, rolled)
 
 
 def _gradients(rng: Generator, n: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -49,23 +45,17 @@ def _gradients(rng: Generator, n: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @check("ours", operators.real_fourier_basis, tolerance=1e-9)
-def eq_sgd(rng):
-    worst = 0.0
-    for n in widths(rng):
-        ring, twin, Q = _gradients(rng, n)
-        worst = max(worst, error(twin / ring.norm(), (ring @ Q) / ring.norm()))
-    return worst
+def eq_sgd(rng, n):
+    ring, twin, Q = _gradients(rng, n)
+    yield error(twin / ring.norm(), (ring @ Q) / ring.norm())
 
 
 @check("ours; the same functions are not the same training", operators.real_fourier_basis, tolerance=0.0)
-def eq_adam(rng):
+def eq_adam(rng, n):
     """Adam's first step scales each entry by itself, in the ring's basis other entries than in the twin's."""
-    worst = 0.0
-    for n in widths(rng):
-        ring, twin, Q = _gradients(rng, n)
-        step, twin_step = (g / (g.square().sqrt() + 1e-8) for g in (ring, twin))
-        worst = max(worst, must_fail(error(step @ Q, twin_step), least=0.1))
-    return worst
+    ring, twin, Q = _gradients(rng, n)
+    step, twin_step = (g / (g.square().sqrt() + 1e-8) for g in (ring, twin))
+    yield must_fail(error(step @ Q, twin_step), least=0.1)
 
 
 def _orthogonalized(G: Tensor) -> Tensor:
@@ -79,31 +69,22 @@ def eq_equal_in_law(rng):
     n = count(rng, 3, 12)
     Q = operators.real_fourier_basis(n)[0]
     W, gradients = normal(rng, n, n + 2), normal(rng, 3, n, n + 2)
-    gaussian = torch.distributions.Normal(0.0, 0.02).log_prob
-    law = error(
-        gaussian(0.02 * Q.T @ W).sum(), gaussian(0.02 * W).sum()
-    )  # of a density, all there is to compare
+    log_density = torch.distributions.Normal(0.0, 0.02).log_prob
+    yield error(log_density(0.02 * Q.T @ W).sum(), log_density(0.02 * W).sum())
     corner = torch.ones(n, n + 2).double()  # of the cube on which uniform weights lie; Q takes it outside
-    leaves = must_fail(float((Q.T @ corner).abs().max()), least=1.1)
+    yield must_fail(float((Q.T @ corner).abs().max()), least=1.1)
     momentum = sum(0.9**age * g for age, g in enumerate(gradients))
     turned = sum(0.9**age * (Q.T @ g) for age, g in enumerate(gradients))
-    decayed = 0.99 * Q.T @ W - turned
-    return max(
-        law,
-        leaves,
-        error(decayed, Q.T @ (0.99 * W - momentum)),
-        error(_orthogonalized(Q.T @ momentum), Q.T @ _orthogonalized(momentum)),
-    )
+    yield error(0.99 * Q.T @ W - turned, Q.T @ (0.99 * W - momentum))
+    yield error(_orthogonalized(Q.T @ momentum), Q.T @ _orthogonalized(momentum))
 
 
 @check("ours", operators.real_fourier_basis, tolerance=0.0)
 def eq_signed_permutation(rng):
     n = count(rng, 3, 12)
     order, signs = torch.randperm(n, generator=rng), 1.0 - 2 * whole(rng, 0, 1, n)
-    signed = (torch.eye(n) * signs)[order].double()
-    g = normal(rng, n)
-    kept = error((signed @ g).sign(), signed @ g.sign())
+    g, signed = normal(rng, n), (eye(n) * signs)[order]
+    yield error((signed @ g).sign(), signed @ g.sign())
     Q = operators.real_fourier_basis(n)[0]
-    unit = torch.eye(n).double()
-    columns = [error((Q @ unit[j]).sign(), Q @ unit[j]) for j in range(n)]  # sign(e_j) = e_j
-    return max(kept, must_fail(max(columns), least=1e-3))
+    columns = [error(column.sign(), column) for column in Q.T]  # Q e_j, and sign(e_j) = e_j
+    yield must_fail(max(columns), least=1e-3)
