@@ -478,7 +478,7 @@ def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(b
     monkeypatch.setattr("rollpe.book.tables.measure_all", lambda: measured)
     page = {"index.md": "# Page\n\n```{encodings}\n```\n"}
     assert book.build(page) == ""
-    assert "roll not measured scores yes – no 1,234" in book.text("index")
+    assert "roll not measured scores yes no – no 1,234" in book.text("index")
 
     for seed, accuracy in enumerate((0.90, 0.92, 0.94)):
         write_record(book.root / "data/records", a_record(seed, accuracy))
@@ -518,35 +518,6 @@ def test_the_map_of_channels_says_how_neighbors_correlate(book):
         write_record(book.root / "data/records", a_record(encoding=encoding, recipe="mini"), **ring)
     assert book.build({"index.md": "# Page\n\n```{drawing} map\nA caption.\n```\n"}) == ""
     assert "RollPE: neighbors correlate at 0.40; its rotary twin" in unescape(book.markup("index"))
-
-
-def test_the_choosers_table_has_results_and_times_of_the_newest_benchmark_of_each_device(book, monkeypatch):
-    monkeypatch.setattr("rollpe.book.chooser.ENCODINGS", ("none", "roll", "rope"))
-    page = {"index.md": "# Page\n\n```{chooser}\n```\n"}
-    write_record(book.root / "data/records", a_record(accuracy=0.5, recipe="mini"))
-    assert book.build(page) == ""
-    assert "roll 1, 2, 3 no 1, 2, 3 1, 2, 3 50.0 (1) not measured" in book.text("index")
-    assert "time" not in book.text("index"), "no benchmark, no column"
-    links = re.findall(r'<a class="recorded-number" href="numbers.html#([^"]*)"', book.markup("index"))
-    assert links == ["mini-roll"]
-    committed = sorted((ROOT / "data/benchmarks").glob("cpu-*.json"))[-1]
-    folder = book.root / "data/benchmarks"
-    folder.mkdir(parents=True)
-    for name, device, started, ratio in (
-        ("a", "cpu", "2999-01-01T00:00:00+00:00", 3.33),
-        ("b", "cpu", "2998-01-01T00:00:00+00:00", 7.77),
-        ("c", "cuda:0", "2001-01-01T00:00:00+00:00", 5.55),
-    ):
-        report = json.loads(committed.read_text())
-        report["provenance"]["started"], report["environment"]["device"] = started, device
-        for timing in report["encodings"]:
-            timing["ratio"] = ratio
-        (folder / f"{name}.json").write_text(json.dumps(report))
-    assert book.build(page) == ""
-    text = book.text("index")
-    assert "time, CPU time, GPU CIFAR-100" in text and "7.77" not in text
-    assert "none 1, 2, 3 yes 1, 2, 3 1, 2, 3 3.33 5.55 not measured" in text
-    assert "rope 1 yes 1 1 not measured not measured not measured" in text
 
 
 def test_the_ledger_shows_verdicts_and_links_the_equations_of_pages_that_exist(book):

@@ -1,6 +1,6 @@
 """The book: what Sphinx needs beyond Jupyter Book.
 
-Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py, chooser.py,
+Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py,
 runs.py, ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, rooms.py, api.py;
 page.py makes one page of one notebook, site.py is what they share. head.py is an extension of its own: what
 every page of the site carries besides its text. Here: putting the others together. Not here: anything that
@@ -23,7 +23,6 @@ from sphinx.util import logging
 
 from rollpe.book import (
     api,
-    chooser,
     costs,
     drawings,
     equations,
@@ -110,7 +109,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writers)
-    results = (equations, numbers, holds, tables, chooser, runs, ledger, costs)
+    results = (equations, numbers, holds, tables, runs, ledger, costs)
     for part in (*results, api, figures, drawings, rerun, rooms, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
