@@ -87,16 +87,15 @@ def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
         shutil.copyfile(source, target)
 
 
-def share_writers(app: Sphinx) -> None:
-    """Let the one-file and the EPUB writer use whatever the HTML writer knows.
+def share_writer(app: Sphinx) -> None:
+    """Let the one-file writer use whatever the HTML writer knows.
 
-    An extension that registers its nodes for these builders by name hides all nodes that others
-    registered for HTML alone, such as the folded cells of notebooks.
+    An extension that registers its nodes for this builder by name hides all nodes that others registered for
+    HTML alone, such as the folded cells of notebooks.
     """
     known = app.registry.translation_handlers
-    for name in ("singlehtml", "epub"):
-        if name in known:
-            known[name] = known.get("html", {}) | known[name]
+    if "singlehtml" in known:
+        known["singlehtml"] = known.get("html", {}) | known["singlehtml"]
 
 
 def begin(app: Sphinx) -> None:
@@ -108,7 +107,7 @@ def begin(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
     app.connect("builder-inited", begin)
-    app.connect("builder-inited", share_writers)
+    app.connect("builder-inited", share_writer)
     results = (equations, numbers, holds, tables, runs, ledger, costs)
     for part in (*results, api, figures, drawings, rerun, rooms, scripts, waves):
         part.setup(app)

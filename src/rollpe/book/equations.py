@@ -28,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 FEW = 3
 """An equation of all encodings except at most this many is listed by the exceptions."""
-PAPER = ("singlehtml", "epub")
-"""Builders of books in which nothing unfolds."""
 
 
 def load_report(path: Path) -> dict[str, dict[str, Any]]:
@@ -121,7 +119,9 @@ def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None
 
 def _stays_open(app: Sphinx, output: nodes.Element) -> bool:
     """Whether this build folds checks, and nothing else has folded this output."""
-    return output.parent.get("nb_element") == "cell_code" and (is_site(app) or app.builder.name in PAPER)
+    return output.parent.get("nb_element") == "cell_code" and (
+        is_site(app) or app.builder.name == "singlehtml"
+    )
 
 
 @dataclass(frozen=True)
