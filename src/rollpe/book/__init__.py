@@ -1,7 +1,7 @@
 """The book: what Sphinx needs beyond Jupyter Book.
 
 Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py,
-runs.py, ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, rooms.py, api.py;
+runs.py, ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py;
 page.py makes one page of one notebook, site.py is what they share. head.py is an extension of its own: what
 every page of the site carries besides its text. Here: putting the others together. Not here: anything that
 works without Sphinx.
@@ -31,7 +31,6 @@ from rollpe.book import (
     ledger,
     numbers,
     rerun,
-    rooms,
     runs,
     scripts,
     source,
@@ -109,7 +108,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writer)
     results = (equations, numbers, holds, tables, runs, ledger, costs)
-    for part in (*results, api, figures, drawings, rerun, rooms, scripts, waves):
+    for part in (*results, api, figures, drawings, rerun, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
     app.connect("html-collect-pages", source.collect_sources)

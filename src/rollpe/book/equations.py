@@ -119,9 +119,8 @@ def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None
 
 def _stays_open(app: Sphinx, output: nodes.Element) -> bool:
     """Whether this build folds checks, and nothing else has folded this output."""
-    return output.parent.get("nb_element") == "cell_code" and (
-        is_site(app) or app.builder.name == "singlehtml"
-    )
+    folds = is_site(app) or app.builder.name == "singlehtml"
+    return folds and output.parent.get("nb_element") == "cell_code"
 
 
 @dataclass(frozen=True)
