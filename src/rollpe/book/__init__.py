@@ -33,7 +33,6 @@ from rollpe.book import (
     rerun,
     runs,
     scripts,
-    source,
     tables,
     waves,
 )
@@ -57,9 +56,7 @@ def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     to_record = partial(record_page, app, docname)
     figures.finish_figures(app, doctree, docname, stamp, to_record)
     figures.finish_drawings(app, doctree, docname, to_record)
-    figures.finish_waves(
-        app, doctree, docname, lambda name: source.source_uri(app, docname, f"figures.waves.draw_{name}")
-    )
+    figures.finish_waves(app, doctree, docname)
     if stamp:
         section = next(doctree.findall(nodes.section), doctree)
         section += page_line(stamp)
@@ -100,7 +97,7 @@ def share_writer(app: Sphinx) -> None:
 def begin(app: Sphinx) -> None:
     """What the pages of this build link to, collected while they are written."""
     env: Any = app.env
-    env.rollpe_sources, env.rollpe_cells, env.rollpe_notes = set(), set(), {}
+    env.rollpe_cells, env.rollpe_notes = set(), {}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -111,7 +108,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for part in (*results, api, figures, drawings, rerun, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
-    app.connect("html-collect-pages", source.collect_sources)
     app.connect("build-finished", copy_mathjax)
     # Pages are written in one process: the lists of what they link to are kept in memory.
     return {"version": "0.2", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": False}

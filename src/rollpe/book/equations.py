@@ -20,7 +20,6 @@ from sphinx.util import logging
 
 from rollpe.agree import PRINTED
 from rollpe.book.site import enclosing_output, is_site, project_root
-from rollpe.book.source import code_link
 from rollpe.encodings.registry import ENCODINGS
 from rollpe.equations.registry import CheckResult
 
@@ -190,6 +189,18 @@ def badge(
         short += f" · {len(more)} more in code"
         inside += [nodes.paragraph("", "Printed by the code below:"), _listed(more)]
     return _fold(short, inside, state)
+
+
+def code_link(app: Sphinx, docname: str, dotted: str, name: str) -> nodes.Node:
+    """A name that leads to its code: to a page of sphinx.ext.viewcode, which has what book/api documents."""
+    code = nodes.literal(name, name)
+    if not is_site(app):
+        return code
+    module, _, defined = dotted.rpartition(".")
+    page = app.builder.get_relative_uri(docname, f"_modules/{module.replace('.', '/')}")
+    return nodes.reference(
+        "", "", code, internal=True, refuri=f"{page}#{defined}", reftitle=f"Source of {dotted}"
+    )
 
 
 def _output_badge(app: Sphinx, checks: Sequence[PrintedCheck]) -> nodes.Element:
