@@ -109,5 +109,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
     app.connect("build-finished", copy_mathjax)
-    # Pages are written in one process: the lists of what they link to are kept in memory.
-    return {"version": "0.2", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": False}
+    # Pages are read and written in one process: the lists of what they link to are kept in memory.
+    return {"version": "0.2", "env_version": 2, "parallel_read_safe": False, "parallel_write_safe": False}

@@ -1,7 +1,5 @@
-"""Equations of the book: labels, the badge of each check, links to the functions that compute it.
-
-Here: reading the report, warnings, badges, and the output of checking cells that folds into them. Not here:
-the checks (rollpe.equations).
+"""Equations of the book: the badge of each check, links to the functions that compute it, and the output of
+checking cells, which folds into the badge.
 """
 
 from __future__ import annotations
@@ -34,8 +32,7 @@ def load_report(path: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
     content = json.loads(path.read_text(encoding="utf8"))
-    results = content.get("equations", []) if isinstance(content, dict) else content
-    return {result["label"]: result for result in results}
+    return {result["label"]: result for result in content["equations"]}
 
 
 def scientific(value: float) -> str:
@@ -282,14 +279,9 @@ def purge(app: Sphinx, env: Any, docname: str) -> None:
     env.rollpe_shown.pop(docname, None)
 
 
-def merge(app: Sphinx, env: Any, docnames: Sequence[str], other: Any) -> None:
-    env.rollpe_shown |= {name: other.rollpe_shown.get(name, {}) for name in docnames}
-
-
 def setup(app: Sphinx) -> None:
     app.add_config_value("rollpe_equations", "_build/equations.json", "env", str)
     app.connect("builder-inited", begin)
     app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
     app.connect("doctree-read", check_equations)
     app.connect("env-check-consistency", check_pages)
