@@ -12,7 +12,7 @@ help:  ## this list
 $(INSTALLED): requirements.lock pyproject.toml workflow/install.py
 	@$(PYTHON) workflow/install.py
 
-book: $(INSTALLED)  ## run every notebook, gate the outputs, build _build/html, the PDF, the EPUB, the offline zip
+book: $(INSTALLED)  ## run every notebook, gate the outputs, build _build/html, the PDF, the offline zip
 	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local
 	@echo "The book is at _build/html/index.html - open it with: $(BIN)/python -m webbrowser -t file://$(CURDIR)/_build/html/index.html"
 
@@ -22,7 +22,7 @@ test: $(INSTALLED)  ## the test suite (without the built book)
 faults: $(INSTALLED)  ## plant many times as many faults as the test suite does, and count (minutes)
 	@FAULTS=$${FAULTS:-10} OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses 2 --dist loadfile
 
-formats: $(INSTALLED)  ## the PDF, the EPUB and the offline zip, which `make book` makes where Chromium is
+formats: $(INSTALLED)  ## the PDF and the offline zip, which `make book` makes where Chromium is
 	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local formats
 
 check-book: $(INSTALLED)  ## open the built book in headless Chromium, network cut off

@@ -305,7 +305,6 @@ def test_a_working_folder_that_is_gone_is_one_line(capsys, monkeypatch, tmp_path
         ["train", "--import", "a" * 300 + ".py"],
         ["sweep", "a/" * 3000],
         ["table", "--records", "a" * 300],
-        ["compare", "quick/roll", "quick/none", "--records", str(ROOT / "data/records"), "--html", "a" * 300],
     ],
     ids=lambda words: words[0],
 )

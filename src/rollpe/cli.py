@@ -519,31 +519,22 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
 @cli.command()
 @click.argument("a")
 @click.argument("b")
-@click.option("--html", type=Named(path_type=Path, dir_okay=False), help="Path of the page.")
 @_read_from
-def compare(a: str, b: str, html: Path | None, records: tuple[Path, ...]) -> None:
-    """Compare two runs or groups of runs, and write the comparison as a page.
+def compare(a: str, b: str, records: tuple[Path, ...]) -> None:
+    """Compare two runs or groups of runs.
 
     A and B are each the file of a record, or recipe/encoding[@options] with all its seeds. Runs that differ
-    in more than encoding, options and seed are refused with the reason. The page goes to
-    _build/comparisons/ by default.
+    in more than encoding, options and seed are refused with the reason.
 
     \b
     Example: rollpe compare quick/roll quick/learned
     Example: rollpe compare data/records/quick/roll/seed-0.json data/records/quick/learned/seed-0.json
     """
     from rollpe.evidence import comparison
-    from rollpe.files import write_atomically
 
     folders = [] if all(name.endswith(".json") for name in (a, b)) else _record_folders(records)
     groups = [comparison.find_runs(name, folders) for name in (a, b)]
-    result = comparison.compare(*groups)
-    name = "--".join(group.name.replace("/", "-") for group in groups)
-    page = html or Path("_build/comparisons", f"{name}.html")
-    write_atomically(page, comparison.comparison_page(result).encode())
-    click.echo(str(result))
-    click.echo(f"page      {_short(page)}")
-    _print_opener(page)
+    click.echo(str(comparison.compare(*groups)))
 
 
 # Equations and claims

@@ -118,11 +118,11 @@ def topography_loss(
 ) -> Tensor:
     """A regularizer on queries and keys, to be added to the task's loss with a small weight.
 
-    kind="ring":  mean `smoothness_ratio` over batch, heads, tokens and the `axes` rings of a head
-                  (paper Sec. 4.1: penalize differences between neighboring latent dimensions).
-    kind="sheet": the same on one torus of `sheet = (rows, columns)` channels per head.
-    kind="tdann": mean `spatial_correlation_loss` over maps, samples = batch × tokens; a map is the
-                  sheet if one is given, otherwise each ring.
+    - kind="ring": mean `smoothness_ratio` over batch, heads, tokens and the `axes` rings of a head (paper
+      Sec. 4.1: penalize differences between neighboring latent dimensions).
+    - kind="sheet": the same on one torus of `sheet = (rows, columns)` channels per head.
+    - kind="tdann": mean `spatial_correlation_loss` over maps, samples = batch × tokens; a map is the sheet if
+      one is given, otherwise each ring.
 
     The ring and sheet losses are scale-free, so shrinking q and k does not lower them. q and k are
     those before the encoding.

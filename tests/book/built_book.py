@@ -8,15 +8,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HTML = Path(os.environ.get("ROLLPE_HTML", ROOT / "_build/html")).resolve()
 """The folder of the book; ROLLPE_HTML names another one."""
-SOURCES = sorted((HTML / "source").glob("*.html"), key=lambda path: path.stat().st_size)
+SOURCES = sorted((HTML / "_modules").rglob("*.html"), key=lambda path: path.stat().st_size)
 ALL_PAGES = sorted(
     str(path.relative_to(HTML))
     for path in HTML.rglob("*.html")
-    if not {"_static", "_modules", "_sources"} & set(path.relative_to(HTML).parts)
-    and path not in SOURCES[:-1]
+    if not {"_static", "_sources"} & set(path.relative_to(HTML).parts) and path not in SOURCES[:-1]
 )
 """Of the listings of the library, which one template makes, the longest stands for all."""
-HELPERS = {"genindex.html", "search.html", "prf-prf.html"}
+HELPERS = {"genindex.html", "search.html", "prf-prf.html", *(str(p.relative_to(HTML)) for p in SOURCES)}
 """Pages that Sphinx makes for looking things up: held to accessibility and weight, not to content."""
 PAGES = [name for name in ALL_PAGES if name not in HELPERS]
 WIDTHS = (390, 1280)

@@ -15,12 +15,13 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from rollpe.encodings import ENCODINGS
+from rollpe.equations import EQUATIONS
 from rollpe.equations.registry import dotted_name
 from shared import ROOT
 
 OFFERED = ("encodings", "training")
 """Modules whose `__all__` is what they offer."""
-WHOLE = ("encodings.adapters", "operators", "textbook", "vit", "decoder", "agree")
+WHOLE = ("encodings.adapters", "operators", "textbook", "topography", "vit", "decoder", "agree")
 """Modules that offer every public function and class that they define."""
 READERS = ("read_record", "read_records", "read_arrays", "find_arrays", "record_path", "Record")
 
@@ -37,6 +38,15 @@ def public_names() -> list[str]:
     names += map(dotted_name, ENCODINGS.values())
     names += [f"rollpe.records.{name}" for name in READERS]
     return [name for name in names if name != "rollpe.encodings.ENCODINGS"]
+
+
+def test_every_function_under_an_equation_is_documented_and_so_has_a_page_of_code():
+    documented = set(public_names())
+    for name in documented.copy():
+        module, _, last = name.rpartition(".")
+        documented.add(dotted_name(getattr(import_module(module), last)))
+    implemented = {name for equation in EQUATIONS.values() for name in equation.implements}
+    assert implemented - documented == set()
 
 
 @pytest.fixture(scope="module")

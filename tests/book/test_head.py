@@ -81,8 +81,8 @@ def test_a_cell_with_a_number_stays_in_one_line(text, whole):
     assert ("number" in cell["classes"]) == whole
     other = nodes.entry("", nodes.paragraph("", text))
     tree += other
-    mark_numbers(SimpleNamespace(builder=SimpleNamespace(name="epub")), tree, "page")
-    assert other["classes"] == [], "paper and readers of books keep theirs"
+    mark_numbers(SimpleNamespace(builder=SimpleNamespace(name="singlehtml")), tree, "page")
+    assert other["classes"] == [], "paper keeps its own"
 
 
 def test_only_the_search_page_loads_the_index():

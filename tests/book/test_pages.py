@@ -8,10 +8,11 @@ part of ``make test``. Weight and speed are in test_budget.py, moving figures in
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
-from built_book import ALL_PAGES, HELPERS, HTML, PAGES, ROOT, THEMES, WIDTHS, open_context
+from built_book import ALL_PAGES, HELPERS, HTML, PAGES, ROOT, SOURCES, THEMES, WIDTHS, open_context
 
 AXE = ROOT / "book/scripts/node_modules/axe-core/axe.min.js"
 SCREENSHOTS = os.environ.get("ROLLPE_SCREENSHOTS")  # a folder, to look at the pages afterwards
@@ -186,9 +187,23 @@ def test_each_page_tells_a_search_engine_its_own_title_and_what_it_is_about(brow
         assert picture.startswith("https:") or (HTML / name).parent.joinpath(picture).is_file()
         assert page.locator('meta[name="citation_title"]').get_attribute("content")
     context.close()
-    assert len(set(titles.values())) == len(PAGES)
-    chapters = [text for name, text in descriptions.items() if not name.startswith("source/")]
-    assert len(set(chapters)) == len(chapters)
+    assert len(set(titles.values())) == len(set(descriptions.values())) == len(PAGES)
+
+
+def test_links_to_the_code_and_back_lead_to_what_they_name():
+    pages = {path: path.read_text(encoding="utf8") for path in HTML.rglob("*.html")}
+    links = {
+        (path.parent.joinpath(page).resolve(), target)
+        for path, text in pages.items()
+        for page, target in re.findall(r'href="([^":]*_modules/[^"#]*)#([^"]+)"', text)
+    }
+    links |= {
+        (path.parent.joinpath(page).resolve(), target)
+        for path in SOURCES
+        for page, target in re.findall(r'class="viewcode-back" href="([^"#]*)#([^"]+)"', pages[path])
+    }
+    assert len(links) > 100
+    assert [(path.name, name) for path, name in links if f'id="{name}"' not in pages[path]] == []
 
 
 def test_the_derivations_and_the_results_are_there():

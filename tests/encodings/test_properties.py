@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from itertools import product
 from typing import Literal
+from unittest import mock
 
 import pytest
 import torch
@@ -855,3 +856,17 @@ def test_options_without_annotation_are_taken_and_unusual_ones_are_named_as_writ
     assert (own.kind, own.free) == ("b", "all")
     with pytest.raises(InputError, match=r"kind='c' must be .*Literal\['a', 'b'\]"):
         create_encoding("own", head_dim=4, heads=1, kind="c")
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_attention_and_decoding_are_fused_without_a_mask_unless_something_is_added_to_the_scores(
+    name: str, axes: int
+) -> None:
+    encoding = build(name, axes)
+    q, k, v, positions = inputs(encoding, prefix=0)
+    fused = F.scaled_dot_product_attention
+    with mock.patch.object(F, "scaled_dot_product_attention", wraps=fused) as spy:
+        encoding.attend(q, k, v, positions)
+        encoding.decode(q[:, :, -1:], encoding.encode_keys(k, positions), v, positions)
+    masks = [call.kwargs["attn_mask"] for call in spy.call_args_list]
+    assert (masks == [None, None]) != isinstance(encoding, ScoreBias)

@@ -1,8 +1,6 @@
-"""Two groups of runs side by side: the right differences, refusals of one line, a page that stands alone."""
+"""Two groups of runs side by side: the right differences, refusals of one line."""
 
 from __future__ import annotations
-
-import os
 
 import numpy as np
 import pytest
@@ -11,30 +9,16 @@ from scipy import stats
 from rollpe.cli import main
 from rollpe.errors import InputError
 from rollpe.evidence import comparison
-from rollpe.evidence.comparison import compare, comparison_page, find_runs, over_seeds, paired_by_seed
+from rollpe.evidence.comparison import compare, find_runs, over_seeds, paired_by_seed
 from rollpe.records import pack_bits, read_record, write_record
-from shared import assert_alone, make_record, make_text_record
+from shared import make_record, make_text_record
 
 
 def make(encoding, seed, right=150, folder=None, **config):
     record = make_record(encoding, right, seed, **config)
     bits = np.roll(record.correct_bits(), 7 * seed)  # other images in other runs
-    epochs = [
-        {
-            "epoch": e,
-            "steps": e,
-            "learning_rate": 0.1,
-            "train_loss": 2.0 / e,
-            "held_out_loss": 1.0,
-            "held_out_accuracy": 0.1 * e,
-            "images_per_second": 9.0,
-            "seconds": 1.0,
-        }
-        for e in (1, 2, 3)
-    ]
     test = record.test.model_copy(update={"correct": pack_bits(bits)})
-    changes = {"history": epochs, "test": test, "resolutions": {"24": right / 400}, "shifts": {"2": 0.5}}
-    record = type(record).model_validate(record.model_dump() | changes)
+    record = record.model_copy(update={"test": test})
     write_record(folder, record)
     return record
 
@@ -143,23 +127,11 @@ def test_the_sentence_claims_a_difference_only_if_zero_lies_outside(folder):
         (("strong/roll", "none.json"), "none.json: no record to read"),
     ],
 )
-def test_what_cannot_be_compared_is_one_line_with_status_2_and_no_page(names, says, folder, capsys):
-    page = folder / "page.html"
+def test_what_cannot_be_compared_is_one_line_with_status_2(names, says, folder, capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["compare", *names, "--records", str(folder), "--html", str(page)])
+        main(["compare", *names, "--records", str(folder)])
     out, err = capsys.readouterr()
     assert stop.value.code == 2 and err.count("\n") == 1 and says in err and out == ""
-    assert not page.exists()
-
-
-def test_a_page_is_not_written_over_what_is_no_file(folder, capsys):
-    os.mkfifo(folder / "pipe")
-    with pytest.raises(SystemExit) as stop:
-        main(
-            ["compare", "strong/roll", "strong/learned", "--records", str(folder), "--html", f"{folder}/pipe"]
-        )
-    assert stop.value.code == 2 and capsys.readouterr().err.count("\n") == 1
-    assert (folder / "pipe").is_fifo()
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_there_is(folder):
@@ -167,26 +139,11 @@ def test_an_unknown_name_is_answered_with_the_nearest_there_is(folder):
         find_runs("strong/leaned", [folder])
 
 
-def test_the_command_prints_the_differences_and_writes_the_page(folder, capsys):
-    page = folder / "deep/page.html"
-    main(["compare", "strong/roll", "strong/learned", "--records", str(folder), "--html", str(page)])
+def test_the_command_prints_the_differences(folder, capsys):
+    main(["compare", "strong/roll", "strong/learned", "--records", str(folder)])
     out = capsys.readouterr().out
-    for words in ("A  strong/roll", "n = 4", "over seeds (Welch)", "seed (2 in common)", page.as_uri()):
+    for words in ("A  strong/roll", "n = 4", "over seeds (Welch)", "seed (2 in common)", "+5.58"):
         assert words in out
-    text = page.read_text()
-    outline = assert_alone(text)
-    (drawing,) = outline.all("svg")
-    assert drawing["aria-label"].startswith("held-out accuracy (%) against epoch")
-    for words in ("+5.58", "24 px", "moved 2 px right and down", "a processor", "unknown", "keys agree"):
-        assert words in text
-    assert text.count(">A, seed ") == 3 and text.count(">B, seed ") == 4
-
-
-def test_sizes_that_one_group_lacks_are_left_out(folder):
-    found = both(folder)
-    bare = {s: r.model_copy(update={"resolutions": {}}) for s, r in found.b.runs.items()}
-    text = comparison_page(compare(found.a, comparison.Group("strong/learned", bare)))
-    assert "24 px" not in text and "moved 2 px" in text
 
 
 def test_of_text_the_group_with_fewer_bits_is_better(tmp_path):
@@ -196,5 +153,3 @@ def test_of_text_the_group_with_fewer_bits_is_better(tmp_path):
     comparison = compare(*(find_runs(f"text/{name}", [tmp_path]) for name in ("roll", "rope")))
     assert comparison.sentence.startswith("text/rope is better than text/roll by 0.10 bits per character")
     assert len(comparison.differences) == 2 and str(comparison.a) == "2.40 ± 0.00 bits"
-    page = comparison_page(comparison)
-    assert "512 characters" in page and "bits per character" in page and "images" not in page

@@ -127,7 +127,7 @@ def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(projec
     (project / "CITATION.cff").touch()
     (project / "book/_toc.yml").write_text("- executed/01-first\n- executed/02-second\n")
     write_report(project / "_build/equations.json", [])
-    made = (f"_build/scripts/{name}" for name in ("waves.js", "chooser.js", "runs.js", "runs.css"))
+    made = (f"_build/scripts/{name}" for name in ("waves.js", "runs.js", "runs.css"))
     for name in ("book/scripts/package-lock.json", "book/scripts/node_modules/.package-lock.json", *made):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()

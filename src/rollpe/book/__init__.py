@@ -1,7 +1,7 @@
 """The book: what Sphinx needs beyond Jupyter Book.
 
-Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py, chooser.py,
-runs.py, ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, rooms.py, api.py;
+Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py,
+runs.py, ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py;
 page.py makes one page of one notebook, site.py is what they share. head.py is an extension of its own: what
 every page of the site carries besides its text. Here: putting the others together. Not here: anything that
 works without Sphinx.
@@ -23,7 +23,6 @@ from sphinx.util import logging
 
 from rollpe.book import (
     api,
-    chooser,
     costs,
     drawings,
     equations,
@@ -32,10 +31,8 @@ from rollpe.book import (
     ledger,
     numbers,
     rerun,
-    rooms,
     runs,
     scripts,
-    source,
     tables,
     waves,
 )
@@ -59,9 +56,7 @@ def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     to_record = partial(record_page, app, docname)
     figures.finish_figures(app, doctree, docname, stamp, to_record)
     figures.finish_drawings(app, doctree, docname, to_record)
-    figures.finish_waves(
-        app, doctree, docname, lambda name: source.source_uri(app, docname, f"figures.waves.draw_{name}")
-    )
+    figures.finish_waves(app, doctree, docname)
     if stamp:
         section = next(doctree.findall(nodes.section), doctree)
         section += page_line(stamp)
@@ -88,33 +83,31 @@ def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
         shutil.copyfile(source, target)
 
 
-def share_writers(app: Sphinx) -> None:
-    """Let the one-file and the EPUB writer use whatever the HTML writer knows.
+def share_writer(app: Sphinx) -> None:
+    """Let the one-file writer use whatever the HTML writer knows.
 
-    An extension that registers its nodes for these builders by name hides all nodes that others
-    registered for HTML alone, such as the folded cells of notebooks.
+    An extension that registers its nodes for this builder by name hides all nodes that others registered for
+    HTML alone, such as the folded cells of notebooks.
     """
     known = app.registry.translation_handlers
-    for name in ("singlehtml", "epub"):
-        if name in known:
-            known[name] = known.get("html", {}) | known[name]
+    if "singlehtml" in known:
+        known["singlehtml"] = known.get("html", {}) | known["singlehtml"]
 
 
 def begin(app: Sphinx) -> None:
     """What the pages of this build link to, collected while they are written."""
     env: Any = app.env
-    env.rollpe_sources, env.rollpe_cells, env.rollpe_notes = set(), set(), {}
+    env.rollpe_cells, env.rollpe_notes = set(), {}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
     app.connect("builder-inited", begin)
-    app.connect("builder-inited", share_writers)
-    results = (equations, numbers, holds, tables, chooser, runs, ledger, costs)
-    for part in (*results, api, figures, drawings, rerun, rooms, scripts, waves):
+    app.connect("builder-inited", share_writer)
+    results = (equations, numbers, holds, tables, runs, ledger, costs)
+    for part in (*results, api, figures, drawings, rerun, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
-    app.connect("html-collect-pages", source.collect_sources)
     app.connect("build-finished", copy_mathjax)
-    # Pages are written in one process: the lists of what they link to are kept in memory.
-    return {"version": "0.2", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": False}
+    # Pages are read and written in one process: the lists of what they link to are kept in memory.
+    return {"version": "0.2", "env_version": 2, "parallel_read_safe": False, "parallel_write_safe": False}

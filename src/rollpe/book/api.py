@@ -1,7 +1,6 @@
-"""The pages of the library's names, made by autodoc: what each name is called, computes and is written in.
+"""The pages of the library's names, which autodoc and viewcode make of the docstrings.
 
-Here: the name to build an encoding by, the equations that a function or class computes, and a link from every
-signature to its source. Not here: the docstrings (the library), which names are on which page (book/api).
+Added here: the name to build an encoding by, and the equations that a function or class computes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 from rollpe.book.site import is_site
-from rollpe.book.source import code_link
 from rollpe.encodings.registry import ENCODINGS
 from rollpe.equations.registry import dotted_name
 
@@ -80,27 +78,18 @@ def keep_to_encodings(app: Sphinx, what: str, name: str, obj: Any, skip: bool, o
     return True if inside and obj not in ENCODINGS.values() else None
 
 
-def link_sources(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Put a link to the source after the signature of every function and class.
-
-    Outside of a site, where none is and head.py mends no markup, a signature is one line.
-    """
-    if not is_site(app):
-        for arguments in doctree.findall(addnodes.desc_parameterlist):
-            arguments["multi_line_parameter_list"] = False
-        return
-    for entry in doctree.findall(addnodes.desc):
-        if entry["domain"] == "py" and entry["objtype"] in ("function", "class"):
-            signature = entry[0]
-            link = code_link(app, docname, f"{signature['module']}.{signature['fullname']}", "source")
-            signature += nodes.inline("", "", link, classes=["api-source"])
+def write_in_one_line(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Outside of a site, where head.py mends no markup, a signature is one line."""
+    for arguments in [] if is_site(app) else doctree.findall(addnodes.desc_parameterlist):
+        arguments["multi_line_parameter_list"] = False
 
 
 def setup(app: Sphinx) -> None:
     app.setup_extension("sphinx.ext.napoleon")  # with autodoc
+    app.setup_extension("sphinx.ext.viewcode")
     app.config.napoleon_use_ivar = True
     app.connect("autodoc-process-docstring", escape_bars, priority=400)
     app.connect("autodoc-process-docstring", add_facts, priority=600)  # after napoleon, which comes at 500
     app.connect("autodoc-process-signature", leave_out_fields)
     app.connect("autodoc-skip-member", keep_to_encodings)
-    app.connect("doctree-resolved", link_sources)
+    app.connect("doctree-resolved", write_in_one_line)

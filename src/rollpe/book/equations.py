@@ -19,7 +19,6 @@ from sphinx.util import logging
 
 from rollpe.agree import PRINTED
 from rollpe.book.site import enclosing_output, is_site, project_root
-from rollpe.book.source import code_link
 from rollpe.encodings.registry import ENCODINGS
 from rollpe.equations.registry import CheckResult
 
@@ -27,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 FEW = 3
 """An equation of all encodings except at most this many is listed by the exceptions."""
-PAPER = ("singlehtml", "epub")
-"""Builders of books in which nothing unfolds."""
 
 
 def load_report(path: Path) -> dict[str, dict[str, Any]]:
@@ -119,7 +116,8 @@ def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None
 
 def _stays_open(app: Sphinx, output: nodes.Element) -> bool:
     """Whether this build folds checks, and nothing else has folded this output."""
-    return output.parent.get("nb_element") == "cell_code" and (is_site(app) or app.builder.name in PAPER)
+    folds = is_site(app) or app.builder.name == "singlehtml"
+    return folds and output.parent.get("nb_element") == "cell_code"
 
 
 @dataclass(frozen=True)
@@ -189,6 +187,18 @@ def badge(
         short += f" · {len(more)} more in code"
         inside += [nodes.paragraph("", "Printed by the code below:"), _listed(more)]
     return _fold(short, inside, state)
+
+
+def code_link(app: Sphinx, docname: str, dotted: str, name: str) -> nodes.Node:
+    """A name that leads to its code: to a page of sphinx.ext.viewcode, which has what book/api documents."""
+    code = nodes.literal(name, name)
+    if not is_site(app):
+        return code
+    module, _, defined = dotted.rpartition(".")
+    page = app.builder.get_relative_uri(docname, f"_modules/{module.replace('.', '/')}")
+    return nodes.reference(
+        "", "", code, internal=True, refuri=f"{page}#{defined}", reftitle=f"Source of {dotted}"
+    )
 
 
 def _output_badge(app: Sphinx, checks: Sequence[PrintedCheck]) -> nodes.Element:
@@ -265,14 +275,9 @@ def purge(app: Sphinx, env: Any, docname: str) -> None:
     env.rollpe_shown.pop(docname, None)
 
 
-def merge(app: Sphinx, env: Any, docnames: Sequence[str], other: Any) -> None:
-    env.rollpe_shown |= {name: other.rollpe_shown.get(name, {}) for name in docnames}
-
-
 def setup(app: Sphinx) -> None:
     app.add_config_value("rollpe_equations", "_build/equations.json", "env", str)
     app.connect("builder-inited", begin)
     app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
     app.connect("doctree-read", check_equations)
     app.connect("env-check-consistency", check_pages)

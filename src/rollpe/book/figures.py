@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.osutil import relative_uri
 
@@ -194,26 +195,26 @@ def finish_drawings(app: Sphinx, doctree: nodes.document, docname: str, record_p
             figure += nodes.legend("", tools([data, *_record_links(metadata["records"], record_page)]))
 
 
-def finish_waves(
-    app: Sphinx, doctree: nodes.document, docname: str, source: Callable[[str], str | None]
-) -> None:
-    """Add the links under every moving figure of a site: the numbers of its still, the code of both.
-
-    ``source`` gives the address of the code that draws the still of a wave.
-    """
-    for figure in list(doctree.findall(nodes.figure)) if is_site(app) else []:
-        stage = next((raw for raw in figure.findall(nodes.raw) if "wave" in raw), None)
-        if stage is None:
+def finish_waves(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Add the links under every moving figure of a site: the numbers of its still, the code of both."""
+    for figure in list(doctree.findall(nodes.figure)):
+        still = next(figure.findall(addnodes.desc), None)
+        if still is None:
             continue
+        figure.remove(still)
+        if not is_site(app):
+            continue
+        stage = next(raw for raw in figure.findall(nodes.raw) if "wave" in raw)
+        code = next(still.findall(nodes.reference))["refuri"]  # which sphinx.ext.viewcode has put there
         of = f"of {name_of(app, docname, figure)}"
         csv = Path(app.doctreedir, "waves", f"wave-{stage['wave']}.csv").read_text(encoding="utf8")
         script = f"_static/source/figures/{stage['wave']}.js"
         links = [
             data_link(app, docname, figure, csv, 1),
-            _link(source(stage["wave"]) or "", "Code of the still", of),
+            _link(code, "Code of the still", of),
             _link(relative_uri(app.builder.get_target_uri(docname), script), "Code of the movement", of),
         ]
-        figure += nodes.legend("", tools(links))
+        figure += nodes.legend("", tools(links), ids=still[0]["ids"])  # to which the code links back
 
 
 def setup(app: Sphinx) -> None:

@@ -1,10 +1,8 @@
 """What every page of the book carries besides its text: what search engines and previews read, how to
 cite it, and markup that everybody can use.
 
-Here: the ``{how-to-cite}`` directive, the tags in a page's head, and a last pass over the written pages that
-takes out what they need not load and mends what the theme leaves unusable by screen readers. Each repair says
-what it is for; make check-book finds out if one no longer fits. Not here: what stands in the text
-(the other files of this folder), how it looks (book/_static/book.css).
+A last pass over the written pages takes out what they need not load and mends what the theme leaves unusable
+by screen readers. Each repair says what it is for; make check-book finds out if one no longer fits.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from pybtex.database import BibliographyData, Entry, Person, parse_file
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from rollpe.book.site import is_site, project_root
 from rollpe.pages import render
 
 PREVIEW = "_static/preview.png"
@@ -34,7 +33,7 @@ ICONS = 'url(../vendor/fontawesome/webfonts/icons.woff) format("woff")'
 
 def read_citation(app: Sphinx) -> dict[str, Any]:
     """CITATION.cff, which stands beside the folder of the book."""
-    path = Path(app.config.rollpe_root or Path(app.srcdir).parent) / "CITATION.cff"
+    path = project_root(app) / "CITATION.cff"
     content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf8"))
     return content
 
@@ -66,7 +65,7 @@ class HowToCiteDirective(SphinxDirective):
         library = Path(self.env.srcdir) / self.config.bibtex_bibfiles[0]
         entries = parse_file(str(library)).entries
         text = to_bibtex(read_citation(self.env.app), entries[self.arguments[0]], self.config.copyright)
-        for path in (library, Path(self.env.srcdir).parent / "CITATION.cff"):
+        for path in (library, project_root(self.env.app) / "CITATION.cff"):
             self.env.note_dependency(str(path))
         return [nodes.literal_block(text, text, language="bibtex")]
 
@@ -115,7 +114,7 @@ def add_head(
 ) -> None:
     if pagename == app.config.root_doc:
         context["docstitle"] = "the living version of the RollPE paper"
-    if app.builder.name in ("html", "dirhtml"):
+    if is_site(app):
         context["metatags"] = f"{context.get('metatags', '')}\n    {head_tags(app, pagename, context)}"
 
 
@@ -130,7 +129,7 @@ def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
     The style sheet keeps them in one line where a phone would break "1.31 ± 0.01" into three.
     """
-    if app.builder.name in ("html", "dirhtml"):
+    if is_site(app):
         for cell in doctree.findall(nodes.entry):
             if NUMBER.fullmatch(" ".join(cell.astext().split())):
                 cell["classes"].append("number")
@@ -160,7 +159,7 @@ REPAIRS: tuple[tuple[str, str], ...] = (
     # A list of references whose entries have a role that is deprecated, so that no list remains.
     (r' role="doc-biblioentry"', ' role="listitem"'),
     # The line under a caption opens a second caption inside the first, which is never closed.
-    (r'(</p>)\s*<figcaption>\s*(<div class="legend">)', r"\1\n\2"),
+    (r'(</p>)\s*<figcaption>\s*(<div class="legend"[^>]*>)', r"\1\n\2"),
     # A signature's lines are a list of definitions without a term, inside a term.
     (r'(<span class="sig-paren">\(</span>)\s*<dl>', r'\1<div class="sig-lines">'),
     (r'<dd>(<em class="sig-param">.*?)</dd>', r"<div>\1</div>"),
@@ -186,7 +185,7 @@ def finish_html(html: str, *, search: bool) -> str:
 
 
 def finish_pages(app: Sphinx, exception: Exception | None) -> None:
-    if exception is None and app.builder.name in ("html", "dirhtml"):
+    if exception is None and is_site(app):
         written = []
         for path in sorted(Path(app.outdir).rglob("*.html")):
             if "_static" not in path.relative_to(app.outdir).parts:

@@ -143,7 +143,7 @@ def slug(name: str) -> str:
 def finish_claims(app: Sphinx, doctree: nodes.document) -> None:
     """On a site, fold what explains a verdict under its claim, and draw bars; elsewhere leave the rest out.
 
-    Paper and e-books have nothing to unfold: there only what holds instead stays.
+    Paper has nothing to unfold: there only what holds instead stays.
     """
 
     def html(text: str) -> nodes.raw:

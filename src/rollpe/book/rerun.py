@@ -96,11 +96,11 @@ class FirstCellDirective(SphinxDirective):
 
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-"""Programs that can print the book; without one of them there is no PDF and no EPUB."""
+"""Programs that can print the book; without one of them there is no PDF."""
 
 
 class ButtonsDirective(SphinxDirective):
-    """``{buttons} executed/01-order architecture``: to the first chapter, PDF, EPUB and the code.
+    """``{buttons} executed/01-order architecture``: to the first chapter, the PDF and the code.
 
     The code is on GitHub, or else described on the second page. Only sites have buttons.
     """
@@ -115,7 +115,7 @@ class ButtonsDirective(SphinxDirective):
         owner_name = repository(project_root(app))
         links = [("Read", chapter)]
         if any(map(shutil.which, CHROMIUM)):
-            links += [("PDF", "rollpe.pdf"), ("EPUB", "rollpe.epub")]
+            links.append(("PDF", "rollpe.pdf"))
         links.append(("Code", f"https://github.com/{owner_name}" if owner_name else code))
         buttons = " ".join(f'<a class="btn" href="{address}">{label}</a>' for label, address in links)
         return [nodes.raw("", f'<p class="front-buttons">{buttons}</p>', format="html")]

@@ -37,7 +37,7 @@ def load_bundles(app: Sphinx, pagename: str, template: str, context: dict[str, A
 
 
 def remove_stages(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Remove what only a script fills from the builds without scripts: PDF, EPUB, one page."""
+    """Remove what only a script fills from the builds without scripts: the PDF, one page."""
     for node in [] if is_site(app) else list(doctree.findall(nodes.raw)):
         if "script" in node:
             node.parent.remove(node)

@@ -1,7 +1,4 @@
-"""What the parts of the book share: where the project is, which records there are, addresses of pages.
-
-Not here: anything that a page shows.
-"""
+"""What the parts of the book share: where the project is, which records there are, addresses of pages."""
 
 from __future__ import annotations
 
@@ -68,8 +65,8 @@ def record_link(path: Path) -> str:
 
 
 def is_site(app: Sphinx) -> bool:
-    """Only a site of many pages can hold the generated source and provenance pages."""
-    return app.builder.name in ("html", "dirhtml")
+    """Only a site of many pages can hold the generated pages of code and of provenance."""
+    return app.builder.name == "html"
 
 
 def enclosing_output(node: nodes.Node) -> nodes.Element | None:

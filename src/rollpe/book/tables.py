@@ -1,7 +1,4 @@
-"""Tables that the build computes: ``{encodings}``, ``{speeds}``.
-
-Not here: what they are computed from (rollpe.evidence, rollpe.bench, rollpe.encodings.properties).
-"""
+"""Tables that the build computes: ``{encodings}``, ``{speeds}``."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from rollpe.bench.report import newest_by_device
 from rollpe.book.numbers import NOT_MEASURED, recorded_number, sentence_of
 from rollpe.book.site import find_records, plain_table, project_root
 from rollpe.encodings.properties import measure_all
@@ -42,7 +38,7 @@ class TableDirective(SphinxDirective):
 class EncodingsDirective(TableDirective):
     """``{encodings}``: accuracy on digits, and the properties that trials find."""
 
-    columns = ("encoding", "digits (%)", "acts on", "relative", "norms", "linear", "weights added")
+    columns = ("encoding", "digits (%)", "acts on", "relative", "real p", "norms", "linear", "weights added")
 
     def run(self) -> list[nodes.Node]:
         root = project_root(self.env.app)
@@ -50,8 +46,8 @@ class EncodingsDirective(TableDirective):
         rows: list[list[str | nodes.Node]] = []
         for p in measure_all():
             reached = recorded(self.env, root, f"quick/{p.name}", "accuracy")
-            answers = [p.acts_on, p.relative, word[p.keeps_norm], word[p.linear], f"{p.parameters:,}"]
-            rows.append([nodes.literal(p.name, p.name), reached, *answers])
+            answers = [word[p.real_positions], word[p.keeps_norm], word[p.linear], f"{p.parameters:,}"]
+            rows.append([nodes.literal(p.name, p.name), reached, p.acts_on, p.relative, *answers])
         made = self.finish(self.columns, rows)
         made[0]["classes"].append("compact")
         return made
@@ -69,16 +65,6 @@ def recorded(env: BuildEnvironment, root: Path, cell: str, metric: str) -> str |
     for path in found:
         env.note_dependency(str(path))
     return nodes.inline("", "", number, nodes.Text(f" ({len(found)})"))
-
-
-def time_ratios(env: BuildEnvironment, root: Path) -> dict[str, dict[str, float]]:
-    """Device → encoding → step time by that without positions, of each device's newest benchmark."""
-    folder = root / "data/benchmarks"
-    for path in sorted(folder.glob("*.json")):
-        env.note_dependency(str(path))
-    names = {"cpu": "CPU", "cuda": "GPU"}
-    newest = sorted(newest_by_device(folder).items())
-    return {names.get(kind, kind): {t.name: t.ratio for t in b.encodings} for kind, b in newest}
 
 
 TIMED = ("none", "axial-rope", "roll")

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -109,6 +110,7 @@ class WaveDirective(SphinxDirective):
         figure += _stage(name, wave.start | more, "moving" in self.options)
         figure += nodes.image("", uri=uri, alt=wave.label, classes=["wave-still"])
         figure += nodes.caption("", "", *first.children)
+        figure += _described(name)
         self.set_source_info(figure)
         self.add_name(figure)
         return [figure]
@@ -122,6 +124,15 @@ def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
         f' role="group" aria-label="Moving figure: {name}" hidden></div>'
     )
     return nodes.raw("", html, format="html", script="waves", wave=name)
+
+
+def _described(name: str) -> addnodes.desc:
+    """The function that draws the still, for sphinx.ext.viewcode; figures.py makes it a link."""
+    module, function = WAVES[name].draw.__module__, WAVES[name].draw.__name__
+    signature = addnodes.desc_signature(
+        "", "", ids=[f"{module}.{function}"], module=module, fullname=function
+    )
+    return addnodes.desc("", signature, domain="py", objtype="function")
 
 
 def setup(app: Sphinx) -> None:

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from rollpe import operators, textbook
 from rollpe.encodings.absolute import TokenCode
@@ -89,61 +87,6 @@ def measure(name: str) -> Properties:
 def measure_all() -> list[Properties]:
     """Measure every encoding, in the order of ENCODINGS."""
     return [measure(name) for name in ENCODINGS]
-
-
-FIT_GRIDS = {1: (256,), 2: (8, 8), 3: (4, 4, 4)}
-"""Tokens along the axes of a sequence, an image and a video, on which ``fit`` tries heads of 64 channels."""
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What one encoding can be used for on one, two or three axes, as trials find.
-
-    arguments: those of ``create_encoding`` for 6 heads of 64 channels. refusal, of_fractions: the library's
-    message where it refuses these axes, or positions between whole ones; "" if it takes them. larger_grid,
-    cached: see ``Properties``. fused: whether attention on a whole grid calls
-    ``scaled_dot_product_attention`` without a mask, as flash kernels need, and fused_decoding: whether
-    ``decode`` does. periods: offsets after which the scores repeat, by axis; none if they do not.
-    streams: queries and keys have so many times head_dim channels.
-    """
-
-    arguments: str
-    acts_on: str = "nothing"
-    refusal: str = ""
-    of_fractions: str = ""
-    larger_grid: bool = False
-    cached: bool = False
-    fused: bool = False
-    fused_decoding: bool = False
-    periods: tuple[float, ...] = ()
-    streams: int = 1
-
-
-def fit(name: str, axes: int) -> Fit:
-    """Try one encoding with its default options on so many axes."""
-    arguments = f'"{name}", head_dim=64, heads=6, axes={axes}'
-    small, grid = GRID[:axes], FIT_GRIDS[axes]
-    with warnings.catch_warnings(action="ignore"), torch.no_grad():  # rings may be too short for these grids
-        try:
-            tried = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=small).double()
-            built = create_encoding(name, head_dim=64, heads=6, axes=axes, grid=grid)
-        except InputError as error:
-            return Fit(arguments, refusal=str(error))
-        try:
-            create_encoding(name, head_dim=64, heads=6, axes=axes)
-        except InputError:
-            arguments += f", grid={grid}"
-        return Fit(
-            arguments,
-            acts_on=built.acts_on,
-            of_fractions=_refusal(tried, 0.75 * grid_positions(*small, dtype=torch.float64)),
-            larger_grid=_accepts(tried, grid_positions(*(s + 2 for s in small), dtype=torch.float64)),
-            cached=_cached(tried, small),
-            fused=_fused(built, grid),
-            fused_decoding=_fused(built, grid, queries=1),
-            periods=getattr(built, "periods", ()),
-            streams=built.streams,
-        )
 
 
 def formulas(name: str) -> frozenset[str]:
@@ -228,46 +171,15 @@ def _relative(encoding: Encoding, grid: tuple[int, ...], axis: int) -> bool:
 
 
 def _accepts(encoding: Encoding, positions: Tensor) -> bool:
-    return not _refusal(encoding, positions)
-
-
-def _refusal(encoding: Encoding, positions: Tensor) -> str:
-    """Why the fast path refuses these positions, for tokens or for scores; "" if it takes them."""
+    """Whether the fast path takes these positions, for tokens and for scores."""
     tokens = torch.ones(1, len(positions), HEADS * HEAD_DIM, dtype=torch.float64)
     q, k, v = _draw(encoding, len(positions), 0)
     try:
         encoding.add(tokens, positions)
         encoding.attend(q, k, v, positions)
-    except InputError as error:
-        return str(error)
-    return ""
-
-
-class _Masks(TorchFunctionMode):
-    """Collects the masks that ``scaled_dot_product_attention`` is called with."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.masks: list[Tensor | None] = []
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        if func is F.scaled_dot_product_attention:
-            self.masks.append(kwargs["attn_mask"])
-        return func(*args, **(kwargs or {}))
-
-
-def _fused(encoding: Encoding, grid: tuple[int, ...], queries: int = 0) -> bool:
-    """Whether attention, or decoding of the last ``queries``, is one fused call without a mask."""
-    positions = grid_positions(*grid)
-    width, tokens = encoding.head_dim, len(positions)
-    q = torch.ones(1, encoding.heads, tokens, encoding.streams * width)
-    v = q[..., :width]
-    with _Masks() as seen:
-        if queries:
-            encoding.decode(q[..., -queries:, :], encoding.encode_keys(q, positions), v, positions)
-        else:
-            encoding.attend(q, q, v, encoding.place(positions, q, grid))
-    return seen.masks == [None]
+    except InputError:
+        return False
+    return True
 
 
 def _keeps_norm(encoding: Encoding, grid: tuple[int, ...]) -> bool | None:

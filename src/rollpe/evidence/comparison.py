@@ -1,24 +1,17 @@
-"""Two groups of runs side by side: what `rollpe compare` prints, and the page that it writes.
+"""Two groups of runs side by side: what `rollpe compare` prints.
 
-Here: finding the runs that a name or a path means, refusing those that may not be compared, the differences
-with their intervals, and their picture. Not here: the statistics themselves (statistics.py), when two records
-are comparable (rollpe.records), the frame of the page (rollpe.pages).
+Finds the runs that a name or a path means, refuses those that may not be compared, and computes their
+differences with intervals.
 """
 
 from __future__ import annotations
 
 import difflib
-import io
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -26,14 +19,9 @@ from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe.evidence.families import signed
-from rollpe.pages import render
-from rollpe.records.record import NOT_COMPARED, Record, comparable, flatten
+from rollpe.records.record import Record, comparable
 from rollpe.records.store import read_record, read_records
 from rollpe.statistics import Summary, paired_by_image, summarize, welch
-
-if TYPE_CHECKING:
-    pass
-
 
 # The runs
 
@@ -45,22 +33,9 @@ class Group:
     name: str
     runs: Mapping[int, Record]
 
-    def values(self, size: str | None = None, shift: str | None = None) -> dict[int, float]:
-        """The score by seed; at another image size or length of text, or with moved images, where recorded.
-
-        Test accuracy in percent, of text bits per character.
-        """
-        found = {}
-        for seed, record in self.runs.items():
-            score: float | None = record.score
-            if self.of_text and size is not None:
-                score = record.bits_at(int(size))
-            elif size is not None or shift is not None:
-                accuracy = record.resolutions.get(size or "") if size else record.shifts.get(shift or "")
-                score = None if accuracy is None else 100 * accuracy
-            if score is not None:
-                found[seed] = score
-        return found
+    def values(self) -> dict[int, float]:
+        """The score by seed: test accuracy in percent, of text bits per character."""
+        return {seed: record.score for seed, record in self.runs.items()}
 
     @property
     def of_text(self) -> bool:
@@ -234,128 +209,3 @@ def compare(a: Group, b: Group) -> Comparison:
                 f"{first.cell.path} and {record.cell.path} are not comparable: {'; '.join(reasons)}."
             )
     return Comparison(a, b)
-
-
-# The page
-
-
-def comparison_page(comparison: Comparison) -> str:
-    """The comparison as an HTML page that stands alone."""
-    groups = (("A", comparison.a), ("B", comparison.b))
-    drawing, drawing_note = _curves(comparison)
-    left, right = (_settings(next(iter(group.runs.values()))) for _, group in groups)
-    settings = [(key, left.get(key, "–"), right.get(key, "–")) for key in left | right]
-    return render(
-        "comparison.html",
-        title=f"{comparison.a.name} against {comparison.b.name}",
-        sentence=comparison.sentence,
-        unit=comparison.unit,
-        of_text=comparison.a.of_text,
-        groups=[(f"{x}: {g.name}", str(len(g.runs)), str(g), ", ".join(map(str, g.runs))) for x, g in groups],
-        differences=[difference.cells() for difference in comparison.differences],
-        drawing=drawing,
-        drawing_note=drawing_note,
-        robustness=_robustness(comparison),
-        differing=[(key, a, b) for key, a, b in settings if a != b],
-        agreeing=[(key, a) for key, a, b in settings if a == b],
-        not_compared=NOT_COMPARED,
-        origins=[_origin(x, record) for x, g in groups for record in g.runs.values()],
-    )
-
-
-def _origin(letter: str, record: Record) -> tuple[str, ...]:
-    provenance, environment = record.provenance, record.environment
-    return (
-        f"{letter}, seed {record.seed}",
-        f"{record.score:.2f} {'bits' if record.bits else '%'}",
-        f"{record.throughput:,.0f}",
-        f"{provenance.wall_seconds:,.0f}",
-        provenance.commit[:10] + (" with changes" if provenance.dirty else ""),
-        environment.device_name,
-        f"torch {environment.torch}, timm {environment.timm}",
-        provenance.finished[:16].replace("T", " "),
-    )
-
-
-def _settings(record: Record) -> dict[str, str]:
-    """What a run was configured with, as text by key."""
-    values: dict[str, Any] = {"encoding": record.encoding}
-    values |= {f"option {key}": value for key, value in record.encoding_options.items()}
-    values |= {"trained numbers": f"{record.parameters:,}", "protocol": record.protocol}
-    values |= flatten(record.config)
-    return {key: _text(value) for key, value in values.items()}
-
-
-def _text(value: Any) -> str:
-    return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
-
-
-def _robustness(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Accuracy at other sizes and with moved images, one row for each that both groups recorded."""
-    first = next(iter(comparison.a.runs.values()))
-    length = "characters" if comparison.a.of_text else "px"
-    sizes = sorted(first.bits, key=int)[1:] if first.bits else sorted(first.resolutions, key=int)
-    conditions = [("size", key, f"{key} {length}") for key in sizes]
-    conditions += [("shift", key, f"moved {key} px right and down") for key in sorted(first.shifts, key=int)]
-    rows: list[tuple[str, ...]] = []
-    for kind, key, label in conditions:
-        a, b = (group.values(**{kind: key}) for group in (comparison.a, comparison.b))
-        if b:
-            _, value, interval, p, _ = over_seeds(a, b).cells()
-            unit = comparison.a.unit
-            rows.append((label, f"{_mean(a):.2f} {unit}", f"{_mean(b):.2f} {unit}", value, interval, p))
-    return rows
-
-
-def _curves(comparison: Comparison) -> tuple[str, str]:
-    """Held-out accuracy against epoch, every run a line: inline SVG that follows light and dark, its caption.
-
-    Without a drawing the SVG is "" and the caption says why.
-    """
-    if find_spec("matplotlib") is None:
-        return "", "Not drawn: matplotlib is missing. Repair: pip install -e '.[notebooks]'."
-    # matplotlib is optional here, and figures need it
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
-
-    from rollpe import figures  # noqa: PLC0415
-
-    groups = (("A", comparison.a, figures.BLUE, "-"), ("B", comparison.b, figures.VERMILION, "--"))
-    runs = [record for _, group, _, _ in groups for record in group.runs.values()]
-    if not all(record.history for record in runs):
-        return "", "Not measured: not every run kept its epochs."
-    held_out = all(epoch.held_out_accuracy is not None for record in runs for epoch in record.history)
-    what = "held-out accuracy (%)" if held_out else "training loss (nats)"
-    ends = []
-    figures.use_theme()
-    with plt.rc_context({"svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none"}):
-        fig, ax = plt.subplots(figsize=(6.0, 3.4))
-        for letter, group, color, dashes in groups:
-            label: str | None = f"{letter}: {group.name}"
-            for record in group.runs.values():
-                epochs = [epoch.epoch for epoch in record.history]
-                values = _series(record, held_out)
-                ax.plot(epochs, values, color=color, linestyle=dashes, linewidth=1.3, label=label)
-                label = None
-            last = np.mean([_series(record, held_out)[-1] for record in group.runs.values()])
-            ends.append(f"{letter} ends at {last:.2f}")
-        ax.set(xlabel="epoch", ylabel=what)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.legend(loc="lower right" if held_out else "upper right")
-        drawing = io.StringIO()
-        fig.savefig(drawing, format="svg", metadata={"Date": None})
-        plt.close(fig)
-    svg = re.sub(r"<metadata>.*?</metadata>", "", drawing.getvalue(), flags=re.DOTALL)
-    svg = svg[svg.index("<svg") :]
-    follow = {figures.INK: "currentColor", figures.BLUE: "var(--a)", figures.VERMILION: "var(--b)"}
-    for color, variable in follow.items():
-        svg = svg.replace(color.lower(), variable)
-    label = f"{what} against epoch, one line a run, A solid and B dashed; {' and '.join(ends)}."
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
-    return svg, f"{what.capitalize()} after every epoch, one line a run. A is solid, B is dashed."
-
-
-def _series(record: Record, held_out: bool) -> list[float]:
-    if held_out:
-        return [100 * (epoch.held_out_accuracy or 0.0) for epoch in record.history]
-    return [epoch.train_loss for epoch in record.history]

@@ -1,7 +1,6 @@
 """HTML from templates: pages of one file each, which need no network, and parts of the book's pages.
 
 page.html is the frame of a page and its style, table.html a table; head.html and links.html serve the book.
-Not here: the values that templates show (evidence/comparison.py and the folder book).
 """
 
 from __future__ import annotations
