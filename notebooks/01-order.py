@@ -38,11 +38,11 @@ import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
-from rollpe import figures
-from rollpe.agree import agree, gap
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
 from rollpe.textbook import attention, permutation_matrix, self_attention, softmax
-from rollpe.training import load_dataset
+from rollpe_book import figures
+from rollpe_book.agree import agree, gap
+from rollpe_lab.training import load_dataset
 
 torch.manual_seed(seed)
 figures.use_theme()

@@ -35,8 +35,6 @@ import math
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe import figures
-from rollpe.agree import agree
 from rollpe.operators import real_fourier_basis, ring_frequencies
 from rollpe.textbook import (
     binary_code,
@@ -50,6 +48,8 @@ from rollpe.textbook import (
     sinusoid_shift,
     sinusoids,
 )
+from rollpe_book import figures
+from rollpe_book.agree import agree
 
 figures.use_theme()
 torch.manual_seed(seed)

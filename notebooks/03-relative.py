@@ -36,8 +36,6 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe import figures
-from rollpe.agree import agree, gap
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.textbook import (
     decode,
@@ -49,6 +47,8 @@ from rollpe.textbook import (
     t5_bucket,
     t5_scores,
 )
+from rollpe_book import figures
+from rollpe_book.agree import agree, gap
 
 figures.use_theme()
 torch.manual_seed(seed)

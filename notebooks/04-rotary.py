@@ -43,8 +43,6 @@ import matplotlib.pyplot as plt
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from rollpe import figures
-from rollpe.agree import agree, gap
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.textbook import (
     decay_bound,
@@ -65,6 +63,8 @@ from rollpe.textbook import (
     yarn_frequencies,
     yarn_temperature,
 )
+from rollpe_book import figures
+from rollpe_book.agree import agree, gap
 
 figures.use_theme()
 torch.manual_seed(seed)

@@ -42,9 +42,9 @@ seed: int = 0  # seed of the random vectors [0..]
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe.agree import agree
-from rollpe.figures import use_theme
 from rollpe.operators import fourier_matrix, roll, shift_matrix
+from rollpe_book.agree import agree
+from rollpe_book.figures import use_theme
 
 torch.manual_seed(seed)
 use_theme()

@@ -41,8 +41,6 @@ import torch
 from scipy.linalg import logm
 from scipy.special import jv
 
-from rollpe import figures
-from rollpe.agree import agree, gap
 from rollpe.operators import (
     circulant,
     continuous_roll,
@@ -58,6 +56,8 @@ from rollpe.operators import (
     stencil,
     stencil_roll,
 )
+from rollpe_book import figures
+from rollpe_book.agree import agree, gap
 
 figures.use_theme()
 torch.set_default_dtype(torch.float64)

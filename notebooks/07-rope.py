@@ -42,8 +42,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from rollpe import figures
-from rollpe.agree import agree, gap
 from rollpe.operators import (
     continuous_roll,
     embed_in_rope,
@@ -59,6 +57,8 @@ from rollpe.operators import (
     twisted_roll_matrix,
 )
 from rollpe.textbook import rope, rope_frequencies, rotation_matrix
+from rollpe_book import figures
+from rollpe_book.agree import agree, gap
 
 figures.use_theme()
 torch.set_default_dtype(torch.float64)

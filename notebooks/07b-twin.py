@@ -47,16 +47,16 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, unfold
 
-from rollpe import figures
-from rollpe.agree import agree, gap
 from rollpe.encodings import create_encoding, grid_positions
-from rollpe.encodings.adapters import Attention
+from rollpe.encodings.attention import Attention
 from rollpe.encodings.roll import twin_state_dict
-from rollpe.files import write_atomically
 from rollpe.operators import real_fourier_basis, shift_matrix
-from rollpe.records import environment, now, provenance
-from rollpe.sources import enter_root
-from rollpe.training import load_dataset
+from rollpe_book import figures
+from rollpe_book.agree import agree, gap
+from rollpe_lab.files import write_atomically
+from rollpe_lab.records import environment, now, provenance
+from rollpe_lab.sources import enter_root
+from rollpe_lab.training import load_dataset
 
 enter_root()
 figures.use_theme()

@@ -42,12 +42,12 @@ from IPython.display import Markdown
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from rollpe import figures
-from rollpe.agree import agree, gap
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.operators import multiplexed_roll, roll, shift_matrix, wave_period
 from rollpe.textbook import multiplexed_parameters
 from rollpe.vit import create_vit
+from rollpe_book import figures
+from rollpe_book.agree import agree, gap
 
 figures.use_theme()
 torch.manual_seed(seed)

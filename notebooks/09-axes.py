@@ -42,12 +42,12 @@ import warnings
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe import figures
-from rollpe.agree import agree, gap
 from rollpe.encodings import create_encoding, grid_positions, scale_positions
 from rollpe.errors import InputError
 from rollpe.operators import axial_roll, roll, rotate_pairs, torus_roll
 from rollpe.textbook import lie_rotation, mixed_angles, rope, rotation_matrix
+from rollpe_book import figures
+from rollpe_book.agree import agree, gap
 
 figures.use_theme()
 torch.manual_seed(seed)

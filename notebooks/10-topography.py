@@ -45,8 +45,6 @@ import math
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe import figures
-from rollpe.agree import agree
 from rollpe.operators import (
     continuous_roll,
     fourier_matrix,
@@ -65,6 +63,8 @@ from rollpe.topography import (
     spatial_correlation_loss,
     topography_loss,
 )
+from rollpe_book import figures
+from rollpe_book.agree import agree
 
 figures.use_theme()
 torch.manual_seed(seed)

@@ -45,12 +45,12 @@ import numpy as np
 import yaml
 from IPython.display import Markdown
 
-from rollpe import figures
 from rollpe.encodings import changed_options
-from rollpe.records import Cell, record_path
-from rollpe.sources import enter_root
-from rollpe.training import create_model, load_dataset, load_recipe, train
-from rollpe.training.state import shape_of
+from rollpe_book import figures
+from rollpe_lab.records import Cell, record_path
+from rollpe_lab.sources import enter_root
+from rollpe_lab.training import create_model, load_dataset, load_recipe, train
+from rollpe_lab.training.state import shape_of
 
 enter_root()
 figures.use_theme()

@@ -49,8 +49,8 @@ import numpy as np
 import seaborn as sns
 from IPython.display import Markdown
 
-from rollpe import figures
-from rollpe.evidence.families import (
+from rollpe_book import figures
+from rollpe_lab.evidence.families import (
     compared,
     family,
     later_cells,
@@ -58,13 +58,24 @@ from rollpe.evidence.families import (
     signed,
     to_markdown,
 )
-from rollpe.evidence.table import LARGE, PAPER_TABLE_1, recipe_with_runs, results_table
-from rollpe.records import read_records
-from rollpe.sources import enter_root
-from rollpe.statistics import agreement, repeatability, seeds_needed, summarize, welch
-from rollpe.training import load_dataset, load_recipe
-from rollpe.training.data import read_test_labels
-from rollpe.training.sweep import train_missing
+from rollpe_lab.evidence.table import (
+    LARGE,
+    PAPER_TABLE_1,
+    recipe_with_runs,
+    results_table,
+)
+from rollpe_lab.records import read_records
+from rollpe_lab.sources import enter_root
+from rollpe_lab.statistics import (
+    agreement,
+    repeatability,
+    seeds_needed,
+    summarize,
+    welch,
+)
+from rollpe_lab.training import load_dataset, load_recipe
+from rollpe_lab.training.data import read_test_labels
+from rollpe_lab.training.sweep import train_missing
 
 enter_root()
 figures.use_theme()
@@ -342,7 +353,7 @@ fig
 
 # %% [markdown]
 # A class has a hundred test images, so the extremes are partly luck. Luck does not repeat: we compute all gains
-# twice, from disjoint seeds and images, and correlate (`rollpe.statistics.repeatability` corrects for the halved images).
+# twice, from disjoint seeds and images, and correlate (`rollpe_lab.statistics.repeatability` corrects for the halved images).
 # Zero means noise, one that the class decides. The dots, means over seeds, repeat better than these single runs.
 
 # %% tags=["hide-input"]

@@ -50,15 +50,21 @@ import matplotlib.pyplot as plt
 import torch
 from IPython.display import Markdown
 
-from rollpe import figures
-from rollpe.agree import agree
 from rollpe.encodings import create_encoding
-from rollpe.evidence import spacing
-from rollpe.evidence.families import ABLATIONS, family, later_cells, signed, to_markdown
-from rollpe.evidence.table import LARGE, recipe_with_runs
-from rollpe.records import read_records
-from rollpe.sources import enter_root
-from rollpe.statistics import holm, welch
+from rollpe_book import figures
+from rollpe_book.agree import agree
+from rollpe_lab.evidence import spacing
+from rollpe_lab.evidence.families import (
+    ABLATIONS,
+    family,
+    later_cells,
+    signed,
+    to_markdown,
+)
+from rollpe_lab.evidence.table import LARGE, recipe_with_runs
+from rollpe_lab.records import read_records
+from rollpe_lab.sources import enter_root
+from rollpe_lab.statistics import holm, welch
 
 enter_root()
 figures.use_theme()

@@ -57,19 +57,19 @@ import numpy as np
 import torch
 from IPython.display import Markdown
 
-from rollpe import figures
-from rollpe.evidence.families import compared, later_cells, to_markdown
 from rollpe.operators import real_fourier_basis
-from rollpe.records import read_arrays, read_records, record_path
-from rollpe.sources import enter_root
-from rollpe.statistics import summarize
 from rollpe.topography import (
     near_and_any,
     position_average_gain,
     ring_spectrum,
     unpack_correlations,
 )
-from rollpe.training.observation import neighbor_correlation, ring_roughness
+from rollpe_book import figures
+from rollpe_lab.evidence.families import compared, later_cells, to_markdown
+from rollpe_lab.records import read_arrays, read_records, record_path
+from rollpe_lab.sources import enter_root
+from rollpe_lab.statistics import summarize
+from rollpe_lab.training.observation import neighbor_correlation, ring_roughness
 
 enter_root()
 figures.use_theme()

@@ -29,9 +29,9 @@ kinds: str = "cuda,cpu"  # devices, in this order {cuda|cpu,...}
 import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
-from rollpe import figures
-from rollpe.bench import newest_by_device
-from rollpe.sources import enter_root
+from rollpe_book import figures
+from rollpe_lab.bench import newest_by_device
+from rollpe_lab.sources import enter_root
 
 enter_root()
 figures.use_theme()

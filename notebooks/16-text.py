@@ -63,25 +63,25 @@ import torch
 from IPython.display import Markdown
 from scipy.stats import spearmanr, ttest_1samp
 
-from rollpe import figures
-from rollpe.agree import agree
-from rollpe.evidence import spacing
-from rollpe.evidence.families import (
+from rollpe.operators import continuous_roll
+from rollpe.topography import position_average_gain
+from rollpe_book import figures
+from rollpe_book.agree import agree
+from rollpe_lab.evidence import spacing
+from rollpe_lab.evidence.families import (
     NO_BREAK,
     family,
     later_cells,
     p_value,
     to_markdown,
 )
-from rollpe.operators import continuous_roll
-from rollpe.records import read_arrays, read_records, record_path
-from rollpe.sources import enter_root
-from rollpe.statistics import summarize
-from rollpe.topography import position_average_gain
-from rollpe.training import load_model, load_plan, load_recipe, train
-from rollpe.training.checkpoint import checkpoint_path
-from rollpe.training.observation import neighbor_correlation
-from rollpe.training.text import CHARACTERS, decode, encode, read_text
+from rollpe_lab.records import read_arrays, read_records, record_path
+from rollpe_lab.sources import enter_root
+from rollpe_lab.statistics import summarize
+from rollpe_lab.training import load_model, load_plan, load_recipe, train
+from rollpe_lab.training.checkpoint import checkpoint_path
+from rollpe_lab.training.observation import neighbor_correlation
+from rollpe_lab.training.text import CHARACTERS, decode, encode, read_text
 
 enter_root()
 figures.use_theme()

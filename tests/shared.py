@@ -12,7 +12,7 @@ import numpy as np
 import timm
 import torch
 
-from rollpe.records import Record, pack_bits
+from rollpe_lab.records import Record, pack_bits
 
 ROOT = Path(__file__).resolve().parents[1]
 

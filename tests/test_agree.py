@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rollpe.agree import agree, gap
+from rollpe_book.agree import agree, gap
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,16 @@ import click
 import pytest
 import yaml
 
-from rollpe import equations
-from rollpe.bench import read_benchmarks
 from rollpe.cli import cli, main
 from rollpe.encodings import ENCODINGS, create_encoding
-from rollpe.equations import EQUATIONS
-from rollpe.evidence import comparison
-from rollpe.notebooks import parameters
-from rollpe.records import read_records
-from rollpe.sources import source_hash
-from rollpe.training import load_recipe, recipes
+from rollpe_book import equations
+from rollpe_book.chapters import parameters
+from rollpe_book.equations import EQUATIONS
+from rollpe_lab.bench import read_benchmarks
+from rollpe_lab.evidence import comparison
+from rollpe_lab.records import read_records
+from rollpe_lab.sources import source_hash
+from rollpe_lab.training import load_recipe, recipes
 from shared import ROOT
 
 
@@ -244,14 +244,14 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("module", "arguments", "way_on"),
     [
-        ("rollpe.training.run.train", ["train", "--recipe", "smoke"], "--resume"),
+        ("rollpe_lab.training.run.train", ["train", "--recipe", "smoke"], "--resume"),
         (
-            "rollpe.training.sweep.Sweep.run",
+            "rollpe_lab.training.sweep.Sweep.run",
             ["sweep", str(ROOT / "plans/quick.yaml")],
             "the same command resumes",
         ),
-        ("rollpe.training.fetch.fetch", ["data", "fetch", "digits"], ""),
-        ("rollpe.training.fetch.verify", ["data", "verify", "digits"], ""),
+        ("rollpe_lab.training.fetch.fetch", ["data", "fetch", "digits"], ""),
+        ("rollpe_lab.training.fetch.verify", ["data", "verify", "digits"], ""),
     ],
 )
 def test_an_interruption_is_one_line_that_says_how_to_go_on(
@@ -273,7 +273,7 @@ def test_a_file_that_ends_too_early_is_no_interruption(capsys, monkeypatch):
     def truncated(*_):
         raise EOFError("Compressed file ended before the end-of-stream marker was reached")
 
-    monkeypatch.setattr("rollpe.training.fetch.verify", truncated)
+    monkeypatch.setattr("rollpe_lab.training.fetch.verify", truncated)
     status, _, err = run(capsys, "data", "verify", "digits")
     assert status == 2 and "interrupted" not in err and "Compressed file ended" in err
 
@@ -282,7 +282,7 @@ def test_a_process_of_torchrun_is_ended_by_sigterm_alone(capsys, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     seen = []
     monkeypatch.setattr(
-        "rollpe.training.fetch.verify", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)) or []
+        "rollpe_lab.training.fetch.verify", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)) or []
     )
     run(capsys, "data", "verify", "digits")
     assert seen == [signal.getsignal(signal.SIGTERM)]
@@ -333,7 +333,7 @@ def test_letters_that_a_terminal_lacks_are_written_as_numbers(monkeypatch, tmp_p
 
 
 def test_no_encodings_are_not_all_of_them(capsys, monkeypatch):
-    monkeypatch.setattr("rollpe.bench.run.matmul_peak", lambda *_: pytest.fail("it was begun"))
+    monkeypatch.setattr("rollpe_lab.bench.run.matmul_peak", lambda *_: pytest.fail("it was begun"))
     status, _, err = run(capsys, "bench", "--encodings", "")
     assert status == 2 and err.count("\n") == 1 and "encoding ''" in err
 
@@ -357,7 +357,7 @@ def test_a_full_disk_is_one_line_that_names_the_file_and_says_how_to_go_on(capsy
 
 
 def test_a_benchmark_whose_folder_is_closed_is_not_begun(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("rollpe.bench.run.benchmark", lambda **_: pytest.fail("it was begun"))
+    monkeypatch.setattr("rollpe_lab.bench.run.benchmark", lambda **_: pytest.fail("it was begun"))
     (tmp_path / "file").touch()
     status, _, err = run(capsys, "bench", "--records", str(tmp_path / "file" / "deeper"))
     assert status == 2 and err.count("\n") == 1 and "cannot write there" in err
@@ -424,7 +424,7 @@ def test_an_equation_without_a_check_is_listed_with_its_reason(capsys):
 
 
 def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("rollpe.training.run.train", lambda *_, **__: pytest.fail("it was trained"))
+    monkeypatch.setattr("rollpe_lab.training.run.train", lambda *_, **__: pytest.fail("it was trained"))
     there = ("train", "--recipe", "quick", "--encoding", "roll", "--records", str(ROOT / "data/records"))
     status, out, err = run(capsys, *there)
     assert (status, out, err.count("\n")) == (2, "", 1) and "seed-0.json" in err and "--force" in err
@@ -436,8 +436,8 @@ def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp
 
 def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkeypatch, tmp_path):
     seen = {}
-    monkeypatch.setattr("rollpe.training.run.train", lambda *_, **settings: seen.update(settings))
-    monkeypatch.setattr("rollpe.training.distributed.is_main_process", lambda: False)
+    monkeypatch.setattr("rollpe_lab.training.run.train", lambda *_, **settings: seen.update(settings))
+    monkeypatch.setattr("rollpe_lab.training.distributed.is_main_process", lambda: False)
     run(capsys, "train", "--encoding", "axial-rope", "--option", "base=1e2", "--records", str(tmp_path))
     assert seen["encoding_options"] == {"base": 100.0}
 

@@ -9,13 +9,13 @@ import re
 import pytest
 import torch
 
-from rollpe import equations
 from rollpe.encodings import ENCODINGS
-from rollpe.encodings.properties import formulas
-from rollpe.equations import EQUATIONS, PAGES, axes, registry, run_checks, twin
-from rollpe.equations import cases as draw
-from rollpe.equations.registry import Equation
 from rollpe.errors import InputError
+from rollpe_book import equations
+from rollpe_book.equations import EQUATIONS, PAGES, axes, registry, run_checks, twin
+from rollpe_book.equations import cases as draw
+from rollpe_book.equations.registry import Equation
+from rollpe_book.properties import formulas
 from shared import DISPLAYED
 
 CHECKED = [label for label, equation in EQUATIONS.items() if equation.function is not None]
@@ -126,7 +126,7 @@ def test_a_case_is_every_width_with_every_nyquist_mode():
         called.append((n, nyquist))
         yield 0.0
 
-    called, eq_new.__module__ = [], "rollpe.equations.rolling"
+    called, eq_new.__module__ = [], "rollpe_book.equations.rolling"
     try:
         registry.check("source", eq_new, tolerance=0.0, cases=1, n=lambda rng: (3, 4))(eq_new)
         assert run_checks(["eq-new"])[0].error == 0.0
@@ -162,8 +162,8 @@ def test_results_come_in_the_order_asked_for():
 @pytest.mark.parametrize(
     ("name", "module", "says"),
     [
-        ("eq_roll", "rollpe.equations.rolling", "registered twice"),
-        ("eq_new", "rollpe.equations.nowhere", "nowhere.py, which is named after no page"),
+        ("eq_roll", "rollpe_book.equations.rolling", "registered twice"),
+        ("eq_new", "rollpe_book.equations.nowhere", "nowhere.py, which is named after no page"),
     ],
 )
 def test_a_label_cannot_be_taken_twice_nor_a_page_be_invented(name, module, says):

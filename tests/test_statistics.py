@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from rollpe.errors import InputError
-from rollpe.evidence.table import LARGE, PAPER_TABLE_1, Printed, arms_of, recipe_with_runs, results_table
-from rollpe.statistics import (
+from rollpe_lab.evidence.table import LARGE, PAPER_TABLE_1, Printed, arms_of, recipe_with_runs, results_table
+from rollpe_lab.statistics import (
     agreement,
     equivalence,
     holm,
@@ -23,7 +23,7 @@ from rollpe.statistics import (
     summarize,
     welch,
 )
-from rollpe.training import load_recipe
+from rollpe_lab.training import load_recipe
 from shared import make_record, make_text_record
 
 # One arm

@@ -67,7 +67,9 @@ def pack(carried: Path, load: int, python: str) -> None:
     words += ["--implementation", "cp", "--python-version", python, *platforms]
     subprocess.run([*words, "-d", str(first / "wheels"), *wheels], check=True)
     commit = _output(["git", "rev-parse", "HEAD"])
-    source = _output([sys.executable, "-c", "from rollpe.sources import source_hash; print(source_hash())"])
+    source = _output(
+        [sys.executable, "-c", "from rollpe_lab.sources import source_hash; print(source_hash())"]
+    )
     (first / "source").write_text(f"{commit} {source}")
     room = load - sum(path.stat().st_size for path in first.rglob("*") if path.is_file())
     room = carry_programs(PROGRAMS, first / "programs", room, PLAN.read_text())

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rollpe.errors import InputError
-from rollpe.files import write_atomically
-from rollpe.records import Record, read_record, record_path
-from rollpe.sources import files_below
-from rollpe.training import load_plan
-from rollpe.training.data import read_test_labels
+from rollpe_lab.files import write_atomically
+from rollpe_lab.records import Record, read_record, record_path
+from rollpe_lab.sources import files_below
+from rollpe_lab.training import load_plan
+from rollpe_lab.training.data import read_test_labels
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS, LIST = "data/records", "data/digests.txt"
@@ -91,7 +91,7 @@ def read_tracked(root: Path = ROOT) -> set[str]:
 
 @cache
 def source_hash(root: Path, commit: str) -> str | None:
-    """What `rollpe.sources.source_hash` says in a checkout of the commit; None without such a commit."""
+    """What `rollpe_lab.sources.source_hash` says in a checkout of the commit; None without such a commit."""
     try:
         listed = _git(root, "ls-tree", "-r", "-z", f"{commit}:src/rollpe").decode().split("\0")[:-1]
     except subprocess.CalledProcessError:

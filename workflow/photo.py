@@ -4,7 +4,7 @@
     .venv/bin/python workflow/photo.py
 
 photo.jpg is the left part of a sample photograph of scikit-learn. models.npz has its pixels as the models see
-them, and of every finished run of plans/photo.yaml what rollpe.figures.photo needs, in half precision.
+them, and of every finished run of plans/photo.yaml what rollpe_book.figures.photo needs, in half precision.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 from torch import Tensor
 
-from rollpe.figures import photo
-from rollpe.records.store import read_record, record_path
-from rollpe.training.checkpoint import checkpoint_path, load_model
-from rollpe.training.data import ImageData, load_dataset
-from rollpe.training.plan import load_plan
 from rollpe.vit import VisionTransformer
+from rollpe_book.figures import photo
+from rollpe_lab.records.store import read_record, record_path
+from rollpe_lab.training.checkpoint import checkpoint_path, load_model
+from rollpe_lab.training.data import ImageData, load_dataset
+from rollpe_lab.training.plan import load_plan
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOWN = 36

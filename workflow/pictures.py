@@ -3,7 +3,7 @@
     .venv/bin/python workflow/pictures.py
 
 book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
-six positions, drawn with rollpe.operators, under the question; rollpe.book.head writes the tags that name it.
+six positions, drawn with rollpe.operators, under the question; rollpe_book.extension.head writes the tags that name it.
 book/_static/map.png, for README, is the front page's map of channels, from the committed records. Run it
 again after a change of either.
 """
@@ -15,10 +15,10 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from rollpe import figures
-from rollpe.book.drawings import draw_map
-from rollpe.figures.waves import bump, ring_bars
 from rollpe.operators import roll
+from rollpe_book import figures
+from rollpe_book.extension.drawings import draw_map
+from rollpe_book.figures.waves import bump, ring_bars
 
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "book/_static"

@@ -1,4 +1,4 @@
-# The missing cells of a plan, each as one job with one record as its output. rollpe.training says what a plan is
+# The missing cells of a plan, each as one job with one record as its output. rollpe_lab.training says what a plan is
 # and which of its cells are missing; a job is a sweep of a single cell, so that it resumes from its checkpoint
 # and leaves the cells of other workers alone.
 #
@@ -18,8 +18,8 @@ workdir: str(ROOT)
 import torch
 
 from rollpe.errors import InputError
-from rollpe.records import record_path
-from rollpe.training.plan import load_plan, missing
+from rollpe_lab.records import record_path
+from rollpe_lab.training.plan import load_plan, missing
 
 PYTHON = sys.executable
 PLAN = config.get("plan", "plans/mini.yaml")

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rollpe.evidence.table import LARGE, recipe_with_runs, results_table
-from rollpe.records import Record, read_records
+from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
+from rollpe_lab.records import Record, read_records
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

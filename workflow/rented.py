@@ -235,7 +235,7 @@ class Turn:
     def source(self) -> None:
         """Refuse a copy whose commit is not known, or that differs from it, and a machine without CUDA."""
         ask = (
-            "import torch; from rollpe.records import loaded_source as s; "
+            "import torch; from rollpe_lab.records import loaded_source as s; "
             "print(s().commit, s().dirty, torch.cuda.is_available())"
         )
         self.start("source", ["-c", ask])

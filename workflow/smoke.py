@@ -12,7 +12,7 @@ import rollpe
 import rollpe.operators
 import rollpe.textbook
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
-from rollpe.encodings.adapters import MultiheadAttention, drop_in_attention
+from rollpe.encodings.attention import MultiheadAttention, drop_in_attention
 from rollpe.errors import InputError
 
 HEADS, HEAD_DIM, GRID = 2, 60, (3, 4)

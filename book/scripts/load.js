@@ -1,4 +1,4 @@
-/* Data that a page fetches when its reader comes near, kept by rollpe.book.site.write_data: scripts that set
+/* Data that a page fetches when its reader comes near, kept by rollpe_book.extension.site.write_data: scripts that set
    a property of their own element, because a page that was opened as a file may load scripts and nothing else. */
 
 const base = document.currentScript.src;

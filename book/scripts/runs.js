@@ -2,7 +2,7 @@
    view. Without this file the table of means stands on the page, as it does on paper.
 
    Here: the state, and what follows from it. Not here: the table (runs/table.js), results (runs/results.js), the
-   data, which the {runs} directive writes (rollpe.book.runs). */
+   data, which the {runs} directive writes (rollpe_book.extension.runs). */
 
 import "./runs/runs.css";
 

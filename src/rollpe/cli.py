@@ -71,7 +71,7 @@ _read_from = click.option(
 def _seconds(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
     if text is None:
         return None
-    from rollpe.training.estimates import parse_duration
+    from rollpe_lab.training.estimates import parse_duration
 
     return parse_duration(text)
 
@@ -152,7 +152,7 @@ def _record_folders(folders: tuple[Path, ...]) -> list[Path]:
 
 
 def _records(folders: list[Path]) -> list[Any]:
-    from rollpe.records.store import read_records
+    from rollpe_lab.records.store import read_records
 
     return [record for folder in folders for record in read_records(folder)]
 
@@ -202,8 +202,8 @@ def notebook(
     Example: rollpe notebook notebooks/06-continuous.py --list
     Example: rollpe notebook notebooks/06-continuous.py -p n 30 -p nyquist cosine
     """
-    from rollpe import notebooks
-    from rollpe.sources import find_root
+    from rollpe_book import chapters as notebooks
+    from rollpe_lab.sources import find_root
 
     if synchronize or check:
         differing = notebooks.sync(check=check)
@@ -223,7 +223,7 @@ def notebook(
     if output is not None:
         return
     try:
-        from rollpe.book.page import notebook_page
+        from rollpe_book.extension.page import notebook_page
     except ModuleNotFoundError as error:  # the run itself succeeded
         repair = "Repair: pip install -e '.[book]'."
         click.echo(f"rollpe: no page: {error.name} is not installed. {repair}", err=True)
@@ -259,7 +259,7 @@ def data_fetch(name: str, root: Path) -> None:
 
     Example: rollpe data fetch cifar100
     """
-    from rollpe.training.fetch import fetch
+    from rollpe_lab.training.fetch import fetch
 
     fetch(name, root)
     click.echo(f"{name} is complete and verified under {root}/")
@@ -275,7 +275,7 @@ def data_verify(name: str, root: Path) -> None:
 
     Example: rollpe data verify cifar100
     """
-    from rollpe.training.fetch import verify
+    from rollpe_lab.training.fetch import verify
 
     checks = verify(name, root)
     for check in checks:
@@ -335,18 +335,18 @@ def train(
     """Train one model and write its record.
 
     The error for an unknown name or key lists the known ones. The recipes are the YAML files in
-    src/rollpe/training/recipes; the encodings have a page in the book.
+    src/rollpe_lab/training/recipes; the encodings have a page in the book.
 
     \b
     Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
     Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
     """
     from rollpe.encodings import changed_options
-    from rollpe.files import read_yaml
-    from rollpe.records import Cell, record_path
-    from rollpe.training import load_recipe
-    from rollpe.training.distributed import is_main_process
-    from rollpe.training.run import train
+    from rollpe_lab.files import read_yaml
+    from rollpe_lab.records import Cell, record_path
+    from rollpe_lab.training import load_recipe
+    from rollpe_lab.training.distributed import is_main_process
+    from rollpe_lab.training.run import train
 
     encoding_options = {key: read_yaml(value, key) for key, value in _pairs(options, "--option").items()}
     settings = load_recipe(recipe, _pairs(overrides, "--set"))
@@ -383,7 +383,7 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
 
     Example: rollpe observe checkpoints/mini/roll/seed-0.pt
     """
-    from rollpe.training.again import observe_again
+    from rollpe_lab.training.again import observe_again
 
     for path in checkpoints:
         click.echo(observe_again(path, records, device=device, data_root=data_root))
@@ -431,7 +431,7 @@ def sweep(
     Example: rollpe sweep plans/quick.yaml --list
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
-    from rollpe.training import plan, sweep
+    from rollpe_lab.training import plan, sweep
 
     planned = plan.load_plan(file, _pairs(overrides, "--set"))
     if only is not None:
@@ -483,8 +483,8 @@ def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: P
 
     Example: rollpe warm plans/table1-short.yaml --device cuda --jobs 6
     """
-    from rollpe.training.plan import load_plan
-    from rollpe.training.sweep import warm
+    from rollpe_lab.training.plan import load_plan
+    from rollpe_lab.training.sweep import warm
 
     planned = load_plan(plan, _pairs(overrides, "--set"))
     if not warm(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
@@ -506,8 +506,8 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     Example: rollpe table --recipe quick
     Example: rollpe table --recipe strong --format latex
     """
-    from rollpe.evidence.table import results_table
-    from rollpe.training.recipe import recipes
+    from rollpe_lab.evidence.table import results_table
+    from rollpe_lab.training.recipe import recipes
 
     runs = _records(_record_folders(records))
     if recipe not in (known := sorted({*recipes(), *(record.recipe for record in runs)})):
@@ -530,7 +530,7 @@ def compare(a: str, b: str, records: tuple[Path, ...]) -> None:
     Example: rollpe compare quick/roll quick/learned
     Example: rollpe compare data/records/quick/roll/seed-0.json data/records/quick/learned/seed-0.json
     """
-    from rollpe.evidence import comparison
+    from rollpe_lab.evidence import comparison
 
     folders = [] if all(name.endswith(".json") for name in (a, b)) else _record_folders(records)
     groups = [comparison.find_runs(name, folders) for name in (a, b)]
@@ -554,8 +554,8 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     Example: rollpe equations
     Example: rollpe equations eq-roll eq-roll-score
     """
-    from rollpe.equations import EQUATIONS, run_checks, write_report
-    from rollpe.files import expect_file
+    from rollpe_book.equations import EQUATIONS, run_checks, write_report
+    from rollpe_lab.files import expect_file
 
     if report:
         expect_file(report)
@@ -589,9 +589,9 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 
     Example: rollpe claims --full
     """
-    from rollpe.equations import run_checks
-    from rollpe.evidence.claims import counts, ledger, to_markdown
-    from rollpe.records.store import find_arrays
+    from rollpe_book.equations import run_checks
+    from rollpe_lab.evidence.claims import counts, ledger, to_markdown
+    from rollpe_lab.records.store import find_arrays
 
     folders = _record_folders(records)
     verdicts = ledger(run_checks(), _records(folders), arrays=partial(find_arrays, folders=folders))
@@ -640,8 +640,8 @@ def bench(
 
     Example: rollpe bench --device cpu --encodings axial-rope,roll
     """
-    from rollpe.bench.run import benchmark
-    from rollpe.files import ensure_writable
+    from rollpe_lab.bench.run import benchmark
+    from rollpe_lab.files import ensure_writable
 
     if profile and not records:
         raise click.UsageError("--profile writes files: name their folder with --records.")
@@ -676,7 +676,7 @@ def gate() -> None:
 
     Example: rollpe gate
     """
-    from rollpe.notebooks.stamp import gate
+    from rollpe_book.chapters.stamp import gate
 
     reasons = gate()
     for reason in reasons:

@@ -1,7 +1,7 @@
 """A causal language model of the same parts as our vision transformer.
 
 Here: the model, and generating text with cached keys. Not here: blocks and attention (vit.py,
-encodings/adapters.py), encodings, training (rollpe.training).
+encodings/adapters.py), encodings, training (rollpe_lab.training).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
-from rollpe.encodings.adapters import Attention, Cache
+from rollpe.encodings.attention import Attention, Cache
 from rollpe.encodings.positions import constant
 from rollpe.vit import Block, check_shares, check_whole, checked_size, timm_vit
 

@@ -1,7 +1,7 @@
 """timm's VisionTransformer with our attention inside.
 
 Here: the model, and how positions reach every layer. Not here: the encodings (encodings/), training
-(rollpe.training). Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
+(rollpe_lab.training). Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
-from rollpe.encodings.adapters import Attention, Cache
+from rollpe.encodings.attention import Attention, Cache
 from rollpe.encodings.base import Placed
 from rollpe.encodings.positions import constant
 from rollpe.errors import InputError

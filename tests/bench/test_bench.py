@@ -12,12 +12,12 @@ from click.testing import CliRunner
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from rollpe.bench import Benchmark, benchmark, newest_by_device, read_benchmarks, run, timing
-from rollpe.bench.timing import Trial, interleaved, matmul_peak
 from rollpe.cli import cli
 from rollpe.errors import InputError
-from rollpe.training import load_recipe
 from rollpe.vit import SIZES, create_vit
+from rollpe_lab.bench import Benchmark, benchmark, newest_by_device, read_benchmarks, run, timing
+from rollpe_lab.bench.timing import Trial, interleaved, matmul_peak
+from rollpe_lab.training import load_recipe
 from shared import ROOT
 
 CPU = torch.device("cpu")

@@ -15,8 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from rollpe.encodings import ENCODINGS
-from rollpe.equations import EQUATIONS
-from rollpe.equations.registry import dotted_name
+from rollpe_book.equations import EQUATIONS
+from rollpe_book.equations.registry import dotted_name
 from shared import ROOT
 
 OFFERED = ("encodings", "training")
@@ -36,7 +36,7 @@ def public_names() -> list[str]:
         made = [value for value in own if inspect.isfunction(value) or inspect.isclass(value)]
         names += [dotted_name(value) for value in made if not value.__name__.startswith("_")]
     names += map(dotted_name, ENCODINGS.values())
-    names += [f"rollpe.records.{name}" for name in READERS]
+    names += [f"rollpe_lab.records.{name}" for name in READERS]
     return [name for name in names if name != "rollpe.encodings.ENCODINGS"]
 
 
@@ -76,7 +76,7 @@ def pages(tmp_path_factory):
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf8"))["sphinx"]["config"]
     ours = ("add_module_names", "autodoc", "default_role", "nitpick", "python_")
     settings = {key: value for key, value in settings.items() if key.startswith(ours)}
-    settings |= {"extensions": ["myst_nb", "rollpe.book"], "nitpicky": True}
+    settings |= {"extensions": ["myst_nb", "rollpe_book.extension"], "nitpicky": True}
     settings |= {"myst_enable_extensions": ["deflist", "dollarmath"]}
     log = io.StringIO()
     with docutils_namespace():
@@ -132,10 +132,10 @@ def test_no_name_with_an_at_sign_is_an_address_to_write_to(pages):
 
 
 def test_a_bar_in_a_docstring_is_a_bar(pages):
-    assert "max |found − expected|" in entry_of(pages[0], "rollpe.agree.gap").astext()
+    assert "max |found − expected|" in entry_of(pages[0], "rollpe_book.agree.gap").astext()
 
 
 def test_a_model_of_fields_lists_them_with_their_meaning_and_not_in_its_signature(pages):
-    entry = entry_of(pages[0], "rollpe.training.Recipe")
+    entry = entry_of(pages[0], "rollpe_lab.training.Recipe")
     assert entry[0].astext().endswith("Recipe")
     assert "epochs – an integer ≥ 1, at most a million: passes over the training images" in entry.astext()

@@ -16,15 +16,15 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe.agree import agree
-from rollpe.book import equations, figures, numbers, site
-from rollpe.book.ledger import in_myst
 from rollpe.encodings import ENCODINGS
-from rollpe.encodings.properties import Properties
 from rollpe.errors import InputError
-from rollpe.evidence.claims import load_claims
-from rollpe.figures import DARK
-from rollpe.records import (
+from rollpe_book.agree import agree
+from rollpe_book.extension import equations, figures, numbers, site
+from rollpe_book.extension.ledger import in_myst
+from rollpe_book.figures import DARK
+from rollpe_book.properties import Properties
+from rollpe_lab.evidence.claims import load_claims
+from rollpe_lab.records import (
     Environment,
     FinalMetrics,
     Provenance,
@@ -112,7 +112,7 @@ class Book:
             (self.root / "_build/equations.json").write_text(json.dumps({"equations": list(report)}))
         warnings = io.StringIO()
         settings = {
-            "extensions": ["myst_nb", "rollpe.book"],
+            "extensions": ["myst_nb", "rollpe_book.extension"],
             "root_doc": next(iter(pages)).partition(".")[0],
             "html_theme": "basic",
             "myst_enable_extensions": ["dollarmath", "amsmath", "deflist"],
@@ -454,7 +454,7 @@ def test_a_number_that_means_nothing_is_a_warning(book, role, says):
 
 def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(book, monkeypatch):
     measured = [Properties("roll", "scores", 2, (True, True), False, True, None, True, False, 1234)]
-    monkeypatch.setattr("rollpe.book.tables.measure_all", lambda: measured)
+    monkeypatch.setattr("rollpe_book.extension.tables.measure_all", lambda: measured)
     page = {"index.md": "# Page\n\n```{encodings}\n```\n"}
     assert book.build(page) == ""
     assert "roll not measured scores yes no – no 1,234" in book.text("index")

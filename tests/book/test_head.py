@@ -13,8 +13,8 @@ from docutils.utils import new_document
 from pybtex.database import parse_file, parse_string
 
 import rollpe
-from rollpe.book.head import finish_html, first_sentences, mark_numbers, to_bibtex
-from rollpe.notebooks import parameters
+from rollpe_book.chapters import parameters
+from rollpe_book.extension.head import finish_html, first_sentences, mark_numbers, to_bibtex
 from shared import ROOT
 
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf8"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_extension import Book
 
-from rollpe.book.holds import conditions, evidence_of, paragraphs, untrue
-from rollpe.records import write_record
+from rollpe_book.extension.holds import conditions, evidence_of, paragraphs, untrue
+from rollpe_lab.records import write_record
 from shared import ROOT, make_record
 
 PAGES = [

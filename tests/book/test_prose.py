@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rollpe.book.numbers import NOT_MEASURED, recorded_number
-from rollpe.book.site import find_records
+from rollpe_book.extension.numbers import NOT_MEASURED, recorded_number
+from rollpe_book.extension.site import find_records
 from shared import ROOT
 
 PAGES = sorted((ROOT / "book").glob("*.md")) + sorted((ROOT / "notebooks").glob("*.py"))

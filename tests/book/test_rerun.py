@@ -14,14 +14,14 @@ import pytest
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from rollpe.book import costs, rerun
-from rollpe.book.costs import training_flops, work
-from rollpe.book.ledger import errata
-from rollpe.book.rerun import links, repository, repository_of
-from rollpe.book.tables import speed_row
 from rollpe.cli import cli
-from rollpe.evidence.claims import Claim, Verdict, sources
-from rollpe.training import load_recipe
+from rollpe_book.extension import costs, rerun
+from rollpe_book.extension.costs import training_flops, work
+from rollpe_book.extension.ledger import errata
+from rollpe_book.extension.rerun import links, repository, repository_of
+from rollpe_book.extension.tables import speed_row
+from rollpe_lab.evidence.claims import Claim, Verdict, sources
+from rollpe_lab.training import load_recipe
 from shared import ROOT
 
 STAMP = {
@@ -96,7 +96,7 @@ def build(project: Path, builder: str = "html") -> Path:
     html, log = project / "_build" / builder, io.StringIO()
     (project / "_build/equations.json").write_text('{"equations": []}')
     settings = {
-        "extensions": ["myst_nb", "rollpe.book"],
+        "extensions": ["myst_nb", "rollpe_book.extension"],
         "root_doc": "index",
         "html_theme": "basic",
         "nb_execution_mode": "off",

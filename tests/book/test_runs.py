@@ -1,4 +1,4 @@
-"""The page of all runs: its data against the records, its numbers against rollpe.statistics, its use.
+"""The page of all runs: its data against the records, its numbers against rollpe_lab.statistics, its use.
 
 Here: the index and the files of cells, the functions of book/scripts/runs, the page in a browser. Not here:
 accessibility and weight of all pages (test_pages.py, test_budget.py).
@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from built_book import HTML, ROOT
 
-from rollpe import figures
-from rollpe.book import runs
-from rollpe.book.site import all_records, record_copy, record_link
-from rollpe.evidence.families import later_cells
-from rollpe.evidence.table import arms_of
-from rollpe.records import pack_bits, read_records, record_path, write_record
-from rollpe.statistics import agreement, summarize
+from rollpe_book import figures
+from rollpe_book.extension import runs
+from rollpe_book.extension.site import all_records, record_copy, record_link
+from rollpe_lab.evidence.families import later_cells
+from rollpe_lab.evidence.table import arms_of
+from rollpe_lab.records import pack_bits, read_records, record_path, write_record
+from rollpe_lab.statistics import agreement, summarize
 from scripts import in_node
 from shared import make_record, make_text_record
 

@@ -11,10 +11,10 @@ import sys
 import nbformat
 import pytest
 
-from rollpe import pages
-from rollpe.book.page import notebook_page
 from rollpe.cli import main
-from rollpe.notebooks.source import _pair_of
+from rollpe_book import pages
+from rollpe_book.chapters.source import _pair_of
+from rollpe_book.extension.page import notebook_page
 from shared import ROOT, Outline, assert_alone
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="4"/></svg>'
@@ -152,9 +152,9 @@ def test_the_command_writes_the_page_says_where_and_leaves_the_book_alone(tmp_pa
 
 def test_without_the_books_tools_the_run_stays_and_one_line_says_the_way_out(made, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "jupyter_book.config", None)
-    monkeypatch.delitem(sys.modules, "rollpe.book.page")
+    monkeypatch.delitem(sys.modules, "rollpe_book.extension.page")
     executed = made.with_suffix(".ipynb")
-    monkeypatch.setattr("rollpe.notebooks.run", lambda *args, **options: executed)
+    monkeypatch.setattr("rollpe_book.chapters.run", lambda *args, **options: executed)
     main(["notebook", str(made.parents[3] / "notebooks/01-small.py")])
     out, err = capsys.readouterr()
     assert out == f"executed  {executed}\n"

@@ -12,8 +12,6 @@ import pytest
 import torch
 from built_book import HTML, ROOT, come_near
 
-from rollpe.figures import photo as photograph
-from rollpe.figures.waves import WAVES, bump, ring_and_sheet, twisting_pair, walking_pair
 from rollpe.operators import (
     axial_roll,
     continuous_roll,
@@ -25,10 +23,12 @@ from rollpe.operators import (
     twisted_roll,
     wave_period,
 )
-from rollpe.records import read_arrays, read_record, record_path
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
 from rollpe.topography import near_and_any, unpack_correlations
-from rollpe.training.plan import load_plan
+from rollpe_book.figures import photo as photograph
+from rollpe_book.figures.waves import WAVES, bump, ring_and_sheet, twisting_pair, walking_pair
+from rollpe_lab.records import read_arrays, read_record, record_path
+from rollpe_lab.training.plan import load_plan
 
 PAGES = sorted(
     str(path.relative_to(HTML))

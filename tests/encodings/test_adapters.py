@@ -14,16 +14,16 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay
-from rollpe.encodings.adapters import (
+from rollpe.encodings.attention import (
     Attention,
     MultiheadAttention,
     drop_in_attention,
     linear_attention,
 )
-from rollpe.encodings.properties import measure
 from rollpe.errors import InputError
 from rollpe.textbook import elu_feature
 from rollpe.vit import create_vit, from_timm
+from rollpe_book.properties import measure
 from shared import rotary_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from rollpe.encodings import ENCODINGS, create_encoding
-from rollpe.encodings.properties import measure
 from rollpe.encodings.rotary import AxialRope
 from rollpe.errors import InputError
 from rollpe.vit import create_vit
+from rollpe_book.properties import measure
 from shared import ROOT
 
 PAGE = (ROOT / "book/encodings.md").read_text()

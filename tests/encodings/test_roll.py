@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from rollpe.encodings import create_encoding, grid_positions, scale_positions
-from rollpe.encodings.adapters import MultiheadAttention
+from rollpe.encodings.attention import MultiheadAttention
 from rollpe.encodings.roll import even_division, fourier_basis, rotate, twin_state_dict
 from rollpe.errors import InputError
 

@@ -11,8 +11,9 @@ import yaml
 from pydantic import ValidationError
 
 from rollpe.encodings import encoding_options, grid_positions
-from rollpe.equations import EQUATIONS, CheckResult
-from rollpe.evidence.claims import (
+from rollpe.topography import attention_by_offset
+from rollpe_book.equations import EQUATIONS, CheckResult
+from rollpe_lab.evidence.claims import (
     CLAIMS,
     VERDICTS,
     Claim,
@@ -28,8 +29,7 @@ from rollpe.evidence.claims import (
     tally,
     to_markdown,
 )
-from rollpe.topography import attention_by_offset
-from rollpe.training import load_plan
+from rollpe_lab.training import load_plan
 from shared import ROOT, make_record
 
 CLAIM = {

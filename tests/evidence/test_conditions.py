@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rollpe.errors import InputError
-from rollpe.evidence.conditions import Evidence, objection
+from rollpe_lab.evidence.conditions import Evidence, objection
 from shared import make_record, make_text_record
 
 RUNS = {  # images of a thousand that runs classify correctly

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from rollpe.evidence.conditions import Evidence, objection
-from rollpe.evidence.families import (
+from rollpe_lab.evidence.conditions import Evidence, objection
+from rollpe_lab.evidence.families import (
     ABLATIONS,
     MAIN,
     PLANNED,
@@ -22,9 +22,9 @@ from rollpe.evidence.families import (
     path_of,
     to_markdown,
 )
-from rollpe.records import pack_bits, read_records
-from rollpe.statistics import holm
-from rollpe.training import load_plan
+from rollpe_lab.records import pack_bits, read_records
+from rollpe_lab.statistics import holm
+from rollpe_lab.training import load_plan
 from shared import ROOT, make_record, make_text_record
 
 

@@ -6,11 +6,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from rollpe.evidence import spacing
-from rollpe.evidence.families import SPACING, family, path_of
-from rollpe.records import read_records
-from rollpe.statistics import holm
-from rollpe.training import load_plan
+from rollpe_lab.evidence import spacing
+from rollpe_lab.evidence.families import SPACING, family, path_of
+from rollpe_lab.records import read_records
+from rollpe_lab.statistics import holm
+from rollpe_lab.training import load_plan
 from shared import ROOT, make_record
 
 DEFAULT = 0.002

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from rollpe.errors import InputError
-from rollpe.records import read_record, record_path
-from rollpe.training import checkpoint, load_model, load_recipe, train
-from rollpe.training.checkpoint import Checkpoint, checkpoint_path, previous_path
-from rollpe.training.plan import Planned
-from rollpe.training.sweep import Sweep
+from rollpe_lab.records import read_record, record_path
+from rollpe_lab.training import checkpoint, load_model, load_recipe, train
+from rollpe_lab.training.checkpoint import Checkpoint, checkpoint_path, previous_path
+from rollpe_lab.training.plan import Planned
+from rollpe_lab.training.sweep import Sweep
 from shared import timeless
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "resolutions": []}
@@ -47,7 +47,7 @@ def written(tmp_path_factory, undisturbed):
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("rollpe.training.run.CHECKPOINT_SECONDS", 0.0)
+        patch.setattr("rollpe_lab.training.run.CHECKPOINT_SECONDS", 0.0)
         patch.setattr(Checkpoint, "save", stop_after_two)
         run(folder)
     return folder, checkpoint_path(folder / "checkpoints", undisturbed[0].cell)
@@ -148,7 +148,7 @@ def test_a_damaged_checkpoint_does_not_replace_a_whole_one(stopped, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rollpe.training.checkpoint.write_atomically", full)
+    monkeypatch.setattr("rollpe_lab.training.checkpoint.write_atomically", full)
     with pytest.raises(OSError, match="No space left"):
         run(folder, resume=True)
     assert previous_path(path).read_bytes() == before

@@ -14,9 +14,9 @@ from torchvision.datasets import CIFAR100
 
 from rollpe.cli import cli
 from rollpe.encodings import ENCODINGS
-from rollpe.equations import run_checks
 from rollpe.errors import InputError
-from rollpe.training import Recipe, TrainingError
+from rollpe_book.equations import run_checks
+from rollpe_lab.training import Recipe, TrainingError
 from shared import ROOT
 
 # fmt: off
@@ -74,7 +74,7 @@ def folder(tmp_path_factory) -> Path:
         (folder / name).touch()
     (folder / "leave.py").write_text("raise SystemExit(0)")
     (folder / "plan.yaml").write_text("recipe: recipe.yaml\nblocks: [{encodings: [roll], seeds: [0]}]\n")
-    shutil.copy(ROOT / "src/rollpe/training/recipes/smoke.yaml", folder / "recipe.yaml")
+    shutil.copy(ROOT / "src/rollpe_lab/training/recipes/smoke.yaml", folder / "recipe.yaml")
     return folder
 
 
@@ -94,9 +94,9 @@ def idle(folder, monkeypatch):
         monkeypatch.setattr(f"rollpe.{place}", stop)
     for place in ("training.run.train_epoch", "training.sweep.train"):
         monkeypatch.setattr(f"rollpe.{place}", break_off)
-    monkeypatch.setattr("rollpe.training.sweep.warm", lambda *_, **__: True)
-    monkeypatch.setattr("rollpe.notebooks.sync", lambda **_: [])
-    monkeypatch.setattr("rollpe.equations.run_checks", lambda *_, **__: checks)
+    monkeypatch.setattr("rollpe_lab.training.sweep.warm", lambda *_, **__: True)
+    monkeypatch.setattr("rollpe_book.chapters.sync", lambda **_: [])
+    monkeypatch.setattr("rollpe_book.equations.run_checks", lambda *_, **__: checks)
     monkeypatch.setattr(CIFAR100, "url", "http://127.0.0.1:1/")
     monkeypatch.chdir(folder)
 

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from rollpe.records import pack_bits, unpack_bits
-from rollpe.training import load_plan
+from rollpe_lab.records import pack_bits, unpack_bits
+from rollpe_lab.training import load_plan
 from shared import ROOT, workflow_script
 
 committed = workflow_script("committed")

@@ -11,10 +11,10 @@ from itertools import pairwise
 import numpy as np
 from answers import complaint
 
-from rollpe.equations import run_checks
+from rollpe_book.equations import run_checks
 from shared import ROOT
 
-RECIPE = (ROOT / "src/rollpe/training/recipes/smoke.yaml").read_text(encoding="utf8")
+RECIPE = (ROOT / "src/rollpe_lab/training/recipes/smoke.yaml").read_text(encoding="utf8")
 PLAN = """recipe: smoke
 set: {epochs: 3, augmentation: {flip: 0.5}}
 blocks:
@@ -91,8 +91,8 @@ def spoil(text: str, rng: random.Random) -> bytes:
 
 
 def test_a_spoiled_recipe_or_plan_is_read_or_refused_in_one_line(tmp_path, monkeypatch, times, tally):
-    monkeypatch.setattr("rollpe.training.run.train", lambda *_, **__: None)
-    monkeypatch.setattr("rollpe.training.distributed.is_main_process", lambda: False)
+    monkeypatch.setattr("rollpe_lab.training.run.train", lambda *_, **__: None)
+    monkeypatch.setattr("rollpe_lab.training.distributed.is_main_process", lambda: False)
     monkeypatch.chdir(tmp_path)
     rng, wrong, tried = random.Random(7), [], 40 * times
     file = tmp_path / "spoiled.yaml"
@@ -137,7 +137,7 @@ def spoil_arrays(content: bytes, rng: random.Random) -> bytes:
 
 def test_a_spoiled_record_is_read_or_refused_in_one_line(tmp_path, monkeypatch, times, tally):
     checks = run_checks(["eq-roll"])
-    monkeypatch.setattr("rollpe.equations.run_checks", lambda *_, **__: checks)
+    monkeypatch.setattr("rollpe_book.equations.run_checks", lambda *_, **__: checks)
     monkeypatch.chdir(tmp_path)
     for encoding in ("roll", "learned"):
         shutil.copytree(ROOT / "data/records/quick" / encoding, tmp_path / "data/records/quick" / encoding)

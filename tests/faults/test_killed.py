@@ -14,10 +14,10 @@ import time
 import pytest
 import torch
 
-from rollpe.records import Cell, read_arrays, read_record, read_records, record_path
-from rollpe.training import load_model, load_plan, load_recipe, run, train
-from rollpe.training.checkpoint import checkpoint_path
-from rollpe.training.sweep import Sweep
+from rollpe_lab.records import Cell, read_arrays, read_record, read_records, record_path
+from rollpe_lab.training import load_model, load_plan, load_recipe, run, train
+from rollpe_lab.training.checkpoint import checkpoint_path
+from rollpe_lab.training.sweep import Sweep
 from shared import timeless
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on POSIX only")
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on PO
 FORKS = multiprocessing.get_context("forkserver")
 """Forks of a process that has imported everything and trained nothing: torch cannot go on in a fork of this
 one once some test has compiled here."""
-FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe.training.sweep"])
+FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe_lab.training.sweep"])
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)

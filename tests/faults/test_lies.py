@@ -1,7 +1,7 @@
 """Lies in what the book is made of: somebody writes into a file after its run, and the gate refuses.
 
 A lie here is an edit that a reader could see. One that computes the file's digest anew as well is out of
-reach; see rollpe.notebooks.stamp.gate.
+reach; see rollpe_book.chapters.stamp.gate.
 """
 
 import copy
@@ -12,8 +12,8 @@ from functools import partial
 
 import pytest
 
-from rollpe.equations import run_checks, write_report
-from rollpe.notebooks import gate, read_stamp, run, sync
+from rollpe_book.chapters import gate, read_stamp, run, sync
+from rollpe_book.equations import run_checks, write_report
 
 MEASURED = """\
 # %% [markdown]

@@ -18,7 +18,7 @@ import pytest
 from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
-from rollpe.training import fetch
+from rollpe_lab.training import fetch
 
 FILES = {name: random.Random(name).randbytes(3000) for name in ("train", "test", "meta")}
 

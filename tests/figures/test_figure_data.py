@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from rollpe.figures import data
+from rollpe_book.figures import data
 
 
 def table(figure: Figure) -> list[dict[str, str]]:

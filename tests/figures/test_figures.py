@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from rollpe import figures
-from rollpe.figures.data import to_csv
-from rollpe.figures.theme import keep_words_on_maps
-from rollpe.statistics import summarize
+from rollpe_book import figures
+from rollpe_book.figures.data import to_csv
+from rollpe_book.figures.theme import keep_words_on_maps
+from rollpe_lab.statistics import summarize
 
 WORDS = [figures.INK, figures.MUTED, figures.BLUE, figures.ORANGE, figures.GREEN, figures.PINK,
          figures.VERMILION, figures.YELLOW]  # fmt: skip

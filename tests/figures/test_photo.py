@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from rollpe.encodings import grid_positions
-from rollpe.figures import photo
-from rollpe.training.observation import queries_and_keys
 from rollpe.vit import create_vit
+from rollpe_book.figures import photo
+from rollpe_lab.training.observation import queries_and_keys
 from shared import ROOT, workflow_script
 
 FOLDER = ROOT / "data/photo"

@@ -20,14 +20,14 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from rollpe import operators, textbook, topography
-from rollpe.book.waves import ON_DEMAND, bits_by_position, growing_maps
 from rollpe.encodings import create_encoding
 from rollpe.errors import InputError
-from rollpe.figures.photo import NAMES, PATCH, WINDOW, queries_and_keys
-from rollpe.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
-from rollpe.records import write_record
-from rollpe.records.record import EpochMetrics
-from rollpe.training.plan import load_plan
+from rollpe_book.extension.waves import ON_DEMAND, bits_by_position, growing_maps
+from rollpe_book.figures.photo import NAMES, PATCH, WINDOW, queries_and_keys
+from rollpe_book.figures.waves import TYPES, WAVES, bump, draw_still, random_pair
+from rollpe_lab.records import write_record
+from rollpe_lab.records.record import EpochMetrics
+from rollpe_lab.training.plan import load_plan
 from scripts import in_node
 from shared import ROOT, make_record
 
@@ -237,7 +237,7 @@ def build(root: Path, text: str, builder: str = "html") -> tuple[str, str]:
     (root / "_build").mkdir(exist_ok=True)
     (root / "_build/equations.json").write_text('{"equations": []}')
     settings = {
-        "extensions": ["myst_nb", "rollpe.book"],
+        "extensions": ["myst_nb", "rollpe_book.extension"],
         "html_theme": "basic",
         "myst_enable_extensions": ["dollarmath"],
         "nb_execution_mode": "off",

@@ -16,12 +16,13 @@ import jupytext
 import pytest
 import yaml
 
-from rollpe import notebooks, sources
 from rollpe.encodings import ENCODINGS, registry
 from rollpe.errors import InputError
-from rollpe.notebooks.execute import _device
-from rollpe.notebooks.parameters import Parameter, _pairs
-from rollpe.notebooks.stamp import command
+from rollpe_book import chapters as notebooks
+from rollpe_book.chapters.execute import _device
+from rollpe_book.chapters.parameters import Parameter, _pairs
+from rollpe_book.chapters.stamp import command
+from rollpe_lab import sources
 from shared import ROOT
 
 CHAPTERS = ROOT / "notebooks"
@@ -680,7 +681,7 @@ def print_more(root):
 
 
 def write_report(root, **changes):
-    files = sources.module_files("rollpe.equations")
+    files = sources.module_files("rollpe_book.equations")
     report = {"source_hash": sources.hash_files(files, SRC, sources.meaning)}
     report |= {"equations": [{"label": "eq-a", "error": 0.1}]} | changes
     report = {"digest": sources.hash_json(report)} | report

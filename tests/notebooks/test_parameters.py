@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollpe.errors import InputError
-from rollpe.notebooks import check_parameters
+from rollpe_book.chapters import check_parameters
 from shared import ROOT
 
 

@@ -21,11 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rollpe import records as recording
-from rollpe import sources
 from rollpe.errors import InputError
-from rollpe.files import write_atomically
-from rollpe.records import (
+from rollpe_lab import records as recording
+from rollpe_lab import sources
+from rollpe_lab.files import write_atomically
+from rollpe_lab.records import (
     Cell,
     Record,
     claim,
@@ -47,7 +47,7 @@ from rollpe.records import (
     write_arrays,
     write_record,
 )
-from rollpe.sources import source_hash
+from rollpe_lab.sources import source_hash
 from shared import ROOT
 
 PACKAGE_PARENT = Path(recording.__file__).parents[1]
@@ -405,7 +405,7 @@ def test_an_absent_folder_holds_no_records(tmp_path):
 WRITE_FOR_EVER = """
 import itertools, sys
 from pathlib import Path
-from rollpe.files import write_atomically
+from rollpe_lab.files import write_atomically
 for i in itertools.count():
     write_atomically(Path(sys.argv[1]), b"%d" % (i % 10) * 3_000_000)
     if i == 0: print("written", flush=True)

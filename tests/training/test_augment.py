@@ -14,8 +14,8 @@ from torch import Generator, Tensor
 from torchvision.transforms.v2 import InterpolationMode, RandAugment
 
 from rollpe.errors import InputError
-from rollpe.training import augment
-from rollpe.training.augment import Augmentation, Augmenter
+from rollpe_lab.training import augment
+from rollpe_lab.training.augment import Augmentation, Augmenter
 
 SEEDS = range(3)
 SIZE = (24, 32)

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from rollpe.errors import InputError
-from rollpe.training import load_dataset, load_recipe
-from rollpe.training.canvas import CELLS, COPIES, DIM, SIDE, TEST_COPIES, arrangements
-from rollpe.training.data import read_test_labels, stand_in
-from rollpe.training.fetch import fetch, verify
-from rollpe.training.state import shape_of
 from rollpe.vit import create_vit
+from rollpe_lab.training import load_dataset, load_recipe
+from rollpe_lab.training.canvas import CELLS, COPIES, DIM, SIDE, TEST_COPIES, arrangements
+from rollpe_lab.training.data import read_test_labels, stand_in
+from rollpe_lab.training.fetch import fetch, verify
+from rollpe_lab.training.state import shape_of
 
 TASKS = ("place", "offset")
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from rollpe.records import read_record, record_path
-from rollpe.training import load_dataset, load_recipe, train
-from rollpe.training.augment import Augmenter
-from rollpe.training.data import stand_in
-from rollpe.training.state import shape_of
+from rollpe_lab.records import read_record, record_path
+from rollpe_lab.training import load_dataset, load_recipe, train
+from rollpe_lab.training.augment import Augmenter
+from rollpe_lab.training.data import stand_in
+from rollpe_lab.training.state import shape_of
 from shared import ROOT
 
 

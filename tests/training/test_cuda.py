@@ -18,10 +18,10 @@ from torch.nn.attention import sdpa_kernel
 
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.errors import InputError
-from rollpe.training import checkpoint, create_optimizers, evaluate, load_recipe, train
-from rollpe.training.compiling import EAGER, KERNELS, CompileMode
-from rollpe.training.step import Step, predictor
 from rollpe.vit import create_vit
+from rollpe_lab.training import checkpoint, create_optimizers, evaluate, load_recipe, train
+from rollpe_lab.training.compiling import EAGER, KERNELS, CompileMode
+from rollpe_lab.training.step import Step, predictor
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -25,10 +25,10 @@ from sklearn.datasets import load_digits
 from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
-from rollpe.training import fetch as fetching
-from rollpe.training import load_dataset
-from rollpe.training.data import Split, _ArraysOnly, read_test_labels
-from rollpe.training.fetch import RETRIES, fetch, verify
+from rollpe_lab.training import fetch as fetching
+from rollpe_lab.training import load_dataset
+from rollpe_lab.training.data import Split, _ArraysOnly, read_test_labels
+from rollpe_lab.training.fetch import RETRIES, fetch, verify
 from shared import ROOT
 
 FOLDER, ARCHIVE = CIFAR100.base_folder, CIFAR100.filename

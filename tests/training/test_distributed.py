@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from rollpe.errors import InputError
-from rollpe.records import Record, read_records
-from rollpe.training import load_recipe, train
-from rollpe.training.distributed import Group, joined
-from rollpe.training.sweep import Sweep
+from rollpe_lab.records import Record, read_records
+from rollpe_lab.training import load_recipe, train
+from rollpe_lab.training.distributed import Group, joined
+from rollpe_lab.training.sweep import Sweep
 
 CHANGES = {"max_steps": 12, "depth": 1, "augmentation.crop": "pad", "augmentation.mixup": 0.4}
 

@@ -10,8 +10,9 @@ import torch
 
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.topography import near_and_any, smoothness_ratio, topography_loss, unpack_correlations
-from rollpe.training import load_recipe, train
-from rollpe.training.observation import (
+from rollpe.vit import create_vit
+from rollpe_lab.training import load_recipe, train
+from rollpe_lab.training.observation import (
     channel_frame,
     disorder,
     first_step,
@@ -21,9 +22,8 @@ from rollpe.training.observation import (
     ring_roughness,
     squarest,
 )
-from rollpe.training.run import train_epoch
-from rollpe.training.state import Programs
-from rollpe.vit import create_vit
+from rollpe_lab.training.run import train_epoch
+from rollpe_lab.training.state import Programs
 
 
 def model(encoding: str, **settings):
@@ -154,7 +154,7 @@ def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, pa
         assert torch.equal(done.frames[2], channel_frame(model, seen))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rollpe.training.run.train_epoch", only_epoch)
+    monkeypatch.setattr("rollpe_lab.training.run.train_epoch", only_epoch)
     changes |= {"frames": 3, "epochs": 1, "max_steps": 2, "warmup_epochs": 0, "resolutions": [32]}
     with pytest.raises(KeyboardInterrupt):
         train(load_recipe(recipe, changes), "roll", device="cpu", checkpoints=None, progress=False)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from rollpe.errors import InputError
-from rollpe.files import DEEPEST, LONGEST, read_yaml, read_yaml_file
-from rollpe.records import read_record
-from rollpe.records.record import REMOVED, flatten
-from rollpe.training import load_plan, load_recipe
-from rollpe.training.estimates import parse_duration
-from rollpe.training.recipe import FOLDER, Recipe
+from rollpe_lab.files import DEEPEST, LONGEST, read_yaml, read_yaml_file
+from rollpe_lab.records import read_record
+from rollpe_lab.records.record import REMOVED, flatten
+from rollpe_lab.training import load_plan, load_recipe
+from rollpe_lab.training.estimates import parse_duration
+from rollpe_lab.training.recipe import FOLDER, Recipe
 from shared import ROOT
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"

@@ -20,13 +20,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from rollpe.encodings import ENCODINGS
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.errors import InputError
-from rollpe.training import Recipe, TrainingError, compiling, create_optimizers, load_recipe, step, train
-from rollpe.training.compiling import EAGER, CompileMode, compile_mode, compiled, compiles
-from rollpe.training.device import enough_memory
-from rollpe.training.run import CHECK_EVERY
-from rollpe.training.state import resolve
-from rollpe.training.step import Step
 from rollpe.vit import create_vit
+from rollpe_lab.training import Recipe, TrainingError, compiling, create_optimizers, load_recipe, step, train
+from rollpe_lab.training.compiling import EAGER, CompileMode, compile_mode, compiled, compiles
+from rollpe_lab.training.device import enough_memory
+from rollpe_lab.training.run import CHECK_EVERY
+from rollpe_lab.training.state import resolve
+from rollpe_lab.training.step import Step
 
 CPU = torch.device("cpu")
 OPTIMIZERS = ["adamw", "lamb", "sgd"]
@@ -153,7 +153,7 @@ def test_lamb_of_an_older_timm_has_a_loop_for_all(older, monkeypatch, accelerato
         def __init__(self, groups, lr, betas, max_grad_norm):
             super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
 
-    monkeypatch.setattr("rollpe.training.step.Lamb", Older if older else Newer)
+    monkeypatch.setattr("rollpe_lab.training.step.Lamb", Older if older else Newer)
     create_optimizers(vit(), recipe(optimizer="lamb"), CompileMode(gradient="default", update=True))
     assert given == ({} if older else {"foreach": True})
 

@@ -15,15 +15,15 @@ import torch
 import yaml
 from tqdm import tqdm
 
-from rollpe import sources
 from rollpe.cli import main
 from rollpe.errors import InputError
-from rollpe.records import Cell, claim, environment, read_record, read_records, record_path, write_record
-from rollpe.training import TrainingError, checkpoint, load_dataset, load_plan, load_recipe, state, sweep
-from rollpe.training.checkpoint import checkpoint_path
-from rollpe.training.estimates import AGAIN, SLACK, Estimates, format_duration, parse_duration
-from rollpe.training.plan import Planned, failure_path, missing, seed_by_seed, select_cell
-from rollpe.training.sweep import Sweep, train_missing, warm
+from rollpe_lab import sources
+from rollpe_lab.records import Cell, claim, environment, read_record, read_records, record_path, write_record
+from rollpe_lab.training import TrainingError, checkpoint, load_dataset, load_plan, load_recipe, state, sweep
+from rollpe_lab.training.checkpoint import checkpoint_path
+from rollpe_lab.training.estimates import AGAIN, SLACK, Estimates, format_duration, parse_duration
+from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_seed, select_cell
+from rollpe_lab.training.sweep import Sweep, train_missing, warm
 from shared import ROOT
 
 QUICKEST = {"max_steps": 3, "depth": 1, "resolutions": []}
@@ -119,7 +119,7 @@ def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
 
 def test_no_budget_at_all_lists_what_is_missing_and_runs_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "rollpe.training.sweep.train", lambda *args, **settings: pytest.fail("something was trained")
+        "rollpe_lab.training.sweep.train", lambda *args, **settings: pytest.fail("something was trained")
     )
     planned = load_plan(plan_file(tmp_path))
     report, lines = run(planned, tmp_path, budget=0.0)
@@ -145,7 +145,7 @@ def test_what_the_first_epoch_takes_longer_is_start_up_and_counts_once(tmp_path,
         for i, (rate, seconds) in enumerate(rates, 1)
     ]
     monkeypatch.setattr(
-        "rollpe.training.estimates.train", lambda *_, **__: record.model_copy(update={"history": rows})
+        "rollpe_lab.training.estimates.train", lambda *_, **__: record.model_copy(update={"history": rows})
     )
     recipe = load_recipe("quick", {"epochs": 10, "batch_size": 200, "resolutions": "[]"})
     planned = Planned(recipe, next(seed_by_seed(recipe.name, [("none", {})], [0])))
@@ -269,7 +269,7 @@ def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):
 def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
     recipe = load_recipe("smoke", {"depth": 1, "epochs": 5, "resolutions": "[]"})
     planned = Planned(recipe, next(seed_by_seed(recipe.name, [("none", {})], [0])))
-    monkeypatch.setattr("rollpe.training.run.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("rollpe_lab.training.run.CHECKPOINT_SECONDS", 0.0)
     save = checkpoint.Checkpoint.save
 
     def stop_after_four(self, state, finished=False):
@@ -284,7 +284,7 @@ def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
     _, lines = run([planned], tmp_path, budget=390.0)
     assert "needs about 7 min" in lines[0], "two of its five epochs, one of which stands for start and end"
     with monkeypatch.context() as patch:
-        patch.setattr("rollpe.training.checkpoint.training_hash", lambda *_: "another source")
+        patch.setattr("rollpe_lab.training.checkpoint.training_hash", lambda *_: "another source")
         _, lines = run([planned], tmp_path, budget=600.0)
         assert "needs about 17 min" in lines[0], "it would begin anew"
     report, _ = run([planned], tmp_path, budget=600.0)
@@ -303,7 +303,7 @@ def test_a_cell_that_breaks_the_compiler_is_recorded_as_failed_and_two_in_a_row_
             raise (AssertionError if encoding == "shaw" else RuntimeError)(f"no kernel for {encoding}\nmore")
         return trained(recipe, encoding, **settings)
 
-    monkeypatch.setattr("rollpe.training.sweep.train", breaking)
+    monkeypatch.setattr("rollpe_lab.training.sweep.train", breaking)
     lines = []
     settings = {"device": "cpu", "checkpoints": tmp_path / "checkpoints", "progress": False}
     with pytest.raises(RuntimeError, match="no kernel for lie"):
@@ -321,7 +321,7 @@ def test_a_device_that_broke_fails_no_cell(tmp_path, monkeypatch):
         monkeypatch.setattr(sweep, "_works", lambda device: False)
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr("rollpe.training.sweep.train", breaking)
+    monkeypatch.setattr("rollpe_lab.training.sweep.train", breaking)
     with pytest.raises(RuntimeError, match="illegal memory access"):
         run(load_plan(plan_file(tmp_path)), tmp_path)
     assert not list(tmp_path.rglob("*.failed"))
@@ -343,7 +343,7 @@ def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, mon
     planned = load_plan(plan_file(tmp_path))[:1]
     path = checkpoint_path(tmp_path / "checkpoints", planned[0].cell)
     with monkeypatch.context() as patch:
-        patch.setattr("rollpe.training.checkpoint.training_hash", lambda *_: "another source")
+        patch.setattr("rollpe_lab.training.checkpoint.training_hash", lambda *_: "another source")
         run(planned, tmp_path)
     record_path(tmp_path / "records", planned[0].cell).unlink()
     left_over = path.with_name(f".{path.name}.123.tmp")
@@ -357,7 +357,7 @@ def test_an_error_of_the_system_that_is_not_the_folders_is_not_called_a_full_dis
     def absent(*_, **__):
         raise FileNotFoundError(2, "No such file or directory", "libcompiler.so")
 
-    monkeypatch.setattr("rollpe.training.sweep.train", absent)
+    monkeypatch.setattr("rollpe_lab.training.sweep.train", absent)
     with pytest.raises(FileNotFoundError):
         run(load_plan(plan_file(tmp_path)), tmp_path)
 
@@ -477,7 +477,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(tmp_path, monkeypat
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rollpe.training.sweep.train", full)
+    monkeypatch.setattr("rollpe_lab.training.sweep.train", full)
     with pytest.raises(InputError, match="No space left on device"):
         run(planned, tmp_path)
     assert missing(planned, tmp_path / "records") == planned[1:]

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from rollpe.errors import InputError
-from rollpe.records.store import read_arrays, record_path
-from rollpe.training import load_recipe, text, train
-from rollpe.training.again import observe_again
-from rollpe.training.checkpoint import load_model
-from rollpe.training.data import load_dataset
-from rollpe.training.fetch import fetch, verify
-from rollpe.training.recipe import TEXTS
+from rollpe_lab.records.store import read_arrays, record_path
+from rollpe_lab.training import load_recipe, text, train
+from rollpe_lab.training.again import observe_again
+from rollpe_lab.training.checkpoint import load_model
+from rollpe_lab.training.data import load_dataset
+from rollpe_lab.training.fetch import fetch, verify
+from rollpe_lab.training.recipe import TEXTS
 
 SMALL = {"train_images": 256, "depth": 1, "width": 32, "heads": 2, "context": 16, "resolutions": [32, 64]}
 

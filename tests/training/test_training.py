@@ -19,10 +19,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rollpe import sources
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.errors import InputError
-from rollpe.records import (
+from rollpe.topography import near_and_any, unpack_correlations
+from rollpe_lab import sources
+from rollpe_lab.records import (
     Cell,
     claim,
     pack_bits,
@@ -32,9 +33,8 @@ from rollpe.records import (
     write_arrays,
     write_record,
 )
-from rollpe.sources import loaded_hash, module_files, source_hash, training_hash
-from rollpe.topography import near_and_any, unpack_correlations
-from rollpe.training import (
+from rollpe_lab.sources import loaded_hash, module_files, source_hash, training_hash
+from rollpe_lab.training import (
     Recipe,
     TrainingError,
     checkpoint,
@@ -48,15 +48,15 @@ from rollpe.training import (
     recipes,
     train,
 )
-from rollpe.training.again import observe_again
-from rollpe.training.checkpoint import checkpoint_path
-from rollpe.training.data import stand_in
-from rollpe.training.evaluate import OBSERVED, Evaluator
-from rollpe.training.observation import channel_frame, neighbor_correlation
-from rollpe.training.recipe import changes, command
-from rollpe.training.run import train_epoch
-from rollpe.training.state import Programs, shape_of
-from rollpe.training.step import Step
+from rollpe_lab.training.again import observe_again
+from rollpe_lab.training.checkpoint import checkpoint_path
+from rollpe_lab.training.data import stand_in
+from rollpe_lab.training.evaluate import OBSERVED, Evaluator
+from rollpe_lab.training.observation import channel_frame, neighbor_correlation
+from rollpe_lab.training.recipe import changes, command
+from rollpe_lab.training.run import train_epoch
+from rollpe_lab.training.state import Programs, shape_of
+from rollpe_lab.training.step import Step
 from shared import timeless
 
 TABLE_1 = ["none", "learned", "axial-rope", "roll", "multiplexed-roll"]
@@ -113,7 +113,7 @@ def test_every_encoding_gets_the_same_images_order_and_dropout(monkeypatch):
             seen[encoding].append((inputs.sum().item(), targets.sum(0).tolist(), noise))
             return super().__call__(inputs, targets, rate)
 
-    monkeypatch.setattr("rollpe.training.state.Step", Watched)
+    monkeypatch.setattr("rollpe_lab.training.state.Step", Watched)
     for encoding in ("none", "learned", "roll"):
         seen[encoding] = []
         run(encoding=encoding)
@@ -196,7 +196,7 @@ def test_a_run_killed_in_the_middle_keeps_the_frames_from_before(tmp_path, monke
 
     recipe, places = tiny(frames=4), {"records": tmp_path / "r", "checkpoints": tmp_path / "c"}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("rollpe.training.run.train_epoch", killed)
+        patch.setattr("rollpe_lab.training.run.train_epoch", killed)
         run(recipe, **places)
     resumed, whole = run(recipe, resume=True, **places), run(recipe, records=tmp_path / "whole")
     assert timeless(resumed) == timeless(whole), "the digest of the arrays, too"
@@ -217,7 +217,7 @@ def test_what_is_compiled_before_the_data_are_there_has_their_shape():
 
 
 def test_a_clock_that_stands_still_changes_no_number(undisturbed, monkeypatch):
-    monkeypatch.setattr("rollpe.training.run.time", SimpleNamespace(perf_counter=lambda: 5.0))
+    monkeypatch.setattr("rollpe_lab.training.run.time", SimpleNamespace(perf_counter=lambda: 5.0))
     record = run(tiny(epochs=3))
     assert timeless(record) == timeless(undisturbed) and record.provenance.wall_seconds == 0
 
@@ -232,7 +232,7 @@ def test_a_checkpoint_is_written_first_and_last_and_in_between_now_and_then(
     """After each of three epochs and at the end, or after the first and at the end."""
     written = []
     save = checkpoint.Checkpoint.save
-    monkeypatch.setattr("rollpe.training.run.CHECKPOINT_SECONDS", seconds)
+    monkeypatch.setattr("rollpe_lab.training.run.CHECKPOINT_SECONDS", seconds)
     monkeypatch.setattr(
         checkpoint.Checkpoint, "save", lambda self, *args, **to: (written.append(to), save(self, *args, **to))
     )
@@ -249,7 +249,7 @@ def finished(tmp_path):
 
 def test_resuming_a_finished_run_trains_nothing_and_gives_its_record(finished, monkeypatch):
     record, _, folder = finished
-    monkeypatch.setattr("rollpe.training.run.train_epoch", None)
+    monkeypatch.setattr("rollpe_lab.training.run.train_epoch", None)
     assert timeless(run(tiny(max_steps=1), checkpoints=folder, resume=True)) == timeless(record)
 
 
@@ -267,14 +267,14 @@ def test_a_checkpoint_of_another_recipe_or_source_is_refused(finished, monkeypat
     _, path, folder = finished
     with pytest.raises(InputError, match=rf"{path}: .* \(its recipe differs\)"):
         run(tiny(max_steps=1, weight_decay=0.1), checkpoints=folder, resume=True)
-    monkeypatch.setattr("rollpe.training.checkpoint.training_hash", lambda *_: "another")
+    monkeypatch.setattr("rollpe_lab.training.checkpoint.training_hash", lambda *_: "another")
     with pytest.raises(InputError, match=rf"{path}: .* \(its source differs\)"):
         run(tiny(max_steps=1), checkpoints=folder, resume=True)
 
 
 LOADED = """
 import sys
-from rollpe.training import load_recipe, train
+from rollpe_lab.training import load_recipe, train
 
 train(load_recipe("smoke", {"max_steps": 1}), "roll", device="cpu", progress=False)
 print(*(m.__file__ for name, m in sys.modules.items() if name.partition(".")[0] == "rollpe"), sep="\\n")
@@ -306,7 +306,8 @@ def test_a_checkpoint_depends_on_the_meaning_of_every_file_that_a_run_loads_and_
     assert [str(file) for file in sorted(loaded) if not changes("\nplanted = 1\n", file)] == []
     assert not changes('\n"""Words."""  # more\n', *loaded)
     rooms = {
-        path.relative_to(package).parts[0] for path in module_files("rollpe.training.run", package=package)
+        path.relative_to(package).parts[0]
+        for path in module_files("rollpe_lab.training.run", package=package)
     }
     others = {
         "book",
@@ -391,7 +392,7 @@ def test_whoever_has_a_record_has_the_trained_model_too(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("rollpe.training.run.write_record", killed)
+        patch.setattr("rollpe_lab.training.run.write_record", killed)
         run(tiny(max_steps=1), **places)
     cell = Cell(recipe=tiny(max_steps=1).name, encoding="roll", seed=0)
     load_model(checkpoint_path(places["checkpoints"], cell), device="cpu")
@@ -421,7 +422,7 @@ def test_a_run_keeps_others_from_its_record_and_its_checkpoint_while_it_trains(t
         answers.extend(forked(lambda folder=folder: is_free(folder)) for folder in folders)
         return train_epoch(*args)
 
-    monkeypatch.setattr("rollpe.training.run.train_epoch", watched)
+    monkeypatch.setattr("rollpe_lab.training.run.train_epoch", watched)
     run(tiny(max_steps=1), records=folders[0], checkpoints=folders[1])
     assert answers == [False, False] and all(map(is_free, folders))
 
@@ -640,9 +641,9 @@ def test_a_device_that_computes_nothing_here_is_refused_in_one_line(device):
 
 
 def test_a_record_names_the_source_that_ran_and_not_what_was_edited_meanwhile(tmp_path, monkeypatch):
-    monkeypatch.setattr("rollpe.records.origin._first_commit", lambda package: ("loaded", False))
-    monkeypatch.setattr("rollpe.records.origin._commit", lambda package: ("edited", True))
-    monkeypatch.setattr("rollpe.sources.package_digest", lambda *_: hashlib.sha256(b"edited"))
+    monkeypatch.setattr("rollpe_lab.records.origin._first_commit", lambda package: ("loaded", False))
+    monkeypatch.setattr("rollpe_lab.records.origin._commit", lambda package: ("edited", True))
+    monkeypatch.setattr("rollpe_lab.sources.package_digest", lambda *_: hashlib.sha256(b"edited"))
     record = run(tiny(max_steps=1), records=tmp_path)
     assert (record.provenance.commit, record.provenance.dirty) == ("loaded", False)
     assert record.provenance.source_hash == loaded_hash() != source_hash()
@@ -656,7 +657,7 @@ def test_an_absent_device_is_named():
 @pytest.mark.parametrize("folder", ["records", "checkpoints"])
 def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monkeypatch, folder):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr("rollpe.training.run.train_epoch", None)
+    monkeypatch.setattr("rollpe_lab.training.run.train_epoch", None)
     with pytest.raises(InputError, match="cannot write there"):
         run(**{folder: tmp_path / "file" / "deeper"})
     with pytest.raises(InputError, match=r"cannot write there .* Name the recipe with --set name=mine"):
@@ -666,13 +667,13 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
 @pytest.mark.parametrize("suffix", [".json", ".npz", ".pt", ".previous.pt"])
 def test_a_folder_in_the_place_of_a_file_is_found_before_training(tmp_path, monkeypatch, suffix):
     (tmp_path / f"tiny/roll/seed-0{suffix}").mkdir(parents=True)
-    monkeypatch.setattr("rollpe.training.run.train_epoch", None)
+    monkeypatch.setattr("rollpe_lab.training.run.train_epoch", None)
     with pytest.raises(InputError, match=rf"seed-0{suffix}: a folder, a device or a pipe"):
         run(records=tmp_path, checkpoints=tmp_path)
 
 
 def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
-    monkeypatch.setattr("rollpe.training.run.train_epoch", None)
+    monkeypatch.setattr("rollpe_lab.training.run.train_epoch", None)
 
     def refuse(self, model, split, size=None):
         raise InputError(f"size {size} refused")

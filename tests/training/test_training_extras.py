@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from rollpe.records import read_arrays, record_path
-from rollpe.training import load_recipe, train
-from rollpe.training.data import Split
-from rollpe.training.evaluate import moved
+from rollpe_lab.records import read_arrays, record_path
+from rollpe_lab.training import load_recipe, train
+from rollpe_lab.training.data import Split
+from rollpe_lab.training.evaluate import moved
 
 QUIET = {"device": "cpu", "checkpoints": None, "progress": False}
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
-from rollpe.encodings.properties import measure
-from rollpe.equations import EQUATIONS, run_checks
-from rollpe.records import read_record
+from rollpe_book.equations import EQUATIONS, run_checks
+from rollpe_book.properties import measure
+from rollpe_lab.records import read_record
 from shared import ROOT
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rollpe.training import load_recipe
+from rollpe_lab.training import load_recipe
 from shared import ROOT
 
 SETTINGS = {"max_steps": 1, "depth": 1, "resolutions": []}
@@ -49,7 +49,7 @@ def project(tmp_path_factory):
 
 
 def test_what_is_missing_and_has_not_failed_is_trained_whatever_the_dates_of_the_sources(project):
-    for name in ("src/rollpe/training/run.py", "workflow/plan.smk", "plan.yaml"):
+    for name in ("src/rollpe_lab/training/run.py", "workflow/plan.smk", "plan.yaml"):
         (project / name).write_text((project / name).read_text() + "\n")
     code, said = snakemake(project, "local", "--dry-run")
     assert code == 0, said

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from rollpe.cli import cli
-from rollpe.records import Record, read_record
+from rollpe_lab.records import Record, read_record
 from shared import ROOT, workflow_script
 
 README = (ROOT / "README.md").read_text()

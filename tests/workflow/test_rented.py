@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from rollpe.cli import main
-from rollpe.records import read_records
-from rollpe.training import load_plan
+from rollpe_lab.records import read_records
+from rollpe_lab.training import load_plan
 from shared import ROOT
 
 SCRIPT = ROOT / "workflow" / "rented.py"

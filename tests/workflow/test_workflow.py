@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rollpe.equations import write_report
+from rollpe_book.equations import write_report
 from shared import ROOT
 
 BENCHMARK, LABELS = "data/benchmarks/one.json", "data/labels/cifar100.json"

@@ -1,6 +1,6 @@
 /* What the page of runs computes: means with intervals, bands, agreement image by image.
 
-   Here: functions of plain numbers, which tests/book/test_runs.py compares with rollpe.statistics. Not here:
+   Here: functions of plain numbers, which tests/book/test_runs.py compares with rollpe_lab.statistics. Not here:
    quantiles of Student's t, which come with the data. */
 
 import { mean, sum } from "../formulas.js";

@@ -1,0 +1,213 @@
+"""Running a notebook with checked parameters.
+
+Here: the kernel, the output and its stamp. Not here: the two files of a notebook (source.py), its parameters
+(parameters.py), what a notebook computes.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rollpe.errors import InputError
+from rollpe_book.chapters.parameters import Value, check_parameters, read_parameters
+from rollpe_book.chapters.source import extra, find_source, kernelspec, read_source
+from rollpe_book.chapters.stamp import fingerprint, first_line, stamp_digest
+from rollpe_lab.files import write_atomically
+from rollpe_lab.records.origin import now, processor
+from rollpe_lab.sources import PACKAGE, find_root, hash_files, source_hash
+
+WITNESS = """\
+import sys
+torch = sys.modules.get("torch")
+{"threads": torch and torch.get_num_threads(), "optimize": sys.flags.optimize}"""
+"""Code that the kernel runs after all cells, to report its own settings."""
+IMPORT = "from rollpe.encodings import import_encodings\n"
+VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
+
+
+class NotebookFailed(InputError):
+    """A cell raised or the kernel died: one line with the cell, the reason and the path of what ran."""
+
+
+def _device(threads: int | None) -> str:
+    """The accelerator's name, else the processor's with the threads that torch used, if it was imported."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+        if names.strip():
+            return names.strip().splitlines()[0]
+    return processor() + (f", {threads} thread{'s' * (threads > 1)}" if threads else "")
+
+
+def run(
+    path: Path | str,
+    values: Mapping[str, object] | None = None,
+    output: Path | str | None = None,
+    *,
+    imports: Sequence[Path | str] = (),
+    progress: bool | None = None,
+) -> Path:
+    """Run a notebook from a clean copy of its source and return the executed one.
+
+    imports: Python files that register encodings; the kernel runs them first (``import_encodings``).
+
+    With the default parameters it goes to ``book/executed/NN-name.ipynb``; with other values or imports to
+    ``_build/runs/NN-name-<hash>/``, which leaves the book unchanged. For the same reason a notebook that
+    writes ``records`` below ``_build/`` then works on a copy of them in that folder, unless ``records`` is
+    given. The kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails
+    raises NotebookFailed and leaves the previous output unchanged.
+    """
+    source = find_source(path).resolve()
+    root = find_root(source)
+    if imports:
+        from rollpe.encodings import import_encodings  # noqa: PLC0415 - needs torch, which takes seconds
+
+        for file in imports:
+            import_encodings(file)
+    given = check_parameters(source, values or {})
+    defaults = {p.name: p.default for p in read_parameters(source)}
+    changed = {name: value for name, value in given.items() if value != defaults[name]}
+    # paths as the kernel sees them, which starts in the root
+    outside = {os.path.relpath(file, root): hash_files([Path(file)], root) for file in imports}
+    own_run = changed | ({"--import": outside} if outside else {})
+    digest = hashlib.sha256(json.dumps(own_run, sort_keys=True).encode()).hexdigest()[:8]
+    name = f"{source.stem}-{digest}" if own_run else source.stem
+    folder = root / "_build/runs" / name if own_run else root / "book/executed"
+    output = Path(output or folder / f"{source.stem}.ipynb").resolve()
+    if output.exists() and not output.is_file():
+        raise InputError(f"{output} is no regular file and is not written over: name another --output.")
+
+    before = fingerprint(source, root)  # of the source that runs, even if it is edited meanwhile
+    started = time.monotonic()
+    own = _own_records(root, folder, defaults, given) if own_run else {}
+    partial = root / "_build/failed" / f"{name}.ipynb"
+    notebook, kernel = _execute(source, partial, root, changed | own, list(outside), progress)
+    notebook.metadata["rollpe"] = {
+        "notebook": source.relative_to(root).as_posix(),
+        **before,
+        "package": source_hash(),
+        "parameters": defaults | given,
+        "changed": changed,
+        **({"outside": outside} if outside else {}),
+        **({"records": own["records"]} if own else {}),
+        "device": _device(kernel["threads"]),
+        "optimize": kernel["optimize"],
+        "seconds": round(time.monotonic() - started, 2),
+        "date": now(),
+        "versions": {"python": sys.version.split()[0], **_versions()},
+    }
+    notebook.metadata["rollpe"]["digest"] = stamp_digest(notebook)
+    write_atomically(output, (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())
+    return output
+
+
+def _own_records(
+    root: Path, folder: Path, defaults: Mapping[str, Value], given: Mapping[str, Value]
+) -> dict[str, Value]:
+    """``records`` for a rerun: a fresh copy, in its own folder, of those that the book's tables read."""
+    shared = str(defaults.get("records", ""))
+    if not shared.startswith("_build/") or "records" in given:
+        return {}
+    own = folder / "records"
+    shutil.rmtree(own, ignore_errors=True)
+    if (root / shared).is_dir():
+        shutil.copytree(root / shared, own)
+    return {"records": own.relative_to(root).as_posix()}
+
+
+def _execute(
+    source: Path,
+    partial: Path,
+    root: Path,
+    changed: Mapping[str, Value],
+    outside: Sequence[str],
+    progress: bool | None,
+) -> tuple[Any, dict[str, Any]]:
+    """The executed notebook and the settings that its kernel reports.
+
+    Papermill writes to ``partial``, which remains only if a cell fails. Asserts are on, whatever the
+    environment says.
+    """
+    nbformat, papermill, client = map(extra, ("nbformat", "papermill", "nbclient.exceptions"))
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that were checked already
+
+    clean = partial.with_suffix(".input.ipynb")
+    clean.parent.mkdir(parents=True, exist_ok=True)
+    notebook = read_source(source)
+    notebook.metadata.setdefault("kernelspec", kernelspec())
+    if outside:
+        code = "\n".join([IMPORT, *(f"import_encodings({file!r})" for file in outside)])
+        first = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+        notebook.cells.insert(first, nbformat.v4.new_code_cell(code))
+    notebook.cells.append(nbformat.v4.new_code_cell(WITNESS))
+    clean.write_text(nbformat.writes(notebook), encoding="utf8")
+    try:
+        settings = {"PYTHONPATH": _pythonpath(), "PYTHONOPTIMIZE": "", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        with _environment(**settings):
+            executed = papermill.execute_notebook(
+                str(clean),
+                str(partial),
+                dict(changed),
+                kernel_name="python3",
+                cwd=str(root),
+                progress_bar=sys.stderr.isatty() if progress is None else progress,
+                extra_arguments=["--IPKernelApp.log_level=50"],  # quiet
+            )
+    except papermill.PapermillExecutionError as error:
+        reason = first_line(error.ename, error.evalue)
+        raise NotebookFailed(
+            f"{source.relative_to(root)}: cell In [{error.exec_count}] stopped with {reason} "
+            f"(what ran before it: {partial.relative_to(root)})"
+        ) from None
+    except (client.DeadKernelError, client.CellTimeoutError) as error:
+        raise NotebookFailed(
+            f"{source.relative_to(root)}: {str(error).splitlines()[0]} "
+            f"(what ran before it: {partial.relative_to(root)})"
+        ) from None
+    finally:
+        clean.unlink(missing_ok=True)
+    partial.unlink(missing_ok=True)
+    # Paths of this machine do not belong in a result.
+    executed.metadata["papermill"] = {k: executed.metadata.papermill.get(k) for k in ("version", "exception")}
+    answer = executed.cells.pop().outputs[-1]["data"]["text/plain"]
+    return executed, ast.literal_eval(answer)
+
+
+def _pythonpath() -> str:
+    """PYTHONPATH with this package first, so that the kernel imports it, installed or not."""
+    return os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for name in VERSIONS:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions

@@ -1,0 +1,203 @@
+"""The stamp of an executed notebook, and the gate that compares it with the sources.
+
+The promise: a notebook under ``book/executed`` was run from top to bottom, with its default parameters, by
+the sources beside it. The promise breaks silently when a source changes and the notebook is not run again
+(stale), when a shortened run is left in its place (reduced), when no cell ran (hollow) or the kernel ran
+without asserts (unchecked), when a cell failed, when the file was changed afterwards (edited), or when it is
+missing. So every run leaves a stamp in the notebook's metadata, under ``rollpe``, and :func:`gate` compares
+it with the files on disk. It also refuses every other notebook in ``book``, and a notebook offered to readers
+that is not its source.
+
+A notebook declares in its header what it reads beside ``src/``::
+
+    # jupyter:
+    #   rollpe:
+    #     after: [11-train]         # notebooks that must have run before
+    #     reads: [data/records]     # files and folders whose change makes it stale
+
+Here: stamp and gate. Not here: running notebooks (execute.py), building the book (rollpe_book.extension).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rollpe_book.chapters.parameters import read_parameters
+from rollpe_book.chapters.source import header, list_notebooks, read_source, sync
+from rollpe_lab.sources import PACKAGE, find_root, hash_files, hash_json, imports, meaning, module_files
+
+
+def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[str, Any]:
+    """The part of the stamp that :func:`gate` compares: hashes of everything the outputs depend on.
+
+    The chapter's own source counts with every byte, since pages show it; the library and the data with what
+    they mean (`rollpe_lab.sources.meaning`).
+    """
+    path = Path(path)
+    declared = header(path)
+    return {
+        "source": hash_files([path], root),
+        "imports": hash_files(imports(path, package), package.parent, meaning),
+        "lock": hash_files([root / "requirements.lock"], root),
+        "reads": {name: hash_files([root / name], root, meaning) for name in declared["reads"]},
+        "after": {
+            name: read_stamp(root / "book/executed" / f"{name}.ipynb").get("date")
+            for name in declared["after"]
+        },
+    }
+
+
+def read_stamp(executed: Path | str) -> dict[str, Any]:
+    """The stamp that :func:`run` left in an executed notebook; {} for anything else."""
+    executed = Path(executed)
+    if executed.suffix != ".ipynb" or not executed.is_file():
+        return {}
+    with contextlib.suppress(ValueError):
+        return _stamp_in(json.loads(executed.read_text(encoding="utf8")))
+    return {}
+
+
+def _stamp_in(notebook: Any) -> dict[str, Any]:
+    about = notebook.get("metadata") if isinstance(notebook, dict) else None
+    stamp = about.get("rollpe") if isinstance(about, dict) else None
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def command(stamp: dict[str, Any]) -> str:
+    """The command that repeats the run of a stamp, every parameter with its value."""
+    words = ["rollpe", "notebook", stamp["notebook"]]
+    for name, value in stamp.get("parameters", {}).items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["-p", name, text]
+    for file in stamp.get("outside", {}):
+        words += ["--import", file]
+    return shlex.join(words)
+
+
+def stamp_digest(notebook: Mapping[str, Any]) -> str:
+    """sha256 over an executed notebook, cells, outputs and stamp, except this digest in the stamp."""
+    about = notebook["metadata"]
+    stamp = {key: value for key, value in about["rollpe"].items() if key != "digest"}
+    return hash_json({**notebook, "metadata": {**about, "rollpe": stamp}})
+
+
+def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
+    """Why executed notebooks, their pairs and the report of the equations may not become the book; or [].
+
+    The digest in a stamp covers cells, outputs and the stamp itself, that of the report every error. It is no
+    signature: an edited file with a new digest passes, and so does a run with a wrong clock, a manipulated
+    kernel or forged data (workflow/committed.py compares data before a build). Only a new run detects these.
+    """
+    root = find_root(root)
+    folder = root / "book/executed"
+    sources = list_notebooks(root)
+    reasons = [reason for source in sources for reason in _refuse(source, folder, root, package)]
+    known = {path for s in sources for path in (folder / f"{s.stem}.ipynb", s.with_suffix(".ipynb"))}
+    found = {*(root / "book").rglob("*.ipynb"), *(root / "notebooks").glob("*.ipynb")}
+    strays = [p for p in sorted(found - known) if not {"node_modules", ".ipynb_checkpoints"} & {*p.parts}]
+    reasons += [f"{path.relative_to(root)}: belongs to no notebooks/*.py; delete it" for path in strays]
+    toc = root / "book/_toc.yml"
+    contents = toc.read_text(encoding="utf8").split() if toc.is_file() else []
+    pages = (f"executed/{source.stem}" for source in sources)
+    reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in contents]
+    reasons += _refuse_report(root / "_build/equations.json", root, package)
+    reasons += [
+        f"{p.relative_to(root)}: missing or no copy of its .py, and readers get it; "
+        "run: rollpe notebook --sync"
+        for p in sync(check=True, root=root)
+        if p in known
+    ]
+    return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
+
+
+def first_line(name: str, message: str) -> str:
+    return f"{name}: {message}".strip(": \n").splitlines()[0]
+
+
+def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[str]:
+    executed = folder / f"{source.stem}.ipynb"
+    name = executed.relative_to(root)
+    again = f"run: rollpe notebook {source.relative_to(root)}"
+    if not executed.is_file():
+        yield f"{name}: missing; {again}"
+        return
+    try:
+        notebook = json.loads(executed.read_text(encoding="utf8"))
+    except ValueError:
+        yield f"{name}: damaged, not JSON; {again}"
+        return
+    stamp = _stamp_in(notebook)
+    if "digest" not in stamp:
+        yield f"{name}: no stamp, so nobody knows what made it; {again}"
+        return
+    if stamp["digest"] != stamp_digest(notebook):
+        yield f"{name}: edited, it is not what its run left; {again}"
+        return
+
+    now = fingerprint(source, root, package)
+    words = {
+        "source": f"{source.relative_to(root)}",
+        "imports": "a file of src/rollpe that it imports",
+        "lock": "requirements.lock",
+        "reads": "data that it reads",
+        "after": "a notebook that it builds on",
+    }
+    stale = [words[key] for key in words if stamp.get(key) != now[key]]
+    if stale:
+        yield f"{name}: stale, {' and '.join(stale)} changed since; {again}"
+    defaults = {p.name: p.default for p in read_parameters(source)}
+    given = stamp.get("parameters", {})
+    reduced = [f"{k}={given.get(k)!r} instead of {v!r}" for k, v in defaults.items() if given.get(k) != v]
+    if reduced and not stale:
+        yield f"{name}: reduced, it ran with {', '.join(reduced)}; {again}"
+    if stamp.get("optimize") != 0:
+        yield f"{name}: unchecked, it ran with asserts switched off; {again}"
+
+    # A run with default parameters has no injected cell.
+    if not (stale or reduced) and _cells(notebook) != _cells(read_source(source)):
+        yield f"{name}: edited, its cells are not those of {source.relative_to(root)}; {again}"
+    code = [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
+    outputs = [o for c in code for o in c.get("outputs", [])]
+    failed = [o for o in outputs if o["output_type"] == "error"]
+    if failed:
+        yield f"{name}: failed, {first_line(failed[0]['ename'], failed[0]['evalue'])}; {again}"
+    elif not code or not outputs or any(c.get("execution_count") is None for c in code):
+        yield f"{name}: hollow, it has code cells that never ran or left no output at all; {again}"
+
+
+def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]:
+    """Type, text, tags and figure or table of every cell: what an author wrote."""
+    return [
+        (
+            cell["cell_type"],
+            "".join(cell["source"]),
+            cell["metadata"].get("tags", []),
+            cell["metadata"].get("mystnb"),
+        )
+        for cell in notebook["cells"]
+    ]
+
+
+def _refuse_report(path: Path, root: Path, package: Path) -> Iterator[str]:
+    """Why a report of the equations' checks may not be shown; the book itself warns of a missing one."""
+    if not path.is_file():
+        return
+    name = path.relative_to(root)
+    again = f"run: rollpe equations --json {name}"
+    try:
+        report = json.loads(path.read_text(encoding="utf8"))
+    except ValueError:
+        report = None
+    if not isinstance(report, dict) or "digest" not in report:
+        yield f"{name}: damaged, no report of checks; {again}"
+    elif report.pop("digest") != hash_json(report):
+        yield f"{name}: edited, it is not what the checks left; {again}"
+    elif report.get("source_hash") != hash_files(
+        module_files("rollpe_book.equations", package=package), package.parent, meaning
+    ):
+        yield f"{name}: stale, the equations or what they check changed since; {again}"

@@ -1,0 +1,38 @@
+"""The checks of every displayed equation of the book.
+
+    run_checks(labels=None, seed=0)   → list of CheckResult
+    write_report(path)                → _build/equations.json, which the book reads for its badges
+    EQUATIONS["eq-roll"]              → label, page, source, implements, tolerance
+
+One module to a page of the book, one function to an equation. If a source is wrong, the corrected equation is
+checked, and a second entry (its label ends in -printed) checks that the printed one fails.
+"""
+
+from importlib import import_module
+
+from rollpe_book.equations.registry import (
+    EQUATIONS,
+    PAGES,
+    CheckResult,
+    Equation,
+    check,
+    dotted_name,
+    no_check,
+    run_checks,
+    write_report,
+)
+
+for page in PAGES:  # registers its equations, in the order of the book
+    import_module(f"{__name__}.{page.partition('-')[2]}")
+
+__all__ = [
+    "EQUATIONS",
+    "PAGES",
+    "CheckResult",
+    "Equation",
+    "check",
+    "dotted_name",
+    "no_check",
+    "run_checks",
+    "write_report",
+]

@@ -1,0 +1,221 @@
+"""The registry of equations, the runner of their checks, and the report.
+
+A check is a generator that draws ONE case, computes both sides of the equation by two independent routes in
+float64, and yields their largest differences. The runner calls it `cases` times and keeps the largest. The
+function is named after the equation's label, its module after the page that displays the equation; the page
+alone holds the TeX.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import math
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rollpe.encodings import ENCODINGS
+from rollpe.errors import InputError
+from rollpe_book.equations.cases import NYQUIST, widths
+from rollpe_book.properties import formulas
+from rollpe_lab.sources import PACKAGE, hash_files, hash_json, meaning, module_files
+
+PAGES = (
+    "01-order",
+    "02-sinusoids",
+    "03-relative",
+    "04-rotary",
+    "05-rolling",
+    "06-continuous",
+    "07-rope",
+    "07b-twin",
+    "08-multiplexed",
+    "09-axes",
+    "10-topography",
+    "16-text",
+)
+CASES = 12
+SCHEMA = 2
+
+EQUATIONS: dict[str, Equation] = {}
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One displayed equation: its page, its source, the functions that compute it, and its check.
+
+    `implements` holds dotted names such as "rollpe.operators.roll". An equation has either `function` and
+    `tolerance`, or a `reason` why nothing can be checked.
+    """
+
+    label: str
+    page: str
+    source: str
+    implements: tuple[str, ...] = ()
+    tolerance: float | None = None
+    cases: int = CASES
+    reason: str | None = None
+    function: Callable[[torch.Generator], Iterable[float]] | None = None
+
+    def gaps(self, rng: torch.Generator) -> Iterator[float]:
+        """What the check of one random case yields. What is no number ≥ 0, or nothing, counts as infinite."""
+        if self.function is None:
+            raise InputError(f"{self.label} has no check: {self.reason}")
+        yielded = [float(gap) for gap in self.function(rng)]
+        yield from (gap if gap >= 0 else math.inf for gap in yielded or [math.inf])
+
+    def largest_error(self, seed: int = 0) -> float:
+        """The largest error over random cases; it depends on the seed alone."""
+        rng = torch.Generator().manual_seed(zlib.crc32(f"{self.label} {seed}".encode()))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "aliased offsets")  # equations hold on short rings, too
+            return max(gap for _ in range(self.cases) for gap in self.gaps(rng))
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of one check. `error` is infinite if a statement holds that must fail."""
+
+    label: str
+    page: str
+    implements: tuple[str, ...]
+    source: str
+    error: float
+    tolerance: float
+    passed: bool
+    cases: int
+
+
+def dotted_name(function: Callable) -> str:
+    """ "rollpe.operators.roll" for that function."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def check(
+    source: str,
+    *implements: Callable,
+    tolerance: float,
+    cases: int = CASES,
+    n: Callable[[torch.Generator], Iterable[int]] = widths,
+) -> Callable:
+    """Register the decorated generator of one case's largest differences as the check of an equation.
+
+    `def eq_roll` in a module `rolling` checks "eq-roll" of the page 05-rolling. It takes a random generator.
+    If it also takes n or nyquist, it is called for each width that the argument `n` draws, and for each mode.
+    implements: the functions and classes of the library that compute the equation.
+    """
+
+    def register(function: Callable[..., Iterable[float]]) -> Callable[..., Iterable[float]]:
+        draws = {"n": n, "nyquist": lambda rng: NYQUIST}
+        takes = [name for name in inspect.signature(function).parameters if name in draws]
+
+        def one_case(rng: torch.Generator) -> Iterator[float]:
+            for values in itertools.product(*(draws[name](rng) for name in takes)):
+                yield from function(rng, *values)
+
+        names = tuple(map(dotted_name, implements))
+        _add(function, source, implements=names, tolerance=tolerance, cases=cases, function=one_case)
+        return function
+
+    return register
+
+
+def no_check(source: str, *, reason: str) -> Callable:
+    """Register an equation without a check and the reason; the function gives its name."""
+
+    def register(function: Callable) -> Callable:
+        _add(function, source, reason=reason)
+        return function
+
+    return register
+
+
+def _add(named: Callable, source: str, **fields: Any) -> None:
+    label, module = named.__name__.replace("_", "-"), named.__module__.rpartition(".")[2]
+    page = next((page for page in PAGES if page.partition("-")[2] == module), None)
+    if label in EQUATIONS:
+        raise ValueError(f"{label} is registered twice")
+    if page is None:
+        raise ValueError(f"{label} is in {module}.py, which is named after no page of the book")
+    EQUATIONS[label] = Equation(label, page, source, **fields)
+
+
+def run_checks(labels: Iterable[str] | None = None, seed: int = 0) -> list[CheckResult]:
+    """Run the checks of the given labels (all of them, without labels), in the order of the book.
+
+    An unknown label is an InputError.
+    """
+    selected = list(EQUATIONS) if labels is None else list(labels)
+    unknown = [label for label in selected if label not in EQUATIONS]
+    if unknown:
+        raise InputError(
+            f"{unknown[0]!r} is no equation: `rollpe equations` lists the {len(EQUATIONS)} labels."
+        )
+    return [_run(EQUATIONS[label], seed) for label in selected if EQUATIONS[label].function is not None]
+
+
+def _run(equation: Equation, seed: int) -> CheckResult:
+    error = equation.largest_error(seed)
+    assert equation.tolerance is not None
+    return CheckResult(
+        label=equation.label,
+        page=equation.page,
+        implements=equation.implements,
+        source=equation.source,
+        error=error,
+        tolerance=equation.tolerance,
+        passed=error <= equation.tolerance,
+        cases=equation.cases,
+    )
+
+
+def write_report(path: str | Path, results: Iterable[CheckResult] | None = None, seed: int = 0) -> dict:
+    """Write the results as JSON and return the report; without results, all checks run with this seed.
+
+    {"schema", "source_hash", "seed", "equations": [{"label", "page", "source", "implements", "encodings",
+    "reason" | "error", "tolerance", "passed", "cases"}, …], "digest"}. "encodings" are those that implement
+    the equation or whose reference calls a function that does; a statement that is wrong as printed has none.
+    Equations without a check are listed with their reason. source_hash is of the equations and all that they
+    import, digest of the rest of the report; `rollpe gate` compares both. There are no dates and timings: the
+    same code on the same machine writes the same bytes. An infinite error is written as the largest float,
+    because JSON has no infinity.
+    """
+    computes = {name: {dotted_name(encoding)} | formulas(name) for name, encoding in ENCODINGS.items()}
+    by_label = {result.label: result for result in (run_checks(seed=seed) if results is None else results)}
+    entries = []
+    for label, equation in EQUATIONS.items():
+        entry: dict = {
+            "label": label,
+            "page": equation.page,
+            "source": equation.source,
+            "implements": list(equation.implements),
+            "encodings": [
+                name
+                for name, functions in computes.items()
+                if functions & set(equation.implements) and not label.endswith("-printed")
+            ],
+        }
+        if equation.reason is not None:
+            entry["reason"] = equation.reason
+        elif label in by_label:
+            result = by_label[label]
+            entry["error"] = min(result.error, sys.float_info.max)
+            entry |= {"tolerance": result.tolerance, "passed": result.passed, "cases": result.cases}
+        else:
+            continue
+        entries.append(entry)
+    source_hash = hash_files(module_files("rollpe_book.equations"), PACKAGE.parent, meaning)
+    report = {"schema": SCHEMA, "source_hash": source_hash, "seed": seed, "equations": entries}
+    report["digest"] = hash_json(report)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return report

@@ -1,0 +1,113 @@
+"""The book: what Sphinx needs beyond Jupyter Book.
+
+Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py,
+runs.py, ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py;
+page.py makes one page of one notebook, site.py is what they share. head.py is an extension of its own: what
+every page of the site carries besides its text. Here: putting the others together. Not here: anything that
+works without Sphinx.
+
+No file computes a result. A number without a record reads "not measured"; an equation without a check or a
+stated reason is a warning, which the build turns into an error.
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from rollpe_book.chapters.stamp import command, read_stamp
+from rollpe_book.extension import (
+    api,
+    costs,
+    drawings,
+    equations,
+    figures,
+    holds,
+    ledger,
+    numbers,
+    rerun,
+    runs,
+    scripts,
+    tables,
+    waves,
+)
+from rollpe_book.extension.site import find_mathjax, is_site, record_page
+
+logger = logging.getLogger(__name__)
+
+
+def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Add the badges, the notes of recorded numbers, what stands under figures and the page's stamp."""
+    equations.finish_equations(app, doctree, docname)
+    notes: dict[str, str] = {}
+    app.env.rollpe_notes[docname] = notes  # type: ignore[attr-defined]
+    if is_site(app):
+        for inline in list(doctree.findall(nodes.inline)):
+            if "rollpe_cell" in inline:
+                numbers.link_number(app, docname, inline, notes)
+    ledger.finish_claims(app, doctree)
+    stamp = read_stamp(app.env.doc2path(docname))
+    to_record = partial(record_page, app, docname)
+    figures.finish_figures(app, doctree, docname, stamp, to_record)
+    figures.finish_drawings(app, doctree, docname, to_record)
+    figures.finish_waves(app, doctree, docname)
+    if stamp:
+        section = next(doctree.findall(nodes.section), doctree)
+        section += page_line(stamp)
+
+
+def page_line(stamp: dict[str, Any]) -> nodes.paragraph:
+    line = nodes.paragraph(classes=["page-stamp"])
+    text = command(stamp)
+    versions = ", ".join(f"{name} {version}" for name, version in stamp["versions"].items())
+    machine = f"{stamp['date'][:10]} in {stamp['seconds']:.0f} s on {stamp['device']}"
+    line += [nodes.Text(f"Run {machine}; {versions}. Again: "), nodes.literal(text, text)]
+    return line
+
+
+def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
+    """Put MathJax into the book, so that a page shows its mathematics without a network."""
+    if exception is None and app.builder.format == "html":
+        source = find_mathjax()
+        if source is None:
+            logger.warning("sphinx-mathjax-offline is not installed: equations stay as TeX", type="rollpe")
+            return
+        target = Path(app.outdir, "_static/mathjax", source.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+
+
+def share_writer(app: Sphinx) -> None:
+    """Let the one-file writer use whatever the HTML writer knows.
+
+    An extension that registers its nodes for this builder by name hides all nodes that others registered for
+    HTML alone, such as the folded cells of notebooks.
+    """
+    known = app.registry.translation_handlers
+    if "singlehtml" in known:
+        known["singlehtml"] = known.get("html", {}) | known["singlehtml"]
+
+
+def begin(app: Sphinx) -> None:
+    """What the pages of this build link to, collected while they are written."""
+    env: Any = app.env
+    env.rollpe_cells, env.rollpe_notes = set(), {}
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_config_value("rollpe_root", "", "env", str)
+    app.connect("builder-inited", begin)
+    app.connect("builder-inited", share_writer)
+    results = (equations, numbers, holds, tables, runs, ledger, costs)
+    for part in (*results, api, figures, drawings, rerun, scripts, waves):
+        part.setup(app)
+    app.connect("doctree-resolved", finish_page)
+    app.connect("build-finished", copy_mathjax)
+    # Pages are read and written in one process: the lists of what they link to are kept in memory.
+    return {"version": "0.2", "env_version": 2, "parallel_read_safe": False, "parallel_write_safe": False}

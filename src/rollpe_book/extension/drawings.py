@@ -1,0 +1,120 @@
+"""Figures that the build itself draws from records, for pages that no notebook makes: ``{drawing} map``.
+
+Here: drawing them. What stands under them, and their twin for dark pages: figures.py. Not here: figures of
+notebooks (figures.py), moving figures (waves.py), kinds of plots (rollpe_book.figures).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import matplotlib as mpl
+import numpy as np
+from docutils import nodes
+from docutils.parsers.rst import directives
+from matplotlib.figure import Figure
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from rollpe_book import figures
+from rollpe_book.extension.site import RECORDS, project_root
+from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
+from rollpe_lab.records.store import find_arrays, read_records
+from rollpe_lab.training.observation import neighbor_correlation
+
+PEOPLE_SAY = {
+    "roll": "RollPE",
+    "multiplexed-roll": "multiplexed RollPE",
+    "axial-rope": "RoPE",
+    "learned": "learned table",
+    "none": "no encoding",
+    "roll-twin": "its rotary twin",
+}
+DRAWN = ("multiplexed-roll", "axial-rope", "roll", "learned", "none")
+
+
+def draw_map(root: Path) -> tuple[Figure, str]:
+    """Correlation of channels on the ring, of RollPE and its twin; the figure and its alternative text."""
+    folder = root / RECORDS[0]
+    figure = Figure(figsize=(4.3, 2.5), layout="constrained")
+    by_distance, said = {}, []
+    for name in ("roll", "roll-twin"):
+        runs = read_records(folder, recipe="mini", encoding=name)
+        arrays = [find_arrays(run, [folder]) for run in runs]
+        both = [a[f"{which}_correlation"] for a in arrays for which in ("query", "key")]
+        by_distance[PEOPLE_SAY[name]] = np.mean(both, axis=(0, 1, 2, 3))
+        near = np.mean([neighbor_correlation(a)[0] for a in arrays])
+        said.append(f"{PEOPLE_SAY[name]}: neighbors correlate at {near:.2f}".replace("-", "−"))
+        figures.drawn_from(figure, runs)
+    figures.correlation_matrices(by_distance, figure.subplots(1, len(by_distance)))
+    return figure, f"Two square maps of correlations between channels on the ring. {'; '.join(said)}."
+
+
+def draw_accuracies(root: Path) -> tuple[Figure, str]:
+    """Accuracies printed in Table 1 beside ours, of the paper's model if it has runs, else of a small one."""
+    records = read_records(root / RECORDS[0])
+    table = results_table(records, recipe_with_runs(records, (*LARGE, "mini")))
+    rows = {row.slug: row for row in table.rows}
+    figure = Figure(figsize=(4.3, 3.0), layout="constrained")
+    printed, ours = figure.subplots(1, 2, sharey=True)
+    said = []
+    for y, name in enumerate(DRAWN):
+        row, color = rows.get(name), figures.color_of(name)
+        if row and (p := row.printed):
+            printed.errorbar(p.mean, y, xerr=p.sd, fmt="o", color=color, label=name)
+            printed.annotate(f"{p.mean}", (p.mean, y), (0, 6), textcoords="offset points", ha="center")
+        if row and (m := row.measured):
+            low, high = (m.mean if edge is None else edge for edge in (m.low, m.high))
+            ours.errorbar(m.mean, y, xerr=[[m.mean - low], [high - m.mean]], fmt="o", color=color, label=name)
+            ours.annotate(f"{m.mean:.1f}", (m.mean, y), (0, 6), textcoords="offset points", ha="center")
+            said.append(f"{PEOPLE_SAY[name]} {m.mean:.1f}")
+    figures.name_rows(printed, [PEOPLE_SAY[name].replace(" ", "\n") for name in DRAWN])
+    printed.set_ylim(len(DRAWN) - 0.6, -0.7)
+    ours.tick_params(axis="y", length=0)
+    ours.spines["left"].set_visible(False)
+    figures.drawn_from(figure, [r for r in records if r.recipe == table.recipe and r.cell.slug in DRAWN])
+    printed.set(title="paper, ViT-S\nmean ± SD", xlabel="accuracy (%)")
+    model = "ViT-S" if table.recipe != "mini" else "small ViT"
+    ours.set(title=f"here, {model},\n{table.epochs} epochs", xlabel="accuracy (%)")
+    return figure, f"Two panels of dots, printed and measured accuracy. Measured: {', '.join(said)} %."
+
+
+DRAWINGS: dict[str, Callable[[Path], tuple[Figure, str]]] = {"map": draw_map, "accuracies": draw_accuracies}
+
+
+class DrawingDirective(SphinxDirective):
+    """``{drawing} map``: a figure from the committed records, with the directive's content as its caption."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar = {"name": directives.unchanged}
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        if name not in DRAWINGS:
+            raise self.error(f"drawing {name!r} is unknown: choose one of {', '.join(DRAWINGS)}.")
+        root = project_root(self.env.app)
+        for path in sorted((root / RECORDS[0]).glob("*/*/seed-*.json")):
+            self.env.note_dependency(str(path))
+        target = Path(self.env.doctreedir, "drawings", f"{name}.svg")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with mpl.rc_context():
+            figures.use_theme()
+            drawn, said = DRAWINGS[name](root)
+            svg, metadata = figures.show(drawn)
+        target.write_text(svg, encoding="utf8")
+        uri = "/" + Path(os.path.relpath(target, self.env.srcdir)).as_posix()
+        caption = self.parse_content_to_nodes()[0]
+        image = nodes.image("", uri=uri, alt=said, classes=["drawing"])
+        figure = nodes.figure("", image, classes=["drawing"], rollpe_drawing=metadata)
+        figure += nodes.caption("", "", *caption.children)
+        self.set_source_info(figure)
+        self.add_name(figure)
+        return [figure]
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("drawing", DrawingDirective)

@@ -1,0 +1,233 @@
+"""What every page of the book carries besides its text: what search engines and previews read, how to
+cite it, and markup that everybody can use.
+
+A last pass over the written pages takes out what they need not load and mends what the theme leaves unusable
+by screen readers. Each repair says what it is for; make check-book finds out if one no longer fits.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+import yaml
+from docutils import nodes
+from fontTools import subset
+from pybtex.database import BibliographyData, Entry, Person, parse_file
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from rollpe_book.extension.site import is_site, project_root
+from rollpe_book.pages import render
+
+PREVIEW = "_static/preview.png"
+"""The picture that a link to the book shows: 1200×630 pixels, made by workflow/pictures.py."""
+ICONS = 'url(../vendor/fontawesome/webfonts/icons.woff) format("woff")'
+
+
+# Citation
+
+
+def read_citation(app: Sphinx) -> dict[str, Any]:
+    """CITATION.cff, which stands beside the folder of the book."""
+    path = project_root(app) / "CITATION.cff"
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf8"))
+    return content
+
+
+def author_name(author: dict[str, str]) -> str:
+    """A person as "Family, Given", a group by its name."""
+    return author.get("name") or f"{author['family-names']}, {author['given-names']}"
+
+
+def to_bibtex(citation: dict[str, Any], paper: Entry, year: str) -> str:
+    """Two entries: this work, from CITATION.cff, and the paper, its year without the letter of this book."""
+    fields = {"title": f"{{{citation['title']}}}", "year": year, "version": str(citation["version"])}
+    if "repository-code" in citation:
+        fields["url"] = citation["repository-code"]
+    work = Entry("software", fields=fields)
+    names = ("{" + a["name"] + "}" if "name" in a else author_name(a) for a in citation["authors"])
+    work.persons["author"] = [Person(name) for name in names]
+    plain = Entry(paper.type, fields=[*paper.fields.items()], persons=paper.persons)
+    plain.fields["year"] = paper.fields["year"].rstrip("abc")
+    return BibliographyData({f"{paper.key}-living": work, paper.key: plain}).to_string("bibtex").strip()
+
+
+class HowToCiteDirective(SphinxDirective):
+    """``{how-to-cite} key``: BibTeX of this work and of the paper with that key in the bibliography."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        library = Path(self.env.srcdir) / self.config.bibtex_bibfiles[0]
+        entries = parse_file(str(library)).entries
+        text = to_bibtex(read_citation(self.env.app), entries[self.arguments[0]], self.config.copyright)
+        for path in (library, project_root(self.env.app) / "CITATION.cff"):
+            self.env.note_dependency(str(path))
+        return [nodes.literal_block(text, text, language="bibtex")]
+
+
+# Head
+
+
+def first_sentences(body: str, longest: int = 200) -> str:
+    """The text of a page's first paragraph, cut after a sentence or a word; "" if it has none."""
+    found = re.search(r"<p>(.*?)</p>", body, flags=re.DOTALL)
+    if found is None:
+        return ""
+    text = re.sub(r'\s*<span class="bibtex-citation".*?</span>', "", found[1], flags=re.DOTALL)
+    text = " ".join(unescape(re.sub(r"<[^>]+>|\\[()]", "", text)).split())
+    if len(text) <= longest:
+        return text
+    sentences = re.match(rf"(.{{40,{longest - 1}}}[.?!])\s", text)
+    return sentences[1] if sentences else text[: longest - 1].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+
+
+def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
+    """What a search engine, a preview and a reference manager want to know of a page."""
+    citation = read_citation(app)
+    authors = [
+        {"@type": "Organization" if "name" in a else "Person", "name": author_name(a)}
+        for a in citation["authors"]
+    ]
+    url = context["pageurl"] or ""  # none where the book has no html_baseurl
+    return render(
+        "head.html",
+        front=pagename == app.config.root_doc,
+        site=app.config.project,
+        title=context.get("title", ""),
+        description=first_sentences(context.get("body") or "") or citation["abstract"],
+        url=url,
+        picture=urljoin(url, context["pathto"](PREVIEW, True)),
+        citation=citation,
+        authors=authors,
+        year=app.config.copyright,
+        language=app.config.language,
+    )
+
+
+def add_head(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    if pagename == app.config.root_doc:
+        context["docstitle"] = "the living version of the RollPE paper"
+    if is_site(app):
+        context["metatags"] = f"{context.get('metatags', '')}\n    {head_tags(app, pagename, context)}"
+
+
+# Tables
+
+_ONE = r"[-−+±]?\d[\d.,]*"
+NUMBER = re.compile(rf"(< |about )?{_ONE}( ?(±|to|of|–|,) ?{_ONE})?( ?%)?( \[{_ONE}, {_ONE}\])?")
+
+
+def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Give a table's cells that hold one number, with its ± or its interval, the class "number".
+
+    The style sheet keeps them in one line where a phone would break "1.31 ± 0.01" into three.
+    """
+    if is_site(app):
+        for cell in doctree.findall(nodes.entry):
+            if NUMBER.fullmatch(" ".join(cell.astext().split())):
+                cell["classes"].append("number")
+
+
+# The last pass
+
+REPAIRS: tuple[tuple[str, str], ...] = (
+    # 1.5 MB of icons as scripts; the theme's style sheet has the same icons as a font.
+    (r'\s*<script defer src="[^"]*fontawesome\.js[^"]*"></script>', ""),
+    # The viewport is declared twice, and the second is a copy.
+    (r'\s*<meta name="viewport" content="width=device-width, initial-scale=1"\s*/>', ""),
+    # A placeholder for advertisements.
+    (r'<div id="ethical-ad-placement".*?</div>', ""),
+    # Labels that say something other than the words one sees: the words are better.
+    (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
+    (r'(<button class="btn search-button-field[^>]*?) aria-label="Search"', r"\1"),
+    # A button with an icon alone, beside a chapter of several pages in the sidebar.
+    (r'<summary>(\s*<span class="toctree-toggle")', r'<summary aria-label="Pages of this chapter">\1'),
+    # Icons are pictures beside a name.
+    (r'<(i|span) class="((?:theme-switch )?fa-solid [^"]*)"', r'<\1 aria-hidden="true" class="\2"'),
+    # The book's title in the sidebar stands in no landmark.
+    (
+        r'<div class="sidebar-primary-item">(\s*<a class="navbar-brand)',
+        r'<div class="sidebar-primary-item" role="navigation" aria-label="Front page">\1',
+    ),
+    # A list of references whose entries have a role that is deprecated, so that no list remains.
+    (r' role="doc-biblioentry"', ' role="listitem"'),
+    # The line under a caption opens a second caption inside the first, which is never closed.
+    (r'(</p>)\s*<figcaption>\s*(<div class="legend"[^>]*>)', r"\1\n\2"),
+    # A signature's lines are a list of definitions without a term, inside a term.
+    (r'(<span class="sig-paren">\(</span>)\s*<dl>', r'\1<div class="sig-lines">'),
+    (r'<dd>(<em class="sig-param">.*?)</dd>', r"<div>\1</div>"),
+    (r'</dl>\s*(<span class="sig-paren">\)</span>)', r"</div>\1"),
+    # The empty corner of a table is not the head of a column.
+    (r'<th class="head[^"]*">\s*(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
+)
+
+
+def finish_html(html: str, *, search: bool) -> str:
+    """A written page with the repairs made. search: whether it is the page that looks things up."""
+    for pattern, replacement in REPAIRS:
+        html = re.sub(pattern, replacement, html, flags=re.DOTALL)
+    if not search:
+        # Only the search page reads the index.
+        html = re.sub(
+            r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>', "", html
+        )
+    if not re.search(r'class="[^"]*\bsd-', html):
+        # 55 kB for grids and cards, which hardly any page has.
+        html = re.sub(r'\s*<link rel="stylesheet"[^>]*sphinx-design[^>]*>', "", html)
+    return html
+
+
+def finish_pages(app: Sphinx, exception: Exception | None) -> None:
+    if exception is None and is_site(app):
+        written = []
+        for path in sorted(Path(app.outdir).rglob("*.html")):
+            if "_static" not in path.relative_to(app.outdir).parts:
+                html = finish_html(path.read_text(encoding="utf8"), search=path.name == "search.html")
+                path.write_text(html, encoding="utf8")
+                written.append(html)
+        slim_icons(Path(app.outdir, "_static"), "".join(written))
+
+
+def slim_icons(static: Path, pages: str) -> None:
+    """Keep of the theme's icons, font and rules, those that the pages show.
+
+    static: the folder _static of the book; pages: the text of all its pages.
+    """
+    # All of them are 240 kB a page: 27 of 37 pages would weigh more than tests/book/test_budget.py allows.
+    sheet = static / "styles/pydata-sphinx-theme.css"
+    css = sheet.read_text(encoding="utf8")
+    script = (static / "scripts/pydata-sphinx-theme.js").read_text(encoding="utf8")
+    shown = set(re.findall(r"\bfa-[a-z0-9-]+", pages + script))
+    rules = r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"(?:\\([0-9a-f]+)|[^"]*)"\}'
+    codes = {ord(icon) for icon in re.findall(r'--pst-icon-[a-z-]+:"(.)"', css)}
+
+    def keep(rule: re.Match[str]) -> str:
+        if not shown & set(re.findall(r"fa-[a-z0-9-]+", rule[1])):
+            return ""
+        if rule[2]:
+            codes.add(int(rule[2], 16))
+        return rule[0]
+
+    css = re.sub(rules, keep, css)
+    fonts = static / "vendor/fontawesome/webfonts"
+    options = subset.Options(flavor="woff")
+    font = subset.load_font(str(fonts / "fa-solid-900.ttf"), options)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(unicodes=codes)
+    subsetter.subset(font)
+    subset.save_font(font, str(fonts / "icons.woff"), options)
+    sheet.write_text(re.sub(r"src:[^}]*?fa-solid-900[^}]*", f"src:{ICONS}", css), encoding="utf8")
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("how-to-cite", HowToCiteDirective)
+    app.connect("html-page-context", add_head)
+    app.connect("doctree-resolved", mark_numbers)
+    app.connect("build-finished", finish_pages)

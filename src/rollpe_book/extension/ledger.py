@@ -1,0 +1,213 @@
+"""The ledger of claims and the errata in the book: the directives ``{claims}`` and ``{errata}``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from rollpe_book.extension.equations import check_results, load_report
+from rollpe_book.extension.site import RECORDS, all_records, is_site, project_root
+from rollpe_lab.evidence.claims import (
+    INSTEAD,
+    Verdict,
+    by_document,
+    can_be_tested,
+    counts,
+    decided_by_training,
+    details,
+    ledger,
+    places,
+    sources,
+    summary,
+    tally,
+)
+from rollpe_lab.records.store import find_arrays
+
+
+def verdicts_of(root: Path, report: dict[str, dict[str, Any]]) -> list[Verdict]:
+    """The ledger of the project, from the report of the checks and all records."""
+    folders = [root / folder for folder in RECORDS]
+    arrays = partial(find_arrays, folders=folders)
+    return ledger(check_results(report.values()), all_records(root), arrays=arrays)
+
+
+def in_myst(text: str, shown: Collection[str]) -> str:
+    """A text of the ledger as MyST: powers and indices set, the equations in ``shown`` linked."""
+    text = re.sub(r"(?<=[\w)])\^(?:\(([^()]*)\)|(\w))", lambda m: f"{{sup}}`{m[1] or m[2]}`", text)
+    text = re.sub(r"\b([^\W\d_])_([A-Za-z])(?![A-Za-z_])", r"\1{sub}`\2`", text)
+
+    def link(label: re.Match[str]) -> str:
+        return f"{{eq}}`{label[0]}`" if label[0] in shown else label[0]
+
+    return re.sub(r"\beq-[a-z0-9]+(?:-[a-z0-9]+)*", link, text)
+
+
+class LedgerDirective(SphinxDirective):
+    """A directive that shows verdicts: of the checks in the build's report, and of all records."""
+
+    def judge(self) -> tuple[list[Verdict], set[str]]:
+        """All verdicts, and the labels of the equations that this book displays."""
+        root = project_root(self.env.app)
+        path = root / self.config.rollpe_equations
+        report = load_report(path)
+        self.env.note_dependency(str(path))
+        pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
+        return verdicts_of(root, report), {n for n, entry in report.items() if entry.get("page") in pages}
+
+    def parse(self, text: str) -> list[nodes.Node]:
+        """Blocks of MyST."""
+        holder = nodes.container()
+        self.state.nested_parse(StringList(text.splitlines(), "ledger"), 0, holder)
+        return holder.children
+
+
+class ClaimsDirective(LedgerDirective):
+    """``{claims}``: the ledger of the papers' claims, one line each, with what decides it folded under it.
+
+    The documents become sections of the page, so that nothing can follow them. With an option only a part:
+    ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the counts of the paper's testable
+    claims as one stacked bar, which is a sentence outside a site, under a sentence on training.
+    """
+
+    option_spec: ClassVar = dict.fromkeys(("bar", "summary"), directives.flag)
+
+    def run(self) -> list[nodes.Node]:
+        verdicts, shown = self.judge()
+        paper = [v for v in verdicts if v.claim.source == "paper"]
+        if "bar" in self.options:
+            possible = can_be_tested(paper)
+            sentence = f"The paper's {len(possible)} testable claims: {', '.join(tally(possible))}."
+            head = (
+                f"The paper's {len(possible)} testable claims by verdict{_others(paper)}. "
+                f"{decided_by_training(possible)}"
+            )
+            bar = nodes.paragraph("", sentence, classes=["verdict-bar"], rollpe_counts=counts(possible))
+            return [nodes.paragraph("", head), bar]
+        if "summary" in self.options:
+            return self.parse(summary(verdicts))
+        documents = by_document(verdicts).items()
+        return [self._section(source, claims, shown) for source, claims in documents]
+
+    def _section(self, source: str, claims: Sequence[Verdict], shown: Collection[str]) -> nodes.section:
+        title = sources()[source]
+        section = nodes.section("", nodes.title("", title), names=[nodes.fully_normalize_name(title)])
+        self.state.document.note_implicit_target(section, section)
+        possible = can_be_tested(claims)
+        cited, _ = self.parse_inline(
+            f"Cited as *{source}*. {len(possible)} testable claims: {', '.join(tally(possible))}"
+            f"{_others(claims)}."
+        )
+        section += nodes.paragraph("", "", *cited)
+        section += nodes.bullet_list("", *(self._item(v, shown) for v in claims), classes=["ledger"])
+        return section
+
+    def _item(self, v: Verdict, shown: Collection[str]) -> nodes.list_item:
+        def parsed(text: str) -> list[nodes.Node]:
+            return self.parse_inline(in_myst(text, shown))[0]
+
+        badge = nodes.strong("", v.verdict.capitalize(), classes=["verdict", slug(v.verdict)])
+        where = nodes.emphasis("", "", *parsed(f"({places(v.claim)})"), classes=["claim-place"])
+        claim = parsed(" ".join(v.claim.claim.split()))
+        line = nodes.paragraph("", "", badge, nodes.Text(" "), *claim, nodes.Text(" "), where)
+        folded = [
+            nodes.paragraph(
+                "", "", nodes.strong("", f"{name}:"), nodes.Text(" "), *parsed(text), classes=[slug(name)]
+            )
+            for name, text in details(v).items()
+        ]
+        marks = [slug(v.verdict), f"kind-{v.claim.kind}", f"document-{v.claim.source}"]
+        return nodes.list_item("", line, *folded, classes=["claim", *marks])
+
+
+def _others(verdicts: Sequence[Verdict]) -> str:
+    """ "; 13 more cannot be tested", or nothing where all can."""
+    number = len(verdicts) - len(can_be_tested(verdicts))
+    return f"; {number} more cannot be tested" if number else ""
+
+
+def slug(name: str) -> str:
+    """The class of a verdict, or of a detail, in the pages: "is-not-tested"."""
+    return f"is-{name.lower().replace(' ', '-')}"
+
+
+def finish_claims(app: Sphinx, doctree: nodes.document) -> None:
+    """On a site, fold what explains a verdict under its claim, and draw bars; elsewhere leave the rest out.
+
+    Paper has nothing to unfold: there only what holds instead stays.
+    """
+
+    def html(text: str) -> nodes.raw:
+        return nodes.raw("", text, format="html")
+
+    site = is_site(app)
+    for claim in [node for node in doctree.findall(nodes.list_item) if "claim" in node["classes"]]:
+        line, *folded = claim.children
+        if site:
+            head = nodes.inline("", "", *line.children)
+            claim.clear()
+            claim += [html('<details class="claim-details"><summary>'), head, html("</summary>")]
+            claim += [*folded, html("</details>")]
+            continue
+        for detail in folded:
+            claim.remove(detail)
+            if slug(INSTEAD) in detail["classes"]:
+                line += [nodes.Text(" "), *detail.children]
+    for bar in [node for node in doctree.findall(nodes.paragraph) if "rollpe_counts" in node] if site else []:
+        bar.replace_self(html(bar_html(bar.astext(), bar["rollpe_counts"])))
+
+
+def bar_html(sentence: str, numbers: Mapping[str, int]) -> str:
+    """Counts of verdicts as one bar, whose segments book.css lays out. Without styles a list of words."""
+    segments = (
+        f'<span class="{slug(verdict)}" style="--share: {number}"><b>{number}</b> '
+        f"<span>{verdict}<i>,</i></span></span>"
+        for verdict, number in numbers.items()
+        if number
+    )
+    return f'<div class="verdict-bar" role="img" aria-label="{escape(sentence)}">{" ".join(segments)}</div>'
+
+
+class ErrataDirective(LedgerDirective):
+    """``{errata} paper``: the statements of one document that checks refuted, with their corrections."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        source = self.arguments[0]
+        if source not in sources():
+            raise self.error(f"{source!r} is no document of the ledger: use one of {', '.join(sources())}.")
+        return self.parse("\n".join(errata(*self.judge(), source)))
+
+
+def errata(verdicts: Sequence[Verdict], shown: Collection[str], source: str) -> Iterator[str]:
+    """MyST lines: every sentence of a document that a check contradicts, verbatim. Labels in ``shown`` become
+    links. Claims without a quote are excluded: our runs do not make a sentence about others' runs wrong.
+    """
+    wrong = [
+        v
+        for v in verdicts
+        if v.claim.source == source and v.claim.quote and v.verdict in ("corrected", "refuted")
+    ]
+    if not wrong:
+        yield "Nothing that was decided so far is wrong."
+    for v in wrong:
+        c = v.claim
+        labels = dict.fromkeys(c.checks.labels if c.checks else ())
+        evidence = f"Checked by {', '.join(labels)}." if labels else v.grounds
+        right = " ".join(f"**{v.verdict.capitalize()}.** {c.instead or ''} *{evidence}*".split())
+        yield from (in_myst(places(c), shown), f": “{c.quote}”", f": {in_myst(right, shown)}", "")
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("claims", ClaimsDirective)
+    app.add_directive("errata", ErrataDirective)

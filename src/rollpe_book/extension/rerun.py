@@ -1,0 +1,128 @@
+"""What a reader takes along: downloads, buttons, the book in other shapes, a rented machine's first cell.
+
+Not here: running notebooks (rollpe_book.chapters).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from rollpe_book.chapters.stamp import read_stamp
+from rollpe_book.extension.site import is_site, project_root
+from rollpe_book.pages import render
+
+PLACEHOLDER = "OWNER/NAME"
+GITHUB = re.compile(
+    r"(?:https://(?:[^@/]+@)?github\.com/|(?:ssh://)?git@github\.com[:/])([\w.-]+/[\w.-]+?)(?:\.git)?/?"
+)
+
+
+def repository_of(address: str) -> str | None:
+    """ "owner/name" of an address on GitHub, without whatever else the address holds; None for any other."""
+    found = GITHUB.fullmatch(address.strip())
+    return found[1] if found else None
+
+
+@cache
+def repository(root: Path) -> str | None:
+    """ "owner/name" if the remote named origin is on GitHub, else None."""
+    command = ["git", "-C", str(root), "remote", "get-url", "origin"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return repository_of(done.stdout)
+
+
+def links(notebook: str, up: str, owner_name: str | None) -> list[tuple[str, str, bool]]:
+    """Label, address and whether it is a download, of ``notebooks/NN-name.py``; ``up`` leads to the root."""
+    pair = notebook.removesuffix(".py") + ".ipynb"
+    found = [("Notebook (.ipynb)", up + pair, True), ("Script (.py)", up + notebook, True)]
+    if owner_name is not None:
+        colab = f"https://colab.research.google.com/github/{owner_name}/blob/HEAD/{pair}"
+        binder = f"https://mybinder.org/v2/gh/{owner_name}/HEAD?labpath={pair}"
+        found += [("Open in Colab", colab, False), ("Open in Binder", binder, False)]
+    return found
+
+
+def add_links(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Under the title of a chapter: its notebook for download, and where else it opens."""
+    stamp = read_stamp(app.env.doc2path(docname))
+    title = next(doctree.findall(nodes.title), None)
+    if not stamp or title is None or not is_site(app):
+        return
+    up = "../" * app.builder.get_target_uri(docname).count("/")
+    offered = links(stamp["notebook"], up, repository(project_root(app)))
+    line = nodes.raw("", render("links.html", links=offered), format="html")
+    title.parent.insert(title.parent.index(title) + 1, line)
+
+
+def copy_notebooks(app: Sphinx, exception: Exception | None) -> None:
+    """Put both files of every notebook into the site, where the links look for them."""
+    if exception is not None or not is_site(app):
+        return
+    target = Path(app.outdir, "notebooks")
+    for file in sorted((project_root(app) / "notebooks").glob("*.*")):
+        if file.suffix in (".py", ".ipynb"):
+            target.mkdir(exist_ok=True)
+            shutil.copyfile(file, target / file.name)
+
+
+class FirstCellDirective(SphinxDirective):
+    """``{first-cell}``: what to run first in a notebook on a machine that has none of this."""
+
+    def run(self) -> list[nodes.Node]:
+        owner_name = repository(project_root(self.env.app))
+        code = (
+            f"!git clone --depth 1 https://github.com/{owner_name or PLACEHOLDER} rollpe\n"
+            '%cd rollpe\n%pip install --quiet ".[notebooks]"'
+        )
+        made: list[nodes.Node] = [nodes.literal_block(code, code, language="ipython")]
+        if owner_name is None:
+            text = (
+                f"{PLACEHOLDER} stands for the place of this project on GitHub. This copy of the book was "
+                "built from a folder that has none, so its chapters show downloads and no buttons."
+            )
+            made.append(nodes.paragraph("", text))
+        return made
+
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+"""Programs that can print the book; without one of them there is no PDF."""
+
+
+class ButtonsDirective(SphinxDirective):
+    """``{buttons} executed/01-order architecture``: to the first chapter, the PDF and the code.
+
+    The code is on GitHub, or else described on the second page. Only sites have buttons.
+    """
+
+    required_arguments = 2
+
+    def run(self) -> list[nodes.Node]:
+        app = self.env.app
+        if not is_site(app):
+            return []
+        chapter, code = (app.builder.get_relative_uri(self.env.docname, page) for page in self.arguments)
+        owner_name = repository(project_root(app))
+        links = [("Read", chapter)]
+        if any(map(shutil.which, CHROMIUM)):
+            links.append(("PDF", "rollpe.pdf"))
+        links.append(("Code", f"https://github.com/{owner_name}" if owner_name else code))
+        buttons = " ".join(f'<a class="btn" href="{address}">{label}</a>' for label, address in links)
+        return [nodes.raw("", f'<p class="front-buttons">{buttons}</p>', format="html")]
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("buttons", ButtonsDirective)
+    app.add_directive("first-cell", FirstCellDirective)
+    app.connect("doctree-resolved", add_links)
+    app.connect("build-finished", copy_notebooks)

@@ -1,0 +1,117 @@
+"""What the parts of the book share: where the project is, which records there are, addresses of pages."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from rollpe_lab.records.record import Record
+from rollpe_lab.records.store import read_record, read_records
+
+RECORDS = ("data/records", "_build/records")
+"""Where records are looked for. A seed that is in both is taken from the first: means stay of one commit."""
+NUMBERS_PAGE = "numbers"
+
+
+def project_root(app: Sphinx) -> Path:
+    """The folder that holds book/, data/ and _build/."""
+    return Path(app.config.rollpe_root or Path(app.srcdir).parent).resolve()
+
+
+def find_records(root: Path, cell: str) -> dict[Path, Record]:
+    """The records of a cell ``recipe/encoding slug`` by path, in the order of their seeds.
+
+    The slug as people spell it, roll@width=[31,33], or as in paths.
+    """
+    recipe, _, encoding = cell.partition("/")
+    found: dict[str, Path] = {}
+    for folder in reversed(RECORDS):
+        for runs in (root / folder / recipe).glob("*"):
+            if unquote(runs.name) == unquote(encoding):
+                found |= {path.name: path for path in runs.glob("seed-*.json")}
+    records = [(path, read_record(path)) for path in found.values()]
+    return dict(sorted(records, key=lambda pair: pair[1].seed))
+
+
+def record_page(app: Sphinx, docname: str, cell: str) -> str | None:
+    """The address of a cell's entry on the page of recorded numbers; None without records."""
+    if not find_records(project_root(app), cell):
+        return None
+    app.env.rollpe_cells.add(cell)  # type: ignore[attr-defined]
+    return f"{app.builder.get_relative_uri(docname, NUMBERS_PAGE)}#{nodes.make_id(cell)}"
+
+
+def all_records(root: Path) -> list[Record]:
+    """Every record of the project; of two runs of the same seed the committed one."""
+    found = {r.cell.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
+    return list(found.values())
+
+
+def record_copy(path: Path) -> str:
+    """Where the book keeps its own copy of a record, relative to the book's root."""
+    return "/".join(["records", *path.parts[-3:]])
+
+
+def record_link(path: Path) -> str:
+    """The address of that copy: folders of options have percent signs in their names."""
+    return quote(record_copy(path))
+
+
+def is_site(app: Sphinx) -> bool:
+    """Only a site of many pages can hold the generated pages of code and of provenance."""
+    return app.builder.name == "html"
+
+
+def enclosing_output(node: nodes.Node) -> nodes.Element | None:
+    """The output of a notebook's cell that this node stands in; None for what an author wrote."""
+    while node.parent is not None:
+        node = node.parent
+        if "cell_output" in getattr(node, "attributes", {}).get("classes", []):
+            return node  # type: ignore[return-value]
+    return None
+
+
+def plain_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | nodes.Node]],
+    kind: str,
+    caption: Sequence[nodes.Node] = (),
+) -> nodes.table:
+    """A docutils table: the first column is text, the others are numbers or short words."""
+
+    def row(cells: Sequence[str | nodes.Node]) -> nodes.row:
+        made = nodes.row()
+        for number, cell in enumerate(cells):
+            inline = nodes.Text(cell) if isinstance(cell, str) else cell
+            side = "text-right" if number else "text-left"
+            made += nodes.entry("", nodes.paragraph("", "", inline), classes=[side])
+        return made
+
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
+    group += nodes.thead("", row(columns))
+    group += nodes.tbody("", *map(row, rows))
+    title = [nodes.title("", "", *caption)] if caption else []
+    return nodes.table("", *title, group, classes=[kind])
+
+
+def write_data(app: Sphinx, name: str, value: Any) -> None:
+    """Keep ``value`` for scripts of the site that ask for it by name (book/scripts/load.js)."""
+    target = Path(app.doctreedir, "data", f"{name}.js")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(value, separators=(",", ":"))
+    target.write_text(f"document.currentScript.value={text};", encoding="utf8")
+
+
+def find_mathjax() -> Path | None:
+    """The one file of MathJax 3 that draws SVG and needs no other, from the installed package."""
+    package = importlib.util.find_spec("sphinx-mathjax-offline")
+    if package is None or not package.submodule_search_locations:
+        return None
+    return Path(next(iter(package.submodule_search_locations)), "static/mathjax/tex-svg-full.js")

@@ -1,0 +1,139 @@
+"""The directive that puts a moving figure on a page: ``{wave} ring`` with its caption as content.
+
+Here: the markup, a figure with number and caption around a still picture. Sites also get an empty stage for
+book/scripts/waves.js, which hides the picture when it runs; and the numbers of records that a wave shows.
+Not here: the list of waves and their pictures (rollpe_book.figures.waves).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from rollpe_book import figures
+from rollpe_book.extension.site import RECORDS, is_site, project_root, write_data
+from rollpe_book.figures.photo import for_browser
+from rollpe_book.figures.waves import WAVES, draw_still
+from rollpe_lab.records.store import read_arrays, read_record, record_path
+from rollpe_lab.training.plan import load_plan
+
+logger = logging.getLogger(__name__)
+
+
+def bits_by_position(root: Path, start: dict[str, Any]) -> dict[str, Any]:
+    """Loss in bits by position in the longest windows of text: means over runs and ``step`` positions.
+
+    By encoding, in the order of the plan and of the exploratory one; two decimals, as the page shows them.
+    """
+    folder, plans = root / RECORDS[0], (root / "plans" / name for name in ("text.yaml", "text-later.yaml"))
+    arms: dict[str, list[np.ndarray]] = {}
+    for cell in [planned.cell for plan in plans if plan.is_file() for planned in load_plan(plan)]:
+        if (path := record_path(folder, cell)).is_file():
+            arms.setdefault(figures.label_of(cell.slug), []).append(read_arrays(path)["loss_by_position"])
+    means = {name: np.mean(arm, 0) / math.log(2) for name, arm in arms.items()}
+    step = start["step"]
+    return {"bits": {name: m.reshape(-1, step).mean(1).round(2).tolist() for name, m in means.items()}}
+
+
+def growing_maps(root: Path) -> dict[str, Any]:
+    """Correlations of channels over training, by images and encoding, of the runs that keep them.
+
+    Of each run its ``steps``, those of an ``epoch``, and ``maps`` by moment, layer and head: the pairs of
+    channels as `rollpe.topography.pack_correlations` orders them, added up over ``rings`` rings: queries and
+    keys, rows and columns.
+    """
+    runs: dict[str, dict[str, Any]] = {}
+    rings = 1
+    for images, plan in (("photographs", "frames-photos.yaml"), ("digits", "frames.yaml")):
+        for cell in [planned.cell for planned in load_plan(root / "plans" / plan)]:
+            path = record_path(root / RECORDS[0], cell)
+            record, arrays = read_record(path), read_arrays(path)
+            rings = arrays["frames"].shape[1] * arrays["frames"].shape[4]
+            runs.setdefault(images, {})[cell.encoding] = {
+                "steps": arrays["frame_steps"].tolist(),
+                "epoch": record.history[0].steps,
+                "maps": arrays["frames"].sum((1, 4), dtype=int).tolist(),
+            }
+    return {"runs": runs, "rings": rings}
+
+
+ON_DEMAND: dict[str, Callable[[Path], Any]] = {
+    "grow": growing_maps,
+    "photo": lambda root: for_browser(root / "data/photo"),
+}
+"""Waves that fetch their data when the reader comes near: from the project's folder to a value for JSON."""
+FROM_RECORDS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {"positions": bits_by_position}
+
+
+class WaveDirective(SphinxDirective):
+    """``{wave} ring``: a moving figure; ``:name:`` makes it a target, ``:moving:`` starts it at once."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar = {"name": directives.unchanged, "moving": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        if name not in WAVES:
+            message = "wave %r is unknown: choose one of %s"
+            logger.warning(message, name, ", ".join(WAVES), location=self.get_location(), type="rollpe")
+            return []
+        first = next(iter(self.parse_content_to_nodes()), None)
+        if not isinstance(first, nodes.paragraph):
+            logger.warning("wave %s has no caption", name, location=self.get_location(), type="rollpe")
+            return []
+        wave = WAVES[name]
+        more, root = {}, project_root(self.env.app)
+        if name in FROM_RECORDS:
+            more = FROM_RECORDS[name](root, wave.start)
+            for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
+                self.env.note_dependency(str(path))
+        data = ON_DEMAND[name](root) if name in ON_DEMAND else {}
+        if data and is_site(self.env.app):
+            write_data(self.env.app, name, data)
+        picture = draw_still(name, Path(self.env.doctreedir, "waves"), {"root": root} | more | data)
+        uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
+        figure = nodes.figure("", classes=["wave"])
+        figure += _stage(name, wave.start | more, "moving" in self.options)
+        figure += nodes.image("", uri=uri, alt=wave.label, classes=["wave-still"])
+        figure += nodes.caption("", "", *first.children)
+        figure += _described(name)
+        self.set_source_info(figure)
+        self.add_name(figure)
+        return [figure]
+
+
+def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
+    values = escape(json.dumps(start, separators=(",", ":")))
+    extra = (" data-moving" if moving else "") + (f' data-load="{name}"' if name in ON_DEMAND else "")
+    html = (
+        f'<div class="wave-stage" data-script="waves" data-wave="{name}" data-start="{values}"{extra}'
+        f' role="group" aria-label="Moving figure: {name}" hidden></div>'
+    )
+    return nodes.raw("", html, format="html", script="waves", wave=name)
+
+
+def _described(name: str) -> addnodes.desc:
+    """The function that draws the still, for sphinx.ext.viewcode; figures.py makes it a link."""
+    module, function = WAVES[name].draw.__module__, WAVES[name].draw.__name__
+    signature = addnodes.desc_signature(
+        "", "", ids=[f"{module}.{function}"], module=module, fullname=function
+    )
+    return addnodes.desc("", signature, domain="py", objtype="function")
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("wave", WaveDirective)

@@ -1,0 +1,36 @@
+"""Figures: one theme (theme.py), one function for each kind of plot (plots.py), the still pictures of the
+waves (waves.py), and the numbers of a figure (data.py). Not here: what pages add (book/figures.py).
+"""
+
+from rollpe_book.figures.plots import (
+    accuracy_under,
+    correlation_matrices,
+    label_line_ends,
+    learning_curves,
+    name_rows,
+    offset_map,
+    runs_beside,
+    runs_in_rows,
+)
+from rollpe_book.figures.theme import (
+    BLUE,
+    DARK,
+    DIVERGING,
+    GREEN,
+    INK,
+    MUTED,
+    ON_DARK,
+    ON_PALE,
+    ORANGE,
+    PINK,
+    SEQUENTIAL,
+    SKY,
+    VERMILION,
+    YELLOW,
+    color_of,
+    drawn_from,
+    label_of,
+    show,
+    to_dark,
+    use_theme,
+)

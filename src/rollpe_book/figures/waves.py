@@ -1,0 +1,497 @@
+"""The still pictures of the waves, and the values that their moving pictures start from.
+
+Here: ``WAVES``, with one entry for each wave that ``{wave} name`` puts on a page (rollpe_book.extension.waves): a text
+for readers who cannot see it, the first values of its sliders, and a picture for paper and for pages without
+scripts, drawn with rollpe.operators when the book is built; those of ``positions`` and ``grow`` from what
+rollpe_book.extension.waves reads off records, that of ``photo`` from data/photo (photo.py). Not here: the moving
+pictures (book/scripts/figures) and their formulas (book/scripts/formulas.js, tested against this library).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from rollpe.operators import (
+    axial_roll,
+    continuous_roll,
+    embed_in_rope,
+    multiplexed_roll,
+    ring_frequencies,
+    roll,
+    torus_roll,
+    twisted_roll,
+    twisted_roll_matrix,
+)
+from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
+from rollpe.topography import near_and_any, unpack_correlations
+from rollpe_book import figures
+from rollpe_book.figures import photo
+from rollpe_book.figures.data import to_csv
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TYPES = ("svg", "pdf")
+"""Types of the files: every builder takes one of them."""
+
+
+def bump(n: int, center: float, sharpness: float) -> Tensor:
+    """A smooth bump around one channel of a ring, e^{κ(cos(2π(i−c)/n) − 1)}, float64 [n]."""
+    angle = 2 * math.pi / n * (torch.arange(n, dtype=torch.float64) - center)
+    return torch.exp(sharpness * (torch.cos(angle) - 1))
+
+
+@cache
+def random_pair() -> dict[str, list[list[float]]]:
+    """A query and a key of two waves, [2, 16] each, with two decimals; the same numbers in every build."""
+    pair = torch.randn(2, 2, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    q, k = (100 * pair).round().div(100).tolist()
+    return {"q": q, "k": k}
+
+
+def walking_pair() -> tuple[Tensor, Tensor]:
+    """The query and the key of the wave ``walk``, [12] each."""
+    return bump(12, 0, 6) + 0.45 * bump(12, 7, 9), bump(12, 2, 3)
+
+
+def twisting_pair() -> tuple[Tensor, Tensor]:
+    """The query and the key of the wave ``twist``, [8] each; all numbers positive."""
+    return bump(8, 2, 3), 1 - torch.arange(8, dtype=torch.float64) / 10
+
+
+def ring_and_sheet() -> tuple[Tensor, Tensor]:
+    """Two rings of 32 channels, one after the other, and a sheet of 8 × 8, row by row: [64] each.
+
+    All bumps are 1.1 channels wide, around channel 0 of each ring and in the middle of the sheet.
+    """
+    long, short = (bump(m, center, (m / (2 * math.pi * 1.1)) ** 2) for m, center in ((32, 0), (8, 4)))
+    return torch.cat((long, long)), torch.outer(short, short).flatten()
+
+
+# Pieces of pictures
+
+
+def ring_bars(ax: Axes, values: Tensor, color: str) -> None:
+    """One bar for each channel around a ring of radius 1, clockwise from the top."""
+    n = len(values)
+    for i, value in enumerate(values.tolist()):
+        direction = np.array([math.sin(2 * math.pi * i / n), math.cos(2 * math.pi * i / n)])
+        ends = np.stack((direction, (1 + 0.6 * value) * direction))
+        ax.plot(*ends.T, color=color, linewidth=min(9.0, 60 / n), solid_capstyle="butt")
+    ax.add_patch(mpl.patches.Circle((0, 0), 1, fill=False, color=figures.MUTED, linewidth=0.8))
+    ax.set_aspect("equal")
+    ax.axis("off")
+
+
+def stems(ax: Axes, values: Tensor, color: str, title: str) -> None:
+    """One stem for each channel."""
+    ax.vlines(range(len(values)), 0, values, color=color, linewidth=1.6)
+    ax.plot(values, "o", color=color, markersize=3.5)
+    ax.axhline(0, color=figures.MUTED, linewidth=0.6)
+    ax.set_title(title, fontsize=9)
+    ax.set(ylim=(-0.45, 1.1), xticks=[0, len(values) - 1])
+
+
+# Still pictures
+
+
+def draw_walk(figure: Figure, start: dict[str, Any]) -> None:
+    p, delta = start["p"], start["delta"]
+    q, k = walking_pair()
+    axes = figure.subplots(1, 3)
+    for ax, x, at, color, name in (
+        (axes[0], q, p, figures.BLUE, "query"),
+        (axes[2], k, p + delta, figures.VERMILION, "key"),
+    ):
+        ring_bars(ax, roll(x, at), color)
+        ax.set_title(f"{name} at position {at}", loc="center")
+    offsets = torch.arange(-4, 5)
+    score = roll(k, p + offsets) @ roll(q, p) / len(q) ** 0.5
+    axes[1].plot(offsets, score, "o-", color=figures.MUTED, linewidth=1)
+    axes[1].plot(delta, score[delta + 4], "o", color=figures.INK, markersize=9)
+    axes[1].set(xlabel="offset Δ of the key", ylabel="score", ylim=(0, None), xticks=[-4, 0, 4])
+
+
+def draw_ring(figure: Figure, start: dict[str, Any]) -> None:
+    n, p = start["n"], start["p"]
+    q = bump(n, 0, 4)
+    left, right = figure.subplots(1, 2, width_ratios=[1, 1.3])
+    ring_bars(left, roll(q, p), figures.BLUE)
+    left.set_title(f"the ring, position {p}", loc="center")
+    right.set_title("its Fourier modes, one hand each", loc="center")
+    sizes = torch.fft.rfft(q).abs()
+    for k, omega in enumerate(ring_frequencies(n).tolist()):
+        x, y = 2.6 * (k % 3), -3.4 * (k // 3)
+        turn = omega * p
+        right.add_patch(mpl.patches.Circle((x, y), 1, fill=False, color=figures.MUTED, linewidth=0.8))
+        for length, width in ((1, 0.8), (float(sizes[k] / sizes[0]), 3)):
+            tip = [x, x - length * math.sin(turn)], [y, y + length * math.cos(turn)]
+            right.plot(*tip, color=figures.BLUE, linewidth=width, solid_capstyle="round")
+        right.text(x, y - 1.6, f"k = {k}", ha="center", fontsize=9)
+    right.set_aspect("equal")
+    right.axis("off")
+
+
+def draw_continuous(figure: Figure, start: dict[str, Any]) -> None:
+    odd, even = start["n"], start["n"] + 1
+    axes = figure.subplots(2, 4, sharey=True)
+    cases = [(odd, "fixed"), (even, "fixed"), (even, "cosine"), (even, "paired")]
+    for row, p in enumerate((0.5, 1.0)):
+        for ax, (n, nyquist) in zip(axes[row], cases, strict=True):
+            x = torch.zeros(2 * n if nyquist == "paired" else n, dtype=torch.float64)
+            x[n // 2] = 1
+            moved = continuous_roll(x, p, nyquist=nyquist)
+            color = figures.BLUE if n == odd else figures.VERMILION
+            stems(ax, moved[:n], color, f"n = {n}" + ("" if n == odd else f", {nyquist}"))
+            if nyquist == "paired" and row == 0:
+                ax.plot(moved[n:], "x", color=figures.MUTED, markersize=4)
+                ax.text(n - 1, 0.85, "× second ring", color=figures.MUTED, fontsize=8, ha="right")
+        axes[row, 0].set_ylabel(f"p = {p:g}")
+
+
+def draw_score(figure: Figure, start: dict[str, Any]) -> None:
+    q, k = (torch.tensor(start[name], dtype=torch.float64) for name in "qk")
+    n, p = q.shape[-1], start["p"]
+    whole, fine = torch.arange(-24, 25), torch.linspace(-24, 24, 769, dtype=torch.float64)
+    theta, ring = rope_frequencies(n), ring_frequencies(n)
+    embedded = embed_in_rope(q[0]), embed_in_rope(k[0])
+    curves = {
+        "roll": (whole, roll(k[0], whole) @ q[0], figures.BLUE),
+        "RoPE of the theorem": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
+        "multiplexed, W = 2, halved": (
+            whole,
+            multiplexed_roll(k, p + whole) @ multiplexed_roll(q, p) / 2,
+            figures.GREEN,
+        ),
+        "rope, geometric speeds": (fine, [rope_score(q[0], k[0], d, theta) for d in fine], figures.PINK),
+        "sinusoidal": (fine, n / 2 * similarity_kernel(fine, theta), figures.YELLOW),
+    }
+    axes = figure.subplots(len(curves), 1, sharex=True)
+    for ax, (name, (offsets, score, color)) in zip(axes, curves.items(), strict=True):
+        score = torch.as_tensor(score) / n**0.5
+        ax.plot(offsets, score, "o-" if len(offsets) < 50 else "-", color=color, markersize=2.5, linewidth=1)
+        ax.axhline(0, color=figures.MUTED, linewidth=0.6)
+        ax.set_title(name, fontsize=9, color=color)
+    axes[-1].set(xlabel="offset Δ of the key", xticks=[-n, 0, n])
+
+
+def draw_speeds(figure: Figure, start: dict[str, Any]) -> None:
+    n, waves, positions = start["n"], start["W"], torch.arange(17)
+    shapes = bump(n, 0, 7).expand(waves, -1)
+    axes = figure.subplots(1, waves + 1, sharey=True)
+    alone = [roll(shapes[w], (w + 1) * positions) for w in range(waves)]
+    together = multiplexed_roll(shapes, positions)
+    titles = [f"wave {w + 1}" for w in range(waves)] + ["their sum"]
+    for ax, values, title in zip(axes, [*alone, together], titles, strict=True):
+        ax.imshow(values, vmin=0, vmax=waves, aspect="auto")
+        ax.set(title=title, xlabel="channel", xticks=[0, n - 1])
+    axes[0].set(ylabel="position p", yticks=[0, 8, 16])
+
+
+def draw_twist(figure: Figure, start: dict[str, Any]) -> None:
+    """Three rings, the last one a lap later; under them both scores. Blue is below zero."""
+    q, k = twisting_pair()
+    n, p = len(q), start["p"]
+    (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False)
+    for ax, (name, values, at) in zip(
+        upper.subplots(1, 3),
+        (
+            ("plain", roll(k, p), p),
+            ("twisted", twisted_roll(k, p), p),
+            ("twisted", twisted_roll(k, p + n), p + n),
+        ),
+        strict=True,
+    ):
+        ring_bars(ax, values.clamp(max=0), figures.BLUE)
+        ring_bars(ax, values.clamp(min=0), figures.VERMILION)
+        seam = np.array([-math.sin(math.pi / n), math.cos(math.pi / n)])
+        ax.plot(*np.outer(seam, (0.4, 1.6)), color=figures.INK, linewidth=0.8)
+        ax.text(*(1.7 * seam), "× (−1)" if name == "twisted" else "× 1", fontsize=8, ha="right")
+        ax.set_ylim(-1.7, 2)
+        ax.set_title(f"{name} ring, p = {at}", loc="center")
+    whole, fine = torch.arange(2 * n + 1), torch.linspace(0, 2 * n, 32 * n + 1, dtype=torch.float64)
+    panels = lower.subplots(1, 2, sharey=True)
+    for ax, name, move in zip(panels, ("plain", "twisted"), (roll, twisted_roll), strict=True):
+        score = move(k, whole) @ q / n**0.5
+        colors = np.where(score < 0, figures.BLUE, figures.VERMILION)
+        ax.vlines(whole, 0, score, color=colors, linewidth=1.6)
+        ax.scatter(whole, score, c=colors, s=12, zorder=3)
+        ax.axhline(0, color=figures.MUTED, linewidth=0.6)
+        ax.axvline(n, color=figures.MUTED, linewidth=0.8, linestyle=":")
+        ax.set_title(f"score on the {name} ring", fontsize=9)
+        ax.set(xlabel="offset Δ = p", xticks=[0, n, 2 * n])
+    panels[1].plot(fine, twisted_roll_matrix(n, fine) @ k @ q / n**0.5, color=figures.MUTED, linewidth=1)
+
+
+def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
+    rings, sheet = ring_and_sheet()
+    offsets = torch.cartesian_prod(*[torch.arange(-7, 8)] * 2)
+    by_rings = axial_roll(rings.expand(len(offsets), -1), offsets) @ rings
+    by_torus = torus_roll(sheet.expand(len(offsets), -1), offsets, (8, 8)) @ sheet
+    at = torch.tensor([start["d0"], start["d1"]])
+    panels = figure.subplots(1, 3)
+    panels[0].imshow(torus_roll(sheet, at, (8, 8)).unflatten(0, (8, 8)))
+    panels[0].set(title="a sheet, moved", xticks=[], yticks=[])
+    for ax, score, title in (
+        (panels[1], by_rings, "score of two rings"),
+        (panels[2], by_torus, "of the torus"),
+    ):
+        ax.imshow(score.unflatten(0, (15, 15)), extent=(-7.5, 7.5, 7.5, -7.5))
+        ax.plot(at[1], at[0], "s", color=figures.ON_DARK, markersize=7, markerfacecolor="none")
+        ax.set(title=title, xlabel="Δx", ylabel="Δy", xticks=[-7, 0, 7], yticks=[-7, 0, 7])
+
+
+def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
+    n, wavelength = start["n"], start["wavelength"]
+    ring = ring_frequencies(n, wavelength)[: n // 2]
+    rows: Sequence[tuple[str, Tensor, str]] = (
+        ("rope", rope_frequencies(n), figures.BLUE),
+        (f"roll, λ = {wavelength:g}", ring, figures.VERMILION),
+        ("as seen", torch.arccos(torch.cos(ring)), figures.MUTED),
+    )
+    ax, below = figure.subplots(2, 1, height_ratios=(3, 2))
+    ax.axvspan(
+        math.pi, max(float(ring.max()), math.pi) * 1.05, color=figures.VERMILION, alpha=0.1, linewidth=0
+    )
+    for row, (_, frequencies, color) in enumerate(rows):
+        ax.plot(frequencies, torch.full_like(frequencies, -row), "o", color=color, markersize=4)
+    for fast, slow in zip(ring, rows[-1][1], strict=True):
+        if fast > math.pi:
+            ax.plot([fast, slow], [-1, -2], color=figures.MUTED, linewidth=0.6)
+    ax.set_yticks([0, -1, -2], [name for name, _, _ in rows])
+    ax.set_xscale("symlog", linthresh=1e-4, linscale=0.3)  # 0 is on it
+    ticks = {0: "0", 1e-3: "0.001", 1e-2: "0.01", 0.1: "0.1", 1: "1", math.pi: "π"}
+    ax.set_xticks(list(ticks), list(ticks.values()))
+    ax.set_xticks([], minor=True)
+    ax.set(xlabel="ω (radians per position)", ylim=(-2.6, 0.6), xlim=(-2e-5, None))
+    one, positions = ring[start["k"]], torch.arange(13.0)
+    between = torch.linspace(0, 12, 481)
+    below.plot(between, torch.cos(one * between), color=figures.VERMILION, linewidth=0.7)
+    seen = rows[-1][1][start["k"]]
+    below.plot(between, torch.cos(seen * between), "--", color=figures.MUTED)
+    below.plot(positions, torch.cos(one * positions), "o", color=figures.VERMILION, markersize=4)
+    below.set(xlabel="position", xlim=(0, 12), yticks=[], ylabel=f"wave k = {start['k']}")
+
+
+def draw_positions(figure: Figure, start: dict[str, Any]) -> None:
+    step, trained = start["step"], start["trained"]
+    ax = figure.subplots()
+    ends, seen = {}, Counter[str]()
+    for name, bits in start["bits"].items():
+        if "," in name:
+            continue  # variants are for the moving figure
+        color = figures.color_of(name)
+        style = ("-", "--", ":")[seen[color] % 3]
+        seen[color] += 1
+        places = (np.arange(len(bits)) + 0.5) * step
+        ax.plot(places, bits, style, color=color, linewidth=1.3, label=name)
+        ends[name] = np.array([places[-1], bits[-1]])
+    last = int(ax.dataLim.x1 + step / 2) if ends else trained
+    for p in range(trained, last + 1, trained):
+        ax.axvline(p, color=figures.MUTED, linewidth=0.8, linestyle="-" if p == trained else ":")
+    ax.set(xlabel="position in the window", ylabel="bits per character", xticks=range(0, last + 1, trained))
+    if ends:
+        figures.label_line_ends(ax, ends)
+
+
+def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
+    """Matrices at some moments, one row an encoding; under them the neighbors' correlation over training."""
+    runs = start["runs"][start["run"]]
+    (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.1, 1))
+    ax = lower.subplots()
+    moments = (0, 1, 2, 4, len(runs["roll"]["steps"]) - 1)
+    panels = upper.subplots(2, len(moments))
+    ends = {}
+    for row, (name, label) in zip(panels, (("roll", "RollPE"), ("roll-twin", "its twin")), strict=True):
+        run = runs[name]
+        packed = torch.tensor(run["maps"], dtype=torch.float64).mean((1, 2)) / start["rings"]
+        r = unpack_correlations(packed)  # [moments, n, n]
+        for panel, t in zip(row, moments, strict=True):
+            image = panel.imshow(r[t], cmap=figures.DIVERGING, vmin=-1, vmax=1)
+            if name == "roll":
+                panel.set_title(f"step {run['steps'][t]}", fontsize=9)
+            panel.set(xticks=[], yticks=[])
+        row[0].set_ylabel(label)
+        near, any_two = near_and_any(r)
+        epochs = np.array(run["steps"]) / run["epoch"]
+        color = figures.color_of(name)
+        ax.plot(epochs, near, ".-", color=color, label=f"{label}, neighbors")
+        ax.plot(epochs, any_two, ":", color=color, linewidth=1, label=f"{label}, any two")
+        ends[label] = np.array([epochs[-1], near[-1].item()])
+    upper.colorbar(image, ax=panels, ticks=[-1, 0, 1], label="correlation")
+    ax.set(xlabel="epoch", ylabel="correlation")
+    ax.set_title("of neighbors; dotted: of any two channels", fontsize=9)
+    figures.label_line_ends(ax, ends)
+
+
+def draw_photo(figure: Figure, start: dict[str, Any]) -> None:
+    """The photograph as the models see it and the maps of one query, unmoved and moved."""
+    patches, models = photo.read_photo(start["root"] / "data/photo")
+    rows = figure.subplots(2, 1 + len(models), squeeze=False)
+    query = np.array([start["qy"], start["qx"]])
+    unmoved = {name: _map_of(name, model, patches, query) for name, model in models.items()}
+    for row, shift in zip(rows, ((0, 0), (1, -3)), strict=True):
+        seen = patches[photo.in_window(shift)].unflatten(0, (photo.WINDOW, photo.WINDOW))
+        image = seen.unflatten(2, (3, photo.PATCH, photo.PATCH)).permute(0, 3, 1, 4, 2)
+        row[0].imshow(image.flatten(2, 3).flatten(0, 1), extent=(-0.5, 7.5, 7.5, -0.5))
+        down, right = shift
+        row[0].set_ylabel(f"moved {down} down,\n{-right} left" if any(shift) else "unmoved")
+        for ax, (name, model) in zip(row[1:], models.items(), strict=True):
+            limit = float(unmoved[name].abs().max())
+            values = _map_of(name, model, patches, query, shift)
+            ax.imshow(values, cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
+            ax.set_title("" if any(shift) else photo.NAMES[name].replace(" ", "\n"), fontsize=8)
+            if any(shift):
+                ax.set_xlabel(f"change {photo.change(unmoved[name], values, shift):.2f}", fontsize=8)
+        for ax in row:
+            ax.plot(*(query + shift)[::-1], "s", color=figures.ON_PALE, markersize=6, markerfacecolor="none")
+            ax.set(xticks=[], yticks=[])
+
+
+def _map_of(
+    name: str, model: photo.Model, patches: Tensor, query: np.ndarray, shift: tuple[int, int] = (0, 0)
+) -> Tensor:
+    """Scores of the patch that is at ``query`` before the move, in the first head: [8, 8]."""
+    row, column = query + shift
+    side = photo.WINDOW
+    return photo.scores(name, model, patches, shift)[0, side * row + column].unflatten(0, (side, side))
+
+
+# The list
+
+
+@dataclass(frozen=True)
+class Wave:
+    """What ``{wave} name`` puts on a page."""
+
+    label: str
+    """The still picture in words."""
+    start: dict[str, Any]
+    """The first values of the sliders."""
+    draw: Callable[[Figure, dict[str, Any]], None]
+    size: tuple[float, float] = (6.8, 3.0)
+    """Inches."""
+
+
+WAVES: dict[str, Wave] = {
+    "walk": Wave(
+        "Two rings of bars, a query's and a key's, each turned by the position of its token. Between them"
+        " a dotted curve of their score against the offset of the key, with one offset marked.",
+        {"p": 6, "delta": 2},
+        draw_walk,
+    ),
+    "ring": Wave(
+        "Left: bars around a ring, a bump turned a few channels against the clock. Right: clock faces,"
+        " one for each Fourier mode; hand k has turned k times as far as the ring.",
+        {"n": 9, "p": 2},
+        draw_ring,
+    ),
+    "continuous": Wave(
+        "A pulse on rings of an odd and an even number of channels, moved by half a channel and by one."
+        " The odd ring ripples and returns to a pulse; each treatment of the even ring shows its own"
+        " remainder.",
+        {"n": 9, "p": 0.5, "nyquist": "fixed"},
+        draw_continuous,
+        (6.8, 3.6),
+    ),
+    "score": Wave(
+        "Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat"
+        " every 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and"
+        " the sinusoidal code peaks at zero.",
+        {**random_pair(), "delta": 3, "p": 0, "content": "random", "on": ["roll", "theorem"]},
+        draw_score,
+        (6.8, 5.4),
+    ),
+    "speeds": Wave(
+        "Maps with channels across and positions downward. Each wave is a slanted stripe, steeper for"
+        " slow waves; in the map of their sum the stripes cross.",
+        {"n": 16, "W": 2, "p": 3},
+        draw_speeds,
+    ),
+    "twist": Wave(
+        "Rings of eight bars. On the plain ring all point outward. On the twisted ring those that have passed"
+        " the seam point inward; eight positions later these point outward and the others inward. Below: the"
+        " score of a query and a key against the offset. The score on the plain ring repeats after 8. On the"
+        " twisted ring it comes back with its sign reversed after 8 and repeats after 16.",
+        {"p": 3},
+        draw_twist,
+        (6.8, 4.0),
+    ),
+    "axes": Wave(
+        "Left: a sheet of eight by eight channels with a bright patch that has moved. Middle: the score"
+        " of two rings over all offsets, a cross. Right: the score of the torus, a spot.",
+        {"d0": 2, "d1": -1},
+        draw_axes,
+        (6.8, 2.6),
+    ),
+    "frequencies": Wave(
+        "Dots on a logarithmic axis of angular frequency: those of rope are spread evenly over four decades,"
+        " those of the roll crowd at its fast end and some lie beyond π, and what whole positions see of"
+        " these is folded back below π. Under it a fast wave and a slow one that meet at every whole"
+        " position.",
+        {"n": 32, "wavelength": 0.6, "k": 12, "axis": "logarithmic"},
+        draw_frequencies,
+        (6.8, 3.6),
+    ),
+    "grow": Wave(
+        "Two rows of square matrices of correlations of channels at moments of training. RollPE's begins with"
+        " a thin red diagonal in noise, and a broad red band grows along it; the twin's hardly changes. Under"
+        " them the correlation of neighbors over training: RollPE's rises early and stays high, the twin's"
+        " stays low.",
+        {"t": 11, "run": "photographs", "layer": "all", "head": "all"},
+        draw_grow,
+        (6.8, 5.2),
+    ),
+    "photo": Wave(
+        "Two rows of pictures. Each begins with a photograph of a pagoda, in the second row moved by a few"
+        " patches. Beside it are maps of the scores of one patch with all others, one for each encoding. With"
+        " no encoding, RoPE and RollPE the map has moved with the photograph. With a learned table and with"
+        " multiplexed RollPE it has changed.",
+        {"sy": 0, "sx": 0, "qy": 3, "qx": 5, "ky": 4, "kx": 3, "head": "1", "show": "scores"},
+        draw_photo,
+        (6.8, 2.9),
+    ),
+    "positions": Wave(
+        "Lines of bits per character against position in windows of 512 characters, one an encoding. A"
+        " vertical line marks 64, the trained length, dotted lines its multiples.",
+        {
+            "p": 64,
+            "step": 8,
+            "trained": 64,
+            "bits": {},
+            "on": ["none", "learned", "rope", "roll", "shaw", "alibi"],
+        },
+        draw_positions,
+        (6.8, 4.2),
+    ),
+}
+
+
+def draw_still(name: str, folder: Path, more: Mapping[str, Any] | None = None) -> Path:
+    """Draw a wave into ``folder``, in every type, and a CSV of its numbers; returns the path ``….*``.
+
+    more: what its first values do not hold, such as numbers of records; the project's folder as ``root``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wave = WAVES[name]
+    with mpl.rc_context():
+        figures.use_theme()
+        figure = Figure(figsize=wave.size, layout="constrained")
+        wave.draw(figure, wave.start | dict(more or {}))
+        for kind in TYPES:
+            dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+            figure.savefig(folder / f"wave-{name}.{kind}", metadata=dates)
+    (folder / f"wave-{name}.csv").write_text(to_csv(figure)[0], encoding="utf8")
+    return folder / f"wave-{name}.*"

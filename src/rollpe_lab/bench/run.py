@@ -1,0 +1,262 @@
+"""The whole benchmark: what is timed, in which order, within one time budget."""
+
+from __future__ import annotations
+
+import os.path
+import shlex
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from rollpe.encodings import ENCODINGS, outside_files
+from rollpe.errors import InputError
+from rollpe_lab.bench.report import Benchmark, Scaling, Timing
+from rollpe_lab.bench.timing import (
+    TIMM,
+    TimeBudget,
+    Trial,
+    forget,
+    interleaved,
+    matmul_peak,
+    our_model,
+    profile_table,
+    timm_model,
+)
+from rollpe_lab.records.origin import environment, loaded_source, now, provenance
+from rollpe_lab.training.augment import Augmenter
+from rollpe_lab.training.compiling import compile_mode
+from rollpe_lab.training.device import choose_device
+from rollpe_lab.training.recipe import Recipe, load_recipe
+from rollpe_lab.training.state import ahead, resolve
+
+PRIORITY = (
+    *("none", "axial-rope", "roll", "twisted-roll"),
+    *("learned", "multiplexed-roll", "mixed-rope", "roll-twin"),
+)
+"""Encodings that are timed first, since a budget may not suffice for all."""
+
+OF_SEQUENCES = ("rope", "xpos")
+"""Encodings of one axis, which images refuse."""
+
+SCALED = ("none", "axial-rope", "roll", "shaw")
+"""Encodings that are timed with 64, 256 and 1,024 patches."""
+
+AGAIN = "none again"
+"""A second model without encoding, beside the first: what differs is chance."""
+
+
+def benchmark(
+    *,
+    recipe: str = "strong",
+    overrides: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    size: str | None = None,
+    batch: int | None = None,
+    encodings: Sequence[str] | None = None,
+    compiled: bool = True,
+    rounds: int = 20,
+    timm: bool = True,
+    profile: bool = False,
+    budget: float | None = None,
+) -> Benchmark:
+    """Time training steps of every encoding and of timm's models on the same device, in turns.
+
+    recipe, overrides: the recipe whose models and steps are timed, one for CIFAR-100, and keys to change.
+    size, batch: default to the recipe's on an accelerator, and to nano and 128, as in mini, on a CPU.
+    encodings: ``none`` is always included: it is the reference. By default all are timed, and afterwards
+        `SCALED` with 64, 256 and 1,024 patches.
+    compiled: compile as the recipe says, or else what is fastest; False compiles nothing.
+    timm: also time timm's own models.
+    profile: also profile a step of ``roll``, or else of the first encoding.
+    budget: seconds, of which a tenth is a reserve; most are spent on compiling. What does not fit is left
+        out, lowest priority first, and named in the result. Named encodings come before timm's models.
+
+    A model that fails is named in the result, too; only a failure of ``none`` is raised.
+
+    Raises InputError for an unknown encoding or recipe, and for a recipe with other images.
+    """
+    options = dict(locals())  # for the recorded command
+    torch_device, names = choose_device(device), _names(encodings)
+    outside = sorted({file for name in names for file in outside_files(name)})
+    started, source, time_budget = now(), loaded_source(outside), TimeBudget(budget)
+    timed = _timed_recipe(recipe, overrides or {}, torch_device, size, batch, compiled)
+    comparison = Comparison(timed, names, torch_device, rounds, time_budget, named=encodings is not None)
+    peak, augmentation = matmul_peak(torch_device, timed.precision), comparison.time_augmentation()
+    measured = comparison.time_encodings(peak, augmentation, timm, profile)
+    scaling = comparison.time_scaling() if encodings is None else []
+    command = command_line(options | {"size": timed.size, "batch": timed.batch_size}, outside)
+    seconds = time.perf_counter() - time_budget.start
+    return Benchmark(
+        recipe=recipe,
+        size=timed.size,
+        batch=timed.batch_size,
+        image_size=32,
+        patch_size=cast(int, timed.patch_size),
+        compiled=compiled,
+        precision=timed.precision,
+        peak_gflops=peak,
+        augmentation_milliseconds=1000 * augmentation,
+        scaling=scaling,
+        failed=comparison.failed,
+        environment=environment(str(torch_device)),
+        provenance=provenance(command, started, seconds, source),
+        **measured,
+    )
+
+
+@dataclass
+class Comparison:
+    """Models whose training steps are timed in turns, on one device and within one time budget.
+
+    recipe: resolved for the device. names: encodings, ``none`` first. named: whether somebody asked for
+    these; then they come before all that comes with them.
+    failed: errors of the models that could not be prepared or timed, in one line each.
+    """
+
+    recipe: Recipe
+    names: Sequence[str]
+    device: torch.device
+    rounds: int
+    budget: TimeBudget
+    named: bool = False
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.fewer_rounds = max(5, self.rounds // 4)
+        self.mode = compile_mode(self.recipe, self.device)
+
+    def time_augmentation(self) -> float:
+        """Seconds to augment a batch, as one of the many batches that training augments at once."""
+        augmentation, batch = self.recipe.augmentation, self.recipe.batch_size
+        augmenter = Augmenter(augmentation, (32, 32), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), 100)
+        count = ahead(batch, 3 * 32 * 32)
+        images = torch.randint(256, (count, batch, 3, 32, 32), dtype=torch.uint8).to(self.device)
+        labels = torch.randint(100, (count, batch)).to(self.device)
+        generator = torch.Generator().manual_seed(0)
+        calls = {"augmentation": lambda: augmenter.batches(images, labels, generator)}
+        seconds = interleaved(calls, self.fewer_rounds, self.device)["augmentation"]
+        return statistics.median(seconds) / count
+
+    def time_encodings(self, peak: float, augmentation: float, timm: bool, profile: bool) -> dict[str, Any]:
+        """Time every encoding, and timm's models in the same step and in a plain one.
+
+        peak: GFLOP/s. augmentation: seconds a batch. Returns the measured fields of a `Benchmark`.
+        """
+        recipe, device = self.recipe, self.device
+        builders: dict[str, Callable[[], Trial]] = {}
+        for name in sorted(self.names, key=lambda n: PRIORITY.index(n) if n in PRIORITY else len(PRIORITY)):
+            builders[name] = self._ours(recipe, name)
+            if timm and name in TIMM:
+                build = partial(timm_model, recipe, name)
+                builders[f"timm {name}"] = partial(Trial, build, recipe, self.mode, device)
+                builders[f"plain {name}"] = partial(Trial, build, recipe, None, device)
+        none = builders.pop("none")
+        items = {AGAIN: none, **builders}.items()
+        builders = dict(sorted(items, key=lambda item: self.named and item[0] not in self.names))
+        share = 0.75 if self.named else 0.5  # of the budget; more patches need the rest
+        # without none nothing can be compared, so its error is raised
+        trials = self.budget.prepare({"none": none}, share)
+        trials |= self.budget.prepare(builders, share, self.failed)
+        seconds = interleaved(trials, self.rounds, device, self.failed, self.budget.deadline(share + 0.1))
+        if "none" in self.failed:
+            raise RuntimeError(f"none, the reference of all others, failed: {self.failed['none']}")
+
+        def timings(prefix: str, augmentation: float | None) -> list[Timing]:
+            compared = [(name, prefix + name, name if prefix else "none") for name in self.names]
+            return [
+                trials[key].timing(name, seconds[key], seconds[reference], peak, augmentation)
+                for name, key, reference in compared
+                if key in seconds and reference in seconds
+            ]
+
+        again = zip(seconds["none"], seconds.get(AGAIN, []), strict=False)
+        fields: dict[str, Any] = {
+            "rounds": len(seconds["none"]),
+            "again": statistics.median(a / b for a, b in again) if AGAIN in seconds else None,
+            "encodings": timings("", augmentation),
+            "timm": timings("timm ", augmentation),
+            "plain": timings("plain ", None),
+            "missing": [name for name in builders if name not in trials and name not in self.failed],
+        }
+        if profile:
+            name = next(name for name in ("roll", *self.names[1:], "none") if name in seconds)
+            fields["profile"] = f"three steps of {name}\n{profile_table(trials[name], device)}"
+        forget(trials)
+        return fields
+
+    def time_scaling(self) -> list[Scaling]:
+        """Time `SCALED` with 64, 256 and 1,024 patches, in batches with the same number of patches."""
+        results: list[Scaling] = []
+        for side in (8, 16, 32):
+            patches, pixels = side**2, side * cast(int, self.recipe.patch_size)
+            batch = max(1, self.recipe.batch_size * 64 // patches)
+            recipe = self.recipe.model_copy(update={"batch_size": batch})
+            builders = {f"{name}, {patches} patches": self._ours(recipe, name, pixels) for name in SCALED}
+            trials = self.budget.prepare(builders, 0.85, self.failed)
+            deadline = self.budget.deadline(0.9)
+            seconds = interleaved(trials, self.fewer_rounds, self.device, self.failed, deadline)
+            for key, times in seconds.items():
+                name, median = key.partition(",")[0], 1000 * statistics.median(times)
+                results.append(Scaling(encoding=name, patches=patches, batch=batch, median=median))
+            forget(trials)
+        return results
+
+    def _ours(self, recipe: Recipe, name: str, pixels: int = 32) -> Callable[[], Trial]:
+        build = partial(our_model, recipe, name, pixels)
+        return partial(Trial, build, recipe, self.mode, self.device, pixels)
+
+
+def _names(encodings: Sequence[str] | None) -> list[str]:
+    """``none``, and the given encodings or all that have two axes."""
+    for name in encodings or ():
+        if name not in ENCODINGS:
+            raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
+        if name in OF_SEQUENCES:
+            raise InputError(f"encoding {name!r} has one axis and images have two: time 'axial-rope'.")
+    selected = ENCODINGS if encodings is None else encodings
+    return list(dict.fromkeys(["none", *(name for name in selected if name not in OF_SEQUENCES)]))
+
+
+def _timed_recipe(
+    name: str,
+    overrides: Mapping[str, Any],
+    device: torch.device,
+    size: str | None,
+    batch: int | None,
+    compiled: bool,
+) -> Recipe:
+    """The recipe of the timed steps, resolved for the device."""
+    recipe = load_recipe(name, overrides)
+    if recipe.data != "cifar100":
+        raise InputError(f"recipe {name!r} trains on {recipe.data}: the benchmark's images are CIFAR-100's.")
+    on_cpu = device.type == "cpu"
+    mode = recipe.compile if recipe.compile in ("default", "max-autotune") else True
+    settings = {
+        "compile": compiled and mode,
+        "size": size or ("nano" if on_cpu else recipe.size),
+        "batch_size": batch or (128 if on_cpu else recipe.batch_size),
+    }
+    return resolve(load_recipe(name, {**overrides, **settings}), device, held_out=0)
+
+
+def command_line(options: Mapping[str, Any], outside: Sequence[Path] = ()) -> str:
+    """The command line that calls `benchmark` with these options, after importing the files ``outside``."""
+    words = ["rollpe", "bench"]
+    for name in ("recipe", "device", "size", "batch", "rounds"):
+        words += [f"--{name}", str(options[name])]
+    for key, value in (options["overrides"] or {}).items():
+        words += ["--set", f"{key}={value}"]
+    for file in outside:
+        words += ["--import", os.path.relpath(file)]
+    if options["encodings"] is not None:
+        words += ["--encodings", ",".join(options["encodings"]) or "none"]
+    flags = ("--eager", not options["compiled"]), ("--no-timm", not options["timm"])
+    words += [flag for flag, given in (*flags, ("--profile", options["profile"])) if given]
+    words += ["--budget", f"{options['budget']:.0f}s"] if options["budget"] else []
+    return shlex.join(words)

@@ -1,0 +1,314 @@
+"""Timing training steps of one model on one batch of random images.
+
+Models and steps are those of training, so benchmark and training share the programs that the compiler keeps
+on disk. Models that are compared take turns, round by round, so that other load on the machine affects all.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import statistics
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+import timm
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from tqdm import tqdm
+
+from rollpe.vit import SIZES, VisionTransformer
+from rollpe_lab.bench.report import Timing
+from rollpe_lab.records.record import Cell
+from rollpe_lab.training.compiling import CompileMode
+from rollpe_lab.training.recipe import Recipe
+from rollpe_lab.training.state import create_model
+from rollpe_lab.training.step import Step, create_optimizers
+
+logger = logging.getLogger(__name__)
+
+TIMM: dict[str, tuple[str, dict[str, Any]]] = {
+    "none": ("vit_small_patch16_224", {"pos_embed": "none"}),
+    "learned": ("vit_small_patch16_224", {}),
+    "axial-rope": ("vit_small_patch16_rope_224", {"init_values": None}),
+    "mixed-rope": ("vit_small_patch16_rope_mixed_224", {"init_values": None}),
+}
+"""timm's own model of each encoding that timm has, too, and the settings that make it comparable."""
+
+
+class Trial:
+    """Training steps of one model on one batch of random images; each call is one step.
+
+    mode: what of the step is compiled; None is `plain_step`. pixels: height and width of the images.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        recipe: Recipe,
+        mode: CompileMode | None,
+        device: torch.device,
+        pixels: int = 32,
+    ) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.images = torch.randn(recipe.batch_size, 3, pixels, pixels, generator=generator).to(device)
+        labels = torch.randint(100, (recipe.batch_size,), generator=generator)
+        mixed = recipe.augmentation.mixup or recipe.augmentation.cutmix
+        self.targets = (F.one_hot(labels, 100).float() if mixed else labels).to(device)
+        self.model = build().to(device).train()
+        self.gflop = self._count_gflop()
+        self.step: Callable[..., object]
+        if mode is None:
+            self.step = plain_step(self.model, recipe, device)
+        else:
+            optimizers = create_optimizers(self.model, recipe, mode)
+            self.step = Step(self.model, recipe, optimizers, mode)
+        self()  # compiles the loss; its first update is eager
+        self()  # compiles the update and records CUDA graphs, which later steps replay
+        synchronize(device)
+
+    def __call__(self) -> None:
+        self.step(self.images, self.targets, 1e-5)
+
+    def _count_gflop(self) -> float:
+        """Floating-point operations of forward and backward in 10⁹, counted by torch on one and two images.
+
+        The difference is the cost of each further image; the rest is done once a step. Attention is counted
+        as plain products, without what a fused kernel computes twice.
+        """
+        counts = []
+        for images in (self.images[:1], self.images[:1].repeat(2, 1, 1, 1)):
+            with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+                self.model(images).sum().backward()
+            counts.append(counter.get_total_flops())
+        self.model.zero_grad()
+        one, two = counts
+        return (one + (two - one) * (len(self.images) - 1)) / 1e9
+
+    def timing(
+        self, name: str, seconds: list[float], reference: list[float], peak: float, augmentation: float | None
+    ) -> Timing:
+        """Statistics of this trial's rounds.
+
+        seconds, reference: time of a step of this trial and of the one that it is compared with, by round.
+        peak: GFLOP/s of the largest matrix product. augmentation: seconds a batch; None if there is none.
+        """
+        median = statistics.median(seconds)
+        low, _, high = statistics.quantiles(seconds, n=4)
+        images = len(self.images)
+        return Timing(
+            name=name,
+            median=1000 * median,
+            low=1000 * low,
+            high=1000 * high,
+            ratio=statistics.median(a / b for a, b in zip(seconds, reference, strict=True)),
+            images_per_second=images / median,
+            images_per_second_augmented=None if augmentation is None else images / (median + augmentation),
+            gflop=self.gflop,
+            share_of_peak=self.gflop / median / peak,
+            parameters=sum(p.numel() for p in self.model.parameters()),
+        )
+
+
+class TimeBudget:
+    """A budget of seconds for preparing and timing trials; None is unlimited.
+
+    A trial is not prepared if it would be ready too late, assuming that it takes as long as the slowest one
+    so far. The first trial also starts the compiler, so its time predicts that of the second trial only.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = math.inf if seconds is None else seconds
+        self.start = time.perf_counter()
+        self.preparations: list[float] = []  # seconds of each
+
+    def deadline(self, share: float) -> float:
+        """Time on the clock when this share of the budget has passed."""
+        return self.start + share * self.seconds
+
+    def prepare(
+        self,
+        builders: Mapping[str, Callable[[], Trial]],
+        share: float,
+        failed: dict[str, str] | None = None,
+    ) -> dict[str, Trial]:
+        """Prepare trials in the given order until the next would be ready after this share of the budget.
+
+        The budget's first trial is always prepared.
+
+        failed: receives the error of each trial that cannot be prepared; without it, the error is raised.
+        """
+        trials: dict[str, Trial] = {}
+        for name, build in tqdm(builders.items(), desc="preparing", disable=None):
+            start = time.perf_counter()
+            slowest = max(self.preparations[1:] or self.preparations, default=0.0)
+            if self.preparations and start + slowest > self.deadline(share):
+                break
+            try:
+                trials[name] = build()
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed[name] = log_failure(name, error)
+            if name not in trials:
+                release()  # after the except block, whose error refers to the trial's tensors
+            self.preparations.append(time.perf_counter() - start)
+        return trials
+
+
+def log_failure(name: str, error: Exception) -> str:
+    """Log an error in full; returns it as one short line for a table."""
+    logger.warning("%s failed", name, exc_info=error)
+    first = next(iter(str(error).strip().splitlines()), "")
+    short = textwrap.shorten(f"{type(error).__name__}: {first}", 160, placeholder=" …")
+    return short.replace("|", "¦")
+
+
+def release() -> None:
+    """Free the memory of dropped trials, which refer to themselves."""
+    gc.collect()
+    if torch.cuda.is_initialized():
+        with suppress(RuntimeError):  # after a device error, every call raises
+            torch.cuda.empty_cache()
+
+
+def forget(trials: dict[str, Trial]) -> None:
+    """Drop trials, their compiled programs and their CUDA graphs, and free the memory."""
+    trials.clear()
+    torch.compiler.reset()
+    release()
+
+
+def plain_step(model: nn.Module, recipe: Recipe, device: torch.device) -> Callable[..., None]:
+    """The step of most training scripts: not compiled, torch's defaults, the loss read in every step."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=recipe.weight_decay)
+    half = recipe.precision.startswith("bfloat16")
+
+    def step(inputs: Tensor, targets: Tensor, rate: float) -> None:
+        optimizer.zero_grad()
+        with torch.autocast(device.type, torch.bfloat16, enabled=half):
+            loss = F.cross_entropy(model(inputs), targets, label_smoothing=recipe.label_smoothing)
+        loss.backward()
+        if recipe.gradient_clip:
+            nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_clip)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        loss.item()
+
+    return step
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has finished its work, so that a clock includes it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def interleaved(
+    calls: Mapping[str, Callable[[], object]],
+    rounds: int,
+    device: torch.device,
+    failed: dict[str, str] | None = None,
+    deadline: float = math.inf,
+) -> dict[str, list[float]]:
+    """Seconds of every call in every round. All calls take turns within a round, in rotating order.
+
+    A turn is one call on a CPU. On CUDA it is the mean of five calls, since the host runs ahead of the device
+    in training, too. An additional first round is not counted.
+
+    failed: receives the error of each call that raises; the call is then left out. Without it, the error is
+        raised.
+    deadline: time on the clock. A round that would end later is not started, except for the first two.
+    """
+    names = list(calls)
+    repeat = 5 if device.type == "cuda" else 1
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    longest = 0.0
+    for r in tqdm(range(rounds + 1 if names else 0), desc="timing", disable=None):
+        round_start = time.perf_counter()
+        if r > 2 and round_start + longest > deadline:
+            break
+        for name in names[r % len(names) :] + names[: r % len(names)]:
+            if name not in seconds:
+                continue
+            try:
+                synchronize(device)
+                start = time.perf_counter()
+                for _ in range(repeat):
+                    calls[name]()
+                synchronize(device)
+                seconds[name].append((time.perf_counter() - start) / repeat)
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed[name] = log_failure(name, error)
+                del seconds[name]
+        longest = max(longest, time.perf_counter() - round_start)
+    return {name: times[1:] for name, times in seconds.items()}
+
+
+def matmul_peak(device: torch.device, precision: str, side: int | None = None) -> float:
+    """Largest rate of a square matrix product in ten tries, in GFLOP/s."""
+    side = side or (8192 if device.type == "cuda" else 1024)
+    dtype = torch.bfloat16 if precision.startswith("bfloat16") else torch.float32
+    a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    times = interleaved({"product": lambda: torch.mm(a, b)}, 10, device)["product"]
+    return 2 * side**3 / min(times) / 1e9
+
+
+def profile_table(trial: Trial, device: torch.device) -> str:
+    """A table of the 40 operations that take longest in three steps: CUDA kernels, or operators on a CPU."""
+    activity, sort_key = torch.profiler.ProfilerActivity.CPU, "self_cpu_time_total"
+    if device.type == "cuda":
+        activity, sort_key = torch.profiler.ProfilerActivity.CUDA, "self_device_time_total"
+    trial()
+    synchronize(device)
+    with torch.profiler.profile(activities=[activity]) as profiler:
+        for _ in range(3):
+            trial()
+        synchronize(device)
+    table: str = profiler.key_averages().table(sort_by=sort_key, row_limit=40, max_name_column_width=100)
+    return table
+
+
+def our_model(recipe: Recipe, encoding: str, pixels: int = 32) -> VisionTransformer:
+    """The model that training creates from a recipe, for square images of this size."""
+    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options={}, seed=0)
+    with warnings.catch_warnings():  # a ring too short for a large grid costs the same time
+        warnings.simplefilter("ignore")
+        shape = {"image_size": [pixels, pixels], "channels": 3, "classes": 100}
+        return cast(VisionTransformer, create_model(recipe, cell, shape))
+
+
+def timm_model(recipe: Recipe, encoding: str) -> nn.Module:
+    """timm's own model for an encoding in `TIMM`, with the recipe's shape and regularization."""
+    name, settings = TIMM[encoding]
+    shape = SIZES[recipe.size]
+    if recipe.layer_scale is not None:
+        settings = settings | {"init_values": recipe.layer_scale}
+    model: nn.Module = timm.create_model(
+        name,
+        img_size=32,
+        patch_size=recipe.patch_size,
+        embed_dim=recipe.width or shape.width,
+        depth=recipe.depth or shape.depth,
+        num_heads=recipe.heads or shape.heads,
+        num_classes=100,
+        global_pool=recipe.pool,
+        class_token=recipe.pool == "token",
+        qkv_bias=recipe.qkv_bias,
+        pos_drop_rate=recipe.dropout,
+        proj_drop_rate=recipe.dropout,
+        drop_path_rate=recipe.drop_path,
+        **settings,
+    )
+    return model

@@ -1,0 +1,211 @@
+"""Two groups of runs side by side: what `rollpe compare` prints.
+
+Finds the runs that a name or a path means, refuses those that may not be compared, and computes their
+differences with intervals.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+from scipy import stats
+
+from rollpe.errors import InputError
+from rollpe_lab.evidence.families import signed
+from rollpe_lab.records.record import Record, comparable
+from rollpe_lab.records.store import read_record, read_records
+from rollpe_lab.statistics import Summary, paired_by_image, summarize, welch
+
+# The runs
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seed, and the name they were asked for by."""
+
+    name: str
+    runs: Mapping[int, Record]
+
+    def values(self) -> dict[int, float]:
+        """The score by seed: test accuracy in percent, of text bits per character."""
+        return {seed: record.score for seed, record in self.runs.items()}
+
+    @property
+    def of_text(self) -> bool:
+        return any(record.bits for record in self.runs.values())
+
+    @property
+    def unit(self) -> str:
+        return "bits" if self.of_text else "%"
+
+    @property
+    def summary(self) -> Summary:
+        return summarize(list(self.values().values()))
+
+    def __str__(self) -> str:
+        s = self.summary
+        spread = f" ± {s.sd:.2f}" if s.sd is not None else ""
+        return f"{s.mean:.2f}{spread} {self.unit}"
+
+
+def find_runs(name: str, folders: Sequence[Path]) -> Group:
+    """The runs that a name means: a record's file, or ``recipe/encoding[@options]`` with all its seeds.
+
+    Options are written as tables show them or as folders are called. Folders are searched in order; of two
+    records of the same seed the first is taken. A name that means nothing is an InputError that names the
+    nearest groups there are.
+    """
+    if Path(name).suffix == ".json":
+        record = read_record(name)
+        return Group(Path(name).with_suffix("").as_posix(), {record.seed: record})
+    groups: dict[str, dict[int, Record]] = {}
+    for record in chain.from_iterable(read_records(folder) for folder in folders):
+        key = unquote(record.cell.path.parent.as_posix())
+        groups.setdefault(key, {}).setdefault(record.seed, record)
+    name = unquote(name)
+    if name not in groups:
+        near = difflib.get_close_matches(name, groups, 3, 0.5) or sorted(groups)[:8]
+        there = f"there are {', '.join(near)}" if near else f"{', '.join(map(str, folders))} hold no record"
+        raise InputError(f"{name}: no runs of that name, and no record's file (.json); {there}.")
+    return Group(name, dict(sorted(groups[name].items())))
+
+
+# The differences
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A − B in points or bits per character, found by one method.
+
+    Interval and p are None where ``note`` says what is missing. over: what the interval generalizes to.
+    """
+
+    method: str
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    note: str
+    over: str
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Method, difference, interval, p, note, as text."""
+        value = "–" if self.value is None else signed(self.value)
+        interval = (
+            "–" if self.low is None or self.high is None else f"{signed(self.low)} to {signed(self.high)}"
+        )
+        p = "–" if self.p is None else "< 0.001" if self.p < 0.001 else f"{self.p:.2g}"
+        return self.method, value, interval, p, self.note
+
+
+def over_seeds(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
+    """Welch's test: would other training runs show the difference?"""
+    value = _mean(a) - _mean(b)
+    method = "over seeds (Welch)"
+    try:
+        test = welch(list(a.values()), list(b.values()))
+    except InputError:
+        few = min(len(a), len(b)) < 2
+        note = "a test needs at least 2 seeds in both groups" if few else "in both groups all runs are equal"
+        return Difference(method, value, None, None, None, note, "seeds")
+    note = "about other training runs: the seeds are independent samples"
+    return Difference(method, value, test.low, test.high, test.p, note, "seeds")
+
+
+def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
+    """The t-test of the differences seed by seed: equal seeds saw equal batches and augmentation."""
+    seeds = sorted(a.keys() & b.keys())
+    method = f"paired by seed ({len(seeds)} in common)"
+    if not seeds:
+        return Difference(method, None, None, None, None, "no seed was trained in both groups", "seeds")
+    # the same number of images may be another fraction in the last bits, and bits are no spread
+    differences = np.array([round(a[seed] - b[seed], 9) for seed in seeds])
+    s = summarize(differences)
+    if not s.sd:
+        note = "an interval needs two seeds in both groups" if s.n == 1 else "all seeds differ by the same"
+        return Difference(method, s.mean, None, None, None, note, "seeds")
+    p = float(stats.ttest_1samp(differences, 0).pvalue)
+    note = "about other seeds: equal seeds saw the same images in the same order"
+    return Difference(method, s.mean, s.low, s.high, p, note, "seeds")
+
+
+def image_by_image(a: Group, b: Group) -> Difference:
+    """Right or wrong on the same test images; see `rollpe_lab.statistics.paired_by_image`."""
+    bits = (np.stack([record.correct_bits() for record in group.runs.values()]) for group in (a, b))
+    r = paired_by_image(*bits)
+    seeds_too = r.over == "images and seeds"
+    over = "test images and seeds" if seeds_too else "test images, for these trained models alone"
+    note = f"resampling the {r.images} test images"
+    note += " and the seeds" if seeds_too else ": about these trained models alone"
+    if r.only_a is not None:
+        note += f"; right only in A: {r.only_a}, only in B: {r.only_b} (McNemar, exact)"
+    return Difference("image by image", 100 * r.difference, 100 * r.low, 100 * r.high, r.p, note, over)
+
+
+def _mean(values: Mapping[int, float]) -> float:
+    return float(np.mean(list(values.values())))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Group A against group B; str() is what `rollpe compare` prints."""
+
+    a: Group
+    b: Group
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """A − B over seeds, paired by seed, and image by image; the characters of a text are no sample."""
+        a, b = self.a.values(), self.b.values()
+        by_image = [] if self.a.of_text else [image_by_image(self.a, self.b)]
+        return [over_seeds(a, b), paired_by_seed(a, b), *by_image]
+
+    @property
+    def unit(self) -> str:
+        """Of a difference."""
+        return "bits per character" if self.a.of_text else "points of test accuracy"
+
+    @property
+    def sentence(self) -> str:
+        """The result in words, from the test over seeds, or from the images where seeds cannot tell."""
+        seeds, *_, last = self.differences
+        d = seeds if seeds.low is not None else last
+        if d.value is None or d.low is None or d.high is None:
+            return f"No difference is established: {seeds.note}."
+        unit = self.unit.removesuffix(" of test accuracy")
+        interval = f"95 % interval over {d.over}: {signed(d.low)} to {signed(d.high)} {unit}"
+        if d.low <= 0 <= d.high:
+            return f"No difference is established ({interval})."
+        a_is_better = (d.value > 0) != self.a.of_text  # of bits, less is better
+        better, worse = (self.a, self.b) if a_is_better else (self.b, self.a)
+        return f"{better.name} is better than {worse.name} by {abs(d.value):.2f} {unit} ({interval})."
+
+    def __str__(self) -> str:
+        width = max(len(self.a.name), len(self.b.name))
+        lines = [f"{x}  {g.name:{width}}  {g}   n = {len(g.runs)}" for x, g in (("A", self.a), ("B", self.b))]
+        for difference in self.differences:
+            method, value, interval, p, note = difference.cells()
+            interval = note if difference.low is None else f"[{interval}]"
+            p = "" if difference.p is None else f"   p {p if p.startswith('<') else f'= {p}'}"
+            lines.append(f"A − B {method:28} {value:>7}   {interval}{p}")
+        return "\n".join([*lines, self.sentence])
+
+
+def compare(a: Group, b: Group) -> Comparison:
+    """Compare two groups; runs that may not be compared are an InputError that says why."""
+    if shared := [r.cell.path for r in a.runs.values() if r in b.runs.values()]:
+        raise InputError(f"{a.name} and {b.name} both hold the run {shared[0]}: give two different groups.")
+    first = next(iter(a.runs.values()))
+    for record in chain(a.runs.values(), b.runs.values()):
+        if reasons := comparable(first, record):
+            raise InputError(
+                f"{first.cell.path} and {record.cell.path} are not comparable: {'; '.join(reasons)}."
+            )
+    return Comparison(a, b)

@@ -1,0 +1,214 @@
+"""Results tables: one row an encoding, beside the paper's numbers.
+
+Here: grouping records into arms, and the table as Markdown, CSV or LaTeX. Not here: the statistics
+(rollpe_lab.statistics), two groups side by side (comparison.py).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from rollpe.encodings.registry import ENCODINGS
+from rollpe.errors import InputError
+from rollpe_lab.records.record import Record, comparable
+from rollpe_lab.statistics import Printed, Summary, summarize
+from rollpe_lab.training.recipe import TEXTS, load_recipe, recipes
+
+PAPER_TABLE_1: dict[str, Printed] = {
+    slug: Printed(mean, sd, 3, label, "Do traveling waves make good positional encodings?, Table 1")
+    for slug, label, mean, sd in (
+        ("learned", "Baseline (APE)", 64.2, 0.9),
+        ("axial-rope", "Axial RoPE", 72.4, 0.4),
+        ("roll", "RollPE", 72.1, 0.1),
+        ("multiplexed-roll", "Multiplexed RollPE", 73.4, 0.5),
+    )
+}
+"""CIFAR-100 accuracy in percent as printed in the paper's Table 1 (arXiv 2511.11668), ViT-S.
+
+We read ± as a standard deviation over three seeds, and the baseline "APE" as a learned table; the paper does
+not say.
+"""
+
+
+# Records, side by side
+
+
+def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Record]]:
+    """The records of one recipe by encoding slug and seed, each seed once.
+
+    The first of two records of the same cell is kept. InputError if two runs are not comparable
+    (`rollpe_lab.records.record.comparable`).
+    """
+    arms: dict[str, dict[int, Record]] = {}
+    first: Record | None = None
+    for record in records:
+        if record.recipe != recipe:
+            continue
+        first = first or record
+        if reasons := comparable(first, record):
+            raise InputError(
+                f"{first.cell.path} and {record.cell.path} are not comparable: {'; '.join(reasons)}. "
+                f"Train one of them anew, or give it a recipe name of its own."
+            )
+        arms.setdefault(record.cell.slug, {}).setdefault(record.seed, record)
+    return {slug: dict(sorted(arm.items())) for slug, arm in arms.items()}
+
+
+LARGE = ("strong", "short")
+"""Recipes of the paper's model in the order that tables prefer."""
+
+
+def recipe_with_runs(records: Iterable[Record], wanted: Sequence[str]) -> str:
+    """The first of the wanted recipes that has any run; the first of all if none has.
+
+    Runs of a changed length belong to a recipe of their own, such as short@epochs=60, and are not looked for.
+    """
+    run = {record.recipe for record in records}
+    return next((recipe for recipe in wanted if recipe in run), wanted[0])
+
+
+# Table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One encoding: our measurement, and the paper's in percent; None without one."""
+
+    slug: str
+    measured: Summary | None
+    printed: Printed | None
+
+    @property
+    def name(self) -> str:
+        """The slug without percent-encoding: speeds=[1,1] for the folder's speeds=%5B1%2C1%5D."""
+        return unquote(self.slug)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The results of one recipe, beside the paper's Table 1 where it trains on the paper's data.
+
+    epochs: as recorded, else from the recipe's file; None without either. of_text: rows are bits per
+    character, not accuracies in percent.
+    """
+
+    recipe: str
+    rows: list[Row] = field(default_factory=list)
+    epochs: int | None = None
+    of_text: bool = False
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is any run."""
+        return any(row.measured for row in self.rows)
+
+    @property
+    def beside_paper(self) -> bool:
+        """Whether any row has a printed number."""
+        return any(row.printed for row in self.rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The heads of the columns of ``cells``."""
+        measure = "bits per character ± SD" if self.of_text else "accuracy ± SD (%)"
+        ours = ("encoding", measure, "95 % interval", "n")
+        return (*ours, "paper, Table 1 (%)") if self.beside_paper else ours
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The table as text. n = 1 has neither SD nor interval."""
+        rows: list[tuple[str, ...]] = []
+        for r in self.rows:
+            printed = f"{r.printed.mean} ± {r.printed.sd}" if r.printed else "–"
+            ours = (r.name, *_measured_cells(r.measured))
+            rows.append((*ours, printed) if self.beside_paper else ours)
+        return rows
+
+    def to_markdown(self) -> str:
+        """A table in GitHub's Markdown."""
+        rule = (":--", *["--:"] * (len(self.columns) - 1))
+        rows = [self.columns, rule, *((f"`{c[0]}`", *c[1:]) for c in self.cells())]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+    def to_csv(self) -> str:
+        """Bare numbers, one to a column; an empty field where there is none."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["encoding", "mean", "sd", "low", "high", "n", "paper_mean", "paper_sd"])
+        for r in self.rows:
+            m, p = r.measured, r.printed
+            numbers = [m.mean, m.sd, m.low, m.high] if m else [None] * 4
+            writer.writerow(
+                [r.name]
+                + ["" if x is None else f"{x:.4f}" for x in numbers]
+                + [m.n if m else 0]
+                + ([p.mean, p.sd] if p else ["", ""])
+            )
+        return text.getvalue().rstrip("\n")
+
+    def to_latex(self) -> str:
+        """A booktabs tabular."""
+        body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in (self.columns, *self.cells())]
+        form = "l" + "r" * (len(self.columns) - 1)
+        rows = [rf"\begin{{tabular}}{{{form}}}", r"\toprule", body[0], r"\midrule", *body[1:]]
+        return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"])
+
+
+def _measured_cells(m: Summary | None) -> tuple[str, str, str]:
+    if m is None:
+        return "not measured", "–", "0"
+    if m.sd is None:
+        return f"{m.mean:.2f}", "–", str(m.n)
+    return f"{m.mean:.2f} ± {m.sd:.2f}", f"{m.low:.2f} to {m.high:.2f}", str(m.n)
+
+
+def _latex(text: str) -> str:
+    for plain, escaped in (("%", r"\%"), ("_", r"\_"), ("&", r"\&"), ("±", r"$\pm$"), ("–", "--")):
+        text = text.replace(plain, escaped)
+    return text
+
+
+def results_table(records: Sequence[Record], recipe: str) -> Table:
+    """Test accuracy of every encoding under one recipe: Table 1's four, then all others measured.
+
+    Under a recipe of text, bits per character of the encodings that are measured.
+
+    The others come in the order of ENCODINGS, combinations after their first part, options last.
+    Intervals are t-intervals over seeds. The paper's values are shown for CIFAR-100 only.
+    """
+    arms = arms_of(records, recipe)
+    order = {name: index for index, name in enumerate(ENCODINGS)}
+    data = _data_of(arms, recipe)
+    printed = PAPER_TABLE_1 if data == "cifar100" else {}
+
+    def rank(slug: str) -> tuple[int, str]:
+        return order.get(slug.partition("@")[0].partition("+")[0], len(order)), slug
+
+    first = () if data in TEXTS else tuple(PAPER_TABLE_1)
+    slugs = [*first, *sorted(arms.keys() - set(first), key=rank)]
+    rows = [
+        Row(
+            slug,
+            summarize([r.score for r in arms[slug].values()]) if slug in arms else None,
+            printed.get(slug),
+        )
+        for slug in slugs
+    ]
+    return Table(recipe, rows, _epochs_of(arms, recipe), data in TEXTS)
+
+
+def _data_of(arms: dict[str, dict[int, Record]], recipe: str) -> str:
+    """The data set of a recipe: as recorded, else from its file."""
+    recorded = {str(r.config["data"]) for arm in arms.values() for r in arm.values() if "data" in r.config}
+    base = recipe.partition("@")[0]
+    return recorded.pop() if recorded else load_recipe(base).data if base in recipes() else ""
+
+
+def _epochs_of(arms: dict[str, dict[int, Record]], recipe: str) -> int | None:
+    """Passes over the training images: as recorded, else from the recipe's file."""
+    runs = [r for arm in arms.values() for r in arm.values()]
+    recorded = next((int(r.config["epochs"]) for r in runs if "epochs" in r.config), None)
+    return load_recipe(recipe).epochs if recorded is None and recipe in recipes() else recorded

@@ -1,0 +1,30 @@
+"""Records: what a run leaves behind.
+
+Here: the fields of a record and when two may be compared (record.py), writing and reading (store.py), the
+machine, the source and the time (origin.py). Not here: training (rollpe_lab.training), tables (rollpe_lab.evidence).
+"""
+
+from rollpe_lab.records.origin import environment, loaded_source, now, provenance
+from rollpe_lab.records.record import (
+    Cell,
+    Environment,
+    EpochMetrics,
+    FinalMetrics,
+    Provenance,
+    Record,
+    comparable,
+    flatten,
+    pack_bits,
+    slug,
+    unpack_bits,
+)
+from rollpe_lab.records.store import (
+    claim,
+    find_arrays,
+    read_arrays,
+    read_record,
+    read_records,
+    record_path,
+    write_arrays,
+    write_record,
+)

@@ -1,0 +1,132 @@
+"""The origin of a run: its machine, source and time, as a record holds them.
+
+Here: queries to the system and to git. Not here: the fields (record.py), hashes of sources (rollpe_lab.sources).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rollpe_lab import sources
+from rollpe_lab.records.record import Environment, Provenance
+
+
+def environment(device: str) -> Environment:
+    """Versions and hardware of this process, for a run on `device` ("cpu", "cuda:0", "mps")."""
+    # Here, so that stamps of notebooks and the build graph load this module without torch.
+    import timm  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+
+    kind = torch.device(device).type
+    cuda = kind == "cuda"
+    return Environment(
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        torch=torch.__version__,
+        timm=timm.__version__,
+        numpy=np.__version__,
+        device=kind,
+        device_name=torch.cuda.get_device_name(device) if cuda else processor(),
+        driver=_driver() if cuda else None,
+        threads=torch.get_num_threads(),
+    )
+
+
+def processor() -> str:
+    """The processor's name, or what the system says in its place."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine() or "unknown"
+
+
+def _driver() -> str | None:
+    names = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return names.split("\n")[0] if names else None
+
+
+def now() -> str:
+    """The time in UTC to the second, as records hold it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Source(NamedTuple):
+    """Commit, whether files differ from it, and hashes; see `Provenance`."""
+
+    commit: str
+    dirty: bool | None
+    source_hash: str
+    training_hash: str | None = None
+
+
+def loaded_source(outside: Sequence[Path] = ()) -> Source:
+    """The source that this process runs; call it before a run. See `loaded_hash`.
+
+    outside: the files outside of the package that define its encoding. The hashes cover them, the commit does
+    not.
+    """
+    hashes = sources.loaded_hash(outside), sources.training_hash(outside)
+    return Source(*_first_commit(sources.PACKAGE), *hashes)
+
+
+def provenance(
+    command: str,
+    started: str,
+    wall_seconds: float,
+    source: Source | None = None,
+    plan: str | None = None,
+) -> Provenance:
+    """The provenance of a run that has just finished.
+
+    source: the result of `loaded_source` before the run; by default the package as it is on disk now.
+    """
+    source = source or Source(*_commit(sources.PACKAGE), sources.source_hash())
+    return Provenance(
+        **source._asdict(),
+        command=command,
+        started=started,
+        finished=now(),
+        wall_seconds=wall_seconds,
+        plan=plan,
+    )
+
+
+SOURCE_VARIABLE = "ROLLPE_SOURCE"
+"""Variable for a machine without the repository: the commit that the source was copied from and, after a
+space, its `source_hash` there."""
+
+
+def _commit(package: Path) -> tuple[str, bool | None]:
+    """The commit a package belongs to, and whether it has changes; ("unknown", None) if to none."""
+    git = ("git", "-C", str(package))
+    # A package installed inside somebody else's repository must not borrow its commit.
+    tracked = _output(*git, "ls-files", "--error-unmatch", "errors.py")
+    commit = _output(*git, "rev-parse", "HEAD") if tracked else None
+    changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
+    if not commit and SOURCE_VARIABLE in os.environ:
+        commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
+        return commit, there != sources.package_digest(package).hexdigest()
+    return commit or "unknown", None if changes is None else bool(changes)
+
+
+_first_commit = cache(_commit)
+
+
+def _output(*command: str) -> str | None:
+    """The stripped output of a command; None if it is absent, fails or hangs."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,287 @@
+"""The fields of a record, and when two records may be compared.
+
+Here: the pydantic models, the names of runs, the bits of the test images. Not here: paths and
+reading (store.py), the fields about machine and source (origin.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+SCHEMA_VERSION = 1
+
+HOW = frozenset({"compile", "attention", "score_every"})
+"""Keys of a recipe that decide how a run computes and not what it trains: they are no part of its name."""
+
+NOT_COMPARED = HOW | {"name", "resolutions", "shifts", "frames"}
+"""Keys of a configuration that leave the test result of a run unchanged in distribution."""
+
+ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0, "context": None}
+"""Keys added to recipes later, with the values of all runs before."""
+
+REMOVED: dict[str, Any] = {
+    "augmentation.crop_fill": "zero",
+    "ema": None,
+    "final_learning_rate": 0.0,
+    "schedule": "cosine",
+}
+"""Keys that recipes had earlier, with the value of all runs."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
+"""Names a recipe and a folder: no slash, no space, no leading dot."""
+
+
+class _Plain(BaseModel):
+    """Frozen, without unknown fields and NaN."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Cell(_Plain):
+    """The identity of a run: which recipe, which encoding with which options, which seed."""
+
+    recipe: RecipeName
+    encoding: str = Field(min_length=1)
+    encoding_options: dict[str, Any] = {}
+    seed: int = Field(ge=0)
+
+    @property
+    def slug(self) -> str:
+        """The encoding with its options, as it is written in paths and tables."""
+        return slug(self.encoding, self.encoding_options)
+
+    @property
+    def path(self) -> Path:
+        """<recipe>/<encoding slug>/seed-<n>, without a suffix."""
+        return Path(self.recipe, self.slug, f"seed-{self.seed}")
+
+
+class EpochMetrics(_Plain):
+    """One pass over the training images. Losses in nats; the held-out ones are None without any."""
+
+    epoch: int = Field(ge=1)
+    steps: int = Field(ge=1)  # optimizer steps so far
+    learning_rate: float = Field(ge=0)  # of the last step
+    train_loss: float
+    held_out_loss: float | None
+    held_out_accuracy: float | None = Field(ge=0, le=1)
+    images_per_second: float = Field(gt=0)  # of the training steps alone
+    seconds: float = Field(ge=0)  # training steps and held-out evaluation
+
+
+class FinalMetrics(_Plain):
+    """The one scoring of the test set. `correct` is base64 of one bit per image, in file order.
+
+    Of text, images are characters.
+    """
+
+    loss: float
+    accuracy: float = Field(ge=0, le=1)
+    images: int = Field(ge=1)
+    correct: str
+
+    @model_validator(mode="after")
+    def _bits_agree(self) -> FinalMetrics:
+        bits = self.bits()
+        if not math.isclose(bits.mean(), self.accuracy, abs_tol=1e-9):
+            raise ValueError(f"accuracy={self.accuracy}, but {bits.sum()} bits of {bits.size} set")
+        return self
+
+    def bits(self) -> np.ndarray:
+        """bool [images]: which test images the model got right, in file order."""
+        return unpack_bits(self.correct, self.images)
+
+
+class Environment(_Plain):
+    """The machine and the versions of a run; nothing that identifies a person or a host."""
+
+    python: str
+    platform: str
+    torch: str
+    timm: str
+    numpy: str
+    device: str  # "cpu", "cuda" or "mps"
+    device_name: str
+    driver: str | None
+    threads: int = Field(ge=1)
+
+
+class Provenance(_Plain):
+    """Which source produced a run, by which command, and when. Times are UTC, ISO 8601.
+
+    The source is what the process had loaded. (Older records hold the source at the end of the run: the same,
+    unless it was edited or committed meanwhile.)
+
+    Attributes:
+        training_hash: of the part of that source that a run executes, without docstrings and comments; see
+            `rollpe_lab.sources.training_hash`. (Older records have none.)
+        plan: of a run that a sweep trained, name and sha256 of its plan's file, see `rollpe_lab.training.plan`:
+            the seeds were fixed if the project's history has this plan before the run. (Older records have
+            none.)
+    """
+
+    commit: str
+    dirty: bool | None  # None: not known, because there is no repository
+    source_hash: str
+    training_hash: str | None = None
+    command: str
+    started: str
+    finished: str
+    wall_seconds: float = Field(ge=0)
+    plan: str | None = Field(None, pattern=r"^\S.* [0-9a-f]{64}$")
+
+
+class Record(_Plain):
+    """Everything one run left behind. Accuracies are fractions in [0, 1].
+
+    Attributes:
+        config: the full recipe, enough to repeat the run.
+        protocol: version of the training procedure; see rollpe_lab.training.run.PROTOCOL.
+        parameters: trained numbers in the model.
+        resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid; of
+            text, by length of the window in characters.
+        bits: of text, bits per character of the test text by length of the window; training had the shortest.
+        plain_train_loss: loss in nats on training images without augmentation, the first of them, at most as
+            many as there are test images. test.loss − plain_train_loss measures overfitting. (Older records
+            have none.)
+        shifts: test accuracy by how many pixels the images were moved right and down.
+        throughput: training images per second, evaluation left out, frames included; the median over epochs.
+            (Of records made before 2026-11-21 18:00 UTC, the mean over the whole run, compiling included.)
+        arrays_sha256: of the .npz beside the record; None without one. (Older records do not name it.)
+    """
+
+    schema_version: Literal[1] = 1
+    protocol: int = Field(ge=1)
+    recipe: RecipeName
+    encoding: str = Field(min_length=1)
+    encoding_options: dict[str, Any]
+    seed: int = Field(ge=0)
+    config: dict[str, Any]
+    parameters: int = Field(ge=1)
+    history: list[EpochMetrics]
+    test: FinalMetrics
+    resolutions: dict[Annotated[str, Field(pattern=r"^\d+$")], Share] = {}
+    shifts: dict[Annotated[str, Field(pattern=r"^-?\d+$")], Share] = {}
+    bits: dict[Annotated[str, Field(pattern=r"^\d+$")], Annotated[float, Field(ge=0)]] = {}
+    plain_train_loss: float | None = None
+    throughput: float = Field(gt=0)
+    environment: Environment
+    provenance: Provenance
+    arrays_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(
+            recipe=self.recipe,
+            encoding=self.encoding,
+            encoding_options=self.encoding_options,
+            seed=self.seed,
+        )
+
+    def bits_at(self, length: int | None = None) -> float | None:
+        """Bits per character in windows of this length, those of training by default; None without them."""
+        return self.bits.get(str(length or min(map(int, self.bits), default=0)))
+
+    @property
+    def score(self) -> float:
+        """The main result: test accuracy in percent; of text, bits per character, where less is better."""
+        bits = self.bits_at()
+        return 100 * self.test.accuracy if bits is None else bits
+
+    @property
+    def result(self) -> str:
+        """The main result in words."""
+        return f"{self.score:.3f} bits per character" if self.bits else f"{self.score:.2f} %"
+
+    def correct_bits(self) -> np.ndarray:
+        """bool [images]: which test images the model got right, in file order."""
+        return self.test.bits()
+
+
+# Bits
+
+
+def pack_bits(correct: np.ndarray) -> str:
+    """bool [N] → base64 text, eight images to a byte, first image in the highest bit."""
+    return base64.b64encode(np.packbits(np.asarray(correct, dtype=bool)).tobytes()).decode()
+
+
+def unpack_bits(text: str, images: int) -> np.ndarray:
+    """The inverse of pack_bits. Raises ValueError when the text does not hold `images` bits."""
+    try:
+        packed = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
+    except binascii.Error as error:
+        raise ValueError(f"correct is not base64 ({error})") from None
+    if packed.size != -(-images // 8):
+        raise ValueError(f"correct holds {packed.size} bytes, {images} images need {-(-images // 8)}")
+    return np.unpackbits(packed, count=images).astype(bool)
+
+
+# Names and places
+
+
+def slug(name: str, options: dict[str, Any]) -> str:
+    """`name@key=value,key=value` with sorted keys; just `name` without options.
+
+    Everything but letters, digits and _.-~+ is percent-encoded, so a slug is one folder name and
+    different options never share one.
+    """
+    text = quote(name, safe="+")
+    if options:
+        pairs = (
+            f"{quote(key, safe='')}={quote(_value(value), safe='+')}"
+            for key, value in sorted(options.items())
+        )
+        text += "@" + ",".join(pairs)
+    return text
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+# Comparing
+
+
+def comparable(a: Record, b: Record) -> list[str]:
+    """Why the test results of two runs must not be compared; [] if they may.
+
+    Encodings, their options and seeds may differ: they are what is compared. Everything else in
+    the configuration has to agree, except the keys NOT_COMPARED. Machine and commit may differ;
+    the version of the training procedure may not.
+    """
+    reasons = []
+    if a.protocol != b.protocol:
+        reasons.append(f"protocol: {a.protocol} and {b.protocol}")
+    left, right = (ADDED | REMOVED | flatten(record.config) for record in (a, b))
+    for key in sorted(left.keys() | right.keys()):
+        if key in NOT_COMPARED:
+            continue
+        if key not in left or key not in right:
+            reasons.append(f"{key}: only in {a.cell.path if key in left else b.cell.path}")
+        elif left[key] != right[key]:
+            reasons.append(f"{key}: {left[key]} and {right[key]}")
+    if a.test.images != b.test.images:
+        reasons.append(f"test images: {a.test.images} and {b.test.images}")
+    return reasons
+
+
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} → {"a.b": 1}: keys as `--set` spells them."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat

@@ -1,0 +1,216 @@
+"""Paths of records, the right to write them, writing and reading.
+
+A record is plain JSON; large arrays are in one .npz beside it, whose digest the record holds. Writing is
+atomic, reading checks everything, and nothing is unpickled. Here: files of records. Not here: their fields
+(record.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import logging
+import os
+import reprlib
+import threading
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from rollpe.errors import InputError
+from rollpe_lab.files import ensure_writable, expect_file, write_atomically
+from rollpe_lab.records.record import SCHEMA_VERSION, Cell, Record
+
+logger = logging.getLogger(__name__)
+
+RECORD_BYTES, ARRAYS_BYTES = 2**26, 2**30
+"""Largest size of a record and of its arrays; larger files are refused."""
+
+
+def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
+    """`<root>/<recipe>/<encoding slug>/seed-<n>.json`."""
+    cell = record_or_cell.cell if isinstance(record_or_cell, Record) else record_or_cell
+    return Path(root) / cell.path.with_suffix(".json")
+
+
+# The right to write
+
+
+_held: set[tuple[int, int, Path]] = set()
+"""The claims of this process, by process and thread: a fork holds none of its parent's."""
+
+
+@contextmanager
+def claim(root: str | Path, cell: Cell) -> Iterator[bool]:
+    """Hold the right to train a cell; yields whether it was free, or already held by this thread.
+
+    root: folder of records or of checkpoints. The claim is a lock of the operating system, which ends with
+    its process, however that ends; a file that a killed process leaves in `.locks` blocks nobody.
+    On a filesystem without locks every cell is free, with a warning.
+    """
+    path = Path(root) / ".locks" / cell.path.with_suffix(".lock")
+    holder = (os.getpid(), threading.get_ident(), path.resolve())
+    if holder in _held:
+        yield True
+        return
+    ensure_writable(path.parent)
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    except (OSError, NotImplementedError) as error:
+        if getattr(error, "errno", errno.ENOSYS) not in NO_LOCKS:
+            raise
+        logger.warning("%s: no locks on this filesystem. Let no two processes train one run.", root)
+    _held.add(holder)
+    try:
+        yield True
+    finally:
+        _held.discard(holder)
+        if lock.is_locked:
+            with suppress(OSError):  # some systems cannot remove an open file
+                path.unlink()
+        lock.release()
+
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+"""Errors of a filesystem without locks."""
+
+
+def sweep_up(path: Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote this record or checkpoint.
+
+    Only for the holder of its claim: then nobody else is writing.
+    """
+    for left_over in path.parent.glob(f".{path.stem}.*.tmp"):
+        left_over.unlink(missing_ok=True)
+
+
+def write_record(root: str | Path, record: Record, **arrays: np.ndarray) -> Path:
+    """Write a record under `root`, atomically, and return its path. An older one is replaced.
+
+    arrays: written first, into the .npz beside the record, which then holds their digest.
+    """
+    path = record_path(root, record)
+    if arrays:
+        digest = hashlib.sha256(write_arrays(path, **arrays).read_bytes()).hexdigest()
+        record = record.model_copy(update={"arrays_sha256": digest})
+    write_atomically(path, record.model_dump_json(indent=1).encode() + b"\n")
+    return path
+
+
+def write_arrays(path: str | Path, **arrays: np.ndarray) -> Path:
+    """Write arrays into the .npz beside the record at `path`, atomically."""
+    if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
+        raise TypeError("only plain numbers, bits and text can be written: an array holds objects")
+    buffer = io.BytesIO()
+    plain: dict[str, Any] = dict(arrays)
+    np.savez_compressed(buffer, **plain)
+    beside = Path(path).with_suffix(".npz")
+    write_atomically(beside, buffer.getvalue())
+    return beside
+
+
+# Reading
+
+
+def read_record(path: str | Path) -> Record:
+    """Read and check one record. Raises InputError, one line naming the file, if it is unusable."""
+    path = Path(path)
+    try:
+        content = json.loads(_content(path, RECORD_BYTES))
+        json.dumps(content, ensure_ascii=False).encode()  # JSON can spell half a character, "\ud800"
+    except OSError as error:
+        raise InputError(
+            f"{path}: no record to read ({error.strerror}). Train it, or give another path."
+        ) from None
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged, not JSON ({error}). Restore it or train anew.") from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema_version={reprlib.repr(version)}, readable is {SCHEMA_VERSION}. "
+            "Read it with the rollpe that wrote it, or train anew."
+        )
+    try:
+        return Record.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ascii(".".join(str(part) for part in first["loc"]) or "record")[1:-1]
+        raise InputError(f"{path}: damaged, {place}: {first['msg']}. Restore it or train anew.") from None
+
+
+def _content(path: Path, most: int) -> bytes:
+    """The bytes of a regular file, at most this many."""
+    expect_file(path)
+    if path.stat().st_size > most:
+        raise InputError(f"{path}: more than {most:,} bytes. Restore it or train anew.")
+    return path.read_bytes()
+
+
+def read_records(root: str | Path, recipe: str | None = None, encoding: str | None = None) -> list[Record]:
+    """Every record under `root`, sorted by recipe, encoding and seed; [] if the folder is absent.
+
+    encoding is a slug: "roll" is roll with its default options only.
+    Raises InputError naming the first unreadable file, or a file at another run's path.
+    """
+    root = Path(root)
+    records = []
+    for path in root.glob("*/*/seed-*.json"):
+        record = read_record(path)
+        if path != record_path(root, record):
+            raise InputError(
+                f"{path}: holds the run of {record_path(root, record)}. Move it there or delete it."
+            )
+        if recipe in (None, record.recipe) and encoding in (None, record.cell.slug):
+            records.append(record)
+    return sorted(records, key=lambda record: (record.recipe, record.cell.slug, record.seed))
+
+
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays beside the record at `path`; {} if it has none.
+
+    Raises InputError, one line, if they are damaged or have not the digest that the record names.
+    """
+    path = Path(path)
+    beside = path.with_suffix(".npz")
+    if not beside.exists():
+        return {}
+    content = _content(beside, ARRAYS_BYTES)
+    expected = read_record(path).arrays_sha256 if path.exists() else None
+    if expected not in (None, hashlib.sha256(content).hexdigest()):
+        raise InputError(
+            f"{beside}: not the arrays of the record beside it, which names another digest. Restore both, "
+            "train anew, or look into the model again with rollpe observe."
+        )
+    try:
+        return _unpacked(content)
+    except Exception as error:  # damaged bytes may raise anything, in zipfile, zlib or numpy
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{beside}: damaged ({reason}). Restore it or train anew.") from None
+
+
+def _unpacked(content: bytes) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > ARRAYS_BYTES:
+            raise ValueError(f"it unpacks to more than {ARRAYS_BYTES:,} bytes")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def find_arrays(record: Record, folders: Sequence[str | Path]) -> dict[str, np.ndarray]:
+    """The arrays of a run from the first of several folders of records that has any; {} if none does."""
+    candidates = (read_arrays(record_path(folder, record)) for folder in folders)
+    return next(filter(None, candidates), {})

@@ -1,0 +1,236 @@
+"""The project's root, and the files that a piece of code depends on, found without running anything.
+
+Here: the root, the closure of imports, hashes of files, of what code means, and of JSON. Not here: notebooks
+(rollpe_book.chapters), the commit of a run (records/origin.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rollpe.errors import InputError
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def find_root(start: Path | str = ".") -> Path:
+    """The project's root, the nearest folder upward that holds pyproject.toml; InputError without one."""
+    start = Path(start).resolve()
+    for folder in (start, *start.parents):
+        if (folder / "pyproject.toml").is_file():
+            return folder
+    raise InputError(f"{start} is not inside the project: no folder above it holds pyproject.toml.")
+
+
+def enter_root() -> None:
+    """Change to the project's root, where a chapter's paths begin; Jupyter starts beside the chapter's file.
+
+    Outside of a project nothing happens.
+    """
+    with contextlib.suppress(InputError):
+        os.chdir(find_root())
+
+
+def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
+    """The files of the package that a notebook imports, directly or through another file.
+
+    Read from the source text, so an import in a string is not found. They are the files that Python loads: a
+    module with the ``__init__.py`` of its folder, and with the whole folder if that file imports names which
+    it computes. The ``.yaml`` and ``.html`` files below a folder count with its ``__init__.py``, except a
+    ``.yaml`` that is named after a module beside it and counts with that.
+    """
+    return _closure(_imported_names(Path(path), package), package)
+
+
+def module_files(*names: str, package: Path = PACKAGE) -> list[Path]:
+    """The files of modules such as ``rollpe_book.equations`` and all that they import from the package."""
+    return _closure(names, package)
+
+
+def _closure(names: Iterable[str], package: Path) -> list[Path]:
+    files = {package / "__init__.py"}
+    waiting = list(names)
+    while waiting:
+        new = set(_files_of(waiting.pop(), package)) - files
+        files |= new
+        waiting += [name for f in new if f.suffix == ".py" for name in _imported_names(f, package)]
+    return sorted(files)
+
+
+def _imported_names(file: Path, package: Path) -> Iterator[str]:
+    here = file.relative_to(package.parent).parts if file.is_relative_to(package) else ()
+    for level, base, name in _imports_in(file.read_text(encoding="utf8")):
+        above = ".".join(here[: len(here) - level]) if level else ""
+        yield ".".join(filter(None, [above, base, name]))
+
+
+@cache
+def _imports_in(code: str) -> list[tuple[int, str, str]]:
+    """The import statements of a text at any depth: (leading dots, module, name or "").
+
+    Imports for type checkers alone are excluded, since they change no result.
+    """
+    code = re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)  # lines for Jupyter, not Python
+    imported = []
+    waiting: list[ast.AST] = [ast.parse(code)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            imported += [(0, alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imported += [(node.level, node.module or "", alias.name) for alias in node.names]
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return imported
+
+
+def _files_of(name: str, package: Path) -> Iterator[Path]:
+    parts = name.split(".")
+    if parts[0] != package.name:
+        return
+    for depth in range(2, len(parts) + 1):
+        module = package.parent.joinpath(*parts[:depth])
+        code = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+        if not code.is_file():
+            return
+        yield code
+        if module.is_dir():
+            data = (f for f in module.rglob("*") if f.suffix in (".yaml", ".html"))
+            yield from (f for f in data if not f.with_suffix(".py").is_file())
+            if "import_module(" in code.read_text(encoding="utf8"):
+                yield from module.rglob("*.py")
+        elif module.with_suffix(".yaml").is_file():
+            yield module.with_suffix(".yaml")
+
+
+def files_below(paths: Iterable[Path]) -> list[Path]:
+    """Files, and those below folders, sorted, without hidden ones, which are unfinished work."""
+    files = set()
+    for path in paths:
+        inside = path.rglob("*") if path.is_dir() else [path]
+        files |= {f for f in inside if f.is_file() and not _hidden(f.relative_to(path))}
+    return sorted(files)
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def hash_files(paths: Iterable[Path], root: Path, content: Callable[[Path], bytes] = Path.read_bytes) -> str:
+    """sha256 over names (relative to root) and contents, in sorted order; folders count with all below.
+
+    content: what of a file counts, all its bytes or what it means (`meaning`).
+    """
+    digest = hashlib.sha256()
+    for file in files_below(paths):
+        name = os.path.relpath(file, root).replace(os.sep, "/")
+        digest.update(f"{name}\0{hashlib.sha256(content(file)).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def meaning(file: Path) -> bytes:
+    """What of a file can change a result: of other files than ``.py`` and ``.yaml``, all bytes.
+
+    ``.py``: the syntax tree without docstrings; comments, blank lines and line breaks do not count. No
+    chapter may show a docstring of the library or a number of a line. The form of the tree depends on the
+    version of Python. ``.yaml``: the tokens; comments, blank lines and the depth of indentation do not count.
+    A file that does not parse counts with its bytes.
+    """
+    content = file.read_bytes()
+    if file.suffix not in (".py", ".yaml"):
+        return content
+    with contextlib.suppress(SyntaxError, ValueError, yaml.YAMLError):
+        return _meaning_of(content.decode("utf8"), file.suffix).encode()
+    return content
+
+
+@cache
+def _meaning_of(text: str, suffix: str) -> str:
+    if suffix == ".yaml":
+        return "\n".join(map(repr, yaml.scan(text)))
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            node.body = [line for line in body if not _is_text(line)]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def _is_text(line: ast.stmt) -> bool:
+    """Whether a statement is a string alone, as docstrings are, also those below a variable."""
+    value = line.value if isinstance(line, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def hash_json(content: Mapping[str, Any]) -> str:
+    """sha256 over the content of a JSON object, whatever its layout and the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def source_hash(also: Sequence[Path] = ()) -> str:
+    """sha256 over names and contents of the package's .py and .yaml files, sorted by name.
+
+    also: files outside of the package that belong to it, such as an encoding's.
+    """
+    return _with_files(package_digest(PACKAGE), also)
+
+
+def loaded_hash(also: Sequence[Path] = ()) -> str:
+    """`source_hash` of the code that this process runs: of the package at the first call.
+
+    A process keeps the code that it has imported, whatever is edited meanwhile.
+    """
+    return _with_files(_first_digest(PACKAGE), also)
+
+
+def training_hash(also: Sequence[Path] = ()) -> str:
+    """sha256 over what `rollpe_lab.training.run`, all that it imports and the files ``also`` mean; see `meaning`.
+
+    Of the code that this process runs, as `loaded_hash`. A run under another value may train something else.
+    """
+    meant = (f"\0{path.name}\0{hashlib.sha256(meaning(path)).hexdigest()}" for path in also)
+    return hashlib.sha256("".join([_first_meaning(PACKAGE), *meant]).encode()).hexdigest()
+
+
+def _training_meaning(package: Path) -> str:
+    return hash_files(module_files("rollpe_lab.training.run", package=package), package.parent, meaning)
+
+
+def package_digest(package: Path) -> Any:
+    inside = {
+        path.relative_to(package).as_posix(): path
+        for path in package.rglob("*")
+        if path.suffix in (".py", ".yaml")
+    }
+    digest = hashlib.sha256()
+    for name, path in sorted(inside.items()):
+        _add_file(digest, name, path)
+    return digest
+
+
+def _with_files(digest: Any, also: Sequence[Path]) -> str:
+    whole = digest.copy()
+    for path in also:
+        _add_file(whole, path.name, path)
+    hexadecimal: str = whole.hexdigest()
+    return hexadecimal
+
+
+def _add_file(digest: Any, name: str, path: Path) -> None:
+    content = path.read_bytes()
+    digest.update(f"{name}\0{len(content)}\0".encode() + content)
+
+
+_first_digest, _first_meaning = cache(package_digest), cache(_training_meaning)

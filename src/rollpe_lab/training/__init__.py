@@ -1,0 +1,31 @@
+"""One run, from a recipe and an encoding to a record; and many runs, from a plan.
+
+run.py is where to begin: `train`, from the recipe to the record. It rests on recipe.py, data.py (fetch.py
+downloads), augment.py, state.py (model, optimizers), step.py and compiling.py (one optimizer step),
+evaluate.py, checkpoint.py, again.py, observation.py, device.py and distributed.py. plan.py reads plans,
+estimates.py how long they take, sweep.py trains those that are missing. Not here: results (rollpe_lab.evidence).
+"""
+
+from rollpe_lab.training.checkpoint import load_model
+from rollpe_lab.training.data import load_dataset
+from rollpe_lab.training.device import TrainingError, choose_device
+from rollpe_lab.training.plan import load_plan
+from rollpe_lab.training.recipe import Recipe, load_recipe, recipes
+from rollpe_lab.training.run import train
+from rollpe_lab.training.state import create_model
+from rollpe_lab.training.step import create_optimizers, learning_rate
+
+__all__ = [
+    "Recipe",
+    "TrainingError",
+    "choose_device",
+    "create_model",
+    "create_optimizers",
+    "learning_rate",
+    "load_dataset",
+    "load_model",
+    "load_plan",
+    "load_recipe",
+    "recipes",
+    "train",
+]

@@ -1,0 +1,218 @@
+"""The files from which a killed run resumes, and from which a finished model is loaded.
+
+Here: writing them atomically with a digest, refusing those of another run, reading them without unpickling.
+Not here: what is in the model (state.py), when to write (run.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rollpe.encodings import outside_files
+from rollpe.errors import InputError
+from rollpe_lab.files import expect_file, write_atomically
+from rollpe_lab.records.record import Cell
+from rollpe_lab.sources import training_hash
+from rollpe_lab.training.data import Data, load_dataset
+from rollpe_lab.training.device import choose_device
+from rollpe_lab.training.observation import Model
+from rollpe_lab.training.recipe import Recipe
+from rollpe_lab.training.state import create_model, resolve, shape_of
+
+logger = logging.getLogger(__name__)
+
+
+class ForeignCheckpoint(InputError):
+    """A checkpoint that another source, recipe or device wrote: this run cannot resume from it."""
+
+
+class DamagedCheckpoint(InputError):
+    """A file that is not, byte for byte, a checkpoint as it was written."""
+
+
+def checkpoint_path(checkpoints: str | Path, cell: Cell) -> Path:
+    """`<checkpoints>/<recipe>/<encoding slug>/seed-<n>.pt`."""
+    return Path(checkpoints) / cell.path.with_suffix(".pt")
+
+
+def previous_path(path: Path) -> Path:
+    """Where the checkpoint before this one is kept."""
+    return path.with_suffix(".previous.pt")
+
+
+class Checkpoint:
+    """The files from which a killed run resumes: the last one and the one before it.
+
+    Plain tensors and text, written atomically, followed by their digest.
+    """
+
+    def __init__(self, path: Path, cell: Cell, recipe: Recipe, data: Data, device: torch.device) -> None:
+        self.path, self.previous, self.device = path, previous_path(path), device
+        self.whole = False  # whether the last file is known to be intact
+        self.identity = {
+            "cell": cell.model_dump_json(),
+            "recipe": recipe.model_dump_json(),
+            "shape": json.dumps(shape_of(data)),
+            "device": device.type,
+            "source": training_hash(outside_files(cell.encoding)),
+        }
+
+    def save(self, state: Mapping[str, Any], finished: bool = False) -> None:
+        """Write what a run returns as its state. finished: nothing before it is needed any more."""
+        buffer = io.BytesIO()
+        torch.save({"identity": self.identity, **state}, buffer)
+        with buffer.getbuffer() as archive:
+            digest = seal(archive)
+        buffer.seek(0, io.SEEK_END)
+        buffer.write(digest)
+        if self.whole:
+            os.replace(self.path, self.previous)
+        write_atomically(self.path, buffer.getvalue())
+        self.whole = True
+        if finished:
+            self.previous.unlink(missing_ok=True)
+
+    def load(self, warn: bool = True) -> dict[str, Any] | None:
+        """The state to resume from, on the device of the run; None if there is none. See `usable`.
+
+        warn: log if the last file is damaged and the one before it is taken.
+        """
+        path, state = self.usable(self.device)
+        self.whole = path == self.path
+        if state and not self.whole and self.path.exists() and warn:
+            logger.warning(
+                "%s: damaged checkpoint. Resuming from the one before it, after epoch %d.",
+                *(self.path, len(state["history"])),
+            )
+        return state
+
+    def usable(self, device: torch.device) -> tuple[Path | None, dict[str, Any] | None]:
+        """The last file that is intact and what it holds, on `device`; None and None if there is no file.
+
+        Raises DamagedCheckpoint if all files are damaged, ForeignCheckpoint if one is another run's.
+        """
+        damaged = None
+        for path in filter(Path.exists, (self.path, self.previous)):
+            try:
+                state = _read_checkpoint(path, device, sealed=True)
+            except DamagedCheckpoint as error:
+                damaged = damaged or error
+                continue
+            for key, value in self.identity.items():
+                if state["identity"][key] != value:
+                    raise ForeignCheckpoint(
+                        f"{path}: written by another run (its {key} differs). "
+                        "Delete it, or train without resume."
+                    )
+            return path, state
+        if damaged:
+            raise damaged
+        return None, None
+
+
+def epochs_done(
+    checkpoints: str | Path,
+    recipe: Recipe,
+    cell: Cell,
+    *,
+    device: str = "auto",
+    data_root: str | Path = "data",
+) -> int:
+    """After how many epochs `train` would resume from this run's checkpoint; 0 if it would start over."""
+    path = checkpoint_path(checkpoints, cell)
+    if not path.exists() and not previous_path(path).exists():
+        return 0
+    target = choose_device(device)
+    data = load_dataset(recipe.data, data_root, recipe.held_out, recipe.context)
+    resolved = resolve(recipe, target, held_out=len(data.held_out))
+    try:
+        _, state = Checkpoint(path, cell, resolved, data, target).usable(torch.device("cpu"))
+    except InputError:
+        return 0
+    return len(state["history"]) if state else 0
+
+
+def load_model(path: str | Path, device: str = "auto") -> Model:
+    """The trained model of a finished run from its checkpoint, in evaluation mode.
+
+    A VisionTransformer or, of text, a Decoder.
+    Raises InputError if the file is absent or unusable, or the run has not finished.
+    """
+    return read_model(path, choose_device(device))[0]
+
+
+def read_model(path: str | Path, device: torch.device) -> tuple[Model, Recipe, Cell, dict[int, Tensor]]:
+    """Besides the model, the frames by step: see `rollpe_lab.training.observation.channel_frame`."""
+    state = _read_checkpoint(Path(path), device)
+    try:
+        identity, weights = state["identity"], state.get("eval_model", state.get("judged"))
+        recipe = Recipe.model_validate_json(identity["recipe"])
+        cell = Cell.model_validate_json(identity["cell"])
+        if weights is None:
+            raise InputError(f"{path}: this run has not finished. Train it with resume.")
+        with torch.random.fork_rng(devices=[]):
+            model = create_model(recipe, cell, json.loads(identity["shape"])).to(device)
+        model.load_state_dict(weights)
+    except (InputError, torch.OutOfMemoryError):
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise _damaged(path, error) from None
+    return model.eval(), recipe, cell, state.get("frames", {})
+
+
+SEAL = b"\nsha256 "
+
+
+def seal(content: bytes | memoryview) -> bytes:
+    """What follows the archive in a checkpoint: its digest. Readers of archives pass over it."""
+    return SEAL + hashlib.sha256(content).hexdigest().encode()
+
+
+SEAL_LENGTH = len(seal(b""))
+
+
+def _read_checkpoint(path: Path, device: torch.device, sealed: bool = False) -> dict[str, Any]:
+    """What a checkpoint holds. sealed: refuse those without a digest, which older versions wrote.
+
+    Those hold at least a check for each tensor, which is looked at.
+    """
+    try:
+        expect_file(path)
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no checkpoint to read. Train that run first.") from None
+    except OSError as error:
+        raise _damaged(path, error) from None
+    end = content[-SEAL_LENGTH:]
+    good = end == seal(memoryview(content)[:-SEAL_LENGTH])
+    if not good and (sealed or SEAL in end):
+        raise _damaged(path, "its digest is missing or another")
+    try:
+        file = io.BytesIO(content)
+        if not good and (member := zipfile.ZipFile(file).testzip()):
+            raise ValueError(f"{member} is not what was written")
+        file.seek(0)
+        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
+        if not {"identity", "history"} <= state.keys():
+            raise ValueError("it holds something else")
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # what is no checkpoint may raise anything, in zipfile, zlib or torch
+        raise _damaged(path, error) from None
+    return state
+
+
+def _damaged(path: str | Path, reason: object) -> DamagedCheckpoint:
+    line = next(iter(str(reason).splitlines()), "") or type(reason).__name__
+    return DamagedCheckpoint(f"{path}: damaged checkpoint ({line}). Train that run again, without resume.")

@@ -1,0 +1,84 @@
+"""Devices, randomness and memory: what a run asks of the machine.
+
+Here: choosing the device, giving every purpose its own stream of random numbers, and errors that name the way
+out when memory is short. Not here: several processes (distributed.py), compiling (compiling.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from rollpe.errors import InputError
+from rollpe_lab.training.distributed import numbered, processes
+from rollpe_lab.training.recipe import Recipe
+
+NO_MEMORY = ("out of memory", "can't allocate memory", "failed to allocate")
+"""What errors say when an allocation fails: CUDA's, a compiler's around it, and the CPU's."""
+
+
+class TrainingError(RuntimeError):
+    """A run that cannot be finished: one line with where it broke off and what to try."""
+
+
+def choose_device(name: str) -> torch.device:
+    """ "auto" is the first of cuda, mps, cpu that is here. Raises InputError for what is not."""
+    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        name = next((kind for kind, present in here.items() if present), "cpu")
+    try:
+        device = torch.device(name)
+        if device.type == "cuda" and processes() > 1:  # before anything is put on the first one
+            device = torch.device("cuda", numbered("LOCAL_RANK", 0))
+            torch.cuda.set_device(device)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, ImportError):
+        available = ", ".join(["auto", "cpu", *(kind for kind, present in here.items() if present)])
+        raise InputError(f"device={name!r} is not available here. Allowed: {available}.") from None
+    return device
+
+
+def stream(seed: int, purpose: str) -> int:
+    """A seed of its own for every purpose, so that one draw more in one never moves another."""
+    return int.from_bytes(hashlib.sha256(f"{purpose} {seed}".encode()).digest()[:7])
+
+
+@contextmanager
+def reproducible(device: torch.device) -> Iterator[None]:
+    """Give the global random state back afterwards; on the CPU also forbid racing additions.
+
+    On an accelerator sums are taken in an order that differs from run to run: faster, and equal
+    only in distribution.
+    """
+    before = torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.use_deterministic_algorithms(before or device.type == "cpu")
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(before)
+
+
+def global_generator(device: torch.device) -> torch.Generator:
+    """The generator that dropout draws from."""
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
+        return torch.cuda.default_generators[index]
+    return torch.default_generator
+
+
+@contextmanager
+def enough_memory(recipe: Recipe) -> Iterator[None]:
+    """Turn a failed allocation on an accelerator into one line with a way out."""
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one; compilers and graphs raise others
+        if not any(sign in str(error).lower() for sign in NO_MEMORY):
+            raise
+        raise TrainingError(
+            f"out of memory at batch_size={recipe.batch_size}. "
+            f"Try --set batch_size={max(1, recipe.batch_size // 2)}."
+        ) from None

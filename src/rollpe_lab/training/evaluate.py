@@ -1,0 +1,193 @@
+"""Scoring a model on images or text that it was not trained on.
+
+Here: loss, accuracy and one bit per image or character, at any image size or length. Not here: when to score
+(run.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rollpe_lab.records.record import FinalMetrics, pack_bits
+from rollpe_lab.training.augment import Augmentation, Augmenter
+from rollpe_lab.training.compiling import EAGER, CompileMode, compiled
+from rollpe_lab.training.data import Data, ImageData, Split, TextData
+from rollpe_lab.training.device import TrainingError
+from rollpe_lab.training.distributed import ALONE, Group
+from rollpe_lab.training.observation import Model, channel_frame, first_step, observe
+from rollpe_lab.training.recipe import Recipe
+from rollpe_lab.training.step import predictor
+
+OBSERVED = 256
+"""Test images over which attention, spectra and roughness are averaged, training images of the first
+gradient, and images of a frame; fewer if there are no more."""
+EVALUATION_BATCH = {"cpu": 100}  # what its caches hold; 1,000 elsewhere
+CHARACTERS = {"cpu": 2**13}  # likewise; 2¹⁸ elsewhere
+
+
+class Evaluator:
+    """Scores a model on the images of one data set, never augmented.
+
+    Where training is compiled, so is scoring at the size of training, in batches of one shape. Other sizes
+    are evaluated once, which takes less time than compiling for them. Several processes share the batches.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: Data,
+        device: torch.device,
+        group: Group = ALONE,
+        mode: CompileMode = EAGER,
+    ) -> None:
+        self.recipe, self.data, self.device, self.group, self.mode = recipe, data, device, group, mode
+        self.predictors: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
+
+    @torch.no_grad()
+    def __call__(self, model: nn.Module, split: Split, size: int | None = None) -> FinalMetrics:
+        """Loss and accuracy on a split, its images resized to `size` pixels if given.
+
+        Resizing is bilinear and antialiased. A larger image is a larger grid of patches of the
+        same size, so its positions go beyond those of training.
+        """
+        model.eval()
+        batch = EVALUATION_BATCH.get(self.device.type, 1000)
+        if self.mode.gradient and size is None and len(split) >= batch:
+            if model not in self.predictors:
+                predict = predictor(model, self.recipe, self.device)
+                self.predictors[model] = compiled(predict, self.mode.gradient)
+            predict, shape = self.predictors[model], batch
+        else:
+            predict, shape = predictor(model, self.recipe, self.device), 0
+        loss = torch.zeros((), device=self.device)
+        correct = torch.zeros(len(split), device=self.device)
+        for start in range(self.group.rank * batch, len(split), self.group.size * batch):
+            rows = slice(start, min(start + batch, len(split)))
+            labels = split.labels[rows].to(self.device)
+            images = self.prepare(split.images[rows], size)
+            missing = max(0, shape - len(labels))
+            padded = F.pad(images, (0,) * 7 + (missing,)) if missing else images
+            if self.mode.graphs:
+                torch.compiler.cudagraph_mark_step_begin()
+            logits = predict(padded)[: len(labels)]
+            loss += F.cross_entropy(logits, labels, reduction="sum")
+            correct[rows] = (logits.argmax(1) == labels).float()
+        return self._metrics(self.group.total(loss), self.group.total(correct))
+
+    def _metrics(self, loss: Tensor, correct: Tensor) -> FinalMetrics:
+        """From the sum of all losses, and 1 for each image or character that was right."""
+        nats = loss.item()
+        if not math.isfinite(nats):
+            raise TrainingError(
+                "the loss on images not trained on is not finite. Try a lower learning_rate "
+                f"than {self.recipe.learning_rate:g}."
+            )
+        bits = correct.cpu().numpy() > 0.5
+        return FinalMetrics(
+            loss=nats / len(bits),
+            accuracy=float(bits.mean()),
+            images=len(bits),
+            correct=pack_bits(bits),
+        )
+
+    def prepare(self, images: Tensor, size: int | None = None) -> Tensor:
+        """Bytes [B, channels, H, W] to what the model sees: on its device, resized, normalized."""
+        height, width = images.shape[-2:]
+        shown = (size, size) if size else (height, width)
+        assert isinstance(self.data, ImageData)
+        augmenter = Augmenter(Augmentation(), shown, self.data.mean, self.data.std)
+        return augmenter.normalize(images.to(self.device))
+
+    def observe(self, model: Model) -> dict[str, np.ndarray]:
+        """Attention and channels of a trained model, see `rollpe_lab.training.observation.observe`."""
+        return observe(model, self.prepare(self.data.test.images[:OBSERVED]))
+
+    def frame(self, model: Model) -> Tensor:
+        """Correlations of channels at one moment, see `rollpe_lab.training.observation.channel_frame`.
+
+        On images that are held out or, if none is, on training images: training never looks at test images.
+        """
+        seen = self.data.held_out if len(self.data.held_out) else self.data.train
+        return channel_frame(model, self.prepare(seen.images[:OBSERVED]))
+
+    def first_step(self, untrained: Model, training: Split) -> dict[str, np.ndarray]:
+        """The first gradient of an untrained model, see `rollpe_lab.training.observation.first_step`."""
+        images, labels = self.prepare(training.images[:OBSERVED]), training.labels[:OBSERVED]
+        return first_step(untrained, images, labels.to(self.device), self.recipe.label_smoothing)
+
+    def rehearse(self, model: nn.Module, sizes: list[int]) -> None:
+        """See one image at every size now: a size the encoding refuses must not cost a run."""
+        one = Split(self.data.train.images[:1], self.data.train.labels[:1])
+        for size in (None, *sizes):
+            self(model, one, size)
+
+
+def evaluator(
+    recipe: Recipe, data: Data, device: torch.device, group: Group = ALONE, mode: CompileMode = EAGER
+) -> Evaluator:
+    """The evaluator of a data set."""
+    kind = TextEvaluator if isinstance(data, TextData) else Evaluator
+    return kind(recipe, data, device, group, mode)
+
+
+class TextEvaluator(Evaluator):
+    """Scores a language model on the windows of a text, at the length of training or longer."""
+
+    @torch.no_grad()
+    def losses(self, model: nn.Module, split: Split, length: int) -> tuple[Tensor, Tensor]:
+        """Loss in nats of each character, float32 [N, length], and 1 where it was the most probable one.
+
+        The windows are cut anew: the same characters are predicted whatever the length, each from all
+        characters before it in its window.
+        """
+        model.eval()
+        predict = predictor(model, self.recipe, self.device)
+        count = split.images.numel() // length
+        windows, labels = (
+            x.flatten()[: count * length].view(count, length) for x in (split.images, split.labels)
+        )
+        loss = torch.zeros(count, length, device=self.device)
+        right = torch.zeros(count, length, device=self.device)
+        batch = max(1, CHARACTERS.get(self.device.type, 2**18) // length)
+        for start in range(self.group.rank * batch, count, self.group.size * batch):
+            rows = slice(start, min(start + batch, count))
+            targets = labels[rows].to(self.device).flatten()
+            logits = predict(self.prepare(windows[rows]))
+            loss[rows] = F.cross_entropy(logits, targets, reduction="none").view(-1, length)
+            right[rows] = (logits.argmax(1) == targets).view(-1, length).float()
+        return self.group.total(loss), self.group.total(right)
+
+    def __call__(self, model: nn.Module, split: Split, size: int | None = None) -> FinalMetrics:
+        """Loss and accuracy of the next character, in windows of `size` characters if given."""
+        loss, right = self.losses(model, split, size or split.images.shape[1])
+        return self._metrics(loss.double().sum(), right.flatten())
+
+    def prepare(self, images: Tensor, size: int | None = None) -> Tensor:
+        return images.to(self.device).long()
+
+    def observe(self, model: Model) -> dict[str, np.ndarray]:
+        """As of images, and the mean loss in nats by position in the longest windows, `loss_by_position`."""
+        assert isinstance(self.data, TextData)
+        loss, _ = self.losses(model, self.data.test, max((self.data.context, *self.recipe.resolutions)))
+        return super().observe(model) | {"loss_by_position": loss.mean(0).cpu().numpy()}
+
+    def rehearse(self, model: nn.Module, sizes: list[int]) -> None:
+        """One window at every length."""
+        assert isinstance(self.data, TextData)
+        for size in (self.data.context, *sizes):
+            few = -(-size // self.data.context)
+            self(model, Split(self.data.train.images[:few], self.data.train.labels[:few]), size)
+
+
+def moved(split: Split, by: int) -> Split:
+    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
+    height, width = split.images.shape[-2:]
+    rows = (torch.arange(height) - by).clamp(0, height - 1)
+    columns = (torch.arange(width) - by).clamp(0, width - 1)
+    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)

@@ -1,0 +1,247 @@
+"""Queries and keys inside a transformer, in training and afterwards.
+
+Here: reading them off a model, the regularizer for their order, and the arrays that a record keeps of a
+model, before its first step and trained. Not here: the measures (topography.py), plots (rollpe_book.figures).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rollpe.decoder import Decoder
+from rollpe.encodings import Encoding, grid_positions
+from rollpe.encodings.relative import ScoreBias
+from rollpe.topography import (
+    attention_by_offset,
+    channel_correlation,
+    correlation_by_distance,
+    pack_correlations,
+    ring_spectrum,
+    shuffled_ratio,
+    smoothness_ratio,
+    topography_loss,
+)
+from rollpe.vit import VisionTransformer
+
+Model = VisionTransformer | Decoder
+
+
+@contextmanager
+def queries_and_keys(model: Model) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Collect the queries and keys of every layer before its encoding.
+
+    After each forward pass the yielded list holds one pair q, k [B, heads, N, streams·head_dim] a layer; the
+    next pass replaces them. Gradients flow through them.
+    """
+    pairs: list[tuple[Tensor, Tensor]] = []
+    queries: list[Tensor] = []
+
+    def new_pass(*_: Any) -> None:
+        pairs.clear()
+        queries.clear()
+
+    def see_query(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        queries.append(output)
+
+    def see_key(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        pairs.append((queries.pop(), output))
+
+    hooks = [model.register_forward_pre_hook(new_pass)]
+    for attention in model.attentions:
+        hooks.append(attention.q_norm.register_forward_hook(see_query))
+        hooks.append(attention.k_norm.register_forward_hook(see_key))
+    try:
+        yield pairs
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def disorder(pairs: list[tuple[Tensor, Tensor]], kind: str, head_dim: int) -> Tensor:
+    """The topographic loss of one forward pass, a scalar: the mean over layers and waves.
+
+    kind: "ring", "sheet" or "tdann", see `rollpe.topography.topography_loss`. The sheet is the squarest that
+    holds all channels of a head.
+    """
+    sheet = squarest(head_dim) if kind == "sheet" else None
+    waves = [
+        (q_wave, k_wave)
+        for q, k in pairs
+        for q_wave, k_wave in zip(q.split(head_dim, -1), k.split(head_dim, -1), strict=True)
+    ]
+    return torch.stack([topography_loss(q, k, kind, sheet=sheet) for q, k in waves]).mean()
+
+
+def squarest(channels: int) -> tuple[int, int]:
+    """rows × columns = channels, as square as possible: 64 → (8, 8), 32 → (4, 8)."""
+    rows = next(r for r in range(int(channels**0.5), 0, -1) if channels % r == 0)
+    return rows, channels // rows
+
+
+@torch.no_grad()
+def observe(model: Model, images: Tensor, batch: int = 64) -> dict[str, np.ndarray]:
+    """Attention and channels of a trained model on normalized images [B, channels, H, W] or text [B, N].
+
+    offsets [O, axes]: key position − query position; images have two axes, text has one. attention
+    [layers, heads, O]: mean attention weight by offset, softmax over all tokens that the query sees. bias
+    [layers, heads, O], of encodings that add one to the scores: its mean by offset. query_spectrum,
+    key_spectrum [layers, heads, axes, modes]: share of the power by mode number along the ring of each axis.
+    query_roughness, key_roughness [layers, heads, axes]: 1 is white noise, see
+    `rollpe.topography.smoothness_ratio`. query_correlation, key_correlation [layers, heads, axes, distances]:
+    of two channels over images and patches, by their distance around the ring. ``roll-twin`` is measured on
+    the ring of ``roll``; of a multiplexed roll, only the first wave. Patches only; float32.
+    """
+    model.eval()
+    positions = grid_positions(*model.grid_of(images), device=images.device)
+    sums: dict[str, Tensor] = {}
+    offsets = torch.empty(0)
+    for start in range(0, len(images), batch):
+        part = images[start : start + batch]
+        with queries_and_keys(model) as pairs:
+            model(part)
+            layers = list(pairs)
+        batch_sums: dict[str, list[Tensor]] = {}
+        for attention, (q, k) in zip(model.attentions, layers, strict=True):
+            encoding = attention.encoding
+            q, k = q.float(), k.float()
+            weights = encoding.weights(q, k, positions, is_causal=model.causal)
+            offsets, by_offset = attention_by_offset(weights, positions)
+            batch_sums.setdefault("attention", []).append(by_offset.sum(0))
+            if isinstance(encoding, ScoreBias):
+                bias = encoding.mask(q, k, positions).expand_as(weights)
+                batch_sums.setdefault("bias", []).append(attention_by_offset(bias, positions)[1].sum(0))
+            for name, x in (("query", q), ("key", k)):
+                rings = on_rings(encoding, x[..., -len(positions) :, :])  # [B, heads, N, axis, channels]
+                power = ring_spectrum(rings)
+                share = power / power.sum(-1, keepdim=True)
+                batch_sums.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
+                batch_sums.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
+                products, levels = _moments(rings)
+                batch_sums.setdefault(f"{name}_products", []).append(products)
+                batch_sums.setdefault(f"{name}_means", []).append(levels)
+        for key, values in batch_sums.items():
+            stacked = torch.stack(values)
+            sums[key] = sums[key] + stacked if key in sums else stacked
+    means = {key: total / len(images) for key, total in sums.items()}
+    for name in ("query", "key"):
+        moments = means.pop(f"{name}_products"), means.pop(f"{name}_means")
+        means[f"{name}_correlation"] = correlation_by_distance(*moments)
+    means["offsets"] = offsets
+    return {key: values.cpu().numpy().astype(np.float32) for key, values in means.items()}
+
+
+def first_step(
+    model: Model, images: Tensor, labels: Tensor, label_smoothing: float = 0.0
+) -> dict[str, np.ndarray]:
+    """Spectra of the gradient for an untrained model's queries and keys, and of Adam's first step.
+
+    query_gradient, key_gradient [layers, heads, 2, modes]: of the gradient for the weights that make queries
+    or keys, the share of the power by mode number along the ring of each axis, all inputs together.
+    query_step, key_step: the same for its signs; times the learning rate, these are Adam's first step. Rings
+    and waves as in :func:`observe`.
+
+    images normalized [B, channels, H, W], labels int64 [B]; or characters and their successors [B, N].
+    Dropout is off, and gradients are cleared afterwards. float32.
+    """
+    model.eval()
+    logits = model(images).flatten(0, -2)
+    F.cross_entropy(logits, labels.flatten(), label_smoothing=label_smoothing).backward()
+    shares: dict[str, list[Tensor]] = {}
+    for attention in model.attentions:
+        encoding = attention.encoding
+        gradient = attention.qkv.weight.grad
+        assert gradient is not None
+        width = encoding.heads * encoding.streams * encoding.head_dim
+        for name, rows in (("query", gradient[:width]), ("key", gradient[width : 2 * width])):
+            by_input = rows.unflatten(0, (encoding.heads, -1)).transpose(1, 2)  # [heads, inputs, channels]
+            for what, x in (("gradient", by_input), ("step", by_input.sign())):
+                power = ring_spectrum(on_rings(encoding, x.float())).sum(1)
+                share = power / power.sum(-1, keepdim=True).clamp_min(torch.finfo(power.dtype).tiny)
+                shares.setdefault(f"{name}_{what}", []).append(share)
+    model.zero_grad(set_to_none=True)
+    return {key: torch.stack(values).cpu().numpy() for key, values in shares.items()}
+
+
+@torch.no_grad()
+def channel_frame(model: Model, images: Tensor, batch: int = 64) -> Tensor:
+    """Correlation of every two channels of a ring at one moment, over images and patches as in `observe`.
+
+    → int8 [2, layers, heads, axes, n(n − 1)/2] on the CPU, queries and keys, as packed by
+    `rollpe.topography.pack_correlations`. Leaves the model in evaluation mode.
+    """
+    model.eval()
+    patches = math.prod(model.grid_of(images))
+    sums: list[Tensor] = []
+    for start in range(0, len(images), batch):
+        with queries_and_keys(model) as pairs:
+            model(images[start : start + batch])
+        rings = [
+            torch.stack([on_rings(a.encoding, x.float()) for a, x in zip(model.attentions, xs, strict=True)])
+            for xs in zip(*pairs, strict=True)
+        ]
+        found = _moments(torch.stack(rings)[..., -patches:, :, :])
+        sums = [a + b for a, b in zip(sums, found, strict=True)] if sums else [*found]
+    return pack_correlations(channel_correlation(*(total / len(images) for total in sums))).cpu()
+
+
+def frame_arrays(frames: Mapping[int, Tensor]) -> dict[str, np.ndarray]:
+    """What a record keeps of each `channel_frame`, by optimizer step: frames [moments, …] and frame_steps."""
+    if not frames:
+        return {}
+    steps, found = zip(*sorted(frames.items()), strict=True)
+    return {"frames": torch.stack(found).cpu().numpy(), "frame_steps": np.array(steps, dtype=np.int32)}
+
+
+def _moments(rings: Tensor) -> tuple[Tensor, Tensor]:
+    """Products of two channels, and channels: mean over patches, sum over images.
+
+    rings [..., B, heads, N, axes, n] → [..., heads, axes, n, n] and [..., heads, axes, n].
+    """
+    products = torch.einsum("...bhnai,...bhnaj->...haij", rings, rings) / rings.shape[-3]
+    return products, rings.mean(-3).sum(-4)
+
+
+def on_rings(encoding: Encoding, x: Tensor) -> Tensor:
+    """Queries or keys [..., streams·head_dim] as rings [..., axes, channels]; of several waves the first.
+
+    A ring holds all channels of its axis, including those that a narrower ``width`` does not roll.
+    """
+    x = encoding.on_ring(x[..., : encoding.head_dim])
+    return x[..., : encoding.axes * encoding.part].unflatten(-1, (encoding.axes, -1))
+
+
+def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Roughness of trained queries and keys along the ring, and with their channels in random order.
+
+    arrays: what :func:`observe` returns and a record keeps; rings of an even number of channels. Both numbers
+    are means over queries and keys, layers, heads and axes. The first divided by the second is one where the
+    ring is no better than any other order, and less where neighbors respond alike
+    (`rollpe.topography.shuffled_ratio`).
+    """
+    n = 2 * (arrays["query_spectrum"].shape[-1] - 1)
+    roughness = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
+    level = [arrays[f"{which}_spectrum"][..., 0].mean() for which in ("query", "key")]
+    return float(np.mean(roughness)), float(shuffled_ratio(np.mean(level), n))
+
+
+def neighbor_correlation(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Correlation of two trained channels that are neighbors on the ring, and of any two channels.
+
+    arrays: what :func:`observe` returns and a record keeps; rings of an even number of channels. KeyError
+    for records that are older than the correlations. Both numbers are means over queries and keys, layers,
+    heads and axes; in random order of the channels they would be equal
+    (`rollpe.topography.correlation_by_distance`).
+    """
+    both = [arrays[f"{which}_correlation"] for which in ("query", "key")]
+    by_distance = np.mean(both, axis=(0, 1, 2, 3))
+    pairs = np.ones(len(by_distance))
+    pairs[0], pairs[-1] = 0, 0.5  # no channel is paired with itself, and opposite ones only once
+    return float(by_distance[1]), float(np.average(by_distance, weights=pairs))

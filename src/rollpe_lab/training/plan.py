@@ -1,0 +1,191 @@
+"""Plans: which runs are wanted, and which of them exist.
+
+A plan is a short YAML file: blocks of encodings and seeds in order of priority, under one recipe. Here:
+reading it, and what is missing from a folder of records. Not here: training what is missing (sweep.py), how
+runs are compared (rollpe_lab.statistics).
+
+A plan::
+
+    recipe: strong
+    set: {epochs: 50}                      # optional: keys of the recipe changed for all blocks
+    blocks:
+      - encodings: [learned, roll, {roll: {width: 31}}]
+        seeds: [0, 1, 2]                   # seed by seed, so that every prefix is balanced
+        later: [3]                         # optional: added when earlier runs were known, so exploratory
+      - encodings: [roll-twin]
+        seeds: [0, 1]
+        set: {learning_rate: 5e-4}         # optional, for this block alone
+
+A plan fixes its seeds before the first run: seeds that are added after a look at results make these
+exploratory, and so is all of a plan called …-later. Each record that a sweep leaves holds name and sha256 of
+its plan's file, so that a later change of the plan shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os.path
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rollpe.encodings import ENCODINGS, changed_options, create_encoding, encoding_options
+from rollpe.errors import InputError
+from rollpe.vit import SIZES
+from rollpe_lab.files import read_yaml_file
+from rollpe_lab.records.record import Cell
+from rollpe_lab.records.store import record_path
+from rollpe_lab.training.data import IMAGE_SIZE
+from rollpe_lab.training.recipe import Recipe, load_recipe
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Block(BaseModel):
+    """Some encodings with some seeds, and what differs from the plan's recipe."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    encodings: list[str | dict[str, dict[str, Any]]] = Field(min_length=1)
+    seeds: list[Seed] = Field(min_length=1)
+    later: list[Seed] = []
+    set: dict[str, Any] = {}
+
+
+class Plan(BaseModel):
+    """A recipe and blocks of cells in order of want. recipe: its name, or a file seen from the plan's."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    recipe: str
+    set: dict[str, Any] = {}
+    blocks: list[Block] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One wanted run: its recipe with all changes made, its identity, and the plan that it is from."""
+
+    recipe: Recipe
+    cell: Cell
+    later: bool = False  # it was added when earlier runs were known
+    plan: str | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return unquote(f"{self.cell.recipe} {self.cell.slug} seed {self.cell.seed}")
+
+
+def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
+    """The cells of a plan, most wanted first, each once.
+
+    Args:
+        overrides: keys of the recipe changed for all blocks, after the plan's own.
+
+    Raises InputError for a missing file, a typo in a key, an unknown encoding, option or recipe, and for an
+    encoding that cannot be built.
+    """
+    path = Path(path)
+    if not os.path.isfile(path):
+        known = ", ".join(sorted(str(p) for p in Path("plans").glob("*.yaml"))) or "none here"
+        raise InputError(f"{path}: no such plan. Plans: {known}.")
+    try:
+        plan = Plan.model_validate(read_yaml_file(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        allowed = f"{', '.join(Plan.model_fields)}; in a block {', '.join(Block.model_fields)}"
+        raise InputError(f"{path}: {where}: {first['msg'].lower()}. Keys: {allowed}.") from None
+
+    origin = f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+    planned: dict[Path, Planned] = {}
+    for block in plan.blocks:
+        of_its_own = Path(plan.recipe).suffix in (".yaml", ".yml")  # beside the plan
+        name = path.parent / plan.recipe if of_its_own else plan.recipe
+        recipe = load_recipe(name, plan.set | block.set | dict(overrides or {}))
+        encodings = [_named(entry, path) for entry in block.encodings]
+        for name, options in encodings:
+            try:
+                _build(recipe, name, options)
+            except InputError as error:
+                raise InputError(f"{path}: entry {json.dumps({name: options})}: {error}") from None
+        for cell in seed_by_seed(recipe.name, encodings, [*block.seeds, *block.later]):
+            later = cell.seed in block.later or path.stem.endswith("-later")
+            planned.setdefault(cell.path, Planned(recipe, cell, later, origin))
+    return list(planned.values())
+
+
+def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dict[str, Any]]:
+    if isinstance(entry, dict) and len(entry) != 1:
+        raise InputError(f"{path}: entry {json.dumps(entry)} must name one encoding, not {len(entry)}.")
+    name, options = (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
+    for part in name.split("+"):
+        if part not in ENCODINGS:
+            raise InputError(f"{path}: encoding {part!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
+    for option in options:
+        if option not in encoding_options(name):
+            allowed = ", ".join(encoding_options(name)) or "none"
+            raise InputError(f"{path}: {name} has no option {option!r}. Allowed: {allowed}.")
+    return name, options
+
+
+def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
+    """Build an encoding as a run of this recipe would, without memory and without a warning."""
+    size = SIZES[recipe.size]
+    grid = (recipe.context,) if recipe.context else (IMAGE_SIZE[recipe.data] // (recipe.patch_size or 1),) * 2
+    heads = recipe.heads or size.heads
+    head_dim = (recipe.width or size.width) // heads
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        create_encoding(name, head_dim=head_dim, heads=heads, axes=len(grid), grid=grid, **options)
+
+
+def seed_by_seed(
+    recipe: str, encodings: Sequence[tuple[str, Mapping[str, Any]]], seeds: Sequence[int]
+) -> Iterator[Cell]:
+    """One cell for every encoding and seed, seed by seed, so that every prefix is balanced."""
+    for seed in seeds:
+        for name, options in encodings:
+            changed = changed_options(name, options)
+            yield Cell(recipe=recipe, encoding=name, encoding_options=changed, seed=seed)
+
+
+def failure_path(records: str | Path, cell: Cell) -> Path:
+    """The file that says why a run could not be finished, beside where its record would be."""
+    return record_path(records, cell).with_suffix(".failed")
+
+
+def missing(planned: Sequence[Planned], records: str | Path, retry: bool = False) -> list[Planned]:
+    """The cells without a record; those that failed only with ``retry``."""
+    return [
+        p
+        for p in planned
+        if not record_path(records, p.cell).exists() and (retry or not failure_path(records, p.cell).exists())
+    ]
+
+
+def failure(records: str | Path, cell: Cell) -> str:
+    """Why a cell failed; "" if it did not."""
+    path = failure_path(records, cell)
+    try:
+        return str(json.loads(path.read_bytes())["reason"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, LookupError, TypeError, ValueError):
+        return f"{path} is damaged"
+
+
+def select_cell(planned: Sequence[Planned], name: str) -> list[Planned]:
+    """The one cell of that name, recipe/encoding/seed-n. Raises InputError if the plan has none."""
+    found = [p for p in planned if unquote(p.cell.path.as_posix()) == unquote(name)]
+    if not found:
+        raise InputError(
+            f"cell {name!r} is not in the plan. Its first cell: {planned[0].cell.path.as_posix()}."
+        )
+    return found

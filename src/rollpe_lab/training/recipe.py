@@ -1,0 +1,342 @@
+"""Recipes: everything about a run except the encoding, the seed and the machine.
+
+A recipe is a small YAML file; the folder recipes/ has those of the package. Here: its keys and their allowed
+values, reading and changing it, and the name of a changed recipe. Not here: the effect of each key (step.py,
+augment.py, data.py, rollpe.vit).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os.path
+import shlex
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rollpe.encodings import outside_files
+from rollpe.errors import InputError
+from rollpe_lab.files import read_yaml, read_yaml_file
+from rollpe_lab.records.record import HOW, REMOVED, Cell, flatten, slug
+from rollpe_lab.training.augment import Augmentation
+
+FOLDER = Path(__file__).parent / "recipes"
+
+TEXTS = ("sympy", "sklearn")
+"""The data sets that are text."""
+PATCHES = 64
+"""Most patches in a row of an image; attention is quadratic in the square of this number."""
+WEIGHTS = 10**9 // 12
+"""Largest depth × width²; a block has 12·width² weights."""
+OPERATIONS = 100
+"""Most RandAugment operations on one image."""
+
+
+class Recipe(BaseModel):
+    """Everything about a run except the encoding, the seed and the machine.
+
+    Each description names the allowed values and their meaning; the error for a bad value quotes it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    name: str = Field(
+        pattern="^[A-Za-z0-9_~+-][A-Za-z0-9_.~%@=,+-]*$",
+        description="letters of ASCII, digits and _-~+, after the first also .%@=, (its records' folder; by "
+        "default the name of the recipe's file)",
+    )
+    data: Literal["digits", "place", "offset", "cifar100", "sympy", "sklearn"] = Field(
+        description="digits, place, offset, cifar100, or a text: sympy or sklearn"
+    )
+    held_out: int | None = Field(
+        None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
+    )
+    train_images: int | None = Field(
+        None, gt=0, description="null (all) or an integer ≥ 1: number of training images, from the first"
+    )
+
+    size: Literal["nano", "tiny", "small", "base"] = Field(
+        description="nano, tiny, small or base: width, depth and heads"
+    )
+    patch_size: int | None = Field(
+        None, gt=0, le=1024, description="an integer ≥ 1, at most 1,024, in pixels; null for text"
+    )
+    context: int | None = Field(
+        None, gt=0, le=4096, description="an integer ≥ 1, at most 4,096: characters of a window of text"
+    )
+    depth: int | None = Field(
+        None, gt=0, le=256, description="null (from size) or an integer ≥ 1, at most 256: blocks"
+    )
+    width: int | None = Field(
+        None,
+        gt=0,
+        le=8192,
+        description="null (from size) or an integer ≥ 1, at most 8,192: channels of a token",
+    )
+    heads: int | None = Field(
+        None, gt=0, le=1024, description="null (from size) or an integer ≥ 1, at most 1,024"
+    )
+    pool: Literal["token", "avg"] = Field("token", description="token (the class token) or avg")
+    layer_scale: float | None = Field(
+        None, gt=0, le=1e6, description="null (none) or a number > 0, at most a million: its initial value"
+    )
+    qkv_bias: bool = Field(True, description="true or false: biases on queries, keys and values")
+    dropout: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
+    drop_path: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
+
+    epochs: int = Field(
+        gt=0, le=10**6, description="an integer ≥ 1, at most a million: passes over the training images"
+    )
+    max_steps: int | None = Field(
+        None, gt=0, description="null or an integer ≥ 1: number of steps to stop after"
+    )
+    batch_size: int = Field(gt=0, le=10**5, description="an integer ≥ 1, at most 100,000: images per step")
+    optimizer: Literal["adamw", "lamb", "muon", "sgd"] = Field(description="adamw, lamb, muon or sgd")
+    learning_rate: float = Field(
+        gt=0,
+        description="a number > 0: the highest learning rate, which falls to zero along a cosine",
+    )
+    warmup_epochs: float = Field(0.0, ge=0, description="a number from 0 to epochs")
+    weight_decay: float = Field(0.0, ge=0, description="a number ≥ 0")
+    momentum: float = Field(0.9, ge=0, lt=1, description="a number from 0 to below 1: sgd and muon")
+    betas: list[float] = Field(
+        [0.9, 0.999],
+        min_length=2,
+        max_length=2,
+        description="two numbers from 0 to below 1: adamw, lamb, and the vectors under muon",
+    )
+    gradient_clip: float | None = Field(
+        None, gt=0, description="null (none) or a number > 0: largest norm of the gradient"
+    )
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
+    augmentation: Augmentation = Field(
+        Augmentation(), description=f"a mapping with {', '.join(Augmentation.model_fields)}"
+    )
+
+    topography: Literal["none", "ring", "sheet", "tdann"] = Field(
+        "none", description="none, ring, sheet or tdann: loss on the order of queries and keys; uncompiled"
+    )
+    topography_weight: float = Field(0.1, ge=0, description="a number ≥ 0: weight of that loss")
+
+    precision: Literal["auto", "float32", "bfloat16", "bfloat16-weights"] = Field(
+        "auto",
+        description="auto (bfloat16 on CUDA), float32, bfloat16 (in products) or bfloat16-weights (but for "
+        "the optimizer's copy of the weights)",
+    )
+    compile: bool | Literal["auto", "default", "max-autotune"] = Field(
+        "auto",
+        description="auto (on CUDA if it works), true, false, default (without CUDA graphs) or max-autotune "
+        "(times kernels: slow to begin)",
+    )
+    attention: Literal["auto", "flash", "cudnn", "efficient", "math"] = Field(
+        "auto", description="auto (torch chooses), flash, cudnn, efficient or math: the kernel of attention"
+    )
+    score_every: int = Field(
+        1, gt=0, description="an integer ≥ 1: epochs from one scoring of the held-out images to the next"
+    )
+    resolutions: list[Annotated[int, Field(gt=0, le=1024)]] = Field(
+        [],
+        description="a list of image sizes, 1 to 1,024 pixels, each a multiple of patch_size; of text, of "
+        "longer windows in characters",
+    )
+    shifts: list[Annotated[int, Field(ge=-1024, le=1024)]] = Field(
+        [], description="a list of whole pixels to move the test images by, at most 1,024"
+    )
+    frames: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="an integer from 0 to 100: moments, evenly spaced from before the first step to after "
+        "the last, of which the record keeps the correlations of channels over held-out images",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, values: Any) -> Any:
+        """Older recipes, and those in records, may hold keys of `REMOVED` with their one value."""
+        if not isinstance(values, dict):
+            return values
+        mapping = values.get("augmentation")
+        if isinstance(mapping, dict):
+            values = values | {"augmentation": _kept(mapping, "augmentation.")}
+        return _kept(values, "")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Recipe:
+        if self.warmup_epochs > self.epochs:
+            raise ValueError(
+                f"warmup_epochs={self.warmup_epochs:g} is longer than epochs={self.epochs}. "
+                "Lower it or raise epochs."
+            )
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={self.betas}: allowed are two numbers from 0 to below 1.")
+        if self.data in TEXTS:
+            self._fits_text()
+        elif self.patch_size is None or self.context is not None:
+            raise ValueError(f"data={self.data}: images have a patch_size and no context.")
+        for size in self.resolutions if self.patch_size else ():
+            assert self.patch_size
+            if size % self.patch_size:
+                raise ValueError(
+                    f"resolutions={self.resolutions}: {size} is no positive multiple of "
+                    f"patch_size={self.patch_size}. Change one of them."
+                )
+            if size // self.patch_size > PATCHES:
+                raise ValueError(
+                    f"resolutions={self.resolutions}: {size} is more than {PATCHES} patches of "
+                    f"patch_size={self.patch_size} in a row. Lower it."
+                )
+        if (self.depth or 1) * (self.width or 1) ** 2 > WEIGHTS:
+            raise ValueError(
+                f"depth={self.depth}, width={self.width}: such a model has more than a billion weights. "
+                "Lower one of them."
+            )
+        if self.augmentation.rand_augment[0] > OPERATIONS:
+            raise ValueError(
+                f"augmentation.rand_augment={list(self.augmentation.rand_augment)}: allowed are at most "
+                f"{OPERATIONS} operations."
+            )
+        if self.augmentation.crop_padding > 1024:
+            raise ValueError(
+                f"augmentation.crop_padding={self.augmentation.crop_padding}: allowed is an integer "
+                "from 0 to 1024."
+            )
+        return self
+
+    def _fits_text(self) -> None:
+        """Refuse what only images have."""
+        of_images: dict[str, Any] = {"patch_size": None, "augmentation": Augmentation(), "shifts": []}
+        of_images |= {"topography": "none", "pool": "token"}
+        wrong = [key for key, default in of_images.items() if getattr(self, key) != default]
+        if self.context is None or wrong:
+            raise ValueError(f"data={self.data}: text has a context, and no {', '.join(wrong or of_images)}.")
+        if any(size % self.context for size in self.resolutions):
+            raise ValueError(
+                f"resolutions={self.resolutions}: allowed are multiples of context={self.context}."
+            )
+
+
+def _kept(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {k: v for k, v in values.items() if (prefix + k, v) not in REMOVED.items()}
+
+
+def recipes() -> list[str]:
+    """Names of the recipes that come with the package."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe by its name, or from a .yaml file, and change some of its keys.
+
+    Args:
+        overrides: key → value; a dot reaches into a mapping ("augmentation.mixup"); text is read as a
+            YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
+
+    A changed recipe gets a name of its own, ``quick@epochs=5``, so that its records never mix with those of
+    the original. The keys `rollpe_lab.records.record.HOW` change no name.
+
+    Raises InputError for an unknown recipe, an unknown key, or a value out of range.
+    """
+    path = Path(name_or_path)
+    if str(name_or_path) in recipes():
+        path = FOLDER / f"{name_or_path}.yaml"
+    elif path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
+        raise InputError(
+            f"recipe {str(name_or_path)!r} is unknown{_did_you_mean(str(name_or_path), recipes())}. "
+            f"Allowed: {', '.join(recipes())}, or the path of a .yaml file."
+        )
+    values = read_yaml_file(path)
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: a recipe is a mapping of keys to values. Write key: value lines.")
+    values.setdefault("name", path.stem)
+    original = _recipe(values)
+    for key, value in (overrides or {}).items():
+        *outer, last = key.split(".")
+        level = values
+        for part in outer:
+            level = level.setdefault(part, {})
+            if not isinstance(level, dict):
+                raise InputError(f"{key}: {part} holds a single value. Set {part} itself.")
+        level[last] = read_yaml(value, key) if isinstance(value, str) else value
+    changed = _recipe(values)
+    if changed.name == original.name:
+        changed = changed.model_copy(update={"name": name_of(original, changed)})
+    return changed
+
+
+def changes(original: Recipe, changed: Recipe) -> dict[str, Any]:
+    """The keys in which a changed recipe differs, as `--set` spells them, with their values."""
+    before, after = flatten(original.model_dump()), flatten(changed.model_dump())
+    return {key: value for key, value in after.items() if before[key] != value}
+
+
+def name_of(original: Recipe, changed: Recipe) -> str:
+    """The name of a changed recipe."""
+    options = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
+    return slug(original.name, options)
+
+
+def _recipe(values: dict[str, Any]) -> Recipe:
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_line(error.errors()[0])) from None
+
+
+def _line(error: Any) -> str:
+    """One of pydantic's errors as one line: key=value, what is allowed."""
+    *outer, key = [str(part) for part in error["loc"]] or [""]
+    if outer and outer[0] != "augmentation" and not key.isdigit():  # the type that pydantic tried last
+        outer, key = [], outer[0]
+    fields = (Augmentation if outer[:1] == ["augmentation"] else Recipe).model_fields
+    place, value = ".".join((*outer, key)), textwrap.shorten(repr(error["input"]), 200, placeholder=" …")
+    if error["type"] == "extra_forbidden":
+        allowed = ", ".join(fields)
+        return f"recipe key {place!r} is unknown{_did_you_mean(key, fields)}. Allowed: {allowed}."
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    allowed = Recipe.model_fields[outer[0] if outer else key].description or ""
+    if outer[:1] == ["augmentation"]:
+        allowed = error["msg"][0].lower() + error["msg"][1:]
+    if error["type"] == "missing":
+        return f"recipe key {place!r} is missing: allowed is {allowed}."
+    return f"recipe key {place}={value}: allowed is {allowed}."
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
+    """The command line that repeats a run: a recipe of the package, and every key that differs from it.
+
+    So a recipe with a name or a file of its own is repeated without that file.
+    """
+    named = recipe.name.partition("@")[0]
+    settings = {base: _settings(base, recipe) for base in ([named] if named in recipes() else recipes())}
+    base = min(settings, key=lambda base: len(settings[base]))
+    words = ["rollpe", "train"]
+    if processes > 1:
+        words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
+    words += ["--encoding", cell.encoding, "--recipe", base]
+    words += ["--seed", str(cell.seed)]
+    for file in outside_files(cell.encoding):
+        words += ["--import", os.path.relpath(file)]
+    overrides = slug(base, settings[base]).partition("@")[2]
+    for option, text in (("--set", overrides), ("--option", cell.slug.partition("@")[2])):
+        for setting in filter(None, text.split(",")):
+            words += [option, unquote(setting)]
+    return shlex.join(words)
+
+
+def _settings(base: str, recipe: Recipe) -> dict[str, Any]:
+    """What to set in a recipe of the package to get this one; its name only if it would be another."""
+    original = load_recipe(base)
+    settings = changes(original, recipe)
+    name = settings.pop("name", base)
+    return settings if name == name_of(original, recipe) else settings | {"name": name}

@@ -1,0 +1,381 @@
+"""One run, from top to bottom: data, model, files, random numbers, epochs, scores, record.
+
+Encodings are compared by giving each the same recipe and the same seeds: the order of the images, their
+augmentation and the dropout masks depend on the seed alone, never on the encoding. The training images live
+on the device as bytes and are augmented many batches ahead; the host waits for the device only to check the
+losses now and then. A part of the images is held out and scored after every epoch; the test images are scored
+once, at the end.
+
+On one machine's CPU, with the same number of threads, the same seed gives the same record, bit for bit except
+times, also if the run was killed and resumed in between. Under `torchrun`, several processes share one run:
+each takes its part of every batch, and the record is that of one process up to rounding, but for the dropout
+masks and for topography=tdann, whose correlations are then over the images of one share.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from rollpe.encodings import changed_options, outside_files
+from rollpe.errors import InputError
+from rollpe_lab.files import ensure_writable, expect_file
+from rollpe_lab.records.origin import environment, loaded_source, now, provenance
+from rollpe_lab.records.record import Cell, EpochMetrics, Record
+from rollpe_lab.records.store import claim, read_record, record_path, sweep_up, write_record
+from rollpe_lab.training.checkpoint import Checkpoint, checkpoint_path, previous_path
+from rollpe_lab.training.data import Data, Split
+from rollpe_lab.training.device import (
+    TrainingError,
+    choose_device,
+    enough_memory,
+    global_generator,
+    reproducible,
+    stream,
+)
+from rollpe_lab.training.distributed import Group, joined
+from rollpe_lab.training.evaluate import moved
+from rollpe_lab.training.observation import frame_arrays
+from rollpe_lab.training.recipe import Recipe, command
+from rollpe_lab.training.state import Program, Programs, ahead, resolve, training_images
+from rollpe_lab.training.step import learning_rate
+
+PROTOCOL = 1
+"""Version of the training procedure. Raise it by one with every change that alters what a run with
+the same recipe can reach: records of different protocols are refused as not comparable."""
+
+SHORTEST = 1e-9
+"""Seconds that an epoch takes at least: some clocks do not move between two readings."""
+CHECKPOINT_SECONDS = 60  # between two checkpoints; the first comes after the first epoch
+CHECK_EVERY = 25  # steps between two checks of the losses: each waits for the device
+
+# tqdm's own lock is a semaphore that forked processes share: one that is killed while it holds it would stop
+# all others for good. Here a bar belongs to one process.
+tqdm.set_lock(threading.RLock())
+
+
+def train(
+    recipe: Recipe,
+    encoding: str,
+    *,
+    seed: int = 0,
+    encoding_options: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    records: str | Path | None = None,
+    data_root: str | Path = "data",
+    resume: bool = False,
+    checkpoints: str | Path | None = "checkpoints",
+    progress: bool = True,
+    programs: Programs | None = None,
+    plan: str | None = None,
+) -> Record:
+    """Train one model and return its record.
+
+    Args:
+        recipe: what to train on what and how; see `load_recipe`.
+        encoding: one name of rollpe.encodings, or two joined by "+", with its encoding_options.
+        seed: of the initial weights, the order of the images, their augmentation, the dropout.
+        device: "auto" (cuda, then mps, then cpu) or a torch device.
+        records: folder to write the record into; None writes none. No two processes may write one run.
+        resume: resume this very run from its checkpoint, if there is one; if the last one is damaged, from
+            the one before it, with a warning.
+        checkpoints: folder of checkpoints; None writes none. One is written after the first epoch, then
+            whenever a minute has passed; the last two are kept, and at the end the weights alone.
+        progress: show a progress bar, if stderr is a terminal.
+        programs: what earlier runs of the same recipe and encoding have compiled; see `Programs`.
+        plan: which plan this run belongs to; see `Provenance`.
+
+    Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
+    memory runs out. The global random state is left as it was.
+    """
+    if seed < 0:
+        raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
+    done, source = Progress(), loaded_source(outside_files(encoding))
+    options = changed_options(encoding, encoding_options or {})
+    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
+    where = choose_device(device)
+    with ExitStack() as stack:
+        group = stack.enter_context(joined(where))
+        programs = programs if programs is not None else stack.enter_context(Programs())
+        records = records if group.first else None  # the first process writes
+
+        # data, on the device
+        data = programs.data(recipe, data_root)
+        settled = resolve(recipe, where, held_out=len(data.held_out))
+        training, held_out = training_images(settled, data).to(where), data.held_out.to(where)
+        batch = min(settled.batch_size, len(training))
+        steps = len(training) // batch  # the last, smaller batch is left out
+        total = min(settled.epochs * steps, settled.max_steps or settled.epochs * steps)
+        share = group.part(batch)
+
+        # model, optimizers and scoring
+        stack.enter_context(reproducible(where))
+        stack.enter_context(enough_memory(settled))
+        program = programs.program(settled, cell, data, where, group)
+        run = Run(settled, cell, where, group, program, training, held_out, batch, share, steps, total)
+        untrained = program.begin(seed)
+        program.evaluate.rehearse(program.model, settled.resolutions)
+
+        # files: whatever can be refused has been refused by now
+        arrays, checkpoint = {}, None
+        if records is not None:
+            arrays = program.evaluate.first_step(untrained.to(where), training)
+            stack.enter_context(reserved(records, cell, record_path(records, cell)))
+        if checkpoints is not None:
+            file = checkpoint_path(checkpoints, cell)
+            if group.first:
+                stack.enter_context(reserved(checkpoints, cell, file))
+            checkpoint = Checkpoint(file, cell, settled, data, where)
+        del untrained
+
+        # compiled code, random numbers, and where a checkpoint left off
+        programs.waited = program.warm(share.stop - share.start)
+        done.streams = random_streams(run)
+        if checkpoint and resume and (state := checkpoint.load(warn=group.first)):
+            load_state(state, run, done)
+
+        # epochs
+        saved = -math.inf
+        with progress_bar(run, done, progress) as bar:
+            while done.steps < total:
+                done.history.append(train_epoch(run, done, bar))
+                if checkpoint and group.first and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+                    checkpoint.save(state_of(run, done))
+                    saved = time.perf_counter()
+
+        # scores, weights, record
+        scores = score(run, data)
+        if records is not None:
+            arrays |= program.evaluate.observe(program.model) | frame_arrays(done.frames)
+        made_by = command(recipe, cell, group.size)
+        record = Record(
+            protocol=PROTOCOL,
+            **cell.model_dump(),
+            config=settled.model_dump(mode="json"),
+            parameters=sum(p.numel() for p in program.model.parameters() if p.requires_grad),
+            history=done.history,
+            **scores,
+            # the median over epochs: the first one may also have compiled
+            throughput=float(np.median([row.images_per_second for row in done.history])),
+            environment=environment(str(where)),
+            provenance=provenance(made_by, done.started, done.seconds, source, plan),
+        )
+        if checkpoint and group.first:  # before the record: whoever has a record has the weights, too
+            checkpoint.save(state_of(run, done, finished=True), finished=True)
+        if records is not None:
+            record = read_record(write_record(records, record, **arrays))
+    return record
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run consists of. It stays as it is but for the tensors of the program."""
+
+    recipe: Recipe  # with every default decided
+    cell: Cell
+    device: torch.device
+    group: Group
+    program: Program  # model, optimizers, step, scoring
+    training: Split  # on the device
+    held_out: Split
+    batch: int  # images of an optimizer step, over all processes
+    share: slice  # of them, those of this process
+    steps: int  # optimizer steps of an epoch
+    total: int  # of the run
+
+
+@dataclass
+class Progress:
+    """How far a run is; with the program's tensors, what a checkpoint holds."""
+
+    history: list[EpochMetrics] = field(default_factory=list)  # one row per finished epoch
+    frames: dict[int, Tensor] = field(default_factory=dict)  # by step
+    streams: dict[str, torch.Generator] = field(default_factory=dict)  # of random numbers, by purpose
+    started: str = field(default_factory=now)
+    began: float = field(default_factory=lambda: time.perf_counter())
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the finished epochs."""
+        return self.history[-1].steps if self.history else 0
+
+    @property
+    def epoch(self) -> int:
+        """Number of the current epoch, from 1."""
+        return len(self.history) + 1
+
+    @property
+    def seconds(self) -> float:
+        """Since the run began, without those between an interruption and its resumption."""
+        return time.perf_counter() - self.began
+
+
+# Epochs
+
+
+def train_epoch(run: Run, done: Progress, bar: tqdm) -> EpochMetrics:
+    """One pass over the training images, then the score on those held out."""
+    began, recipe, program = time.perf_counter(), run.recipe, run.program
+    steps = min(run.steps, run.total - done.steps)
+    losses = torch.zeros(steps, device=run.device)
+    program.model.train()
+    for i, (inputs, targets) in enumerate(batches(run, done)):
+        keep_frame(run, done, done.steps + i)
+        rate = learning_rate(recipe, done.steps + i, run.total, run.steps)
+        losses[i] = program.step(inputs, targets, rate)
+        if (i + 1) % CHECK_EVERY == 0 or i + 1 == steps:
+            mean = check(losses[: i + 1], run, done, bar)
+    trained = time.perf_counter()
+    last = done.steps + steps == run.total
+    if last:
+        keep_frame(run, done, run.total)
+    due = last or done.epoch % recipe.score_every == 0
+    held_out = program.evaluate(program.model, run.held_out) if due and len(run.held_out) else None
+    return EpochMetrics(
+        epoch=done.epoch,
+        steps=done.steps + steps,
+        learning_rate=rate,
+        train_loss=mean,
+        held_out_loss=held_out.loss if held_out else None,
+        held_out_accuracy=held_out.accuracy if held_out else None,
+        images_per_second=steps * run.batch / max(trained - began, SHORTEST),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def batches(run: Run, done: Progress) -> Iterator[tuple[Tensor, Tensor]]:
+    """This process's share of every batch of an epoch, in a fresh order: augmented images and targets."""
+    images, labels = run.training.images, run.training.labels
+    order = torch.randperm(len(labels), generator=done.streams["order"])[: run.steps * run.batch]
+    order = order.view(run.steps, run.batch)[: run.total - done.steps].to(run.device)
+    for indices in order.split(ahead(run.batch, images[0].numel())):
+        pixels = images.index_select(0, indices.flatten()).unflatten(0, indices.shape)
+        generator = done.streams["augmentation"]
+        inputs, targets = run.program.augment.batches(pixels, labels[indices], generator, run.share)
+        yield from zip(inputs, targets, strict=True)
+
+
+def keep_frame(run: Run, done: Progress, step: int) -> None:
+    """Keep the correlations of channels after so many steps if the recipe asks for them."""
+    moments = np.linspace(0, run.total, run.recipe.frames).round().astype(int)
+    if run.group.first and step in moments:
+        done.frames[step] = run.program.evaluate.frame(run.program.model)
+        run.program.model.train()
+
+
+def check(losses: Tensor, run: Run, done: Progress, bar: tqdm) -> float:
+    """Wait for the device and show the last loss; returns the mean of this epoch's losses so far.
+
+    Raises TrainingError if one of them is not finite.
+    """
+    losses = run.group.mean(losses)
+    broken = (~losses.isfinite()).nonzero()
+    if len(broken):
+        step, clip = int(broken[0]), run.recipe.gradient_clip
+        raise TrainingError(
+            f"the loss is {losses[step].item()} at epoch {done.epoch}, step {step + 1}. Try a lower "
+            f"learning_rate than {run.recipe.learning_rate:g}, a longer warmup_epochs, or "
+            f"{'a smaller gradient_clip' if clip else '--set gradient_clip=1'}."
+        )
+    bar.update((done.steps + len(losses)) * run.batch - bar.n)
+    scores = [row.held_out_accuracy for row in done.history if row.held_out_accuracy is not None]
+    held_out = {"held-out": f"{100 * scores[-1]:.1f} %"} if scores else {}
+    bar.set_postfix({"epoch": done.epoch, "loss": f"{losses[-1].item():.3f}"} | held_out)
+    return losses.cpu().double().mean().item()
+
+
+def progress_bar(run: Run, done: Progress, show: bool) -> tqdm:
+    return tqdm(
+        total=run.total * run.batch,
+        initial=done.steps * run.batch,
+        desc=f"{run.cell.slug} seed {run.cell.seed}",
+        unit=" images",
+        unit_scale=True,
+        disable=None if show and run.group.first else True,  # None: shown only on a terminal
+    )
+
+
+def score(run: Run, data: Data) -> dict[str, Any]:
+    """The fields of a record that say how good the trained model is."""
+    model, evaluate, recipe = run.program.model, run.program.evaluate, run.recipe
+    test = evaluate(model, data.test)
+    few = Split(run.training.images[: len(data.test)], run.training.labels[: len(data.test)])
+    resized = {size: evaluate(model, data.test, size) for size in recipe.resolutions}
+    bits = {recipe.context: test, **resized} if recipe.context else {}
+    return {
+        "test": test,
+        "resolutions": {str(size): found.accuracy for size, found in resized.items()},
+        "shifts": {str(by): evaluate(model, moved(data.test, by)).accuracy for by in recipe.shifts},
+        "bits": {str(length): found.loss / math.log(2) for length, found in bits.items()},
+        "plain_train_loss": evaluate(model, few).loss,
+    }
+
+
+# Random numbers and checkpoints
+
+
+def random_streams(run: Run) -> dict[str, torch.Generator]:
+    """The generators of a run at its beginning. "noise" is the global one, of dropout and drop path."""
+    seed, group = run.cell.seed, run.group
+    torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))  # no two share masks
+    return {
+        "order": torch.Generator().manual_seed(stream(seed, "order")),
+        "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
+        "noise": global_generator(run.device),
+    }
+
+
+def state_of(run: Run, done: Progress, finished: bool = False) -> dict[str, Any]:
+    """Everything needed to resume; of a finished run only the weights that were scored."""
+    state: dict[str, Any] = {
+        "history": [row.model_dump() for row in done.history],
+        "started": done.started,
+        "elapsed": done.seconds,
+        "frames": done.frames,
+    }
+    if finished:
+        return state | {"eval_model": run.program.model.state_dict()}
+    generators = {name: generator.get_state() for name, generator in done.streams.items()}
+    return state | run.program.state_dict() | {"generators": generators}
+
+
+def load_state(state: Mapping[str, Any], run: Run, done: Progress) -> None:
+    """Bring a run at its beginning to where a checkpoint left off."""
+    done.started, done.began = state["started"], done.began - state["elapsed"]
+    done.history = [EpochMetrics(**row) for row in state["history"]]
+    done.frames = {step: frame.cpu() for step, frame in state.get("frames", {}).items()}
+    run.program.load_state_dict(state)
+    for name, generator in done.streams.items() if "generators" in state else ():
+        if name != "noise" or run.group.first:
+            generator.set_state(state["generators"][name].cpu())
+        else:  # only the first process's is in the file, and masks must differ
+            generator.manual_seed(stream(done.steps, f"noise {run.group.rank}"))
+
+
+@contextmanager
+def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
+    """Keep other processes from the files of a run, and remove what was left half-written there.
+
+    root: folder of records or checkpoints, of which `path` is this run's file.
+    """
+    ensure_writable(path.parent)
+    for file in (path, path.with_suffix(".npz"), previous_path(path)):
+        expect_file(file)
+    with claim(root, cell) as free:
+        if not free:
+            raise InputError(
+                f"{path}: another process trains this run. Wait for it, or choose another folder."
+            )
+        sweep_up(path)
+        yield

@@ -1,0 +1,341 @@
+"""The tensors of a run: model, optimizers; made once, then used seed after seed.
+
+Here: building them from a recipe and an encoding, bringing them to where a seed begins, and keeping what was
+compiled for the next run. Not here: moving them (step.py), writing them down (checkpoint.py).
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from rollpe.decoder import create_decoder
+from rollpe.errors import InputError
+from rollpe.vit import create_vit
+from rollpe_lab.records.record import Cell
+from rollpe_lab.training.augment import Augmenter
+from rollpe_lab.training.compiling import EAGER, compile_mode, compiles
+from rollpe_lab.training.data import Data, Split, TextData, load_dataset, stand_in
+from rollpe_lab.training.device import TrainingError, choose_device, enough_memory, reproducible, stream
+from rollpe_lab.training.distributed import ALONE, Group
+from rollpe_lab.training.evaluate import EVALUATION_BATCH, evaluator
+from rollpe_lab.training.observation import Model, disorder, queries_and_keys
+from rollpe_lab.training.recipe import Recipe
+from rollpe_lab.training.step import Step, create_optimizers
+
+TRIED, TRIED_EAGERLY, AGREEING, AGREEMENT = 50, 20, 5, 0.05
+"""Steps on noise after compiling, those taken eagerly as well, those whose losses are compared, and how far
+their means may differ, relative to losses above 1, since compiled dropout draws other numbers."""
+
+AHEAD = 32  # batches augmented at once, so that many images share each operation ...
+AHEAD_BYTES = 2**27  # ... unless they take more than this
+
+
+class Program:
+    """Model, optimizers, step and scoring of one recipe and encoding: made once, then used seed after seed.
+
+    What is compiled is bound to the tensors of this model, so every seed puts its weights into them.
+    """
+
+    def __init__(
+        self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
+    ) -> None:
+        self.recipe, self.cell, self.shape = recipe, cell, shape_of(data)
+        self.mode = compile_mode(recipe, device, group.size)
+        self.model = create_model(recipe, cell, self.shape).to(device)
+        self.evaluate = evaluator(recipe, data, device, group, self.mode)
+        self.augment: Augmenter | Characters = Characters()
+        if not isinstance(data, TextData):
+            size = tuple(self.shape["image_size"])
+            self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
+        penalty, self.hooks = None, ExitStack()
+        if recipe.topography != "none":
+            pairs = self.hooks.enter_context(queries_and_keys(self.model))
+            penalty = _penalty(recipe, self.model, pairs)
+        self.step = Step(
+            self.model,
+            recipe,
+            create_optimizers(self.model, recipe, self.mode),
+            self.mode,
+            penalty=penalty,
+            processes=group.size,
+        )
+        self.ready = False
+
+    def begin(self, seed: int) -> Model:
+        """Bring all tensors to where a run of this seed begins; returns another model with these weights."""
+        fresh = initial_model(self.recipe, self.cell.model_copy(update={"seed": seed}), self.shape)
+        self.model.load_state_dict(fresh.state_dict())
+        self.step.reset()
+        return fresh
+
+    def state_dict(self) -> dict[str, Any]:
+        """All tensors that training changes."""
+        return {"model": self.model.state_dict(), "optimizers": self.step.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the tensors of a checkpoint; of a finished run there are only the weights that are scored."""
+        if "eval_model" in state:
+            self.model.load_state_dict(state["eval_model"])
+            return
+        self.model.load_state_dict(state["model"])
+        self.step.load(state["optimizers"])
+
+    def warm(self, batch: int, turn: AbstractContextManager[object] | None = None) -> float:
+        """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
+
+        batch: images or windows of a step, those of this process alone. turn: see `Step.warm`. Returns the
+        seconds that it took; nothing is done where nothing is to be compiled, or all is.
+        """
+        begun, device = time.perf_counter(), self.evaluate.device
+        if self.mode.gradient and not self.ready:
+            noise = noise_like(self.shape, batch).to(device)
+            inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
+            self.model.train()
+            self.step.warm(inputs[0], targets[0], turn)
+            few = EVALUATION_BATCH.get(device.type, 1000)
+            again = torch.arange(few, device=device) % batch
+            self.evaluate(self.model, Split(noise.images[0][again], noise.labels[0][again]))
+        self.ready = True
+        return time.perf_counter() - begun
+
+    def try_out(self, batch: int) -> None:
+        """Take `TRIED` steps on one batch of noise and compare the first with eager ones.
+
+        Raises TrainingError if a loss is not finite, or if the mean over the last `AGREEING` of the steps
+        that both have taken differs by more than `AGREEMENT`. Leaves weights and states changed.
+        """
+        device, rate = self.evaluate.device, self.recipe.learning_rate
+        noise = noise_like(self.shape, batch).to(device)
+        inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
+        eager = self.begin(0).to(device).train()
+        self.model.train()
+        slow = Step(eager, self.recipe, create_optimizers(eager, self.recipe), EAGER)
+        means = []
+        for step, count in ((slow, TRIED_EAGERLY), (self.step, TRIED)):
+            torch.manual_seed(0)
+            losses = torch.stack(
+                [step(inputs[0], targets[0], rate * (i + 1) / TRIED).clone() for i in range(count)]
+            )
+            if not losses.isfinite().all():
+                how = "eager" if step is slow else "compiled"
+                raise TrainingError(f"{how} steps on noise: the loss is not finite")
+            means.append(losses[TRIED_EAGERLY - AGREEING : TRIED_EAGERLY].mean().item())
+        if abs(means[1] - means[0]) > AGREEMENT * max(1.0, abs(means[0])):
+            raise TrainingError(
+                f"compiled steps on noise: loss {means[1]:.3f} after {TRIED_EAGERLY} steps, "
+                f"eager {means[0]:.3f}"
+            )
+
+
+class Characters:
+    """What an `Augmenter` is to images: brings windows to the form that the model takes, unchanged."""
+
+    def batches(
+        self, windows: Tensor, successors: Tensor, generator: torch.Generator, part: slice = slice(None)
+    ) -> tuple[Tensor, Tensor]:
+        """uint8 windows and their successors [K, B, N] to int64 [K, b, N] and [K, b·N]; part: of the B."""
+        return windows[:, part].long(), successors[:, part].flatten(1)
+
+
+def noise_like(shape: Mapping[str, Any], batch: int) -> Split:
+    """One batch of random images or windows of that shape, with random labels: [1, B, ...]."""
+    classes = shape["classes"]
+    if "context" in shape:
+        size = (1, batch, shape["context"])
+        return Split(torch.randint(classes, size).to(torch.uint8), torch.randint(classes, size))
+    images = torch.randint(256, (1, batch, shape["channels"], *shape["image_size"])).to(torch.uint8)
+    return Split(images, torch.randint(classes, (1, batch)))
+
+
+BESIDE_PROGRAM = frozenset(
+    {"name", "held_out", "train_images", "epochs", "max_steps", "warmup_epochs"}
+    | {"score_every", "resolutions", "shifts", "frames"}
+)
+"""Keys of a recipe that its program does not depend on: runs that differ in these alone share one."""
+
+
+def program_key(recipe: Recipe, cell: Cell) -> str:
+    """The same for all runs that can share a program."""
+    return f"{cell.slug} {recipe.model_dump_json(exclude=set(BESIDE_PROGRAM))}"
+
+
+class Programs:
+    """What the runs of one process share: data sets, and a `Program` for each recipe and encoding.
+
+    Each program keeps the memory of its activations, so that there are `KEPT` at most: one more, and all are
+    dropped. Leaving the context drops them, too. waited: seconds that the last run waited for its program to
+    be compiled.
+    """
+
+    KEPT = 8
+
+    def __init__(self) -> None:
+        self.waited = 0.0
+        self._data: dict[tuple[str, str, int | None, int | None], Data] = {}
+        self._programs: dict[tuple[str, str], Program] = {}
+
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.forget()
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def data(self, recipe: Recipe, root: str | Path) -> Data:
+        key = (recipe.data, str(root), recipe.held_out, recipe.context)
+        if key not in self._data:
+            self._data[key] = load_dataset(recipe.data, root, recipe.held_out, recipe.context)
+        return self._data[key]
+
+    def program(
+        self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
+    ) -> Program:
+        """The program of a cell, whatever its seed: the one there is, or a new one."""
+        key = (program_key(recipe, cell), str(device))
+        if key not in self._programs:
+            if len(self._programs) == self.KEPT:
+                self.forget()
+            self._programs[key] = Program(recipe, cell, data, device, group)
+        return self._programs[key]
+
+    def forget(self) -> None:
+        """Drop all programs, with what was compiled and the memory of its graphs."""
+        compiled_any = any(program.mode.gradient for program in self._programs.values())
+        self._programs.clear()
+        gc.collect()  # each step refers to itself
+        if compiled_any:
+            torch.compiler.reset()
+
+
+def warm(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str | Path | None = None) -> float:
+    """Compile what a run will need, before its data are there, and try it out; returns the seconds it took.
+
+    What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
+
+    locks: folder that processes share which call this and `warm_update` at the same time.
+    """
+    with _stand_in(recipe, cell, device) as program:
+        batch = program.recipe.batch_size
+        seconds = program.warm(batch, FileLock(_update_lock(program, locks)) if locks else None)
+        if program.mode.gradient:
+            # one at a time, since eager steps take much memory
+            with FileLock(Path(locks, "eager")) if locks else nullcontext():
+                program.try_out(batch)
+        return seconds
+
+
+def warm_update(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str | Path) -> None:
+    """Compile the update that a run will need, unless it is not compiled or another process is at it.
+
+    It is half of the work, and the same for all encodings with parameters of the same shapes.
+    """
+    with _stand_in(recipe, cell, device) as program, suppress(Timeout):
+        if program.mode.update:
+            with FileLock(_update_lock(program, locks), timeout=0):
+                program.step.warm_update()
+
+
+@contextmanager
+def _stand_in(recipe: Recipe, cell: Cell, device: str) -> Iterator[Program]:
+    """The program of a cell, made without its data."""
+    target = choose_device(device)
+    recipe = resolve(recipe, target, held_out=0)
+    with Programs() as programs, reproducible(target), enough_memory(recipe):
+        yield programs.program(recipe, cell, stand_in(recipe.data, recipe.context), target)
+
+
+def _update_lock(program: Program, locks: str | Path) -> Path:
+    """The file that processes lock which compile an update for parameters of these shapes."""
+    shapes = [[tuple(p.shape) for p in g["params"]] for o in program.step.optimizers for g in o.param_groups]
+    return Path(locks, hashlib.sha256(repr(shapes).encode()).hexdigest()[:16])
+
+
+def ahead(batch: int, numbers: int) -> int:
+    """How many batches of images with this many numbers are augmented at once, on every device."""
+    return max(1, min(AHEAD, AHEAD_BYTES // (4 * batch * numbers)))
+
+
+def _penalty(recipe: Recipe, model: Model, pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], Tensor]:
+    """The loss of disorder among the queries and keys of the last forward pass, with its weight."""
+    return lambda: (
+        recipe.topography_weight * disorder(pairs, recipe.topography, model.token_encoding.head_dim)
+    )
+
+
+def training_images(recipe: Recipe, data: Data) -> Split:
+    """The training images or windows of a run: all of them, or the first train_images."""
+    count = recipe.train_images or len(data.train)
+    if count > len(data.train):
+        raise InputError(
+            f"train_images={count}: with held_out={len(data.held_out)}, {data.name} has {len(data.train)}. "
+            "Lower it or leave it out."
+        )
+    return Split(data.train.images[:count], data.train.labels[:count])
+
+
+def resolve(recipe: Recipe, device: torch.device, held_out: int) -> Recipe:
+    """The recipe with every "auto" and every default of the data set decided."""
+    cuda = device.type == "cuda"
+    precision = "bfloat16" if cuda and torch.cuda.is_bf16_supported() else "float32"
+    return recipe.model_copy(
+        update={
+            "held_out": held_out,
+            "precision": precision if recipe.precision == "auto" else recipe.precision,
+            # queries and keys are collected by hooks, which CUDA graphs would not see
+            "compile": recipe.topography == "none"
+            and (cuda and compiles(device) if recipe.compile == "auto" else recipe.compile),
+        }
+    )
+
+
+def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Model:
+    """The untrained model of a run, for images or windows of that shape."""
+    common: dict[str, Any] = {
+        "classes": shape["classes"],
+        "size": recipe.size,
+        "depth": recipe.depth,
+        "width": recipe.width,
+        "heads": recipe.heads,
+        "layer_scale": recipe.layer_scale,
+        "qkv_bias": recipe.qkv_bias,
+        "dropout": recipe.dropout,
+        "drop_path": recipe.drop_path,
+        "encoding_options": cell.encoding_options,
+    }
+    if "context" in shape:
+        return create_decoder(cell.encoding, context=shape["context"], **common)
+    assert recipe.patch_size is not None  # a recipe of images has one
+    return create_vit(
+        cell.encoding,
+        image_size=tuple(shape["image_size"]),
+        channels=shape["channels"],
+        patch_size=recipe.patch_size,
+        pool=recipe.pool,
+        **common,
+    )
+
+
+def initial_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Model:
+    """The model of a run before its first step; leaves the random state where its weights end."""
+    torch.manual_seed(stream(cell.seed, "weights"))
+    return create_model(recipe, cell, shape)
+
+
+def shape_of(data: Data) -> dict[str, Any]:
+    """What a model has to know of a data set."""
+    if isinstance(data, TextData):
+        return {"context": data.context, "classes": len(data.classes)}
+    _, channels, height, width = data.train.images.shape
+    return {"image_size": [height, width], "channels": channels, "classes": len(data.classes)}
