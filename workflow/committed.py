@@ -93,10 +93,13 @@ def read_tracked(root: Path = ROOT) -> set[str]:
 def source_hash(root: Path, commit: str) -> str | None:
     """What `rollpe_lab.sources.source_hash` says in a checkout of the commit; None without such a commit."""
     try:
-        listed = _git(root, "ls-tree", "-r", "-z", f"{commit}:src/rollpe").decode().split("\0")[:-1]
+        listed = _git(root, "ls-tree", "-r", "-z", f"{commit}:src").decode().split("\0")[:-1]
     except subprocess.CalledProcessError:
         return None
     blobs = {name: about.split()[2] for about, name in (line.split("\t") for line in listed)}
+    blobs = {name: blob for name, blob in blobs.items() if name.startswith(("rollpe/", "rollpe_lab/"))}
+    if not any(name.startswith("rollpe_lab/") for name in blobs):  # one package, seen from inside
+        blobs = {name.removeprefix("rollpe/"): blob for name, blob in blobs.items()}
     names = sorted(name for name in blobs if Path(name).suffix in (".py", ".yaml"))
     asked = "".join(f"{blobs[name]}\n" for name in names)
     answer = _git(root, "cat-file", "--batch", given=asked.encode())

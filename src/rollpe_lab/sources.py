@@ -1,8 +1,4 @@
-"""The project's root, and the files that a piece of code depends on, found without running anything.
-
-Here: the root, the closure of imports, hashes of files, of what code means, and of JSON. Not here: notebooks
-(rollpe_book.chapters), the commit of a run (records/origin.py).
-"""
+"""The project's root, and the files that a piece of code depends on, found without running anything."""
 
 from __future__ import annotations
 
@@ -21,7 +17,10 @@ import yaml
 
 from rollpe.errors import InputError
 
-PACKAGE = Path(__file__).resolve().parent
+SRC = Path(__file__).resolve().parents[1]
+PACKAGES = ("rollpe", "rollpe_lab", "rollpe_book")
+TRAINS = PACKAGES[:2]
+"""The packages whose source a record names: the book trains nothing."""
 
 
 def find_root(start: Path | str = ".") -> Path:
@@ -42,34 +41,34 @@ def enter_root() -> None:
         os.chdir(find_root())
 
 
-def imports(path: Path | str, package: Path = PACKAGE) -> list[Path]:
-    """The files of the package that a notebook imports, directly or through another file.
+def imports(path: Path | str, src: Path = SRC) -> list[Path]:
+    """The files of the packages that a notebook imports, directly or through another file.
 
     Read from the source text, so an import in a string is not found. They are the files that Python loads: a
     module with the ``__init__.py`` of its folder, and with the whole folder if that file imports names which
     it computes. The ``.yaml`` and ``.html`` files below a folder count with its ``__init__.py``, except a
     ``.yaml`` that is named after a module beside it and counts with that.
     """
-    return _closure(_imported_names(Path(path), package), package)
+    return _closure(_imported_names(Path(path), src), src)
 
 
-def module_files(*names: str, package: Path = PACKAGE) -> list[Path]:
-    """The files of modules such as ``rollpe_book.equations`` and all that they import from the package."""
-    return _closure(names, package)
+def module_files(*names: str, src: Path = SRC) -> list[Path]:
+    """The files of modules such as ``rollpe_book.equations`` and all that they import from the packages."""
+    return _closure(names, src)
 
 
-def _closure(names: Iterable[str], package: Path) -> list[Path]:
-    files = {package / "__init__.py"}
+def _closure(names: Iterable[str], src: Path) -> list[Path]:
+    files: set[Path] = set()
     waiting = list(names)
     while waiting:
-        new = set(_files_of(waiting.pop(), package)) - files
+        new = set(_files_of(waiting.pop(), src)) - files
         files |= new
-        waiting += [name for f in new if f.suffix == ".py" for name in _imported_names(f, package)]
+        waiting += [name for f in new if f.suffix == ".py" for name in _imported_names(f, src)]
     return sorted(files)
 
 
-def _imported_names(file: Path, package: Path) -> Iterator[str]:
-    here = file.relative_to(package.parent).parts if file.is_relative_to(package) else ()
+def _imported_names(file: Path, src: Path) -> Iterator[str]:
+    here = file.relative_to(src).parts if file.is_relative_to(src) else ()
     for level, base, name in _imports_in(file.read_text(encoding="utf8")):
         above = ".".join(here[: len(here) - level]) if level else ""
         yield ".".join(filter(None, [above, base, name]))
@@ -97,12 +96,13 @@ def _imports_in(code: str) -> list[tuple[int, str, str]]:
     return imported
 
 
-def _files_of(name: str, package: Path) -> Iterator[Path]:
+def _files_of(name: str, src: Path) -> Iterator[Path]:
     parts = name.split(".")
-    if parts[0] != package.name:
+    if parts[0] not in PACKAGES:
         return
+    yield src / parts[0] / "__init__.py"
     for depth in range(2, len(parts) + 1):
-        module = package.parent.joinpath(*parts[:depth])
+        module = src.joinpath(*parts[:depth])
         code = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
         if not code.is_file():
             return
@@ -180,40 +180,38 @@ def hash_json(content: Mapping[str, Any]) -> str:
 
 
 def source_hash(also: Sequence[Path] = ()) -> str:
-    """sha256 over names and contents of the package's .py and .yaml files, sorted by name.
+    """sha256 over names and contents of the .py and .yaml files of ``TRAINS``, sorted by name.
 
-    also: files outside of the package that belong to it, such as an encoding's.
+    also: files outside of the packages that belong to them, such as an encoding's.
     """
-    return _with_files(package_digest(PACKAGE), also)
+    return _with_files(source_digest(SRC), also)
 
 
 def loaded_hash(also: Sequence[Path] = ()) -> str:
-    """`source_hash` of the code that this process runs: of the package at the first call.
+    """`source_hash` of the code that this process runs: of the packages at the first call.
 
     A process keeps the code that it has imported, whatever is edited meanwhile.
     """
-    return _with_files(_first_digest(PACKAGE), also)
+    return _with_files(_first_digest(SRC), also)
 
 
 def training_hash(also: Sequence[Path] = ()) -> str:
-    """sha256 over what `rollpe_lab.training.run`, all that it imports and the files ``also`` mean; see `meaning`.
+    """sha256 over what `rollpe_lab.training.run`, all that it imports and the files ``also`` mean.
 
-    Of the code that this process runs, as `loaded_hash`. A run under another value may train something else.
+    See `meaning`. Of the code that this process runs, as `loaded_hash`. A run under another value may train
+    something else.
     """
     meant = (f"\0{path.name}\0{hashlib.sha256(meaning(path)).hexdigest()}" for path in also)
-    return hashlib.sha256("".join([_first_meaning(PACKAGE), *meant]).encode()).hexdigest()
+    return hashlib.sha256("".join([_first_meaning(SRC), *meant]).encode()).hexdigest()
 
 
-def _training_meaning(package: Path) -> str:
-    return hash_files(module_files("rollpe_lab.training.run", package=package), package.parent, meaning)
+def _training_meaning(src: Path) -> str:
+    return hash_files(module_files("rollpe_lab.training.run", src=src), src, meaning)
 
 
-def package_digest(package: Path) -> Any:
-    inside = {
-        path.relative_to(package).as_posix(): path
-        for path in package.rglob("*")
-        if path.suffix in (".py", ".yaml")
-    }
+def source_digest(src: Path) -> Any:
+    files = (f for name in TRAINS for f in (src / name).rglob("*") if f.suffix in (".py", ".yaml"))
+    inside = {path.relative_to(src).as_posix(): path for path in files}
     digest = hashlib.sha256()
     for name, path in sorted(inside.items()):
         _add_file(digest, name, path)
@@ -233,4 +231,4 @@ def _add_file(digest: Any, name: str, path: Path) -> None:
     digest.update(f"{name}\0{len(content)}\0".encode() + content)
 
 
-_first_digest, _first_meaning = cache(package_digest), cache(_training_meaning)
+_first_digest, _first_meaning = cache(source_digest), cache(_training_meaning)

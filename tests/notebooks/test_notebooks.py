@@ -26,8 +26,7 @@ from rollpe_lab import sources
 from shared import ROOT
 
 CHAPTERS = ROOT / "notebooks"
-PACKAGE = sources.PACKAGE
-SRC = PACKAGE.parent
+SRC = sources.SRC
 SOURCE = """\
 # ---
 # jupyter:
@@ -446,8 +445,9 @@ def test_a_pair_without_source_is_reported_and_left_alone(project):
 
 
 @pytest.fixture
-def package(tmp_path):
+def package(tmp_path, monkeypatch):
     """a → b → sub.one; c only for type checkers; d and all, which computes what it imports, by nobody."""
+    monkeypatch.setattr(sources, "PACKAGES", ("toy",))
     root = tmp_path / "src/toy"
     for folder in ("sub/deep", "all"):
         (root / folder).mkdir(parents=True)
@@ -475,12 +475,12 @@ def package(tmp_path):
 def test_imports_are_followed_and_nothing_else_counts(tmp_path, package):
     page = tmp_path / "page.py"
     page.write_text("# %%\n%matplotlib inline\nimport numpy\nfrom toy import a\n")
-    names = [p.relative_to(package).as_posix() for p in sources.imports(page, package)]
+    names = [p.relative_to(package).as_posix() for p in sources.imports(page, package.parent)]
     beside = ["sub/__init__.py", "sub/deep/data.yaml", "sub/one.py", "sub/one.yaml"]
     assert names == ["__init__.py", "a.py", "b.py", "b.yaml", "errors.py", *beside]
-    assert package / "d.py" in sources.module_files("toy.c", package=package)
+    assert package / "d.py" in sources.module_files("toy.c", src=package.parent)
     assert {package / "all/one.py", package / "errors.py"} < {
-        *sources.module_files("toy.all", package=package)
+        *sources.module_files("toy.all", src=package.parent)
     }
 
 
@@ -493,7 +493,7 @@ import matplotlib.pyplot, scipy.stats, sklearn.datasets, timm, torchvision  # on
 for name in sys.argv[1:]:
     if os.fork() == 0:
         import_module(name)
-        files = [m.__file__ for n, m in sys.modules.items() if n.partition(".")[0] == "rollpe"]
+        files = [m.__file__ for n, m in sys.modules.items() if n.startswith("rollpe")]
         print(json.dumps([name, files]), flush=True)
         os._exit(0)
     assert os.wait()[1] == 0, name
@@ -502,9 +502,9 @@ for name in sys.argv[1:]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process for each module costs minutes without fork")
 def test_whatever_python_loads_for_a_chapter_counts_with_it():
-    named = {name for chapter in CHAPTERS.glob("*.py") for name in sources._imported_names(chapter, PACKAGE)}
+    named = {name for chapter in CHAPTERS.glob("*.py") for name in sources._imported_names(chapter, SRC)}
     names = sorted(name for name in named if list(SRC.glob(f"{name.replace('.', '/')}.py")))
-    names += [f"rollpe.{path.parent.name}" for path in PACKAGE.glob("*/__init__.py")]
+    names += [".".join(path.relative_to(SRC).parts[:-1]) for path in SRC.glob("rollpe*/*/__init__.py")]
     environment = os.environ | {"PYTHONPATH": str(SRC)}
     command = [sys.executable, "-c", LOADED, *names]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -823,17 +823,17 @@ def test_a_changed_library_file_makes_stale_only_what_imports_it(tmp_path, packa
     page = root / "page.py"
     page.write_text("from toy import b\n")
     (root / "requirements.lock").write_text("")
-    before = notebooks.fingerprint(page, root, package)
+    before = notebooks.fingerprint(page, root, package.parent)
     (package / "d.py").write_text("new = 1\n")
-    assert notebooks.fingerprint(page, root, package) == before
+    assert notebooks.fingerprint(page, root, package.parent) == before
     (package / "errors.py").write_text("# the only one\nE = 1\n")
     (package / "b.yaml").write_text("# the only one\nk: 1\n")
-    assert notebooks.fingerprint(page, root, package) == before
+    assert notebooks.fingerprint(page, root, package.parent) == before
     (package / "b.yaml").write_text("k: 2\n")
-    assert notebooks.fingerprint(page, root, package)["imports"] != before["imports"]
+    assert notebooks.fingerprint(page, root, package.parent)["imports"] != before["imports"]
     (package / "b.yaml").write_text("k: 1\n")
     (package / "errors.py").write_text("E = 2\n")
-    assert notebooks.fingerprint(page, root, package)["imports"] != before["imports"]
+    assert notebooks.fingerprint(page, root, package.parent)["imports"] != before["imports"]
 
 
 def test_declared_data_and_earlier_notebooks_count(tmp_path, package):
@@ -845,12 +845,12 @@ def test_declared_data_and_earlier_notebooks_count(tmp_path, package):
         "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-a]\n#     reads: [data]\n# ---\n\n# %%\n1\n"
     )
     assert notebooks.header(page) == {"after": ["01-a"], "reads": ["data"]}
-    before = notebooks.fingerprint(page, root, package)
+    before = notebooks.fingerprint(page, root, package.parent)
     (root / "data/new.json").write_text("1")
-    middle = notebooks.fingerprint(page, root, package)
+    middle = notebooks.fingerprint(page, root, package.parent)
     (root / "data/new.json").write_text("1 ")
-    assert notebooks.fingerprint(page, root, package)["reads"] != middle["reads"]
+    assert notebooks.fingerprint(page, root, package.parent)["reads"] != middle["reads"]
     assert middle["reads"] != before["reads"] and middle["after"] == {"01-a": None}
     (root / "book/executed").mkdir(parents=True)
     (root / "book/executed/01-a.ipynb").write_text('{"metadata": {"rollpe": {"date": "2026"}}}')
-    assert notebooks.fingerprint(page, root, package)["after"] == {"01-a": "2026"}
+    assert notebooks.fingerprint(page, root, package.parent)["after"] == {"01-a": "2026"}

@@ -571,18 +571,21 @@ def test_flat_keys_are_spelled_as_overrides_are():
 
 
 def test_the_hash_of_the_source_sees_names_and_contents_and_nothing_else(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "a.py").write_text("x = 1")
-    (tmp_path / "deep" / "b.yaml").write_text("y: 1")
+    monkeypatch.setattr(sources, "SRC", tmp_path)
+    library, lab, book = (tmp_path / name for name in sources.PACKAGES)
+    for folder in (library, lab, book):
+        folder.mkdir()
+    (library / "a.py").write_text("x = 1")
+    (lab / "b.yaml").write_text("y: 1")
     hashes = [source_hash()]
-    (tmp_path / "notes.txt").write_text("not source")
+    (library / "notes.txt").write_text("not source")
+    (book / "page.py").write_text("trains nothing")
     assert source_hash() == hashes[0]
-    (tmp_path / "a.py").write_text("x = 2")
+    (library / "a.py").write_text("x = 2")
     hashes.append(source_hash())
-    (tmp_path / "a.py").rename(tmp_path / "c.py")
+    (library / "a.py").rename(lab / "a.py")
     hashes.append(source_hash())
-    (tmp_path / "c.py").unlink()
+    (lab / "a.py").unlink()
     hashes.append(source_hash())
     assert len(set(hashes)) == 4
 
@@ -602,7 +605,7 @@ def traced():
 def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, monkeypatch):
     package = tmp_path / "src" / "rollpe"
     package.mkdir(parents=True)
-    monkeypatch.setattr(sources, "PACKAGE", package)
+    monkeypatch.setattr(sources, "SRC", package.parent)
     (package / "errors.py").write_text("x = 1")
     assert (traced().commit, traced().dirty) == ("unknown", None)
     git(tmp_path, "init", "-q")
@@ -619,11 +622,12 @@ def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, mo
 
 
 def test_a_copy_without_a_repository_is_told_its_commit_and_sees_whether_it_left_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
-    (tmp_path / "errors.py").write_text("x = 1")
+    monkeypatch.setattr(sources, "SRC", tmp_path)
+    (tmp_path / "rollpe").mkdir()
+    (tmp_path / "rollpe/errors.py").write_text("x = 1")
     monkeypatch.setenv(origin.SOURCE_VARIABLE, f"0123abc {source_hash()}")
     assert (traced().commit, traced().dirty) == ("0123abc", False)
-    (tmp_path / "errors.py").write_text("x = 2")
+    (tmp_path / "rollpe/errors.py").write_text("x = 2")
     assert (traced().commit, traced().dirty) == ("0123abc", True)
 
 

@@ -486,21 +486,21 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(tmp_path, monkeypat
 def test_live_records_are_taken_only_from_a_source_that_trains_the_same(tmp_path, monkeypatch):
     recipe = load_recipe("smoke", {k: str(v) for k, v in QUICKEST.items()})
     settings = {"device": "cpu", "checkpoints": None, "progress": False}
-    package = shutil.copytree(sources.PACKAGE, tmp_path / "rollpe")
-    monkeypatch.setattr(sources, "PACKAGE", package)
+    src = shutil.copytree(sources.SRC, tmp_path / "src")
+    monkeypatch.setattr(sources, "SRC", src)
 
     def fresh(edited=None, more=""):
         if edited:
-            (package / edited).write_text((package / edited).read_text() + more)
+            (src / edited).write_text((src / edited).read_text() + more)
             sources._first_digest.cache_clear()
             sources._first_meaning.cache_clear()
         return [now for _, now in train_missing(recipe, ["none"], 2, tmp_path / "records", **settings)]
 
     assert fresh() == [True, True]
-    assert fresh("book/page.py", '"""About pages."""\n') == [False, False]
-    assert fresh("book/page.py", "A = 1\n") == [False, False]
-    assert fresh("textbook.py", "# a comment\n") == [False, False]
-    assert fresh("textbook.py", "A = 1\n") == [True, True]
+    assert fresh("rollpe_book/extension/page.py", '"""About pages."""\n') == [False, False]
+    assert fresh("rollpe_book/extension/page.py", "A = 1\n") == [False, False]
+    assert fresh("rollpe/textbook.py", "# a comment\n") == [False, False]
+    assert fresh("rollpe/textbook.py", "A = 1\n") == [True, True]
 
 
 @pytest.mark.parametrize(

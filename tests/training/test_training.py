@@ -277,51 +277,38 @@ import sys
 from rollpe_lab.training import load_recipe, train
 
 train(load_recipe("smoke", {"max_steps": 1}), "roll", device="cpu", progress=False)
-print(*(m.__file__ for name, m in sys.modules.items() if name.partition(".")[0] == "rollpe"), sep="\\n")
+print(*(m.__file__ for name, m in sys.modules.items() if name.partition(".")[0].startswith("rollpe")), sep="\\n")
 """
 
 
 def test_a_checkpoint_depends_on_the_meaning_of_every_file_that_a_run_loads_and_of_no_page(
     tmp_path, monkeypatch
 ):
-    environment = os.environ | {"PYTHONPATH": str(sources.PACKAGE.parent)}
+    environment = os.environ | {"PYTHONPATH": str(sources.SRC)}
     answer = subprocess.run([sys.executable, "-c", LOADED], env=environment, capture_output=True, check=True)
-    loaded = {Path(line).relative_to(sources.PACKAGE) for line in answer.stdout.decode().splitlines()}
-    assert {Path(name) for name in ("textbook.py", "training/canvas.py", "training/compiling.py")} <= loaded
-    package = shutil.copytree(sources.PACKAGE, tmp_path / "rollpe")
-    monkeypatch.setattr(sources, "PACKAGE", package)
+    loaded = {Path(line).relative_to(sources.SRC) for line in answer.stdout.decode().splitlines()}
+    assert {Path("rollpe/textbook.py"), Path("rollpe_lab/training/canvas.py")} <= loaded
+    src = shutil.copytree(sources.SRC, tmp_path / "src")
+    monkeypatch.setattr(sources, "SRC", src)
 
     def changes(more, *files):
-        before = {file: (package / file).read_text() for file in files}
+        before = {file: (src / file).read_text() for file in files}
         for file in files:
-            (package / file).write_text(before[file] + more)
+            (src / file).write_text(before[file] + more)
         sources._first_meaning.cache_clear()
         edited = training_hash()
         for file in files:
-            (package / file).write_text(before[file])
+            (src / file).write_text(before[file])
         return edited != whole
 
     sources._first_meaning.cache_clear()
     whole = training_hash()
     assert [str(file) for file in sorted(loaded) if not changes("\nplanted = 1\n", file)] == []
     assert not changes('\n"""Words."""  # more\n', *loaded)
-    rooms = {
-        path.relative_to(package).parts[0]
-        for path in module_files("rollpe_lab.training.run", package=package)
-    }
-    others = {
-        "book",
-        "cli.py",
-        "bench",
-        "evidence",
-        "notebooks",
-        "equations",
-        "figures",
-        "pages",
-        "statistics.py",
-    }
-    assert not rooms & others
-    assert not changes("\nplanted = 1\n", "book/page.py", "cli.py")
+    rooms = {path.relative_to(src).parts[:2] for path in module_files("rollpe_lab.training.run", src=src)}
+    assert not rooms & {("rollpe_lab", "bench"), ("rollpe_lab", "evidence"), ("rollpe_lab", "statistics.py")}
+    assert {package for package, *_ in rooms} == {"rollpe", "rollpe_lab"}
+    assert not changes("\nplanted = 1\n", "rollpe_book/extension/page.py", "rollpe/cli.py")
 
 
 def test_without_resume_an_old_checkpoint_is_overwritten(finished):

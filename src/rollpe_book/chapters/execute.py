@@ -27,7 +27,7 @@ from rollpe_book.chapters.source import extra, find_source, kernelspec, read_sou
 from rollpe_book.chapters.stamp import fingerprint, first_line, stamp_digest
 from rollpe_lab.files import write_atomically
 from rollpe_lab.records.origin import now, processor
-from rollpe_lab.sources import PACKAGE, find_root, hash_files, source_hash
+from rollpe_lab.sources import SRC, find_root, hash_files, source_hash
 
 WITNESS = """\
 import sys
@@ -188,7 +188,7 @@ def _execute(
 
 def _pythonpath() -> str:
     """PYTHONPATH with this package first, so that the kernel imports it, installed or not."""
-    return os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    return os.pathsep.join(filter(None, [str(SRC), os.environ.get("PYTHONPATH")]))
 
 
 @contextlib.contextmanager

@@ -29,10 +29,10 @@ from typing import Any
 
 from rollpe_book.chapters.parameters import read_parameters
 from rollpe_book.chapters.source import header, list_notebooks, read_source, sync
-from rollpe_lab.sources import PACKAGE, find_root, hash_files, hash_json, imports, meaning, module_files
+from rollpe_lab.sources import SRC, find_root, hash_files, hash_json, imports, meaning, module_files
 
 
-def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[str, Any]:
+def fingerprint(path: Path | str, root: Path, src: Path = SRC) -> dict[str, Any]:
     """The part of the stamp that :func:`gate` compares: hashes of everything the outputs depend on.
 
     The chapter's own source counts with every byte, since pages show it; the library and the data with what
@@ -42,7 +42,7 @@ def fingerprint(path: Path | str, root: Path, package: Path = PACKAGE) -> dict[s
     declared = header(path)
     return {
         "source": hash_files([path], root),
-        "imports": hash_files(imports(path, package), package.parent, meaning),
+        "imports": hash_files(imports(path, src), src, meaning),
         "lock": hash_files([root / "requirements.lock"], root),
         "reads": {name: hash_files([root / name], root, meaning) for name in declared["reads"]},
         "after": {
@@ -86,7 +86,7 @@ def stamp_digest(notebook: Mapping[str, Any]) -> str:
     return hash_json({**notebook, "metadata": {**about, "rollpe": stamp}})
 
 
-def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
+def gate(root: Path | str = ".", src: Path = SRC) -> list[str]:
     """Why executed notebooks, their pairs and the report of the equations may not become the book; or [].
 
     The digest in a stamp covers cells, outputs and the stamp itself, that of the report every error. It is no
@@ -96,7 +96,7 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     root = find_root(root)
     folder = root / "book/executed"
     sources = list_notebooks(root)
-    reasons = [reason for source in sources for reason in _refuse(source, folder, root, package)]
+    reasons = [reason for source in sources for reason in _refuse(source, folder, root, src)]
     known = {path for s in sources for path in (folder / f"{s.stem}.ipynb", s.with_suffix(".ipynb"))}
     found = {*(root / "book").rglob("*.ipynb"), *(root / "notebooks").glob("*.ipynb")}
     strays = [p for p in sorted(found - known) if not {"node_modules", ".ipynb_checkpoints"} & {*p.parts}]
@@ -105,7 +105,7 @@ def gate(root: Path | str = ".", package: Path = PACKAGE) -> list[str]:
     contents = toc.read_text(encoding="utf8").split() if toc.is_file() else []
     pages = (f"executed/{source.stem}" for source in sources)
     reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in contents]
-    reasons += _refuse_report(root / "_build/equations.json", root, package)
+    reasons += _refuse_report(root / "_build/equations.json", root, src)
     reasons += [
         f"{p.relative_to(root)}: missing or no copy of its .py, and readers get it; "
         "run: rollpe notebook --sync"
@@ -119,7 +119,7 @@ def first_line(name: str, message: str) -> str:
     return f"{name}: {message}".strip(": \n").splitlines()[0]
 
 
-def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[str]:
+def _refuse(source: Path, folder: Path, root: Path, src: Path) -> Iterator[str]:
     executed = folder / f"{source.stem}.ipynb"
     name = executed.relative_to(root)
     again = f"run: rollpe notebook {source.relative_to(root)}"
@@ -139,7 +139,7 @@ def _refuse(source: Path, folder: Path, root: Path, package: Path) -> Iterator[s
         yield f"{name}: edited, it is not what its run left; {again}"
         return
 
-    now = fingerprint(source, root, package)
+    now = fingerprint(source, root, src)
     words = {
         "source": f"{source.relative_to(root)}",
         "imports": "a file of src/rollpe that it imports",
@@ -183,7 +183,7 @@ def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]
     ]
 
 
-def _refuse_report(path: Path, root: Path, package: Path) -> Iterator[str]:
+def _refuse_report(path: Path, root: Path, src: Path) -> Iterator[str]:
     """Why a report of the equations' checks may not be shown; the book itself warns of a missing one."""
     if not path.is_file():
         return
@@ -198,6 +198,6 @@ def _refuse_report(path: Path, root: Path, package: Path) -> Iterator[str]:
     elif report.pop("digest") != hash_json(report):
         yield f"{name}: edited, it is not what the checks left; {again}"
     elif report.get("source_hash") != hash_files(
-        module_files("rollpe_book.equations", package=package), package.parent, meaning
+        module_files("rollpe_book.equations", src=src), src, meaning
     ):
         yield f"{name}: stale, the equations or what they check changed since; {again}"

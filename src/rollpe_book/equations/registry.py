@@ -26,7 +26,7 @@ from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_book.equations.cases import NYQUIST, widths
 from rollpe_book.properties import formulas
-from rollpe_lab.sources import PACKAGE, hash_files, hash_json, meaning, module_files
+from rollpe_lab.sources import SRC, hash_files, hash_json, meaning, module_files
 
 PAGES = (
     "01-order",
@@ -212,7 +212,7 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
         else:
             continue
         entries.append(entry)
-    source_hash = hash_files(module_files("rollpe_book.equations"), PACKAGE.parent, meaning)
+    source_hash = hash_files(module_files("rollpe_book.equations"), SRC, meaning)
     report = {"schema": SCHEMA, "source_hash": source_hash, "seed": seed, "equations": entries}
     report["digest"] = hash_json(report)
     path = Path(path)

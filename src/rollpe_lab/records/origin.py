@@ -77,7 +77,7 @@ def loaded_source(outside: Sequence[Path] = ()) -> Source:
     not.
     """
     hashes = sources.loaded_hash(outside), sources.training_hash(outside)
-    return Source(*_first_commit(sources.PACKAGE), *hashes)
+    return Source(*_first_commit(sources.SRC), *hashes)
 
 
 def provenance(
@@ -89,9 +89,9 @@ def provenance(
 ) -> Provenance:
     """The provenance of a run that has just finished.
 
-    source: the result of `loaded_source` before the run; by default the package as it is on disk now.
+    source: the result of `loaded_source` before the run; by default the packages as they are on disk now.
     """
-    source = source or Source(*_commit(sources.PACKAGE), sources.source_hash())
+    source = source or Source(*_commit(sources.SRC), sources.source_hash())
     return Provenance(
         **source._asdict(),
         command=command,
@@ -107,16 +107,16 @@ SOURCE_VARIABLE = "ROLLPE_SOURCE"
 space, its `source_hash` there."""
 
 
-def _commit(package: Path) -> tuple[str, bool | None]:
-    """The commit a package belongs to, and whether it has changes; ("unknown", None) if to none."""
-    git = ("git", "-C", str(package))
+def _commit(src: Path) -> tuple[str, bool | None]:
+    """The commit of the packages that train, and whether they have changes; ("unknown", None) without one."""
+    git = ("git", "-C", str(src))
     # A package installed inside somebody else's repository must not borrow its commit.
-    tracked = _output(*git, "ls-files", "--error-unmatch", "errors.py")
+    tracked = _output(*git, "ls-files", "--error-unmatch", "rollpe/errors.py")
     commit = _output(*git, "rev-parse", "HEAD") if tracked else None
-    changes = _output(*git, "status", "--porcelain", "--", ".") if commit else None
+    changes = _output(*git, "status", "--porcelain", "--", *sources.TRAINS) if commit else None
     if not commit and SOURCE_VARIABLE in os.environ:
         commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
-        return commit, there != sources.package_digest(package).hexdigest()
+        return commit, there != sources.source_digest(src).hexdigest()
     return commit or "unknown", None if changes is None else bool(changes)
 
 
