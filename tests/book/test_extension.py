@@ -19,11 +19,11 @@ from sphinx.util.docutils import docutils_namespace
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_book.agree import agree
+from rollpe_book.claims import load_claims
 from rollpe_book.extension import equations, figures, numbers, site
 from rollpe_book.extension.ledger import in_myst
 from rollpe_book.figures import DARK
 from rollpe_book.properties import Properties
-from rollpe_lab.evidence.claims import load_claims
 from rollpe_lab.records import (
     Environment,
     FinalMetrics,

@@ -15,12 +15,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from rollpe.cli import cli
+from rollpe_book.claims import Claim, Verdict, sources
 from rollpe_book.extension import costs, rerun
 from rollpe_book.extension.costs import training_flops, work
 from rollpe_book.extension.ledger import errata
 from rollpe_book.extension.rerun import links, repository, repository_of
 from rollpe_book.extension.tables import speed_row
-from rollpe_lab.evidence.claims import Claim, Verdict, sources
 from rollpe_lab.training import load_recipe
 from shared import ROOT
 

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from rollpe.encodings import encoding_options, grid_positions
 from rollpe.topography import attention_by_offset
-from rollpe_book.equations import EQUATIONS, CheckResult
-from rollpe_lab.evidence.claims import (
+from rollpe_book.claims import (
     CLAIMS,
     VERDICTS,
     Claim,
@@ -29,6 +28,7 @@ from rollpe_lab.evidence.claims import (
     tally,
     to_markdown,
 )
+from rollpe_book.equations import EQUATIONS, CheckResult
 from rollpe_lab.training import load_plan
 from shared import ROOT, make_record
 

@@ -15,9 +15,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from rollpe_book.extension.equations import check_results, load_report
-from rollpe_book.extension.site import RECORDS, all_records, is_site, project_root
-from rollpe_lab.evidence.claims import (
+from rollpe_book.claims import (
     INSTEAD,
     Verdict,
     by_document,
@@ -31,6 +29,8 @@ from rollpe_lab.evidence.claims import (
     summary,
     tally,
 )
+from rollpe_book.extension.equations import check_results, load_report
+from rollpe_book.extension.site import RECORDS, all_records, is_site, project_root
 from rollpe_lab.records.store import find_arrays
 
 

@@ -1,0 +1,179 @@
+"""The verbs of ``rollpe`` that run chapters and check equations, claims and outputs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import click
+
+from rollpe.errors import InputError
+from rollpe_book import chapters
+from rollpe_book.chapters import stamp
+from rollpe_book.claims import counts, ledger, to_markdown
+from rollpe_book.equations import EQUATIONS, run_checks, write_report
+from rollpe_lab.commands.options import PATH, all_records, files_option, read_option, record_folders
+from rollpe_lab.files import expect_file
+from rollpe_lab.records.store import find_arrays
+from rollpe_lab.sources import find_root
+
+
+class NameValue(click.Command):
+    """A command whose -p also takes NAME=VALUE, as --set and --option do."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        pairs = zip(["", *args], args, strict=False)
+        words = [word.split("=", 1) if before == "-p" else [word] for before, word in pairs]
+        return super().parse_args(context, list(chain.from_iterable(words)))
+
+
+def short(path: Path) -> Path:
+    """The path relative to the working folder, if it is inside."""
+    path, here = Path(path).resolve(), Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def print_opener(page: Path) -> None:
+    click.echo(f"open it   {shlex.quote(sys.executable)} -m webbrowser -t {page.resolve().as_uri()}")
+
+
+@click.command(cls=NameValue)
+@click.argument("file", type=PATH, required=False)
+@click.option(
+    "-p", "parameters", multiple=True, nargs=2, metavar="NAME VALUE", help="Set a parameter (repeatable)."
+)
+@click.option(
+    "--output",
+    type=PATH,
+    help="Path of the executed notebook; no page is written then.",
+)
+@files_option("imports")
+@click.option("--list", "show", is_flag=True, help="List the notebook's parameters and stop.")
+@click.option("--sync", "synchronize", is_flag=True, help="Rewrite every .ipynb from its .py.")
+@click.option("--check", is_flag=True, help="Only report pairs that differ; exit status 1 if any do.")
+def notebook(
+    file: Path | None,
+    parameters: tuple[tuple[str, str], ...],
+    output: Path | None,
+    imports: tuple[Path, ...],
+    show: bool,
+    synchronize: bool,
+    check: bool,
+) -> None:
+    """Run a chapter with other values and write it as a page.
+
+    FILE is one of notebooks/*.py, or its name alone. The page is one file that opens in any browser. A run
+    with other values, or with an encoding of your own, goes to a folder of its own in _build/runs and leaves
+    the book unchanged. Values are checked before anything runs.
+
+    \b
+    Example: rollpe notebook notebooks/06-continuous.py --list
+    Example: rollpe notebook notebooks/06-continuous.py -p n 30 -p nyquist cosine
+    """
+    if synchronize or check:
+        differing = chapters.sync(check=check)
+        for path in differing:
+            click.echo(f"{path}: {'differs from its pair' if check else 'written'}")
+        sys.exit(1 if check and differing else 0)
+    if file is None:
+        raise InputError("no notebook named: give its path, for example notebooks/11-train.py.")
+    if file.name and file.parent == Path() and not file.with_suffix(".py").is_file():
+        file = short(find_root() / "notebooks" / file)
+    if show:
+        for p in chapters.read_parameters(file):
+            click.echo(f"{p.name}: {p.type} = {p.default!r}   {p.help} {p.allowed}".rstrip())
+        return
+    executed = chapters.run(file, dict(parameters), output=output, imports=imports)
+    click.echo(f"executed  {short(executed)}")
+    if output is not None:
+        return
+    try:
+        from rollpe_book.extension.page import notebook_page  # noqa: PLC0415
+    except ModuleNotFoundError as error:  # the run itself succeeded
+        repair = "Repair: pip install -e '.[book]'."
+        click.echo(f"rollpe: no page: {error.name} is not installed. {repair}", err=True)
+        return
+    page = notebook_page(executed, find_root(file))
+    changed = chapters.read_stamp(executed)["changed"]
+    values = ", ".join(f"{name}={value}" for name, value in changed.items())
+    click.echo(f"page      {short(page)}   ({values or 'all parameters at their defaults'})")
+    print_opener(page)
+
+
+@click.command()
+@click.argument("labels", nargs=-1)
+@click.option("--json", "report", type=PATH, help="Also write the report that the book reads.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random cases.")
+def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
+    """Check every equation of the book.
+
+    Each equation is computed in two independent ways on random cases, and the largest difference is printed.
+    LABELS select equations; all by default. Exit status 1 if a check fails.
+
+    \b
+    Example: rollpe equations
+    Example: rollpe equations eq-roll eq-roll-score
+    """
+    if report:
+        expect_file(report)
+    results = run_checks(labels or None, seed=seed)
+    unchecked = [e for name, e in EQUATIONS.items() if e.reason is not None and name in (labels or EQUATIONS)]
+    width = max(map(len, [r.label for r in results] + [e.label for e in unchecked]))
+    click.echo(f"{'equation':{width}}  {'page':14} {'error':>9} {'tolerance':>9}  verdict  implemented by")
+    for r in results:
+        verdict = "ok" if r.passed else "FAILED"
+        numbers = f"{r.error:9.1e} {r.tolerance:9.1e}"
+        click.echo(f"{r.label:{width}}  {r.page:14} {numbers}  {verdict:7}  {', '.join(r.implements)}")
+    for equation in unchecked:
+        click.echo(f"{equation.label:{width}}  {equation.page:14} not checked: {equation.reason}")
+    failed = [r.label for r in results if not r.passed]
+    rest = f", {len(unchecked)} not checked" if unchecked else ""
+    click.echo(f"{len(results)} checked, {len(failed)} failed{rest}")
+    if report:
+        write_report(report, results, seed)
+    if failed:
+        sys.exit(1)
+
+
+@click.command()
+@click.option("--full", is_flag=True, help="Print every claim, not only the counts.")
+@read_option
+def claims(full: bool, records: tuple[Path, ...]) -> None:
+    """Print the verdicts on the paper's claims.
+
+    Verdicts are computed from the checks of the equations and from the records. Exit status 1 if a check
+    that a claim depends on fails.
+
+    Example: rollpe claims --full
+    """
+    folders = record_folders(records)
+    verdicts = ledger(run_checks(), all_records(folders), arrays=partial(find_arrays, folders=folders))
+    if full:
+        click.echo(to_markdown(verdicts))
+    for verdict, number in counts(verdicts).items():
+        click.echo(f"{number:4}  {verdict}")
+    if broken := [verdict.claim.id for verdict in verdicts if verdict.broken]:
+        click.echo(f"these claims depend on checks that failed: {', '.join(broken)}", err=True)
+        sys.exit(1)
+
+
+@click.command()
+def gate() -> None:
+    """Check that the executed notebooks are complete and up to date.
+
+    Lists notebooks that are missing, failed, older than their source (stale), changed after their run
+    (edited), run with other values than the defaults (reduced), with asserts switched off (unchecked) or
+    without output (hollow); pairs that differ; and a report of the equations that is stale or edited. Each
+    line ends with the command that repairs it. Exit status 1 if there is any.
+
+    Example: rollpe gate
+    """
+    reasons = stamp.gate()
+    for reason in reasons:
+        click.echo(reason, err=True)
+    if reasons:
+        sys.exit(1)
+    click.echo("every executed notebook is complete and up to date")

@@ -1,0 +1,69 @@
+"""`rollpe bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rollpe_lab.bench.run import benchmark
+from rollpe_lab.commands.options import PATH, device_option, import_option, pairs, seconds, set_option
+from rollpe_lab.files import ensure_writable
+
+
+@click.command()
+@device_option
+@click.option("--recipe", default="strong", show_default=True, help="Recipe whose models are timed.")
+@set_option
+@click.option("--size", help="nano, tiny, small or base; the default depends on the device.")
+@click.option("--batch", type=click.IntRange(min=1), help="Batch size; the default depends on the device.")
+@click.option(
+    "--encodings", help="Names separated by commas; by default all, also with 256 and 1,024 patches."
+)
+@import_option
+@click.option("--eager", is_flag=True, help="Time without torch.compile.")
+@click.option("--rounds", type=click.IntRange(2, 10_000), default=20, show_default=True)
+@click.option("--timm/--no-timm", default=True, help="Also time timm's models.  [default: yes]")
+@click.option("--profile", is_flag=True, help="Also list the kernels of a step; needs --records.")
+@click.option(
+    "--budget", callback=seconds, help="Time limit: 90s, 10m. The report names the timings that did not fit."
+)
+@click.option("--records", type=PATH, help="Also write the report into this folder.")
+def bench(
+    device: str,
+    recipe: str,
+    overrides: tuple[str, ...],
+    size: str | None,
+    batch: int | None,
+    encodings: str | None,
+    eager: bool,
+    rounds: int,
+    timm: bool,
+    profile: bool,
+    budget: float | None,
+    records: Path | None,
+) -> None:
+    """Time training steps of every encoding, of none, and of timm's own models.
+
+    Example: rollpe bench --device cpu --encodings axial-rope,roll
+    """
+    if profile and not records:
+        raise click.UsageError("--profile writes files: name their folder with --records.")
+    if records:
+        ensure_writable(records)  # before the minutes of timing
+    report = benchmark(
+        recipe=recipe,
+        overrides=pairs(overrides, "--set"),
+        device=device,
+        size=size,
+        batch=batch,
+        encodings=None if encodings is None else encodings.split(","),
+        compiled=not eager,
+        rounds=rounds,
+        timm=timm,
+        profile=profile,
+        budget=budget,
+    )
+    click.echo(report.to_markdown())
+    if records:
+        click.echo(str(report.write(records)))

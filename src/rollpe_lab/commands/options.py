@@ -1,0 +1,101 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rollpe.encodings import import_encodings
+from rollpe.errors import InputError
+from rollpe_lab.records.store import read_records
+from rollpe_lab.training.estimates import parse_duration
+
+DATASETS = click.Choice(["digits", "place", "offset", "cifar100", "sympy", "sklearn"])
+RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
+
+
+class Named(click.Path):
+    """A path of at least one character: the empty one would be the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty. Name a file or folder; . is the working folder.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = Named(path_type=Path)
+
+
+def folder_option(name: str, default: str, text: str) -> Callable[[Any], Any]:
+    return click.option(name, type=PATH, default=Path(default), show_default=True, help=text)
+
+
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps."
+)
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe (repeatable)."
+)
+root_option = folder_option("--root", "data", "Folder of the data.")
+data_root_option = folder_option("--data-root", "data", "Folder of the data.")
+read_option = click.option(
+    "--records",
+    multiple=True,
+    type=PATH,
+    help="Folders to read (repeatable).  [default: data/records, then _build/records]",
+)
+
+
+def seconds(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """A time such as 90s, 25m or 1h30m as seconds."""
+    return None if text is None else parse_duration(text)
+
+
+def register(context: click.Context, option: click.Parameter, files: tuple[Path, ...]) -> None:
+    for file in files:
+        import_encodings(file)
+
+
+files_option = partial(
+    click.option,
+    "--import",
+    multiple=True,
+    type=PATH,
+    metavar="FILE",
+    help="A Python file of your own that registers encodings (repeatable).",
+)
+import_option = files_option(callback=register, expose_value=False)
+
+
+def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
+    """("a=1", "b=2") → {"a": "1", "b": "2"}."""
+    pairs = {}
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator or not key:
+            raise InputError(f"{option} {item}: write key=value, for example {option} epochs=5.")
+        pairs[key] = value
+    return pairs
+
+
+def record_folders(folders: tuple[Path, ...]) -> list[Path]:
+    """The given folders; otherwise the usual ones, of the working folder or of the project around it."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"--records {folder}: no such folder.")
+    if folders:
+        return list(folders)
+    around = (Path(), *(up for up in Path.cwd().parents if (up / "pyproject.toml").is_file()))
+    for root in around:
+        if here := [root / folder for folder in RECORD_FOLDERS if (root / folder).is_dir()]:
+            return here
+    usual = " and no ".join(f"{folder}/" for folder in RECORD_FOLDERS)
+    raise InputError(f"no {usual} here: go to the project's folder, or name one with --records.")
+
+
+def all_records(folders: list[Path]) -> list[Any]:
+    return [record for folder in folders for record in read_records(folder)]

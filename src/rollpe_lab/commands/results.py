@@ -1,0 +1,54 @@
+"""`rollpe table` and `rollpe compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rollpe.errors import InputError
+from rollpe_lab.commands.options import all_records, read_option, record_folders
+from rollpe_lab.evidence import comparison
+from rollpe_lab.evidence.table import results_table
+from rollpe_lab.training.recipe import recipes
+
+
+@click.command()
+@click.option("--recipe", default="quick", show_default=True, help="Recipe whose runs are listed.")
+@click.option("--format", "style", type=click.Choice(["md", "csv", "latex"]), default="md", show_default=True)
+@read_option
+def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
+    """Print the results of one recipe beside the paper's.
+
+    Mean, standard deviation and 95 % interval over seeds, for every trained encoding. Recipes on CIFAR-100
+    are shown beside the paper's Table 1. An encoding without records is "not measured"; an unknown recipe
+    without records is refused.
+
+    \b
+    Example: rollpe table --recipe quick
+    Example: rollpe table --recipe strong --format latex
+    """
+    runs = all_records(record_folders(records))
+    if recipe not in (known := sorted({*recipes(), *(record.recipe for record in runs)})):
+        raise InputError(f"recipe {recipe!r} is unknown and has no records. Known: {', '.join(known)}.")
+    results = results_table(runs, recipe)
+    click.echo({"md": results.to_markdown, "csv": results.to_csv, "latex": results.to_latex}[style]())
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@read_option
+def compare(a: str, b: str, records: tuple[Path, ...]) -> None:
+    """Compare two runs or groups of runs.
+
+    A and B are each the file of a record, or recipe/encoding[@options] with all its seeds. Runs that differ
+    in more than encoding, options and seed are refused with the reason.
+
+    \b
+    Example: rollpe compare quick/roll quick/learned
+    Example: rollpe compare data/records/quick/roll/seed-0.json data/records/quick/learned/seed-0.json
+    """
+    folders = [] if all(name.endswith(".json") for name in (a, b)) else record_folders(records)
+    groups = [comparison.find_runs(name, folders) for name in (a, b)]
+    click.echo(str(comparison.compare(*groups)))

@@ -1,0 +1,119 @@
+"""`rollpe sweep` and `rollpe warm`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from rollpe_lab.commands.options import (
+    PATH,
+    Named,
+    data_root_option,
+    device_option,
+    folder_option,
+    import_option,
+    pairs,
+    seconds,
+    set_option,
+)
+from rollpe_lab.training import plan as plans
+from rollpe_lab.training import sweep as sweeps
+
+
+@click.command()
+@click.argument("file", metavar="PLAN", type=PATH)
+@click.option("--budget", callback=seconds, help="Time limit: 90s, 25m, 1h30m; unlimited by default.")
+@set_option
+@folder_option(
+    "--records", "data/records", "Folder of the records: read to find the missing runs, then written to."
+)
+@import_option
+@device_option
+@data_root_option
+@folder_option("--checkpoints", "checkpoints", "Folder of checkpoints, from which interrupted runs resume.")
+@click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints: an interrupted run starts again.")
+@click.option("--retry", is_flag=True, help="Also run cells that failed before.")
+@click.option("--measure", is_flag=True, help="Estimate durations from short runs now, not from old records.")
+@click.option("--only", metavar="CELL", help="Run one cell, named as its record: recipe/encoding/seed-0.")
+@click.option("--list", "show", is_flag=True, help="Only list the missing runs, by priority.")
+@click.option("--no-progress", is_flag=True, help="No progress bars.")
+def sweep(
+    file: Path,
+    budget: float | None,
+    overrides: tuple[str, ...],
+    records: Path,
+    device: str,
+    data_root: Path,
+    checkpoints: Path,
+    no_checkpoints: bool,
+    retry: bool,
+    measure: bool,
+    only: str | None,
+    show: bool,
+    no_progress: bool,
+) -> None:
+    """Train the missing runs of a plan, by priority.
+
+    PLAN is a YAML file of encodings and seeds under one recipe; examples are in plans/. A run starts if it
+    should fit the budget, as estimated from earlier runs, at first from records of the same kind of device.
+    The same command resumes; several sweeps may share one folder of records.
+
+    \b
+    Example: rollpe sweep plans/quick.yaml --list
+    Example: rollpe sweep plans/table1.yaml --budget 25m
+    """
+    planned = plans.load_plan(file, pairs(overrides, "--set"))
+    if only is not None:
+        planned = plans.select_cell(planned, only)
+    failed = False
+    if show:
+        absent = plans.missing(planned, records, retry=True)
+    else:
+        report = sweeps.Sweep(
+            planned,
+            records,
+            budget=budget,
+            device=device,
+            data_root=data_root,
+            checkpoints=None if no_checkpoints else checkpoints,
+            retry=retry,
+            measure=measure,
+            progress=not no_progress,
+            say=click.echo,
+        ).run()
+        absent = report.missing
+        failed = bool(only and absent)
+    for cell in absent:
+        reason = "" if retry else plans.failure(records, cell.cell)
+        again = f"failed: {cell}: {reason.rstrip('.')}. Try it again with --retry."
+        click.echo(again if reason else f"missing: {cell}")
+    click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
+    if failed:
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("plan", type=PATH)
+@set_option
+@device_option
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Encodings to compile at a time."
+)
+@click.option(
+    "--keep",
+    type=Named(path_type=Path, file_okay=False),
+    help="Folder of compiled programs, read first and written at the end, to copy to the next machine.",
+)
+def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: Path | None) -> None:
+    """Compile the models of a plan before its runs start.
+
+    Compiles on noise and needs no data. Each encoding is compiled once; a later sweep on this machine finds
+    the programs in the cache of torch's compiler.
+
+    Example: rollpe warm plans/table1-short.yaml --device cuda --jobs 6
+    """
+    planned = plans.load_plan(plan, pairs(overrides, "--set"))
+    if not sweeps.warm(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
+        sys.exit(1)

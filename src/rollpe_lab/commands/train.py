@@ -1,0 +1,117 @@
+"""`rollpe train` and `rollpe observe`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rollpe.encodings import changed_options
+from rollpe.errors import InputError
+from rollpe_lab import training
+from rollpe_lab.commands.options import (
+    PATH,
+    data_root_option,
+    device_option,
+    folder_option,
+    import_option,
+    pairs,
+    set_option,
+)
+from rollpe_lab.files import read_yaml
+from rollpe_lab.records import Cell, record_path
+from rollpe_lab.training.again import observe_again
+from rollpe_lab.training.distributed import is_main_process
+
+
+@click.command()
+@click.option(
+    "--encoding",
+    default="roll",
+    show_default=True,
+    help="A name such as none, learned, axial-rope, roll; or two joined, learned+roll.",
+)
+@click.option(
+    "--recipe",
+    default="quick",
+    show_default=True,
+    help="smoke, quick (digits), place, offset, mini, short, strong, paper (CIFAR-100), text, text-strong, "
+    "or a YAML file.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of the initial weights, the order of the images, their augmentation and the dropout.",
+)
+@set_option
+@click.option(
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding (repeatable)."
+)
+@import_option
+@device_option
+@folder_option("--records", "_build/records", "Folder the record is written to.")
+@data_root_option
+@click.option("--resume", is_flag=True, help="Resume from the last checkpoint of the same run.")
+@click.option("--force", is_flag=True, help="Replace the record if this run has one.")
+@click.option("--no-progress", is_flag=True, help="No progress bar.")
+def train(
+    encoding: str,
+    recipe: str,
+    seed: int,
+    overrides: tuple[str, ...],
+    options: tuple[str, ...],
+    device: str,
+    records: Path,
+    data_root: Path,
+    resume: bool,
+    force: bool,
+    no_progress: bool,
+) -> None:
+    """Train one model and write its record.
+
+    The error for an unknown name or key lists the known ones. The recipes are the YAML files in
+    src/rollpe_lab/training/recipes; the encodings have a page in the book.
+
+    \b
+    Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
+    Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
+    """
+    encoding_options = {key: read_yaml(value, key) for key, value in pairs(options, "--option").items()}
+    settings = training.load_recipe(recipe, pairs(overrides, "--set"))
+    changed = changed_options(encoding, encoding_options)
+    cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=changed, seed=seed)
+    if not force and (path := record_path(records, cell)).exists():
+        raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
+    record = training.train(
+        settings,
+        encoding,
+        seed=seed,
+        encoding_options=encoding_options,
+        device=device,
+        records=records,
+        data_root=data_root,
+        resume=resume,
+        progress=not no_progress,
+    )
+    if is_main_process():
+        measure = "test text" if record.bits else "test accuracy"
+        click.echo(f"{measure} {record.result}   {record_path(records, record)}")
+
+
+@click.command()
+@click.argument("checkpoints", type=PATH, nargs=-1, required=True)
+@folder_option("--records", "data/records", "Folder of the records of those runs.")
+@device_option
+@data_root_option
+def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root: Path) -> None:
+    """Measure trained models again and write the arrays beside their records.
+
+    CHECKPOINTS are files of finished runs. Training writes these arrays already; the command is for runs that
+    lack some of them. A model whose accuracy differs from its record is refused.
+
+    Example: rollpe observe checkpoints/mini/roll/seed-0.pt
+    """
+    for path in checkpoints:
+        click.echo(observe_again(path, records, device=device, data_root=data_root))
