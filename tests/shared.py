@@ -8,10 +8,12 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
+import click
 import numpy as np
 import timm
 import torch
 
+from rollpe.cli import cli
 from rollpe_lab.records import Record, pack_bits
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,6 +25,21 @@ DISPLAYED = [  # page, TeX and label, in the order of the book
 ]
 
 IMAGES = 200
+
+
+def commands(group: click.Command) -> dict[str, click.Command]:
+    """The verbs of a group; none of a verb."""
+    if not isinstance(group, click.Group):
+        return {}
+    context = click.Context(group)
+    return {name: group.get_command(context, name) for name in group.list_commands(context)}
+
+
+def leaves(group: click.Command = cli, prefix: tuple[str, ...] = ()):
+    """Every verb that has none of its own: its words and its command."""
+    for name, command in commands(group).items():
+        path = (*prefix, name)
+        yield from leaves(command, path) if commands(command) else [(path, command)]
 
 
 def make_record(encoding="roll", right=150, seed=0, recipe="strong", options=None, images=IMAGES, **config):

@@ -27,7 +27,7 @@ from rollpe_lab.evidence import comparison
 from rollpe_lab.records import read_records
 from rollpe_lab.sources import source_hash
 from rollpe_lab.training import load_recipe, recipes
-from shared import ROOT
+from shared import ROOT, commands, leaves
 
 
 @contextmanager
@@ -41,12 +41,6 @@ def temporary_encodings():
         ENCODINGS.update(known)
 
 
-def leaves(group, prefix=()):
-    for name, command in group.commands.items():
-        path = (*prefix, name)
-        yield from leaves(command, path) if hasattr(command, "commands") else [path]
-
-
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
     try:
         main(list(arguments))
@@ -57,7 +51,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
     return status, captured.out, captured.err
 
 
-@pytest.mark.parametrize("path", list(leaves(cli)), ids=" ".join)
+@pytest.mark.parametrize("path", [path for path, _ in leaves()], ids=" ".join)
 def test_every_command_has_help_with_an_example(path, capsys):
     status, out, _ = run(capsys, *path, "--help")
     assert status == 0
@@ -66,18 +60,15 @@ def test_every_command_has_help_with_an_example(path, capsys):
 
 def examples():
     """Every example of every help, the program's own included, as words."""
-    for path in [(), *leaves(cli), ("data",)]:
-        command = cli
-        for name in path:
-            command = command.commands[name]
+    for command in (cli, commands(cli)["data"], *(command for _, command in leaves())):
         yield from re.findall(r"Example: rollpe (.+)", command.help)
 
 
 @pytest.mark.parametrize("example", sorted(set(examples())))
 def test_every_example_is_understood_and_names_what_exists(example):
     command, words = cli, shlex.split(example)
-    while hasattr(command, "commands"):
-        command = command.commands[words.pop(0)]
+    while commands(command):
+        command = commands(command)[words.pop(0)]
     values = command.make_context(command.name, words).params
     for value in values.values():
         if isinstance(value, Path) and value.parts[0] in ("notebooks", "plans"):
@@ -170,7 +161,7 @@ def test_help_of_a_recipe_names_them_all(capsys):
 def test_the_verbs_are_listed_whole_with_those_first_that_a_newcomer_needs(capsys):
     _, out, _ = run(capsys, "--help")
     verbs = re.findall(r"^  ([a-z]+) {2,}\S", out.partition("Commands:")[2], re.MULTILINE)
-    assert verbs == list(cli.commands) and verbs[0] == "notebook"
+    assert verbs == list(commands(cli)) and verbs[0] == "notebook"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +222,8 @@ def test_help_answers_without_loading_torch():
 def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
     result = equations.run_checks(["eq-roll"])[0]
     monkeypatch.setattr(
-        equations, "run_checks", lambda *a, **k: [result.__class__(**{**vars(result), "passed": False})]
+        "rollpe_book.commands.run_checks",
+        lambda *a, **k: [result.__class__(**{**vars(result), "passed": False})],
     )
     status, out, _ = run(capsys, "equations", "eq-roll")
     assert status == 1
@@ -244,14 +236,14 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("module", "arguments", "way_on"),
     [
-        ("rollpe_lab.training.run.train", ["train", "--recipe", "smoke"], "--resume"),
+        ("rollpe_lab.training.train", ["train", "--recipe", "smoke"], "--resume"),
         (
             "rollpe_lab.training.sweep.Sweep.run",
             ["sweep", str(ROOT / "plans/quick.yaml")],
             "the same command resumes",
         ),
-        ("rollpe_lab.training.fetch.fetch", ["data", "fetch", "digits"], ""),
-        ("rollpe_lab.training.fetch.verify", ["data", "verify", "digits"], ""),
+        ("rollpe_lab.commands.data.fetch", ["data", "fetch", "digits"], ""),
+        ("rollpe_lab.commands.data.verify", ["data", "verify", "digits"], ""),
     ],
 )
 def test_an_interruption_is_one_line_that_says_how_to_go_on(
@@ -273,7 +265,7 @@ def test_a_file_that_ends_too_early_is_no_interruption(capsys, monkeypatch):
     def truncated(*_):
         raise EOFError("Compressed file ended before the end-of-stream marker was reached")
 
-    monkeypatch.setattr("rollpe_lab.training.fetch.verify", truncated)
+    monkeypatch.setattr("rollpe_lab.commands.data.verify", truncated)
     status, _, err = run(capsys, "data", "verify", "digits")
     assert status == 2 and "interrupted" not in err and "Compressed file ended" in err
 
@@ -282,7 +274,7 @@ def test_a_process_of_torchrun_is_ended_by_sigterm_alone(capsys, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     seen = []
     monkeypatch.setattr(
-        "rollpe_lab.training.fetch.verify", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)) or []
+        "rollpe_lab.commands.data.verify", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)) or []
     )
     run(capsys, "data", "verify", "digits")
     assert seen == [signal.getsignal(signal.SIGTERM)]
@@ -357,7 +349,7 @@ def test_a_full_disk_is_one_line_that_names_the_file_and_says_how_to_go_on(capsy
 
 
 def test_a_benchmark_whose_folder_is_closed_is_not_begun(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("rollpe_lab.bench.run.benchmark", lambda **_: pytest.fail("it was begun"))
+    monkeypatch.setattr("rollpe_lab.commands.bench.benchmark", lambda **_: pytest.fail("it was begun"))
     (tmp_path / "file").touch()
     status, _, err = run(capsys, "bench", "--records", str(tmp_path / "file" / "deeper"))
     assert status == 2 and err.count("\n") == 1 and "cannot write there" in err
@@ -380,10 +372,7 @@ def test_a_budget_is_read_even_if_nothing_is_run(verb, budget, capsys):
 
 def paths():
     """Every parameter of every verb that is a path, as the words that come before its value."""
-    for path in leaves(cli):
-        command = cli
-        for name in path:
-            command = command.commands[name]
+    for path, command in leaves():
         for parameter in command.params:
             if isinstance(parameter.type, click.Path):
                 yield [*path, *(parameter.opts[:1] if isinstance(parameter, click.Option) else [])]
@@ -424,7 +413,7 @@ def test_an_equation_without_a_check_is_listed_with_its_reason(capsys):
 
 
 def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("rollpe_lab.training.run.train", lambda *_, **__: pytest.fail("it was trained"))
+    monkeypatch.setattr("rollpe_lab.training.train", lambda *_, **__: pytest.fail("it was trained"))
     there = ("train", "--recipe", "quick", "--encoding", "roll", "--records", str(ROOT / "data/records"))
     status, out, err = run(capsys, *there)
     assert (status, out, err.count("\n")) == (2, "", 1) and "seed-0.json" in err and "--force" in err
@@ -436,8 +425,8 @@ def test_a_record_is_replaced_only_if_that_is_asked_for(capsys, monkeypatch, tmp
 
 def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkeypatch, tmp_path):
     seen = {}
-    monkeypatch.setattr("rollpe_lab.training.run.train", lambda *_, **settings: seen.update(settings))
-    monkeypatch.setattr("rollpe_lab.training.distributed.is_main_process", lambda: False)
+    monkeypatch.setattr("rollpe_lab.training.train", lambda *_, **settings: seen.update(settings))
+    monkeypatch.setattr("rollpe_lab.commands.train.is_main_process", lambda: False)
     run(capsys, "train", "--encoding", "axial-rope", "--option", "base=1e2", "--records", str(tmp_path))
     assert seen["encoding_options"] == {"base": 100.0}
 
@@ -446,5 +435,5 @@ def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkey
     "words", [["-p", "n=30", "-p", "nyquist", "cosine"], ["-p", "n", "30", "-p", "nyquist=cosine"]]
 )
 def test_a_parameter_is_written_in_two_words_or_with_an_equals_sign(words):
-    values = cli.commands["notebook"].make_context("notebook", ["06-continuous", *words]).params
+    values = commands(cli)["notebook"].make_context("notebook", ["06-continuous", *words]).params
     assert values["parameters"] == (("n", "30"), ("nyquist", "cosine"))

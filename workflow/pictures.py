@@ -3,7 +3,8 @@
     .venv/bin/python workflow/pictures.py
 
 book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
-six positions, drawn with rollpe.operators, under the question; rollpe_book.extension.head writes the tags that name it.
+six positions, drawn with rollpe.operators, under the question;
+rollpe_book.extension.head writes the tags that name it.
 book/_static/map.png, for README, is the front page's map of channels, from the committed records. Run it
 again after a change of either.
 """

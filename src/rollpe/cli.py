@@ -1,7 +1,7 @@
 """The command ``rollpe``: a table from each verb to its module, and what errors look like.
 
-A verb's module is imported when the verb runs, so that ``rollpe --help`` answers at once. Bad input prints one
-line on stderr and exits with status 2; a failed check or gate exits with status 1.
+A verb's module is imported when the verb runs, so that ``rollpe --help`` answers at once. Bad input prints
+one line on stderr and exits with status 2; a failed check or gate exits with status 1.
 """
 
 from __future__ import annotations

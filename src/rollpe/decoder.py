@@ -1,8 +1,4 @@
-"""A causal language model of the same parts as our vision transformer.
-
-Here: the model, and generating text with cached keys. Not here: blocks and attention (vit.py,
-encodings/adapters.py), encodings, training (rollpe_lab.training).
-"""
+"""A causal language model of the same parts as our vision transformer."""
 
 from __future__ import annotations
 

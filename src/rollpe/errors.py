@@ -1,7 +1,4 @@
-"""The exception for errors that a person can repair.
-
-Here: bad input. Not here: failed computations, which raise their own exceptions.
-"""
+"""The exception for errors that a person can repair."""
 
 import errno
 

@@ -1,9 +1,8 @@
 """The roll as a linear operator: its matrix, its generator, its Fourier and its rotary form.
 
-Here: the mathematics of RollPE on plain tensors, one function to a formula (Eqs. 2, 4–7, 10, 12–14 and
-App. B, C, E, F of "Do traveling waves make good positional encodings?", arXiv 2511.11668), corrected
-where the paper is wrong. Not here: encodings with heads, prefixes and fast paths (`rollpe.encodings`), the
-textbook attention formulas (`rollpe.textbook`).
+The mathematics of RollPE on plain tensors, one function to a formula: Eqs. 2, 4–7, 10, 12–14 and App. B, C,
+E, F of "Do traveling waves make good positional encodings?" (arXiv 2511.11668), corrected where the paper is
+wrong.
 
 Convention. S is the matrix printed in Eq. 2: ones on the superdiagonal and in the lower left corner,
 

@@ -1,10 +1,5 @@
 """The textbook formulas that the paper builds on: attention and the codes and scores of position.
 
-Here: one short, obvious function to a formula (softmax attention, integer, one-hot, binary and sinusoidal
-codes, Shaw's and T5's relative scores, rotary pairs in both layouts, linear attention, decoding with a
-cache), for reading and for checking. Not here: anything fast, with heads or with parameters
-(`rollpe.encodings`), and the roll itself (`rollpe.operators`).
-
 Shapes: q, k [..., N, d], v [..., N, m], tokens X [..., N, D]; positions are tensors [..., N] or numbers.
 Row i of a score matrix belongs to the query, column j to the key, and Δ = j − i. Codes and frequencies
 come in float64 on the CPU, kernels and permutation matrices in float64; everything else keeps the dtype of

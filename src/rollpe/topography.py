@@ -1,8 +1,7 @@
 """Order along the channels: losses that encourage it and measures of it.
 
-RollPE treats the rolled channels of a head as sensors on a circle; a topographic network treats
-its units as points on a sheet. Here: pure functions of queries and keys, or of attention weights. Not
-here: reading them off a model (training/observation.py), encodings (`encodings/`), plots (`figures/`).
+RollPE treats the rolled channels of a head as sensors on a circle; a topographic network treats its units as
+points on a sheet.
 
 Maps. A head's channels are laid out either on rings (one per position axis: the head is cut into
 `axes` equal sub-vectors, and the first `width` channels of each form a ring, exactly the channels

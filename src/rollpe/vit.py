@@ -1,7 +1,6 @@
 """timm's VisionTransformer with our attention inside.
 
-Here: the model, and how positions reach every layer. Not here: the encodings (encodings/), training
-(rollpe_lab.training). Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
+Patch embedding, initialization, MLP, norms, stochastic depth and head are timm's.
 """
 
 from __future__ import annotations

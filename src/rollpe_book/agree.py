@@ -1,8 +1,4 @@
-"""Comparison of two computations in a notebook.
-
-Here: the largest difference of two results, and the line that prints it. Not here: random cases and the
-checks of the equations (equations/).
-"""
+"""Comparison of two computations in a notebook."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The ledger: every claim of the paper and of the three teaching documents, with a computed verdict.
 
 claims.yaml holds each claim, the finding that would refute it and its rule, but no verdict. The checks of
-`rollpe_book.equations` decide mathematical claims, conditions on records (`rollpe_lab.evidence.conditions`) empirical
-ones. Rules are written before the results that they use; the page of errata names the exceptions.
+`rollpe_book.equations` decide mathematical claims, conditions on records
+(`rollpe_lab.evidence.conditions`) empirical ones. Rules are written before the results that they use; the
+page of errata names the exceptions.
 """
 
 from __future__ import annotations
@@ -256,7 +257,8 @@ def ledger(
 ) -> list[Verdict]:
     """The verdict on every claim, computed from the results of the checks and from records of runs.
 
-    arrays: the arrays beside a record (`rollpe_lab.records.find_arrays`); without it rules on arrays lack runs.
+    arrays: the arrays beside a record (`rollpe_lab.records.find_arrays`); without it rules on arrays lack
+    runs.
     """
     results = {result.label: result for result in check_results}
     evidence = Evidence(records, arrays=arrays)

@@ -1,7 +1,7 @@
 """Measured properties of encodings: the columns of the book's tables of encodings.
 
-Here: trials in float64 over several seeds, with errors relative to the largest score. Not here: the class
-attributes that promise these properties (base.py); the tests hold them to the same trials.
+Trials in float64 over several seeds, with errors relative to the largest score. Class attributes promise
+these properties, and tests hold them to the same trials.
 """
 
 from __future__ import annotations

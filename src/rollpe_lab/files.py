@@ -1,7 +1,4 @@
-"""Safe files: atomic writing, refusal of folders and devices, YAML of plain values.
-
-Here: reading and writing one file safely. Not here: the format of any particular file.
-"""
+"""Safe files: atomic writing, refusal of folders and devices, YAML of plain values."""
 
 from __future__ import annotations
 

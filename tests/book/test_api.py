@@ -19,17 +19,20 @@ from rollpe_book.equations import EQUATIONS
 from rollpe_book.equations.registry import dotted_name
 from shared import ROOT
 
-OFFERED = ("encodings", "training")
+OFFERED = ("rollpe.encodings", "rollpe_lab.training")
 """Modules whose `__all__` is what they offer."""
-WHOLE = ("encodings.adapters", "operators", "textbook", "topography", "vit", "decoder", "agree")
+WHOLE = (
+    *("rollpe.encodings.attention", "rollpe.operators", "rollpe.textbook", "rollpe.topography"),
+    *("rollpe.vit", "rollpe.decoder", "rollpe_book.agree"),
+)
 """Modules that offer every public function and class that they define."""
 READERS = ("read_record", "read_records", "read_arrays", "find_arrays", "record_path", "Record")
 
 
 def public_names() -> list[str]:
-    names = [f"rollpe.{room}.{name}" for room in OFFERED for name in import_module(f"rollpe.{room}").__all__]
+    names = [f"{room}.{name}" for room in OFFERED for name in import_module(room).__all__]
     for room in WHOLE:
-        module = import_module(f"rollpe.{room}")
+        module = import_module(room)
         own = [
             value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__
         ]

@@ -22,7 +22,7 @@ from rollpe_book.extension.ledger import errata
 from rollpe_book.extension.rerun import links, repository, repository_of
 from rollpe_book.extension.tables import speed_row
 from rollpe_lab.training import load_recipe
-from shared import ROOT
+from shared import ROOT, commands
 
 STAMP = {
     "notebook": "notebooks/01-small.py",
@@ -234,7 +234,7 @@ def test_commands_of_the_page_are_understood_and_their_files_exist(tmp_path, mon
     verbs = set()
     for line in lines:
         verb, *words = shlex.split(line)
-        command = cli.commands[verb]
+        command = commands(cli)[verb]
         while hasattr(command, "commands"):
             command = command.commands[words.pop(0)]
         command.make_context(command.name, words)

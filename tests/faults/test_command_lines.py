@@ -12,12 +12,11 @@ import pytest
 from answers import complaint
 from torchvision.datasets import CIFAR100
 
-from rollpe.cli import cli
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_book.equations import run_checks
 from rollpe_lab.training import Recipe, TrainingError
-from shared import ROOT
+from shared import ROOT, leaves
 
 # fmt: off
 NUMBERS = [
@@ -90,21 +89,15 @@ def idle(folder, monkeypatch):
     def break_off(*_, **__):
         raise TrainingError("nothing is trained here.")
 
-    for place in ("bench.run.matmul_peak", "notebooks.execute._execute"):
-        monkeypatch.setattr(f"rollpe.{place}", stop)
-    for place in ("training.run.train_epoch", "training.sweep.train"):
-        monkeypatch.setattr(f"rollpe.{place}", break_off)
+    for place in ("rollpe_lab.bench.run.matmul_peak", "rollpe_book.chapters.execute._execute"):
+        monkeypatch.setattr(place, stop)
+    for place in ("rollpe_lab.training.run.train_epoch", "rollpe_lab.training.sweep.train"):
+        monkeypatch.setattr(place, break_off)
     monkeypatch.setattr("rollpe_lab.training.sweep.warm", lambda *_, **__: True)
     monkeypatch.setattr("rollpe_book.chapters.sync", lambda **_: [])
-    monkeypatch.setattr("rollpe_book.equations.run_checks", lambda *_, **__: checks)
+    monkeypatch.setattr("rollpe_book.commands.run_checks", lambda *_, **__: checks)
     monkeypatch.setattr(CIFAR100, "url", "http://127.0.0.1:1/")
     monkeypatch.chdir(folder)
-
-
-def leaves(group, prefix=()):
-    for name, command in group.commands.items():
-        path = (*prefix, name)
-        yield from leaves(command, path) if hasattr(command, "commands") else [(path, command)]
 
 
 def value(parameter: click.Parameter, rng: random.Random) -> list[str]:
@@ -131,7 +124,7 @@ def value(parameter: click.Parameter, rng: random.Random) -> list[str]:
 
 def line(rng: random.Random) -> list[str]:
     """A verb with a few of its options and its arguments, or not."""
-    path, command = rng.choice([leaf for leaf in leaves(cli)])
+    path, command = rng.choice(list(leaves()))
     options = [p for p in command.params if isinstance(p, click.Option)]
     words = []
     for parameter in rng.sample(options, rng.randrange(min(4, len(options) + 1))):

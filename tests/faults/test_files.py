@@ -91,8 +91,8 @@ def spoil(text: str, rng: random.Random) -> bytes:
 
 
 def test_a_spoiled_recipe_or_plan_is_read_or_refused_in_one_line(tmp_path, monkeypatch, times, tally):
-    monkeypatch.setattr("rollpe_lab.training.run.train", lambda *_, **__: None)
-    monkeypatch.setattr("rollpe_lab.training.distributed.is_main_process", lambda: False)
+    monkeypatch.setattr("rollpe_lab.training.train", lambda *_, **__: None)
+    monkeypatch.setattr("rollpe_lab.commands.train.is_main_process", lambda: False)
     monkeypatch.chdir(tmp_path)
     rng, wrong, tried = random.Random(7), [], 40 * times
     file = tmp_path / "spoiled.yaml"
@@ -137,7 +137,7 @@ def spoil_arrays(content: bytes, rng: random.Random) -> bytes:
 
 def test_a_spoiled_record_is_read_or_refused_in_one_line(tmp_path, monkeypatch, times, tally):
     checks = run_checks(["eq-roll"])
-    monkeypatch.setattr("rollpe_book.equations.run_checks", lambda *_, **__: checks)
+    monkeypatch.setattr("rollpe_book.commands.run_checks", lambda *_, **__: checks)
     monkeypatch.chdir(tmp_path)
     for encoding in ("roll", "learned"):
         shutil.copytree(ROOT / "data/records/quick" / encoding, tmp_path / "data/records/quick" / encoding)

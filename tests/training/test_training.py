@@ -277,7 +277,7 @@ import sys
 from rollpe_lab.training import load_recipe, train
 
 train(load_recipe("smoke", {"max_steps": 1}), "roll", device="cpu", progress=False)
-print(*(m.__file__ for name, m in sys.modules.items() if name.partition(".")[0].startswith("rollpe")), sep="\\n")
+print(*(m.__file__ for name, m in sys.modules.items() if name.startswith("rollpe")), sep="\\n")
 """
 
 
@@ -630,7 +630,7 @@ def test_a_device_that_computes_nothing_here_is_refused_in_one_line(device):
 def test_a_record_names_the_source_that_ran_and_not_what_was_edited_meanwhile(tmp_path, monkeypatch):
     monkeypatch.setattr("rollpe_lab.records.origin._first_commit", lambda package: ("loaded", False))
     monkeypatch.setattr("rollpe_lab.records.origin._commit", lambda package: ("edited", True))
-    monkeypatch.setattr("rollpe_lab.sources.package_digest", lambda *_: hashlib.sha256(b"edited"))
+    monkeypatch.setattr("rollpe_lab.sources.source_digest", lambda *_: hashlib.sha256(b"edited"))
     record = run(tiny(max_steps=1), records=tmp_path)
     assert (record.provenance.commit, record.provenance.dirty) == ("loaded", False)
     assert record.provenance.source_hash == loaded_hash() != source_hash()

@@ -39,7 +39,7 @@ for name in [name for name in sys.modules if name.partition(".")[0] == "packagin
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top not in allowed | set(sys.stdlib_module_names) | {"rollpe"} and top in owners:
+        if top not in allowed | set(sys.stdlib_module_names) | {"rollpe", "rollpe_lab"} and top in owners:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Refuse())
@@ -213,13 +213,14 @@ def build(folder, out, kind: str, **address: str):
 @pytest.mark.parametrize("known", [True, False], ids=["address", "no address"])
 def test_built_metadata_has_no_relative_link_and_survives_the_source_distribution(tmp_path, known):
     source = tmp_path / "source"
-    shutil.copytree(ROOT / "src/rollpe", source / "src/rollpe", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, source / name)
     address = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "owner/name"} if known else {}
     archive = build(source, tmp_path / "sdist", "build_sdist", **address)
     with tarfile.open(archive) as file:
-        assert f"{archive.name.removesuffix('.tar.gz')}/src/rollpe/py.typed" in file.getnames()
+        inside = {name.partition("/src/")[2].partition("/")[0] for name in file.getnames()}
+        assert {"rollpe", "rollpe_lab"} <= inside and "rollpe_book" not in inside
         file.extractall(tmp_path, filter="data")
     unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
     folder = build(unpacked, tmp_path / "metadata", "prepare_metadata_for_build_wheel")

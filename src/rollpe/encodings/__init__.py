@@ -1,8 +1,4 @@
-"""Positional encodings by name: ``create_encoding("roll", head_dim=64, heads=6, axes=2)``.
-
-Here: what users import. Not here: attention layers with an encoding (adapters.py) and measured properties
-(properties.py).
-"""
+"""Positional encodings by name: ``create_encoding("roll", head_dim=64, heads=6, axes=2)``."""
 
 from importlib import import_module
 

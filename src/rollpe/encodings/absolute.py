@@ -1,7 +1,4 @@
-"""Encodings that add a code of the absolute position to the tokens: none, integer, sinusoidal, learned.
-
-Here: codes added before the first layer. Not here: encodings that act inside attention.
-"""
+"""Encodings that add a code of the absolute position to the tokens: none, integer, sinusoidal, learned."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Attention layers with an encoding, for our transformer, timm's and torch's.
-
-Here: the attention of our vision transformer, drop-in layers for timm and torch, linear attention. Not here:
-the transformer (rollpe/vit.py), decoding with cached keys (``Encoding.decode``).
-"""
+"""Attention layers with an encoding, for our transformer, timm's and torch's."""
 
 from __future__ import annotations
 

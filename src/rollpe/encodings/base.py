@@ -1,9 +1,5 @@
 """The interface of every positional encoding.
 
-Here: ``Encoding``, the shape that it is built for and the positions that it is given. Not here: names and
-options (registry.py), checks of positions (positions.py) and the encodings themselves (absolute.py,
-relative.py, rotary.py, lie.py, roll.py).
-
 Letters of the shapes: B images, N tokens, M <= N tokens that have a position, d = head_dim.
 Tokens without a position (class token, registers) come first: there are N - M of them.
 Keys and values may have fewer heads, a divisor of those of the queries: grouped-query attention. Query head

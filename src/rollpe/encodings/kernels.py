@@ -1,7 +1,4 @@
-"""Attention on encoded tensors: masks, precision and the choice of the kernel.
-
-Here: functions that every encoding calls with encoded queries, keys and values. Not here: positions.
-"""
+"""Attention on encoded tensors: masks, precision and the choice of the kernel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""LieRE: rotations in planes that are learned.
-
-Here: the encoding whose rotation is the exponential of learned skew-symmetric matrices. Not here: rotations
-in given planes (rotary.py) and the generator of the roll (operators.py, roll.py).
-"""
+"""LieRE: rotations in planes that are learned."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Positions: grids, checks, and cached facts about them.
-
-Here: functions of positions and sizes alone. Not here: encodings of positions (base.py).
-"""
+"""Positions: grids, checks, and cached facts about them."""
 
 from __future__ import annotations
 

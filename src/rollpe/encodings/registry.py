@@ -2,9 +2,6 @@
 
 ``@register("its-name")`` makes a subclass of ``Encoding`` known. Its options are the keyword-only arguments
 of its ``__init__`` before ``**shape``; their types are read off the annotations.
-
-Here: names, options, and files of encodings outside of this package (``--import``). Not here: the interface
-(base.py) and the encodings themselves.
 """
 
 from __future__ import annotations

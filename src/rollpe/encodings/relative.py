@@ -1,8 +1,5 @@
 """Encodings that add a term to each attention score: Shaw's vectors, T5's biases and ALiBi's slopes.
 
-Here: terms that depend on the signed offset Δ = key position - query position alone, summed over axes. Not
-here: encodings that transform queries and keys (rotary.py, lie.py, roll.py).
-
 A token without a position has no bias, neither as query nor as key.
 """
 

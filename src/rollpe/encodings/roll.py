@@ -1,8 +1,5 @@
 """Encodings that roll queries and keys around a ring of channels: the RollPE family.
 
-Here: roll, twisted-roll, continuous-roll, multiplexed-roll, torus-roll and the rotary twin of roll. Not here:
-the mathematics of the shift, its generator and its Fourier form (rollpe/operators.py).
-
 Direction: S is the matrix as printed in the paper's Eq. 2, (S x)_i = x_{i+1 mod n}, so that
 S^p x = torch.roll(x, -p); ``direction=-1`` selects the mirror image torch.roll(x, +p). The score of a query
 at p_q and a key at p_k is qᵀ S^{p_k - p_q} k / √d (Eq. 3, Appendix B).

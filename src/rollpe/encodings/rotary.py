@@ -1,8 +1,4 @@
-"""Encodings that rotate pairs of channels by angles that grow with position.
-
-Here: ``Rotary``, the machinery, and the encodings that differ only in their angles. Not here: rotations
-in the Fourier basis of a ring (roll.py) and rotations with learned planes (lie.py).
-"""
+"""Encodings that rotate pairs of channels by angles that grow with position."""
 
 from __future__ import annotations
 

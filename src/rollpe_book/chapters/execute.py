@@ -1,8 +1,4 @@
-"""Running a notebook with checked parameters.
-
-Here: the kernel, the output and its stamp. Not here: the two files of a notebook (source.py), its parameters
-(parameters.py), what a notebook computes.
-"""
+"""Running a notebook with checked parameters."""
 
 from __future__ import annotations
 

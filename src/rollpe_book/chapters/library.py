@@ -1,7 +1,4 @@
-"""Parameters of a notebook that name encodings, recipes and devices, and whether their model can be built.
-
-Here: checks of parameters that need torch. Not here: all others (parameters.py).
-"""
+"""Parameters of a notebook that name encodings, recipes and devices, and whether their model can be built."""
 
 from __future__ import annotations
 

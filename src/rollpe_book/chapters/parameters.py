@@ -1,8 +1,4 @@
-"""The parameters of a notebook and the values that they allow.
-
-Here: reading the cell tagged ``parameters``, converting text to typed values, refusing values that are not
-allowed. Not here: checks that need torch (library.py), running the notebook (execute.py).
-"""
+"""The parameters of a notebook and the values that they allow."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The two files of a notebook: its source and the copy beside it.
 
-The ``.py`` file is the source; the ``.ipynb`` is a copy without outputs for work in Jupyter. Here: finding
-and reading them, the header, and synchronizing the pair. Not here: parameters (parameters.py), running
-(execute.py).
+The ``.py`` file is the source; the ``.ipynb`` is a copy without outputs for work in Jupyter.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ A notebook declares in its header what it reads beside ``src/``::
     #   rollpe:
     #     after: [11-train]         # notebooks that must have run before
     #     reads: [data/records]     # files and folders whose change makes it stale
-
-Here: stamp and gate. Not here: running notebooks (execute.py), building the book (rollpe_book.extension).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The book: what Sphinx needs beyond Jupyter Book.
 
-Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py,
-runs.py, ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py;
-page.py makes one page of one notebook, site.py is what they share. head.py is an extension of its own: what
-every page of the site carries besides its text. Here: putting the others together. Not here: anything that
-works without Sphinx.
+Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py, runs.py,
+ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py; page.py makes one page
+of one notebook, site.py is what they share. head.py is an extension of its own: what every page of the site
+carries besides its text.
 
 No file computes a result. A number without a record reads "not measured"; an equation without a check or a
 stated reason is a warning, which the build turns into an error.

@@ -1,7 +1,4 @@
-"""What runs cost: ``{costs}`` as a table, ``{gpu-hours}`` in a sentence, computed from sizes.
-
-Not here: measured speeds (tables.py).
-"""
+"""What runs cost: ``{costs}`` as a table, ``{gpu-hours}`` in a sentence, computed from sizes."""
 
 from __future__ import annotations
 

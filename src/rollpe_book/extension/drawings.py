@@ -1,8 +1,4 @@
-"""Figures that the build itself draws from records, for pages that no notebook makes: ``{drawing} map``.
-
-Here: drawing them. What stands under them, and their twin for dark pages: figures.py. Not here: figures of
-notebooks (figures.py), moving figures (waves.py), kinds of plots (rollpe_book.figures).
-"""
+"""Figures that the build itself draws from records, for pages that no notebook makes: ``{drawing} map``."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 """The lines under a figure of the book, and its twin for dark pages.
 
-Here: figures that are already drawn. One that a notebook's cell made gets links to its numbers (CSV), to the
-cell and to the records of its runs, and the command that makes it again. Every SVG gets a twin in the colors
-of a dark page. Sites get all of this; books of one file keep the command alone, because they have nowhere to
-link to. Not here: drawing (rollpe_book.figures), reading numbers off a figure (rollpe_book.figures.data), the size on
-phones (book/_static/figures.css), buttons (book/_static/figures.js).
+A figure that a notebook's cell made gets links to its numbers (CSV), to the cell and to the records of its
+runs, and the command that makes it again. Every SVG gets a twin in the colors of a dark page. Books of one
+file keep the command alone, because they have nowhere to link to.
 """
 
 from __future__ import annotations

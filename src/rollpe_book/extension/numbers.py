@@ -1,8 +1,4 @@
-"""Numbers from records.
-
-Here: the role ``{num}``, its note, and the page of the records behind all numbers. Not here: tables
-(tables.py).
-"""
+"""Numbers from records."""
 
 from __future__ import annotations
 

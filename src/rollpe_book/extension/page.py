@@ -1,7 +1,4 @@
-"""The page of one executed notebook: a single HTML file, made by the same tools as the book.
-
-Not here: the frame of the page (rollpe_book.pages), running notebooks (rollpe_book.chapters).
-"""
+"""The page of one executed notebook: a single HTML file, made by the same tools as the book."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a reader takes along: downloads, buttons, the book in other shapes, a rented machine's first cell.
-
-Not here: running notebooks (rollpe_book.chapters).
-"""
+"""What a reader takes along: downloads, buttons, the book in other shapes, a rented machine's first cell."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""All runs on one page: ``{runs} mini``, whose argument is the recipe that a reader sees first.
-
-Here: the table of means, which stands on paper and without scripts, and the data that book/scripts/runs.js
-fetches: an index of all runs, and one file for each cell, a recipe with an encoding and its options. Not
-here: means, intervals and agreement of the runs that a reader chooses (book/scripts/runs/numbers.js).
-"""
+"""All runs on one page: ``{runs} mini``, whose argument is the recipe that a reader sees first."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Markup says what it needs: only a page with ``data-script="runs"`` in it loads the bundle runs.js, and its
 style sheet where the bundle has one. A directive marks the node of such markup with ``script="runs"``, and it
-is left out where there are no scripts. Data that scripts fetch are kept by rollpe_book.extension.site.write_data.
-Not here: the scripts (book/scripts).
+is left out where there are no scripts. Data that scripts fetch are kept by
+rollpe_book.extension.site.write_data.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The directive that puts a moving figure on a page: ``{wave} ring`` with its caption as content.
-
-Here: the markup, a figure with number and caption around a still picture. Sites also get an empty stage for
-book/scripts/waves.js, which hides the picture when it runs; and the numbers of records that a wave shows.
-Not here: the list of waves and their pictures (rollpe_book.figures.waves).
-"""
+"""The directive that puts a moving figure on a page: ``{wave} ring`` with its caption as content."""
 
 from __future__ import annotations
 

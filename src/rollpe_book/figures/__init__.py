@@ -1,5 +1,5 @@
 """Figures: one theme (theme.py), one function for each kind of plot (plots.py), the still pictures of the
-waves (waves.py), and the numbers of a figure (data.py). Not here: what pages add (book/figures.py).
+waves (waves.py), and the numbers of a figure (data.py).
 """
 
 from rollpe_book.figures.plots import (

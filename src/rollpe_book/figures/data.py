@@ -1,8 +1,4 @@
-"""The numbers of a figure: one table for any Matplotlib figure, read off its artists.
-
-Here: lines, dots, segments, areas, boxes, circles, images and words, with the labels of their axes. Not here:
-how figures look (theme.py), where the book keeps the tables (rollpe_book.extension.figures).
-"""
+"""The numbers of a figure: one table for any Matplotlib figure, read off its artists."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """The first layer of small models on one photograph: what the moving figure ``photo`` shows.
 
-Here: reading data/photo, which workflow/photo.py writes, and the scores of a window of patches. The
-photograph has ``SIDES`` patches, of which the models see ``WINDOW`` each way. A shift (down, right) moves the
-photograph under the window. Not here: the pictures (waves.py), the same computation in a browser
-(book/scripts/formulas.js).
+The photograph has ``SIDES`` patches, of which the models see ``WINDOW`` each way. A shift (down, right) moves
+the photograph under the window.
 
 Letters of the shapes: H heads, d channels of a head, W streams, c channels of a token.
 """

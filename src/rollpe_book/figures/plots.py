@@ -1,8 +1,4 @@
-"""One function for each kind of plot.
-
-Here: functions that take plain arrays or records, draw on the given Axes or on a new one, and return the
-Axes; every number that they compute is also in some table. Not here: colors and the theme (theme.py), files.
-"""
+"""One function for each kind of plot."""
 
 from __future__ import annotations
 

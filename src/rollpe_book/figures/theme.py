@@ -1,8 +1,7 @@
 """One theme for all figures, and what a notebook keeps of a figure.
 
-Here: the colors, the theme, the SVG of a figure and its copy for dark pages (:func:`to_dark`). An encoding
-has the same color on every page. In both sets of colors words have enough contrast, and color-blind readers
-can tell encodings apart. Not here: any plot (plots.py), the numbers of a figure (data.py).
+An encoding has the same color on every page. In both sets of colors words have enough contrast, and
+color-blind readers can tell encodings apart.
 """
 
 from __future__ import annotations
@@ -113,8 +112,8 @@ def use_theme() -> None:
 def show(figure: Figure) -> tuple[str, dict[str, Any]]:
     """What a notebook keeps of a figure: its SVG, and ``csv``, ``thinned`` and ``records`` as metadata.
 
-    ``csv`` and ``thinned`` come from :func:`rollpe_book.figures.data.to_csv`; ``records`` names the runs given to
-    :func:`drawn_from` as recipe/encoding.
+    ``csv`` and ``thinned`` come from :func:`rollpe_book.figures.data.to_csv`; ``records`` names the runs
+    given to :func:`drawn_from` as recipe/encoding.
     """
     keep_words_on_maps(figure)
     file = io.StringIO()

@@ -1,11 +1,4 @@
-"""The still pictures of the waves, and the values that their moving pictures start from.
-
-Here: ``WAVES``, with one entry for each wave that ``{wave} name`` puts on a page (rollpe_book.extension.waves): a text
-for readers who cannot see it, the first values of its sliders, and a picture for paper and for pages without
-scripts, drawn with rollpe.operators when the book is built; those of ``positions`` and ``grow`` from what
-rollpe_book.extension.waves reads off records, that of ``photo`` from data/photo (photo.py). Not here: the moving
-pictures (book/scripts/figures) and their formulas (book/scripts/formulas.js, tested against this library).
-"""
+"""The still pictures of the waves, and the values that their moving pictures start from."""
 
 from __future__ import annotations
 

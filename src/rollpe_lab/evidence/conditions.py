@@ -176,7 +176,8 @@ class NotMeasured(InputError):
 class Evidence:
     """What conditions are computed from.
 
-    arrays: of a record, as `rollpe_lab.records.find_arrays`. later: cells whose seeds were added after looking.
+    arrays: of a record, as `rollpe_lab.records.find_arrays`. later: cells whose seeds were added after
+    looking.
     costs: by device, the step time of each encoding divided by that without positions. verdicts: by claim.
     """
 

@@ -1,8 +1,7 @@
 """The family of comparisons under one recipe, and its verdicts.
 
 A family holds all comparisons that the book makes between runs of one recipe: all pairs of six encodings, and
-each ablation with its reference. It is fixed here, so that a pair of encodings has one p on every page. Here:
-the pairs, their tests and verdicts. Not here: the statistics (statistics.py), plans (rollpe_lab.training.plan).
+each ablation with its reference. It is fixed here, so that a pair of encodings has one p on every page.
 """
 
 from __future__ import annotations

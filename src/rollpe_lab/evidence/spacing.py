@@ -1,7 +1,6 @@
 """Tables of the factorial of spacing and range: which of RoPE's and RollPE's frequencies do the work.
 
 Rotations with geometric or arithmetic frequencies, over RoPE's usual range or the ring's, beside three rings.
-Not here: arms and tests (families.py), plans (plans/spacing-*.yaml).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Results tables: one row an encoding, beside the paper's numbers.
-
-Here: grouping records into arms, and the table as Markdown, CSV or LaTeX. Not here: the statistics
-(rollpe_lab.statistics), two groups side by side (comparison.py).
-"""
+"""Results tables: one row an encoding, beside the paper's numbers."""
 
 from __future__ import annotations
 

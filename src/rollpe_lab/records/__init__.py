@@ -1,8 +1,4 @@
-"""Records: what a run leaves behind.
-
-Here: the fields of a record and when two may be compared (record.py), writing and reading (store.py), the
-machine, the source and the time (origin.py). Not here: training (rollpe_lab.training), tables (rollpe_lab.evidence).
-"""
+"""Records: what a run leaves behind."""
 
 from rollpe_lab.records.origin import environment, loaded_source, now, provenance
 from rollpe_lab.records.record import (

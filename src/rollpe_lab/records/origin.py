@@ -1,7 +1,4 @@
-"""The origin of a run: its machine, source and time, as a record holds them.
-
-Here: queries to the system and to git. Not here: the fields (record.py), hashes of sources (rollpe_lab.sources).
-"""
+"""The origin of a run: its machine, source and time, as a record holds them."""
 
 from __future__ import annotations
 

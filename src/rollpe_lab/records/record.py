@@ -1,8 +1,4 @@
-"""The fields of a record, and when two records may be compared.
-
-Here: the pydantic models, the names of runs, the bits of the test images. Not here: paths and
-reading (store.py), the fields about machine and source (origin.py).
-"""
+"""The fields of a record, and when two records may be compared."""
 
 from __future__ import annotations
 
@@ -125,9 +121,9 @@ class Provenance(_Plain):
     Attributes:
         training_hash: of the part of that source that a run executes, without docstrings and comments; see
             `rollpe_lab.sources.training_hash`. (Older records have none.)
-        plan: of a run that a sweep trained, name and sha256 of its plan's file, see `rollpe_lab.training.plan`:
-            the seeds were fixed if the project's history has this plan before the run. (Older records have
-            none.)
+        plan: of a run that a sweep trained, name and sha256 of its plan's file, see
+            `rollpe_lab.training.plan`: the seeds were fixed if the project's history has this plan before the
+            run. (Older records have none.)
     """
 
     commit: str

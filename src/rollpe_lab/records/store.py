@@ -1,8 +1,7 @@
 """Paths of records, the right to write them, writing and reading.
 
 A record is plain JSON; large arrays are in one .npz beside it, whose digest the record holds. Writing is
-atomic, reading checks everything, and nothing is unpickled. Here: files of records. Not here: their fields
-(record.py).
+atomic, reading checks everything, and nothing is unpickled.
 """
 
 from __future__ import annotations

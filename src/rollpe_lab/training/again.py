@@ -1,7 +1,4 @@
-"""Looking into finished models again, for records that are older than one of their arrays.
-
-Not here: what is looked at (observation.py).
-"""
+"""Looking into finished models again, for records that are older than one of their arrays."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """Augmentation: random changes to training images, in batches, on the device of the images.
 
-Here: the settings (`Augmentation`), one function per change with its parameters as arguments, and
-`Augmenter`, which draws the parameters image by image and applies the changes. The operations are
-torchvision's, and images stay uint8 until they are normalized. No loop runs over images: those with
-the same operation are changed together, so many batches at once are faster. Not here: data sets, the
-order of images, losses.
+The operations are torchvision's, and images stay uint8 until they are normalized. No loop runs over images:
+those with the same operation are changed together, so many batches at once are faster.
 """
 
 from __future__ import annotations

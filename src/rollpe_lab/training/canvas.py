@@ -6,8 +6,6 @@ cell. Patches of 2×2 pixels divide cells evenly, so that a digit consists of th
 - "place": one digit. Its class is its cell, one of 16.
 - "offset": a digit and a copy of it, a third as bright, in two cells. The class is the offset of rows and
   columns from the bright one to the dim one, one of 48.
-
-Here: classes, and drawing canvases. Not here: the digits and their split into three parts (data.py).
 """
 
 from __future__ import annotations

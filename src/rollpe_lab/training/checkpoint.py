@@ -1,8 +1,4 @@
-"""The files from which a killed run resumes, and from which a finished model is loaded.
-
-Here: writing them atomically with a digest, refusing those of another run, reading them without unpickling.
-Not here: what is in the model (state.py), when to write (run.py).
-"""
+"""The files from which a killed run resumes, and from which a finished model is loaded."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """What of a step is compiled, and how.
 
-Here: the choice (`CompileMode`), torch.compile with a cache of its own, and the kernels of attention. Not
-here: what is computed (step.py).
-
 Compiling takes a minute once: inductor keeps what it made in a folder, TORCHINDUCTOR_CACHE_DIR or its default
 under the temporary folder, by the contents of the graph. All processes that see that folder share it; on a
 cluster, set the variable to a folder on a shared disk.

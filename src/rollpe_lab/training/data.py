@@ -1,8 +1,4 @@
-"""The data sets: images and labels, or text, split into training, held-out and test parts.
-
-Here: reading the files, and the reproducible split. Not here: downloading and checking files (fetch.py), the
-text's files (text.py), augmentation (augment.py).
-"""
+"""The data sets: images and labels, or text, split into training, held-out and test parts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Devices, randomness and memory: what a run asks of the machine.
-
-Here: choosing the device, giving every purpose its own stream of random numbers, and errors that name the way
-out when memory is short. Not here: several processes (distributed.py), compiling (compiling.py).
-"""
+"""Devices, randomness and memory: what a run asks of the machine."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""One run on several processes: rank, share of the batch, and sums over all processes.
-
-Here: joining the processes that `torchrun` started. A process that was started alone is a group of one, for
-which nothing here does anything. Not here: the computation (step.py), the average of the gradients (torch's
-DistributedDataParallel).
-"""
+"""One run on several processes: rank, share of the batch, and sums over all processes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How long a run will take, so that a sweep begins none that it cannot finish.
-
-Here: durations from this sweep's own runs, from records, or from a short probe; seconds as people write them.
-Not here: what to do with the answer (sweep.py).
-"""
+"""How long a run will take, so that a sweep begins none that it cannot finish."""
 
 from __future__ import annotations
 

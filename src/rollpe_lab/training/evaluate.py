@@ -1,8 +1,4 @@
-"""Scoring a model on images or text that it was not trained on.
-
-Here: loss, accuracy and one bit per image or character, at any image size or length. Not here: when to score
-(run.py).
-"""
+"""Scoring a model on images or text that it was not trained on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Queries and keys inside a transformer, in training and afterwards.
-
-Here: reading them off a model, the regularizer for their order, and the arrays that a record keeps of a
-model, before its first step and trained. Not here: the measures (topography.py), plots (rollpe_book.figures).
-"""
+"""Queries and keys inside a transformer, in training and afterwards."""
 
 from __future__ import annotations
 

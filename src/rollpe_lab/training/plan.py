@@ -1,8 +1,6 @@
 """Plans: which runs are wanted, and which of them exist.
 
-A plan is a short YAML file: blocks of encodings and seeds in order of priority, under one recipe. Here:
-reading it, and what is missing from a folder of records. Not here: training what is missing (sweep.py), how
-runs are compared (rollpe_lab.statistics).
+A plan is a short YAML file: blocks of encodings and seeds in order of priority, under one recipe.
 
 A plan::
 

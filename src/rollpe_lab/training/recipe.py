@@ -1,8 +1,6 @@
 """Recipes: everything about a run except the encoding, the seed and the machine.
 
-A recipe is a small YAML file; the folder recipes/ has those of the package. Here: its keys and their allowed
-values, reading and changing it, and the name of a changed recipe. Not here: the effect of each key (step.py,
-augment.py, data.py, rollpe.vit).
+A recipe is a small YAML file; the folder recipes/ has those of the package.
 """
 
 from __future__ import annotations

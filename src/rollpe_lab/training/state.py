@@ -1,8 +1,4 @@
-"""The tensors of a run: model, optimizers; made once, then used seed after seed.
-
-Here: building them from a recipe and an encoding, bringing them to where a seed begins, and keeping what was
-compiled for the next run. Not here: moving them (step.py), writing them down (checkpoint.py).
-"""
+"""The tensors of a run: model, optimizers; made once, then used seed after seed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """One optimizer step, the same object for training and for the benchmark.
 
-Here: the optimizers, the schedule of the learning rate, and `Step`: forward, loss, backward, clipping
-and optimizers. Nothing in it waits for the device. Not here: data, epochs, evaluation,
-records (run.py), what is compiled (compiling.py).
+Nothing in it waits for the device.
 
 On an accelerator a step is two compiled functions. The first is the loss with its gradients, replayed as
 CUDA graphs, so that a step costs the host two launches rather than a thousand. The second is clipping

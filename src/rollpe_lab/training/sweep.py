@@ -1,8 +1,7 @@
 """Training the runs of a plan that are missing.
 
 Runs are trained one after another, by priority, as many as fit a budget of time; any number of sweeps may
-work on one folder of records. Not here: the plan (plan.py), one run (run.py), how long it takes
-(estimates.py).
+work on one folder of records.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The texts that language models are trained on: Python sources of a package, character by character.
 
 Both packages are installed for other reasons, so nothing is downloaded: SymPy comes with torch, scikit-learn
-holds the digits. Their licenses are BSD; none of them is copied into this project. Here: reading their files,
-checking them, splitting them three ways, cutting windows. Not here: images.
+holds the digits. Their licenses are BSD; none of them is copied into this project.
 """
 
 from __future__ import annotations
