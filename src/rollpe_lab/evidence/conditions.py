@@ -77,6 +77,11 @@ def gap(run: Record, _: Arrays) -> float | None:
     return None if run.plain_train_loss is None else run.test.loss - run.plain_train_loss
 
 
+def held_out(run: Record, _: Arrays) -> float | None:
+    share = run.history[-1].held_out_accuracy
+    return None if share is None else 100 * share
+
+
 def lead_of_neighbors(run: Record, arrays: Arrays) -> float:
     near, any_two = neighbor_correlation(arrays(run))
     return near - any_two
@@ -133,6 +138,7 @@ class Measure:
 
 MEASURES = {
     "": Measure(lambda run, _: run.score, "test accuracy", "points"),
+    "held-out": Measure(held_out, "accuracy on held-out images after the last epoch", "points"),
     "at #": Measure(lambda run, _, pixels: 100 * run.resolutions[pixels], unit="points"),
     "moved #": Measure(lambda run, _, pixels: 100 * run.shifts[pixels], unit="points"),
     "kept at # above #": Measure(kept, "what is left at # px of the accuracy above # %", "percent"),
