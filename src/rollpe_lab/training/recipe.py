@@ -120,15 +120,11 @@ class Recipe(BaseModel):
     )
     topography_weight: float = Field(0.1, ge=0, description="a number ≥ 0: weight of that loss")
 
-    precision: Literal["auto", "float32", "bfloat16", "bfloat16-weights"] = Field(
-        "auto",
-        description="auto (bfloat16 on CUDA), float32, bfloat16 (in products) or bfloat16-weights (but for "
-        "the optimizer's copy of the weights)",
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="auto (bfloat16 on CUDA), float32 or bfloat16 (in products)"
     )
-    compile: bool | Literal["auto", "default", "max-autotune"] = Field(
-        "auto",
-        description="auto (on CUDA if it works), true, false, default (without CUDA graphs) or max-autotune "
-        "(times kernels: slow to begin)",
+    compile: bool | Literal["auto", "default"] = Field(
+        "auto", description="auto (on CUDA if it works), true, false or default (without CUDA graphs)"
     )
     attention: Literal["auto", "flash", "cudnn", "efficient", "math"] = Field(
         "auto", description="auto (torch chooses), flash, cudnn, efficient or math: the kernel of attention"
