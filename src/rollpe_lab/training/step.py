@@ -76,8 +76,8 @@ def _by_kernel(
     )
     try:
         with torch.enable_grad(), warnings.catch_warnings(action="ignore"), sdpa_kernel(kernel):
-            placed = e.place(grid_positions(*grid, device=device), tokens, grid)
-            out = e.attend(tokens, tokens, tokens[..., : e.head_dim], placed)
+            precomputed = e.precompute(grid_positions(*grid, device=device), tokens, grid)
+            out = e.attend(tokens, tokens, tokens[..., : e.head_dim], precomputed)
             torch.autograd.grad(out.sum(), tokens)
     except RuntimeError as error:
         reason = next(iter(str(error).strip().splitlines()), "")
