@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe_lab.files import read_yaml, read_yaml_file
-from rollpe_lab.records.record import HOW, REMOVED, Cell, flatten, slug
+from rollpe_lab.records.record import EXECUTION, REMOVED, Cell, flatten, slug
 from rollpe_lab.training.augment import Augmentation
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -231,7 +231,7 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
             YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
 
     A changed recipe gets a name of its own, ``quick@epochs=5``, so that its records never mix with those of
-    the original. The keys `rollpe_lab.records.record.HOW` change no name.
+    the original. The keys `rollpe_lab.records.record.EXECUTION` change no name.
 
     Raises InputError for an unknown recipe, an unknown key, or a value out of range.
     """
@@ -270,7 +270,9 @@ def changes(original: Recipe, changed: Recipe) -> dict[str, Any]:
 
 def name_of(original: Recipe, changed: Recipe) -> str:
     """The name of a changed recipe."""
-    options = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
+    options = {
+        key: value for key, value in changes(original, changed).items() if key not in EXECUTION | {"name"}
+    }
     return slug(original.name, options)
 
 
