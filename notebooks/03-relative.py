@@ -407,7 +407,7 @@ on_grid.double().requires_grad_(False)
 patches = grid_positions(*grid)
 q_p, k_p, v_p = torch.randn(3, 1, 1, len(patches), d)
 by_pairs = on_grid.attend(q_p, k_p, v_p, patches)
-by_channels = on_grid.attend(q_p, k_p, v_p, on_grid.place(patches, q_p, grid))
+by_channels = on_grid.attend(q_p, k_p, v_p, on_grid.precompute(patches, q_p, grid))
 agree(f"{sum(grid)} channels in place of {len(patches)}² biases", by_channels, by_pairs)
 
 # %% [markdown]

@@ -207,7 +207,10 @@ lines.append(f"| :-- |{' --: |' * len(asked)}")
 best = {name: max(row.get(name, 0) for row in rates.values()) for name in asked}
 for rate, row in sorted(rates.items()):
     cells = [f"{row[n]:.1f}" if n in row else "–" for n in asked]
-    cells = [f"**{c}**" if row.get(n) == best[n] else c for n, c in zip(asked, cells, strict=True)]
+    cells = [
+        f"**{c}**" if row.get(n) == best[n] else c
+        for n, c in zip(asked, cells, strict=True)
+    ]
     lines.append(f"| {rate:g} | {' | '.join(cells)} |")
 Markdown("\n".join(lines))
 

@@ -408,9 +408,9 @@ def test_blocks_one_by_one_at_the_positions_of_the_tokens_are_the_model(encoding
     images = draw(3, 3, 12, 16)
     for positions in (None, grid_positions(3, 4).flip(0), grid_positions(3, 4).expand(3, -1, -1).flip(1)):
         torch.manual_seed(3)
-        x, placed = model.embed(images, positions)
+        x, precomputed = model.embed(images, positions)
         for block in model.blocks:
-            x = block(x, placed)
+            x = block(x, precomputed)
         torch.manual_seed(3)
         assert worst(model(images, positions), model.forward_head(model.norm(x))) < 1e-12
 

@@ -100,8 +100,8 @@ class Decoder(nn.Module):
         positions = constant(grid_positions, *grid, device=tokens.device, dtype=torch.float32)
         x = self.embed_drop(self.token_encoding.add(self.embed(tokens), positions))
         encodings = [attention.encoding for attention in self.attentions]
-        placed = type(encodings[0]).place_layers(encodings, positions, x, grid)
-        for block, places in zip(self.blocks, placed, strict=True):
+        precomputed = type(encodings[0]).precompute_layers(encodings, positions, x, grid)
+        for block, places in zip(self.blocks, precomputed, strict=True):
             x = block(x, places, is_causal=True)
         return self.head(self.norm(x))
 

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
 from rollpe.encodings.attention import Attention, Cache
-from rollpe.encodings.base import Placed
+from rollpe.encodings.base import PositionTables
 from rollpe.encodings.positions import constant
 from rollpe.errors import InputError
 
@@ -56,7 +56,7 @@ class Block(timm_vit.Block):
     def forward(  # type: ignore[override]
         self,
         x: Tensor,
-        positions: Tensor | Placed,
+        positions: Tensor | PositionTables,
         read: int | None = None,
         is_causal: bool = False,
     ) -> Tensor:
@@ -176,13 +176,13 @@ class VisionTransformer(timm_vit.VisionTransformer):
                 positions = every.gather(1, kept[..., None].expand(-1, -1, every.shape[-1]))
         return self.norm_pre(x), positions
 
-    def _enter(self, images: Tensor, positions: Tensor | None) -> tuple[Tensor, list[Placed]]:
+    def _enter(self, images: Tensor, positions: Tensor | None) -> tuple[Tensor, list[PositionTables]]:
         """``embed``, and the positions as each block's encoding needs them."""
-        x, placed = self.embed(images, positions)
-        whole = positions is None and placed.dim() == 2  # no patch was left out
+        x, precomputed = self.embed(images, positions)
+        whole = positions is None and precomputed.dim() == 2  # no patch was left out
         encodings = [attention.encoding for attention in self.attentions]
         grid = self.grid_of(images) if whole else None
-        return x, type(encodings[0]).place_layers(encodings, placed, x, grid)
+        return x, type(encodings[0]).precompute_layers(encodings, precomputed, x, grid)
 
     def forward_features(  # type: ignore[override]
         self, images: Tensor, positions: Tensor | None = None
@@ -195,9 +195,9 @@ class VisionTransformer(timm_vit.VisionTransformer):
 
     def _features(self, images: Tensor, positions: Tensor | None, read: int | None = None) -> Tensor:
         """``forward_features``; the last block computes only the first ``read`` tokens."""
-        x, placed = self._enter(images, positions)
+        x, precomputed = self._enter(images, positions)
         for i, block in enumerate(self.blocks):
-            call = (x, placed[i], read if i == len(self.blocks) - 1 else None)
+            call = (x, precomputed[i], read if i == len(self.blocks) - 1 else None)
             if self.grad_checkpointing and torch.is_grad_enabled():
                 x = checkpoint(block, *call, use_reentrant=False)
             else:
@@ -247,10 +247,10 @@ class VisionTransformer(timm_vit.VisionTransformer):
             raise InputError(f"output_fmt={output_fmt!r} must be 'NCHW' or 'NLC'.")
         wanted, last = feature_take_indices(len(self.blocks), indices)
         grid, prefix = self.grid_of(x), self.num_prefix_tokens
-        x, placed = self._enter(x, positions)
+        x, precomputed = self._enter(x, positions)
         results = []
         for i, block in enumerate(self.blocks[: last + 1] if stop_early else self.blocks):
-            x = block(x, placed[i])
+            x = block(x, precomputed[i])
             if i not in wanted:
                 continue
             tokens = self.norm(x) if norm else x

@@ -28,7 +28,7 @@ from rollpe.encodings import (
     encoding_options,
     grid_positions,
 )
-from rollpe.encodings.base import Placed
+from rollpe.encodings.base import PositionTables
 from rollpe.encodings.kernels import SHORT, Masking, attention
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
@@ -84,8 +84,8 @@ def scores(encoding: Encoding, q: Tensor, k: Tensor, positions: Tensor) -> Tenso
     return encoding.scores(marked(encoding, q, positions), marked(encoding, k, positions), positions)
 
 
-def attend(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor | Placed) -> Tensor:
-    given = positions.positions if isinstance(positions, Placed) else positions
+def attend(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor | PositionTables) -> Tensor:
+    given = positions.positions if isinstance(positions, PositionTables) else positions
     return encoding.attend(marked(encoding, q, given), marked(encoding, k, given), v, positions)
 
 
@@ -152,7 +152,7 @@ def test_heads_of_another_width_are_refused(name: str, axes: int) -> None:
     encoding = build(name, axes)
     *_, v, positions = inputs(encoding)
     x = v.repeat(1, 1, 1, 2 * encoding.streams)
-    placed = encoding.place(grid_positions(*GRIDS[axes]), v[..., 1:, :], GRIDS[axes])
+    placed = encoding.precompute(grid_positions(*GRIDS[axes]), v[..., 1:, :], GRIDS[axes])
     for refuses in (
         lambda: encoding(x, x, positions),
         lambda: encoding.attend(x, x, v, positions),
@@ -190,7 +190,7 @@ def test_the_fast_path_equals_softmax_of_the_reference_scores(name: str, axes: i
     for p in (positions, torch.stack((positions, positions.flip(0) + 1))):
         expected = scores(encoding, q, k, p).softmax(-1) @ v
         assert worst(attend(encoding, q, k, v, p), expected) < 1e-12
-        assert worst(attend(encoding, q, k, v, encoding.place(p, k)), expected) < 1e-12
+        assert worst(attend(encoding, q, k, v, encoding.precompute(p, k)), expected) < 1e-12
 
 
 OPTIONS = [
@@ -277,7 +277,7 @@ def test_encoded_queries_and_keys_have_the_reference_scores_together_and_apart(n
     encoding = build(name, axes)
     q, k, _, positions = inputs(encoding)
     together = encoding(q, k, positions)
-    apart = encoding.encode(q, positions), encoding.encode_keys(k, encoding.place(positions, q))
+    apart = encoding.encode(q, positions), encoding.encode_keys(k, encoding.precompute(positions, q))
     for one, other in zip(together, apart, strict=True):
         assert torch.equal(one, other)
     if isinstance(encoding, ScoreBias):
@@ -529,7 +529,7 @@ def test_positions_that_are_not_finite_are_refused_by_their_value(name: str, axe
             lambda: encoding.attend(q, k, v, positions),
             lambda: encoding.weights(q, k, positions),
             lambda: encoding.scores(q, k, positions),
-            lambda: encoding.place(positions.expand(2, -1, -1), q),
+            lambda: encoding.precompute(positions.expand(2, -1, -1), q),
         ]
     for refuses in functions:
         with pytest.raises(InputError, match=f"positions hold {value}: give finite") as caught:
@@ -562,9 +562,9 @@ def test_a_grid_that_is_not_that_of_the_positions_is_refused(name: str) -> None:
     whole = grid_positions(*GRIDS[encoding.axes])
     q = inputs(encoding)[0][:, :, :1].expand(-1, -1, len(whole), -1)
     for grid in ((*GRIDS[encoding.axes][:-1], 3), (len(whole), 1, 1)):
-        for given in (whole, encoding.place(whole, q)):
+        for given in (whole, encoding.precompute(whole, q)):
             with pytest.raises(InputError, match=f"not the grid of {len(whole)} positions"):
-                encoding.place(given, q, grid)
+                encoding.precompute(given, q, grid)
 
 
 def test_positions_placed_by_an_encoding_of_other_tables_are_refused_by_both_names() -> None:
@@ -583,12 +583,12 @@ def test_positions_placed_by_an_encoding_of_other_tables_are_refused_by_both_nam
         create_encoding("none", **sizes),
     ]
     for one, other in product(makers, makers):
-        placed = copy.deepcopy(one).place(positions, x)
+        placed = copy.deepcopy(one).precompute(positions, x)
         if one is other:
             assert torch.equal(other.encode(x, placed), other.encode(x, positions))
             continue
         for uses in (other.encode, other.encode_keys, lambda x, p, other=other: other.attend(x, x, x, p)):
-            with pytest.raises(InputError, match="placed by") as caught:
+            with pytest.raises(InputError, match="precomputed by") as caught:
                 uses(x, placed)
             assert one.made in str(caught.value) and other.made in str(caught.value)
 
@@ -679,10 +679,10 @@ def test_the_layers_of_a_model_are_placed_at_once_as_each_by_itself(name: str) -
     layers = [build(name, *ONLY_AXES.get(name, (2,)), seed=seed) for seed in (0, 1)]
     q, _, _, shared = inputs(layers[0])
     for positions in (shared, torch.stack((shared, shared.flip(0) + 1))):
-        placed = layers[0].place_layers(layers, positions, q)
+        placed = layers[0].precompute_layers(layers, positions, q)
         for one, layer in zip(placed, layers, strict=True):
             assert torch.equal(one.positions, positions)
-            alone = layer.place(positions, q).tables
+            alone = layer.precompute(positions, q).tables
             assert all(worst(a, b) < 1e-12 for a, b in zip(one.tables, alone, strict=True))
 
 

@@ -105,7 +105,7 @@ def test_the_short_way_on_a_whole_grid_gives_the_same_results_and_gradients(
         "causal": {"is_causal": True},
         "mask": {"attn_mask": mask | torch.eye(tokens).bool()},
     }
-    placed = encoding.place(positions, q, grid)
+    placed = encoding.precompute(positions, q, grid)
     assert placed.tables
     leaves = [q, k, v, *encoding.parameters()]
     expected, got = (
@@ -123,7 +123,7 @@ def test_a_grid_too_wide_for_the_short_way_goes_the_long_one(name: str) -> None:
     encoding = build(name, 2)
     for grid, short in (((DIM, DIM), True), ((DIM, DIM + 1), False)):
         assert (
-            bool(encoding.place(grid_positions(*grid), torch.zeros(1, math.prod(grid), 1), grid).tables)
+            bool(encoding.precompute(grid_positions(*grid), torch.zeros(1, math.prod(grid), 1), grid).tables)
             == short
         )
 
@@ -251,7 +251,7 @@ def test_on_a_grid_no_tensor_has_a_number_for_every_pair(name: str) -> None:
     tokens = math.prod(grid)
     encoding = create_encoding(name, head_dim=dim, heads=1, axes=2, grid=grid)
     q = torch.randn(1, 1, tokens, dim, requires_grad=True)
-    placed = encoding.place(grid_positions(*grid), q, grid)
+    placed = encoding.precompute(grid_positions(*grid), q, grid)
     with LargestTensor() as seen:
         encoding.attend(q, q, q, placed).sum().backward()
     assert tokens * (dim + sum(grid)) <= seen.largest < tokens**2

@@ -502,7 +502,7 @@ def test_tables_for_all_channels_leave_those_that_stay_alone_bit_for_bit(
     """An even head is turned in one pass, without pieces to join; its still channels keep their gradients."""
     encoding = create_encoding(name, head_dim=head_dim, heads=2, axes=2, grid=(3, 4), **options)
     x, positions = draw(2, 2, 13, head_dim).to(dtype), grid_positions(3, 4)
-    cos, sin = encoding.place(positions, x).tables[:2]
+    cos, sin = encoding.precompute(positions, x).tables[:2]
     assert cos.shape == sin.shape == (13, head_dim // 2 * 2)
     still = int((cos.eq(1) & sin.eq(0)).all(0).flip(0).cumprod(0).sum())  # at the end
     assert still > 1

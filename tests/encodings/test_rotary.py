@@ -173,7 +173,7 @@ def test_scaling_positions_by_one_half_puts_twice_the_tokens_into_the_same_angle
 def test_a_rotation_takes_queries_in_any_memory_layout_and_leaves_them_unchanged(layout: str) -> None:
     """Odd strides and offsets cannot be read as complex numbers."""
     encoding = build("rope", 8, layout=layout)
-    placed = encoding.place(positions_of("rope"), noise(2, HEADS, 15, 8))
+    placed = encoding.precompute(positions_of("rope"), noise(2, HEADS, 15, 8))
     wide, fused, flat = noise(2, HEADS, 15, 9), noise(2, 15, 3, HEADS, 8), noise(2 * HEADS * 15 * 8 + 1)
     for q in (
         wide[..., 1:],
@@ -202,7 +202,7 @@ def test_the_way_that_is_compiled_turns_by_the_same_angles(
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_rotations_work_under_torch_func(layout: str) -> None:
     encoding, q = build("rope", layout=layout), noise(4, HEADS, 15, 16)
-    placed = encoding.place(positions_of("rope"), q)
+    placed = encoding.precompute(positions_of("rope"), q)
     turned = torch.func.vmap(lambda x: encoding.encode(x[None], placed)[0])(q)
     torch.testing.assert_close(turned, encoding.encode(q, placed))
     _, tangent = torch.func.jvp(lambda x: encoding.encode(x, placed), (q,), (q,))
@@ -284,10 +284,10 @@ def test_xpos_holds_the_range_of_positions_that_it_states() -> None:
     ends = 512 * torch.tensor([[-69.0], [69.0]])
     assert all(
         torch.isfinite(t).all() and t.norm(dim=0).min() > 0
-        for t in xpos.place(ends, noise(1, 2, 16).float()).tables
+        for t in xpos.precompute(ends, noise(1, 2, 16).float()).tables
     )
     assert (
-        xpos.place(512 * torch.tensor([[7.0]]), noise(1, 1, 16).float()).tables[2].half().isfinite()
+        xpos.precompute(512 * torch.tensor([[7.0]]), noise(1, 1, 16).float()).tables[2].half().isfinite()
     ).all()
 
 
@@ -351,7 +351,7 @@ def test_uniform_rope_turns_every_pair_of_an_axis_once_across_the_grid() -> None
 
 def test_uniform_rope_tells_positions_apart_but_not_offsets_one_grid_apart() -> None:
     encoding = build("uniform-rope")
-    cos, sin = encoding.place(grid_positions(*GRID), noise(1, HEADS, 15, 16)).tables
+    cos, sin = encoding.precompute(grid_positions(*GRID), noise(1, HEADS, 15, 16)).tables
     points = torch.cat((cos, sin), -1)
     assert torch.cdist(points, points).fill_diagonal_(9).min() > 0.5
     k = noise(1, HEADS, 15, 16)

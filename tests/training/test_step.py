@@ -8,7 +8,6 @@ import itertools
 import math
 from collections import OrderedDict
 
-import numpy as np
 import pytest
 import timm.optim
 import torch
@@ -304,10 +303,9 @@ def test_the_penalty_moves_the_weights_but_is_not_told():
 
 def test_what_is_compiled_depends_on_recipe_device_and_processes():
     cuda = torch.device("cuda")
-    auto, never, tuned = (recipe(compile=c) for c in ("auto", False, "max-autotune"))
+    auto, never = (recipe(compile=c) for c in ("auto", False))
     assert compile_mode(auto, CPU) == compile_mode(never, cuda) == EAGER
     assert compile_mode(auto, cuda) == CompileMode(gradient="reduce-overhead", update=True)
-    assert compile_mode(tuned, cuda).gradient == "max-autotune"
     assert compile_mode(recipe(compile=True), CPU) == CompileMode(gradient="default")
     assert compile_mode(auto, cuda, processes=2) == CompileMode(gradient="default", update=True)
     assert not compile_mode(recipe(optimizer="muon"), cuda).update
@@ -417,83 +415,27 @@ def test_a_kernel_that_cannot_run_is_one_line_before_the_first_step():
         step.predictor(Line(nn.Flatten()), asked.model_copy(update={"precision": "bfloat16"}), CPU)
 
 
-# Weights in bfloat16
+# bfloat16
 
 
 @pytest.mark.parametrize(
     "encoding", [*(name for name in ENCODINGS if name not in ("rope", "xpos")), "learned+roll"]
 )
-@pytest.mark.parametrize("pool", ["token", "avg"])
 @pytest.mark.filterwarnings("ignore:aliased offsets")
-def test_weights_in_bfloat16_have_the_gradient_of_autocast_and_keep_every_block_narrow(encoding, pool):
+def test_products_in_bfloat16_move_the_weights_almost_as_float32_does(encoding):
     torch.manual_seed(0)
     shape = {"image_size": (8, 12), "channels": 1, "classes": 10, "size": "nano", "patch_size": 2, "depth": 2}
-    model = create_vit(encoding, pool=pool, registers=1, layer_scale=0.1, **shape)
+    model = create_vit(encoding, registers=1, layer_scale=0.1, **shape)
     x, y = torch.randn(8, 1, 8, 12), torch.randint(10, (8,))
-    moved, entered = {}, set()
-    for precision in ("float32", "bfloat16", "bfloat16-weights"):
+    moved = []
+    for precision in ("float32", "bfloat16"):
         changes = {"precision": precision, "gradient_clip": None, "momentum": 1e-9, "weight_decay": 0.0}
         asked, own = recipe(optimizer="sgd", **changes), copy.deepcopy(model)
-        step = Step(own, asked, create_optimizers(own, asked), EAGER)
-        if step.working:
-            own.eval()  # as whoever evaluates it between two steps
-            for block in step.working.blocks:
-                block.register_forward_pre_hook(lambda _, given: entered.add(given[0].dtype))
-        step(x, y, 1.0)
+        Step(own, asked, create_optimizers(own, asked), EAGER)(x, y, 1.0)
         pairs = zip(model.parameters(), own.parameters(), strict=True)
-        moved[precision] = torch.cat([(a - b).detach().flatten() for a, b in pairs])
-    exact, cast, narrow = moved.values()
-    assert entered == {torch.bfloat16} and step.working.training
-    assert (cast - exact).norm() < 0.01 * exact.norm()
-    assert (narrow - exact).norm() < 0.015 * exact.norm() and (narrow - cast).norm() < 0.015 * exact.norm()
-    for (name, ours), master in zip(step.working.named_parameters(), own.parameters(), strict=True):
-        assert ours.dtype == (torch.float32 if "encoding" in name else torch.bfloat16)
-        assert master.dtype == torch.float32 and torch.equal(ours, master.to(ours.dtype))
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_compiled_step_with_weights_in_bfloat16_is_the_eager_one(optimizer, programs, accelerator):
-    asked = recipe(optimizer=optimizer, precision="bfloat16-weights")
-    told = []
-    for mode in (EAGER, CompileMode(gradient="default", update=True)):
-        model = vit("mixed-rope")
-        step = Step(model, asked, create_optimizers(model, asked, mode), mode)
-        losses = [step(x, y, 0.001).item() for x, y in batches(4)]
-        told.append((losses, model.head.weight.detach()))
-    assert len(programs) == 2 and told[1][0] == pytest.approx(told[0][0], rel=1e-3)
-    torch.testing.assert_close(told[1][1], told[0][1], rtol=0, atol=1e-3)
-
-
-def test_weights_changed_from_outside_reach_the_working_copy_when_it_is_told():
-    asked, model = recipe(precision="bfloat16-weights"), vit()
-    step = Step(model, asked, create_optimizers(model, asked), EAGER)
-    model.load_state_dict({name: torch.full_like(w, 0.5) for name, w in model.state_dict().items()})
-    assert not step.working.head.weight.eq(0.5).any()
-    step.refresh()
-    assert all(p.eq(0.5).all() for p in step.working.parameters())
-
-
-def test_weights_in_bfloat16_refuse_a_penalty_and_several_processes():
-    asked, model = recipe(precision="bfloat16-weights"), vit()
-    for more, what in (({"penalty": lambda: 0}, "a penalty"), ({"processes": 2}, "2 processes")):
-        with pytest.raises(InputError, match=what):
-            Step(model, asked, create_optimizers(model, asked), EAGER, **more)
-
-
-def test_on_three_seeds_weights_in_bfloat16_learn_what_float32_learns():
-    settings = {"depth": 1, "epochs": 2, "train_images": 384, "batch_size": 16, "resolutions": []}
-    quiet = {"device": "cpu", "checkpoints": None, "progress": False}
-    accuracies = {}
-    for precision in ("float32", "bfloat16-weights"):
-        asked = load_recipe("quick", settings | {"precision": precision})
-        runs = [train(asked, "axial-rope", seed=seed, **quiet) for seed in range(3)]
-        accuracies[precision] = (
-            [run.test.accuracy for run in runs],
-            [run.history[-1].train_loss for run in runs],
-        )
-    (exact, losses), (narrow, others) = accuracies.values()
-    assert others == pytest.approx(losses, rel=0.005)
-    assert np.mean(exact) > 0.15 and abs(np.mean(narrow) - np.mean(exact)) < 0.02, (exact, narrow)
+        moved.append(torch.cat([(a - b).detach().flatten() for a, b in pairs]))
+    exact, cast = moved
+    assert (cast - exact).norm() < 0.01 * exact.norm() and not torch.equal(cast, exact)
 
 
 # One step for several seeds
@@ -506,20 +448,12 @@ def small(seed: int) -> nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "precision", "mode"),
-    [
-        *((name, "float32", None) for name in (*OPTIMIZERS, "muon")),
-        ("adamw", "bfloat16-weights", None),
-        ("lamb", "float32", "default"),
-        ("adamw", "bfloat16-weights", "default"),
-    ],
+    ("optimizer", "mode"), [*((name, None) for name in (*OPTIMIZERS, "muon")), ("lamb", "default")]
 )
-def test_after_a_reset_a_step_is_a_new_one_bit_for_bit_and_compiles_nothing(
-    optimizer, precision, mode, request
-):
+def test_after_a_reset_a_step_is_a_new_one_bit_for_bit_and_compiles_nothing(optimizer, mode, request):
     if (optimizer, mode) == ("lamb", "default"):  # its kernels take a compiler half a minute
         request.getfixturevalue("programs")
-    asked = recipe(optimizer=optimizer, precision=precision)
+    asked = recipe(optimizer=optimizer)
     mode = CompileMode(gradient=mode, update=bool(mode))
     rehearsal = next(iter(batches(1)))
 
@@ -565,9 +499,8 @@ def test_warming_keeps_the_weights_and_begins_the_states_anew(optimizer):
         assert model[1].weight.requires_grad and all(p.grad is None for p in model.parameters())
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16-weights"])
-def test_an_update_compiled_alone_is_the_one_that_steps_take(precision):
-    asked, mode = recipe(precision=precision), CompileMode(update=True)
+def test_an_update_compiled_alone_is_the_one_that_steps_take():
+    asked, mode = recipe(), CompileMode(update=True)
     model = small(0)
     step = Step(model, asked, create_optimizers(model, asked, mode), mode)
     step.warm_update()

@@ -10,11 +10,11 @@ import torch
 from rollpe.errors import InputError
 from rollpe_lab.records.store import read_arrays, record_path
 from rollpe_lab.training import load_recipe, text, train
-from rollpe_lab.training.again import observe_again
 from rollpe_lab.training.checkpoint import load_model
 from rollpe_lab.training.data import load_dataset
 from rollpe_lab.training.fetch import fetch, verify
 from rollpe_lab.training.recipe import TEXTS
+from rollpe_lab.training.remeasure import remeasure
 
 SMALL = {"train_images": 256, "depth": 1, "width": 32, "heads": 2, "context": 16, "resolutions": [32, 64]}
 
@@ -115,7 +115,7 @@ def test_recorded_bias_is_the_trained_table(run):
 
 def test_looking_into_the_finished_model_again_finds_the_same(run):
     _, arrays, path = run
-    found = np.load(observe_again(path, path.parents[3] / "r", device="cpu"))
+    found = np.load(remeasure(path, path.parents[3] / "r", device="cpu"))
     for name in arrays:
         np.testing.assert_allclose(found[name], arrays[name], rtol=1e-5, atol=1e-6, err_msg=name)
 

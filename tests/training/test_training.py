@@ -48,12 +48,12 @@ from rollpe_lab.training import (
     recipes,
     train,
 )
-from rollpe_lab.training.again import observe_again
 from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.evaluate import OBSERVED, Evaluator
 from rollpe_lab.training.observation import channel_frame, neighbor_correlation
 from rollpe_lab.training.recipe import changes, command
+from rollpe_lab.training.remeasure import remeasure
 from rollpe_lab.training.run import train_epoch
 from rollpe_lab.training.state import Programs, shape_of
 from rollpe_lab.training.step import Step
@@ -200,7 +200,7 @@ def test_a_run_killed_in_the_middle_keeps_the_frames_from_before(tmp_path, monke
         run(recipe, **places)
     resumed, whole = run(recipe, resume=True, **places), run(recipe, records=tmp_path / "whole")
     assert timeless(resumed) == timeless(whole), "the digest of the arrays, too"
-    observe_again(checkpoint_path(tmp_path / "c", resumed.cell), tmp_path / "r", device="cpu")
+    remeasure(checkpoint_path(tmp_path / "c", resumed.cell), tmp_path / "r", device="cpu")
     assert read_record(record_path(tmp_path / "r", resumed)).arrays_sha256 == whole.arrays_sha256
 
 
@@ -355,7 +355,7 @@ def test_a_finished_model_is_looked_at_again_unless_it_is_not_the_records(finish
     path, beside = checkpoint_path(tmp_path, record.cell), record_path(tmp_path / "records", record)
     before = read_arrays(beside)
     write_arrays(beside, offsets=np.zeros(1))
-    assert observe_again(path, tmp_path / "records", device="cpu") == beside.with_suffix(".npz")
+    assert remeasure(path, tmp_path / "records", device="cpu") == beside.with_suffix(".npz")
     after = read_arrays(beside)
     assert after.keys() == before.keys()
     assert all(np.array_equal(after[key], before[key]) for key in before)
@@ -365,10 +365,10 @@ def test_a_finished_model_is_looked_at_again_unless_it_is_not_the_records(finish
     test = record.test.model_copy(update={"correct": pack_bits(bits), "accuracy": bits.mean()})
     write_record(tmp_path / "records", record.model_copy(update={"test": test}))
     with pytest.raises(InputError, match="not the model of") as error:
-        observe_again(path, tmp_path / "records", device="cpu")
+        remeasure(path, tmp_path / "records", device="cpu")
     assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="no record to read"):
-        observe_again(path, tmp_path / "elsewhere", device="cpu")
+        remeasure(path, tmp_path / "elsewhere", device="cpu")
 
 
 def test_whoever_has_a_record_has_the_trained_model_too(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import textbook
-from rollpe.encodings.base import Encoding, Placed
+from rollpe.encodings.base import Encoding, PositionTables
 from rollpe.encodings.kernels import as_bias, spread_heads
 from rollpe.encodings.positions import checked_grid, constant, grid_positions, last_positions
 from rollpe.encodings.registry import create_encoding, split_name
@@ -92,7 +92,7 @@ class Attention(nn.Module):
     def forward(  # type: ignore[override]
         self,
         x: Tensor,
-        positions: Tensor | Placed,
+        positions: Tensor | PositionTables,
         is_causal: bool = False,
         *,
         attn_mask: Tensor | None = None,
@@ -219,7 +219,7 @@ class DropInAttention(Attention):
                 f" {self.prefix + len(positions)}: {self._remedy(x.shape[1] - len(positions))}."
             )
         return super().forward(
-            x, self.encoding.place(positions, x, self.grid), is_causal, attn_mask=attn_mask
+            x, self.encoding.precompute(positions, x, self.grid), is_causal, attn_mask=attn_mask
         )
 
     def _remedy(self, more: int) -> str:
@@ -350,8 +350,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         here = self._counted(q) if positions is None else positions
         if key_positions is None and q.shape[-2] != k.shape[-2]:
             key_positions = self._counted(k)
-        of_queries = self.encoding.place(here, q)
-        of_keys = of_queries if key_positions is None else self.encoding.place(key_positions, k)
+        of_queries = self.encoding.precompute(here, q)
+        of_keys = of_queries if key_positions is None else self.encoding.precompute(key_positions, k)
         bias = self._masks(attn_mask, key_padding_mask, q)
         causal = is_causal and attn_mask is None
         dropped = self.dropout if self.training else 0.0

@@ -45,8 +45,8 @@ class Shape(TypedDict, total=False):
     grid: tuple[int, ...] | None
 
 
-class Placed(NamedTuple):
-    """Positions [M, axes] or [B, M, axes] with the tables of an encoding for them; see ``Encoding.place``."""
+class PositionTables(NamedTuple):
+    """Positions [(B,) M, axes] with the tables of an encoding for them; see ``Encoding.precompute``."""
 
     positions: Tensor
     tables: tuple[Tensor, ...] = ()
@@ -70,7 +70,7 @@ class Encoding(nn.Module):
       before they are encoded.
 
     Positions are [M, axes], or [B, M, axes] if they differ by image. Most methods also take the result of
-    ``place``.
+    ``precompute``.
 
     A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
     ``transform``, and the reference ``formula`` from the checked functions of `rollpe.operators` and
@@ -130,7 +130,9 @@ class Encoding(nn.Module):
         """
         return tokens if self.on_tokens is None else self.on_tokens.add(tokens, positions, grid)
 
-    def place(self, positions: Tensor | Placed, like: Tensor, grid: tuple[int, ...] | None = None) -> Placed:
+    def precompute(
+        self, positions: Tensor | PositionTables, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> PositionTables:
         """Positions with the tables that depend on them alone, computed once for all queries and keys.
 
         Args:
@@ -141,51 +143,51 @@ class Encoding(nn.Module):
 
         Raises InputError for another grid, and for the result of an encoding of another name or arguments.
         """
-        if not isinstance(positions, Placed):
+        if not isinstance(positions, PositionTables):
             ready = self.prepared(positions, like)
             with without_autocast(like):
-                positions = Placed(positions, self.tables(ready, like), self.made)
+                positions = PositionTables(positions, self.tables(ready, like), self.made)
         elif positions.made_by not in (None, self.made):
             raise InputError(
-                f"positions were placed by {positions.made_by}, not by {self.made}: place them with the"
-                " encoding that attends, encoding.place(positions, q)."
+                f"tables of positions were precomputed by {positions.made_by}, not by {self.made}: use the"
+                " encoding that attends, encoding.precompute(positions, q)."
             )
         check_grid(grid, positions.positions, self.axes)
         return positions
 
     @classmethod
-    def place_layers(
+    def precompute_layers(
         cls,
         layers: Sequence[Encoding],
         positions: Tensor,
         like: Tensor,
         grid: tuple[int, ...] | None = None,
-    ) -> list[Placed]:
-        """``place`` for every layer of a model, whose encodings differ in their parameters only.
+    ) -> list[PositionTables]:
+        """``precompute`` for every layer of a model, whose encodings differ in their parameters only.
 
         Layers without parameters share one result. A compiler then stores its tables; a table that only two
         operations read, it would recompute for every image and head (``rollpe bench`` measures this).
         """
         own = layers if layers[0].learned else layers[:1]
-        placed = [layer.place(positions, like, grid) for layer in own]
-        return placed if layers[0].learned else placed * len(layers)
+        precomputed = [layer.precompute(positions, like, grid) for layer in own]
+        return precomputed if layers[0].learned else precomputed * len(layers)
 
-    def encode(self, q: Tensor, positions: Tensor | Placed) -> Tensor:
+    def encode(self, q: Tensor, positions: Tensor | PositionTables) -> Tensor:
         """Encode queries alone. See ``forward``."""
         self.check_width(q)
-        return self.transform(q, self.place(positions, q).tables)
+        return self.transform(q, self.precompute(positions, q).tables)
 
-    def encode_keys(self, k: Tensor, positions: Tensor | Placed) -> Tensor:
+    def encode_keys(self, k: Tensor, positions: Tensor | PositionTables) -> Tensor:
         """Encode keys alone, as before they enter a cache. See ``forward``."""
         self.check_width(k=k)
-        return self.transform(self._spread(k), self.tables_for_keys(self.place(positions, k).tables))
+        return self.transform(self._spread(k), self.tables_for_keys(self.precompute(positions, k).tables))
 
     def forward(
         self,
         q: Tensor,
         k: Tensor,
-        positions: Tensor | Placed,
-        key_positions: Tensor | Placed | None = None,
+        positions: Tensor | PositionTables,
+        key_positions: Tensor | PositionTables | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Encode queries [B, heads, N, streams*d] and keys; dtypes are kept.
 
@@ -196,7 +198,7 @@ class Encoding(nn.Module):
             grouped, unless ``by_head``.
         """
         self._look_for_add()
-        of_queries, of_keys = self._placed(q, k, positions, key_positions)
+        of_queries, of_keys = self._precomputed(q, k, positions, key_positions)
         return self.encode(q, of_queries), self.encode_keys(k, of_keys)
 
     def attend(
@@ -204,9 +206,9 @@ class Encoding(nn.Module):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        positions: Tensor | Placed,
+        positions: Tensor | PositionTables,
         *,
-        key_positions: Tensor | Placed | None = None,
+        key_positions: Tensor | PositionTables | None = None,
         attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
@@ -227,16 +229,16 @@ class Encoding(nn.Module):
         """
         self.check_width(q, k, v)
         self._look_for_add()
-        placed = self._placed(q, k, positions, key_positions)
-        return self._attend(q, k, v, *placed, Masking(attn_mask, dropout_p, is_causal))
+        precomputed = self._precomputed(q, k, positions, key_positions)
+        return self._attend(q, k, v, *precomputed, Masking(attn_mask, dropout_p, is_causal))
 
     def weights(
         self,
         q: Tensor,
         k: Tensor,
-        positions: Tensor | Placed,
+        positions: Tensor | PositionTables,
         *,
-        key_positions: Tensor | Placed | None = None,
+        key_positions: Tensor | PositionTables | None = None,
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
@@ -247,7 +249,7 @@ class Encoding(nn.Module):
         """
         self.check_width(q, k)
         self._look_for_add()
-        of_queries, of_keys = self._placed(q, k, positions, key_positions)
+        of_queries, of_keys = self._precomputed(q, k, positions, key_positions)
         masking = self._mask(q, k, of_queries, of_keys, Masking(attn_mask, is_causal=is_causal))
         q, k = self._for_score(q, k, of_queries, of_keys)
         scores = q @ spread_heads(k, self.heads).transpose(-2, -1) * self.head_dim**-0.5
@@ -348,38 +350,52 @@ class Encoding(nn.Module):
             )
         return (positions.round() if positions.is_floating_point() else positions).long()
 
-    def _placed(
-        self, q: Tensor, k: Tensor, positions: Tensor | Placed, key_positions: Tensor | Placed | None
-    ) -> tuple[Placed, Placed]:
-        """``place`` for queries and for keys; one object for both if they are those of the same tokens."""
+    def _precomputed(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | PositionTables,
+        key_positions: Tensor | PositionTables | None,
+    ) -> tuple[PositionTables, PositionTables]:
+        """``precompute`` for queries and keys; one object for both if they are of the same tokens."""
         if key_positions is not None:
-            return self.place(positions, q), self.place(key_positions, k)
+            return self.precompute(positions, q), self.precompute(key_positions, k)
         if q.shape[-2] != k.shape[-2]:
             raise InputError(
                 f"{q.shape[-2]} queries and {k.shape[-2]} keys are not those of the same tokens: give"
                 " key_positions=, or use decode."
             )
-        placed = self.place(positions, q)
-        return placed, placed
+        precomputed = self.precompute(positions, q)
+        return precomputed, precomputed
 
     def _spread(self, k: Tensor) -> Tensor:
         """Keys [B, groups, N, ...] as ``transform`` takes them: for all heads if ``by_head``."""
         return spread_heads(k, self.heads) if self.by_head else k
 
-    def _for_score(self, q: Tensor, k: Tensor, of_queries: Placed, of_keys: Placed) -> tuple[Tensor, Tensor]:
+    def _for_score(
+        self, q: Tensor, k: Tensor, of_queries: PositionTables, of_keys: PositionTables
+    ) -> tuple[Tensor, Tensor]:
         """Queries and keys, encoded for a dot product."""
         k = self.transform_for_score(self._spread(k), self.tables_for_keys(of_keys.tables))
         return self.transform_for_score(q, of_queries.tables), k
 
     def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        of_queries: PositionTables,
+        of_keys: PositionTables,
+        masking: Masking,
     ) -> Tensor:
         """``attend`` after its checks."""
         masking = self._mask(q, k, of_queries, of_keys, masking)
         q, k = self._for_score(q, k, of_queries, of_keys)
         return attention(q, k, v, masking, scale=self.head_dim**-0.5)
 
-    def _mask(self, q: Tensor, k: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking) -> Masking:
+    def _mask(
+        self, q: Tensor, k: Tensor, of_queries: PositionTables, of_keys: PositionTables, masking: Masking
+    ) -> Masking:
         """``masking`` with the bias that this encoding adds to scores."""
         return masking
 

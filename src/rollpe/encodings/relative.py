@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import textbook
-from rollpe.encodings.base import Encoding, Placed, Shape
+from rollpe.encodings.base import Encoding, PositionTables, Shape
 from rollpe.encodings.kernels import Masking, as_bias, attention, spread_heads, table_dtype
 from rollpe.encodings.positions import check_positions, constant, grid_positions, last_positions
 from rollpe.encodings.registry import register
@@ -51,7 +51,9 @@ class ScoreBias(Encoding):
         """
         raise TypeError(f"{type(self).__name__} does not define biased().")
 
-    def _mask(self, q: Tensor, k: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking) -> Masking:
+    def _mask(
+        self, q: Tensor, k: Tensor, of_queries: PositionTables, of_keys: PositionTables, masking: Masking
+    ) -> Masking:
         mask = self.mask(q, k, of_queries.positions, of_keys.positions)
         if masking.attn_mask is not None:
             mask = mask + as_bias(masking.attn_mask, mask)
@@ -129,9 +131,11 @@ class Shaw(ScoreBias):
         """The table row of each offset, clip(Δ) + c."""
         return delta.clamp(-self.clip, self.clip) + self.clip
 
-    def place(self, positions: Tensor | Placed, like: Tensor, grid: tuple[int, ...] | None = None) -> Placed:
-        placed = super().place(positions, like, grid)
-        return placed if grid is None else placed._replace(tables=self.on_grid(grid, like))
+    def precompute(
+        self, positions: Tensor | PositionTables, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> PositionTables:
+        precomputed = super().precompute(positions, like, grid)
+        return precomputed if grid is None else precomputed._replace(tables=self.on_grid(grid, like))
 
     def on_grid(self, grid: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
         """Ones where a token is, [N, Σ_a S_a], then for each axis the matrices of its places.
@@ -152,7 +156,13 @@ class Shaw(ScoreBias):
         return [vectors[:, row] for vectors, row in zip(table, rows, strict=True)]
 
     def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        of_queries: PositionTables,
+        of_keys: PositionTables,
+        masking: Masking,
     ) -> Tensor:
         if not of_keys.tables or of_keys is not of_queries:
             return super()._attend(q, k, v, of_queries, of_keys, masking)
@@ -204,12 +214,18 @@ class ShawKV(Shaw):
         return (*tables, *self.by_place(self.values, grid)) if tables else ()
 
     def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, of_queries: Placed, of_keys: Placed, masking: Masking
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        of_queries: PositionTables,
+        of_keys: PositionTables,
+        masking: Masking,
     ) -> Tensor:
         if of_keys.tables and of_keys is of_queries:
             columns, values = of_keys.tables[0], of_keys.tables[1 + self.axes :]
-            placed = Placed(of_keys.positions, of_keys.tables[: 1 + self.axes])
-            out = super()._attend(q, k, with_ones(v, columns), placed, placed, masking)
+            precomputed = PositionTables(of_keys.positions, of_keys.tables[: 1 + self.axes])
+            out = super()._attend(q, k, with_ones(v, columns), precomputed, precomputed, masking)
             out, *sums = out.split([self.head_dim, *(matrix.shape[2] for matrix in values)], -1)
             return out + sum(at_each_place(weights, values, axis) for axis, weights in enumerate(sums))
         attn_mask, dropout_p, is_causal = masking
@@ -371,8 +387,8 @@ def at_each_place(x: Tensor, matrices: Sequence[Tensor], axis: int) -> Tensor:
     """
     grid = [matrix.shape[1] for matrix in matrices]
     prefix = x.shape[2] - math.prod(grid)
-    placed = x[:, :, prefix:].unflatten(2, grid).movedim(2 + axis, 2)
-    moved = torch.einsum("bhp...i,hpio->bhp...o", placed, matrices[axis].to(x.dtype))
+    on_grid = x[:, :, prefix:].unflatten(2, grid).movedim(2 + axis, 2)
+    moved = torch.einsum("bhp...i,hpio->bhp...o", on_grid, matrices[axis].to(x.dtype))
     return F.pad(moved.movedim(2, 2 + axis).flatten(2, -2), (0, 0, prefix, 0))
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rollpe import operators, textbook
-from rollpe.encodings.base import Encoding, Placed, Shape
+from rollpe.encodings.base import Encoding, PositionTables, Shape
 from rollpe.encodings.kernels import without_autocast
 from rollpe.encodings.positions import constant
 from rollpe.encodings.registry import register
@@ -428,13 +428,13 @@ class MixedRope(Rotary):
         return _mix(self.frequencies, positions)
 
     @classmethod
-    def place_layers(
+    def precompute_layers(
         cls,
         layers: Sequence[Encoding],
         positions: Tensor,
         like: Tensor,
         grid: tuple[int, ...] | None = None,
-    ) -> list[Placed]:
+    ) -> list[PositionTables]:
         """All layers' cosines and sines in one go, from their stacked frequencies."""
         ready = layers[0].prepared(positions, like)
         with without_autocast(like):
@@ -443,7 +443,7 @@ class MixedRope(Rotary):
                 frequencies = frequencies[:, None]  # [layers, 1, heads, axes, pairs]
             angles = _mix(frequencies, ready)
         tables = zip(angles.cos(), angles.sin(), strict=True)
-        return [Placed(positions, own, layers[0].made) for own in tables]
+        return [PositionTables(positions, own, layers[0].made) for own in tables]
 
     def formula(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))

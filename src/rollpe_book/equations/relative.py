@@ -111,7 +111,7 @@ def eq_shaw_grid(rng):
         return q[i] @ (k[j] + down + right)
 
     where = torch.tensor(places, dtype=torch.float64)
-    ones, *matrices = shaw.place(where, q[None], (rows, columns)).tables
+    ones, *matrices = shaw.precompute(where, q[None], (rows, columns)).tables
     wide_q, wide_k = with_products(q[None, None], matrices), with_ones(k[None, None], ones)
     yield error((wide_q @ wide_k.mT)[0, 0], entrywise(score, len(places), len(places)))
     yield must_hold(wide_q.shape[-1] == d + rows + columns)  # a channel for each row and each column

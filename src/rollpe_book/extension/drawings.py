@@ -21,7 +21,7 @@ from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
 from rollpe_lab.records.store import find_arrays, read_records
 from rollpe_lab.training.observation import neighbor_correlation
 
-PEOPLE_SAY = {
+NAMES = {
     "roll": "RollPE",
     "multiplexed-roll": "multiplexed RollPE",
     "axial-rope": "RoPE",
@@ -41,9 +41,9 @@ def draw_map(root: Path) -> tuple[Figure, str]:
         runs = read_records(folder, recipe="mini", encoding=name)
         arrays = [find_arrays(run, [folder]) for run in runs]
         both = [a[f"{which}_correlation"] for a in arrays for which in ("query", "key")]
-        by_distance[PEOPLE_SAY[name]] = np.mean(both, axis=(0, 1, 2, 3))
+        by_distance[NAMES[name]] = np.mean(both, axis=(0, 1, 2, 3))
         near = np.mean([neighbor_correlation(a)[0] for a in arrays])
-        said.append(f"{PEOPLE_SAY[name]}: neighbors correlate at {near:.2f}".replace("-", "−"))
+        said.append(f"{NAMES[name]}: neighbors correlate at {near:.2f}".replace("-", "−"))
         figures.drawn_from(figure, runs)
     figures.correlation_matrices(by_distance, figure.subplots(1, len(by_distance)))
     return figure, f"Two square maps of correlations between channels on the ring. {'; '.join(said)}."
@@ -66,8 +66,8 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
             low, high = (m.mean if edge is None else edge for edge in (m.low, m.high))
             ours.errorbar(m.mean, y, xerr=[[m.mean - low], [high - m.mean]], fmt="o", color=color, label=name)
             ours.annotate(f"{m.mean:.1f}", (m.mean, y), (0, 6), textcoords="offset points", ha="center")
-            said.append(f"{PEOPLE_SAY[name]} {m.mean:.1f}")
-    figures.name_rows(printed, [PEOPLE_SAY[name].replace(" ", "\n") for name in DRAWN])
+            said.append(f"{NAMES[name]} {m.mean:.1f}")
+    figures.name_rows(printed, [NAMES[name].replace(" ", "\n") for name in DRAWN])
     printed.set_ylim(len(DRAWN) - 0.6, -0.7)
     ours.tick_params(axis="y", length=0)
     ours.spines["left"].set_visible(False)

@@ -236,9 +236,8 @@ def _timed_recipe(
     if recipe.data != "cifar100":
         raise InputError(f"recipe {name!r} trains on {recipe.data}: the benchmark's images are CIFAR-100's.")
     on_cpu = device.type == "cpu"
-    mode = recipe.compile if recipe.compile in ("default", "max-autotune") else True
     settings = {
-        "compile": compiled and mode,
+        "compile": compiled and ("default" if recipe.compile == "default" else True),
         "size": size or ("nano" if on_cpu else recipe.size),
         "batch_size": batch or (128 if on_cpu else recipe.batch_size),
     }

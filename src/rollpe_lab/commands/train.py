@@ -20,8 +20,8 @@ from rollpe_lab.commands.options import (
 )
 from rollpe_lab.files import read_yaml
 from rollpe_lab.records import Cell, record_path
-from rollpe_lab.training.again import observe_again
 from rollpe_lab.training.distributed import is_main_process
+from rollpe_lab.training.remeasure import remeasure
 
 
 @click.command()
@@ -114,4 +114,4 @@ def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root
     Example: rollpe observe checkpoints/mini/roll/seed-0.pt
     """
     for path in checkpoints:
-        click.echo(observe_again(path, records, device=device, data_root=data_root))
+        click.echo(remeasure(path, records, device=device, data_root=data_root))

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 SCHEMA_VERSION = 1
 
-HOW = frozenset({"compile", "attention", "score_every"})
+EXECUTION = frozenset({"compile", "attention", "score_every"})
 """Keys of a recipe that decide how a run computes and not what it trains: they are no part of its name."""
 
-NOT_COMPARED = HOW | {"name", "resolutions", "shifts", "frames"}
+NOT_COMPARED = EXECUTION | {"name", "resolutions", "shifts", "frames"}
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
 ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0, "context": None}

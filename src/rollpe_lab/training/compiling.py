@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend
 
 from rollpe_lab.training.recipe import Recipe
 
-Mode = Literal["default", "reduce-overhead", "max-autotune"]
+Mode = Literal["default", "reduce-overhead"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 KERNELS = {
@@ -38,8 +38,8 @@ class CompileMode:
     """What of a step is compiled. It changes the speed, and the result only by rounding and by the masks of
     dropout and drop path, since compiled kernels draw random numbers of their own.
 
-    gradient: torch.compile's mode for the loss and its gradients; None is eager. "reduce-overhead" and
-        "max-autotune" replay CUDA graphs on CUDA; the latter also times several kernels for each product.
+    gradient: torch.compile's mode for the loss and its gradients; None is eager. "reduce-overhead"
+        replays CUDA graphs on CUDA.
     update: whether clipping and optimizer are compiled.
     """
 
@@ -49,7 +49,7 @@ class CompileMode:
     @property
     def graphs(self) -> bool:
         """Whether CUDA graphs are replayed, on CUDA."""
-        return self.gradient in ("reduce-overhead", "max-autotune")
+        return self.gradient == "reduce-overhead"
 
 
 EAGER = CompileMode()
@@ -58,7 +58,7 @@ EAGER = CompileMode()
 def compile_mode(recipe: Recipe, device: torch.device, processes: int = 1) -> CompileMode:
     """What to compile on this device.
 
-    recipe.compile: false, true, "default" (no CUDA graphs), "max-autotune", or "auto" (true on CUDA).
+    recipe.compile: false, true, "default" (no CUDA graphs), or "auto" (true on CUDA).
     Whether compiling works there is another question; see `compiles`.
     """
     enabled = device.type == "cuda" if recipe.compile == "auto" else recipe.compile
@@ -68,7 +68,7 @@ def compile_mode(recipe: Recipe, device: torch.device, processes: int = 1) -> Co
     if device.type != "cuda" or processes > 1 or enabled == "default":
         mode: Mode = "default"
     else:
-        mode = "max-autotune" if enabled == "max-autotune" else "reduce-overhead"
+        mode = "reduce-overhead"
     # A CPU launches nothing: its fused optimizer is as fast, without a minute of compiling. Muon reads
     # its learning rate on the host.
     return CompileMode(gradient=mode, update=device.type == "cuda" and recipe.optimizer != "muon")

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe_lab.files import read_yaml, read_yaml_file
-from rollpe_lab.records.record import HOW, REMOVED, Cell, flatten, slug
+from rollpe_lab.records.record import EXECUTION, REMOVED, Cell, flatten, slug
 from rollpe_lab.training.augment import Augmentation
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -120,15 +120,11 @@ class Recipe(BaseModel):
     )
     topography_weight: float = Field(0.1, ge=0, description="a number ≥ 0: weight of that loss")
 
-    precision: Literal["auto", "float32", "bfloat16", "bfloat16-weights"] = Field(
-        "auto",
-        description="auto (bfloat16 on CUDA), float32, bfloat16 (in products) or bfloat16-weights (but for "
-        "the optimizer's copy of the weights)",
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="auto (bfloat16 on CUDA), float32 or bfloat16 (in products)"
     )
-    compile: bool | Literal["auto", "default", "max-autotune"] = Field(
-        "auto",
-        description="auto (on CUDA if it works), true, false, default (without CUDA graphs) or max-autotune "
-        "(times kernels: slow to begin)",
+    compile: bool | Literal["auto", "default"] = Field(
+        "auto", description="auto (on CUDA if it works), true, false or default (without CUDA graphs)"
     )
     attention: Literal["auto", "flash", "cudnn", "efficient", "math"] = Field(
         "auto", description="auto (torch chooses), flash, cudnn, efficient or math: the kernel of attention"
@@ -235,7 +231,7 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
             YAML scalar, so "5", "null" and "[0.9, 0.95]" mean what they mean in the file.
 
     A changed recipe gets a name of its own, ``quick@epochs=5``, so that its records never mix with those of
-    the original. The keys `rollpe_lab.records.record.HOW` change no name.
+    the original. The keys `rollpe_lab.records.record.EXECUTION` change no name.
 
     Raises InputError for an unknown recipe, an unknown key, or a value out of range.
     """
@@ -274,7 +270,9 @@ def changes(original: Recipe, changed: Recipe) -> dict[str, Any]:
 
 def name_of(original: Recipe, changed: Recipe) -> str:
     """The name of a changed recipe."""
-    options = {key: value for key, value in changes(original, changed).items() if key not in HOW | {"name"}}
+    options = {
+        key: value for key, value in changes(original, changed).items() if key not in EXECUTION | {"name"}
+    }
     return slug(original.name, options)
 
 

@@ -12,7 +12,6 @@ the step.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import math
 import warnings
@@ -29,7 +28,7 @@ from torch.nn.attention import sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from rollpe.encodings import Encoding, grid_positions
+from rollpe.encodings import grid_positions
 from rollpe.encodings.absolute import NoEncoding
 from rollpe.encodings.attention import Attention
 from rollpe.errors import InputError
@@ -44,7 +43,7 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
     autocast rounds them.
     Raises InputError if the recipe's kernel of attention cannot run there.
     """
-    kind, half = device.type, recipe.precision.startswith("bfloat16")
+    kind, half = device.type, recipe.precision == "bfloat16"
 
     def predict(inputs: Tensor) -> Tensor:
         with torch.autocast(kind, torch.bfloat16, enabled=half):
@@ -52,18 +51,6 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
         return logits.float().flatten(0, -2)
 
     return _by_kernel(predict, model, recipe, device)
-
-
-def _predictor_in_bfloat16(
-    working: nn.Module, recipe: Recipe, device: torch.device
-) -> Callable[[Tensor], Tensor]:
-    """The same for `working_copy`: weights, tokens and logits in bfloat16, without autocast."""
-
-    def predict(inputs: Tensor) -> Tensor:
-        logits: Tensor = working(inputs.bfloat16() if inputs.is_floating_point() else inputs)
-        return logits.float().flatten(0, -2)
-
-    return _by_kernel(predict, working, recipe, device)
 
 
 def _by_kernel(
@@ -77,7 +64,7 @@ def _by_kernel(
     if recipe.attention == "auto":
         return predict
     kernel = KERNELS[recipe.attention]
-    half = recipe.precision.startswith("bfloat16")
+    half = recipe.precision == "bfloat16"
     e = next((m.encoding for m in model.modules() if isinstance(m, Attention)), None)
     e = e or NoEncoding(head_dim=64, heads=1, grid=(4, 4))
     grid = e.grid or (4,) * e.axes
@@ -89,8 +76,8 @@ def _by_kernel(
     )
     try:
         with torch.enable_grad(), warnings.catch_warnings(action="ignore"), sdpa_kernel(kernel):
-            placed = e.place(grid_positions(*grid, device=device), tokens, grid)
-            out = e.attend(tokens, tokens, tokens[..., : e.head_dim], placed)
+            precomputed = e.precompute(grid_positions(*grid, device=device), tokens, grid)
+            out = e.attend(tokens, tokens, tokens[..., : e.head_dim], precomputed)
             torch.autograd.grad(out.sum(), tokens)
     except RuntimeError as error:
         reason = next(iter(str(error).strip().splitlines()), "")
@@ -106,20 +93,6 @@ def _by_kernel(
     return predict_by_kernel
 
 
-def working_copy(model: nn.Module) -> nn.Module:
-    """A copy in training mode whose weights are bfloat16, but for the parameters of encodings.
-
-    Those make angles and rotations, which bfloat16 would get wrong; their results are cast to the tokens'
-    dtype. Buffers keep their dtypes.
-    """
-    working = copy.deepcopy(model).train()
-    kept = {p for m in working.modules() if isinstance(m, Encoding) for p in m.parameters()}
-    for parameter in working.parameters():
-        if parameter not in kept:
-            parameter.data = parameter.data.bfloat16()
-    return working
-
-
 PIECE = 64
 """Images whose gradient a CPU computes at once, so that their activations stay in its caches. The mean over
 the pieces of a batch is its gradient to rounding, except for the masks of dropout, drawn for each piece."""
@@ -133,15 +106,9 @@ class Step:
     penalty: evaluated after each forward pass and added to the loss; not part of what is returned.
     processes: of a run on several; the batch is then this process's share.
 
-    With recipe.precision "bfloat16-weights" a `working_copy` of the model makes loss and gradients. The
-    model's own weights are what the optimizers move, with the gradients in float32, and what everybody else
-    reads; after each update they are copied into the working copy. Whoever changes them from outside calls
-    `refresh`, or `reset`.
-
     The loss is a scalar on the device. Where graphs are replayed, the next step overwrites it.
 
-    Raises InputError where "bfloat16-weights" has a penalty or several processes, and for a kernel of
-    attention that cannot run.
+    Raises InputError for a kernel of attention that cannot run.
     """
 
     def __init__(
@@ -166,22 +133,10 @@ class Step:
         eager = mode.gradient is None and penalty is None and processes == 1
         self.in_pieces = eager and device.type == "cpu"
         self.updated = False
-        self.working: nn.Module | None = None
-        self.copies: list[nn.Parameter] = []  # what gradients arrive at, where it is not self.parameters
-        self.gradients: list[Tensor] = []
-        if recipe.precision == "bfloat16-weights":
-            if penalty is not None or processes > 1:
-                what = "a penalty" if penalty is not None else f"{processes} processes"
-                raise InputError(f"precision='bfloat16-weights' cannot have {what}. Use 'bfloat16'.")
-            self.working = working_copy(model)
-            self.copies = [p for p in self.working.parameters() if p.requires_grad]
-            self.gradients = [torch.empty_like(p) for p in self.parameters]
-            predict = _predictor_in_bfloat16(self.working, recipe, device)
-        else:
-            if processes > 1:
-                # an encoding's parameters need not all reach the loss, but always the same ones do
-                model = DistributedDataParallel(model, static_graph=True)
-            predict = predictor(model, recipe, device)
+        if processes > 1:
+            # an encoding's parameters need not all reach the loss, but always the same ones do
+            model = DistributedDataParallel(model, static_graph=True)
+        predict = predictor(model, recipe, device)
         self.loss = _loss(predict, recipe, mode)
         self.update = self._update(recipe)
         self.later_update = compiled(self.update, "default") if mode.update else self.update
@@ -194,7 +149,6 @@ class Step:
         if self.graphs:  # what the last step returned may be overwritten
             torch.compiler.cudagraph_mark_step_begin()
         loss = self._backward(inputs, targets)
-        self._widen()
         if self.compiled_update:
             self.rate.fill_(rate)
         else:
@@ -223,14 +177,8 @@ class Step:
         objective.backward()
         return loss.detach()
 
-    def _widen(self) -> None:
-        """Give each weight that its working copy has a gradient for a place that the update fills."""
-        if self.working:
-            for parameter, ours, gradient in zip(self.parameters, self.copies, self.gradients, strict=True):
-                parameter.grad = None if ours.grad is None else gradient
-
     def _drop_gradients(self) -> None:
-        for parameter in chain(self.parameters, self.copies):
+        for parameter in self.parameters:
             parameter.grad = None
 
     def warm(
@@ -257,9 +205,8 @@ class Step:
         with self._undone(), torch.no_grad():
             self.rate.zero_()
             for update in (self.update, self.later_update):
-                for parameter in self.copies or self.parameters:
+                for parameter in self.parameters:
                     parameter.grad = torch.zeros_like(parameter)
-                self._widen()
                 update()
             self._drop_gradients()
 
@@ -275,7 +222,7 @@ class Step:
 
     @torch.no_grad()
     def reset(self) -> None:
-        """Bring the optimizers' states back to their beginning, 0, in place, and `refresh`.
+        """Bring the optimizers' states back to their beginning, 0, in place.
 
         The weights are the caller's to load, in place and before. All tensors keep their addresses,
         so that compiled programs and recorded graphs stay valid.
@@ -285,7 +232,6 @@ class Step:
         for group in self._groups():
             if "step" in group and not isinstance(group["step"], Tensor):  # LAMB of an older timm
                 group["step"] = 0
-        self.refresh()
 
     def state(self) -> list[dict[str, Any]]:
         """The optimizers' states, for a checkpoint."""
@@ -293,7 +239,7 @@ class Step:
 
     @torch.no_grad()
     def load(self, saved: list[dict[str, Any]]) -> None:
-        """Take over what `state` returned, in place where there is a state already, and `refresh`.
+        """Take over what `state` returned, in place where there is a state already.
 
         The weights that belong to it are the caller's to load, before.
         """
@@ -312,15 +258,6 @@ class Step:
         if self.compiled_update:
             for group in self._groups():
                 group["lr"] = self.rate
-        self.refresh()
-
-    @torch.no_grad()
-    def refresh(self) -> None:
-        """Copy weights that were changed from outside into the working copy, if there is one."""
-        if self.working:
-            pairs = zip(_tensors(self.working), _tensors(self.model), strict=True)
-            for ours, theirs in pairs:
-                ours.copy_(theirs)
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
@@ -334,30 +271,17 @@ class Step:
     def _update(self, recipe: Recipe) -> Callable[[], None]:
         clip = recipe.gradient_clip
         parameters: list[Tensor] = [*self.parameters]
-        copies: list[Tensor] = [*self.copies]
 
         # torch wraps every optimizer's step in graph breaks, for callers whose gradients are on; ours are off
         moves = [(inspect.unwrap(type(optimizer).step), optimizer) for optimizer in self.optimizers]
 
         def update() -> None:
-            if copies:
-                torch._foreach_copy_(_gradients(parameters), _gradients(copies))
             if clip:
                 nn.utils.clip_grad_norm_(parameters, clip)
             for move, optimizer in moves:
                 move(optimizer)
-            if copies:
-                torch._foreach_copy_(copies, parameters)
 
         return update
-
-
-def _tensors(model: nn.Module) -> list[Tensor]:
-    return [*model.parameters(), *model.buffers()]
-
-
-def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
-    return [p.grad for p in parameters if p.grad is not None]
 
 
 def _loss(predict: Callable[[Tensor], Tensor], recipe: Recipe, mode: CompileMode) -> Callable[..., Tensor]:

@@ -20,7 +20,7 @@ SAME_MODEL = 100
 Models of two seeds differ on many times as many."""
 
 
-def observe_again(
+def remeasure(
     path: str | Path, records: str | Path, *, device: str = "auto", data_root: str | Path = "data"
 ) -> Path:
     """Look into the model of a finished run once more; returns the .npz beside its record.
