@@ -294,7 +294,7 @@ def test_the_recorded_command_asks_for_the_same_benchmark(
         received.update(given)
         raise InputError("stop")
 
-    monkeypatch.setattr(run, "benchmark", stop)
+    monkeypatch.setattr("rollpe_lab.commands.bench.benchmark", stop)
     CliRunner().invoke(cli, [*words[1:], "--records", str(tmp_path)])
     assert words[:2] == ["rollpe", "bench"] and received == options
 

@@ -9,7 +9,7 @@ import sys
 
 from rollpe.cli import cli
 from rollpe_lab.records import Record, read_record
-from shared import ROOT, workflow_script
+from shared import ROOT, commands, workflow_script
 
 README = (ROOT / "README.md").read_text()
 
@@ -39,13 +39,13 @@ def test_the_first_table_is_of_the_first_recipe_of_the_papers_model_that_has_run
 
 
 def test_every_command_in_the_readme_exists_with_its_options():
-    commands = re.findall(r"^\s*(?:\.venv/bin/)?rollpe ([^#\n`]+)", README, flags=re.MULTILINE)
-    assert len(commands) >= 5
-    for line in commands:
+    shown = re.findall(r"^\s*(?:\.venv/bin/)?rollpe ([^#\n`]+)", README, flags=re.MULTILINE)
+    assert len(shown) >= 5
+    for line in shown:
         words = shlex.split(line)
         command = cli
-        while words and words[0] in getattr(command, "commands", {}):
-            command = command.commands[words.pop(0)]
+        while words and words[0] in commands(command):
+            command = commands(command)[words.pop(0)]
         assert command is not cli, line
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("-") and not word.lstrip("-").isdigit()} <= known, (
