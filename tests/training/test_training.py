@@ -722,7 +722,7 @@ def test_text_is_read_as_yaml(text, value):
         ("learning_rate", "0", r"learning_rate=0: allowed is a number > 0"),
         ("learning_rate", ".inf", r"learning_rate=inf: allowed"),
         ("optimizer", "adam", r"optimizer='adam': allowed is adamw, lamb, muon or sgd"),
-        ("precision", "float16", r"allowed is auto \(bfloat16 on CUDA\), float32, bfloat16"),
+        ("precision", "float16", r"allowed is auto \(bfloat16 on CUDA\), float32 or bfloat16"),
         ("betas", "[0.9]", r"betas=\[0\.9\]: allowed is two numbers"),
         ("betas", "[0.9, 1.0]", r"betas=\[0\.9, 1\.0\]: allowed"),
         ("betas", "[0.9", r"betas: not YAML"),
