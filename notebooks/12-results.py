@@ -189,41 +189,6 @@ Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.key
 # behind is open. It adds a second wave, more weights, and larger logits ({doc}`08-multiplexed`: a sum over $W$ waves,
 # divided only by $\sqrt d$). The controls have not been run on
 # photographs.{holds}`not measured: mini/multiplexed-roll@speeds=[1,1], mini/multiplexed-roll@scale=sqrt`
-#
-# ### Does each encoding want another learning rate?
-#
-# One rate for all may suit one encoding less. Five encodings were trained for five epochs at each of three rates, one seed
-# each, and judged on held-out images. An encoding whose best rate was the smallest got a fourth
-# (`plans/ladder-1-rates.yaml`, `plans/ladder-1-edge.yaml`, both older than their runs).
-
-# %% tags=["hide-input"]
-rates = {}
-for record in read_records("data/records"):
-    if record.recipe.startswith("mini@epochs=5"):
-        row = rates.setdefault(record.config["learning_rate"], {})
-        row[record.cell.slug] = 100 * record.history[-1].held_out_accuracy
-asked = [name for name in PAPER_TABLE_1 if name in rates[0.002]] + ["twisted-roll"]
-lines = [f"| learning rate | {' | '.join(f'`{name}`' for name in asked)} |"]
-lines.append(f"| :-- |{' --: |' * len(asked)}")
-best = {name: max(row.get(name, 0) for row in rates.values()) for name in asked}
-for rate, row in sorted(rates.items()):
-    cells = {name: f"{row[name]:.1f}" if name in row else "–" for name in asked}
-    cells |= {
-        name: f"**{cells[name]}**" for name in asked if row.get(name) == best[name]
-    }
-    lines.append(f"| {rate:g} | {' | '.join(cells.values())} |")
-Markdown("\n".join(lines))
-
-# %% [markdown]
-# The rate of `mini`, the middle one, is the best for the table, RoPE, RollPE and the twisted
-# ring.{holds}`mini@epochs=5 held-out: learned > 28.5; axial-rope > 29.5; roll > 28; twisted-roll > 28.5`{holds}`mini@epochs=5,learning_rate=0.001 held-out: learned < 28.5; axial-rope < 29.5; roll < 28; twisted-roll < 28.5`{holds}`mini@epochs=5,learning_rate=0.004 held-out: learned < 28.5; axial-rope < 29.5; roll < 28; twisted-roll < 28.5`
-# So the rate does not hide a gap: RoPE leads the table by less than a point, as
-# predicted.{holds}`mini@epochs=5 held-out: 0 < axial-rope - learned < 1`
-# Multiplexed RollPE does best at half that rate, which was not predicted, and gains less than a point; at a quarter it
-# loses.{holds}`mini@epochs=5,learning_rate=0.0005 held-out: multiplexed-roll < 26`{holds}`mini@epochs=5,learning_rate=0.001 held-out: 27 < multiplexed-roll < 28`{holds}`mini@epochs=5 held-out: 26.5 < multiplexed-roll < 27.2` It
-# is behind RoPE at every rate.{holds}`mini@epochs=5 held-out: multiplexed-roll < axial-rope`{holds}`mini@epochs=5,learning_rate=0.001 held-out: multiplexed-roll < axial-rope`{holds}`mini@epochs=5,learning_rate=0.004 held-out: multiplexed-roll < axial-rope`
-# At the largest rate it breaks down, as larger logits would
-# explain.{holds}`mini@epochs=5,learning_rate=0.004 held-out: multiplexed-roll < 21` One seed resolves no difference below two points.
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-curves", "caption": "CIFAR-100, recipe mini. Left: accuracy on 5,000 held-out training images after every epoch, a line per seed. Right: mean minus that without an encoding, with Welch's 95 % interval."}, "image": {"alt": "Left: accuracy against epoch; all lines rise together, no encoding ends lowest. Right: the differences grow for half the training and end near two points for multiplexed RollPE, four to five for the others."}}
@@ -257,6 +222,41 @@ plt.close(fig)
 fig
 
 # %% [markdown]
+# ### Does each encoding want another learning rate?
+#
+# One rate for all may suit one encoding less. Five encodings were trained for five epochs at each of three rates, one seed
+# each, and judged on held-out images. An encoding whose best rate was the smallest got a fourth
+# (`plans/ladder-1-rates.yaml`, `plans/ladder-1-edge.yaml`, both older than their runs).
+
+# %% tags=["hide-input"]
+rates = {}
+for record in read_records("data/records"):
+    if record.recipe.startswith("mini@epochs=5"):
+        row = rates.setdefault(record.config["learning_rate"], {})
+        row[record.cell.slug] = 100 * record.history[-1].held_out_accuracy
+asked = [name for name in PAPER_TABLE_1 if name in rates[0.002]] + ["twisted-roll"]
+lines = [f"| learning rate | {' | '.join(f'`{name}`' for name in asked)} |"]
+lines.append(f"| :-- |{' --: |' * len(asked)}")
+best = {name: max(row.get(name, 0) for row in rates.values()) for name in asked}
+for rate, row in sorted(rates.items()):
+    cells = {name: f"{row[name]:.1f}" if name in row else "–" for name in asked}
+    cells |= {
+        name: f"**{cells[name]}**" for name in asked if row.get(name) == best[name]
+    }
+    lines.append(f"| {rate:g} | {' | '.join(cells.values())} |")
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# The rate of `mini`, the middle one, is the best for the table, RoPE, RollPE and the twisted
+# ring.{holds}`mini@epochs=5 held-out: learned > 28.5; axial-rope > 29.5; roll > 28; twisted-roll > 28.5`{holds}`mini@epochs=5,learning_rate=0.001 held-out: learned < 28.5; axial-rope < 29.5; roll < 28; twisted-roll < 28.5`{holds}`mini@epochs=5,learning_rate=0.004 held-out: learned < 28.5; axial-rope < 29.5; roll < 28; twisted-roll < 28.5`
+# So the rate does not hide a gap: RoPE leads the table by less than a point, as
+# predicted.{holds}`mini@epochs=5 held-out: 0 < axial-rope - learned < 1`
+# Multiplexed RollPE does best at half that rate, which was not predicted, and gains less than a point; at a quarter it
+# loses.{holds}`mini@epochs=5,learning_rate=0.0005 held-out: multiplexed-roll < 26`{holds}`mini@epochs=5,learning_rate=0.001 held-out: 27 < multiplexed-roll < 28`{holds}`mini@epochs=5 held-out: 26.5 < multiplexed-roll < 27.2` It
+# is behind RoPE at every rate.{holds}`mini@epochs=5 held-out: multiplexed-roll < axial-rope`{holds}`mini@epochs=5,learning_rate=0.001 held-out: multiplexed-roll < axial-rope`{holds}`mini@epochs=5,learning_rate=0.004 held-out: multiplexed-roll < axial-rope`
+# At the largest rate it does far worse, as larger logits would
+# explain.{holds}`mini@epochs=5,learning_rate=0.004 held-out: multiplexed-roll < 21` One seed resolves no difference below two points.
+#
 # ### Do they get the same images right?
 #
 # Two models of equal accuracy can be right on different images; so can two seeds of one encoding. We correlate right
