@@ -99,6 +99,15 @@ def test_only_pages_with_cards_or_grids_load_their_style_sheet():
     assert finish_html(other + sheet + cards, search=False) == other + sheet + cards
 
 
+def test_a_cell_of_one_paragraph_loses_it_and_no_other():
+    one, two = (
+        "<tr><td class='number'><p>1 <b>2</b></p></td></tr>",
+        "<td><p>1</p><p>2</p></td><td><p>3</p></td>",
+    )
+    assert finish_html(one, search=False) == "<tr><td class='number'>1 <b>2</b></td></tr>"
+    assert finish_html(two, search=False) == "<td><p>1</p><p>2</p></td><td>3</td>"
+
+
 def test_the_lines_of_python_on_the_front_page_run():
     (code,) = re.findall(r"```python\n(.*?)```", FRONT, flags=re.DOTALL)
     names: dict = {}
