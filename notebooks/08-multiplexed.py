@@ -478,8 +478,8 @@ agree("the control is RollPE of the sum", scores, plain_scores)
 # On photographs, after ten passes over CIFAR-100, multiplexed RollPE reaches {num}`mini/multiplexed-roll accuracy` with
 # {num}`mini/multiplexed-roll seeds` seeds, and RollPE {num}`mini/roll accuracy` with {num}`mini/roll seeds`. The mean of
 # multiplexed RollPE is lower, although it has more weights, but the difference is open
-# ({doc}`12-results`).{holds}`mini: multiplexed-roll < roll; multiplexed-roll - roll is open` The control has not been run
-# there.{holds}`not measured: mini/multiplexed-roll@speeds=[1,1]`
+# ({doc}`12-results`).{holds}`mini: multiplexed-roll < roll; multiplexed-roll - roll is open` Of the
+# control there is one run of three.{holds}`mini: multiplexed-roll@speeds=[1,1] has 1 run`
 #
 # Even if different speeds helped, the reason need not be relativity. Different speeds bring the cross terms, and they
 # also make the relative part as rich as that of $W$ rings, if no speed shares a factor with $n$ (wave 2 of an even ring

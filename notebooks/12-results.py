@@ -187,8 +187,9 @@ Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.key
 # learning rate, below, and the length of training, the depth and the class token, whose runs are not yet
 # there.{holds}`not measured: ladder@epochs=30, ladder@depth=10, ladder@pool=token` Why multiplexed RollPE is
 # behind is open. It adds a second wave, more weights, and larger logits ({doc}`08-multiplexed`: a sum over $W$ waves,
-# divided only by $\sqrt d$). The controls have not been run on
-# photographs.{holds}`not measured: mini/multiplexed-roll@speeds=[1,1], mini/multiplexed-roll@scale=sqrt`
+# divided only by $\sqrt d$). Of two controls, both waves at one
+# speed and logits divided by $W$, one run of three is there each; nothing is concluded
+# yet.{holds}`mini: multiplexed-roll@speeds=[1,1], multiplexed-roll@scale=sqrt have 1 run`
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-curves", "caption": "CIFAR-100, recipe mini. Left: accuracy on 5,000 held-out training images after every epoch, a line per seed. Right: mean minus that without an encoding, with Welch's 95 % interval."}, "image": {"alt": "Left: accuracy against epoch; all lines rise together, no encoding ends lowest. Right: the differences grow for half the training and end near two points for multiplexed RollPE, four to five for the others."}}
