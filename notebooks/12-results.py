@@ -150,14 +150,16 @@ for difference in (0.3, 0.5, 1.0):
 # are not the paper's, and the epochs are a fortieth, if the sister paper's recipe is the paper's.
 
 # %% tags=["hide-input"]
-mini = read_records("data/records", recipe="mini")
+mini = [
+    r for r in read_records("data/records", recipe="mini") if not r.encoding_options
+]
 photos = by_encoding(mini)
 Markdown(results_table(mini, "mini").to_markdown())
 
 # %% [markdown]
 # Without an encoding the model reaches {num}`mini/none accuracy`. The learned table has the highest mean,
 # {num}`mini/learned accuracy`; RoPE follows with {num}`mini/axial-rope accuracy` and RollPE with
-# {num}`mini/roll accuracy`.{holds}`mini: learned is highest; learned > axial-rope > roll > none` Multiplexed RollPE
+# {num}`mini/roll accuracy`.{holds}`mini: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll; learned > axial-rope > roll > none` Multiplexed RollPE
 # reaches {num}`mini/multiplexed-roll accuracy`, although it has more weights.
 #
 # - **Clear:** the table, RoPE, RollPE's twin and multiplexed RollPE are better than no
@@ -333,7 +335,7 @@ fig
 #   {num}`mini/axial-rope accuracy@48`, {num}`mini/none accuracy@48`).{holds}`mini at 48: -2 < roll - none < 2; -2 < axial-rope - none < 2`
 #   The learned table does: {num}`mini/learned accuracy@48`.{holds}`mini at 48: learned - none > 0, Welch 0.05` Its entries
 #   are interpolated, so no place is unknown. It has the highest mean at every
-#   size.{holds}`mini at 24: learned is highest`{holds}`mini at 28: learned is highest`{holds}`mini at 40: learned is highest`{holds}`mini at 48: learned is highest`{holds}`mini at 64: learned is highest`
+#   size.{holds}`mini at 24: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`{holds}`mini at 28: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`{holds}`mini at 40: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`{holds}`mini at 48: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`{holds}`mini at 64: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`
 # - **2× resolution (64 pixels).** The table keeps {num}`mini/learned accuracy@64`, RoPE falls to the level of no encoding
 #   ({num}`mini/axial-rope accuracy@64`, {num}`mini/none accuracy@64`), and RollPE below it,
 #   {num}`mini/roll accuracy@64`.{holds}`mini at 64: learned - none > 0, Welch 0.05; -2 < axial-rope - none < 2; roll - none < 0, Welch 0.05`
