@@ -224,7 +224,7 @@ OPTIONS = [
 ]
 
 
-def fast_path_is_the_formula(encoding: Encoding) -> bool:
+def fast_path_is_the_reference(encoding: Encoding) -> bool:
     """In values and gradients, for positions that all images share or that differ."""
     q, k, _, shared = inputs(encoding)
     leaves = [x.requires_grad_() for x in (q, k, *encoding.parameters())]
@@ -238,19 +238,19 @@ def fast_path_is_the_formula(encoding: Encoding) -> bool:
         )
         gaps += [worst(*both), *map(worst, slow, fast)]
         if transforms(encoding):
-            by_formula = encoding.formula(q, encoding.prepared(positions, q))
-            gaps.append(worst(encoding.encode(q, positions), by_formula))
+            by_reference = encoding.reference(q, encoding.prepared(positions, q))
+            gaps.append(worst(encoding.encode(q, positions), by_reference))
     return max(gaps) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
-def test_the_fast_path_is_the_formula(name: str, axes: int) -> None:
-    assert fast_path_is_the_formula(build(name, axes))
+def test_the_fast_path_is_the_reference(name: str, axes: int) -> None:
+    assert fast_path_is_the_reference(build(name, axes))
 
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
-def test_the_fast_path_is_the_formula_with_every_option(name: str, options: dict) -> None:
-    assert fast_path_is_the_formula(build(name, *ONLY_AXES.get(name, (2,)), **options))
+def test_the_fast_path_is_the_reference_with_every_option(name: str, options: dict) -> None:
+    assert fast_path_is_the_reference(build(name, *ONLY_AXES.get(name, (2,)), **options))
 
 
 @pytest.mark.parametrize(("name", "axes"), CODES)

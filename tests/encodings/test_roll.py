@@ -97,7 +97,7 @@ def test_a_twisted_roll_is_the_inputs_own_numbers_up_to_sign(options: dict, dtyp
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize(("name", "options"), TWISTED)
-def test_rings_with_a_twist_and_of_several_widths_are_the_formula_relative_and_keep_norms(
+def test_rings_with_a_twist_and_of_several_widths_are_the_reference_relative_and_keep_norms(
     name: str, options: dict, axes: int
 ) -> None:
     """With channels left over on each axis and after the last; as a cache and grouped heads need it, too."""
@@ -106,7 +106,7 @@ def test_rings_with_a_twist_and_of_several_widths_are_the_formula_relative_and_k
     positions = grid_positions(*{1: (15,), 2: (3, 5), 3: (3, 5, 1)}[axes])
     here, there = 7 * positions - 40, 7 * positions + 3
     encoded = encoding.encode(q, here)
-    assert worst(encoded, encoding.formula(q, encoding.prepared(here, q))) < 1e-12
+    assert worst(encoded, encoding.reference(q, encoding.prepared(here, q))) < 1e-12
     assert worst(encoded.norm(dim=-1), q.norm(dim=-1)) < 1e-12
     assert worst(encoded, q) > 1
     scores = [encoding.scores(q, k, p)[..., 1:, 1:] for p in (here, there)]
@@ -620,10 +620,10 @@ def test_the_largest_rings_fill_an_axis_and_two_share_one_by_default() -> None:
 
 
 @pytest.mark.parametrize("nyquist", ["paired", "twist"])
-def test_two_rings_or_a_twisted_one_on_each_of_two_axes_are_the_formula(nyquist: str) -> None:
+def test_two_rings_or_a_twisted_one_on_each_of_two_axes_are_the_reference(nyquist: str) -> None:
     encoding = create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist=nyquist)
     x, positions = draw(1, 1, 6, 16), grid_positions(2, 3).double() + 0.3
-    assert worst(encoding.encode(x, positions), encoding.formula(x, positions)) < 1e-12
+    assert worst(encoding.encode(x, positions), encoding.reference(x, positions)) < 1e-12
 
 
 @pytest.mark.parametrize("name", FAMILY)

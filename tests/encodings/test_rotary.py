@@ -244,7 +244,7 @@ def test_yarn_keeps_fast_pairs_slows_slow_ones_and_stretches_queries_and_keys() 
         ("xpos", 4, {"span": 0.5}),
     ],
 )
-def test_the_smallest_settings_give_the_scores_of_the_formula(
+def test_the_smallest_settings_give_the_scores_of_the_reference(
     name: str, head_dim: int, options: dict[str, object]
 ) -> None:
     encoding, positions = build(name, head_dim, **options), positions_of(name)

@@ -73,10 +73,10 @@ class Encoding(nn.Module):
     ``precompute``.
 
     A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
-    ``transform``, and the reference ``formula`` from the checked functions of `rollpe.operators` and
+    ``transform``, and ``reference`` from the checked functions of `rollpe.operators` and
     `rollpe.textbook`. The tests compare the two. Subclasses that add a bias to the scores are in
     relative.py, those that add a code to the tokens in absolute.py. One that transforms keys otherwise than
-    queries also defines ``tables_for_keys`` and ``formula_for_keys``.
+    queries also defines ``tables_for_keys`` and ``reference_for_keys``.
 
     Args:
         head_dim: channels of one head, d.
@@ -285,10 +285,10 @@ class Encoding(nn.Module):
         return attention(q, keys, values, Masking(attn_mask, is_causal=True), scale=self.head_dim**-0.5)
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Scores before softmax [B, heads, N, N], divided by √d: ``formula`` and a dot product."""
+        """Scores before softmax [B, heads, N, N], divided by √d: ``reference`` and a dot product."""
         ready, dtype = self.prepared(positions, q), table_dtype(q)
-        moved_q = self.formula(q.to(dtype), ready)
-        moved_k = self.formula_for_keys(spread_heads(k, self.heads).to(dtype), ready)
+        moved_q = self.reference(q.to(dtype), ready)
+        moved_k = self.reference_for_keys(spread_heads(k, self.heads).to(dtype), ready)
         return textbook.scores(moved_q, moved_k).to(q.dtype)
 
     def no_weight_decay(self) -> set[str]:
@@ -313,13 +313,13 @@ class Encoding(nn.Module):
         """The tensors that ``transform`` needs for keys, out of ``tables``; here all, as for queries."""
         return tables
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         """The reference for ``transform``: x float32 or float64, ``prepared`` positions."""
         return x
 
-    def formula_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
+    def reference_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
         """The reference for ``transform`` with ``tables_for_keys``."""
-        return self.formula(k, positions)
+        return self.reference(k, positions)
 
     def on_ring(self, x: Tensor) -> Tensor:
         """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
@@ -328,7 +328,7 @@ class Encoding(nn.Module):
     # Shared steps.
 
     def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
-        """Positions as ``tables`` and ``formula`` take them, [N, axes] or [B, 1, N, axes].
+        """Positions as ``tables`` and ``reference`` take them, [N, axes] or [B, 1, N, axes].
 
         Checked, 0 for the N - M leading tokens without a position; float64 if ``like`` is float64 and float32
         otherwise, or int64 where fractions are refused.

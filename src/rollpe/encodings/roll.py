@@ -187,7 +187,7 @@ class Roll(_WholeRoll):
     def source_channels(self, shifts: Tensor) -> Tensor:
         return self.around(shifts)[0]
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         return operators.axial_roll(x, self.direction * positions, self.width)
 
     def extra_repr(self) -> str:
@@ -274,7 +274,7 @@ class TwistedRoll(Roll):
         cos, sin, *other = tables[2:]
         return (moved * cos + super().transform(x, tuple(other)) * sin).to(x.dtype)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         shifts = self.direction * positions
         if self.twist == 0.5:
             return operators.axial_roll(x, shifts, self.width, operators.twisted_roll)
@@ -404,7 +404,7 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return (self.transform_for_score(x, tables) @ tables[2]).to(x.dtype)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         out = x.clone()
         for a, rings in enumerate(operators.axis_slices(self.head_dim, self.axes, self._rings * self.width)):
             p = self.direction * positions[..., a]
@@ -479,7 +479,7 @@ class MultiplexedRoll(Roll):
         rolled = super().transform(x, tables).unflatten(-1, (self.waves, self.head_dim)).sum(-2)
         return rolled if self.factor == 1 else rolled * self.factor
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         waves = x.unflatten(-1, (self.waves, self.head_dim))  # [B, heads, N, W, d]
         out = waves.sum(-2)
         for a, ring in enumerate(operators.axis_slices(self.head_dim, self.axes, self.width)):
@@ -533,7 +533,7 @@ class TorusRoll(_WholeRoll):
         still = torch.arange(source.shape[-1], self.head_dim, device=device)
         return torch.cat((source, still.expand(*shifts.shape[:-1], -1)), -1)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         channels = math.prod(self.sheet)
         rolled = operators.torus_roll(x[..., :channels], self.direction * positions, self.sheet)
         return torch.cat((rolled, x[..., channels:]), -1)
@@ -603,9 +603,9 @@ class RollTwin(_InFourierBasis, Roll):
         """From Fourier coordinates back to the ring."""
         return x @ self.rotary_basis(x.device, x.dtype)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         """The roll on the ring, in Fourier coordinates."""
-        return super().formula(self.on_ring(x), positions) @ self.rotary_basis(x.device, x.dtype).T
+        return super().reference(self.on_ring(x), positions) @ self.rotary_basis(x.device, x.dtype).T
 
 
 def twin_state_dict(state: dict[str, Tensor], twin: RollTwin) -> dict[str, Tensor]:

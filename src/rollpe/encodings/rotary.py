@@ -62,7 +62,7 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class Rotary(Encoding):
     """Base of encodings that rotate channel pairs (2i, 2i+1) by an angle (Su et al., 2021, Eq. 34).
 
-    A subclass defines ``angles`` and ``formula``. Angles, their cosines and sines are computed in float32
+    A subclass defines ``angles`` and ``reference``. Angles, their cosines and sines are computed in float32
     (float64 for float64 queries) outside autocast; the rotation itself is done in that precision and its
     result cast back to the dtype of the queries.
     """
@@ -256,7 +256,7 @@ class Rope(_Spaced):
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return (rotate if self.layout == "interleaved" else rotate_halves)(x, *tables)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         c, s = 2 * self.pairs, self.factor
         if self.scaling == "yarn" and self.trained:
             turns = self.beta_fast, self.beta_slow
@@ -327,13 +327,13 @@ class XPos(Rotary):
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables[:2])
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
-        return self._formula(x, positions, keys=False)
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self._reference(x, positions, keys=False)
 
-    def formula_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
-        return self._formula(k, positions, keys=True)
+    def reference_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self._reference(k, positions, keys=True)
 
-    def _formula(self, x: Tensor, positions: Tensor, *, keys: bool) -> Tensor:
+    def _reference(self, x: Tensor, positions: Tensor, *, keys: bool) -> Tensor:
         c = 2 * self.pairs
         theta = textbook.rope_frequencies(c, self.base).to(x)
         zeta = textbook.xpos_scales(c, self.gamma).to(x)
@@ -376,7 +376,7 @@ class AxialRope(_Spaced):
     def angles(self, positions: Tensor) -> Tensor:
         return (positions[..., None] * self.theta(positions)).flatten(-2)  # [..., N, axes * pairs]
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         return along_axes(x, positions, [self.theta_by_the_book().to(x)] * self.axes)
 
 
@@ -445,7 +445,7 @@ class MixedRope(Rotary):
         tables = zip(angles.cos(), angles.sin(), strict=True)
         return [PositionTables(positions, own, layers[0].made) for own in tables]
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))
         return operators.rotate_pairs(x, angles)
 
@@ -483,7 +483,7 @@ class UniformRope(Rotary):
     def angles(self, positions: Tensor) -> Tensor:
         return times_axis(positions, self.frequency).repeat_interleave(self.pairs, dim=-1)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         return along_axes(x, positions, [x.new_full((self.pairs,), omega) for omega in self.frequency])
 
 
@@ -542,7 +542,7 @@ class SphericalRope(Encoding):
         rotated = torch.stack((a, b, c), -1).flatten(-2).to(x.dtype)
         return torch.cat((rotated, x[..., 3 * self.triplets :]), -1)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         d, m = torch.arange(self.triplets).to(x), 3 * self.triplets
         omega = x.new_tensor(self.frequency)[:, None] * self.base ** (-d / self.triplets)
         return torch.cat((textbook.spherical_rope(x[..., :m], positions, omega), x[..., m:]), -1)
