@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_choice, check_whole
 
 KINDS = ("ring", "sheet", "tdann")
 
@@ -55,8 +55,7 @@ def position_average_gain(n: int, positions: int, dtype: torch.dtype = torch.flo
 
     n: channels of the ring. positions: G, both at least 1 (InputError).
     """
-    if n < 1 or positions < 1:
-        raise InputError(f"n={n}, positions={positions}: both must be at least 1.")
+    check_whole(1, n=n, positions=positions)
     k = torch.arange(1, n // 2 + 1, dtype=dtype)
     half = math.pi * k / n
     gain = (torch.sin(positions * half) / (positions * torch.sin(half))).square()
@@ -76,8 +75,7 @@ def shuffled_ratio(level: Any, n: int) -> Any:
     shape, or its mean over many x, since the formula is linear in it. n: channels of the ring, at least 2
     (InputError). Returns the type of ``level``.
     """
-    if n < 2:
-        raise InputError(f"n={n}: a ring of one channel has no order. Use at least 2 channels.")
+    check_whole(2, n=n)  # a ring of one channel has no order
     return n / (n - 1) * (1 - level)
 
 
@@ -129,8 +127,7 @@ def topography_loss(
     q, k [B, heads, N, head_dim], any float dtype → scalar in at least float32, mean of q's and k's.
     `width` defaults to head_dim // axes; `sheet` uses the head's first rows · columns channels.
     """
-    if kind not in KINDS:
-        raise InputError(f"kind={kind!r} is unknown. Use one of {', '.join(KINDS)}.")
+    check_choice("kind", kind, KINDS)
     if kind == "sheet" and sheet is None:
         raise InputError("kind='sheet' needs sheet=(rows, columns), for example sheet=(8, 8).")
     if kind == "ring" and sheet is not None:

@@ -85,6 +85,11 @@ def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
         )
 
 
+def to_integers(positions: Tensor) -> Tensor:
+    """Whole positions as int64."""
+    return (positions.round() if positions.is_floating_point() else positions).long()
+
+
 def last_positions(positions: Tensor, tokens: int) -> Tensor:
     """The positions of the last tokens of all, [(B,) M, axes] to [(B,) at most ``tokens``, axes]."""
     return positions[..., max(positions.shape[-2] - tokens, 0) :, :]

@@ -14,7 +14,7 @@ from rollpe.encodings.base import Encoding, PositionTables, Shape
 from rollpe.encodings.kernels import without_autocast
 from rollpe.encodings.positions import constant
 from rollpe.encodings.registry import register
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_choice, check_positive
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -95,12 +95,6 @@ def along_axes(x: Tensor, positions: Tensor, frequencies: Sequence[Tensor]) -> T
     return torch.cat((*rotated, x[..., start:]), -1)
 
 
-def check_base(base: float) -> float:
-    if not base > 0:
-        raise InputError(f"base={base} must be positive.")
-    return float(base)
-
-
 def spectrum(
     pairs: int,
     base: float,
@@ -138,7 +132,8 @@ class _Spaced(Rotary):
         self, base: float, frequencies: str | tuple[float, ...], wavelengths: tuple[float, ...] | None
     ) -> None:
         """Keep the options that say which frequencies the pairs have; InputError for what does not fit."""
-        self.base = check_base(base)
+        check_positive(base=base)
+        self.base = float(base)
         self.frequencies = frequencies if isinstance(frequencies, str) else tuple(frequencies)
         self.wavelengths = None if wavelengths is None else tuple(wavelengths)
         if isinstance(frequencies, str):
@@ -216,10 +211,8 @@ class Rope(_Spaced):
     ) -> None:
         super().__init__(**shape)
         self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
-        if layout not in textbook.LAYOUTS:
-            raise InputError(f"layout={layout!r} must be 'interleaved' or 'half'.")
-        if scaling not in ("none", "ntk", "yarn"):
-            raise InputError(f"scaling={scaling!r} must be 'none', 'ntk' or 'yarn'.")
+        check_choice("layout", layout, textbook.LAYOUTS)
+        check_choice("scaling", scaling, ("none", "ntk", "yarn"))
         if not factor >= 1 or (scaling == "none" and factor != 1):
             raise InputError(f"factor={factor} must be at least 1, with scaling='ntk' or 'yarn' if above 1.")
         if scaling == "yarn" and (trained is None or trained < 1 or not base > 1):
@@ -306,9 +299,8 @@ class XPos(Rotary):
     ) -> None:
         super().__init__(**shape)
         self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
-        if not (gamma > 0 and span > 0):
-            raise InputError(f"gamma={gamma} and span={span} must be positive.")
-        self.base, self.gamma, self.span = check_base(base), float(gamma), float(span)
+        check_positive(base=base, gamma=gamma, span=span)
+        self.base, self.gamma, self.span = float(base), float(gamma), float(span)
 
     def angles(self, positions: Tensor) -> Tensor:
         i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
@@ -418,7 +410,8 @@ class MixedRope(Rotary):
             )
         if d % 4:
             raise InputError(f"head_dim={d} must be a multiple of 4 for two bundles of pairs.")
-        speed = check_base(base) ** (-4 * torch.arange(d // 4) / d)
+        check_positive(base=base)
+        speed = base ** (-4 * torch.arange(d // 4) / d)
         turn = 2 * math.pi * torch.rand(self.heads, 1)
         direction = torch.cat((turn.expand(-1, len(speed)), turn.expand(-1, len(speed)) + math.pi / 2), -1)
         speed = speed.repeat(2)
@@ -525,7 +518,8 @@ class SphericalRope(Encoding):
         if self.head_dim < 3:
             raise InputError(f"head_dim={self.head_dim} holds no channel triplet: use at least 3.")
         self.triplets = self.head_dim // 3
-        self.base = check_base(base)
+        check_positive(base=base)
+        self.base = float(base)
         self.frequency = fastest(self.name, self.grid, self.axes, frequency)
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
