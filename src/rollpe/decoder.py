@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
 from rollpe.encodings.attention import Attention, Cache
 from rollpe.encodings.positions import constant
-from rollpe.vit import Block, check_shares, check_whole, checked_size, timm_vit
+from rollpe.errors import check_whole
+from rollpe.vit import Block, check_shares, checked_size, timm_vit
 
 
 class Decoder(nn.Module):
