@@ -14,33 +14,12 @@ from rollpe.errors import InputError
 torch.manual_seed(0)
 
 
-def test_t5_buckets_are_those_of_transformers():
-    t5 = pytest.importorskip("transformers.models.t5.modeling_t5", reason="transformers is not installed")
-    delta = torch.arange(-600, 601)
-    for settings in ((32, 128, True), (64, 128, True), (32, 256, True), (32, 128, False), (17, 100, False)):
-        buckets, reach, both = settings
-        theirs = t5.T5Attention._relative_position_bucket(delta, both, buckets, reach)
-        assert torch.equal(textbook.t5_bucket(delta, *settings), theirs)
-
-
 def test_one_sided_buckets_are_all_those_of_one_side_and_keys_to_the_right_are_at_distance_0():
     delta = torch.arange(-300, 301)
     for buckets in (32, 17):
         found = textbook.t5_bucket(delta, buckets, 128, bidirectional=False)
         assert torch.equal(found, textbook.t5_bucket(delta.clamp(max=0), 2 * buckets, 128))
         assert found[300:].max() == 0 and found[0] == buckets - 1
-
-
-def test_half_layout_is_that_of_transformers():
-    llama = pytest.importorskip(
-        "transformers.models.llama.modeling_llama", reason="transformers is not installed"
-    )
-    q, k, p = torch.randn(1, 2, 7, 8), torch.randn(1, 2, 7, 8), torch.arange(7)
-    theta = textbook.rope_frequencies(8).float()
-    angle = torch.cat((p[:, None] * theta,) * 2, dim=-1)[None]
-    theirs = llama.apply_rotary_pos_emb(q, k, angle.cos(), angle.sin())
-    for x, expected in zip((q, k), theirs, strict=True):
-        assert torch.allclose(textbook.rope(x, p, theta, "half"), expected, atol=1e-6)
 
 
 def test_a_spherical_rotation_tilts_the_last_two_channels_and_then_turns_the_first_two():

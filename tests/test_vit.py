@@ -210,29 +210,6 @@ def test_moving_patches_with_their_positions_leaves_the_class_token_alone(encodi
     assert worst(model(moved, grid_positions(3, 4)[order]), model(images)) < 1e-12
 
 
-@pytest.mark.parametrize("encoding", IMAGE_NAMES)
-@pytest.mark.parametrize("pool", ["token", "avg"])
-def test_patch_dropout_takes_positions_along(encoding: str, pool: str) -> None:
-    model = build(encoding, patch_dropout=0.5, registers=1, pool=pool)
-    images = draw(2, 3, 12, 16)
-    prefix = model.num_prefix_tokens
-    assert prefix == 1 + (pool == "token")
-    torch.manual_seed(3)
-    tokens, kept = model.embed(images)
-    assert tokens.shape[1] == prefix + 6 and kept.shape == (2, 6, 2)
-    model.eval()
-    every, positions = model.embed(images)
-    for image in range(2):  # each token that is left is the one from its position, in the full image
-        places = (kept[image][:, None] == positions).all(-1).int().argmax(-1)
-        assert len(set(places.tolist())) == 6
-        assert worst(tokens[image, prefix:], every[image, prefix + places]) < 1e-12
-        out = model.blocks[0](tokens, kept)[image]
-        alone = model.blocks[0](
-            every[image : image + 1, [*range(prefix), *(prefix + places)]], positions[places]
-        )
-        assert worst(out, alone[0]) < 1e-12
-
-
 @pytest.mark.parametrize("encoding", ["roll", "learned+axial-rope"])
 def test_parameters_named_for_no_weight_decay_exist_and_are_complete(encoding: str) -> None:
     model = build(encoding, registers=2)
@@ -242,11 +219,6 @@ def test_parameters_named_for_no_weight_decay_exist_and_are_complete(encoding: s
     own = {name for name in names if "encoding." in name}
     assert excluded == own | {"cls_token", "reg_token"}
     assert model.encoding_names == (("learned", "axial-rope") if "+" in encoding else ("none", "roll"))
-
-
-def test_every_block_excludes_its_own_learned_rotations() -> None:
-    excluded = build("mixed-rope").no_weight_decay()
-    assert {f"blocks.{i}.attn.encoding.frequencies" for i in range(2)} < excluded
 
 
 def test_multiplexed_streams_widen_queries_and_keys_and_start_like_the_rest() -> None:
@@ -353,41 +325,6 @@ def test_a_class_token_is_read_alone_as_among_all_tokens_and_for_less(encoding: 
         assert worst(one, other) < 1e-12
     # MLP (8·dim²) and projection (dim²) of all but one of 3·(2 + 1 + 12) tokens, forward and backward
     assert work[1] - work[0] == 3 * (2 + 12) * 9 * model.embed_dim**2 * 2 * 3
-
-
-def test_intermediate_tokens_are_those_between_the_blocks() -> None:
-    model = build("roll", registers=1).eval()
-    images = draw(2, 3, 12, 16)
-    final, maps = model.forward_intermediates(images, norm=True)
-    assert torch.equal(final, model.forward_features(images))
-    assert [m.shape for m in maps] == [(2, 24, 3, 4)] * 2
-    assert torch.equal(maps[-1].flatten(2).transpose(1, 2), final[:, 2:])
-    x, positions = model.embed(images)
-    first = model.blocks[0](x, positions)
-    [(patches, prefix)] = model.forward_intermediates(
-        images, [0], return_prefix_tokens=True, stop_early=True, output_fmt="NLC", intermediates_only=True
-    )
-    assert torch.equal(torch.cat((prefix, patches), 1), first)
-    with pytest.raises(InputError, match="output_fmt"):
-        model.forward_intermediates(images, output_fmt="NHWC")
-    with pytest.raises(InputError, match="attn_mask"):
-        model.forward_intermediates(images, attn_mask=torch.ones(14, 14))
-    [last] = model.get_intermediate_layers(images, norm=True)  # timm's own
-    assert torch.equal(last, final[:, 2:])
-
-
-def test_no_block_runs_after_the_last_one_wanted() -> None:
-    model = build("roll", depth=3).eval()
-    run = []
-    for i, block in enumerate(model.blocks):
-        block.register_forward_hook(lambda *_, i=i: run.append(i))
-    for wanted, expected in ((0, [0]), (1, [0, 1]), (2, [0, 1, 2])):
-        run.clear()
-        model.forward_intermediates(draw(1, 3, 12, 16), [wanted], stop_early=True, intermediates_only=True)
-        assert run == expected
-    run.clear()
-    final, _ = model.forward_intermediates(draw(1, 3, 12, 16), [0])
-    assert run == [0, 1, 2] and torch.equal(final, model.forward_features(draw(1, 3, 12, 16)))
 
 
 def test_the_smallest_model_runs_and_the_default_one_has_a_hundred_classes_and_biases() -> None:

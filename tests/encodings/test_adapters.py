@@ -114,36 +114,12 @@ def test_without_an_encoding_the_layer_is_timms_attention() -> None:
     assert worst(plain(images), drop_in(images)) < 1e-12
 
 
-def test_layers_take_an_empty_batch_as_those_they_stand_for_do() -> None:
-    timms = VisionTransformer(**SIZES, attn_layer=drop_in_attention("roll", grid=(2, 3)))
-    assert timms(torch.randn(0, 3, 8, 12)).shape == VisionTransformer(**SIZES)(torch.randn(0, 3, 8, 12)).shape
-    x = torch.randn(0, 5, 16)
-    assert MultiheadAttention(16, 2, "rope", batch_first=True)(x, x, x)[0].shape == x.shape
-
-
 def test_a_drop_in_layer_refuses_what_it_cannot_do() -> None:
     with pytest.raises(InputError, match="pos_embed"):
         drop_in_attention("learned+roll", grid=(2, 3))
     for refuses in (drop_in_attention, MultiheadAttention):
         with pytest.raises(InputError, match="grid=14"):
             refuses(*((16, 2) if refuses is MultiheadAttention else ()), "roll", grid=14)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "training", "says"),
-    [
-        (20, True, "set prefix=5 if 5 class and register tokens"),
-        (12, True, r"patches were dropped \(patch_drop_rate\)"),
-        (12, False, r"set grid= .*dynamic_img_size, NaFlex"),
-        (64, True, r"set grid= .*dynamic_img_size, NaFlex"),
-    ],
-)
-def test_a_drop_in_layer_says_why_the_number_of_tokens_may_be_another(
-    tokens: int, training: bool, says: str
-) -> None:
-    layer = drop_in_attention("axial-rope", grid=(3, 5))(16, num_heads=2).train(training)
-    with pytest.raises(InputError, match=f"{tokens} .*16.*{says}"):
-        layer(torch.randn(1, tokens, 16))
 
 
 def test_another_encoding_can_be_installed_after_one_of_several_streams() -> None:
@@ -341,27 +317,6 @@ def test_linear_attention_equals_its_definition_pair_by_pair(name: str, causal: 
     assert worst(got, linear_by_pairs(encoding, q, k, v, positions, causal)) < 1e-12
     once = linear_attention(encoding, q, k, torch.ones_like(v), 0 * positions, is_causal=causal)
     assert worst(once, torch.ones_like(v)) < 1e-12, "at one place weights add up to one"
-
-
-@pytest.mark.parametrize("name", ["roll", "axial-rope"])
-def test_encoding_features_is_relative_and_features_of_encoded_only_for_a_roll(name: str) -> None:
-    encoding = create_encoding(name, head_dim=8, heads=2)
-    torch.manual_seed(0)
-    q, k = torch.randn(2, 1, 2, 12, 8, dtype=torch.double)
-    here, there = grid_positions(3, 4), grid_positions(3, 4) + 5
-
-    def weights(positions: Tensor, features_last: bool) -> Tensor:
-        if features_last:
-            q_, k_ = (elu_feature(x) for x in encoding(q, k, positions))
-        else:
-            q_, k_ = encoding(elu_feature(q), elu_feature(k), positions)
-        return q_ @ k_.transpose(-2, -1)
-
-    assert worst(weights(here, False), weights(there, False)) < 1e-5  # positions are float32
-    apart = worst(weights(here, True), weights(there, True))
-    assert apart < 1e-12 if name == "roll" else apart > 0.1
-    if name == "roll":
-        assert weights(here, False).min() > 0
 
 
 @pytest.mark.parametrize("name", ["t5-bias", "learned+shaw"])

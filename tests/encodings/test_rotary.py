@@ -13,9 +13,8 @@ from rollpe import operators
 from rollpe.encodings import Encoding, create_encoding, grid_positions
 from rollpe.errors import InputError
 
-HEADS, PREFIX = 3, 2
+HEADS = 3
 GRID = (3, 5)
-NAMES = ["rope", "axial-rope", "mixed-rope", "uniform-rope", "spherical-rope"]
 
 
 def build(name: str, head_dim: int = 16, seed: int = 0, **options: object) -> Encoding:
@@ -30,77 +29,6 @@ def positions_of(name: str) -> Tensor:
 
 def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("head_dim", [16, 20])
-def test_fast_scores_equal_the_reference_with_dropped_patches_and_real_positions(
-    name: str, head_dim: int
-) -> None:
-    """With two tokens that have no position; 20 channels leave some over on most encodings."""
-    for seed in range(3):
-        encoding = build(name, head_dim, seed)
-        q, k = noise(2, 2, HEADS, 9 + PREFIX, head_dim, seed=seed)
-        positions = 4 * noise(2, 9, encoding.axes, seed=seed + 10)
-        fast_q, fast_k = encoding(q, k, positions)
-        torch.testing.assert_close(fast_q @ fast_k.mT / math.sqrt(head_dim), encoding.scores(q, k, positions))
-        torch.testing.assert_close(fast_q[:, :, :PREFIX], q[:, :, :PREFIX], rtol=0, atol=0)
-        torch.testing.assert_close(fast_q.norm(dim=-1), q.norm(dim=-1))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_joint_shift_changes_scores_only_where_the_class_says_so(name: str) -> None:
-    encoding, positions = build(name), positions_of(name)
-    q, k = noise(2, 1, HEADS, 15, 16)
-    shift = torch.linspace(1.5, -2.25, encoding.axes)
-    change = (encoding.scores(q, k, positions + shift) - encoding.scores(q, k, positions)).abs().max()
-    assert change < 1e-12 if encoding.relative else change > 0.1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_keys_encoded_once_into_a_cache_give_causal_attention_over_everything(name: str) -> None:
-    encoding, positions = build(name), positions_of(name)
-    q, k, v = noise(3, 2, HEADS, 15, 16)
-    full = encoding.attend(q, k, v, positions, is_causal=True)
-    cache = torch.empty(2, HEADS, 0, 16, dtype=torch.float64)
-    for t in range(15):
-        here = positions[t : t + 1]
-        cache = torch.cat((cache, encoding.encode(k[:, :, t : t + 1], here)), -2)
-        query = encoding.encode(q[:, :, t : t + 1], here)
-        weights = (query @ cache.mT / 4).softmax(-1)
-        torch.testing.assert_close(weights @ v[:, :, : t + 1], full[:, :, t : t + 1])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_half_precision_stays_half_while_angles_are_made_in_float32(name: str) -> None:
-    """At position 400 an angle rounded to bfloat16 would be off by more than a radian."""
-    encoding = build(name).float()
-    positions = positions_of(name) + 400
-    q, k = noise(2, 1, HEADS, 15, 16).float()
-    exact = encoding(q.double(), k.double(), positions)[0]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        half, _ = encoding(q.bfloat16(), k.bfloat16(), positions)
-    assert half.dtype == torch.bfloat16
-    torch.testing.assert_close(half.double(), exact, atol=0.03, rtol=0.01)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients_equal_finite_differences(name: str) -> None:
-    encoding, positions = build(name), positions_of(name)[:3]
-    q, k, v = (x.requires_grad_() for x in noise(3, 1, HEADS, 4, 16).unbind(0))
-    parameters = tuple(encoding.parameters())
-    assert bool(parameters) == (name == "mixed-rope") == encoding.learned
-    assert torch.autograd.gradcheck(
-        lambda q, k, v, *_: encoding.attend(q, k, v, positions), (q, k, v, *parameters)
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_attention_compiles_into_one_graph_with_equal_results(name: str) -> None:
-    encoding, positions = build(name), positions_of(name)
-    q, k, v = noise(3, 1, HEADS, 17, 16)
-    compiled = torch.compile(encoding.attend, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(compiled(q, k, v, positions), encoding.attend(q, k, v, positions))
 
 
 # rope
@@ -255,13 +183,6 @@ def test_the_smallest_settings_give_the_scores_of_the_reference(
     assert kept == encoding.preserves_norm == (options.get("scaling") != "yarn" and name == "rope")
 
 
-def test_the_trained_length_alone_changes_nothing() -> None:
-    plain, stated = build("rope"), build("rope", trained=64)
-    q, p = noise(1, HEADS, 15, 16), positions_of("rope")
-    assert torch.equal(plain.encode(q, p), stated.encode(q, p))
-    assert torch.equal(plain.scores(q, q, p), stated.scores(q, q, p))
-
-
 def test_xpos_multiplies_each_pair_of_a_score_by_a_power_of_the_offset() -> None:
     """ζ as in the authors' code, (2i + 0.4 d)/(1.4 d), and a head of one channel more."""
     xpos, rope = (build(name, 9) for name in ("xpos", "rope"))
@@ -326,10 +247,6 @@ def test_mixed_rope_with_frequencies_on_one_axis_each_is_axial_rope() -> None:
     q, k = noise(2, 2, HEADS, 17, 16)
     positions = positions_of("mixed-rope")
     torch.testing.assert_close(mixed(q, k, positions)[0], axial(q, k, positions)[0])
-
-
-def test_frequencies_of_mixed_rope_are_kept_from_weight_decay() -> None:
-    assert build("mixed-rope").no_weight_decay() == {"frequencies"}
 
 
 # uniform-rope
