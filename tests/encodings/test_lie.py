@@ -53,12 +53,6 @@ def test_the_exponential_is_torchs_in_values_and_gradients(dtype: torch.dtype, c
         torch.testing.assert_close(gradient[i], skew.grad[i], rtol=0, atol=30 * close)
 
 
-def test_one_matrix_alone_has_the_exponential_that_it_has_among_others() -> None:
-    skew = skews(0.5, 3.0)
-    torch.testing.assert_close(exponential(skew[1]), exponential(skew)[1])
-    assert exponential(skew[:0]).shape == (0, 6, 6)
-
-
 def test_an_exponential_out_of_reach_is_not_a_number_and_takes_nothing_with_it() -> None:
     skew = skews(1.0, 2.0**SQUARINGS * 4)
     compiled = torch.compile(exponential, backend="aot_eager")(skew)

@@ -187,6 +187,7 @@ OPTIONS = [
     ("rope", {"layout": "half"}),
     ("rope", {"scaling": "ntk", "factor": 4.0}),
     ("rope", {"scaling": "yarn", "factor": 4.0, "trained": 64, "base": 20.0, "beta_fast": 8.0}),
+    ("rope", {"scaling": "yarn", "factor": 2.0, "trained": 1, "base": 1.5}),
     ("xpos", {"base": 50.0, "gamma": 0.2, "span": 9.0}),
     ("axial-rope", {"base": 7.0}),
     ("axial-rope", {"frequencies": "arithmetic", "wavelengths": [3, 40]}),
@@ -349,18 +350,6 @@ def test_tokens_without_a_position_know_nothing_of_positions(name: str, axes: in
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
-def test_positions_for_each_image_equal_a_loop_over_images(name: str, axes: int) -> None:
-    encoding = build(name, axes)
-    q, k, v, positions = inputs(encoding)
-    each = torch.stack((positions, positions.flip(0) + 1))
-    for function, arguments in ((scores, (q, k)), (attend, (q, k, v))):
-        batched = function(encoding, *arguments, each)
-        for image in range(2):
-            one = function(encoding, *(x[image : image + 1] for x in arguments), each[image])
-            assert worst(batched[image], one[0]) < 1e-12
-
-
-@pytest.mark.parametrize(("name", "axes"), CASES)
 def test_permuting_tokens_with_their_positions_permutes_the_scores(name: str, axes: int) -> None:
     encoding = build(name, axes)
     q, k, v, positions = inputs(encoding)
@@ -508,6 +497,9 @@ def test_a_grid_that_is_not_that_of_the_positions_is_refused(name: str) -> None:
         for given in (whole, encoding.precompute(whole, q)):
             with pytest.raises(InputError, match=f"not the grid of {len(whole)} positions"):
                 encoding.precompute(given, q, grid)
+        if encoding.acts_on == "tokens":
+            with pytest.raises(InputError, match="not the grid"):
+                encoding.add(q.transpose(1, 2).flatten(2), whole, grid)
 
 
 def test_positions_placed_by_an_encoding_of_other_tables_are_refused_by_both_names() -> None:
@@ -630,7 +622,6 @@ def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
         ),
         ({"head_dim": 0}, "head_dim=0"),
         ({"heads": 0}, "heads=0"),
-        ({"axes": 0}, "axes=0"),
         ({"head_dim": 1}, "head_dim=1"),
         ({"grid": (4,)}, "grid=(4,)"),
         ({"grid": (4, 0)}, "grid=(4, 0)"),

@@ -128,35 +128,21 @@ def test_signed_offsets_look_different_exactly_if_n_is_at_least_2g_minus_1_with_
         gaps = (by_offset[:, None] - by_offset).abs() + torch.eye(len(by_offset))
         if period < 2 * tokens - 1:
             assert gaps.min() < 1e-9
-            assert [f"period {period} " in str(w.message) and "axis 1" in str(w.message) for w in caught] == [
-                True
-            ]
+            (warned,) = caught
+            assert f"axis 1: a ring of period {period} " in str(warned.message)
         else:
             assert gaps.min() > 1e-6
             assert not caught
-
-
-def test_no_grid_no_warning_and_a_long_wavelength_ends_it() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        create_encoding("roll", head_dim=8, heads=1)
-        create_encoding("continuous-roll", head_dim=8, heads=1, grid=(8, 8), wavelength=4.0)
-    with pytest.warns(UserWarning, match="axis 0"):
-        create_encoding("continuous-roll", head_dim=64, heads=1, grid=(8, 8), wavelength=-0.4)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "period"),
     [
         *((name, {}, 128 if name == "twisted-roll" else 64) for name in FAMILY),
-        ("continuous-roll", {"nyquist": "twist"}, 128),
         ("continuous-roll", {"nyquist": "twist", "width": 63, "wavelength": 2.0}, 126),
         ("roll", {"width": (8, 12)}, 24),
         ("twisted-roll", {"width": (4, 6, 5)}, 120),
-        ("twisted-roll", {"width": 7}, 7),
-        ("twisted-roll", {"twist": 1 / 7, "width": 6}, 42),
         ("twisted-roll", {"twist": -0.4, "width": 6}, 30),
-        ("twisted-roll", {"twist": 0.0, "width": 9}, 9),
     ],
 )
 def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(
@@ -178,30 +164,21 @@ def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_decoding_token_by_token_warns_once_as_the_full_pass_does(name: str) -> None:
-    encoding, whole = (create_encoding(name, head_dim=8, heads=1, axes=1) for _ in range(2))
+def test_decoding_beyond_the_ring_warns_once(name: str) -> None:
+    encoding = create_encoding(name, head_dim=8, heads=1, axes=1)
     n = (int(encoding.periods[0]) + 1) // 2  # tokens have 2n - 1 signed offsets
-    q, v = torch.randn(1, 1, n + 3, 8 * encoding.streams), torch.randn(1, 1, n + 3, 8)
-    positions = grid_positions(n + 3)
-    with warnings.catch_warnings(action="error"):
-        keys = torch.cat(
-            [encoding.encode_keys(q[:, :, t : t + 1], positions[t : t + 1]) for t in range(n + 3)], 2
-        )
-
-    def attend(t: int) -> None:
-        whole.attend(q[:, :, :t], q[:, :, :t], v[:, :, :t], positions[:t], is_causal=True)
+    q, keys = torch.randn(1, 1, 1, 8 * encoding.streams), torch.randn(1, 1, n + 2, 8)
+    positions = grid_positions(n + 2)
 
     def decode(t: int) -> None:
-        encoding.decode(q[:, :, t - 1 : t], keys[:, :, :t], v[:, :, :t], positions[:t])
+        encoding.decode(q, keys[:, :, :t], keys[:, :, :t], positions[:t])
 
-    for function in (attend, decode):
-        with warnings.catch_warnings(action="error"):
-            for t in range(1, n + 1):
-                function(t)
-        with pytest.warns(UserWarning, match="aliased offsets on axis 0"):
-            function(n + 1)
-        with warnings.catch_warnings(action="error"):
-            function(n + 2)
+    with warnings.catch_warnings(action="error"):
+        decode(n)
+    with pytest.warns(UserWarning, match="aliased offsets on axis 0"):
+        decode(n + 1)
+    with warnings.catch_warnings(action="error"):
+        decode(n + 2)
 
 
 @pytest.mark.parametrize("change", ["in place", "through a view"])
@@ -290,10 +267,7 @@ def test_a_torus_rolls_the_sheet_along_all_axes_at_once(axes: int) -> None:
     encoding = create_encoding("torus-roll", head_dim=30, heads=1, axes=axes)
     sheet = {1: (30,), 2: (5, 6), 3: (2, 3, 5)}[axes]
     assert encoding.sheet == sheet
-    x, positions = (
-        draw(1, 1, 8, 30),
-        grid_positions(*(8,) if axes == 1 else (2, 4) if axes == 2 else (2, 2, 2)),
-    )
+    x, positions = draw(1, 1, 8, 30), grid_positions(*{1: (8,), 2: (2, 4), 3: (2, 2, 2)}[axes])
     got = encoding.encode(x, positions)
     for token, p in enumerate(positions.int().tolist()):
         rolled = x[0, 0, token].view(sheet).roll([-s for s in p], dims=list(range(axes)))
@@ -365,24 +339,17 @@ def test_a_continuous_roll_keeps_its_digits_a_hundred_thousand_tokens_away(
     ("name", "options", "says"),
     [
         ("roll", {"width": 9}, "width=9"),
-        ("roll", {"width": 0}, "width=0"),
         ("roll", {"width": (4, 5)}, "width=(4, 5)"),
         ("roll", {"width": ()}, "width=()"),
         ("roll", {"width": (8, 0)}, "width=(8, 0)"),
-        ("twisted-roll", {"width": 9}, "width=9"),
-        ("twisted-roll", {"width": (), "twist": 0.5}, "width=()"),
         ("twisted-roll", {"width": 5, "twist": 0.25}, "width=5"),
         ("twisted-roll", {"width": (3, 3), "twist": 0.25}, "width=(3, 3)"),
         ("twisted-roll", {"twist": 0.25, "axes": 16}, "twist=0.25 needs two rings"),
         ("roll", {"direction": 2}, "direction=2"),
-        ("roll", {"on_fraction": "floor"}, "on_fraction='floor'"),
         ("continuous-roll", {"nyquist": "none"}, "nyquist='none'"),
         ("continuous-roll", {"wavelength": 0}, "wavelength=0"),
-        ("continuous-roll", {"wavelength": math.inf}, "wavelength=inf"),
         ("continuous-roll", {"nyquist": "paired", "width": 7}, "width=7"),
         ("continuous-roll", {"nyquist": "paired", "width": 6}, "width=6"),
-        ("continuous-roll", {"nyquist": "paired", "width": 3}, "width=3"),
-        ("continuous-roll", {"nyquist": "paired", "width": 0}, "width=0"),
         ("continuous-roll", {"nyquist": "odd", "width": 0}, "width=0"),
         ("continuous-roll", {"direction": 0}, "direction=0"),
         ("multiplexed-roll", {"waves": 0}, "waves=0"),
@@ -402,12 +369,8 @@ def test_impossible_options_are_refused_in_one_line(name: str, options: dict, sa
 
 def test_the_largest_rings_fill_an_axis_and_two_share_one_by_default() -> None:
     """Eight channels on each axis."""
-    create_encoding("roll", head_dim=16, heads=1, axes=2, width=8)
-    create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired", width=4)
     assert create_encoding("continuous-roll", head_dim=16, heads=1, axes=2, nyquist="paired").width == 4
-
     create_encoding("roll", head_dim=16, heads=1, axes=2, width=(3, 5))
-    create_encoding("twisted-roll", head_dim=16, heads=1, axes=2, width=4, twist=0.25)
     assert create_encoding("twisted-roll", head_dim=18, heads=1, axes=2, twist=0.25).width == 4
 
 
@@ -419,18 +382,6 @@ def step_matrix(**options) -> Tensor:
     encoding = create_encoding(heads=1, axes=1, **options)
     unit = torch.eye(encoding.head_dim, dtype=torch.double)[None, None]  # one token for each basis vector
     return encoding.encode(unit, torch.ones(encoding.head_dim, 1))[0, 0].T
-
-
-@pytest.mark.parametrize("n", [2, 6, 32])
-def test_n_steps_reverse_the_sign_of_scores_on_a_twisted_ring_and_2n_restore_them(n: int) -> None:
-    q, k, p = draw(1, 1, 20, n, seed=n), draw(1, 1, 20, n, seed=n + 1), grid_positions(20)
-    for name, options in (("twisted-roll", {}), ("continuous-roll", {"nyquist": "twist"})):
-        encoding = create_encoding(name, head_dim=n, heads=1, axes=1, **options)
-        here, half, full = (
-            encoding.encode(q, p) @ encoding.encode(k, p + shift).mT for shift in (0, n, 2 * n)
-        )
-        assert here.abs().max() > 0.1
-        assert worst(half, -here) < 1e-12 and worst(full, here) < 1e-12
 
 
 @pytest.mark.parametrize("n", [2, 6, 32])
