@@ -84,7 +84,6 @@ def test_stochastic_depth_grows_evenly_from_none_at_the_first_block(depth):
 
 
 def test_vectors_of_tokens_start_small_and_take_no_weight_decay():
-    """Of weights, the projections alone do; an encoding's own parameters do not either."""
     built = create_decoder("learned+t5-bias", context=CONTEXT, classes=500, size="nano")
     assert built.embed.weight.std().item() == pytest.approx(0.02, rel=0.03)
     own = {name for name, _ in built.named_parameters() if "encoding." in name}

@@ -137,30 +137,18 @@ def test_spatial_correlation_loss_equals_numpy(seed: int) -> None:
     assert loss.item() == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("width", [None, 5])
-def test_ring_loss_averages_over_the_rolled_channels_only(width: int | None) -> None:
+@pytest.mark.parametrize(("width", "sheet"), [(None, None), (5, None), (None, (3, 4))])
+def test_losses_average_over_heads_tokens_and_the_rolled_channels_only(width, sheet) -> None:
     q, k = noise(2, 3, 7, 13, seed=0), noise(2, 3, 7, 13, seed=1)  # 2 axes of 6, 1 left over
-    n = 6 if width is None else width
-    laplacian = ring_laplacian(n)
+    n = 12 if sheet else width or 6
+    laplacian = sheet_laplacian(*sheet) / 4 if sheet else ring_laplacian(n) / 2
     ratios = [
-        (part @ laplacian @ part / (part @ part) / 2).item()
+        (part @ laplacian @ part / (part @ part)).item()
         for x in (q, k)
         for vector in x.flatten(0, 2)
-        for part in (vector[:n], vector[6 : 6 + n])
+        for part in ([vector[:n]] if sheet else [vector[:n], vector[6 : 6 + n]])
     ]
-    loss = topography_loss(q, k, "ring", axes=2, width=width)
-    assert loss.item() == pytest.approx(sum(ratios) / len(ratios), abs=1e-12)
-
-
-def test_sheet_loss_averages_over_heads_and_tokens() -> None:
-    q, k = noise(2, 3, 7, 13, seed=0), noise(2, 3, 7, 13, seed=1)
-    laplacian = sheet_laplacian(3, 4)
-    ratios = [
-        (part @ laplacian @ part / (part @ part) / 4).item()
-        for x in (q, k)
-        for part in x[..., :12].flatten(0, 2)
-    ]
-    loss = topography_loss(q, k, "sheet", sheet=(3, 4))
+    loss = topography_loss(q, k, "sheet" if sheet else "ring", width=width, sheet=sheet)
     assert loss.item() == pytest.approx(sum(ratios) / len(ratios), abs=1e-12)
 
 

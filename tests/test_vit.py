@@ -265,14 +265,6 @@ def test_a_class_token_is_read_alone_as_among_all_tokens_and_for_less(encoding: 
     assert work[1] - work[0] == 3 * (2 + 12) * 9 * model.embed_dim**2 * 2 * 3
 
 
-def test_the_smallest_model_runs_and_the_default_one_has_a_hundred_classes_and_biases() -> None:
-    one = dict.fromkeys(("image_size", "patch_size", "depth", "heads", "channels", "classes"), 1)
-    assert create_vit("none", width=2, **one)(torch.ones(2, 1, 1, 1)).shape == (2, 1)
-    model = create_vit("none", size="nano")
-    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 100)
-    assert all(block.attn.qkv.bias is not None for block in model.blocks)
-
-
 @pytest.mark.parametrize("encoding", IMAGE_NAMES)
 def test_blocks_one_by_one_at_the_positions_of_the_tokens_are_the_model(encoding: str) -> None:
     """Whatever the model prepares for all its layers: on a grid and off it."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
-from rollpe.encodings.attention import Attention, Cache
+from rollpe.encodings import Encoding, grid_positions, no_weight_decay
+from rollpe.encodings.attention import Attention, Cache, install_encodings
 from rollpe.encodings.base import PositionTables
 from rollpe.encodings.positions import constant
 from rollpe.errors import InputError, check_choice, check_whole
@@ -87,9 +87,11 @@ class VisionTransformer(timm_vit.VisionTransformer):
         settings: arguments of timm's class, except those of positions and blocks.
     """
 
+    causal = False
+    encoding_names: tuple[str, str]
+    token_encoding: Encoding
+
     def __init__(self, encoding: str = "none", encoding_options: dict | None = None, **settings: Any) -> None:
-        names = split_name(encoding)
-        options = split_options(encoding, encoding_options or {})
         settings["class_token"] = settings.get("global_pool", "token") == "token"
         super().__init__(
             **settings,
@@ -98,20 +100,17 @@ class VisionTransformer(timm_vit.VisionTransformer):
             block_fn=Block,
             weight_init="skip",
         )
-        self.encoding_names = names
-        common: dict[str, Any] = {
-            "heads": settings["num_heads"],
-            "head_dim": self.embed_dim // settings["num_heads"],
-            "axes": 2,
-            "grid": self.patch_embed.grid_size,
-        }
-        self.token_encoding = create_encoding(names[0], **common, **options[0])
-        for attention in self.attentions:
-            attention.install(create_encoding(names[1], **common, **options[1]))
+        install_encodings(
+            self,
+            encoding,
+            encoding_options,
+            heads=settings["num_heads"],
+            head_dim=self.embed_dim // settings["num_heads"],
+            axes=2,
+            grid=self.patch_embed.grid_size,
+        )
         self.weight_init_mode = ""
         self.init_weights(needs_reset=False)
-
-    causal = False
 
     def no_weight_decay(self) -> set[str]:
         """Full names of the parameters without weight decay, beside biases and norms."""

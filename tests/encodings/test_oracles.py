@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from timm.layers.pos_embed_rel import RelPosBias, RelPosBiasTf
+from timm.layers.pos_embed_rel import RelPosBias
 from timm.layers.pos_embed_sincos import (
     RotaryEmbeddingCat,
     RotaryEmbeddingDinoV3,
@@ -119,17 +119,6 @@ def test_a_bias_summed_over_axes_is_timms_window_bias_with_a_separable_table(gri
         theirs.relative_position_bias_table.copy_(table.flatten(0, 1))
     q = noise(1, 3, math.prod(grid), 4)
     torch.testing.assert_close(ours.mask(q, q, grid_positions(*grid)), theirs.get_bias())
-
-
-@pytest.mark.parametrize("grid", GRIDS)
-def test_a_bias_summed_over_axes_is_timms_maxvit_bias_with_a_separable_table(grid: tuple[int, int]) -> None:
-    """RelPosBiasTf: [heads, 2H − 1, 2W − 1] by key − query."""
-    ours, (rows, columns) = exact_t5(grid, heads=3)
-    theirs = RelPosBiasTf(grid, num_heads=3).double()
-    with torch.no_grad():
-        theirs.relative_position_bias_table.copy_((rows[:, None] + columns[None, :]).permute(2, 0, 1))
-    q = noise(1, 3, math.prod(grid), 4)
-    torch.testing.assert_close(ours.mask(q, q, grid_positions(*grid))[0], theirs.get_bias())
 
 
 # Hugging Face transformers

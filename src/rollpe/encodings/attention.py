@@ -15,7 +15,7 @@ from rollpe import textbook
 from rollpe.encodings.base import Encoding, PositionTables
 from rollpe.encodings.kernels import as_bias, spread_heads
 from rollpe.encodings.positions import checked_grid, constant, grid_positions, last_positions
-from rollpe.encodings.registry import create_encoding, split_name
+from rollpe.encodings.registry import create_encoding, split_name, split_options
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 
@@ -138,6 +138,26 @@ class Attention(nn.Module):
         return self.proj_drop(self.proj(self.norm(x.transpose(1, 2).flatten(2))))
 
 
+def checked_name(encoding: str) -> str:
+    """The name of an encoding that acts on scores alone; InputError for another."""
+    on_tokens, on_scores = split_name(encoding)
+    if on_tokens != "none":
+        raise InputError(
+            f"encoding {encoding!r} acts on tokens: add it to them before the first layer, with"
+            " create_encoding(…).add. timm's model has its own pos_embed for that."
+        )
+    return on_scores
+
+
+def install_encodings(model: Any, encoding: str, options: dict[str, Any] | None, **shape: Any) -> None:
+    """Give a model its token encoding and each layer of ``model.attentions`` a score encoding of its own."""
+    model.encoding_names = split_name(encoding)
+    (on_tokens, on_scores), given = model.encoding_names, split_options(encoding, options or {})
+    model.token_encoding = create_encoding(on_tokens, **shape, **given[0])
+    for attention in model.attentions:
+        attention.install(create_encoding(on_scores, **shape, **given[1]))
+
+
 def drop_in_attention(
     encoding: str, *, grid: tuple[int, ...], prefix: int = 1, **options: Any
 ) -> type[Attention]:
@@ -155,17 +175,8 @@ def drop_in_attention(
         prefix: number of class and register tokens, which come first.
         options: of the encoding.
     """
-    on_tokens, on_scores = split_name(encoding)
-    if on_tokens != "none":
-        raise InputError(f"encoding {encoding!r} acts on tokens, where timm's model has its own pos_embed.")
-
-    grid = checked_grid(grid)
-    setup: dict[str, Any] = {
-        "encoding": on_scores,
-        "grid": grid,
-        "prefix": prefix,
-        "options": options,
-    }
+    on_scores, grid = checked_name(encoding), checked_grid(grid)
+    setup: dict[str, Any] = {"encoding": on_scores, "grid": grid, "prefix": prefix, "options": options}
 
     class Layer(DropInAttention, metaclass=_LayerClass):  # timm asks for a class, and keeps it in the model
         made_by = partial(drop_in_attention, encoding, grid=grid, prefix=prefix, **options)
@@ -262,15 +273,9 @@ class MultiheadAttention(nn.MultiheadAttention):
     ) -> None:
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__(embed_dim, num_heads, dropout, bias=bias, batch_first=batch_first, **factory)
-        on_tokens, on_scores = split_name(encoding)
-        if on_tokens != "none":
-            raise InputError(
-                f"encoding {encoding!r} acts on tokens: add it to them before the first layer, with"
-                " create_encoding(…).add."
-            )
         self.grid = grid = None if grid is None else checked_grid(grid)
         self.encoding = create_encoding(
-            on_scores,
+            checked_name(encoding),
             head_dim=self.head_dim,
             heads=num_heads,
             axes=1 if grid is None else len(grid),

@@ -149,9 +149,9 @@ class _Spaced(Rotary):
         if wavelengths is not None and not (len(wavelengths) == 2 and 0 < wavelengths[0] <= wavelengths[1]):
             raise InputError(f"wavelengths={list(wavelengths)} must be the shortest wave and the longest.")
 
-    def theta(self, like: Tensor) -> Tensor:
-        """ω_i [pairs] in radians per position, in the dtype of ``like``."""
-        options = self.pairs, self.base, self.frequencies, self.wavelengths
+    def theta(self, like: Tensor, base: float | None = None) -> Tensor:
+        """ω_i [pairs] in radians per position, in the dtype of ``like``; of another base if one is given."""
+        options = self.pairs, base or self.base, self.frequencies, self.wavelengths
         return constant(spectrum, *options, device=like.device, dtype=like.dtype)
 
     def theta_by_the_book(self) -> Tensor:
@@ -231,13 +231,11 @@ class Rope(_Spaced):
 
     def angles(self, positions: Tensor) -> Tensor:
         c = 2 * self.pairs
-        if self.scaling == "none":
-            return self.scale * positions * self.theta(positions)
-        i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
-        base = textbook.ntk_base(self.base, self.factor, c) if self.scaling == "ntk" else self.base
-        frequencies = base ** (-i / self.pairs)
+        base = textbook.ntk_base(self.base, self.factor, c) if self.scaling == "ntk" else None
+        frequencies = self.theta(positions, base)
         if self.scaling == "yarn" and self.trained:
-            a, b = textbook.yarn_range(c, self.trained, base, self.beta_fast, self.beta_slow)
+            a, b = textbook.yarn_range(c, self.trained, self.base, self.beta_fast, self.beta_slow)
+            i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
             keep = ((b - i) / (b - a)).clamp(0, 1)
             frequencies = frequencies * (keep + (1 - keep) / self.factor)
         return self.scale * positions * frequencies
