@@ -14,70 +14,6 @@ from rollpe.errors import InputError
 torch.manual_seed(0)
 
 
-def test_t5_buckets_are_those_of_transformers():
-    t5 = pytest.importorskip("transformers.models.t5.modeling_t5", reason="transformers is not installed")
-    delta = torch.arange(-600, 601)
-    for settings in ((32, 128, True), (64, 128, True), (32, 256, True), (32, 128, False), (17, 100, False)):
-        buckets, reach, both = settings
-        theirs = t5.T5Attention._relative_position_bucket(delta, both, buckets, reach)
-        assert torch.equal(textbook.t5_bucket(delta, *settings), theirs)
-
-
-def test_one_sided_buckets_are_all_those_of_one_side_and_keys_to_the_right_are_at_distance_0():
-    delta = torch.arange(-300, 301)
-    for buckets in (32, 17):
-        found = textbook.t5_bucket(delta, buckets, 128, bidirectional=False)
-        assert torch.equal(found, textbook.t5_bucket(delta.clamp(max=0), 2 * buckets, 128))
-        assert found[300:].max() == 0 and found[0] == buckets - 1
-
-
-def test_half_layout_is_that_of_transformers():
-    llama = pytest.importorskip(
-        "transformers.models.llama.modeling_llama", reason="transformers is not installed"
-    )
-    q, k, p = torch.randn(1, 2, 7, 8), torch.randn(1, 2, 7, 8), torch.arange(7)
-    theta = textbook.rope_frequencies(8).float()
-    angle = torch.cat((p[:, None] * theta,) * 2, dim=-1)[None]
-    theirs = llama.apply_rotary_pos_emb(q, k, angle.cos(), angle.sin())
-    for x, expected in zip((q, k), theirs, strict=True):
-        assert torch.allclose(textbook.rope(x, p, theta, "half"), expected, atol=1e-6)
-
-
-def test_a_spherical_rotation_tilts_the_last_two_channels_and_then_turns_the_first_two():
-    z, (y, x), frequencies = torch.randn(2, 3), (0.7, -1.3), torch.tensor([[1.1, 0.4], [0.9, 0.3]])
-    found = textbook.spherical_rope(z.flatten()[None], torch.tensor([[y, x]]), frequencies)
-    assert found.shape == (1, 6)
-    for (a, b, c), moved, tilt, turn in zip(z, found.view(2, 3), *frequencies, strict=True):
-        b, c = (
-            b * torch.cos(tilt * y) - c * torch.sin(tilt * y),
-            b * torch.sin(tilt * y) + c * torch.cos(tilt * y),
-        )
-        a, b = (
-            a * torch.cos(turn * x) - b * torch.sin(turn * x),
-            a * torch.sin(turn * x) + b * torch.cos(turn * x),
-        )
-        assert torch.allclose(moved, torch.stack((a, b, c)), atol=1e-6)
-
-
-def test_each_token_of_each_sequence_is_rotated_by_its_own_position():
-    x, positions, frequencies = torch.randn(5, 4, 6), torch.randn(4, 2), torch.rand(2, 2)
-    for p, tokens, found in zip(
-        positions, x.unbind(1), textbook.spherical_rope(x, positions, frequencies).unbind(1), strict=True
-    ):
-        alone = torch.cat([textbook.spherical_rope(t[None], p[None], frequencies) for t in tokens])
-        assert torch.allclose(found, alone, atol=1e-6)
-
-
-@pytest.mark.parametrize("axis", range(3))
-def test_a_rotation_about_an_axis_keeps_it_and_turns_the_next_to_the_one_after(axis):
-    turn = textbook.plane_rotation(torch.tensor([0.5 * math.pi, 0.3]), axis)
-    assert turn.shape == (2, 3, 3) and torch.equal(turn[:, axis, axis], torch.ones(2))
-    unit = torch.eye(3)
-    following, last = unit[(axis + 1) % 3], unit[(axis + 2) % 3]
-    assert torch.allclose(turn[0] @ following, last, atol=1e-6)
-    assert torch.allclose(turn @ turn.mT, unit.expand(2, 3, 3), atol=1e-6)
-
-
 def test_bfloat16_stays_bfloat16_with_angles_in_full_precision():
     x, p = torch.randn(9, 8).bfloat16(), 1000 + torch.arange(9)
     theta = textbook.rope_frequencies(8)
@@ -114,13 +50,6 @@ def test_the_feature_map_and_its_gradient_are_finite_far_out():
     assert torch.isfinite(x.grad).all() and (textbook.elu_feature(x) >= 0).all()
 
 
-def test_linear_attention_agrees_with_any_feature_map():
-    q, k, v = torch.rand(5, 3), torch.rand(5, 3), torch.randn(5, 2)
-    weight = q.square() @ k.square().T
-    expected = weight / weight.sum(1, keepdim=True) @ v
-    assert torch.allclose(textbook.linear_attention(q, k, v, torch.square), expected, atol=1e-5)
-
-
 def test_decoding_never_looks_ahead():
     q, k, v = torch.randn(6, 4), torch.randn(6, 4), torch.randn(6, 3)
     table = torch.randn(5, 4)
@@ -146,11 +75,6 @@ def test_an_odd_width_has_no_pairs(call, d):
     assert f"d={d}" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_an_unknown_layout_is_refused():
-    with pytest.raises(InputError, match="interleaved, half"):
-        textbook.rope(torch.zeros(1, 2), torch.zeros(1), torch.ones(1), "neox")
-
-
 @pytest.mark.parametrize(
     ("heads", "exponents"), [(1, [8]), (4, [2, 4, 6, 8]), (6, [2, 4, 6, 8, 1, 3]), (3, [4, 8, 2])]
 )
@@ -168,13 +92,3 @@ def test_yarns_defaults_are_those_of_the_paper():
         found = textbook.yarn_frequencies(128, 4, trained)
         assert torch.equal(found, textbook.yarn_frequencies(128, 4, trained, 10000.0, 32.0, 1.0))
         assert (found == textbook.rope_frequencies(128)).nonzero().max() == last
-
-
-def test_xpos_takes_positions_that_differ_by_text():
-    x, positions = (
-        torch.randn(2, 5, 6, dtype=torch.float64),
-        torch.tensor([[0.0, 1, 2, 3, 4], [9, 8, 7, 6, 5]]),
-    )
-    settings = textbook.rope_frequencies(6), textbook.xpos_scales(6), 512.0
-    apart = [textbook.xpos(one, p, *settings) for one, p in zip(x, positions, strict=True)]
-    assert torch.equal(textbook.xpos(x, positions, *settings), torch.stack(apart))

@@ -59,6 +59,7 @@ def test_smoothness_ratio_is_the_rayleigh_quotient_of_the_cycle(n: int) -> None:
     x = noise(4, 3, n, seed=n)
     expected = torch.einsum("abi,ij,abj->ab", x, ring_laplacian(n), x) / x.square().sum(-1) / 2
     torch.testing.assert_close(smoothness_ratio(x), expected)
+    assert smoothness_ratio(0 * x).eq(0).all()
 
 
 @pytest.mark.parametrize("sheet", [(2, 3), (4, 5), (3, 7)])
@@ -66,21 +67,6 @@ def test_smoothness_ratio_is_the_rayleigh_quotient_of_the_torus(sheet: tuple[int
     x = noise(6, sheet[0] * sheet[1], seed=0)
     expected = torch.einsum("bi,ij,bj->b", x, sheet_laplacian(*sheet), x) / x.square().sum(-1) / 4
     torch.testing.assert_close(smoothness_ratio(x, sheet), expected)
-
-
-@pytest.mark.parametrize("n", [8, 9])
-def test_a_single_mode_has_the_ratio_two_sine_squared(n: int) -> None:
-    for k in range(n // 2 + 1):
-        wave = torch.cos(2 * math.pi * k * torch.arange(n, dtype=torch.float64) / n)
-        expected = torch.tensor(2 * math.sin(math.pi * k / n) ** 2, dtype=torch.float64)
-        torch.testing.assert_close(smoothness_ratio(wave), expected)
-
-
-def test_white_noise_has_ratio_one_and_zeros_have_ratio_zero() -> None:
-    assert smoothness_ratio(noise(20_000, 16, seed=3)).mean().item() == pytest.approx(1, abs=0.01)
-    sheets = smoothness_ratio(noise(20_000, 15, seed=4), (3, 5))
-    assert sheets.mean().item() == pytest.approx(1, abs=0.01)
-    assert smoothness_ratio(torch.zeros(2, 7)).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("n", [2, 5, 6])
@@ -133,14 +119,8 @@ def test_shuffled_ratio_is_the_mean_over_all_orders(n: int) -> None:
     assert shuffled_ratio(1.0, n) == 0
 
 
-def test_one_channel_has_no_order() -> None:
-    with pytest.raises(InputError, match="n=1"):
-        shuffled_ratio(0.5, 1)
-
-
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("wrap", [True, False])
-def test_spatial_correlation_loss_equals_numpy(seed: int, wrap: bool) -> None:
+def test_spatial_correlation_loss_equals_numpy(seed: int) -> None:
     """Pearson of corrcoef entries with 1/(d+1), written with plain loops."""
     rows, columns = 3, 4
     x = noise(50, rows * columns, seed=seed).cumsum(-1)
@@ -149,48 +129,26 @@ def test_spatial_correlation_loss_equals_numpy(seed: int, wrap: bool) -> None:
     for i in range(rows * columns):
         for j in range(i):
             dy, dx = abs(i // columns - j // columns), abs(i % columns - j % columns)
-            if wrap:
-                dy, dx = min(dy, rows - dy), min(dx, columns - dx)
+            dy, dx = min(dy, rows - dy), min(dx, columns - dx)
             similarity.append(correlation[i, j])
             nearness.append(1 / (math.hypot(dy, dx) + 1))
     expected = 1 - np.corrcoef(similarity, nearness)[0, 1]
-    loss = spatial_correlation_loss(x, (rows, columns), wrap)
+    loss = spatial_correlation_loss(x, (rows, columns))
     assert loss.item() == pytest.approx(expected, abs=1e-12)
 
 
-def test_units_in_order_lose_less_than_units_shuffled() -> None:
-    """A smooth field has a low spatial loss, and shuffling its units raises it."""
-    phase = 2 * math.pi * torch.arange(16, dtype=torch.float64) / 16
-    x = torch.cos(phase + 2 * math.pi * noise(400, 1, seed=0)) + 0.1 * noise(400, 16, seed=1)
-    shuffled = x[:, torch.randperm(16, generator=torch.Generator().manual_seed(0))]
-    ordered = spatial_correlation_loss(x, (1, 16))
-    assert ordered < 0.2 < 0.7 < spatial_correlation_loss(shuffled, (1, 16))
-
-
-@pytest.mark.parametrize("width", [None, 5])
-def test_ring_loss_averages_over_the_rolled_channels_only(width: int | None) -> None:
+@pytest.mark.parametrize(("width", "sheet"), [(None, None), (5, None), (None, (3, 4))])
+def test_losses_average_over_heads_tokens_and_the_rolled_channels_only(width, sheet) -> None:
     q, k = noise(2, 3, 7, 13, seed=0), noise(2, 3, 7, 13, seed=1)  # 2 axes of 6, 1 left over
-    n = 6 if width is None else width
-    laplacian = ring_laplacian(n)
+    n = 12 if sheet else width or 6
+    laplacian = sheet_laplacian(*sheet) / 4 if sheet else ring_laplacian(n) / 2
     ratios = [
-        (part @ laplacian @ part / (part @ part) / 2).item()
+        (part @ laplacian @ part / (part @ part)).item()
         for x in (q, k)
         for vector in x.flatten(0, 2)
-        for part in (vector[:n], vector[6 : 6 + n])
+        for part in ([vector[:n]] if sheet else [vector[:n], vector[6 : 6 + n]])
     ]
-    loss = topography_loss(q, k, "ring", axes=2, width=width)
-    assert loss.item() == pytest.approx(sum(ratios) / len(ratios), abs=1e-12)
-
-
-def test_sheet_loss_averages_over_heads_and_tokens() -> None:
-    q, k = noise(2, 3, 7, 13, seed=0), noise(2, 3, 7, 13, seed=1)
-    laplacian = sheet_laplacian(3, 4)
-    ratios = [
-        (part @ laplacian @ part / (part @ part) / 4).item()
-        for x in (q, k)
-        for part in x[..., :12].flatten(0, 2)
-    ]
-    loss = topography_loss(q, k, "sheet", sheet=(3, 4))
+    loss = topography_loss(q, k, "sheet" if sheet else "ring", width=width, sheet=sheet)
     assert loss.item() == pytest.approx(sum(ratios) / len(ratios), abs=1e-12)
 
 
@@ -230,14 +188,6 @@ def test_losses_have_the_gradient_of_finite_differences(kind: str) -> None:
     assert torch.autograd.gradcheck(lambda q, k: topography_loss(q, k, kind, sheet=sheet), (q, k))
 
 
-@pytest.mark.parametrize("kind", ["ring", "sheet"])
-def test_scaling_q_and_k_does_not_change_the_laplacian_losses(kind: str) -> None:
-    sheet = (2, 4) if kind == "sheet" else None
-    q, k = noise(1, 2, 6, 8, seed=0), noise(1, 2, 6, 8, seed=1)
-    loss, scaled = (topography_loss(c * q, c * k, kind, sheet=sheet) for c in (1, 0.01))
-    torch.testing.assert_close(loss, scaled)
-
-
 @pytest.mark.parametrize("kind", ["ring", "sheet", "tdann"])
 def test_bfloat16_and_autocast_agree_with_float32(kind: str) -> None:
     sheet = None if kind == "ring" else (2, 4)
@@ -263,11 +213,6 @@ def test_ring_spectrum_is_the_power_of_each_fourier_mode(n: int) -> None:
     torch.testing.assert_close(ring_spectrum(x).sum(-1), x.square().sum(-1))
 
 
-def test_a_roll_leaves_the_spectrum_unchanged() -> None:
-    x = noise(5, 9, seed=0)
-    torch.testing.assert_close(ring_spectrum(x.roll(4, -1)), ring_spectrum(x))
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_attention_by_offset_equals_a_dictionary_of_pairs(seed: int) -> None:
     """Non-square grid with dropped patches and two tokens without position."""
@@ -290,6 +235,7 @@ def test_bad_input_is_refused_with_the_way_out() -> None:
     q = torch.zeros(1, 1, 2, 8)
     for call, words in [
         (lambda: topography_loss(q, q, "star"), "ring, sheet, tdann"),
+        (lambda: shuffled_ratio(0.5, 1), "n=1"),
         (lambda: topography_loss(q, q, "sheet"), "sheet=(8, 8)"),
         (lambda: topography_loss(q, q, "ring", sheet=(2, 4)), "kind='sheet'"),
         (lambda: topography_loss(q, q, "ring", width=5), "Use 1 to 4"),

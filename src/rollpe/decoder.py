@@ -9,10 +9,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
-from rollpe.encodings.attention import Attention, Cache
+from rollpe.encodings import Encoding, grid_positions, no_weight_decay
+from rollpe.encodings.attention import Attention, Cache, install_encodings
 from rollpe.encodings.positions import constant
-from rollpe.vit import Block, check_shares, check_whole, checked_size, timm_vit
+from rollpe.errors import check_whole
+from rollpe.vit import Block, check_shares, checked_size, timm_vit
 
 
 class Decoder(nn.Module):
@@ -32,6 +33,7 @@ class Decoder(nn.Module):
 
     causal = True
     warned = False
+    token_encoding: Encoding
 
     def __init__(
         self,
@@ -56,13 +58,11 @@ class Decoder(nn.Module):
         )
         self.norm = nn.LayerNorm(width, eps=1e-6)
         self.head = nn.Linear(width, classes)
-        names, options = split_name(encoding), split_options(encoding, encoding_options)
         shape: dict[str, Any] = {"heads": heads, "head_dim": width // heads, "axes": 1, "grid": (context,)}
         with warnings.catch_warnings(action="ignore"):
-            self.token_encoding = create_encoding(names[0], **shape, **options[0])
-            for attention in self.attentions:
-                attention.install(create_encoding(names[1], **shape, **options[1]))
-                cast(Any, attention.encoding).warned = True
+            install_encodings(self, encoding, encoding_options, **shape)
+        for attention in self.attentions:
+            cast(Any, attention.encoding).warned = True
         self._warn_of_short_rings(context)
         timm_vit.named_apply(partial(timm_vit.init_weights_vit_timm, needs_reset=False), self)
         nn.init.trunc_normal_(self.embed.weight, std=0.02)

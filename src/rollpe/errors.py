@@ -1,6 +1,10 @@
-"""The exception for errors that a person can repair."""
+"""The exception for errors that a person can repair, and the plain checks of arguments that raise it."""
 
 import errno
+import math
+from collections.abc import Collection
+from numbers import Integral
+from typing import Any
 
 NOT_WRITABLE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR),
@@ -15,3 +19,23 @@ class InputError(ValueError):
     Its message is one line: the value, what is allowed, the way out. The command line prints that
     line alone and exits with status 2.
     """
+
+
+def check_choice(label: str, value: Any, allowed: Collection[Any]) -> None:
+    """Refuse a value that is not one of those allowed."""
+    if value not in allowed:
+        raise InputError(f"{label}={value!r} must be one of {', '.join(map(str, allowed))}.")
+
+
+def check_whole(least: int, **values: Any) -> None:
+    """Refuse values that are no whole numbers of at least ``least``; True is none."""
+    for label, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise InputError(f"{label}={value!r} must be a whole number of at least {least}.")
+
+
+def check_positive(**values: Any) -> None:
+    """Refuse values that are no finite numbers above 0."""
+    for label, value in values.items():
+        if not 0 < value < math.inf:
+            raise InputError(f"{label}={value!r} must be positive.")

@@ -36,7 +36,7 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_choice
 
 NYQUIST = ("fixed", "cosine", "paired", "odd", "twist")
 
@@ -48,12 +48,6 @@ def _whole(n: object, what: str = "n") -> int:
     if isinstance(n, bool) or not isinstance(n, Integral) or int(n) < 1:
         raise InputError(f"{what}={n!r} is not possible: give a whole number, 1 or more.")
     return int(n)
-
-
-def _treatment(nyquist: str) -> str:
-    if nyquist not in NYQUIST:
-        raise InputError(f"nyquist={nyquist!r} is unknown: choose one of {', '.join(NYQUIST)}.")
-    return nyquist
 
 
 def _wavelength(wavelength: float | Tensor) -> float | Tensor:
@@ -196,7 +190,8 @@ def generator(n: int, nyquist: str = "fixed") -> Tensor:
     [2n, 2n] for nyquist="paired". "cosine" with even n has no generator: InputError.
     """
     _whole(n)
-    if _treatment(nyquist) == "cosine" and n % 2 == 0:
+    check_choice("nyquist", nyquist, NYQUIST)
+    if nyquist == "cosine" and n % 2 == 0:
         raise InputError(
             f"n={n} is even: cos(πp) on the Nyquist mode is no group, so it has no generator. "
             "Use nyquist='fixed', 'paired' or 'odd'."
@@ -257,7 +252,8 @@ def roll_matrix(
     """
     _whole(n)
     p = _real(p, torch.float64) / _wavelength(wavelength)
-    if _treatment(nyquist) == "twist":
+    check_choice("nyquist", nyquist, NYQUIST)
+    if nyquist == "twist":
         return twisted_roll_matrix(n, p)
     if nyquist == "odd" and n % 2 == 0:
         return torch.nn.functional.pad(roll_matrix(n - 1, p), (0, 1, 0, 1)) + torch.diag(
@@ -285,7 +281,8 @@ def roll_kernel(n: int, p: float | Tensor, wavelength: float = 1.0, nyquist: str
     With t = p/λ + d, d = 0 … n−1: sin(πt) / (n sin(πt/n)) for odd n; for even n sin(πt) cot(πt/n) / n
     ("cosine"), less (cos(πt) − cos(πd))/n where the Nyquist mode stands still ("fixed").
     """
-    if _treatment(nyquist) not in ("fixed", "cosine"):
+    check_choice("nyquist", nyquist, NYQUIST)
+    if nyquist not in ("fixed", "cosine"):
         raise InputError(f"nyquist={nyquist!r} is not circulant: roll_kernel takes 'fixed' or 'cosine'.")
     d = torch.arange(_whole(n), dtype=torch.float64)
     t = _real(p, torch.float64)[..., None] / _wavelength(wavelength) + d
@@ -309,7 +306,7 @@ def continuous_roll(
     dimensions. Differentiable in all three. Angles are formed in float32 or better, outside autocast;
     the result has the dtype of x. nyquist="paired" reads x as two rings of half its channels.
     """
-    _treatment(nyquist)
+    check_choice("nyquist", nyquist, NYQUIST)
     if not x.is_floating_point():
         raise InputError(f"x has dtype {x.dtype}: a continuous roll needs floating point. Use roll.")
     width = x.shape[-1]

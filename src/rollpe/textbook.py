@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_choice
 from rollpe.operators import rotate_pairs
 
 LAYOUTS = ("interleaved", "half")
@@ -95,8 +95,7 @@ def spaced_frequencies(pairs: int, shortest: float, longest: float, spacing: str
     "geometric": equal ratios, as in RoPE. "arithmetic": equal differences, as on a ring; those of its pairs,
     ω_k = 2πk/n for k = n/2 … 1, have the wavelengths 2 to n. A single pair has the shortest wave.
     """
-    if spacing not in SPACINGS:
-        raise InputError(f"spacing={spacing!r} is unknown: choose one of {', '.join(SPACINGS)}.")
+    check_choice("spacing", spacing, SPACINGS)
     fast, slow = 2 * math.pi / shortest, 2 * math.pi / longest
     along = torch.linspace(0, 1, pairs, dtype=torch.float64)
     return fast * (slow / fast) ** along if spacing == "geometric" else fast + (slow - fast) * along
@@ -220,8 +219,7 @@ def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "inter
 
     Pairs are (x_0, x_1), (x_2, x_3), … ("interleaved") or (x_0, x_m), (x_1, x_{m+1}), … ("half").
     """
-    if layout not in LAYOUTS:
-        raise InputError(f"layout={layout!r} is unknown: choose one of {', '.join(LAYOUTS)}.")
+    check_choice("layout", layout, LAYOUTS)
     angle = positions.to(frequencies.dtype)[..., None] * frequencies
     if layout == "interleaved":
         return rotate_pairs(x, angle)

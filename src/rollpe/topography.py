@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_choice, check_whole
 
 KINDS = ("ring", "sheet", "tdann")
 
@@ -55,8 +55,7 @@ def position_average_gain(n: int, positions: int, dtype: torch.dtype = torch.flo
 
     n: channels of the ring. positions: G, both at least 1 (InputError).
     """
-    if n < 1 or positions < 1:
-        raise InputError(f"n={n}, positions={positions}: both must be at least 1.")
+    check_whole(1, n=n, positions=positions)
     k = torch.arange(1, n // 2 + 1, dtype=dtype)
     half = math.pi * k / n
     gain = (torch.sin(positions * half) / (positions * torch.sin(half))).square()
@@ -76,12 +75,11 @@ def shuffled_ratio(level: Any, n: int) -> Any:
     shape, or its mean over many x, since the formula is linear in it. n: channels of the ring, at least 2
     (InputError). Returns the type of ``level``.
     """
-    if n < 2:
-        raise InputError(f"n={n}: a ring of one channel has no order. Use at least 2 channels.")
+    check_whole(2, n=n)  # a ring of one channel has no order
     return n / (n - 1) * (1 - level)
 
 
-def spatial_correlation_loss(responses: Tensor, sheet: tuple[int, int], wrap: bool = True) -> Tensor:
+def spatial_correlation_loss(responses: Tensor, sheet: tuple[int, int]) -> Tensor:
     """The spatial loss of a topographic network, small if near units respond alike.
 
         loss = 1 − Pearson over pairs i<j of ( r_ij , 1/(d_ij + 1) )
@@ -91,14 +89,14 @@ def spatial_correlation_loss(responses: Tensor, sheet: tuple[int, int], wrap: bo
     correlation is undefined and the result has no meaning.
     Source: Margalit et al. 2024 (TDANN), relative spatial loss. Theirs samples neighborhoods of a
     sheet that does not wrap, in millimeters; here all pairs of one map are used, one channel is
-    one unit of length, and `wrap=True` measures along the torus that RollPE rolls on.
+    one unit of length, and distances are those along the torus that RollPE rolls on.
 
     responses [..., samples, units] with units = rows · columns → [...]. At least 3 units with
     unequal distances are needed (InputError). Half precision is computed in float32.
     """
     with torch.autocast(responses.device.type, enabled=False):
         x = _at_least_float32(responses)
-        i, j, distance = _unit_pairs(sheet, wrap, x)
+        i, j, distance = _unit_pairs(sheet, x)
         if x.shape[-1] != sheet[0] * sheet[1]:
             raise InputError(_sheet_message(sheet, x.shape[-1]))
         x = _standardize(x, dim=-2)
@@ -129,8 +127,7 @@ def topography_loss(
     q, k [B, heads, N, head_dim], any float dtype → scalar in at least float32, mean of q's and k's.
     `width` defaults to head_dim // axes; `sheet` uses the head's first rows · columns channels.
     """
-    if kind not in KINDS:
-        raise InputError(f"kind={kind!r} is unknown. Use one of {', '.join(KINDS)}.")
+    check_choice("kind", kind, KINDS)
     if kind == "sheet" and sheet is None:
         raise InputError("kind='sheet' needs sheet=(rows, columns), for example sheet=(8, 8).")
     if kind == "ring" and sheet is not None:
@@ -283,13 +280,12 @@ def _sheet_message(sheet: tuple[int, int], channels: int) -> str:
     )
 
 
-def _unit_pairs(sheet: tuple[int, int], wrap: bool, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _unit_pairs(sheet: tuple[int, int], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Indices i < j of all pairs of units and their distances, each [pairs]."""
     rows, columns = sheet
     i, j = torch.triu_indices(rows * columns, rows * columns, offset=1)
     dy, dx = (i // columns - j // columns).abs(), (i % columns - j % columns).abs()
-    if wrap:
-        dy, dx = torch.minimum(dy, rows - dy), torch.minimum(dx, columns - dx)
+    dy, dx = torch.minimum(dy, rows - dy), torch.minimum(dx, columns - dx)
     distance = (dy.square() + dx.square()).to(like.dtype).sqrt()
     if len(distance.unique()) < 2:
         raise InputError(

@@ -13,17 +13,15 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from rollpe.encodings import create_encoding, grid_positions, no_weight_decay, split_name, split_options
-from rollpe.encodings.attention import Attention, Cache
+from rollpe.encodings import Encoding, grid_positions, no_weight_decay
+from rollpe.encodings.attention import Attention, Cache, install_encodings
 from rollpe.encodings.base import PositionTables
 from rollpe.encodings.positions import constant
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_choice, check_whole
 
 try:
     import timm.models.vision_transformer as timm_vit
-    from timm.layers.patch_dropout import PatchDropoutWithIndices
     from timm.layers.pos_embed_sincos import RotaryEmbeddingCat, RotaryEmbeddingMixed
-    from timm.models._features import feature_take_indices
     from timm.models.eva import EvaBlock
 except ModuleNotFoundError as error:  # the library is installed alone, for its encodings
     raise ModuleNotFoundError(
@@ -89,11 +87,12 @@ class VisionTransformer(timm_vit.VisionTransformer):
         settings: arguments of timm's class, except those of positions and blocks.
     """
 
+    causal = False
+    encoding_names: tuple[str, str]
+    token_encoding: Encoding
+
     def __init__(self, encoding: str = "none", encoding_options: dict | None = None, **settings: Any) -> None:
-        names = split_name(encoding)
-        options = split_options(encoding, encoding_options or {})
         settings["class_token"] = settings.get("global_pool", "token") == "token"
-        dropped = settings.pop("patch_drop_rate", 0.0)
         super().__init__(
             **settings,
             pos_embed="none",
@@ -101,22 +100,17 @@ class VisionTransformer(timm_vit.VisionTransformer):
             block_fn=Block,
             weight_init="skip",
         )
-        if dropped:
-            self.patch_drop = PatchDropoutWithIndices(dropped, self.num_prefix_tokens)  # type: ignore[assignment]
-        self.encoding_names = names
-        common: dict[str, Any] = {
-            "heads": settings["num_heads"],
-            "head_dim": self.embed_dim // settings["num_heads"],
-            "axes": 2,
-            "grid": self.patch_embed.grid_size,
-        }
-        self.token_encoding = create_encoding(names[0], **common, **options[0])
-        for attention in self.attentions:
-            attention.install(create_encoding(names[1], **common, **options[1]))
+        install_encodings(
+            self,
+            encoding,
+            encoding_options,
+            heads=settings["num_heads"],
+            head_dim=self.embed_dim // settings["num_heads"],
+            axes=2,
+            grid=self.patch_embed.grid_size,
+        )
         self.weight_init_mode = ""
         self.init_weights(needs_reset=False)
-
-    causal = False
 
     def no_weight_decay(self) -> set[str]:
         """Full names of the parameters without weight decay, beside biases and norms."""
@@ -156,7 +150,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
             positions: [M, 2] or [B, M, 2], one for each patch; the grid of this image by default.
 
         Returns:
-            tokens [B, N, dim] and positions [M, 2], or [B, M, 2] after patch dropout.
+            tokens [B, N, dim] and positions, those given or [M, 2].
         """
         grid = self.grid_of(images)
         count = grid[0] * grid[1]
@@ -168,21 +162,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
             x = self.token_encoding.add(x, positions, grid)
         else:
             x = self.token_encoding.add(x, positions)
-        x = self.pos_drop(x)
-        if isinstance(self.patch_drop, PatchDropoutWithIndices):
-            x, kept = self.patch_drop(x)
-            if kept is not None:
-                every = positions.expand(len(x), -1, -1)
-                positions = every.gather(1, kept[..., None].expand(-1, -1, every.shape[-1]))
-        return self.norm_pre(x), positions
-
-    def _enter(self, images: Tensor, positions: Tensor | None) -> tuple[Tensor, list[PositionTables]]:
-        """``embed``, and the positions as each block's encoding needs them."""
-        x, precomputed = self.embed(images, positions)
-        whole = positions is None and precomputed.dim() == 2  # no patch was left out
-        encodings = [attention.encoding for attention in self.attentions]
-        grid = self.grid_of(images) if whole else None
-        return x, type(encodings[0]).precompute_layers(encodings, precomputed, x, grid)
+        return self.norm_pre(self.pos_drop(x)), positions
 
     def forward_features(  # type: ignore[override]
         self, images: Tensor, positions: Tensor | None = None
@@ -195,7 +175,10 @@ class VisionTransformer(timm_vit.VisionTransformer):
 
     def _features(self, images: Tensor, positions: Tensor | None, read: int | None = None) -> Tensor:
         """``forward_features``; the last block computes only the first ``read`` tokens."""
-        x, precomputed = self._enter(images, positions)
+        grid = self.grid_of(images) if positions is None else None
+        x, positions = self.embed(images, positions)
+        encodings = [attention.encoding for attention in self.attentions]
+        precomputed = type(encodings[0]).precompute_layers(encodings, positions, x, grid)
         for i, block in enumerate(self.blocks):
             call = (x, precomputed[i], read if i == len(self.blocks) - 1 else None)
             if self.grad_checkpointing and torch.is_grad_enabled():
@@ -215,51 +198,6 @@ class VisionTransformer(timm_vit.VisionTransformer):
         read = 1 if self.global_pool == "token" else None
         return self.forward_head(self._features(images, positions, read))
 
-    def forward_intermediates(  # type: ignore[override]
-        self,
-        x: Tensor,
-        indices: int | list[int] | None = None,
-        return_prefix_tokens: bool = False,
-        norm: bool = False,
-        stop_early: bool = False,
-        output_fmt: str = "NCHW",
-        intermediates_only: bool = False,
-        attn_mask: Tensor | None = None,
-        positions: Tensor | None = None,
-    ) -> list | tuple[Tensor, list]:
-        """Tokens after selected blocks, as timm's method of this name returns them.
-
-        Args:
-            x: images [B, channels, H, W].
-            indices: the last n blocks if a number, the listed ones if a list, all if None.
-            return_prefix_tokens: pair each result with its class and register tokens.
-            norm: apply the final norm to each result; no effect with ``pool="avg"``, see
-                ``forward_features``.
-            stop_early: run no block after the last selected one.
-            output_fmt: "NCHW" or "NLC".
-            intermediates_only: omit the final tokens.
-            attn_mask: must be None, since every token attends to every other.
-            positions: see ``embed``.
-        """
-        if attn_mask is not None:
-            raise InputError("attn_mask must be None: in this model every token looks at every other.")
-        if output_fmt not in ("NCHW", "NLC"):
-            raise InputError(f"output_fmt={output_fmt!r} must be 'NCHW' or 'NLC'.")
-        wanted, last = feature_take_indices(len(self.blocks), indices)
-        grid, prefix = self.grid_of(x), self.num_prefix_tokens
-        x, precomputed = self._enter(x, positions)
-        results = []
-        for i, block in enumerate(self.blocks[: last + 1] if stop_early else self.blocks):
-            x = block(x, precomputed[i])
-            if i not in wanted:
-                continue
-            tokens = self.norm(x) if norm else x
-            patches = tokens[:, prefix:]
-            if output_fmt == "NCHW":
-                patches = patches.transpose(1, 2).unflatten(2, grid).contiguous()
-            results.append((patches, tokens[:, :prefix]) if return_prefix_tokens else patches)
-        return results if intermediates_only else (self.norm(x), results)
-
 
 def create_vit(
     encoding: str = "roll",
@@ -278,7 +216,6 @@ def create_vit(
     drop_path: float = 0.0,
     layer_scale: float | None = None,
     qkv_bias: bool = True,
-    patch_dropout: float = 0.0,
     encoding_options: dict[str, Any] | None = None,
 ) -> VisionTransformer:
     """Build a vision transformer with a positional encoding.
@@ -296,17 +233,15 @@ def create_vit(
         drop_path: stochastic depth of the last block, growing linearly from 0 at the first.
         layer_scale: initial value of LayerScale, or None for none.
         qkv_bias: biases on queries, keys and values.
-        patch_dropout: share of patches left out in training, with their positions.
 
     Raises:
         InputError: a value that does not fit, named with what is allowed.
     """
-    if pool not in ("token", "avg"):
-        raise InputError(f"pool={pool!r} must be 'token' or 'avg'.")
+    check_choice("pool", pool, ("token", "avg"))
     base = checked_size(size, width, depth, heads, layer_scale)
     check_whole(1, patch_size=patch_size, channels=channels)
     check_whole(0, classes=classes, registers=registers)
-    check_shares(dropout=dropout, drop_path=drop_path, patch_dropout=patch_dropout)
+    check_shares(dropout=dropout, drop_path=drop_path)
     sides = image_size if isinstance(image_size, tuple | list) else (image_size, image_size)
     if len(sides) != 2 or not all(isinstance(side, int) for side in sides):
         raise InputError(f"image_size={image_size!r} must be one number or (height, width), in pixels.")
@@ -333,7 +268,6 @@ def create_vit(
         drop_path_rate=drop_path,
         init_values=layer_scale,
         qkv_bias=qkv_bias,
-        patch_drop_rate=patch_dropout,
     )
 
 
@@ -341,8 +275,7 @@ def checked_size(
     size: str, width: int | None, depth: int | None, heads: int | None, layer_scale: float | None
 ) -> Size:
     """The numbers of a size, each replaced by one that is given; InputError for a value that does not fit."""
-    if size not in SIZES:
-        raise InputError(f"size={size!r} must be one of {', '.join(SIZES)}.")
+    check_choice("size", size, SIZES)
     given = {"width": width, "depth": depth, "heads": heads}
     wanted = SIZES[size]._replace(**{label: value for label, value in given.items() if value is not None})
     check_whole(1, **wanted._asdict())
@@ -351,13 +284,6 @@ def checked_size(
     if layer_scale is not None and not 0 < layer_scale < math.inf:
         raise InputError(f"layer_scale={layer_scale!r} must be above 0, or None for no LayerScale.")
     return wanted
-
-
-def check_whole(least: int, **values: Any) -> None:
-    """Refuse values that are no whole numbers of at least ``least``: InputError names the first."""
-    for label, value in values.items():
-        if not isinstance(value, int) or value < least:
-            raise InputError(f"{label}={value!r} must be a whole number of at least {least}.")
 
 
 def check_shares(**values: float) -> None:

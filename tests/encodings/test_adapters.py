@@ -39,16 +39,10 @@ def worst(a: Tensor, b: Tensor) -> float:
 def test_timms_transformer_with_our_layer_is_our_transformer(name: str) -> None:
     layer = drop_in_attention(name, grid=(2, 3))
     theirs = VisionTransformer(**SIZES, pos_embed="none", attn_layer=layer).double().eval()
-    ours = (
-        create_vit(name, image_size=(8, 12), classes=5, size="nano", width=24, depth=2, heads=2)
-        .double()
-        .eval()
-    )
+    ours = create_vit(name, image_size=(8, 12), classes=5, width=24, depth=2, heads=2).double().eval()
     ours.load_state_dict(theirs.state_dict())
     images = torch.randn(3, 3, 8, 12, dtype=torch.double)
     assert worst(theirs(images), ours(images)) < 1e-12
-    again = pickle.loads(pickle.dumps(theirs))
-    assert torch.equal(again(images), theirs(images))
 
 
 def test_a_model_of_timms_factory_with_our_layer_is_saved_and_copied_whole() -> None:
@@ -96,7 +90,6 @@ def test_timms_optimizer_spares_an_encoding_that_is_named_to_it() -> None:
     theirs = VisionTransformer(**SIZES, attn_layer=drop_in_attention("mixed-rope", grid=(2, 3)))
     own = {f"blocks.{i}.attn.encoding.frequencies" for i in range(2)}
     assert no_weight_decay(theirs) == own
-    assert no_weight_decay(theirs.blocks[0].attn.encoding) == {"frequencies"}
     decayed = {True: set(), False: set()}
     for named in decayed:
         spared = no_weight_decay(theirs) if named else ()
@@ -106,44 +99,14 @@ def test_timms_optimizer_spares_an_encoding_that_is_named_to_it() -> None:
     assert decayed[False] - decayed[True] == {id(theirs.get_parameter(name)) for name in own}
 
 
-def test_without_an_encoding_the_layer_is_timms_attention() -> None:
-    plain = VisionTransformer(**SIZES).double().eval()
-    drop_in = VisionTransformer(**SIZES, attn_layer=drop_in_attention("none", grid=(2, 3))).double().eval()
-    drop_in.load_state_dict(plain.state_dict())
-    images = torch.randn(3, 3, 8, 12, dtype=torch.double)
-    assert worst(plain(images), drop_in(images)) < 1e-12
-
-
-def test_layers_take_an_empty_batch_as_those_they_stand_for_do() -> None:
-    timms = VisionTransformer(**SIZES, attn_layer=drop_in_attention("roll", grid=(2, 3)))
-    assert timms(torch.randn(0, 3, 8, 12)).shape == VisionTransformer(**SIZES)(torch.randn(0, 3, 8, 12)).shape
-    x = torch.randn(0, 5, 16)
-    assert MultiheadAttention(16, 2, "rope", batch_first=True)(x, x, x)[0].shape == x.shape
-
-
 def test_a_drop_in_layer_refuses_what_it_cannot_do() -> None:
     with pytest.raises(InputError, match="pos_embed"):
         drop_in_attention("learned+roll", grid=(2, 3))
     for refuses in (drop_in_attention, MultiheadAttention):
         with pytest.raises(InputError, match="grid=14"):
             refuses(*((16, 2) if refuses is MultiheadAttention else ()), "roll", grid=14)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "training", "says"),
-    [
-        (20, True, "set prefix=5 if 5 class and register tokens"),
-        (12, True, r"patches were dropped \(patch_drop_rate\)"),
-        (12, False, r"set grid= .*dynamic_img_size, NaFlex"),
-        (64, True, r"set grid= .*dynamic_img_size, NaFlex"),
-    ],
-)
-def test_a_drop_in_layer_says_why_the_number_of_tokens_may_be_another(
-    tokens: int, training: bool, says: str
-) -> None:
-    layer = drop_in_attention("axial-rope", grid=(3, 5))(16, num_heads=2).train(training)
-    with pytest.raises(InputError, match=f"{tokens} .*16.*{says}"):
-        layer(torch.randn(1, tokens, 16))
+    with pytest.raises(InputError, match=r"20 tokens .*make 16: prefix= .*grid="):
+        drop_in_attention("axial-rope", grid=(3, 5))(16, num_heads=2)(torch.randn(1, 20, 16))
 
 
 def test_another_encoding_can_be_installed_after_one_of_several_streams() -> None:
@@ -200,18 +163,12 @@ def test_the_weights_shown_are_those_that_made_the_output(name: str) -> None:
     by_hand = layer.out_proj((weights @ v).transpose(0, 1).reshape(7, 16))
     assert worst(out, by_hand) < 1e-12
     assert weights.triu(1).abs().max() == 0
-    scores = layer.encoding.scores(
-        *((x @ w.T).view(1, 7, 2, -1).transpose(1, 2) for w in projections(layer)), grid_positions(7)
-    )
-    assert (
-        worst(weights, scores[0].masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf).softmax(-1)) < 1e-6
-    )
-
-
-def projections(layer: MultiheadAttention) -> tuple[Tensor, Tensor]:
-    """W_Q and W_K; the biases are zero when a layer is new."""
-    wide = 16 * layer.encoding.streams
-    return layer.in_proj_weight[:wide], layer.in_proj_weight[wide : 2 * wide]
+    wide = 16 * layer.encoding.streams  # W_Q and W_K; the biases are zero when a layer is new
+    queries, keys, _ = (x @ layer.in_proj_weight.T).split((wide, wide, 16), -1)
+    q, k = (part.view(1, 7, 2, -1).transpose(1, 2) for part in (queries, keys))
+    scores = layer.encoding.scores(q, k, grid_positions(7))[0]
+    later = torch.ones(7, 7).triu(1).bool()
+    assert worst(weights, scores.masked_fill(later, -torch.inf).softmax(-1)) < 1e-6
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -341,27 +298,6 @@ def test_linear_attention_equals_its_definition_pair_by_pair(name: str, causal: 
     assert worst(got, linear_by_pairs(encoding, q, k, v, positions, causal)) < 1e-12
     once = linear_attention(encoding, q, k, torch.ones_like(v), 0 * positions, is_causal=causal)
     assert worst(once, torch.ones_like(v)) < 1e-12, "at one place weights add up to one"
-
-
-@pytest.mark.parametrize("name", ["roll", "axial-rope"])
-def test_encoding_features_is_relative_and_features_of_encoded_only_for_a_roll(name: str) -> None:
-    encoding = create_encoding(name, head_dim=8, heads=2)
-    torch.manual_seed(0)
-    q, k = torch.randn(2, 1, 2, 12, 8, dtype=torch.double)
-    here, there = grid_positions(3, 4), grid_positions(3, 4) + 5
-
-    def weights(positions: Tensor, features_last: bool) -> Tensor:
-        if features_last:
-            q_, k_ = (elu_feature(x) for x in encoding(q, k, positions))
-        else:
-            q_, k_ = encoding(elu_feature(q), elu_feature(k), positions)
-        return q_ @ k_.transpose(-2, -1)
-
-    assert worst(weights(here, False), weights(there, False)) < 1e-5  # positions are float32
-    apart = worst(weights(here, True), weights(there, True))
-    assert apart < 1e-12 if name == "roll" else apart > 0.1
-    if name == "roll":
-        assert weights(here, False).min() > 0
 
 
 @pytest.mark.parametrize("name", ["t5-bias", "learned+shaw"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from timm.layers.pos_embed_rel import RelPosBias, RelPosBiasTf
+from timm.layers.pos_embed_rel import RelPosBias
 from timm.layers.pos_embed_sincos import (
     RotaryEmbeddingCat,
     RotaryEmbeddingDinoV3,
@@ -75,14 +75,6 @@ def test_mixed_rope_takes_any_positions_that_timms_get_mixed_freqs_takes() -> No
     torch.testing.assert_close(ours.encode(q, positions), apply_rot_embed_cat(q, table), atol=2e-5, rtol=1e-5)
 
 
-def test_mixed_rope_starts_like_timms_in_speed_and_in_right_angles() -> None:
-    theirs = RotaryEmbeddingMixed(dim=32, depth=1, num_heads=2).freqs[:, 0]  # [2, heads, pairs]
-    ours = create_encoding("mixed-rope", head_dim=16, heads=2).frequencies.transpose(0, 1)
-    torch.testing.assert_close(ours.norm(dim=0), theirs.norm(dim=0))
-    for start in (ours, theirs):
-        assert (start[..., :4] * start[..., 4:]).sum(0).abs().max() < 1e-6
-
-
 @pytest.mark.parametrize("grid", GRIDS)
 def test_axial_rope_on_centered_positions_is_timms_dinov3_rotary(grid: tuple[int, int]) -> None:
     """They measure positions as 2π·(2(p + ½)/G − 1) and pair channel i with i + d/2, rows first."""
@@ -127,17 +119,6 @@ def test_a_bias_summed_over_axes_is_timms_window_bias_with_a_separable_table(gri
         theirs.relative_position_bias_table.copy_(table.flatten(0, 1))
     q = noise(1, 3, math.prod(grid), 4)
     torch.testing.assert_close(ours.mask(q, q, grid_positions(*grid)), theirs.get_bias())
-
-
-@pytest.mark.parametrize("grid", GRIDS)
-def test_a_bias_summed_over_axes_is_timms_maxvit_bias_with_a_separable_table(grid: tuple[int, int]) -> None:
-    """RelPosBiasTf: [heads, 2H − 1, 2W − 1] by key − query."""
-    ours, (rows, columns) = exact_t5(grid, heads=3)
-    theirs = RelPosBiasTf(grid, num_heads=3).double()
-    with torch.no_grad():
-        theirs.relative_position_bias_table.copy_((rows[:, None] + columns[None, :]).permute(2, 0, 1))
-    q = noise(1, 3, math.prod(grid), 4)
-    torch.testing.assert_close(ours.mask(q, q, grid_positions(*grid))[0], theirs.get_bias())
 
 
 # Hugging Face transformers

@@ -7,7 +7,6 @@ Only pairs of tokens that both have a position take part in claims about shifts.
 from __future__ import annotations
 
 import copy
-import io
 import math
 import warnings
 from collections.abc import Callable
@@ -100,7 +99,6 @@ def worst(a: Tensor, b: Tensor) -> float:
 with warnings.catch_warnings(action="ignore"):  # some of these rings are short, which test_roll.py looks into
     BUILT = [(case, build(*case.values)) for case in CASES]
 GROUPS = [case for case, encoding in BUILT if transforms(encoding) and encoding.relative]
-WITH_PARAMETERS = [case for case, encoding in BUILT if encoding.learned]
 LOOKING = [case for case, encoding in BUILT if encoding.acts_on != "nothing"]
 CODES = [case for case, encoding in BUILT if encoding.acts_on == "tokens"]
 
@@ -148,36 +146,27 @@ def test_a_joint_shift_leaves_scores_alone_exactly_if_the_encoding_is_relative(
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
-def test_heads_of_another_width_are_refused(name: str, axes: int) -> None:
+def test_heads_of_another_width_and_another_number_of_heads_are_refused(name: str, axes: int) -> None:
     encoding = build(name, axes)
-    *_, v, positions = inputs(encoding)
+    q, k, v, positions = inputs(encoding)
     x = v.repeat(1, 1, 1, 2 * encoding.streams)
     placed = encoding.precompute(grid_positions(*GRIDS[axes]), v[..., 1:, :], GRIDS[axes])
     for refuses in (
         lambda: encoding(x, x, positions),
-        lambda: encoding.attend(x, x, v, positions),
         lambda: encoding.attend(x, x, v, placed),
         lambda: encoding.weights(x, x, positions),
         lambda: encoding.encode(x, positions),
     ):
         with pytest.raises(InputError, match=f"{x.shape[-1]} channels: .*head_dim={HEAD_DIM}"):
             refuses()
-
-
-@pytest.mark.parametrize(("name", "axes"), CASES)
-def test_another_number_of_heads_is_refused_with_the_way_out(name: str, axes: int) -> None:
-    encoding = build(name, axes)
-    q, k, v, positions = inputs(encoding)
-    for said, arguments in (
-        (r"transpose\(1, 2\)", (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))),
-        ("give each head its own", (q.repeat(1, 2, 1, 1), k, v)),
-        ("give each head its own", (q[:, :1], k[:, :1], v[:, :1])),
-        ("a number of heads that divides", (q, k.repeat(1, 2, 1, 1), v)),
-        ("a number of heads that divides", (q, k, v[:, [0, 1, 1]])),
+    for arguments in (
+        (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)),
+        (q[:, :1], k[:, :1], v[:, :1]),
+        (q, k.repeat(1, 2, 1, 1), v),
+        (q, k, v[:, [0, 1, 1]]),
     ):
-        with pytest.raises(InputError, match=f"heads={HEADS}.*{said}") as caught:
+        with pytest.raises(InputError, match=f"heads={HEADS}"):
             encoding.attend(*arguments, positions)
-        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -198,6 +187,7 @@ OPTIONS = [
     ("rope", {"layout": "half"}),
     ("rope", {"scaling": "ntk", "factor": 4.0}),
     ("rope", {"scaling": "yarn", "factor": 4.0, "trained": 64, "base": 20.0, "beta_fast": 8.0}),
+    ("rope", {"scaling": "yarn", "factor": 2.0, "trained": 1, "base": 1.5}),
     ("xpos", {"base": 50.0, "gamma": 0.2, "span": 9.0}),
     ("axial-rope", {"base": 7.0}),
     ("axial-rope", {"frequencies": "arithmetic", "wavelengths": [3, 40]}),
@@ -224,7 +214,7 @@ OPTIONS = [
 ]
 
 
-def fast_path_is_the_formula(encoding: Encoding) -> bool:
+def fast_path_is_the_reference(encoding: Encoding) -> bool:
     """In values and gradients, for positions that all images share or that differ."""
     q, k, _, shared = inputs(encoding)
     leaves = [x.requires_grad_() for x in (q, k, *encoding.parameters())]
@@ -238,19 +228,19 @@ def fast_path_is_the_formula(encoding: Encoding) -> bool:
         )
         gaps += [worst(*both), *map(worst, slow, fast)]
         if transforms(encoding):
-            by_formula = encoding.formula(q, encoding.prepared(positions, q))
-            gaps.append(worst(encoding.encode(q, positions), by_formula))
+            by_reference = encoding.reference(q, encoding.prepared(positions, q))
+            gaps.append(worst(encoding.encode(q, positions), by_reference))
     return max(gaps) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
-def test_the_fast_path_is_the_formula(name: str, axes: int) -> None:
-    assert fast_path_is_the_formula(build(name, axes))
+def test_the_fast_path_is_the_reference(name: str, axes: int) -> None:
+    assert fast_path_is_the_reference(build(name, axes))
 
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
-def test_the_fast_path_is_the_formula_with_every_option(name: str, options: dict) -> None:
-    assert fast_path_is_the_formula(build(name, *ONLY_AXES.get(name, (2,)), **options))
+def test_the_fast_path_is_the_reference_with_every_option(name: str, options: dict) -> None:
+    assert fast_path_is_the_reference(build(name, *ONLY_AXES.get(name, (2,)), **options))
 
 
 @pytest.mark.parametrize(("name", "axes"), CODES)
@@ -270,21 +260,6 @@ def test_tokens_get_the_code_of_the_textbook(name: str, axes: int) -> None:
             *(torch.autograd.grad(x.pow(3).sum(), leaves) for x in (got, expected)), strict=True
         ):
             assert worst(one, other) < 1e-11
-
-
-@pytest.mark.parametrize(("name", "axes"), CASES)
-def test_encoded_queries_and_keys_have_the_reference_scores_together_and_apart(name: str, axes: int) -> None:
-    encoding = build(name, axes)
-    q, k, _, positions = inputs(encoding)
-    together = encoding(q, k, positions)
-    apart = encoding.encode(q, positions), encoding.encode_keys(k, encoding.precompute(positions, q))
-    for one, other in zip(together, apart, strict=True):
-        assert torch.equal(one, other)
-    if isinstance(encoding, ScoreBias):
-        assert torch.equal(together[0], q) and torch.equal(together[1], k)
-    else:
-        product_ = together[0] @ together[1].transpose(-2, -1) * HEAD_DIM**-0.5
-        assert worst(product_, encoding.scores(q, k, positions)) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
@@ -326,7 +301,8 @@ def test_half_precision_comes_back_in_kind_and_close_to_float64_even_far_from_th
     exact_out = attend(encoding, q.double(), k.double(), v.double(), positions)
     single = copy.deepcopy(encoding).float()
     coarse = single(q, k, positions.float())
-    coarse_out = attend(single, q, k, v, positions.float())
+    with torch.autocast("cpu", dtype=dtype):
+        coarse_out = attend(single, q, k, v, positions.float())
     step = torch.finfo(dtype).eps
     for got, want in zip((*coarse, coarse_out), (*exact, exact_out), strict=True):
         assert got.dtype == dtype
@@ -371,18 +347,6 @@ def test_tokens_without_a_position_know_nothing_of_positions(name: str, axes: in
         unmoved = encoding(q, k, p)[0][..., :PREFIX, :]
         alone = encoding(q[..., :PREFIX, :], k[..., :PREFIX, :], p[:0])[0]
         assert worst(unmoved, alone) < 1e-12
-
-
-@pytest.mark.parametrize(("name", "axes"), CASES)
-def test_positions_for_each_image_equal_a_loop_over_images(name: str, axes: int) -> None:
-    encoding = build(name, axes)
-    q, k, v, positions = inputs(encoding)
-    each = torch.stack((positions, positions.flip(0) + 1))
-    for function, arguments in ((scores, (q, k)), (attend, (q, k, v))):
-        batched = function(encoding, *arguments, each)
-        for image in range(2):
-            one = function(encoding, *(x[image : image + 1] for x in arguments), each[image])
-            assert worst(batched[image], one[0]) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
@@ -436,6 +400,14 @@ def test_grouped_keys_and_values_are_those_of_every_head_of_their_group(name: st
         assert worst(function(k, v), function(whole_k, whole_v)) < 1e-12
 
 
+def test_neighboring_heads_share_a_group() -> None:
+    encoding = create_encoding("axial-rope", head_dim=HEAD_DIM, heads=4)
+    q, (k, v) = torch.randn(1, 4, 6, HEAD_DIM), torch.randn(2, 1, 2, 6, HEAD_DIM)
+    whole = (x[:, [0, 0, 1, 1]] for x in (k, v))
+    positions = grid_positions(2, 3)
+    assert worst(encoding.attend(q, k, v, positions), encoding.attend(q, *whole, positions)) < 1e-6
+
+
 @pytest.mark.parametrize(("name", "axes"), CASES)
 def test_cross_attention_is_attention_of_some_queries_to_all_keys(name: str, axes: int) -> None:
     encoding = build(name, axes)
@@ -475,76 +447,44 @@ def test_a_batch_padded_on_the_left_decodes_each_text_as_if_alone(name: str, axe
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
-def test_saved_weights_bring_another_instance_to_the_same_scores(name: str, axes: int) -> None:
-    encoding, other = build(name, axes, 0), build(name, axes, 1)
-    file = io.BytesIO()
-    torch.save(encoding.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file, weights_only=True))
-    q, k, v, positions = inputs(encoding)
-    assert torch.equal(attend(encoding, q, k, v, positions), attend(other, q, k, v, positions))
-
-
-@pytest.mark.parametrize(("name", "axes"), CASES)
-def test_learned_says_whether_there_are_parameters_and_all_escape_weight_decay(name: str, axes: int) -> None:
+def test_learned_says_whether_there_are_parameters_all_take_part_and_escape_weight_decay(
+    name: str, axes: int
+) -> None:
     encoding = build(name, axes)
     names = {parameter for parameter, _ in encoding.named_parameters()}
     assert encoding.learned == bool(names)
     assert encoding.no_weight_decay() == names
-
-
-@pytest.mark.parametrize(("name", "axes"), WITH_PARAMETERS)
-def test_every_parameter_takes_part(name: str, axes: int) -> None:
-    encoding = build(name, axes)
     q, k, v, positions = inputs(encoding)
-    attend(encoding, q, k, v, positions).square().sum().backward()
+    attend(encoding, q.requires_grad_(), k, v, positions).square().sum().backward()
     for parameter in encoding.parameters():
         assert parameter.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize(("name", "axes"), LOOKING)
-def test_positions_of_another_shape_are_refused(name: str, axes: int) -> None:
+def test_positions_of_another_shape_and_infinite_ones_are_refused(name: str, axes: int) -> None:
     encoding = build(name, axes)
     q, k, v, positions = inputs(encoding)
-    with pytest.raises(InputError, match="shape"):
-        attend(encoding, q, k, v, F.pad(positions, (0, 1)))
-    with pytest.raises(InputError, match="tokens"):
-        attend(encoding, q, k, v, positions.repeat(2, 1))
-    with pytest.raises(InputError, match="3 images for tokens of 2"):
-        attend(encoding, q, k, v, positions.expand(3, -1, -1))
+    infinite = positions.clone()
+    infinite[1, -1] = math.inf
+    for wrong, says in (
+        (F.pad(positions, (0, 1)), "shape"),
+        (positions.repeat(2, 1), "tokens"),
+        (positions.expand(3, -1, -1), "3 images for tokens of 2"),
+        (infinite, "positions hold inf: give finite"),
+        (positions.expand(2, -1, -1) * math.nan, "positions hold nan"),
+    ):
+        for call in (attend, lambda e, q, k, v, p: scores(e, q, k, p)):
+            with pytest.raises(InputError, match=says):
+                call(encoding, q, k, v, wrong)
     once = positions.expand(1, -1, -1)
-    assert (attend(encoding, q, k, v, once) - attend(encoding, q, k, v, positions)).abs().max() < 1e-12
-
-
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize(("name", "axes"), LOOKING)
-def test_positions_that_are_not_finite_are_refused_by_their_value(name: str, axes: int, value: float) -> None:
-    encoding = build(name, axes)
-    q, k, v, positions = inputs(encoding)
-    positions[1, -1] = value
-    tokens = v.transpose(1, 2).flatten(2)
-    functions = [lambda: encoding.add(tokens, positions)] if encoding.acts_on in ("tokens", "both") else []
-    if encoding.acts_on != "tokens":
-        functions += [
-            lambda: encoding.attend(q, k, v, positions),
-            lambda: encoding.weights(q, k, positions),
-            lambda: encoding.scores(q, k, positions),
-            lambda: encoding.precompute(positions.expand(2, -1, -1), q),
-        ]
-    for refuses in functions:
-        with pytest.raises(InputError, match=f"positions hold {value}: give finite") as caught:
-            refuses()
-        assert "\n" not in str(caught.value)
+    assert worst(attend(encoding, q, k, v, once), attend(encoding, q, k, v, positions)) < 1e-12
 
 
 def test_one_look_at_positions_serves_their_slices_and_no_other_position_hinders_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On an accelerator each look is a synchronization, and decoding slices positions in every layer."""
-    encoding, x = (
-        create_encoding("rope", head_dim=HEAD_DIM, heads=HEADS, axes=1),
-        torch.randn(1, HEADS, 1, 12),
-    )
+    encoding, x = build("rope", 1), torch.randn(1, HEADS, 1, HEAD_DIM)
     positions, looks, isfinite = grid_positions(9), [], Tensor.isfinite
     monkeypatch.setattr(Tensor, "isfinite", lambda p: looks.append(p) or isfinite(p))
     for t in range(9):
@@ -565,6 +505,9 @@ def test_a_grid_that_is_not_that_of_the_positions_is_refused(name: str) -> None:
         for given in (whole, encoding.precompute(whole, q)):
             with pytest.raises(InputError, match=f"not the grid of {len(whole)} positions"):
                 encoding.precompute(given, q, grid)
+        if encoding.acts_on == "tokens":
+            with pytest.raises(InputError, match="not the grid"):
+                encoding.add(q.transpose(1, 2).flatten(2), whole, grid)
 
 
 def test_positions_placed_by_an_encoding_of_other_tables_are_refused_by_both_names() -> None:
@@ -601,23 +544,8 @@ def test_fractions_are_refused_exactly_where_real_positions_are_not_promised(nam
     if encoding.real_positions:
         assert attend(encoding, q, k, v, fractions).isfinite().all()
     else:
-        with pytest.raises(InputError, match=r"use '.*continuous-roll'") as caught:
+        with pytest.raises(InputError, match=r"use '.*continuous-roll'"):
             attend(encoding, q, k, v, fractions)
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ONLY_AXES)
-def test_encodings_of_few_axes_name_another_for_the_rest(name: str) -> None:
-    for axes in {1, 2, 3} - set(ONLY_AXES[name]):
-        with pytest.raises(InputError, match="use '"):
-            build(name, axes)
-
-
-@pytest.mark.parametrize(("name", "axes"), CASES)
-def test_stated_options_are_the_defaults(name: str, axes: int) -> None:
-    plain, stated = build(name, axes), build(name, axes, **encoding_options(name))
-    q, k, v, positions = inputs(plain)
-    assert torch.equal(attend(plain, q, k, v, positions), attend(stated, q, k, v, positions))
 
 
 DEFAULTS = {
@@ -634,13 +562,12 @@ DEFAULTS = {
     "uniform-rope": {"frequency": None},
     "spherical-rope": {"base": 10000.0, "frequency": None},
     "lie": {"block": None, "init": 2 * math.pi},
-    "roll": {"width": None, "direction": 1, "on_fraction": "error"},
-    "twisted-roll": {"twist": 0.5, "width": None, "direction": 1, "on_fraction": "error"},
-    "roll-twin": {"width": None, "direction": 1, "on_fraction": "error"},
+    "roll": {"width": None, "direction": 1},
+    "twisted-roll": {"twist": 0.5, "width": None, "direction": 1},
+    "roll-twin": {"width": None, "direction": 1},
     "continuous-roll": {"wavelength": 1.0, "nyquist": "fixed", "width": None, "direction": 1},
-    "multiplexed-roll": {"waves": 2, "scale": "none", "speeds": None, "width": None, "direction": 1}
-    | {"on_fraction": "error"},
-    "torus-roll": {"sheet": None, "direction": 1, "on_fraction": "error"},
+    "multiplexed-roll": {"waves": 2, "scale": "none", "speeds": None, "width": None, "direction": 1},
+    "torus-roll": {"sheet": None, "direction": 1},
 }
 
 
@@ -695,42 +622,45 @@ def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["rol", "learned+sinusoidal", "roll+axial-rope", "none+roll", "", "learned+"]
-)
-def test_an_unknown_or_impossible_name_is_refused_in_one_line(name: str) -> None:
-    with pytest.raises(InputError) as caught:
-        create_encoding(name, head_dim=24, heads=2, grid=(2, 2))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("bad", "says"),
     [
+        *(
+            ({"name": name}, "encoding '")
+            for name in ("rol", "learned+sinusoidal", "roll+axial-rope", "none+roll", "", "learned+")
+        ),
         ({"head_dim": 0}, "head_dim=0"),
         ({"heads": 0}, "heads=0"),
-        ({"axes": 0}, "axes=0"),
         ({"head_dim": 1}, "head_dim=1"),
         ({"grid": (4,)}, "grid=(4,)"),
         ({"grid": (4, 0)}, "grid=(4, 0)"),
         ({"grid": 4}, "grid=4 must hold axes=2 sizes"),
         ({"grid": (4, "b")}, "grid=(4, 'b')"),
+        ({"name": "axial-rope", "base": "1e2"}, "base="),
+        ({"name": "learned+axial-rope", "base": True}, "base="),
+        ({"name": "axial-rope", "base": math.inf}, "base="),
+        ({"name": "continuous-roll", "wavelength": "two"}, "wavelength="),
+        ({"name": "uniform-rope", "frequency": math.nan}, "frequency="),
+        ({"name": "shaw", "clip": 2.5}, "clip="),
+        ({"name": "t5-bias", "buckets": 8.0}, "buckets="),
+        ({"name": "t5-bias", "bidirectional": "maybe"}, "bidirectional="),
+        ({"name": "multiplexed-roll", "speeds": 2}, "speeds="),
+        ({"name": "multiplexed-roll", "speeds": [1, "x"]}, "speeds="),
+        ({"name": "multiplexed-roll", "scale": 2}, "scale="),
+        ({"width": True}, "width="),
+        ({"width": [3, 4.0]}, "width="),
+        ({"width": 10**7}, "beyond a million"),
+        ({"name": "roll-twin", "width": [3, 4]}, "width="),
     ],
 )
-def test_impossible_sizes_are_refused(bad: dict, says: str) -> None:
+def test_impossible_names_sizes_and_types_are_refused(bad: dict, says: str) -> None:
+    fine = {"name": "roll", "head_dim": 24, "heads": 2, "axes": 2, "grid": (2, 2)}
     with pytest.raises(InputError) as caught:
-        create_encoding("roll", **{"head_dim": 24, "heads": 2, "axes": 2, "grid": (2, 2), **bad})
-    assert says in str(caught.value)
-
-
-def test_encodings_come_in_the_order_of_the_books_table() -> None:
-    assert (
-        list(ENCODINGS)
-        == (
-            "none integer sinusoidal learned shaw shaw-kv t5-bias alibi rope xpos axial-rope mixed-rope"
-            " uniform-rope spherical-rope lie roll twisted-roll continuous-roll multiplexed-roll torus-roll"
-            " roll-twin"
-        ).split()
-    )
+        create_encoding(**fine | bad)
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+    options = {key: value for key, value in bad.items() if key not in fine}
+    if options:
+        with pytest.raises(InputError, match=says):
+            changed_options(bad.get("name", "roll"), options)
 
 
 @pytest.mark.parametrize("sizes", [(3,), (2, 3), (2, 1, 4)])
@@ -741,58 +671,15 @@ def test_grid_positions_count_row_by_row(sizes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "value"),
-    [
-        ("axial-rope", "base", "1e2"),
-        ("learned+axial-rope", "base", True),
-        ("axial-rope", "base", float("inf")),
-        ("rope", "scale", float("nan")),
-        ("uniform-rope", "frequency", float("nan")),
-        ("continuous-roll", "wavelength", "two"),
-        ("lie", "block", "abc"),
-        ("shaw", "clip", 2.5),
-        ("t5-bias", "buckets", 8.0),
-        ("t5-bias", "bidirectional", "maybe"),
-        ("torus-roll", "sheet", 4),
-        ("multiplexed-roll", "speeds", 2),
-        ("multiplexed-roll", "speeds", [1, "x"]),
-        ("multiplexed-roll", "speeds", (1.0, 2.0)),
-        ("multiplexed-roll", "scale", 2),
-        ("roll", "width", True),
-        ("roll", "width", [3, 4.0]),
-        ("twisted-roll", "twist", "half"),
-        ("twisted-roll", "twist", float("nan")),
-        ("roll-twin", "width", [3, 4]),
-        ("multiplexed-roll", "width", (3, 4)),
-        ("continuous-roll", "width", (3, 4)),
-    ],
-)
-def test_an_option_of_another_type_is_refused_in_one_line(name: str, option: str, value: object) -> None:
-    axes = 1 if name == "rope" else 2
-    for meets in (
-        lambda: create_encoding(name, head_dim=24, heads=2, axes=axes, grid=(3, 4)[:axes], **{option: value}),
-        lambda: changed_options(name, {option: value}),
-    ):
-        with pytest.raises(InputError, match=f"{option}=") as caught:
-            meets()
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("name", "options", "told"),
     [
-        ("axial-rope", {"base": 1000}, {"base": 1000.0}),
         ("axial-rope", {"base": 100}, {}),
-        ("axial-rope", {"base": 10000.0}, {"base": 10000.0}),
-        ("roll", {"width": 7}, {"width": 7}),
         ("roll", {"width": None, "direction": 1}, {}),
         ("learned+roll", {"width": 12}, {"width": 12}),
         ("roll", {"width": (3, 4)}, {"width": [3, 4]}),
         ("twisted-roll", {"twist": 1, "width": 6}, {"twist": 1.0, "width": 6}),
-        ("twisted-roll", {"twist": 0.5}, {}),
         ("sinusoidal+axial-rope", {"axial-rope.base": 100}, {}),
         ("sinusoidal+axial-rope", {"sinusoidal.base": 100}, {"sinusoidal.base": 100.0}),
-        ("sinusoidal+multiplexed-roll", {"multiplexed-roll.scale": "none", "waves": 3}, {"waves": 3}),
         ("sinusoidal+multiplexed-roll", {"waves": 3, "speeds": [1, 2, 3]}, {"waves": 3}),
         ("multiplexed-roll", {"speeds": (1, 2)}, {}),
         ("multiplexed-roll", {"speeds": [1, 1]}, {"speeds": [1, 1]}),

@@ -128,38 +128,13 @@ def test_a_grid_too_wide_for_the_short_way_goes_the_long_one(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_scores_depend_on_offsets_alone(name: str) -> None:
-    encoding, positions = build(name), grid_positions(3, 4)
-    q, k, _ = qkv(12, seed=0)
-    shifted = positions + torch.tensor([7.0, -3.0])
-    torch.testing.assert_close(encoding.scores(q, k, shifted), encoding.scores(q, k, positions))
-    mirrored = encoding.scores(q, k, -positions)
-    assert (mirrored - encoding.scores(q, k, positions)).abs().max() > 0.1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_cached_decoding_equals_causal_attention_over_everything(name: str) -> None:
-    """Keys and values go into the cache as they are; the newest queries get their own row of biases."""
-    encoding, positions = build(name, axes=1), grid_positions(9)
-    q, k, v = qkv(9 + PREFIX, seed=1)
-    full = encoding.attend(q, k, v, positions, is_causal=True)
-    for start, stop in [(10, 11), (6, 7), (4, 8), (1, 2), (1, 5)]:
-        seen = positions[: max(stop - PREFIX, 0)]
-        step = encoding.decode(q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop], seen)
-        torch.testing.assert_close(step, full[:, :, start:stop])
-
-
 @pytest.mark.parametrize("name", [*NAMES, "alibi"])
 def test_decoding_refuses_positions_of_the_queries_alone_and_says_what_to_give(name: str) -> None:
     """A bias depends on the distance to every key: those left out would count as without a position."""
     encoding, positions = build(name, axes=1), grid_positions(7)
     q, k, v = qkv(7, seed=1)
-    for last in (1, DIM):
-        with pytest.raises(
-            InputError, match=f"{last} tokens .* {last} queries and 7 keys.*all tokens so far"
-        ):
-            encoding.decode(q[:, :, -last:], k, v, positions[-last:])
+    with pytest.raises(InputError, match=r"2 tokens .* 2 queries and 7 keys.*all tokens so far"):
+        encoding.decode(q[:, :, -2:], k, v, positions[-2:])
     whole = encoding.attend(q, k, v, positions, is_causal=True)
     torch.testing.assert_close(encoding.decode(q, k, v, positions), whole)
     way_out = encoding.attend(
@@ -167,50 +142,6 @@ def test_decoding_refuses_positions_of_the_queries_alone_and_says_what_to_give(n
     )
     whole = encoding.attend(q, k, v, positions[-1:], is_causal=True)[:, :, -1:]
     torch.testing.assert_close(way_out, whole)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_causal_query_ignores_what_comes_later(name: str) -> None:
-    encoding, positions = build(name, axes=1), grid_positions(7)
-    q, k, v = qkv(7, seed=2)
-    before = encoding.attend(q, k, v, positions, is_causal=True)[:, :, :4]
-    k[:, :, 4:], v[:, :, 4:] = 100, 100
-    torch.testing.assert_close(encoding.attend(q, k, v, positions, is_causal=True)[:, :, :4], before)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients_of_queries_keys_values_and_tables_equal_finite_differences(name: str) -> None:
-    encoding, positions = build(name, axes=2), grid_positions(1, 3)
-    tensors = [x.clone().requires_grad_() for x in qkv(4, seed=3, batch=1)]
-    parameters = tuple(encoding.parameters())
-
-    def run(q: Tensor, k: Tensor, v: Tensor, *_: Tensor) -> Tensor:
-        return encoding.attend(q, k, v, positions)
-
-    assert torch.autograd.gradcheck(run, (*tensors, *parameters))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("mode", ["bfloat16", "autocast"])
-def test_half_precision_stays_half_and_close(name: str, mode: str) -> None:
-    encoding, positions = build(name).float(), grid_positions(3, 4)
-    q, k, v = qkv(13, seed=0).float()
-    exact = encoding.attend(q, k, v, positions)
-    if mode == "bfloat16":
-        out = encoding.attend(*(x.bfloat16() for x in (q, k, v)), positions)
-    else:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            out = encoding.attend(q, k, v, positions)
-    assert out.dtype == torch.bfloat16
-    torch.testing.assert_close(out.float(), exact, atol=0.06, rtol=0.03)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_attention_compiles_into_one_graph_with_equal_results(name: str) -> None:
-    encoding, positions = build(name), grid_positions(3, 4)
-    q, k, v = qkv(13, seed=0)
-    compiled = torch.compile(encoding.attend, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(compiled(q, k, v, positions), encoding.attend(q, k, v, positions))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -257,36 +188,13 @@ def test_on_a_grid_no_tensor_has_a_number_for_every_pair(name: str) -> None:
     assert tokens * (dim + sum(grid)) <= seen.largest < tokens**2
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_parameters_are_per_axis_and_head_and_free_of_weight_decay(name: str) -> None:
-    encoding = create_encoding(name, head_dim=8, heads=3, axes=2)
-    expected = {"shaw": 2 * 3 * 33 * 8, "shaw-kv": 2 * 2 * 3 * 33 * 8, "t5-bias": 2 * 3 * 32}[name]
-    assert sum(p.numel() for p in encoding.parameters()) == expected
-    assert encoding.no_weight_decay() == {name for name, _ in encoding.named_parameters()}
-    assert all(0.005 < p.std() < 0.5 for p in encoding.parameters())
-    if name == "t5-bias":
-        assert 0.5 < encoding.table.std() * (3 * 8) ** 0.5 < 1.5
-    else:  # a normal of standard deviation 0.02 cut at two
-        assert all(0.016 < p.std() < 0.019 and p.abs().max() <= 0.04 for p in encoding.parameters())
-
-
-def test_t5_buckets_are_exact_then_coarser_and_never_fall_with_distance() -> None:
-    distance = torch.arange(0, 200)
-    bucket = t5_bucket(-distance, buckets=32, max_distance=128)
-    assert bucket[:9].tolist() == list(range(9))
-    assert (bucket.diff() >= 0).all() and bucket[128:].unique().tolist() == [15]
-    after = t5_bucket(distance[1:], buckets=32, max_distance=128)
-    assert torch.equal(after, bucket[1:] + 16)
-    one_sided = t5_bucket(distance, buckets=32, max_distance=128, bidirectional=False)
-    assert one_sided.unique().tolist() == [0]
-
-
-def test_the_look_up_table_of_t5_covers_offsets_beyond_the_largest_distance() -> None:
-    encoding = build("t5-bias", axes=1)
-    positions = torch.tensor([[0.0], [4.0], [5.0], [300.0]])
-    q, k, _ = qkv(4, seed=0)
-    expected = encoding.scores(q, k, positions) - q @ k.mT / math.sqrt(DIM)
-    torch.testing.assert_close(encoding.mask(q, k, positions).expand_as(expected), expected)
+def test_tables_start_from_a_cut_normal_and_those_of_t5_from_one_for_the_width_of_the_model() -> None:
+    for name in NAMES:
+        encoding = create_encoding(name, head_dim=8, heads=3, axes=2)
+        if name == "t5-bias":
+            assert 0.5 < encoding.table.std() * (3 * 8) ** 0.5 < 1.5
+        else:
+            assert all(0.016 < p.std() < 0.019 and p.abs().max() <= 0.04 for p in encoding.parameters())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8, torch.int32])
@@ -300,19 +208,15 @@ def test_offsets_are_exact_even_where_the_type_of_the_positions_has_no_room(
     assert torch.equal(offsets(positions[0], positions[1]), signed[1] - signed[0][:, None])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_fractions_and_bad_options_are_refused_in_one_line_with_a_way_out(name: str) -> None:
-    encoding, q = build(name), qkv(6, seed=0)[0]
-    calls = [(lambda: encoding.attend(q, q, q, grid_positions(2, 3) + 0.5), "use 'axial-rope'")]
-    if name == "t5-bias":
-        calls += [
-            (lambda: build(name, buckets=7), "even number, at least 4"),
-            (lambda: build(name, buckets=1, bidirectional=False), "at least 2"),
-            (lambda: build(name, buckets=32, max_distance=8), "more than 8"),
-        ]
-    else:
-        calls += [(lambda: build(name, clip=0), "use 1 or more")]
-    for call, words in calls:
-        with pytest.raises(InputError) as error:
-            call()
-        assert words in str(error.value) and "\n" not in str(error.value)
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("t5-bias", {"buckets": 7}, "even number, at least 4"),
+        ("t5-bias", {"buckets": 1, "bidirectional": False}, "at least 2"),
+        ("t5-bias", {"buckets": 32, "max_distance": 8}, "more than 8"),
+        ("shaw", {"clip": 0}, "at least 1"),
+    ],
+)
+def test_options_that_leave_no_table_are_refused(name: str, options: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        build(name, **options)

@@ -15,7 +15,7 @@ from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
 from rollpe.encodings.positions import check_grid, check_positions, grid_positions, scale_positions
 from rollpe.encodings.registry import register
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_positive
 
 
 @register("none")
@@ -103,10 +103,7 @@ class Sinusoidal(TokenCode):
                 f"{self.heads * self.head_dim} channels cannot hold a sine and a cosine for each of"
                 f" axes={self.axes}: use at least {2 * self.axes}."
             )
-        if not base > 0:
-            raise InputError(f"base={base} must be positive.")
-        if not scale > 0:
-            raise InputError(f"scale={scale} must be positive.")
+        check_positive(base=base, scale=scale)
         self.base = float(base)
         self.scale = float(scale)
 

@@ -15,7 +15,7 @@ from rollpe import textbook
 from rollpe.encodings.base import Encoding, PositionTables
 from rollpe.encodings.kernels import as_bias, spread_heads
 from rollpe.encodings.positions import checked_grid, constant, grid_positions, last_positions
-from rollpe.encodings.registry import create_encoding, split_name
+from rollpe.encodings.registry import create_encoding, split_name, split_options
 from rollpe.encodings.relative import ScoreBias
 from rollpe.errors import InputError
 
@@ -32,8 +32,7 @@ class Attention(nn.Module):
 
     Args:
         dim: channels of a token.
-        num_heads: heads, of dim // num_heads channels unless ``attn_head_dim`` says otherwise.
-        dim_out: channels of the result, ``dim`` by default.
+        num_heads: heads, of dim // num_heads channels.
         qkv_bias, proj_bias: whether the projections have biases.
         qk_norm: ``norm_layer`` on the queries and keys of each head, before they are encoded.
         scale_norm: ``norm_layer`` on the joined heads, before the last projection.
@@ -46,8 +45,6 @@ class Attention(nn.Module):
         self,
         dim: int,
         num_heads: int = 8,
-        attn_head_dim: int | None = None,
-        dim_out: int | None = None,
         qkv_bias: bool = False,
         qk_norm: bool = False,
         scale_norm: bool = False,
@@ -60,26 +57,26 @@ class Attention(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if attn_head_dim is None and dim % num_heads:
+        if dim % num_heads:
             raise InputError(f"dim={dim} does not divide into num_heads={num_heads}.")
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         make_norm: Callable[..., nn.Module] = norm_layer or nn.LayerNorm
         norm = partial(make_norm, **factory)
         self.num_heads = num_heads
-        self.head_dim = attn_head_dim or dim // num_heads
-        self.attn_dim = num_heads * self.head_dim
-        self.qkv = nn.Linear(dim, 3 * self.attn_dim, bias=qkv_bias, **factory)
+        self.head_dim = dim // num_heads
+        self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias, **factory)
         self.q_norm = norm(self.head_dim) if qk_norm else nn.Identity()
         self.k_norm = norm(self.head_dim) if qk_norm else nn.Identity()
         self.attn_drop = nn.Dropout(attn_drop)
-        self.norm = norm(self.attn_dim) if scale_norm else nn.Identity()
-        self.proj = nn.Linear(self.attn_dim, dim_out or dim, bias=proj_bias, **factory)
+        self.norm = norm(dim) if scale_norm else nn.Identity()
+        self.proj = nn.Linear(dim, dim, bias=proj_bias, **factory)
         self.proj_drop = nn.Dropout(proj_drop)
 
     def install(self, encoding: Encoding) -> None:
         """Use this encoding, with a new ``qkv`` if its number of streams differs."""
         self.encoding = encoding
-        old, rows = self.qkv, (2 * encoding.streams + 1) * self.attn_dim
+        old = self.qkv
+        rows = (2 * encoding.streams + 1) * old.in_features
         if old.out_features != rows:
             self.qkv = nn.Linear(
                 old.in_features,
@@ -128,16 +125,37 @@ class Attention(nn.Module):
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys [B, heads, N, streams*d], values [B, heads, N, d]."""
-        wide = self.encoding.streams * self.attn_dim
+        dim = x.shape[-1]
+        wide = self.encoding.streams * dim
         q, k, v = (
             part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for part in self.qkv(x).split((wide, wide, self.attn_dim), dim=-1)
+            for part in self.qkv(x).split((wide, wide, dim), dim=-1)
         )
         return self.q_norm(q), self.k_norm(k), v
 
     def _joined(self, x: Tensor) -> Tensor:
         """The heads' results [B, heads, N, d] to [B, N, dim]."""
         return self.proj_drop(self.proj(self.norm(x.transpose(1, 2).flatten(2))))
+
+
+def checked_name(encoding: str) -> str:
+    """The name of an encoding that acts on scores alone; InputError for another."""
+    on_tokens, on_scores = split_name(encoding)
+    if on_tokens != "none":
+        raise InputError(
+            f"encoding {encoding!r} acts on tokens: add it to them before the first layer, with"
+            " create_encoding(…).add. timm's model has its own pos_embed for that."
+        )
+    return on_scores
+
+
+def install_encodings(model: Any, encoding: str, options: dict[str, Any] | None, **shape: Any) -> None:
+    """Give a model its token encoding and each layer of ``model.attentions`` a score encoding of its own."""
+    model.encoding_names = split_name(encoding)
+    (on_tokens, on_scores), given = model.encoding_names, split_options(encoding, options or {})
+    model.token_encoding = create_encoding(on_tokens, **shape, **given[0])
+    for attention in model.attentions:
+        attention.install(create_encoding(on_scores, **shape, **given[1]))
 
 
 def drop_in_attention(
@@ -157,17 +175,8 @@ def drop_in_attention(
         prefix: number of class and register tokens, which come first.
         options: of the encoding.
     """
-    on_tokens, on_scores = split_name(encoding)
-    if on_tokens != "none":
-        raise InputError(f"encoding {encoding!r} acts on tokens, where timm's model has its own pos_embed.")
-
-    grid = checked_grid(grid)
-    setup: dict[str, Any] = {
-        "encoding": on_scores,
-        "grid": grid,
-        "prefix": prefix,
-        "options": options,
-    }
+    on_scores, grid = checked_name(encoding), checked_grid(grid)
+    setup: dict[str, Any] = {"encoding": on_scores, "grid": grid, "prefix": prefix, "options": options}
 
     class Layer(DropInAttention, metaclass=_LayerClass):  # timm asks for a class, and keeps it in the model
         made_by = partial(drop_in_attention, encoding, grid=grid, prefix=prefix, **options)
@@ -216,26 +225,13 @@ class DropInAttention(Attention):
         if x.shape[1] != self.prefix + len(positions):
             raise InputError(
                 f"{x.shape[1]} tokens where grid={self.grid} and prefix={self.prefix} make"
-                f" {self.prefix + len(positions)}: {self._remedy(x.shape[1] - len(positions))}."
+                f" {self.prefix + len(positions)}: prefix= is the number of class and register tokens, which"
+                " come first, and grid= the patches along each side. For images of several sizes"
+                " (dynamic_img_size, NaFlex) use rollpe.vit.create_vit; patches cannot be dropped"
+                " (patch_drop_rate), since their places are unknown here."
             )
         return super().forward(
             x, self.encoding.precompute(positions, x, self.grid), is_causal, attn_mask=attn_mask
-        )
-
-    def _remedy(self, more: int) -> str:
-        """The probable repair if there are ``more`` tokens than patches on the grid."""
-        if 0 <= more <= 16:  # more registers than any model of timm's has
-            return (
-                f"set prefix={more} if {more} class and register tokens come first, else grid= to the patches"
-            )
-        if self.training and more < 0:
-            return (
-                "if patches were dropped (patch_drop_rate), their places are unknown here, but not in"
-                " rollpe.vit.create_vit(…, patch_dropout=…); else set grid= to the patches along each side"
-            )
-        return (
-            "set grid= to the patches along each side; for several sizes (dynamic_img_size, NaFlex) use"
-            " rollpe.vit.create_vit"
         )
 
 
@@ -277,15 +273,9 @@ class MultiheadAttention(nn.MultiheadAttention):
     ) -> None:
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__(embed_dim, num_heads, dropout, bias=bias, batch_first=batch_first, **factory)
-        on_tokens, on_scores = split_name(encoding)
-        if on_tokens != "none":
-            raise InputError(
-                f"encoding {encoding!r} acts on tokens: add it to them before the first layer, with"
-                " create_encoding(…).add."
-            )
         self.grid = grid = None if grid is None else checked_grid(grid)
         self.encoding = create_encoding(
-            on_scores,
+            checked_name(encoding),
             head_dim=self.head_dim,
             heads=num_heads,
             axes=1 if grid is None else len(grid),

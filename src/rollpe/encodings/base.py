@@ -32,8 +32,9 @@ from rollpe.encodings.positions import (
     check_positions,
     checked_grid,
     last_positions,
+    to_integers,
 )
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_whole
 
 
 class Shape(TypedDict, total=False):
@@ -51,6 +52,10 @@ class PositionTables(NamedTuple):
     positions: Tensor
     tables: tuple[Tensor, ...] = ()
     made_by: str | None = None  # ``Encoding.made``; None for tables made by hand, which nobody checks
+
+
+Places = tuple[PositionTables, PositionTables]
+"""Where the queries are and where the keys are; one object twice if they are of the same tokens."""
 
 
 class Encoding(nn.Module):
@@ -73,10 +78,10 @@ class Encoding(nn.Module):
     ``precompute``.
 
     A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
-    ``transform``, and the reference ``formula`` from the checked functions of `rollpe.operators` and
+    ``transform``, and ``reference`` from the checked functions of `rollpe.operators` and
     `rollpe.textbook`. The tests compare the two. Subclasses that add a bias to the scores are in
     relative.py, those that add a code to the tokens in absolute.py. One that transforms keys otherwise than
-    queries also defines ``tables_for_keys`` and ``formula_for_keys``.
+    queries also defines ``tables_for_keys`` and ``reference_for_keys``.
 
     Args:
         head_dim: channels of one head, d.
@@ -93,20 +98,18 @@ class Encoding(nn.Module):
     preserves_norm: bool = True
     by_head: bool = False
     added: bool = True  # False while an encoding of tokens waits for ``add``
-    made: str  # its class and arguments
+    arguments: str  # those that it was made with
 
     def __new__(cls, *args: Any, **arguments: Any) -> Self:
         encoding = super().__new__(cls)
-        encoding.made = f"{cls.__name__}({', '.join(f'{k}={v!r}' for k, v in sorted(arguments.items()))})"
+        encoding.arguments = ", ".join(f"{k}={v!r}" for k, v in sorted(arguments.items()))
         return encoding
 
     def __init__(
         self, *, head_dim: int, heads: int, axes: int = 2, grid: tuple[int, ...] | None = None
     ) -> None:
         super().__init__()
-        for label, value in (("head_dim", head_dim), ("heads", heads), ("axes", axes)):
-            if value < 1:
-                raise InputError(f"{label}={value} is too small: it must be at least 1.")
+        check_whole(1, head_dim=head_dim, heads=heads, axes=axes)
         if head_dim < axes:
             raise InputError(f"head_dim={head_dim} has no channel for each of axes={axes}: widen the head.")
         self.head_dim = head_dim
@@ -115,6 +118,11 @@ class Encoding(nn.Module):
         self.grid = None if grid is None else checked_grid(grid, axes)
         self.streams = 1
         self.on_tokens: Encoding | None = None  # what it is joined to by "+"
+
+    @property
+    def made(self) -> str:
+        """The class and its arguments, by which tables of equal shapes differ."""
+        return f"{type(self).__name__}({self.arguments})"
 
     @property
     def part(self) -> int:
@@ -198,7 +206,7 @@ class Encoding(nn.Module):
             grouped, unless ``by_head``.
         """
         self._look_for_add()
-        of_queries, of_keys = self._precomputed(q, k, positions, key_positions)
+        of_queries, of_keys = self._places(q, k, positions, key_positions)
         return self.encode(q, of_queries), self.encode_keys(k, of_keys)
 
     def attend(
@@ -229,8 +237,8 @@ class Encoding(nn.Module):
         """
         self.check_width(q, k, v)
         self._look_for_add()
-        precomputed = self._precomputed(q, k, positions, key_positions)
-        return self._attend(q, k, v, *precomputed, Masking(attn_mask, dropout_p, is_causal))
+        places = self._places(q, k, positions, key_positions)
+        return self._attend(q, k, v, places, Masking(attn_mask, dropout_p, is_causal))
 
     def weights(
         self,
@@ -249,9 +257,9 @@ class Encoding(nn.Module):
         """
         self.check_width(q, k)
         self._look_for_add()
-        of_queries, of_keys = self._precomputed(q, k, positions, key_positions)
-        masking = self._mask(q, k, of_queries, of_keys, Masking(attn_mask, is_causal=is_causal))
-        q, k = self._for_score(q, k, of_queries, of_keys)
+        places = self._places(q, k, positions, key_positions)
+        masking = self._mask(q, k, places, Masking(attn_mask, is_causal=is_causal))
+        q, k = self._for_score(q, k, places)
         scores = q @ spread_heads(k, self.heads).transpose(-2, -1) * self.head_dim**-0.5
         if masking.attn_mask is not None:
             scores = scores + as_bias(masking.attn_mask, scores)
@@ -285,10 +293,10 @@ class Encoding(nn.Module):
         return attention(q, keys, values, Masking(attn_mask, is_causal=True), scale=self.head_dim**-0.5)
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """Scores before softmax [B, heads, N, N], divided by √d: ``formula`` and a dot product."""
+        """Scores before softmax [B, heads, N, N], divided by √d: ``reference`` and a dot product."""
         ready, dtype = self.prepared(positions, q), table_dtype(q)
-        moved_q = self.formula(q.to(dtype), ready)
-        moved_k = self.formula_for_keys(spread_heads(k, self.heads).to(dtype), ready)
+        moved_q = self.reference(q.to(dtype), ready)
+        moved_k = self.reference_for_keys(spread_heads(k, self.heads).to(dtype), ready)
         return textbook.scores(moved_q, moved_k).to(q.dtype)
 
     def no_weight_decay(self) -> set[str]:
@@ -313,13 +321,13 @@ class Encoding(nn.Module):
         """The tensors that ``transform`` needs for keys, out of ``tables``; here all, as for queries."""
         return tables
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         """The reference for ``transform``: x float32 or float64, ``prepared`` positions."""
         return x
 
-    def formula_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
+    def reference_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
         """The reference for ``transform`` with ``tables_for_keys``."""
-        return self.formula(k, positions)
+        return self.reference(k, positions)
 
     def on_ring(self, x: Tensor) -> Tensor:
         """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
@@ -328,7 +336,7 @@ class Encoding(nn.Module):
     # Shared steps.
 
     def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
-        """Positions as ``tables`` and ``formula`` take them, [N, axes] or [B, 1, N, axes].
+        """Positions as ``tables`` and ``reference`` take them, [N, axes] or [B, 1, N, axes].
 
         Checked, 0 for the N - M leading tokens without a position; float64 if ``like`` is float64 and float32
         otherwise, or int64 where fractions are refused.
@@ -340,24 +348,23 @@ class Encoding(nn.Module):
 
     def exact(self, positions: Tensor, like: Tensor) -> Tensor:
         """Positions in the dtype of ``prepared``; InputError for a fraction where fractions are refused."""
-        return positions.to(table_dtype(like)) if self.real_positions else self.whole(positions)
-
-    def whole(self, positions: Tensor) -> Tensor:
-        """The positions as int64; InputError if one is a fraction."""
+        if self.real_positions:
+            return positions.to(table_dtype(like))
         if not are_integers(positions):
             raise InputError(
-                f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll'."
+                f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll', or"
+                " positions.round()."
             )
-        return (positions.round() if positions.is_floating_point() else positions).long()
+        return to_integers(positions)
 
-    def _precomputed(
+    def _places(
         self,
         q: Tensor,
         k: Tensor,
         positions: Tensor | PositionTables,
         key_positions: Tensor | PositionTables | None,
-    ) -> tuple[PositionTables, PositionTables]:
-        """``precompute`` for queries and keys; one object for both if they are of the same tokens."""
+    ) -> Places:
+        """``precompute`` for queries and keys."""
         if key_positions is not None:
             return self.precompute(positions, q), self.precompute(key_positions, k)
         if q.shape[-2] != k.shape[-2]:
@@ -372,30 +379,19 @@ class Encoding(nn.Module):
         """Keys [B, groups, N, ...] as ``transform`` takes them: for all heads if ``by_head``."""
         return spread_heads(k, self.heads) if self.by_head else k
 
-    def _for_score(
-        self, q: Tensor, k: Tensor, of_queries: PositionTables, of_keys: PositionTables
-    ) -> tuple[Tensor, Tensor]:
+    def _for_score(self, q: Tensor, k: Tensor, places: Places) -> tuple[Tensor, Tensor]:
         """Queries and keys, encoded for a dot product."""
+        of_queries, of_keys = places
         k = self.transform_for_score(self._spread(k), self.tables_for_keys(of_keys.tables))
         return self.transform_for_score(q, of_queries.tables), k
 
-    def _attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        of_queries: PositionTables,
-        of_keys: PositionTables,
-        masking: Masking,
-    ) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places, masking: Masking) -> Tensor:
         """``attend`` after its checks."""
-        masking = self._mask(q, k, of_queries, of_keys, masking)
-        q, k = self._for_score(q, k, of_queries, of_keys)
+        masking = self._mask(q, k, places, masking)
+        q, k = self._for_score(q, k, places)
         return attention(q, k, v, masking, scale=self.head_dim**-0.5)
 
-    def _mask(
-        self, q: Tensor, k: Tensor, of_queries: PositionTables, of_keys: PositionTables, masking: Masking
-    ) -> Masking:
+    def _mask(self, q: Tensor, k: Tensor, places: Places, masking: Masking) -> Masking:
         """``masking`` with the bias that this encoding adds to scores."""
         return masking
 
@@ -408,7 +404,8 @@ class Encoding(nn.Module):
             if heads != self.heads and not (grouped and heads and self.heads % heads == 0):
                 raise InputError(
                     f"queries, keys or values of shape {tuple(x.shape)} are not [B, heads={self.heads}, N, …]"
-                    f" as encoding {self.name!r} needs them: {self._way_to_heads(x)}."
+                    f" as encoding {self.name!r} needs them: transpose(1, 2) moves the heads before the"
+                    " tokens; keys and values may have a number of heads that divides this one."
                 )
             if x is not v and x.shape[-1] != self.streams * self.head_dim:
                 streams = f"streams={self.streams} of " if self.streams > 1 else ""
@@ -416,12 +413,6 @@ class Encoding(nn.Module):
                     f"queries or keys have {x.shape[-1]} channels: encoding {self.name!r} was built for"
                     f" {streams}head_dim={self.head_dim}."
                 )
-
-    def _way_to_heads(self, x: Tensor) -> str:
-        """The way to bring x to that shape, for the error message."""
-        if x.dim() > 2 and x.shape[-2] == self.heads:
-            return "transpose(1, 2) moves the heads before the tokens"
-        return "give each head its own; keys and values may have a number of heads that divides this one"
 
     def _look_for_add(self) -> None:
         """Warn once if attention runs before ``add`` for an encoding of tokens."""
@@ -435,4 +426,4 @@ class Encoding(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}, heads={self.heads}, axes={self.axes}"
+        return self.arguments

@@ -123,7 +123,7 @@ class Lie(Encoding):
         images = "" if rotations.dim() == 5 else "b"  # shared positions: one product for all images
         return torch.einsum(f"{images}hmnij,bhmnj->bhmni", rotations, blocks).flatten(-2).to(x.dtype)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         A = torch.stack([torch.block_diag(*blocks) for blocks in self.skew(x.dtype).flatten(0, 1)])
         A = A.unflatten(0, (self.heads, self.axes))  # [heads, axes, d, d]
         R = textbook.lie_rotation(self.in_images(positions), A)

@@ -85,6 +85,11 @@ def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
         )
 
 
+def to_integers(positions: Tensor) -> Tensor:
+    """Whole positions as int64."""
+    return (positions.round() if positions.is_floating_point() else positions).long()
+
+
 def last_positions(positions: Tensor, tokens: int) -> Tensor:
     """The positions of the last tokens of all, [(B,) M, axes] to [(B,) at most ``tokens``, axes]."""
     return positions[..., max(positions.shape[-2] - tokens, 0) :, :]
@@ -124,7 +129,7 @@ def are_integers(positions: Tensor) -> bool:
     layers and batches. (Changes of an inference tensor are not detected.) On the meta device, and while a
     graph is traced or captured, the values are unknown and the answer is True.
     """
-    if not positions.is_floating_point() or torch.compiler.is_compiling() or positions.is_meta:
+    if not positions.is_floating_point() or _unknown(positions):
         return True
     if positions.device.type == "cpu":
         return torch.equal(positions, positions.round())
@@ -137,7 +142,7 @@ def are_finite(positions: Tensor) -> bool:
     A slice of finite positions costs no synchronization either. Where the values are unknown, the answer is
     True.
     """
-    if not positions.is_floating_point() or torch.compiler.is_compiling() or positions.is_meta:
+    if not positions.is_floating_point() or _unknown(positions):
         return True
 
     def ask(x: Tensor) -> bool:
@@ -155,7 +160,7 @@ def spans(positions: Tensor) -> list[float] | None:
 
     Cached as in ``are_integers``; None where the values are unknown.
     """
-    if torch.compiler.is_compiling() or positions.is_meta or not positions.shape[-2] or not len(positions):
+    if _unknown(positions) or not positions.numel():
         return None
 
     def ask() -> list[float] | None:
@@ -166,6 +171,11 @@ def spans(positions: Tensor) -> list[float] | None:
             return None
 
     return _remembered(_spans, positions, ask, None)
+
+
+def _unknown(positions: Tensor) -> bool:
+    """Whether the values cannot be looked at."""
+    return torch.compiler.is_compiling() or positions.is_meta
 
 
 def _remembered(known: WeakIdKeyDictionary, positions: Tensor, ask: Callable[[], T], unknown: T) -> T:

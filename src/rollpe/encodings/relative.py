@@ -14,11 +14,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import textbook
-from rollpe.encodings.base import Encoding, PositionTables, Shape
+from rollpe.encodings.base import Encoding, Places, PositionTables, Shape
 from rollpe.encodings.kernels import Masking, as_bias, attention, spread_heads, table_dtype
-from rollpe.encodings.positions import check_positions, constant, grid_positions, last_positions
+from rollpe.encodings.positions import (
+    check_positions,
+    constant,
+    grid_positions,
+    last_positions,
+    to_integers,
+)
 from rollpe.encodings.registry import register
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_whole
 
 
 class ScoreBias(Encoding):
@@ -51,9 +57,8 @@ class ScoreBias(Encoding):
         """
         raise TypeError(f"{type(self).__name__} does not define biased().")
 
-    def _mask(
-        self, q: Tensor, k: Tensor, of_queries: PositionTables, of_keys: PositionTables, masking: Masking
-    ) -> Masking:
+    def _mask(self, q: Tensor, k: Tensor, places: Places, masking: Masking) -> Masking:
+        of_queries, of_keys = places
         mask = self.mask(q, k, of_queries.positions, of_keys.positions)
         if masking.attn_mask is not None:
             mask = mask + as_bias(masking.attn_mask, mask)
@@ -118,8 +123,7 @@ class Shaw(ScoreBias):
 
     def __init__(self, *, clip: int = 16, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)
-        if clip < 1:
-            raise InputError(f"clip={clip} tells no two offsets apart: use 1 or more.")
+        check_whole(1, clip=clip)
         self.clip = clip
         self.keys = self._new_table()
 
@@ -155,17 +159,10 @@ class Shaw(ScoreBias):
         rows = [self.rows(offsets(place, place))[..., 0] for place in places]
         return [vectors[:, row] for vectors, row in zip(table, rows, strict=True)]
 
-    def _attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        of_queries: PositionTables,
-        of_keys: PositionTables,
-        masking: Masking,
-    ) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places, masking: Masking) -> Tensor:
+        of_queries, of_keys = places
         if not of_keys.tables or of_keys is not of_queries:
-            return super()._attend(q, k, v, of_queries, of_keys, masking)
+            return super()._attend(q, k, v, places, masking)
         columns, *keys = of_keys.tables
         q, k = with_products(q, keys), with_ones(k, columns)
         return attention(q, k, v, masking, scale=self.head_dim**-0.5)
@@ -213,19 +210,12 @@ class ShawKV(Shaw):
         tables = super().on_grid(grid, like)
         return (*tables, *self.by_place(self.values, grid)) if tables else ()
 
-    def _attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        of_queries: PositionTables,
-        of_keys: PositionTables,
-        masking: Masking,
-    ) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places, masking: Masking) -> Tensor:
+        of_queries, of_keys = places
         if of_keys.tables and of_keys is of_queries:
             columns, values = of_keys.tables[0], of_keys.tables[1 + self.axes :]
             precomputed = PositionTables(of_keys.positions, of_keys.tables[: 1 + self.axes])
-            out = super()._attend(q, k, with_ones(v, columns), precomputed, precomputed, masking)
+            out = super()._attend(q, k, with_ones(v, columns), (precomputed, precomputed), masking)
             out, *sums = out.split([self.head_dim, *(matrix.shape[2] for matrix in values)], -1)
             return out + sum(at_each_place(weights, values, axis) for axis, weights in enumerate(sums))
         attn_mask, dropout_p, is_causal = masking
@@ -352,9 +342,7 @@ def slopes_of(heads: int, *, device: torch.device, dtype: torch.dtype) -> Tensor
 
 def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:
     """Δ = key - query of every pair, int64: [(B,) Q, axes] and [(B,) K, axes] to [(B,) Q, K, axes]."""
-    keys, queries = (
-        (p.round() if p.is_floating_point() else p).long() for p in (key_positions, query_positions)
-    )
+    keys, queries = to_integers(key_positions), to_integers(query_positions)
     return keys[..., None, :, :] - queries[..., :, None, :]
 
 

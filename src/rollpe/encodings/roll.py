@@ -24,9 +24,11 @@ from torch import Tensor
 from rollpe import operators
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
-from rollpe.encodings.positions import are_integers, constant, spans
+from rollpe.encodings.positions import constant, spans
 from rollpe.encodings.registry import register
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_choice, check_whole
+
+DIRECTIONS = (1, -1)
 
 
 class _Gather(torch.autograd.Function):
@@ -103,20 +105,10 @@ class _WholeRoll(_OnRings):
 
     real_positions = False
 
-    def __init__(self, *, direction: int, on_fraction: str, **shape: Unpack[Shape]) -> None:
+    def __init__(self, *, direction: int, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)
-        if on_fraction not in ("error", "round"):
-            raise InputError(f"on_fraction={on_fraction!r} must be 'error' or 'round'.")
-        self.direction = checked_direction(direction)
-        self.on_fraction = on_fraction
-
-    def whole(self, positions: Tensor) -> Tensor:
-        if self.on_fraction == "error" and not are_integers(positions):
-            raise InputError(
-                f"encoding {self.name!r} needs whole positions: use 'continuous-roll',"
-                " or on_fraction='round'."
-            )
-        return (positions.round() if positions.is_floating_point() else positions).long()
+        check_choice("direction", direction, DIRECTIONS)
+        self.direction = direction
 
     def source_channels(self, shifts: Tensor) -> Tensor:
         """For shifts [..., axes], the source channel of each channel: int64 [..., d]."""
@@ -146,7 +138,6 @@ class Roll(_WholeRoll):
             side by side: offsets then count modulo their least common multiple, as residues do, while the
             scores of (31, 33) still span 63 functions of the offset (Kymn et al., 2024).
         direction: 1 for S as printed in Eq. 2, -1 for its mirror image.
-        on_fraction: "error" refuses positions between integers, "round" takes the nearest integer.
     """
 
     width: int | tuple[int, ...]
@@ -156,10 +147,9 @@ class Roll(_WholeRoll):
         *,
         width: int | tuple[int, ...] | None = None,
         direction: int = 1,
-        on_fraction: str = "error",
         **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(direction=direction, on_fraction=on_fraction, **shape)
+        super().__init__(direction=direction, **shape)
         self.rings = checked_rings(width, self.part)
         self.width = width if isinstance(width, tuple) else self.rings[0]
         self.set_periods([math.lcm(*map(self.period, self.rings))] * self.axes)
@@ -187,11 +177,8 @@ class Roll(_WholeRoll):
     def source_channels(self, shifts: Tensor) -> Tensor:
         return self.around(shifts)[0]
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         return operators.axial_roll(x, self.direction * positions, self.width)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, width={self.width}"
 
 
 @register("twisted-roll")
@@ -214,7 +201,7 @@ class TwistedRoll(Roll):
         twist: turns of a pair of rings where it closes. 0.5, half a turn, is the sign and needs no pair.
         width: n, channels of one ring; by default all of head_dim // axes, or half of it for a pair. Several
             widths are rings side by side, as in ``Roll``, with the default twist.
-        direction, on_fraction: see ``Roll``.
+        direction: see ``Roll``.
     """
 
     def __init__(
@@ -223,13 +210,12 @@ class TwistedRoll(Roll):
         twist: float = 0.5,
         width: int | tuple[int, ...] | None = None,
         direction: int = 1,
-        on_fraction: str = "error",
         **shape: Unpack[Shape],
     ) -> None:
         if twist == 0.5:
-            super().__init__(width=width, direction=direction, on_fraction=on_fraction, **shape)
+            super().__init__(width=width, direction=direction, **shape)
         else:
-            super(Roll, self).__init__(direction=direction, on_fraction=on_fraction, **shape)
+            super(Roll, self).__init__(direction=direction, **shape)
             if self.part < 2 or isinstance(width, tuple):
                 raise InputError(
                     f"twist={twist:g} needs two rings of one width on each axis, not width={width} on"
@@ -274,15 +260,12 @@ class TwistedRoll(Roll):
         cos, sin, *other = tables[2:]
         return (moved * cos + super().transform(x, tuple(other)) * sin).to(x.dtype)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         shifts = self.direction * positions
         if self.twist == 0.5:
             return operators.axial_roll(x, shifts, self.width, operators.twisted_roll)
         pair = partial(operators.twisted_pair_roll, twist=self.twist)
         return operators.axial_roll(x, shifts, 2 * self.rings[0], pair)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, twist={self.twist:g}"
 
 
 class _InFourierBasis:
@@ -292,15 +275,8 @@ class _InFourierBasis:
     axes: int
     width: int
 
-    @property
-    def _rings(self) -> int:
-        """Number of rings on the channels of one axis."""
-        return 1
-
-    @property
-    def _twisted(self) -> bool:
-        """Whether what leaves a ring comes back with its sign reversed."""
-        return False
+    _rings: int = 1  # on the channels of one axis
+    _twisted: bool = False  # whether what leaves a ring comes back with its sign reversed
 
     def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
         """The orthogonal matrix [d, d] from channels to Fourier coordinates, see ``fourier_basis``."""
@@ -355,8 +331,8 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(**shape)
-        if nyquist not in operators.NYQUIST:
-            raise InputError(f"nyquist={nyquist!r} must be one of {', '.join(operators.NYQUIST)}.")
+        check_choice("nyquist", nyquist, operators.NYQUIST)
+        check_choice("direction", direction, DIRECTIONS)
         if wavelength == 0 or not math.isfinite(wavelength):
             raise InputError(f"wavelength={wavelength} must be a number other than 0.")
         if nyquist == "paired":
@@ -372,17 +348,11 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
             (self.width,) = checked_rings(self.width - 1, self.part)
         self.wavelength = float(wavelength)
         self.nyquist = nyquist
-        self.direction = checked_direction(direction)
+        self.direction = direction
+        self._rings = 2 if nyquist == "paired" else 1
+        self._twisted = nyquist == "twist" and self.width % 2 == 0
         self.relative = self.preserves_norm = nyquist != "cosine" or self.width % 2 == 1
         self.set_periods([abs(wavelength) * self.width * (2 if self._twisted else 1)] * self.axes)
-
-    @property
-    def _rings(self) -> int:
-        return 2 if self.nyquist == "paired" else 1
-
-    @property
-    def _twisted(self) -> bool:
-        return self.nyquist == "twist" and self.width % 2 == 0
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines per Fourier coordinate, as ``RollTwin``, and the basis [d, d]."""
@@ -404,18 +374,12 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return (self.transform_for_score(x, tables) @ tables[2]).to(x.dtype)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         out = x.clone()
         for a, rings in enumerate(operators.axis_slices(self.head_dim, self.axes, self._rings * self.width)):
             p = self.direction * positions[..., a]
             out[..., rings] = operators.continuous_roll(x[..., rings], p, self.wavelength, self.nyquist)
         return out
-
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, width={self.width}, wavelength={self.wavelength:g},"
-            f" nyquist={self.nyquist}"
-        )
 
 
 @register("multiplexed-roll")
@@ -435,7 +399,7 @@ class MultiplexedRoll(Roll):
         scale: "none" as printed, where independent streams give logits W² times the variance; "sqrt"
             divides q and k by √W, which undoes that; "mean" divides them by W.
         speeds: the s_w, whole numbers; 1, …, W by default.
-        width, direction, on_fraction: see ``Roll``.
+        width, direction: see ``Roll``.
     """
 
     relative = False
@@ -450,15 +414,12 @@ class MultiplexedRoll(Roll):
         speeds: tuple[int, ...] | None = None,
         width: int | None = None,
         direction: int = 1,
-        on_fraction: str = "error",
         **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(width=width, direction=direction, on_fraction=on_fraction, **shape)
-        if waves < 1:
-            raise InputError(f"waves={waves} must be at least 1.")
+        super().__init__(width=width, direction=direction, **shape)
+        check_whole(1, waves=waves)
         factors = {"none": 1.0, "sqrt": waves**-0.5, "mean": 1.0 / waves}
-        if scale not in factors:
-            raise InputError(f"scale={scale!r} must be one of {', '.join(factors)}.")
+        check_choice("scale", scale, factors)
         self.speeds = tuple(range(1, waves + 1)) if speeds is None else tuple(speeds)
         if len(self.speeds) != waves or any(int(speed) != speed for speed in self.speeds):
             raise InputError(f"speeds={self.speeds} must be {waves} whole numbers, one for each wave.")
@@ -479,7 +440,7 @@ class MultiplexedRoll(Roll):
         rolled = super().transform(x, tables).unflatten(-1, (self.waves, self.head_dim)).sum(-2)
         return rolled if self.factor == 1 else rolled * self.factor
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         waves = x.unflatten(-1, (self.waves, self.head_dim))  # [B, heads, N, W, d]
         out = waves.sum(-2)
         for a, ring in enumerate(operators.axis_slices(self.head_dim, self.axes, self.width)):
@@ -501,7 +462,7 @@ class TorusRoll(_WholeRoll):
 
     Args:
         sheet: channels along each axis; the most even division of head_dim by default.
-        direction, on_fraction: see ``Roll``.
+        direction: see ``Roll``.
     """
 
     def __init__(
@@ -509,10 +470,9 @@ class TorusRoll(_WholeRoll):
         *,
         sheet: tuple[int, ...] | None = None,
         direction: int = 1,
-        on_fraction: str = "error",
         **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(direction=direction, on_fraction=on_fraction, **shape)
+        super().__init__(direction=direction, **shape)
         d, axes = self.head_dim, self.axes
         self.sheet = even_division(d, axes) if sheet is None else tuple(sheet)
         if len(self.sheet) != axes or min(self.sheet) < 1 or math.prod(self.sheet) > d:
@@ -533,13 +493,10 @@ class TorusRoll(_WholeRoll):
         still = torch.arange(source.shape[-1], self.head_dim, device=device)
         return torch.cat((source, still.expand(*shifts.shape[:-1], -1)), -1)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         channels = math.prod(self.sheet)
         rolled = operators.torus_roll(x[..., :channels], self.direction * positions, self.sheet)
         return torch.cat((rolled, x[..., channels:]), -1)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, sheet={self.sheet}"
 
 
 @register("roll-twin")
@@ -556,7 +513,7 @@ class RollTwin(_InFourierBasis, Roll):
 
     Args:
         width: n, channels of the ring on each axis; all of head_dim // axes by default.
-        direction, on_fraction: see ``Roll``.
+        direction: see ``Roll``.
     """
 
     width: int
@@ -566,10 +523,9 @@ class RollTwin(_InFourierBasis, Roll):
         *,
         width: int | None = None,
         direction: int = 1,
-        on_fraction: str = "error",
         **shape: Unpack[Shape],
     ) -> None:
-        super().__init__(width=width, direction=direction, on_fraction=on_fraction, **shape)
+        super().__init__(width=width, direction=direction, **shape)
 
     def absorb(self, projection: Tensor) -> Tensor:
         """Rows of W_Q or W_K (or a bias) trained with ``roll`` as the twin needs them.
@@ -603,9 +559,9 @@ class RollTwin(_InFourierBasis, Roll):
         """From Fourier coordinates back to the ring."""
         return x @ self.rotary_basis(x.device, x.dtype)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         """The roll on the ring, in Fourier coordinates."""
-        return super().formula(self.on_ring(x), positions) @ self.rotary_basis(x.device, x.dtype).T
+        return super().reference(self.on_ring(x), positions) @ self.rotary_basis(x.device, x.dtype).T
 
 
 def twin_state_dict(state: dict[str, Tensor], twin: RollTwin) -> dict[str, Tensor]:
@@ -722,9 +678,3 @@ def whole_laps(twist: float) -> float:
     """After how many laps a twist adds up to whole turns: 7 for 1/7; infinity beyond a million."""
     turns = Fraction(twist).limit_denominator(10**6)
     return turns.denominator if abs(turns - Fraction(twist)) < 1e-15 else math.inf
-
-
-def checked_direction(direction: int) -> int:
-    if direction not in (1, -1):
-        raise InputError(f"direction={direction} must be 1 (as printed in Eq. 2) or -1.")
-    return direction

@@ -14,7 +14,7 @@ from rollpe.encodings.base import Encoding, PositionTables, Shape
 from rollpe.encodings.kernels import without_autocast
 from rollpe.encodings.positions import constant
 from rollpe.encodings.registry import register
-from rollpe.errors import InputError
+from rollpe.errors import InputError, check_choice, check_positive
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class Rotary(Encoding):
     """Base of encodings that rotate channel pairs (2i, 2i+1) by an angle (Su et al., 2021, Eq. 34).
 
-    A subclass defines ``angles`` and ``formula``. Angles, their cosines and sines are computed in float32
+    A subclass defines ``angles`` and ``reference``. Angles, their cosines and sines are computed in float32
     (float64 for float64 queries) outside autocast; the rotation itself is done in that precision and its
     result cast back to the dtype of the queries.
     """
@@ -93,12 +93,6 @@ def along_axes(x: Tensor, positions: Tensor, frequencies: Sequence[Tensor]) -> T
         rotated.append(textbook.rope(channels, p, theta))
         start += 2 * len(theta)
     return torch.cat((*rotated, x[..., start:]), -1)
-
-
-def check_base(base: float) -> float:
-    if not base > 0:
-        raise InputError(f"base={base} must be positive.")
-    return float(base)
 
 
 def spectrum(
@@ -138,7 +132,8 @@ class _Spaced(Rotary):
         self, base: float, frequencies: str | tuple[float, ...], wavelengths: tuple[float, ...] | None
     ) -> None:
         """Keep the options that say which frequencies the pairs have; InputError for what does not fit."""
-        self.base = check_base(base)
+        check_positive(base=base)
+        self.base = float(base)
         self.frequencies = frequencies if isinstance(frequencies, str) else tuple(frequencies)
         self.wavelengths = None if wavelengths is None else tuple(wavelengths)
         if isinstance(frequencies, str):
@@ -154,9 +149,9 @@ class _Spaced(Rotary):
         if wavelengths is not None and not (len(wavelengths) == 2 and 0 < wavelengths[0] <= wavelengths[1]):
             raise InputError(f"wavelengths={list(wavelengths)} must be the shortest wave and the longest.")
 
-    def theta(self, like: Tensor) -> Tensor:
-        """ω_i [pairs] in radians per position, in the dtype of ``like``."""
-        options = self.pairs, self.base, self.frequencies, self.wavelengths
+    def theta(self, like: Tensor, base: float | None = None) -> Tensor:
+        """ω_i [pairs] in radians per position, in the dtype of ``like``; of another base if one is given."""
+        options = self.pairs, base or self.base, self.frequencies, self.wavelengths
         return constant(spectrum, *options, device=like.device, dtype=like.dtype)
 
     def theta_by_the_book(self) -> Tensor:
@@ -216,10 +211,8 @@ class Rope(_Spaced):
     ) -> None:
         super().__init__(**shape)
         self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
-        if layout not in textbook.LAYOUTS:
-            raise InputError(f"layout={layout!r} must be 'interleaved' or 'half'.")
-        if scaling not in ("none", "ntk", "yarn"):
-            raise InputError(f"scaling={scaling!r} must be 'none', 'ntk' or 'yarn'.")
+        check_choice("layout", layout, textbook.LAYOUTS)
+        check_choice("scaling", scaling, ("none", "ntk", "yarn"))
         if not factor >= 1 or (scaling == "none" and factor != 1):
             raise InputError(f"factor={factor} must be at least 1, with scaling='ntk' or 'yarn' if above 1.")
         if scaling == "yarn" and (trained is None or trained < 1 or not base > 1):
@@ -238,13 +231,11 @@ class Rope(_Spaced):
 
     def angles(self, positions: Tensor) -> Tensor:
         c = 2 * self.pairs
-        if self.scaling == "none":
-            return self.scale * positions * self.theta(positions)
-        i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
-        base = textbook.ntk_base(self.base, self.factor, c) if self.scaling == "ntk" else self.base
-        frequencies = base ** (-i / self.pairs)
+        base = textbook.ntk_base(self.base, self.factor, c) if self.scaling == "ntk" else None
+        frequencies = self.theta(positions, base)
         if self.scaling == "yarn" and self.trained:
-            a, b = textbook.yarn_range(c, self.trained, base, self.beta_fast, self.beta_slow)
+            a, b = textbook.yarn_range(c, self.trained, self.base, self.beta_fast, self.beta_slow)
+            i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
             keep = ((b - i) / (b - a)).clamp(0, 1)
             frequencies = frequencies * (keep + (1 - keep) / self.factor)
         return self.scale * positions * frequencies
@@ -256,7 +247,7 @@ class Rope(_Spaced):
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return (rotate if self.layout == "interleaved" else rotate_halves)(x, *tables)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         c, s = 2 * self.pairs, self.factor
         if self.scaling == "yarn" and self.trained:
             turns = self.beta_fast, self.beta_slow
@@ -306,9 +297,8 @@ class XPos(Rotary):
     ) -> None:
         super().__init__(**shape)
         self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
-        if not (gamma > 0 and span > 0):
-            raise InputError(f"gamma={gamma} and span={span} must be positive.")
-        self.base, self.gamma, self.span = check_base(base), float(gamma), float(span)
+        check_positive(base=base, gamma=gamma, span=span)
+        self.base, self.gamma, self.span = float(base), float(gamma), float(span)
 
     def angles(self, positions: Tensor) -> Tensor:
         i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
@@ -327,13 +317,13 @@ class XPos(Rotary):
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables[:2])
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
-        return self._formula(x, positions, keys=False)
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self._reference(x, positions, keys=False)
 
-    def formula_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
-        return self._formula(k, positions, keys=True)
+    def reference_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self._reference(k, positions, keys=True)
 
-    def _formula(self, x: Tensor, positions: Tensor, *, keys: bool) -> Tensor:
+    def _reference(self, x: Tensor, positions: Tensor, *, keys: bool) -> Tensor:
         c = 2 * self.pairs
         theta = textbook.rope_frequencies(c, self.base).to(x)
         zeta = textbook.xpos_scales(c, self.gamma).to(x)
@@ -376,7 +366,7 @@ class AxialRope(_Spaced):
     def angles(self, positions: Tensor) -> Tensor:
         return (positions[..., None] * self.theta(positions)).flatten(-2)  # [..., N, axes * pairs]
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         return along_axes(x, positions, [self.theta_by_the_book().to(x)] * self.axes)
 
 
@@ -418,7 +408,8 @@ class MixedRope(Rotary):
             )
         if d % 4:
             raise InputError(f"head_dim={d} must be a multiple of 4 for two bundles of pairs.")
-        speed = check_base(base) ** (-4 * torch.arange(d // 4) / d)
+        check_positive(base=base)
+        speed = base ** (-4 * torch.arange(d // 4) / d)
         turn = 2 * math.pi * torch.rand(self.heads, 1)
         direction = torch.cat((turn.expand(-1, len(speed)), turn.expand(-1, len(speed)) + math.pi / 2), -1)
         speed = speed.repeat(2)
@@ -445,7 +436,7 @@ class MixedRope(Rotary):
         tables = zip(angles.cos(), angles.sin(), strict=True)
         return [PositionTables(positions, own, layers[0].made) for own in tables]
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))
         return operators.rotate_pairs(x, angles)
 
@@ -483,7 +474,7 @@ class UniformRope(Rotary):
     def angles(self, positions: Tensor) -> Tensor:
         return times_axis(positions, self.frequency).repeat_interleave(self.pairs, dim=-1)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         return along_axes(x, positions, [x.new_full((self.pairs,), omega) for omega in self.frequency])
 
 
@@ -525,7 +516,8 @@ class SphericalRope(Encoding):
         if self.head_dim < 3:
             raise InputError(f"head_dim={self.head_dim} holds no channel triplet: use at least 3.")
         self.triplets = self.head_dim // 3
-        self.base = check_base(base)
+        check_positive(base=base)
+        self.base = float(base)
         self.frequency = fastest(self.name, self.grid, self.axes, frequency)
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
@@ -542,7 +534,7 @@ class SphericalRope(Encoding):
         rotated = torch.stack((a, b, c), -1).flatten(-2).to(x.dtype)
         return torch.cat((rotated, x[..., 3 * self.triplets :]), -1)
 
-    def formula(self, x: Tensor, positions: Tensor) -> Tensor:
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         d, m = torch.arange(self.triplets).to(x), 3 * self.triplets
         omega = x.new_tensor(self.frequency)[:, None] * self.base ** (-d / self.triplets)
         return torch.cat((textbook.spherical_rope(x[..., :m], positions, omega), x[..., m:]), -1)
