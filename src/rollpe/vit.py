@@ -84,7 +84,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
 
     Args:
         encoding: a name for ``create_encoding``; ``encoding_options`` its options.
-        settings: arguments of timm's class, except those of positions and blocks.
+        settings: arguments of timm's class, except those of positions, blocks and patch dropout.
     """
 
     causal = False
@@ -98,6 +98,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
             pos_embed="none",
             dynamic_img_size=True,
             block_fn=Block,
+            patch_drop_rate=0.0,  # it would leave out patches and keep their positions
             weight_init="skip",
         )
         install_encodings(
