@@ -40,7 +40,7 @@ from rollpe.vit import SIZES
 from rollpe_lab.files import read_yaml_file
 from rollpe_lab.records.record import Cell
 from rollpe_lab.records.store import record_path
-from rollpe_lab.training.data import IMAGE_SIZE
+from rollpe_lab.training.datasets import DATASETS
 from rollpe_lab.training.recipe import Recipe, load_recipe
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -136,7 +136,8 @@ def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dic
 def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
     """Build an encoding as a run of this recipe would, without memory and without a warning."""
     size = SIZES[recipe.size]
-    grid = (recipe.context,) if recipe.context else (IMAGE_SIZE[recipe.data] // (recipe.patch_size or 1),) * 2
+    side = DATASETS[recipe.data].image_shape[-1] // (recipe.patch_size or 1)
+    grid = (recipe.context,) if recipe.context else (side, side)
     heads = recipe.heads or size.heads
     head_dim = (recipe.width or size.width) // heads
     with warnings.catch_warnings(), torch.device("meta"):

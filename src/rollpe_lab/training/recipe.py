@@ -21,11 +21,10 @@ from rollpe.errors import InputError
 from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records.record import EXECUTION, REMOVED, Cell, flatten, slug
 from rollpe_lab.training.augment import Augmentation
+from rollpe_lab.training.datasets import DATASETS, TEXTS
 
 FOLDER = Path(__file__).parent / "recipes"
 
-TEXTS = ("sympy", "sklearn")
-"""The data sets that are text."""
 PATCHES = 64
 """Most patches in a row of an image; attention is quadratic in the square of this number."""
 WEIGHTS = 10**9 // 12
@@ -47,9 +46,7 @@ class Recipe(BaseModel):
         description="letters of ASCII, digits and _-~+, after the first also .%@=, (its records' folder; by "
         "default the name of the recipe's file)",
     )
-    data: Literal["digits", "place", "offset", "cifar100", "sympy", "sklearn"] = Field(
-        description="digits, place, offset, cifar100, or a text: sympy or sklearn"
-    )
+    data: str = Field(pattern=f"^({'|'.join(DATASETS)})$", description=", ".join(DATASETS))
     held_out: int | None = Field(
         None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
     )
