@@ -218,16 +218,16 @@ class Augmenter:
         cut = _integers(generator, 2, (total,)) == 1
         if not (settings.mixup and settings.cutmix):
             cut = torch.full_like(cut, settings.cutmix > 0)
-        drawn = [draw_beta(generator, total, alpha or 1.0) for alpha in (settings.cutmix, settings.mixup)]
-        weights = torch.where(cut, *drawn)
+        cut_weights = draw_beta(generator, total, settings.cutmix or 1.0)
+        weights = torch.where(cut, cut_weights, draw_beta(generator, total, settings.mixup or 1.0))
         boxes = draw_cuts(generator, weights, self.size)
         area = (boxes[:, 2] * boxes[:, 3]).float() / (self.size[0] * self.size[1])
         weights = torch.where(cut, 1 - area, weights)
         boxes = torch.where(cut[:, None], boxes, 0)
         if settings.mix_probability < 1:  # drawn last and only then, so that all else is drawn as without
-            mixed = (_uniform(generator, (count, 1)) < settings.mix_probability).expand(count, size)
-            weights = torch.where(mixed.reshape(total), weights, 1.0)
-            boxes = torch.where(mixed.reshape(total, 1), boxes, 0)
+            chosen = (_uniform(generator, (count, 1)) < settings.mix_probability).expand(count, size)
+            weights = torch.where(chosen.reshape(total), weights, 1.0)
+            boxes = torch.where(chosen.reshape(total, 1), boxes, 0)
         boxes, weights = _send(boxes, images), _send(weights, images)
         # a box that was cut out keeps nothing of its own; without one the weight holds everywhere
         whole = (boxes[:, 2] * boxes[:, 3] == 0).view(-1, 1, 1)

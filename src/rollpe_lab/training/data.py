@@ -146,12 +146,12 @@ def _cifar100(root: Path, held_out: int | None) -> ImageData:
     for check in verify("cifar100", root):
         if check.state != "ok":
             raise InputError(f"{check.path} is {check.state}: run `{check.repair}`")
-    pool, test = (CIFAR100(root, train=train) for train in (True, False))
-    parts = [
-        Split(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), torch.tensor(part.targets))
-        for part in (pool, test)
-    ]
-    return _image_data("cifar100", pool.classes, *parts, held_out)
+    files = [CIFAR100(root, train=train) for train in (True, False)]
+    pool, test = (
+        Split(torch.from_numpy(file.data).permute(0, 3, 1, 2).contiguous(), torch.tensor(file.targets))
+        for file in files
+    )
+    return _image_data("cifar100", files[0].classes, pool, test, held_out)
 
 
 def _digits(held_out: int | None) -> ImageData:
