@@ -23,7 +23,7 @@ from rollpe_lab.training.observation import (
     squarest,
 )
 from rollpe_lab.training.run import train_epoch
-from rollpe_lab.training.state import Programs
+from rollpe_lab.training.state import CompiledModels
 
 
 def model(encoding: str, **settings):
@@ -143,15 +143,15 @@ def test_a_frame_holds_the_correlation_of_every_two_channels():
 )
 def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, part, monkeypatch):
     """Neither to try out the sizes nor for frames, which are of what is held out, or else trained on."""
-    read = Programs.data
-    monkeypatch.setattr(Programs, "data", lambda *given: replace(read(*given), test=None))
+    read = CompiledModels.data
+    monkeypatch.setattr(CompiledModels, "data", lambda *given: replace(read(*given), test=None))
 
-    def only_epoch(run, done, bar):
-        train_epoch(run, done, bar)
-        evaluate, model = run.program.evaluate, run.program.model
+    def only_epoch(run, bar):
+        train_epoch(run, bar)
+        evaluate, model = run.compiled.evaluate, run.compiled.model
         seen = evaluate.prepare(getattr(evaluate.data, part).images[:256])
-        assert sorted(done.frames) == [0, 1, 2]
-        assert torch.equal(done.frames[2], channel_frame(model, seen))
+        assert sorted(run.frames) == [0, 1, 2]
+        assert torch.equal(run.frames[2], channel_frame(model, seen))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rollpe_lab.training.run.train_epoch", only_epoch)
