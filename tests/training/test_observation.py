@@ -20,7 +20,6 @@ from rollpe_lab.training.observation import (
     observe,
     queries_and_keys,
     ring_roughness,
-    squarest,
 )
 from rollpe_lab.training.run import train_epoch
 from rollpe_lab.training.state import CompiledModels
@@ -96,13 +95,6 @@ def test_attention_by_offset_averages_the_weights_pair_by_pair(encoding):
         ]
         expected = torch.stack(same).mean((0, 1))
         np.testing.assert_allclose(found["attention"][1, :, row], expected, rtol=1e-4)
-
-
-def test_spectra_are_shares_of_power():
-    found = observe(model("roll"), images(4))
-    np.testing.assert_allclose(found["query_spectrum"].sum(-1), 1, rtol=1e-5)
-    assert found["query_spectrum"].shape == (2, 3, 2, 9)
-    assert found["key_roughness"].shape == (2, 3, 2)
 
 
 def test_correlations_are_those_of_channels_over_images_and_patches():
@@ -182,6 +174,8 @@ def test_the_twin_of_a_roll_is_seen_on_the_same_ring():
     roll, twin = model("roll"), model("roll-twin")
     twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
     seen, same = observe(roll, images(4)), observe(twin, images(4))
+    assert seen["query_spectrum"].shape == (2, 3, 2, 9) and seen["key_roughness"].shape == (2, 3, 2)
+    np.testing.assert_allclose(seen["query_spectrum"].sum(-1), 1, rtol=1e-5)
     for name in ("query_spectrum", "key_roughness", "query_correlation", "attention"):
         np.testing.assert_allclose(same[name], seen[name], rtol=1e-3, atol=1e-5)
 
@@ -223,8 +217,3 @@ def test_of_a_multiplexed_roll_the_first_wave_of_every_head_is_seen():
     power[..., 1:-1] *= 2
     share = power.sum(0) / power.sum((0, 2))[:, None]
     np.testing.assert_allclose(found["key_gradient"][1, 1], share.numpy(), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize(("channels", "sheet"), [(64, (8, 8)), (32, (4, 8)), (15, (3, 5)), (7, (1, 7))])
-def test_the_sheet_is_as_square_as_possible(channels, sheet):
-    assert squarest(channels) == sheet

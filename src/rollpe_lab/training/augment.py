@@ -61,7 +61,7 @@ class Augmentation(BaseModel):
         "none",
         description="pad: a window of the padded image; resized: a random part, scaled to full size",
     )
-    crop_padding: int = Field(4, ge=0, description="pixels on each side, for crop='pad'")
+    crop_padding: int = Field(4, ge=0, le=1024, description="pixels on each side, for crop='pad'")
     crop_scale: tuple[Share, Share] = Field(
         (0.08, 1.0), description="smallest and largest share of the area, for crop='resized'"
     )
@@ -70,7 +70,7 @@ class Augmentation(BaseModel):
         "none",
         description="three-augment: grayscale, solarize or blur; rand-augment: n of 14 operations",
     )
-    rand_augment: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=0, le=LEVELS)]] = Field(
+    rand_augment: tuple[Annotated[int, Field(ge=1, le=100)], Annotated[int, Field(ge=0, le=LEVELS)]] = Field(
         (2, 9), description=f"operations per image and their magnitude, 0 to {LEVELS}"
     )
     color_jitter: Probability = Field(

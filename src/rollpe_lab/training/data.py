@@ -17,7 +17,7 @@ from rollpe.errors import InputError
 from rollpe_lab.files import expect_file
 from rollpe_lab.training import text
 from rollpe_lab.training.canvas import COPIES, TEST_COPIES, arrangements, draw
-from rollpe_lab.training.datasets import DATASETS, dataset_of
+from rollpe_lab.training.datasets import DATASETS
 from rollpe_lab.training.fetch import verify
 
 DIGITS_TEST = 360
@@ -93,20 +93,18 @@ def load_dataset(
     Returns ImageData, or TextData for text. Raises InputError for an unknown name, an impossible held_out or
     context, a missing or damaged file.
     """
-    if dataset_of(name).package:
+    if name == "cifar100":
+        return _cifar100(Path(root), held_out)
+    if name == "digits":
+        return _digits(held_out)
+    if DATASETS[name].package:
         return _text(name, held_out, context)
-    match name:
-        case "cifar100":
-            return _cifar100(Path(root), held_out)
-        case "digits":
-            return _digits(held_out)
-        case _:
-            return _canvases(name, held_out)
+    return _canvases(name, held_out)
 
 
 def stand_in(name: str, context: int | None = None) -> Data:
     """A data set of one black image or one window in the right shape, for work that precedes the download."""
-    dataset = dataset_of(name)
+    dataset = DATASETS[name]
     label = torch.zeros(1, dtype=torch.long)
     if dataset.package:
         one = Split(torch.zeros(1, context or 1, dtype=torch.uint8), label.expand(1, context or 1))
@@ -122,7 +120,7 @@ def read_test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, 
     Needs no images: the labels of CIFAR-100 are read from root/labels/cifar100.json, a committed copy.
     Raises InputError for an unknown name, or if that file is missing or damaged.
     """
-    if dataset_of(name) is not DATASETS["cifar100"]:
+    if DATASETS[name] is not DATASETS["cifar100"]:
         data = load_dataset(name)
         return data.test.labels.numpy(), data.classes
     path = Path(root) / "labels" / f"{name}.json"

@@ -180,11 +180,3 @@ class TextEvaluator(Evaluator):
         for size in (self.data.context, *sizes):
             few = -(-size // self.data.context)
             self(model, Split(self.data.train.images[:few], self.data.train.labels[:few]), size)
-
-
-def moved(split: Split, by: int) -> Split:
-    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
-    height, width = split.images.shape[-2:]
-    rows = (torch.arange(height) - by).clamp(0, height - 1)
-    columns = (torch.arange(width) - by).clamp(0, width - 1)
-    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)

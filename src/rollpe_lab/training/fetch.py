@@ -16,7 +16,7 @@ from torchvision.datasets import CIFAR100
 from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file, write_atomically
 from rollpe_lab.training import text
-from rollpe_lab.training.datasets import DATASETS, dataset_of
+from rollpe_lab.training.datasets import DATASETS
 
 RETRIES = 2  # after a download that failed
 TIMEOUT = 30.0  # seconds without a byte
@@ -44,7 +44,7 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
     Raises InputError if `root` cannot be written, if the download fails, if the archive is not the published
     one, and if the installed package of a text is not.
     """
-    dataset, root = dataset_of(name), Path(root)
+    dataset, root = DATASETS[name], Path(root)
     if not root.is_dir():
         ensure_writable(root)
     if dataset.package:
@@ -72,7 +72,7 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
     The list is empty for "digits", which come with scikit-learn, and for "place" and "offset", made of them.
     A text has one entry: the installed package, by the sha256 of the text taken from it.
     """
-    dataset = dataset_of(name)
+    dataset = DATASETS[name]
     if dataset.package:
         return [_verify_text(name, dataset.package.repair)]
     if dataset is not DATASETS["cifar100"]:

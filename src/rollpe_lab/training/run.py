@@ -46,7 +46,6 @@ from rollpe_lab.training.device import (
     stream,
 )
 from rollpe_lab.training.distributed import Group, joined
-from rollpe_lab.training.evaluate import moved
 from rollpe_lab.training.observation import frame_arrays
 from rollpe_lab.training.recipe import Recipe, command
 from rollpe_lab.training.state import CompiledModel, CompiledModels, ahead, resolve, training_images
@@ -112,14 +111,15 @@ def train(
             models = CompiledModels()
             stack.callback(models.forget)
 
+        stack.enter_context(reproducible(where))
+        stack.enter_context(enough_memory(recipe))
+
         # data, on the device
         data = models.data(recipe, data_root)
         settled = resolve(recipe, where, held_out=len(data.held_out))
         training, held_out = training_images(settled, data).to(where), data.held_out.to(where)
 
         # model, optimizers and scoring
-        stack.enter_context(reproducible(where))
-        stack.enter_context(enough_memory(settled))
         run = Run(settled, cell, group, training, held_out, started, began)
         run.compiled = models.get(settled, cell, data, where, group)
         model, evaluate = run.compiled.model, run.compiled.evaluate
@@ -135,7 +135,7 @@ def train(
             file = checkpoint_path(checkpoints, cell)
             if group.first:
                 stack.enter_context(reserved(checkpoints, cell, file))
-            checkpoint = Checkpoint(file, cell, settled, data, where)
+            checkpoint = Checkpoint(file, cell, settled, run.compiled.shape, where)
         del untrained
 
         # compiled code, random numbers, and where a checkpoint left off
@@ -157,7 +157,7 @@ def train(
         scores = score(run, data)
         if records is not None and group.first:
             arrays |= evaluate.observe(model) | frame_arrays(run.frames)
-        seconds = time.perf_counter() - run.began
+        made_by, seconds = command(recipe, cell, group.size), time.perf_counter() - run.began
         record = Record(
             protocol=PROTOCOL,
             **cell.model_dump(),
@@ -168,7 +168,7 @@ def train(
             # the median over epochs: the first one may also have compiled
             throughput=float(np.median([row.images_per_second for row in run.history])),
             environment=environment(str(where)),
-            provenance=provenance(command(recipe, cell, group.size), run.started, seconds, source, plan),
+            provenance=provenance(made_by, run.started, seconds, source, plan),
         )
         if checkpoint and group.first:  # before the record: whoever has a record has the weights, too
             checkpoint.save(state_of(run, finished=True), finished=True)
@@ -306,6 +306,14 @@ def score(run: Run, data: Data) -> dict[str, Any]:
         "bits": {str(length): found.loss / math.log(2) for length, found in bits.items()},
         "plain_train_loss": evaluate(few).loss,
     }
+
+
+def moved(split: Split, by: int) -> Split:
+    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
+    height, width = split.images.shape[-2:]
+    rows = (torch.arange(height) - by).clamp(0, height - 1)
+    columns = (torch.arange(width) - by).clamp(0, width - 1)
+    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)
 
 
 # Random numbers and checkpoints

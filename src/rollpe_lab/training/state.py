@@ -47,8 +47,8 @@ class CompiledModel:
         self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
     ) -> None:
         self.recipe, self.cell, self.shape, self.device = recipe, cell, shape_of(data), device
-        self.mode = compile_mode(recipe, device, group.size)
         self.model = create_model(recipe, cell, self.shape).to(device)
+        self.mode = compile_mode(recipe, device, group.size)
         self.evaluate = evaluator(recipe, data, device, group, self.mode)
         self.augmenter: Augmenter | None = None
         if not isinstance(data, TextData):

@@ -138,9 +138,13 @@ class Step:
         if processes > 1:
             # an encoding's parameters need not all reach the loss, but always the same ones do
             model = DistributedDataParallel(model, static_graph=True)
-        predict = predictor(model, recipe, device)
-        self.loss = _loss(predict, recipe, mode)
+        predict, smoothing = predictor(model, recipe, device), recipe.label_smoothing
+
+        def loss(inputs: Tensor, targets: Tensor) -> Tensor:
+            return F.cross_entropy(predict(inputs), targets, label_smoothing=smoothing)
+
         self.update = self._update(recipe)
+        self.loss = compiled(loss, mode.gradient) if mode.gradient else loss
         self.later_update = compiled(self.update, "default") if mode.update else self.update
 
     def __call__(self, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
@@ -265,16 +269,6 @@ class Step:
                 move(optimizer)
 
         return update
-
-
-def _loss(predict: Callable[[Tensor], Tensor], recipe: Recipe, mode: CompileMode) -> Callable[..., Tensor]:
-    """(inputs, targets) → loss, compiled as far as `mode` says."""
-    smoothing = recipe.label_smoothing
-
-    def loss(inputs: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(predict(inputs), targets, label_smoothing=smoothing)
-
-    return compiled(loss, mode.gradient) if mode.gradient else loss
 
 
 # Optimizers

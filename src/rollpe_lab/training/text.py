@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rollpe.errors import InputError
-from rollpe_lab.training.datasets import Package, dataset_of
+from rollpe_lab.training.datasets import DATASETS, Package
 
 CHARACTERS = ("\n", *map(chr, range(32, 127)))
 """The alphabet: the new line and the printable characters of ASCII. Files with any other are left out."""
@@ -27,7 +27,7 @@ TEST, HELD_OUT = 65_536, 32_768
 
 def package_of(name: str) -> Package:
     """The package of a text."""
-    package = dataset_of(name).package
+    package = DATASETS[name].package
     assert package, f"{name} is no text"
     return package
 
