@@ -46,7 +46,8 @@ def run(planned, folder, **settings):
 def test_a_plan_is_balanced_seed_by_seed_and_names_each_cell_once(tmp_path):
     blocks = [{"encodings": ["none", "learned", {"roll": {"width": 15}}], "seeds": [4, 0, 2]}]
     blocks += [{"encodings": ["learned", "lie"], "seeds": [0], "set": {"epochs": 7}}]
-    planned = load_plan(plan_file(tmp_path, blocks=[*blocks, blocks[0]]), {"attention": "math"})
+    blocks += [{"encodings": ["none"], "seeds": [2]}]
+    planned = load_plan(plan_file(tmp_path, blocks=blocks), {"attention": "math"})
     assert [p.cell.seed for p in planned] == [4, 4, 4, 0, 0, 0, 2, 2, 2, 0, 0]
     assert [p.cell.slug for p in planned] == ["none", "learned", "roll@width=15"] * 3 + ["learned", "lie"]
     assert {p.recipe.attention for p in planned} == {"math"} and planned[-1].recipe.epochs == 7
