@@ -34,7 +34,7 @@ from urllib.parse import unquote
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rollpe.encodings import changed_options, create_encoding
+from rollpe.encodings import changed_options, create_encoding, encoding_options
 from rollpe.errors import InputError
 from rollpe.vit import SIZES
 from rollpe_lab.files import read_yaml_file
@@ -127,6 +127,9 @@ def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dic
 
 def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
     """Build an encoding as a run of this recipe would, without memory and without a warning."""
+    known = encoding_options(name)
+    if unknown := sorted(options.keys() - known.keys()):
+        raise InputError(f"{name} has no option {unknown[0]!r}. Allowed: {', '.join(known) or 'none'}.")
     size = SIZES[recipe.size]
     side = DATASETS[recipe.data].image_shape[-1] // (recipe.patch_size or 1)
     grid = (recipe.context,) if recipe.context else (side, side)

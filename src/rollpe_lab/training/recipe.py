@@ -34,7 +34,7 @@ WEIGHTS = 10**9 // 12
 class Recipe(BaseModel):
     """Everything about a run except the encoding, the seed and the machine.
 
-    Each description names the allowed values and their meaning; the error for a bad value quotes it.
+    Each description names the allowed values and what they do; the error for a bad value quotes it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

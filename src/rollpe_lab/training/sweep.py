@@ -290,7 +290,7 @@ def train_missing(
 ) -> Iterator[tuple[Record, bool]]:
     """Yield the record of every encoding and seed, and whether it was trained now.
 
-    Unlike a sweep, this takes a record only if the source that trains has not changed its meaning since, so
+    Unlike a sweep, this takes a record only if the source that trains has changed in no result since, so
     that the numbers on a page always belong to the code beside it. ``settings`` go to
     :func:`rollpe_lab.training.train`.
     """
