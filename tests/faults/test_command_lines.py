@@ -93,7 +93,7 @@ def idle(folder, monkeypatch):
         monkeypatch.setattr(place, stop)
     for place in ("rollpe_lab.training.run.train_epoch", "rollpe_lab.training.sweep.train"):
         monkeypatch.setattr(place, break_off)
-    monkeypatch.setattr("rollpe_lab.training.sweep.warm", lambda *_, **__: True)
+    monkeypatch.setattr("rollpe_lab.training.sweep.precompile", lambda *_, **__: True)
     monkeypatch.setattr("rollpe_book.chapters.sync", lambda **_: [])
     monkeypatch.setattr("rollpe_book.commands.run_checks", lambda *_, **__: checks)
     monkeypatch.setattr(CIFAR100, "url", "http://127.0.0.1:1/")

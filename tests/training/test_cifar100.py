@@ -19,8 +19,6 @@ import torch
 from rollpe_lab.records import read_record, record_path
 from rollpe_lab.training import load_dataset, load_recipe, train
 from rollpe_lab.training.augment import Augmenter
-from rollpe_lab.training.data import stand_in
-from rollpe_lab.training.state import shape_of
 from shared import ROOT
 
 
@@ -42,10 +40,6 @@ def data_root(tmp_path_factory) -> Path:
         tar.extractall(folder, filter="data")
     os.remove(archive)
     return folder
-
-
-def test_what_is_compiled_before_it_is_there_has_its_shape(data_root):
-    assert shape_of(stand_in("cifar100")) == shape_of(load_dataset("cifar100", data_root))
 
 
 def test_its_images_survive_the_strong_augmentation(data_root):

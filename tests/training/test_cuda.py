@@ -182,7 +182,7 @@ def test_one_step_of_replayed_graphs_serves_seed_after_seed_and_waits_for_nothin
     def begun(seed: int, mode: CompileMode = GRAPHS) -> tuple[nn.Module, Step]:
         model = small_vit(encoding, pool, depth=2, seed=seed, drop_path=asked.drop_path)
         step = Step(model, asked, create_optimizers(model, asked, mode), mode)
-        step.warm(*given[0])
+        step.precompile(*given[0])
         return model, step
 
     def trained(model: nn.Module, step: Step) -> tuple[list[float], Tensor]:

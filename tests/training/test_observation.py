@@ -20,10 +20,9 @@ from rollpe_lab.training.observation import (
     observe,
     queries_and_keys,
     ring_roughness,
-    squarest,
 )
 from rollpe_lab.training.run import train_epoch
-from rollpe_lab.training.state import Programs
+from rollpe_lab.training.state import CompiledModels
 
 
 def model(encoding: str, **settings):
@@ -98,13 +97,6 @@ def test_attention_by_offset_averages_the_weights_pair_by_pair(encoding):
         np.testing.assert_allclose(found["attention"][1, :, row], expected, rtol=1e-4)
 
 
-def test_spectra_are_shares_of_power():
-    found = observe(model("roll"), images(4))
-    np.testing.assert_allclose(found["query_spectrum"].sum(-1), 1, rtol=1e-5)
-    assert found["query_spectrum"].shape == (2, 3, 2, 9)
-    assert found["key_roughness"].shape == (2, 3, 2)
-
-
 def test_correlations_are_those_of_channels_over_images_and_patches():
     vit = model("roll")
     found = observe(vit, images(5), batch=2)["key_correlation"]
@@ -143,15 +135,15 @@ def test_a_frame_holds_the_correlation_of_every_two_channels():
 )
 def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, part, monkeypatch):
     """Neither to try out the sizes nor for frames, which are of what is held out, or else trained on."""
-    read = Programs.data
-    monkeypatch.setattr(Programs, "data", lambda *given: replace(read(*given), test=None))
+    read = CompiledModels.data
+    monkeypatch.setattr(CompiledModels, "data", lambda *given: replace(read(*given), test=None))
 
-    def only_epoch(run, done, bar):
-        train_epoch(run, done, bar)
-        evaluate, model = run.program.evaluate, run.program.model
+    def only_epoch(run, bar):
+        train_epoch(run, bar)
+        evaluate, model = run.compiled.evaluate, run.compiled.model
         seen = evaluate.prepare(getattr(evaluate.data, part).images[:256])
-        assert sorted(done.frames) == [0, 1, 2]
-        assert torch.equal(done.frames[2], channel_frame(model, seen))
+        assert sorted(run.frames) == [0, 1, 2]
+        assert torch.equal(run.frames[2], channel_frame(model, seen))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rollpe_lab.training.run.train_epoch", only_epoch)
@@ -182,6 +174,8 @@ def test_the_twin_of_a_roll_is_seen_on_the_same_ring():
     roll, twin = model("roll"), model("roll-twin")
     twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
     seen, same = observe(roll, images(4)), observe(twin, images(4))
+    assert seen["query_spectrum"].shape == (2, 3, 2, 9) and seen["key_roughness"].shape == (2, 3, 2)
+    np.testing.assert_allclose(seen["query_spectrum"].sum(-1), 1, rtol=1e-5)
     for name in ("query_spectrum", "key_roughness", "query_correlation", "attention"):
         np.testing.assert_allclose(same[name], seen[name], rtol=1e-3, atol=1e-5)
 
@@ -223,8 +217,3 @@ def test_of_a_multiplexed_roll_the_first_wave_of_every_head_is_seen():
     power[..., 1:-1] *= 2
     share = power.sum(0) / power.sum((0, 2))[:, None]
     np.testing.assert_allclose(found["key_gradient"][1, 1], share.numpy(), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize(("channels", "sheet"), [(64, (8, 8)), (32, (4, 8)), (15, (3, 5)), (7, (1, 7))])
-def test_the_sheet_is_as_square_as_possible(channels, sheet):
-    assert squarest(channels) == sheet

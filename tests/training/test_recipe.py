@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
+from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_lab.files import DEEPEST, LONGEST, read_yaml, read_yaml_file
-from rollpe_lab.records import read_record
+from rollpe_lab.records import Cell, read_record
 from rollpe_lab.records.record import REMOVED, flatten
-from rollpe_lab.training import load_plan, load_recipe
+from rollpe_lab.training import create_model, load_plan, load_recipe, recipes
+from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.estimates import parse_duration
-from rollpe_lab.training.recipe import FOLDER, Recipe
+from rollpe_lab.training.recipe import FOLDER, Recipe, command
+from rollpe_lab.training.state import shape_of
 from shared import ROOT
 
+TABLE_1 = ["none", "learned", "axial-rope", "roll", "multiplexed-roll"]
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
 
 
@@ -89,26 +95,36 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "value", "says"),
     [
-        ("epochs", "1:30"),
-        ("epochs", "1_0_0_"),
-        ("epochs", 10**30),
-        ("batch_size", 10**30),
-        ("width", 10**9),
-        ("depth", 10**9),
-        ("heads", 10**9),
-        ("patch_size", 10**9),
-        ("resolutions", [1_000_000_000]),
-        ("resolutions", [2 * 65]),
-        ("shifts", [10**30]),
-        ("augmentation.rand_augment", [10**9, 9]),
-        ("augmentation.crop_padding", 10**9),
-        ("layer_scale", 1e39),
+        ("epochs", "0", r"epochs=0: allowed is an integer ≥ 1"),
+        ("epochs", "banana", r"epochs='banana': allowed is an integer ≥ 1"),
+        ("epochs", "1:30", "epochs='1:30'"),
+        ("epochs", "true", r"epochs=True: allowed is an integer"),
+        ("epochs", 10**30, "epochs"),
+        ("epoch", "3", r"'epoch' is unknown \(did you mean 'epochs'\?\)\. Allowed: name, data, "),
+        ("data", "mnist", r"data='mnist': allowed is digits, place, offset, cifar100, sympy, sklearn"),
+        ("learning_rate", ".inf", r"learning_rate=inf: allowed is a number > 0"),
+        ("compile", "sometimes", r"^recipe key compile='sometimes': allowed is auto"),
+        ("betas", "[0.9]", r"betas=\[0\.9\]: allowed is two numbers"),
+        ("betas", "[0.9, 1.0]", r"betas.*1\.0\]?: allowed is two numbers"),
+        ("betas", "[0.9", r"betas: not YAML"),
+        ("resolutions", "[7]", r"resolutions=\[7\]: 7 is no positive multiple of patch_size=2"),
+        ("resolutions", [2 * 65], "more than 64 patches"),
+        ("warmup_epochs", "1000", r"warmup_epochs=1000 is longer than epochs="),
+        ("width", 10**9, "width"),
+        ("augmentation.mixpu", "1", r"'augmentation\.mixpu' is unknown \(did you mean 'mixup'\?\)"),
+        ("augmentation.flip", "2", r"augmentation\.flip=2: allowed is input should be less than"),
+        ("augmentation.rand_augment", [10**9, 9], "rand_augment"),
+        ("augmentation.crop_padding", 10**9, "crop_padding"),
+        ("augmentation", "3", r"augmentation=3: allowed is "),
+        ("epochs.more", "3", r"epochs\.more: epochs holds a single value"),
+        ("name", "a/b", r"name='a/b': allowed is letters"),
+        ("context", 8, "context"),
     ],
 )
-def test_what_no_machine_could_train_is_refused_when_the_recipe_is_read(key, value):
-    with pytest.raises(InputError, match=key) as error:
+def test_a_bad_key_or_value_is_one_line_that_names_what_is_allowed(key, value, says):
+    with pytest.raises(InputError, match=says) as error:
         load_recipe("smoke", {key: value})
     one_line(error)
 
@@ -138,11 +154,6 @@ def test_a_name_in_other_letters_is_refused_wherever_it_is_given(tmp_path):
         with pytest.raises(InputError, match=refused) as error:
             load_recipe(name, overrides)
         one_line(error)
-
-
-def test_a_key_of_several_kinds_is_named_as_it_is_written():
-    with pytest.raises(InputError, match=r"^recipe key compile='sometimes': allowed is auto"):
-        load_recipe("smoke", {"compile": "sometimes"})
 
 
 def test_a_model_of_a_billion_weights_is_refused_though_width_and_depth_are_allowed():
@@ -181,3 +192,66 @@ def test_a_budget_is_hours_minutes_and_seconds_in_this_order(text, expected):
 def test_a_unit_that_comes_twice_or_a_number_that_is_not_decimal_is_no_budget(text):
     with pytest.raises(InputError, match="budget"):
         parse_duration(text)
+
+
+def test_a_recipe_of_ones_own_is_a_yaml_file_and_its_runs_are_repeated_without_it(tmp_path):
+    file = tmp_path / "mine.yaml"
+    lines = ("data: digits", "size: nano", "patch_size: 2", "epochs: 3", "batch_size: 64")
+    file.write_text("\n".join((*lines, "optimizer: sgd", "learning_rate: 1e-1")))
+    recipe = load_recipe(file)
+    assert (recipe.name, recipe.learning_rate) == ("mine", 0.1)
+    assert told(command(recipe, Cell(recipe="mine", encoding="roll", seed=0)))[0] == recipe
+    for text, says in (("data: digits\n", "is missing"), ("- a list\n", "mapping"), ("a: [", "not YAML")):
+        file.write_text(text)
+        with pytest.raises(InputError, match=says):
+            load_recipe(file)
+    with pytest.raises(InputError, match=r"'quik' is unknown \(did you mean 'quick'\?\).*smoke"):
+        load_recipe("quik")
+
+
+def told(line):
+    """What a recorded command says: recipe, encoding, its options, seed."""
+    words = shlex.split(line)
+    assert words[:2] == ["rollpe", "train"]
+    pairs = list(zip(words[2::2], words[3::2], strict=True))
+    settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
+    chosen = dict(value.split("=", 1) for option, value in pairs if option == "--option")
+    options = {key: json.loads(value) for key, value in chosen.items()}
+    named = dict(pairs)
+    return load_recipe(named["--recipe"], settings), named["--encoding"], options, named["--seed"]
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_the_recipes_load_and_build_a_model_for_every_encoding_of_table_1(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    shape = shape_of(stand_in(recipe.data, recipe.context))
+    for encoding in TABLE_1:
+        with torch.device("meta") if recipe.size == "small" else torch.device("cpu"):
+            create_model(recipe, Cell(recipe=name, encoding=encoding, seed=0), shape)
+    assert {"smoke", "quick", "short", "strong", "paper"} <= set(recipes()) and set(TABLE_1) <= set(ENCODINGS)
+
+
+def test_a_changed_recipe_has_a_name_of_its_own():
+    assert load_recipe("quick", {}).name == "quick"
+    assert load_recipe("quick", {"epochs": str(load_recipe("quick").epochs)}).name == "quick"
+    changed = load_recipe("quick", {"learning_rate": "1e-4", "augmentation.flip": "0.5"})
+    assert changed.name == "quick@augmentation.flip=0.5,learning_rate=0.0001"
+    assert (changed.learning_rate, changed.augmentation.flip) == (1e-4, 0.5)
+    assert load_recipe("quick", {"name": "mine", "epochs": 1}).name == "mine"
+
+
+@pytest.mark.parametrize(
+    "changes, options",
+    [
+        ({}, {}),
+        ({"epochs": 5, "betas": "[0.9, 0.95]"}, {"direction": -1}),
+        ({"augmentation.flip": 0.5}, {}),
+        ({"name": "mine", "max_steps": 2, "resolutions": "[]", "learning_rate": "1e-5"}, {}),
+        ({"name": "quick@of=mine", "layer_scale": "0.1"}, {}),
+    ],
+)
+def test_the_recorded_command_rebuilds_recipe_and_cell(changes, options):
+    recipe = load_recipe("quick", changes)
+    cell = Cell(recipe=recipe.name, encoding="roll", encoding_options=options, seed=4)
+    assert told(command(recipe, cell)) == (recipe, "roll", options, "4")

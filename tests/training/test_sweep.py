@@ -7,7 +7,6 @@ import io
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,13 @@ from tqdm import tqdm
 from rollpe.cli import main
 from rollpe.errors import InputError
 from rollpe_lab import sources
-from rollpe_lab.records import Cell, claim, environment, read_record, read_records, record_path, write_record
+from rollpe_lab.records import Cell, environment, read_record, read_records, record_path, write_record
 from rollpe_lab.training import TrainingError, checkpoint, load_dataset, load_plan, load_recipe, state, sweep
 from rollpe_lab.training.checkpoint import checkpoint_path
-from rollpe_lab.training.estimates import AGAIN, SLACK, Estimates, format_duration, parse_duration
+from rollpe_lab.training.data import stand_in
+from rollpe_lab.training.estimates import AGAIN, SLACK, Estimates, format_duration
 from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_seed, select_cell
-from rollpe_lab.training.sweep import Sweep, train_missing, warm
+from rollpe_lab.training.sweep import Report, Sweep, precompile, train_missing
 from shared import ROOT
 
 QUICKEST = {"max_steps": 3, "depth": 1, "resolutions": []}
@@ -43,16 +43,19 @@ def run(planned, folder, **settings):
     return report, lines
 
 
-def test_every_prefix_of_a_block_is_balanced_over_encodings(tmp_path):
+def test_a_plan_is_balanced_seed_by_seed_and_names_each_cell_once(tmp_path):
     blocks = [{"encodings": ["none", "learned", {"roll": {"width": 15}}], "seeds": [4, 0, 2]}]
-    cells = [p.cell for p in load_plan(plan_file(tmp_path, blocks=blocks))]
-    assert [c.seed for c in cells] == [4, 4, 4, 0, 0, 0, 2, 2, 2]
-    assert {c.slug for c in cells[:3]} == {c.slug for c in cells[3:6]} == {"none", "learned", "roll@width=15"}
-
-
-def test_a_cell_wanted_twice_is_planned_once_at_its_first_place(tmp_path):
-    blocks = [{"encodings": ["roll"], "seeds": [0]}, {"encodings": ["none", "roll"], "seeds": [0]}]
-    assert [p.cell.encoding for p in load_plan(plan_file(tmp_path, blocks=blocks))] == ["roll", "none"]
+    blocks += [{"encodings": ["learned", "lie"], "seeds": [0], "set": {"epochs": 7}}]
+    blocks += [{"encodings": ["none"], "seeds": [2]}]
+    planned = load_plan(plan_file(tmp_path, blocks=blocks), {"attention": "math"})
+    assert [p.cell.seed for p in planned] == [4, 4, 4, 0, 0, 0, 2, 2, 2, 0, 0]
+    assert [p.cell.slug for p in planned] == ["none", "learned", "roll@width=15"] * 3 + ["learned", "lie"]
+    assert {p.recipe.attention for p in planned} == {"math"} and planned[-1].recipe.epochs == 7
+    assert "epochs=7" in planned[-1].cell.recipe and "attention" not in planned[-1].cell.recipe
+    assert select_cell(planned, planned[2].cell.path.as_posix()) == [planned[2]]
+    for unknown in ("roll/seed-9", ""):
+        with pytest.raises(InputError, match=f"'{unknown}' is not in the plan"):
+            select_cell(planned, unknown)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +88,6 @@ def test_a_plan_reads_numbers_as_set_does_and_building_its_encodings_draws_nothi
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "plans").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_plan_that_comes_with_the_project_loads(path):
-    assert load_plan(path)
-
-
 def test_a_sweep_trains_what_is_missing_and_nothing_else(tmp_path):
     planned = load_plan(plan_file(tmp_path))
     first, _ = run(planned[:2], tmp_path)
@@ -97,15 +95,9 @@ def test_a_sweep_trains_what_is_missing_and_nothing_else(tmp_path):
     second, _ = run(planned, tmp_path)
     assert first.trained == planned[:2] and second.trained == planned[2:]
     assert second.missing == []
+    digest = hashlib.sha256((tmp_path / "plan.yaml").read_bytes()).hexdigest()
+    assert {r.provenance.plan for r in read_records(tmp_path / "records")} == {f"plan.yaml {digest}"}
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items())
-
-
-def test_one_cell_is_named_as_its_record_is_and_an_unknown_one_is_one_line(tmp_path):
-    planned = load_plan(plan_file(tmp_path))
-    assert select_cell(planned, planned[2].cell.path.as_posix()) == [planned[2]]
-    with pytest.raises(InputError, match="'roll/seed-9' is not in the plan") as error:
-        select_cell(planned, "roll/seed-9")
-    assert "\n" not in str(error.value)
 
 
 def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
@@ -115,25 +107,7 @@ def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
     assert {p.cell.encoding for p in report.trained} == {"roll"}
     assert {p.cell.encoding for p in report.missing} == {"none"}
     assert sum("not begun" in line for line in lines) == 2
-
-
-def test_no_budget_at_all_lists_what_is_missing_and_runs_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "rollpe_lab.training.sweep.train", lambda *args, **settings: pytest.fail("something was trained")
-    )
-    planned = load_plan(plan_file(tmp_path))
-    report, lines = run(planned, tmp_path, budget=0.0)
-    assert report.missing == planned and report.trained == [] and lines == []
-
-
-def test_an_unknown_duration_is_estimated_from_a_few_steps(tmp_path):
-    recipe = load_recipe("smoke", {"depth": 1, "epochs": 4, "resolutions": "[]"})
-    planned = Planned(recipe, next(seed_by_seed(recipe.name, [("roll", {})], [0])))
-    expected = Estimates(tmp_path, "cpu", "data").seconds(planned)
-    begun = time.monotonic()
-    run([planned], tmp_path)
-    took = time.monotonic() - begun
-    assert 0.2 * took < expected < 8 * took
+    assert run(planned, tmp_path, budget=0.0) == (Report([], [], report.missing), [])
 
 
 def test_what_the_first_epoch_takes_longer_is_start_up_and_counts_once(tmp_path, monkeypatch):
@@ -206,22 +180,13 @@ def test_a_compiler_counts_for_encodings_that_have_no_program_yet_and_for_no_lat
     assert estimates.seconds(roll) == pytest.approx(SLACK * 100 + 50)
 
 
-def test_a_sweep_without_checkpoints_leaves_the_same_records_and_no_checkpoint(tmp_path):
-    planned = load_plan(plan_file(tmp_path))[:2]
-    run(planned, tmp_path / "with")
-    report, _ = run(planned, tmp_path / "without", checkpoints=None, budget=600.0, measure=True)
-    assert report.trained == planned and not list((tmp_path / "without").rglob("*.pt"))
-    both = [read_records(tmp_path / folder / "records") for folder in ("with", "without")]
-    assert [record.test for record in both[0]] == [record.test for record in both[1]]
-
-
-def test_each_program_of_a_plan_is_made_ready_once_and_one_that_cannot_be_is_told(tmp_path):
+def test_each_model_of_a_plan_is_compiled_once_and_one_that_cannot_be_is_told(tmp_path):
     other = {"encodings": ["roll"], "seeds": [0], "set": {"attention": "cudnn"}}
     longer = {"encodings": ["none"], "seeds": [5], "set": {"epochs": 9}}
     blocks = [{"encodings": ["none"], "seeds": [0, 1]}, other, longer]
     lines = []
     planned = load_plan(plan_file(tmp_path, blocks=blocks))
-    assert not warm(planned, device="cpu", jobs=2, keep=tmp_path, say=lines.append)
+    assert not precompile(planned, device="cpu", jobs=2, keep=tmp_path, say=lines.append)
     assert len(lines) == 2 and "none seed 0: compiled in" in lines[0]
     assert "roll seed 0: cannot be compiled" in lines[1] and "cudnn" in lines[1]
 
@@ -231,30 +196,23 @@ def test_what_was_compiled_is_kept_packed_and_read_the_next_time(tmp_path, monke
     loaded = []
     monkeypatch.setattr(torch.compiler, "save_cache_artifacts", lambda: (bytes(10**6), None))
     monkeypatch.setattr(torch.compiler, "load_cache_artifacts", loaded.append)
-    file = tmp_path / "roll.bin.xz"
-    for damage in (b"", b"", b"damaged"):
-        sweep._warm(planned, "cpu", file, None)
+    for damage in (b"", b"", b"damaged", b""):
+        sweep.compile_and_keep("key", planned, "cpu", tmp_path)
+        (file,) = tmp_path.glob("roll-*.bin.xz")
         assert 0 < file.stat().st_size < 10**4
         file.write_bytes(damage or file.read_bytes())
-    sweep._warm(planned, "cpu", file, None)
     assert loaded == [bytes(10**6)] * 2
 
 
 @pytest.mark.parametrize(("wrong", "reason"), [(float("nan"), "not finite"), (9.0, "loss 9.000 after 20")])
 def test_a_compiled_step_that_is_wrong_is_found_on_noise(wrong, reason, monkeypatch):
     recipe = load_recipe("smoke", QUICKEST)
-    with state._stand_in(recipe, Cell(recipe="smoke", encoding="roll", seed=0), "cpu") as program:
-        program.try_out(8)
-        monkeypatch.setattr(program.step, "loss", lambda *_: torch.tensor(wrong, requires_grad=True))
-        with pytest.raises(TrainingError, match=f"compiled steps on noise: .*{reason}"):
-            program.try_out(8)
-
-
-def test_keys_may_be_changed_for_a_whole_plan(tmp_path):
-    path = plan_file(tmp_path, blocks=[{"encodings": ["none"], "seeds": [0], "set": {"epochs": 7}}])
-    (planned,) = load_plan(path, {"epochs": "9", "attention": "math"})
-    assert planned.recipe.epochs == 9 and planned.recipe.attention == "math"
-    assert "epochs=9" in planned.cell.recipe and "attention" not in planned.cell.recipe
+    cell = Cell(recipe="smoke", encoding="roll", seed=0)
+    model = state.CompiledModel(recipe, cell, stand_in("digits"), torch.device("cpu"))
+    model.try_out(8)
+    monkeypatch.setattr(model.step, "loss", lambda *_: torch.tensor(wrong, requires_grad=True))
+    with pytest.raises(TrainingError, match=f"compiled steps on noise: .*{reason}"):
+        model.try_out(8)
 
 
 def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):
@@ -262,8 +220,8 @@ def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):
     write_record(tmp_path / "records", took(planned[0], 1000.0))
     report, lines = run(planned[1:3], tmp_path, budget=600.0)
     assert report.trained == [] and all("by the slowest record on this device" in line for line in lines)
-    report, _ = run(planned[1:3], tmp_path, budget=600.0, measure=True)
-    assert report.trained == planned[1:3]
+    report, _ = run(planned[1:3], tmp_path, budget=600.0, measure=True, checkpoints=None)
+    assert report.trained == planned[1:3] and not list(tmp_path.rglob("*.pt"))
 
 
 def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
@@ -327,18 +285,6 @@ def test_a_device_that_broke_fails_no_cell(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*.failed"))
 
 
-def test_memory_that_runs_out_while_estimating_fails_the_cell_and_not_the_sweep(tmp_path, monkeypatch):
-    def seconds(self, planned):
-        if planned.cell.encoding == "none":
-            raise TrainingError("out of memory at batch_size=64.")
-        return 0.0
-
-    monkeypatch.setattr(Estimates, "seconds", seconds)
-    report, _ = run(load_plan(plan_file(tmp_path)), tmp_path, budget=600.0)
-    assert {p.cell.encoding for p in report.failed} == {"none"}
-    assert {p.cell.encoding for p in report.trained} == {"roll"}
-
-
 def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, monkeypatch):
     planned = load_plan(plan_file(tmp_path))[:1]
     path = checkpoint_path(tmp_path / "checkpoints", planned[0].cell)
@@ -353,26 +299,44 @@ def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, mon
     assert not left_over.exists()
 
 
-def test_an_error_of_the_system_that_is_not_the_folders_is_not_called_a_full_disk(tmp_path, monkeypatch):
-    def absent(*_, **__):
-        raise FileNotFoundError(2, "No such file or directory", "libcompiler.so")
-
-    monkeypatch.setattr("rollpe_lab.training.sweep.train", absent)
-    with pytest.raises(FileNotFoundError):
-        run(load_plan(plan_file(tmp_path)), tmp_path)
-
-
-def test_a_run_that_diverges_is_recorded_as_failed_and_the_sweep_goes_on(tmp_path):
+def test_a_run_that_cannot_be_finished_is_recorded_as_failed_and_the_sweep_goes_on(tmp_path, monkeypatch):
     blocks = [
         {"encodings": ["roll"], "seeds": [0], "set": {"learning_rate": 1e30, "optimizer": "sgd"}},
-        {"encodings": ["none"], "seeds": [0]},
+        {"encodings": ["roll"], "seeds": [0], "set": {"train_images": 10**6}},
+        {"encodings": ["learned", "none"], "seeds": [0]},
     ]
+
+    def seconds(self, planned):
+        if planned.cell.encoding == "learned":
+            raise TrainingError("out of memory at batch_size=64.")
+        return 0.0
+
+    monkeypatch.setattr(Estimates, "seconds", seconds)
     planned = load_plan(plan_file(tmp_path, blocks=blocks, set=QUICKEST | {"max_steps": 12}))
-    report, lines = run(planned, tmp_path)
-    assert report.failed == planned[:1] and report.trained == planned[1:]
-    assert any("failed" in line and "the loss" in line for line in lines)
+    report, lines = run(planned, tmp_path, budget=600.0)
+    assert report.failed == planned[:3] and report.trained == planned[3:]
+    failed = [line for line in lines if "failed" in line]
+    reasons = ("the loss", "train_images=1000000", "out of memory")
+    assert all(reason in line for reason, line in zip(reasons, failed, strict=True))
     assert missing(planned, tmp_path / "records") == []
-    assert missing(planned, tmp_path / "records", retry=True) == planned[:1]
+    assert missing(planned, tmp_path / "records", retry=True) == planned[:3]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), FileNotFoundError(2, "no compiler")]
+)
+def test_a_full_disk_is_one_line_and_no_other_error_of_the_system_is_called_so(tmp_path, monkeypatch, error):
+    planned = load_plan(plan_file(tmp_path))
+    run(planned[:1], tmp_path)
+
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr("rollpe_lab.training.sweep.train", broken)
+    expected = InputError if error.errno == 28 else FileNotFoundError
+    with pytest.raises(expected, match=error.strerror):
+        run(planned, tmp_path)
+    assert missing(planned, tmp_path / "records") == planned[1:]
 
 
 def test_the_list_names_cells_that_failed_and_counts_records_alone(tmp_path, capsys):
@@ -388,63 +352,17 @@ def test_the_list_names_cells_that_failed_and_counts_records_alone(tmp_path, cap
     assert said[3] == "1 of 4 cells have a record"
 
 
-def test_an_empty_name_is_no_cell(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Sweep, "run", lambda self: pytest.fail("it trains the whole plan"))
-    with pytest.raises(SystemExit) as end:
-        main(["sweep", str(plan_file(tmp_path)), "--only", ""])
-    assert end.value.code == 2 and "cell '' is not in the plan" in capsys.readouterr().err
-
-
-def test_a_record_keeps_the_hash_of_the_plan_that_asked_for_it(tmp_path):
-    plan = plan_file(tmp_path)
-    planned = load_plan(plan)[:1]
-    run(planned, tmp_path)
-    (record,) = read_records(tmp_path / "records")
-    assert record.provenance.plan == f"plan.yaml {hashlib.sha256(plan.read_bytes()).hexdigest()}"
-    plan.write_text(plan.read_text() + "# another seed\n")
-    assert load_plan(plan)[0].plan != record.provenance.plan
-
-
-def test_a_cell_that_is_refused_is_recorded_as_failed_and_the_sweep_goes_on(tmp_path):
-    blocks = [
-        {"encodings": ["roll"], "seeds": [0], "set": {"train_images": 10**6}},
-        {"encodings": ["none"], "seeds": [0]},
-    ]
-    planned = load_plan(plan_file(tmp_path, blocks=blocks))
-    report, lines = run(planned, tmp_path)
-    assert report.failed == planned[:1] and report.trained == planned[1:]
-    assert any("train_images=1000000" in line for line in lines)
-
-
 def test_absent_data_and_a_closed_folder_stop_a_sweep_and_fail_no_cell(tmp_path):
     planned = load_plan(plan_file(tmp_path))
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot write"):
         run(planned, tmp_path, checkpoints=tmp_path / "file")
+    with pytest.raises(InputError):
+        run(planned, tmp_path / "file")
     planned = load_plan(plan_file(tmp_path, set={"data": "cifar100", "patch_size": 4, "resolutions": []}))
     with pytest.raises(InputError, match="cifar"):
         run(planned, tmp_path, data_root=tmp_path)
     assert not list(tmp_path.rglob("*.failed"))
-
-
-def test_a_claimed_cell_is_left_to_its_holder(tmp_path):
-    planned = load_plan(plan_file(tmp_path))
-    with claim(tmp_path / "records", planned[0].cell) as free:
-        assert free
-        child = os.fork()
-        if child == 0:
-            with claim(tmp_path / "records", planned[0].cell) as second:
-                os._exit(int(second))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_a_cell_may_be_claimed_whatever_the_length_of_its_names(tmp_path):
-    cell = Cell(recipe="a" * 200, encoding="b" * 200, seed=0)
-    with claim(tmp_path, cell) as free:
-        assert free
-    one, other = Cell(recipe="a~b", encoding="c", seed=0), Cell(recipe="a", encoding="b~c", seed=0)
-    with claim(tmp_path, one) as first, claim(tmp_path, other) as second:
-        assert first and second
 
 
 def test_nothing_that_a_killed_worker_held_stops_another():
@@ -461,26 +379,6 @@ def test_nothing_that_a_killed_worker_held_stops_another():
         tqdm(range(2), file=io.StringIO()).update()
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
-    (tmp_path / "records").write_text("a file where the folder should be")
-    with pytest.raises(InputError) as error:
-        run(load_plan(plan_file(tmp_path)), tmp_path)
-    assert "\n" not in str(error.value)
-
-
-def test_a_full_disk_is_one_line_and_keeps_what_was_finished(tmp_path, monkeypatch):
-    planned = load_plan(plan_file(tmp_path))
-    run(planned[:1], tmp_path)
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("rollpe_lab.training.sweep.train", full)
-    with pytest.raises(InputError, match="No space left on device"):
-        run(planned, tmp_path)
-    assert missing(planned, tmp_path / "records") == planned[1:]
 
 
 def test_live_records_are_taken_only_from_a_source_that_trains_the_same(tmp_path, monkeypatch):
@@ -501,19 +399,6 @@ def test_live_records_are_taken_only_from_a_source_that_trains_the_same(tmp_path
     assert fresh("rollpe_book/extension/page.py", "A = 1\n") == [False, False]
     assert fresh("rollpe/textbook.py", "# a comment\n") == [False, False]
     assert fresh("rollpe/textbook.py", "A = 1\n") == [True, True]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("90", 90), ("90s", 90), ("25m", 1500), ("1h30m", 5400), ("0.5h", 1800)]
-)
-def test_budgets_are_read_with_units(text, expected):
-    assert parse_duration(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "soon", "5x", "m5", "-3m"])
-def test_a_budget_that_is_no_time_is_refused(text):
-    with pytest.raises(InputError):
-        parse_duration(text)
 
 
 def test_durations_are_shown_in_the_unit_that_fits():

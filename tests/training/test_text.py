@@ -12,14 +12,14 @@ from rollpe_lab.records.store import read_arrays, record_path
 from rollpe_lab.training import load_recipe, text, train
 from rollpe_lab.training.checkpoint import load_model
 from rollpe_lab.training.data import load_dataset
+from rollpe_lab.training.datasets import DATASETS, TEXTS
 from rollpe_lab.training.fetch import fetch, verify
-from rollpe_lab.training.recipe import TEXTS
 from rollpe_lab.training.remeasure import remeasure
 
 SMALL = {"train_images": 256, "depth": 1, "width": 32, "heads": 2, "context": 16, "resolutions": [32, 64]}
 
 
-@pytest.mark.parametrize("name", text.TEXTS)
+@pytest.mark.parametrize("name", TEXTS)
 def test_parts_have_their_sizes_and_share_few_lines_of_code(name):
     train_text, held_out, test = text.read_text(name)
     assert (len(test), len(held_out)) == (text.TEST + 1, text.HELD_OUT + 1) and len(train_text) > 10**6
@@ -37,11 +37,11 @@ def test_encoding_is_inverted_and_windows_predict_the_next_character():
     assert [text.decode(s) for s in successors] == ["ef f(", "x):\n ", "   re", "turn "]
 
 
-@pytest.mark.parametrize("name", text.TEXTS)
+@pytest.mark.parametrize("name", TEXTS)
 def test_a_changed_package_is_named_with_its_repair(monkeypatch, name):
     assert [check.state for check in verify(name)] == ["ok"] == [c.state for c in fetch(name)]
-    changed = replace(text.TEXTS[name], sha256="0" * 64)
-    monkeypatch.setitem(text.TEXTS, name, changed)
+    changed = replace(DATASETS[name].package, sha256="0" * 64)
+    monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], package=changed))
     text.read_text.cache_clear()
     with pytest.raises(InputError, match=f"pip install .*{changed.distribution}=={changed.version}"):
         load_dataset(name, context=8)
@@ -49,10 +49,6 @@ def test_a_changed_package_is_named_with_its_repair(monkeypatch, name):
         fetch(name)
     (check,) = verify(name)
     assert check.state == "damaged" and check.repair == changed.repair
-
-
-def test_a_data_set_of_text_has_one_name_in_recipes_and_where_it_is_read():
-    assert tuple(text.TEXTS) == TEXTS
 
 
 @pytest.mark.parametrize(
@@ -71,11 +67,6 @@ def test_a_data_set_of_text_has_one_name_in_recipes_and_where_it_is_read():
 def test_recipe_of_text_refuses_what_only_images_have(change):
     with pytest.raises(InputError):
         load_recipe("text", change)
-
-
-def test_recipe_of_images_has_no_context():
-    with pytest.raises(InputError, match="context"):
-        load_recipe("quick", {"context": 8})
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,17 @@ import hashlib
 import json
 import math
 import os
-import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from rollpe.encodings import ENCODINGS, encoding_options
+from rollpe.encodings import encoding_options
 from rollpe.errors import InputError
 from rollpe.topography import near_and_any, unpack_correlations
 from rollpe_lab import sources
@@ -45,17 +43,14 @@ from rollpe_lab.training import (
     load_dataset,
     load_model,
     load_recipe,
-    recipes,
     train,
 )
 from rollpe_lab.training.checkpoint import checkpoint_path
-from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.evaluate import OBSERVED, Evaluator
 from rollpe_lab.training.observation import channel_frame, neighbor_correlation
-from rollpe_lab.training.recipe import changes, command
 from rollpe_lab.training.remeasure import remeasure
 from rollpe_lab.training.run import train_epoch
-from rollpe_lab.training.state import Programs, shape_of
+from rollpe_lab.training.state import CompiledModels, shape_of
 from rollpe_lab.training.step import Step
 from shared import timeless
 
@@ -94,8 +89,13 @@ def undisturbed():
 # The same and not the same
 
 
-def test_the_same_seed_gives_the_same_record(undisturbed):
+def test_the_same_seed_gives_the_same_record_and_leaves_nothing_else(undisturbed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
     assert timeless(run(tiny(epochs=3))) == timeless(undisturbed)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.are_deterministic_algorithms_enabled() and list(tmp_path.iterdir()) == []
 
 
 def test_another_seed_gives_another_record():
@@ -121,33 +121,18 @@ def test_every_encoding_gets_the_same_images_order_and_dropout(monkeypatch):
     assert seen["none"] == seen["learned"] == seen["roll"]
 
 
-@pytest.mark.parametrize("encoding", ["none", "multiplexed-roll", "lie", "shaw-kv", "learned+mixed-rope"])
-def test_a_seed_trained_after_another_leaves_the_record_it_leaves_alone(encoding):
-    recipe = tiny(max_steps=3, epochs=1)
-    with Programs() as programs:
-        run(recipe, encoding, seed=4, programs=programs)
-        later = run(recipe, encoding, seed=0, programs=programs)
-        assert len(programs) == 1
+@pytest.mark.parametrize(
+    ("encoding", "optimizer"),
+    [("none", "lamb"), ("multiplexed-roll", "adamw"), ("lie", "sgd"), ("learned+mixed-rope", "muon")],
+)
+def test_a_seed_trained_after_another_leaves_the_record_it_leaves_alone(encoding, optimizer, monkeypatch):
+    monkeypatch.setattr(CompiledModels, "KEPT", 1)
+    recipe, models = tiny(max_steps=3, epochs=1, optimizer=optimizer), CompiledModels()
+    run(recipe, encoding, seed=4, models=models)
+    later = run(recipe, encoding, seed=0, models=models)
     assert timeless(later) == timeless(run(recipe, encoding, seed=0))
-
-
-@pytest.mark.parametrize("optimizer", ["lamb", "sgd", "muon"])
-def test_what_an_optimizer_keeps_is_forgotten_between_seeds(optimizer):
-    recipe = tiny(max_steps=3, epochs=1, optimizer=optimizer)
-    with Programs() as programs:
-        run(recipe, seed=4, programs=programs)
-        later = run(recipe, seed=0, programs=programs)
-    assert timeless(later) == timeless(run(recipe, seed=0))
-
-
-def test_no_more_programs_are_kept_than_memory_is_meant_for(monkeypatch):
-    monkeypatch.setattr(Programs, "KEPT", 2)
-    programs = Programs()
-    for encoding in ("none", "learned", "roll"):
-        run(tiny(max_steps=1), encoding, programs=programs)
-    assert len(programs) == 1
-    programs.forget()
-    assert len(programs) == 0
+    run(tiny(max_steps=1), "roll", models=models)
+    assert len(models) == 1, "no more are kept than memory is meant for"
 
 
 def test_held_out_images_are_scored_every_few_epochs_and_after_the_last():
@@ -183,16 +168,11 @@ def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path, monkeypat
     assert seen_last == pytest.approx(neighbor_correlation(after), abs=0.5 / 127 + 1e-4)
 
 
-def test_there_are_no_more_frames_than_steps(tmp_path):
-    record = run(tiny(frames=9, max_steps=2), records=tmp_path)
-    assert read_arrays(record_path(tmp_path, record))["frame_steps"].tolist() == [0, 1, 2]
-
-
 def test_a_run_killed_in_the_middle_keeps_the_frames_from_before(tmp_path, monkeypatch):
-    def killed(run, done, bar):
-        if done.epoch == 2:
+    def killed(run, bar):
+        if run.history:
             raise KeyboardInterrupt
-        return train_epoch(run, done, bar)
+        return train_epoch(run, bar)
 
     recipe, places = tiny(frames=4), {"records": tmp_path / "r", "checkpoints": tmp_path / "c"}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -202,24 +182,6 @@ def test_a_run_killed_in_the_middle_keeps_the_frames_from_before(tmp_path, monke
     assert timeless(resumed) == timeless(whole), "the digest of the arrays, too"
     remeasure(checkpoint_path(tmp_path / "c", resumed.cell), tmp_path / "r", device="cpu")
     assert read_record(record_path(tmp_path / "r", resumed)).arrays_sha256 == whole.arrays_sha256
-
-
-def test_the_global_random_state_is_left_as_it_was():
-    torch.manual_seed(3)
-    before = torch.get_rng_state()
-    run(tiny(max_steps=1))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert not torch.are_deterministic_algorithms_enabled()
-
-
-def test_what_is_compiled_before_the_data_are_there_has_their_shape():
-    assert shape_of(stand_in("digits")) == shape_of(load_dataset("digits"))
-
-
-def test_a_clock_that_stands_still_changes_no_number(undisturbed, monkeypatch):
-    monkeypatch.setattr("rollpe_lab.training.run.time", SimpleNamespace(perf_counter=lambda: 5.0))
-    record = run(tiny(epochs=3))
-    assert timeless(record) == timeless(undisturbed) and record.provenance.wall_seconds == 0
 
 
 # Checkpoints; see also faults/test_checkpoints.py and faults/test_killed.py
@@ -247,14 +209,12 @@ def finished(tmp_path):
     return record, checkpoint_path(tmp_path, record.cell), tmp_path
 
 
-def test_resuming_a_finished_run_trains_nothing_and_gives_its_record(finished, monkeypatch):
-    record, _, folder = finished
+def test_the_model_of_a_finished_run_scores_what_its_record_says_and_is_not_trained_again(
+    finished, monkeypatch
+):
+    record, path, folder = finished
     monkeypatch.setattr("rollpe_lab.training.run.train_epoch", None)
     assert timeless(run(tiny(max_steps=1), checkpoints=folder, resume=True)) == timeless(record)
-
-
-def test_the_model_of_a_finished_run_scores_what_its_record_says(finished):
-    record, path, _ = finished
     model, data = load_model(path, device="cpu"), load_dataset("digits")
     mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (data.mean, data.std))
     with torch.no_grad():
@@ -309,12 +269,6 @@ def test_a_checkpoint_depends_on_the_meaning_of_every_file_that_a_run_loads_and_
     assert not rooms & {("rollpe_lab", "bench"), ("rollpe_lab", "evidence"), ("rollpe_lab", "statistics.py")}
     assert {package for package, *_ in rooms} == {"rollpe", "rollpe_lab"}
     assert not changes("\nplanted = 1\n", "rollpe_book/extension/page.py", "rollpe/cli.py")
-
-
-def test_without_resume_an_old_checkpoint_is_overwritten(finished):
-    _, path, folder = finished
-    run(tiny(max_steps=2), checkpoints=folder)
-    assert torch.load(path, weights_only=True)["history"][-1]["steps"] == 2
 
 
 class Trap:
@@ -387,31 +341,6 @@ def test_whoever_has_a_record_has_the_trained_model_too(tmp_path, monkeypatch):
     alone = run(tiny(max_steps=1), records=tmp_path / "alone")
     assert timeless(resumed) == timeless(alone)
     assert read_record(record_path(places["records"], cell)) == resumed
-
-
-def forked(ask) -> int:
-    """What a process of its own answers."""
-    child = os.fork()
-    if child == 0:
-        os._exit(int(ask()))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def is_free(folder) -> bool:
-    with claim(folder, Cell(recipe="tiny", encoding="roll", seed=0)) as free:
-        return free
-
-
-def test_a_run_keeps_others_from_its_record_and_its_checkpoint_while_it_trains(tmp_path, monkeypatch):
-    folders, answers = [tmp_path / "r", tmp_path / "c"], []
-
-    def watched(*args):
-        answers.extend(forked(lambda folder=folder: is_free(folder)) for folder in folders)
-        return train_epoch(*args)
-
-    monkeypatch.setattr("rollpe_lab.training.run.train_epoch", watched)
-    run(tiny(max_steps=1), records=folders[0], checkpoints=folders[1])
-    assert answers == [False, False] and all(map(is_free, folders))
 
 
 @pytest.mark.parametrize("folder", ["records", "checkpoints"])
@@ -512,9 +441,8 @@ def test_the_learning_rate_rises_to_its_peak_and_falls_towards_zero(warmup, epoc
     assert np.diff(rates[: peak + 1]) == pytest.approx(0.5 / max(1, peak + 1))
     assert 0 < min(rates)
 
-
-def test_half_way_down_the_cosine_the_rate_is_half_its_peak():
-    assert learning_rate(tiny(epochs=10, learning_rate=0.5), 50, 100, 10) == pytest.approx(0.25)
+    if warmup == 0:
+        assert learning_rate(recipe, 50, 100, steps) == pytest.approx(0.25), "half way down the cosine"
 
 
 def test_bfloat16_trains_and_is_recorded_as_such():
@@ -547,6 +475,9 @@ def test_a_record_holds_what_it_says(undisturbed, tmp_path):
     assert [row.steps for row in record.history] == [4, 8, 12]
     assert record.test.images == 360 and record.correct_bits().shape == (360,)
     assert set(record.resolutions) == {"12"}
+    short = run(tiny(epochs=9, max_steps=6, held_out=0, resolutions=[8]))
+    assert [(row.steps, row.held_out_accuracy) for row in short.history] == [(4, None), (6, None)]
+    assert short.resolutions["8"] == short.test.accuracy and short.config["held_out"] == 0
     assert record.config == json.loads(Recipe.model_validate(record.config).model_dump_json())
     assert (record.config["held_out"], record.config["precision"]) == (180, "float32")
     assert record.throughput == pytest.approx(
@@ -554,20 +485,6 @@ def test_a_record_holds_what_it_says(undisturbed, tmp_path):
     )
     model = create_model(tiny(), record.cell, {"image_size": [8, 8], "channels": 1, "classes": 10})
     assert record.parameters == sum(p.numel() for p in model.parameters())
-
-
-def test_the_native_resolution_repeats_the_test_accuracy():
-    record = run(tiny(resolutions=[8, 16], max_steps=8))
-    assert record.resolutions["8"] == record.test.accuracy
-
-
-def test_with_nothing_held_out_there_is_nothing_to_select_by():
-    record = run(tiny(held_out=0, epochs=1))
-    assert record.history[0].held_out_accuracy is None and record.config["held_out"] == 0
-
-
-def test_a_run_ends_after_max_steps():
-    assert [row.steps for row in run(tiny(epochs=9, max_steps=6)).history] == [4, 6]
 
 
 def test_an_option_at_its_default_leaves_no_trace_in_the_name(monkeypatch):
@@ -578,26 +495,17 @@ def test_an_option_at_its_default_leaves_no_trace_in_the_name(monkeypatch):
     assert record.cell.slug == f"roll@direction={-default}"
 
 
-def test_nothing_is_written_unless_a_folder_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run(tiny(max_steps=1))
-    assert list(tmp_path.iterdir()) == []
-
-
 # What goes wrong
 
 
-def test_a_loss_that_is_not_a_number_is_one_line_and_no_record(tmp_path):
-    recipe = tiny(learning_rate=1e30, gradient_clip=None)
-    with pytest.raises(TrainingError, match=r"epoch 1, step \d+.*learning_rate") as error:
+@pytest.mark.parametrize("steps", [None, 1])
+def test_a_loss_that_is_not_a_number_is_one_line_and_no_record(tmp_path, steps):
+    """Also if the very last step broke the weights."""
+    recipe = tiny(learning_rate=1e30, gradient_clip=None, max_steps=steps)
+    says = "not finite" if steps else r"epoch 1, step \d+.*learning_rate"
+    with pytest.raises(TrainingError, match=says) as error:
         run(recipe, records=tmp_path)
     assert "\n" not in str(error.value)
-    assert not list(tmp_path.rglob("*.json"))
-
-
-def test_weights_broken_by_the_very_last_step_are_noticed(tmp_path):
-    with pytest.raises(TrainingError, match="not finite"):
-        run(tiny(learning_rate=1e30, gradient_clip=None, max_steps=1), records=tmp_path)
     assert not list(tmp_path.rglob("*.json"))
 
 
@@ -605,6 +513,7 @@ def test_weights_broken_by_the_very_last_step_are_noticed(tmp_path):
     "settings, says",
     [
         ({"device": "abacus"}, r"device='abacus' .*Allowed: auto, cpu"),
+        ({"device": "meta"}, "device='meta' is not available here"),
         ({"seed": -1}, "seed=-1: allowed"),
         ({"encoding": "rol"}, "rol"),
         ({"encoding_options": {"speed": 3}}, "speed"),
@@ -620,13 +529,6 @@ def test_bad_input_is_one_line(settings, says):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is here")
-@pytest.mark.parametrize("device", ["meta", "hpu"])
-def test_a_device_that_computes_nothing_here_is_refused_in_one_line(device):
-    with pytest.raises(InputError, match=f"device='{device}' is not available here. Allowed: auto, cpu"):
-        run(device=device)
-
-
 def test_a_record_names_the_source_that_ran_and_not_what_was_edited_meanwhile(tmp_path, monkeypatch):
     monkeypatch.setattr("rollpe_lab.records.origin._first_commit", lambda package: ("loaded", False))
     monkeypatch.setattr("rollpe_lab.records.origin._commit", lambda package: ("edited", True))
@@ -634,11 +536,6 @@ def test_a_record_names_the_source_that_ran_and_not_what_was_edited_meanwhile(tm
     record = run(tiny(max_steps=1), records=tmp_path)
     assert (record.provenance.commit, record.provenance.dirty) == ("loaded", False)
     assert record.provenance.source_hash == loaded_hash() != source_hash()
-
-
-def test_an_absent_device_is_named():
-    with pytest.raises(InputError, match="device='cuda' is not available"):
-        run(device="cuda")
 
 
 @pytest.mark.parametrize("folder", ["records", "checkpoints"])
@@ -649,14 +546,12 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
         run(**{folder: tmp_path / "file" / "deeper"})
     with pytest.raises(InputError, match=r"cannot write there .* Name the recipe with --set name=mine"):
         run(tiny(name="n" * 300), **{folder: tmp_path})
-
-
-@pytest.mark.parametrize("suffix", [".json", ".npz", ".pt", ".previous.pt"])
-def test_a_folder_in_the_place_of_a_file_is_found_before_training(tmp_path, monkeypatch, suffix):
-    (tmp_path / f"tiny/roll/seed-0{suffix}").mkdir(parents=True)
-    monkeypatch.setattr("rollpe_lab.training.run.train_epoch", None)
-    with pytest.raises(InputError, match=rf"seed-0{suffix}: a folder, a device or a pipe"):
-        run(records=tmp_path, checkpoints=tmp_path)
+    for suffix in {"records": (".json", ".npz"), "checkpoints": (".pt", ".previous.pt")}[folder]:
+        file = tmp_path / f"tiny/roll/seed-0{suffix}"
+        file.mkdir(parents=True)
+        with pytest.raises(InputError, match=rf"seed-0{suffix}: a folder, a device or a pipe"):
+            run(**{folder: tmp_path})
+        file.rmdir()
 
 
 def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
@@ -668,128 +563,3 @@ def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
     monkeypatch.setattr(evaluate.Evaluator, "__call__", refuse)
     with pytest.raises(InputError, match="refused"):
         run()
-
-
-# Recipes
-
-
-@pytest.mark.parametrize("name", recipes())
-def test_the_recipes_load_and_build_a_model_for_every_encoding_of_table_1(name):
-    recipe = load_recipe(name)
-    assert recipe.name == name
-    shape = shape_of(stand_in(recipe.data, recipe.context))
-    for encoding in TABLE_1:
-        with torch.device("meta") if recipe.size == "small" else torch.device("cpu"):
-            create_model(recipe, Cell(recipe=name, encoding=encoding, seed=0), shape)
-    assert {"smoke", "quick", "short", "strong", "paper"} <= set(recipes()) and set(TABLE_1) <= set(ENCODINGS)
-
-
-def test_short_differs_from_strong_in_length_and_regularization_alone():
-    short, strong = load_recipe("short"), load_recipe("strong")
-    told = changes(strong, short).keys() - {"name", "score_every", "epochs", "warmup_epochs"}
-    assert told == {f"augmentation.{key}" for key in ("rand_augment", "erasing", "mix_probability")}
-
-
-def test_a_changed_recipe_has_a_name_of_its_own():
-    assert load_recipe("quick", {}).name == "quick"
-    assert load_recipe("quick", {"epochs": str(load_recipe("quick").epochs)}).name == "quick"
-    changed = load_recipe("quick", {"learning_rate": "1e-4", "augmentation.flip": "0.5"})
-    assert changed.name == "quick@augmentation.flip=0.5,learning_rate=0.0001"
-    assert (changed.learning_rate, changed.augmentation.flip) == (1e-4, 0.5)
-    assert load_recipe("quick", {"name": "mine", "epochs": 1}).name == "mine"
-
-
-@pytest.mark.parametrize(
-    "text, value",
-    [("betas=[0.9, 0.95]", [0.9, 0.95]), ("depth=null", None), ("compile=true", True),
-     ("learning_rate=1e-3", 0.001), ("size=tiny", "tiny"), ("weight_decay=0", 0.0)],
-)  # fmt: skip
-def test_text_is_read_as_yaml(text, value):
-    key, _, written = text.partition("=")
-    assert getattr(load_recipe("quick", {key: written}), key) == value
-
-
-@pytest.mark.parametrize(
-    "key, value, says",
-    [
-        ("epochs", "-1", r"epochs=-1: allowed is an integer ≥ 1"),
-        ("epochs", "0", r"epochs=0: allowed is an integer ≥ 1"),
-        ("epochs", "banana", r"epochs='banana': allowed is an integer ≥ 1"),
-        ("epochs", "2.5", r"epochs=2\.5: allowed is an integer"),
-        ("epochs", "true", r"epochs=True: allowed is an integer"),
-        ("epochs", "", r"epochs=None: allowed is an integer"),
-        ("epoch", "3", r"'epoch' is unknown \(did you mean 'epochs'\?\)\. Allowed: name, data, "),
-        ("learning_rate", "0", r"learning_rate=0: allowed is a number > 0"),
-        ("learning_rate", ".inf", r"learning_rate=inf: allowed"),
-        ("optimizer", "adam", r"optimizer='adam': allowed is adamw, lamb, muon or sgd"),
-        ("precision", "float16", r"allowed is auto \(bfloat16 on CUDA\), float32 or bfloat16"),
-        ("betas", "[0.9]", r"betas=\[0\.9\]: allowed is two numbers"),
-        ("betas", "[0.9, 1.0]", r"betas=\[0\.9, 1\.0\]: allowed"),
-        ("betas", "[0.9", r"betas: not YAML"),
-        ("resolutions", "[7]", r"resolutions=\[7\]: 7 is no positive multiple of patch_size=2"),
-        ("warmup_epochs", "1000", r"warmup_epochs=1000 is longer than epochs="),
-        ("augmentation.mixpu", "1", r"'augmentation\.mixpu' is unknown \(did you mean 'mixup'\?\)"),
-        ("augmentation.flip", "2", r"augmentation\.flip=2: allowed is input should be less than"),
-        ("augmentation", "3", r"augmentation=3: allowed is "),
-        ("epochs.more", "3", r"epochs\.more: epochs holds a single value"),
-        ("name", "a/b", r"name='a/b': allowed is letters"),
-    ],
-)
-def test_a_bad_key_or_value_is_one_line_that_names_what_is_allowed(key, value, says):
-    with pytest.raises(InputError, match=says) as error:
-        load_recipe("quick", {key: value})
-    assert "\n" not in str(error.value)
-
-
-def test_an_unknown_recipe_is_one_line_that_names_the_known_ones():
-    with pytest.raises(InputError, match=r"'quik' is unknown \(did you mean 'quick'\?\).*smoke"):
-        load_recipe("quik")
-
-
-def test_a_recipe_of_ones_own_is_a_yaml_file(tmp_path):
-    file = tmp_path / "mine.yaml"
-    file.write_text("data: digits\nsize: nano\npatch_size: 2\nepochs: 3\nbatch_size: 64\n"
-                    "optimizer: sgd\nlearning_rate: 1e-1\n")  # fmt: skip
-    recipe = load_recipe(file)
-    assert (recipe.name, recipe.learning_rate) == ("mine", 0.1)
-    file.write_text("data: digits\n")
-    with pytest.raises(InputError, match="is missing"):
-        load_recipe(file)
-    for text, says in (("- a list\n", "mapping"), ("a: [", "not YAML")):
-        file.write_text(text)
-        with pytest.raises(InputError, match=says):
-            load_recipe(file)
-
-
-@pytest.mark.parametrize(
-    "changes, options",
-    [
-        ({}, {}),
-        ({"epochs": 5, "betas": "[0.9, 0.95]"}, {"direction": -1}),
-        ({"augmentation.flip": 0.5}, {}),
-        ({"name": "mine", "max_steps": 2, "resolutions": "[]", "learning_rate": "1e-5"}, {}),
-        ({"name": "quick@of=mine", "layer_scale": "0.1"}, {}),
-    ],
-)
-def test_the_recorded_command_rebuilds_recipe_and_cell(changes, options):
-    recipe = load_recipe("quick", changes)
-    cell = Cell(recipe=recipe.name, encoding="roll", encoding_options=options, seed=4)
-    words = shlex.split(command(recipe, cell))
-    assert words[:2] == ["rollpe", "train"]
-    pairs = list(zip(words[2::2], words[3::2], strict=True))
-    settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
-    assert load_recipe(dict(pairs)["--recipe"], settings) == recipe
-    chosen = dict(value.split("=", 1) for option, value in pairs if option == "--option")
-    assert {key: json.loads(value) for key, value in chosen.items()} == options
-    assert (dict(pairs)["--encoding"], dict(pairs)["--seed"]) == ("roll", "4")
-
-
-def test_the_recorded_command_repeats_a_recipe_from_a_file_without_the_file(tmp_path):
-    file = tmp_path / "mine.yaml"
-    file.write_text("data: digits\nsize: nano\npatch_size: 2\nepochs: 3\nbatch_size: 64\n"
-                    "optimizer: sgd\nlearning_rate: 1e-1\n")  # fmt: skip
-    recipe = load_recipe(file)
-    words = shlex.split(command(recipe, Cell(recipe="mine", encoding="roll", seed=0)))
-    pairs = list(zip(words[2::2], words[3::2], strict=True))
-    settings = dict(value.split("=", 1) for option, value in pairs if option == "--set")
-    assert load_recipe(dict(pairs)["--recipe"], settings) == recipe

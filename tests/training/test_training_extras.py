@@ -8,7 +8,7 @@ import torch
 from rollpe_lab.records import read_arrays, record_path
 from rollpe_lab.training import load_recipe, train
 from rollpe_lab.training.data import Split
-from rollpe_lab.training.evaluate import moved
+from rollpe_lab.training.run import moved
 
 QUIET = {"device": "cpu", "checkpoints": None, "progress": False}
 

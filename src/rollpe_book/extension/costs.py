@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rollpe.vit import create_vit
 from rollpe_book.extension.site import plain_table
-from rollpe_lab.training.data import HELD_OUT
+from rollpe_lab.training.datasets import DATASETS
 from rollpe_lab.training.recipe import Recipe, load_recipe
 
 SHARES = (0.1, 0.2, 0.4)
@@ -37,7 +37,7 @@ def training_flops(size: str, image: int, patch: int, classes: int, pool: str) -
 def work(recipe: Recipe) -> tuple[float, int]:
     """GFLOP of one training image, and training images, of a recipe on CIFAR-100."""
     flops = training_flops(recipe.size, 32, recipe.patch_size, 100, recipe.pool) / 1e9
-    held_out = HELD_OUT["cifar100"] if recipe.held_out is None else recipe.held_out
+    held_out = DATASETS["cifar100"].held_out if recipe.held_out is None else recipe.held_out
     return flops, recipe.epochs * (50_000 - held_out)
 
 

@@ -115,5 +115,5 @@ def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: P
     Example: rollpe warm plans/table1-short.yaml --device cuda --jobs 6
     """
     planned = plans.load_plan(plan, pairs(overrides, "--set"))
-    if not sweeps.warm(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
+    if not sweeps.precompile(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
         sys.exit(1)

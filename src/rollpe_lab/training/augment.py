@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Annotated, Literal
 
@@ -62,7 +61,7 @@ class Augmentation(BaseModel):
         "none",
         description="pad: a window of the padded image; resized: a random part, scaled to full size",
     )
-    crop_padding: int = Field(4, ge=0, description="pixels on each side, for crop='pad'")
+    crop_padding: int = Field(4, ge=0, le=1024, description="pixels on each side, for crop='pad'")
     crop_scale: tuple[Share, Share] = Field(
         (0.08, 1.0), description="smallest and largest share of the area, for crop='resized'"
     )
@@ -71,7 +70,7 @@ class Augmentation(BaseModel):
         "none",
         description="three-augment: grayscale, solarize or blur; rand-augment: n of 14 operations",
     )
-    rand_augment: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=0, le=LEVELS)]] = Field(
+    rand_augment: tuple[Annotated[int, Field(ge=1, le=100)], Annotated[int, Field(ge=0, le=LEVELS)]] = Field(
         (2, 9), description=f"operations per image and their magnitude, 0 to {LEVELS}"
     )
     color_jitter: Probability = Field(
@@ -101,9 +100,9 @@ class Augmentation(BaseModel):
 class Augmenter:
     """Draws parameters for every image and applies the changes of `settings`.
 
-    image_size: pixels (height, width) that come out; images of another size are resized.
+    image_size: pixels (height, width) of the images, before and after.
     mean, std: per channel, of pixels in [0, 1].
-    classes: number of classes; needed for mixup and cutmix, which return soft targets.
+    classes: number of classes, of which mixup and cutmix make soft targets.
 
     Raises InputError for settings that these images do not allow.
     """
@@ -111,15 +110,13 @@ class Augmenter:
     def __init__(
         self,
         settings: Augmentation,
-        image_size: int | tuple[int, int],
+        image_size: tuple[int, int],
         mean: tuple[float, ...],
         std: tuple[float, ...],
-        classes: int | None = None,
+        classes: int,
     ) -> None:
-        self.settings = settings
-        height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
-        self.size = (height, width)
-        self.mean, self.std, self.classes = tuple(mean), tuple(std), classes
+        self.settings, self.size = settings, image_size
+        self.mean, self.std, self.classes = mean, std, classes
         colored = {
             "color_jitter": settings.color_jitter > 0,
             f"policy={settings.policy!r}": settings.policy != "none",
@@ -133,212 +130,124 @@ class Augmenter:
                 f"policy='three-augment' blurs over {BLUR_RADIUS} pixels and needs images larger "
                 f"than that, not {self.size[0]}x{self.size[1]}: switch it off"
             )
-        if settings.mixes and classes is None:
-            raise InputError("mixup and cutmix need the number of classes: pass classes=")
 
     @torch.no_grad()
-    def __call__(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-        """Augment one batch of uint8 images [B, C, H, W] with labels int64 [B].
-
-        Returns float32 images [B, C, *image_size] and the labels, or, where mixup or cutmix is on,
-        soft targets float32 [B, classes] whose rows sum to 1. The same generator state gives the
-        same result. Parameters are drawn on the generator's device: with a CPU generator the groups
-        are known without waiting for the GPU, and both devices see the same draws.
-        """
-        inputs, targets = self.batches(images[None], labels[None], generator)
-        return inputs[0], targets[0]
-
-    @torch.no_grad()
-    def batches(
-        self, images: Tensor, labels: Tensor, generator: Generator, part: slice = slice(None)
-    ) -> tuple[Tensor, Tensor]:
+    def batches(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Augment many batches at once: uint8 images [K, B, C, H, W] with labels int64 [K, B].
 
-        part: the images of every batch to return, all b = B by default. The draws do not depend on it, and
-        partners for mixing come from the whole batch.
-
-        Returns float32 images [K, b, C, *image_size] and labels [K, b] or soft targets [K, b, classes].
+        Returns float32 images [K, B, C, H, W] and the labels, or, where mixup or cutmix is on, soft targets
+        float32 [K, B, classes] whose rows sum to 1. The same generator state gives the same result.
+        Parameters are drawn on the generator's device: with a CPU generator the groups are known without
+        waiting for the GPU, and both devices see the same draws.
         """
-        count, size = labels.shape
-        draws = self.draw(count, size, (images.shape[3], images.shape[4]), generator)
-        images, labels = images.flatten(0, 1), labels.flatten()
-        own = torch.arange(count * size, device=generator.device).view(count, size)[:, part]
-        shape, own = own.shape, own.flatten()
-        row_of: Tensor | None = None  # row of every image among those that are changed
-        if len(own) < len(images):
-            needed = own if draws.partners is None else torch.cat((own, draws.partners[own]))
-            needed = needed.unique()
-            row_of = torch.zeros(len(images), dtype=torch.long, device=own.device)
-            row_of[needed] = torch.arange(len(needed), device=own.device)
-            images, draws_of_these = images.index_select(0, _send(needed, images)), draws.of(needed)
-        else:
-            draws_of_these = draws
         with torch.autocast(images.device.type, enabled=False):  # pixels need more than bfloat16
-            output = self.normalize(self._pixels(images, draws_of_these))
-        if draws_of_these.erased is not None and draws_of_these.erases is not None:
-            output = erase(output, draws_of_these.erased, draws_of_these.erases)
-        if draws.partners is None:
-            rows = _send(own, labels)
-            mixed = output if row_of is None else output.index_select(0, _send(row_of[own], output))
-            targets = labels.index_select(0, rows)
-        else:
-            mixed, targets = self._mix(output, labels, draws, own, row_of)
-        return mixed.unflatten(0, shape), targets.unflatten(0, shape)
+            output = self._pixels(images.flatten(0, 1), generator)
+            output = normalize(output, self.mean, self.std)
+        if self.settings.erasing:
+            output = self._erase(output, generator)
+        if not self.settings.mixes:
+            return output.view(images.shape), labels
+        output, targets = self._mix(output, labels, generator)
+        return output.view(images.shape), targets.unflatten(0, labels.shape)
 
-    def draw(self, count: int, size: int, pixels: tuple[int, int], generator: Generator) -> Draws:
-        """Everything random about `count` batches of `size` images of pixels (height, width)."""
-        settings, total = self.settings, count * size
-        draws = Draws()
-        if settings.crop == "resized":
-            draws.boxes, _ = draw_boxes(generator, total, pixels, settings.crop_scale, ASPECT)
-        if settings.crop == "pad":
-            draws.offsets = _integers(generator, 2 * settings.crop_padding + 1, (total, 2))
-        if settings.flip:
-            draws.flips = _uniform(generator, (total,)) < settings.flip
-        if settings.policy == "three-augment":
-            low, high = BLUR_SIGMA
-            draws.choices = _integers(generator, 3, (total, 1))
-            draws.sigmas = low + (high - low) * _uniform(generator, (total,))
-        elif settings.policy == "rand-augment":
-            shape = (total, settings.rand_augment[0])
-            draws.choices = _integers(generator, len(RAND_AUGMENT), shape)
-            draws.negative = _integers(generator, 2, shape)
-        if settings.color_jitter:
-            draws.factors = 1 + settings.color_jitter * (2 * _uniform(generator, (total, 3)) - 1)
-            draws.order = _uniform(generator, (total, 3)).argsort(dim=1)
-        if settings.erasing:
-            draws.erased, found = draw_boxes(
-                generator, total, self.size, ERASE_AREA, ERASE_ASPECT, whole_sides=False
-            )
-            draws.erases = found & (_uniform(generator, (total,)) < settings.erasing)
-        if settings.mixes:
-            within = _uniform(generator, (count, size)).argsort(dim=1)
-            draws.partners = (within + size * torch.arange(count, device=within.device)[:, None]).flatten()
-            cut = _integers(generator, 2, (total,)) == 1
-            if not (settings.mixup and settings.cutmix):
-                cut = torch.full_like(cut, settings.cutmix > 0)
-            weights = torch.where(
-                cut,
-                draw_beta(generator, total, settings.cutmix or 1.0),
-                draw_beta(generator, total, settings.mixup or 1.0),
-            )
-            boxes = draw_cuts(generator, weights, self.size)
-            area = (boxes[:, 2] * boxes[:, 3]).float() / (self.size[0] * self.size[1])
-            draws.own = torch.where(cut, 1 - area, weights)
-            draws.cuts = torch.where(cut[:, None], boxes, torch.zeros_like(boxes))
-            if settings.mix_probability < 1:  # drawn last and only then, so that all else is drawn as without
-                mixed = (_uniform(generator, (count, 1)) < settings.mix_probability).expand(count, size)
-                mixed = mixed.reshape(total)
-                draws.own = torch.where(mixed, draws.own, 1.0)  # the shapes stay, whatever was drawn
-                draws.cuts = torch.where(mixed[:, None], draws.cuts, 0)
-        return draws
-
-    def normalize(self, images: Tensor) -> Tensor:
-        """uint8 [B, C, H, W] to float32 [B, C, *image_size], (pixel/255 - mean)/std, no chance."""
-        images = self._resize(images)
-        mean = _send(torch.tensor(self.mean).view(-1, 1, 1), images)
-        std = _send(torch.tensor(self.std).view(-1, 1, 1), images)
-        return images.float().sub_(255 * mean).mul_(1 / (255 * std))
-
-    def _resize(self, images: Tensor) -> Tensor:
-        return tv.resize(images, list(self.size), antialias=True)
-
-    def _pixels(self, images: Tensor, draws: Draws) -> Tensor:
+    def _pixels(self, images: Tensor, generator: Generator) -> Tensor:
         """The changes of uint8 pixels: crop, flip, policy, color jitter."""
-        settings = self.settings
-        if draws.boxes is not None:
-            images = resized_crop(images, draws.boxes, self.size)
-        images = self._resize(images)
-        if draws.offsets is not None:
-            images = pad_crop(images, draws.offsets, settings.crop_padding)
-        if draws.flips is not None:
-            images = flip(images, draws.flips)
+        settings, count = self.settings, len(images)
+        if settings.crop == "resized":
+            boxes, _ = draw_boxes(generator, count, self.size, settings.crop_scale, ASPECT)
+            images = resized_crop(images, boxes)
+        if settings.crop == "pad":
+            offsets = _integers(generator, 2 * settings.crop_padding + 1, (count, 2))
+            images = pad_crop(images, offsets, settings.crop_padding)
+        if settings.flip:
+            images = flip(images, _uniform(generator, (count,)) < settings.flip)
         if settings.policy == "three-augment":
-            images = self._three_augment(images, draws)
-        elif settings.policy == "rand-augment":
-            images = self._rand_augment(images, draws)
-        if draws.factors is not None:
-            images = self._color_jitter(images, draws)
+            images = self._three_augment(images, generator)
+        if settings.policy == "rand-augment":
+            images = self._rand_augment(images, generator)
+        if settings.color_jitter:
+            images = self._color_jitter(images, generator)
         return images
 
-    def _three_augment(self, images: Tensor, draws: Draws) -> Tensor:
-        assert draws.choices is not None and draws.sigmas is not None
+    def _three_augment(self, images: Tensor, generator: Generator) -> Tensor:
+        low, high = BLUR_SIGMA
+        choices = _integers(generator, 3, (len(images),))
+        sigmas = low + (high - low) * _uniform(generator, (len(images),))
         changes = [
             lambda group, sigmas: tv.rgb_to_grayscale(group, 3),
-            lambda group, sigmas: solarize(group, SOLARIZE_THRESHOLD),
+            lambda group, sigmas: tv.solarize(group, SOLARIZE_THRESHOLD),
             gaussian_blur,
         ]
-        return _in_groups(images, draws.choices[:, 0], changes, draws.sigmas)
+        return _in_groups(images, choices, changes, sigmas)
 
-    def _rand_augment(self, images: Tensor, draws: Draws) -> Tensor:
-        assert draws.choices is not None and draws.negative is not None
-        level = self.settings.rand_augment[1]
-
-        def changed(name: str, level: int) -> Callable[[Tensor], Tensor]:
-            return lambda group: rand_augment(group, name, level)
-
+    def _rand_augment(self, images: Tensor, generator: Generator) -> Tensor:
+        operations, level = self.settings.rand_augment
+        choices = _integers(generator, len(RAND_AUGMENT), (len(images), operations))
+        negative = _integers(generator, 2, (len(images), operations))
         changes = [  # operation i at its level, then at its level with the other sign
-            changed(name, -level if signed and negative else level)
+            partial(rand_augment, name=name, level=sign * level if signed else level)
             for name, signed in RAND_AUGMENT.items()
-            for negative in (False, True)
+            for sign in (1, -1)
         ]
-        for choice, negative in zip(draws.choices.T, draws.negative.T, strict=True):
-            images = _in_groups(images, 2 * choice + negative, changes)
+        for groups in (2 * choices + negative).T:
+            images = _in_groups(images, groups, changes)
         return images
 
-    def _color_jitter(self, images: Tensor, draws: Draws) -> Tensor:
-        assert draws.factors is not None and draws.order is not None
+    def _color_jitter(self, images: Tensor, generator: Generator) -> Tensor:
+        factors = 1 + self.settings.color_jitter * (2 * _uniform(generator, (len(images), 3)) - 1)
+        order = _uniform(generator, (len(images), 3)).argsort(dim=1)
         changes = [
             lambda group, factors: adjust_brightness(group, factors[:, 0]),
             lambda group, factors: adjust_contrast(group, factors[:, 1]),
             lambda group, factors: adjust_saturation(group, factors[:, 2]),
         ]
-        for step in draws.order.T:
-            images = _in_groups(images, step, changes, draws.factors)
+        for step in order.T:
+            images = _in_groups(images, step, changes, factors)
         return images
 
-    def _mix(
-        self, images: Tensor, labels: Tensor, draws: Draws, own: Tensor, row_of: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """The images of indices `own` with their partners; row_of maps an index to its row in `images`."""
-        assert draws.partners is not None and draws.own is not None and draws.cuts is not None
-        partners, boxes = draws.partners[own], _send(draws.cuts[own], images)
-        weights = _send(draws.own[own], images)
+    def _erase(self, images: Tensor, generator: Generator) -> Tensor:
+        count = len(images)
+        boxes, found = draw_boxes(generator, count, self.size, ERASE_AREA, ERASE_ASPECT, whole_sides=False)
+        return erase(images, boxes, found & (_uniform(generator, (count,)) < self.settings.erasing))
+
+    def _mix(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Mix each of the images [K·B, C, H, W], with labels [K, B], with a partner of its own batch."""
+        settings, (count, size), total = self.settings, labels.shape, labels.numel()
+        within = _uniform(generator, (count, size)).argsort(dim=1)
+        partners = (within + size * torch.arange(count, device=within.device)[:, None]).flatten()
+        cut = _integers(generator, 2, (total,)) == 1
+        if not (settings.mixup and settings.cutmix):
+            cut = torch.full_like(cut, settings.cutmix > 0)
+        cut_weights = draw_beta(generator, total, settings.cutmix or 1.0)
+        weights = torch.where(cut, cut_weights, draw_beta(generator, total, settings.mixup or 1.0))
+        boxes = draw_cuts(generator, weights, self.size)
+        area = (boxes[:, 2] * boxes[:, 3]).float() / (self.size[0] * self.size[1])
+        weights = torch.where(cut, 1 - area, weights)
+        boxes = torch.where(cut[:, None], boxes, 0)
+        if settings.mix_probability < 1:  # drawn last and only then, so that all else is drawn as without
+            chosen = (_uniform(generator, (count, 1)) < settings.mix_probability).expand(count, size)
+            weights = torch.where(chosen.reshape(total), weights, 1.0)
+            boxes = torch.where(chosen.reshape(total, 1), boxes, 0)
+        boxes, weights = _send(boxes, images), _send(weights, images)
         # a box that was cut out keeps nothing of its own; without one the weight holds everywhere
         whole = (boxes[:, 2] * boxes[:, 3] == 0).view(-1, 1, 1)
         keep = torch.where(whole, weights.view(-1, 1, 1), (~inside(boxes, self.size)).float())
-        there = partners if row_of is None else row_of[partners]
-        mine = images if row_of is None else images.index_select(0, _send(row_of[own], images))
-        mixed = images.index_select(0, _send(there, images)).lerp_(mine, keep[:, None])
-        assert self.classes is not None
-        targets = torch.zeros(len(labels), self.classes, device=labels.device)
-        targets.scatter_(1, labels[:, None], 1.0)  # one_hot would read the labels, and wait for them
-        theirs = targets.index_select(0, _send(partners, labels))
-        return mixed, theirs.lerp_(targets.index_select(0, _send(own, labels)), weights[:, None])
+        mixed = images.index_select(0, _send(partners, images)).lerp_(images, keep[:, None])
+        targets = torch.zeros(total, self.classes, device=labels.device)
+        targets.scatter_(
+            1, labels.flatten()[:, None], 1.0
+        )  # one_hot would read the labels, and wait for them
+        return mixed, targets.index_select(0, _send(partners, labels)).lerp_(targets, weights[:, None])
 
 
-@dataclass
-class Draws:
-    """The draws for N images, on the generator's device; None where the settings need none."""
-
-    boxes: Tensor | None = None  # [N, 4] top, left, height, width of a resized crop
-    offsets: Tensor | None = None  # [N, 2] of the window in the padded image
-    flips: Tensor | None = None  # bool [N]
-    choices: Tensor | None = None  # [N, operations] of the policy
-    negative: Tensor | None = None  # [N, operations]: 1 turns the sign of the magnitude
-    sigmas: Tensor | None = None  # [N] of a blur
-    factors: Tensor | None = None  # [N, 3] of brightness, contrast, saturation
-    order: Tensor | None = None  # [N, 3]: which of the three comes first, second, third
-    erased: Tensor | None = None  # [N, 4]: the box that becomes the mean color
-    erases: Tensor | None = None  # bool [N]
-    partners: Tensor | None = None  # [N]: with whom an image is mixed; in its own batch
-    own: Tensor | None = None  # [N]: weight of the own image
-    cuts: Tensor | None = None  # [N, 4]: the box that shows the partner; empty for mixup
-
-    def of(self, indices: Tensor) -> Draws:
-        """The draws of some images, by their indices."""
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Draws(**{name: None if x is None else x[indices] for name, x in kept.items()})
+def normalize(
+    images: Tensor, mean: tuple[float, ...], std: tuple[float, ...], size: tuple[int, int] | None = None
+) -> Tensor:
+    """uint8 [B, C, H, W], resized to `size` if given, to float32: (pixel/255 - mean)/std, no chance."""
+    if size:
+        images = tv.resize(images, list(size), antialias=True)
+    shift, scale = (_send(torch.tensor(values).view(-1, 1, 1), images) for values in (mean, std))
+    return images.float().sub_(255 * shift).mul_(1 / (255 * scale))
 
 
 # Drawing. Everything is drawn on the generator's device.
@@ -464,32 +373,29 @@ def pad_crop(images: Tensor, offsets: Tensor, padding: int) -> Tensor:
     return images
 
 
-def resized_crop(images: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Cut out boxes int64 [B, 4] (top, left, height, width) and scale each to `size`.
+def resized_crop(images: Tensor, boxes: Tensor) -> Tensor:
+    """Cut out boxes int64 [B, 4] (top, left, height, width) and scale each to the size of the images.
 
     Bilinear with antialiasing, as torchvision's RandomResizedCrop: scaling is separable, so it is
-    one matrix product per axis with a matrix [B, output, input] per image. uint8 is rounded; float
-    images stay float.
+    one matrix product per axis with a matrix [B, output, input] per image.
     """
     boxes = _send(boxes, images)
-    output = images if images.is_floating_point() else images.float()
-    rows = _scaling(boxes[:, 0], boxes[:, 2], images.shape[2], size[0])
-    columns = _scaling(boxes[:, 1], boxes[:, 3], images.shape[3], size[1])
-    output = _separable(output, rows, columns)
-    return output if images.is_floating_point() else output.round_().to(images.dtype)
+    rows = _scaling(boxes[:, 0], boxes[:, 2], images.shape[2])
+    columns = _scaling(boxes[:, 1], boxes[:, 3], images.shape[3])
+    return _separable(images.float(), rows, columns).round_().to(images.dtype)
 
 
-def _scaling(start: Tensor, length: Tensor, inputs: int, outputs: int) -> Tensor:
-    """Weights [B, outputs, inputs] that scale [start, start + length) to `outputs` pixels.
+def _scaling(start: Tensor, length: Tensor, size: int) -> Tensor:
+    """Weights [B, size, size] that scale [start, start + length) to `size` pixels.
 
-    The triangle is one source pixel wide when enlarging and one target pixel when reducing.
+    The triangle is one source pixel wide: a part is never reduced.
     """
     start, length = start[:, None, None].float(), length[:, None, None].float()
-    scale = length / outputs
-    target = torch.arange(outputs, device=start.device)[:, None]
-    source = torch.arange(inputs, device=start.device)[None, :] + 0.5
+    scale = length / size
+    target = torch.arange(size, device=start.device)[:, None]
+    source = torch.arange(size, device=start.device)[None, :] + 0.5
     distance = (source - (start + scale * (target + 0.5))).abs()
-    weights = (1 - distance / scale.clamp(min=1)).clamp(min=0)
+    weights = (1 - distance).clamp(min=0)
     weights = weights * ((source > start) & (source < start + length))
     return weights / weights.sum(dim=2, keepdim=True)
 
@@ -501,13 +407,7 @@ def _separable(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 def flip(images: Tensor, flips: Tensor) -> Tensor:
     """Mirror left and right where flips, bool [B], is True."""
-    return _in_groups(images, flips.long(), [lambda group: group, tv.horizontal_flip])
-
-
-def solarize(images: Tensor, threshold: float) -> Tensor:
-    """255 - x where x ≥ threshold. Torchvision: solarize."""
-    bright = (images >= math.ceil(threshold)).view(torch.uint8)
-    return images ^ bright.neg_()  # -1 is 255, eight ones, and these turn x into 255 - x
+    return torch.where(_send(flips, images).view(-1, 1, 1, 1), images.flip(-1), images)
 
 
 def gaussian_blur(images: Tensor, sigmas: Tensor) -> Tensor:
@@ -576,7 +476,7 @@ def rand_augment(images: Tensor, name: str, level: int) -> Tensor:
         case "Posterize":
             return tv.posterize(images, round(8 - 4 * share))
         case "Solarize":
-            return solarize(images, 255 * (1 - share))
+            return tv.solarize(images, 255 * (1 - share))
         case "AutoContrast":
             return tv.autocontrast(images)
         case "Equalize":

@@ -20,7 +20,7 @@ from rollpe.errors import InputError
 from rollpe_lab.files import expect_file, write_atomically
 from rollpe_lab.records.record import Cell
 from rollpe_lab.sources import training_hash
-from rollpe_lab.training.data import Data, load_dataset
+from rollpe_lab.training.data import load_dataset
 from rollpe_lab.training.device import choose_device
 from rollpe_lab.training.observation import Model
 from rollpe_lab.training.recipe import Recipe
@@ -53,13 +53,15 @@ class Checkpoint:
     Plain tensors and text, written atomically, followed by their digest.
     """
 
-    def __init__(self, path: Path, cell: Cell, recipe: Recipe, data: Data, device: torch.device) -> None:
+    def __init__(
+        self, path: Path, cell: Cell, recipe: Recipe, shape: Mapping[str, Any], device: torch.device
+    ) -> None:
         self.path, self.previous, self.device = path, previous_path(path), device
         self.whole = False  # whether the last file is known to be intact
         self.identity = {
             "cell": cell.model_dump_json(),
             "recipe": recipe.model_dump_json(),
-            "shape": json.dumps(shape_of(data)),
+            "shape": json.dumps(shape),
             "device": device.type,
             "source": training_hash(outside_files(cell.encoding)),
         }
@@ -133,7 +135,7 @@ def epochs_done(
     data = load_dataset(recipe.data, data_root, recipe.held_out, recipe.context)
     resolved = resolve(recipe, target, held_out=len(data.held_out))
     try:
-        _, state = Checkpoint(path, cell, resolved, data, target).usable(torch.device("cpu"))
+        _, state = Checkpoint(path, cell, resolved, shape_of(data), target).usable(torch.device("cpu"))
     except InputError:
         return 0
     return len(state["history"]) if state else 0

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import json
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
+from rollpe_lab.files import expect_file
 from rollpe_lab.training import text
 from rollpe_lab.training.canvas import COPIES, TEST_COPIES, arrangements, draw
-from rollpe_lab.training.fetch import cifar100_source, expect_known, new_md5
+from rollpe_lab.training.datasets import DATASETS
+from rollpe_lab.training.fetch import verify
 
-HELD_OUT = {"digits": 180, "place": 720, "offset": 720, "cifar100": 5000}
-IMAGE_SIZE = {"digits": 8, "place": 16, "offset": 16, "cifar100": 32}
-"""Pixels along an image's side, known before a data set is downloaded."""
-SHAPES = {"digits": (1, 10), "place": (1, 16), "offset": (1, 48), "cifar100": (3, 100)}
-"""Channels of an image and number of classes, likewise."""
 DIGITS_TEST = 360
 SPLIT_SEED = b"rollpe held-out split"
 """Key of the hash that orders the images. Another key gives another split."""
@@ -98,31 +93,25 @@ def load_dataset(
     Returns ImageData, or TextData for text. Raises InputError for an unknown name, an impossible held_out or
     context, a missing or damaged file.
     """
-    expect_known(name)
-    if name in text.TEXTS:
-        return _text(name, held_out, context)
+    if name == "cifar100":
+        return _cifar100(Path(root), held_out)
     if name == "digits":
         return _digits(held_out)
-    if name in ("place", "offset"):
-        return _canvases(name, held_out)
-    return _cifar100(Path(root), held_out)
+    if DATASETS[name].package:
+        return _text(name, held_out, context)
+    return _canvases(name, held_out)
 
 
 def stand_in(name: str, context: int | None = None) -> Data:
     """A data set of one black image or one window in the right shape, for work that precedes the download."""
-    expect_known(name)
-    if name in text.TEXTS:
-        one = Split(
-            torch.zeros(1, context or 1, dtype=torch.uint8), torch.zeros(1, context or 1, dtype=torch.long)
-        )
+    dataset = DATASETS[name]
+    label = torch.zeros(1, dtype=torch.long)
+    if dataset.package:
+        one = Split(torch.zeros(1, context or 1, dtype=torch.uint8), label.expand(1, context or 1))
         return TextData(name, list(text.CHARACTERS), context or 1, train=one, held_out=one, test=one)
-    channels, classes = SHAPES[name]
-    one = Split(
-        torch.zeros(1, channels, IMAGE_SIZE[name], IMAGE_SIZE[name], dtype=torch.uint8),
-        torch.zeros(1, dtype=torch.long),
-    )
-    gray = (0.5,) * channels
-    return ImageData(name, [str(i) for i in range(classes)], gray, gray, train=one, held_out=one, test=one)
+    one = Split(torch.zeros(1, *dataset.image_shape, dtype=torch.uint8), label)
+    gray = (0.5,) * dataset.image_shape[0]
+    return ImageData(name, [str(i) for i in range(dataset.classes)], gray, gray, one, one, one)
 
 
 def read_test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[str]]:
@@ -131,82 +120,40 @@ def read_test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, 
     Needs no images: the labels of CIFAR-100 are read from root/labels/cifar100.json, a committed copy.
     Raises InputError for an unknown name, or if that file is missing or damaged.
     """
-    expect_known(name)
-    if name != "cifar100":
+    if DATASETS[name] is not DATASETS["cifar100"]:
         data = load_dataset(name)
         return data.test.labels.numpy(), data.classes
     path = Path(root) / "labels" / f"{name}.json"
     try:
-        if path.exists() and not path.is_file():
-            raise ValueError("not a file")
+        expect_file(path)
         content = json.loads(path.read_text(encoding="utf8"))
         labels = np.frombuffer(base64.b64decode(content["labels"]), dtype=np.uint8).astype(np.int64)
         classes = list(content["classes"])
-    except OSError as error:
-        raise InputError(
-            f"{path}: no labels to read ({error.strerror}). Restore it from the repository."
-        ) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(
-            f"{path}: damaged ({' '.join(str(error).split())}). Restore it from the repository."
-        ) from None
-    if np.bincount(labels, minlength=100).tolist() != [100] * 100 or len(classes) != 100:
-        raise InputError(
-            f"{path}: damaged, not 100 images of each of 100 classes. Restore it from the repository."
-        )
+        if np.bincount(labels, minlength=100).tolist() != [100] * 100 or len(classes) != 100:
+            raise ValueError("not 100 images of each of 100 classes")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: missing or damaged ({reason}). Restore it from the repository.") from None
     return labels, classes
 
 
 # Reading
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Unpickles plain containers and NumPy arrays; any other global is refused."""
-
-    allowed: ClassVar = {
-        # NumPy's own rebuild function, under its public name: its module moved in NumPy 2.
-        ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.allowed:
-            raise pickle.UnpicklingError(f"{module}.{name} does not belong in a file of images")
-        return self.allowed[module, name]
-
-
-def _read_pickle(path: Path, md5: str, name: str) -> dict[str, Any]:
-    """The content of one pickled file, read from the bytes whose md5 was checked."""
-    try:
-        if not path.is_file():
-            raise FileNotFoundError  # reading a pipe would wait forever
-        content = path.read_bytes()
-    except OSError:
-        raise InputError(f"{path} is missing: run `rollpe data fetch {name}`") from None
-    if new_md5(content).hexdigest() != md5:
-        raise InputError(f"{path} is damaged: run `rollpe data fetch {name}`")
-    loaded: dict[str, Any] = _ArraysOnly(io.BytesIO(content), encoding="latin1").load()
-    return loaded
-
-
 def _cifar100(root: Path, held_out: int | None) -> ImageData:
-    source = cifar100_source()
-
-    def read(file: str) -> dict[str, Any]:
-        return _read_pickle(root / source.folder / file, source.files[file], "cifar100")
-
-    def split(file: str) -> Split:
-        content = read(file)
-        images = torch.from_numpy(content["data"].reshape(-1, 3, 32, 32))
-        return Split(images, torch.tensor(content["fine_labels"]))
-
-    classes = read("meta")["fine_label_names"]
-    return _image_data("cifar100", classes, split("train"), split("test"), held_out)
+    for check in verify("cifar100", root):
+        if check.state != "ok":
+            raise InputError(f"{check.path} is {check.state}: run `{check.repair}`")
+    files = [CIFAR100(root, train=train) for train in (True, False)]
+    pool, test = (
+        Split(torch.from_numpy(file.data).permute(0, 3, 1, 2).contiguous(), torch.tensor(file.targets))
+        for file in files
+    )
+    return _image_data("cifar100", files[0].classes, pool, test, held_out)
 
 
 def _digits(held_out: int | None) -> ImageData:
-    # Here, since scikit-learn takes a second to load and CIFAR-100 needs none of it.
+    # here, since scikit-learn takes a second to load and other data sets need none of it
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
     digits = load_digits()
@@ -235,7 +182,7 @@ def _canvases(task: str, held_out: int | None) -> ImageData:
     Mean and standard deviation are those of the digits. The canvases are nearly empty: their own would make
     the pixels of a digit so large that a learned code beside them hardly trains.
     """
-    count = HELD_OUT[task] if held_out is None else held_out
+    count = DATASETS[task].held_out if held_out is None else held_out
     if count % COPIES:
         raise InputError(f"held_out={count}: {task} has {COPIES} canvases a digit; give a multiple.")
     digits = _digits(count // COPIES)
@@ -254,11 +201,10 @@ def _canvases(task: str, held_out: int | None) -> ImageData:
 
 
 def _image_data(name: str, classes: list[str], pool: Split, test: Split, held_out: int | None) -> ImageData:
-    count = HELD_OUT[name] if held_out is None else held_out
+    default = DATASETS[name].held_out
+    count = default if held_out is None else held_out
     if not 0 <= count <= len(pool) // 2:
-        raise InputError(
-            f"held_out={count}: {name} allows 0 to {len(pool) // 2}; leave it out for {HELD_OUT[name]}"
-        )
+        raise InputError(f"held_out={count}: {name} allows 0 to {len(pool) // 2}; leave it out for {default}")
     mean, std = _mean_and_std(pool.images)
     train, selected = _take(pool, count)
     return ImageData(name, classes, mean, std, train, selected, test)

@@ -73,15 +73,12 @@ def joined(device: torch.device) -> Iterator[Group]:
     if processes() == 1:
         yield ALONE
         return
-    own = not dist.is_initialized()
-    if own:
-        try:
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        except ValueError as error:  # it reads other variables of torchrun
-            reason = str(error).splitlines()[0]
-            raise InputError(f"the processes cannot join ({reason}). Start them with torchrun.") from None
+    try:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    except ValueError as error:  # it reads other variables of torchrun
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the processes cannot join ({reason}). Start them with torchrun.") from None
     try:
         yield Group(dist.get_rank(), dist.get_world_size())
     finally:
-        if own:
-            dist.destroy_process_group()
+        dist.destroy_process_group()

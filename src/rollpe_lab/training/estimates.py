@@ -15,7 +15,7 @@ from rollpe_lab.training.data import load_dataset
 from rollpe_lab.training.device import choose_device
 from rollpe_lab.training.plan import Planned
 from rollpe_lab.training.run import train
-from rollpe_lab.training.state import Programs
+from rollpe_lab.training.state import CompiledModels
 
 PROBE_STEPS = 12
 """Optimizer steps of the short run from which an unknown duration is estimated."""
@@ -40,7 +40,7 @@ class Estimates:
     3. the longest duration of this recipe in this sweep, then in the records;
     4. that of a short run, also where ``measure`` leaves the records out.
 
-    Compiling counts for encodings whose program this sweep has not compiled yet, and for no later seed.
+    Compiling counts for encodings that this sweep has not compiled yet, and for no later seed.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class Estimates:
         device: str,
         data_root: str | Path,
         measure: bool = False,
-        programs: Programs | None = None,
+        models: CompiledModels | None = None,
     ) -> None:
-        self.device, self.data_root, self.programs = device, data_root, programs
+        self.device, self.data_root, self.models = device, data_root, models
         self.here = environment(str(choose_device(device))).device_name
         self.trained: Durations = {}
         self.recorded: Durations = {}
@@ -62,7 +62,7 @@ class Estimates:
                 self._keep(self.recorded, record)
 
     def learn(self, record: Record, waited: float = 0.0) -> None:
-        """Keep how long a run of this sweep took, of which it waited some seconds for its program."""
+        """Keep how long a run of this sweep took, of which it waited some seconds to be compiled."""
         self._keep(self.trained, record, waited)
         self.waited = max(self.waited, waited)
 
@@ -128,7 +128,7 @@ class Estimates:
             data_root=self.data_root,
             checkpoints=None,
             progress=False,
-            programs=self.programs,
+            models=self.models,
         )
         whole = time.monotonic() - began
         first, last = record.history

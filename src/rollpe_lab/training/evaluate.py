@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe_lab.records.record import FinalMetrics, pack_bits
-from rollpe_lab.training.augment import Augmentation, Augmenter
+from rollpe_lab.training.augment import normalize
 from rollpe_lab.training.compiling import EAGER, CompileMode, compiled
 from rollpe_lab.training.data import Data, ImageData, Split, TextData
 from rollpe_lab.training.device import TrainingError
@@ -43,7 +43,7 @@ class Evaluator:
         mode: CompileMode = EAGER,
     ) -> None:
         self.recipe, self.data, self.device, self.group, self.mode = recipe, data, device, group, mode
-        self.predictors: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
+        self.compiled: Callable[[Tensor], Tensor] | None = None  # of the one model that is trained
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, split: Split, size: int | None = None) -> FinalMetrics:
@@ -54,13 +54,10 @@ class Evaluator:
         """
         model.eval()
         batch = EVALUATION_BATCH.get(self.device.type, 1000)
+        predict, shape = predictor(model, self.recipe, self.device), 0
         if self.mode.gradient and size is None and len(split) >= batch:
-            if model not in self.predictors:
-                predict = predictor(model, self.recipe, self.device)
-                self.predictors[model] = compiled(predict, self.mode.gradient)
-            predict, shape = self.predictors[model], batch
-        else:
-            predict, shape = predictor(model, self.recipe, self.device), 0
+            self.compiled = self.compiled or compiled(predict, self.mode.gradient)
+            predict, shape = self.compiled, batch
         loss = torch.zeros((), device=self.device)
         correct = torch.zeros(len(split), device=self.device)
         for start in range(self.group.rank * batch, len(split), self.group.size * batch):
@@ -94,11 +91,9 @@ class Evaluator:
 
     def prepare(self, images: Tensor, size: int | None = None) -> Tensor:
         """Bytes [B, channels, H, W] to what the model sees: on its device, resized, normalized."""
-        height, width = images.shape[-2:]
-        shown = (size, size) if size else (height, width)
         assert isinstance(self.data, ImageData)
-        augmenter = Augmenter(Augmentation(), shown, self.data.mean, self.data.std)
-        return augmenter.normalize(images.to(self.device))
+        resized = (size, size) if size else None
+        return normalize(images.to(self.device), self.data.mean, self.data.std, resized)
 
     def observe(self, model: Model) -> dict[str, np.ndarray]:
         """Attention and channels of a trained model, see `rollpe_lab.training.observation.observe`."""
@@ -116,6 +111,12 @@ class Evaluator:
         """The first gradient of an untrained model, see `rollpe_lab.training.observation.first_step`."""
         images, labels = self.prepare(training.images[:OBSERVED]), training.labels[:OBSERVED]
         return first_step(untrained, images, labels.to(self.device), self.recipe.label_smoothing)
+
+    def precompile(self, model: nn.Module) -> None:
+        """Compile the scoring of a batch."""
+        one = Split(self.data.train.images[:1], self.data.train.labels[:1])
+        rows = torch.zeros(EVALUATION_BATCH.get(self.device.type, 1000), dtype=torch.long)
+        self(model, Split(one.images[rows], one.labels[rows]))
 
     def rehearse(self, model: nn.Module, sizes: list[int]) -> None:
         """See one image at every size now: a size the encoding refuses must not cost a run."""
@@ -179,11 +180,3 @@ class TextEvaluator(Evaluator):
         for size in (self.data.context, *sizes):
             few = -(-size // self.data.context)
             self(model, Split(self.data.train.images[:few], self.data.train.labels[:few]), size)
-
-
-def moved(split: Split, by: int) -> Split:
-    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
-    height, width = split.images.shape[-2:]
-    rows = (torch.arange(height) - by).clamp(0, height - 1)
-    columns = (torch.arange(width) - by).clamp(0, width - 1)
-    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)

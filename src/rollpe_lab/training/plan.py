@@ -34,13 +34,13 @@ from urllib.parse import unquote
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rollpe.encodings import ENCODINGS, changed_options, create_encoding, encoding_options
+from rollpe.encodings import changed_options, create_encoding, encoding_options
 from rollpe.errors import InputError
 from rollpe.vit import SIZES
 from rollpe_lab.files import read_yaml_file
 from rollpe_lab.records.record import Cell
 from rollpe_lab.records.store import record_path
-from rollpe_lab.training.data import IMAGE_SIZE
+from rollpe_lab.training.datasets import DATASETS
 from rollpe_lab.training.recipe import Recipe, load_recipe
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -122,21 +122,17 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
 def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dict[str, Any]]:
     if isinstance(entry, dict) and len(entry) != 1:
         raise InputError(f"{path}: entry {json.dumps(entry)} must name one encoding, not {len(entry)}.")
-    name, options = (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
-    for part in name.split("+"):
-        if part not in ENCODINGS:
-            raise InputError(f"{path}: encoding {part!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
-    for option in options:
-        if option not in encoding_options(name):
-            allowed = ", ".join(encoding_options(name)) or "none"
-            raise InputError(f"{path}: {name} has no option {option!r}. Allowed: {allowed}.")
-    return name, options
+    return (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
 
 
 def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
     """Build an encoding as a run of this recipe would, without memory and without a warning."""
+    known = encoding_options(name)
+    if unknown := sorted(options.keys() - known.keys()):
+        raise InputError(f"{name} has no option {unknown[0]!r}. Allowed: {', '.join(known) or 'none'}.")
     size = SIZES[recipe.size]
-    grid = (recipe.context,) if recipe.context else (IMAGE_SIZE[recipe.data] // (recipe.patch_size or 1),) * 2
+    side = DATASETS[recipe.data].image_shape[-1] // (recipe.patch_size or 1)
+    grid = (recipe.context,) if recipe.context else (side, side)
     heads = recipe.heads or size.heads
     head_dim = (recipe.width or size.width) // heads
     with warnings.catch_warnings(), torch.device("meta"):

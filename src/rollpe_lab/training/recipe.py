@@ -21,23 +21,20 @@ from rollpe.errors import InputError
 from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records.record import EXECUTION, REMOVED, Cell, flatten, slug
 from rollpe_lab.training.augment import Augmentation
+from rollpe_lab.training.datasets import DATASETS, TEXTS
 
 FOLDER = Path(__file__).parent / "recipes"
 
-TEXTS = ("sympy", "sklearn")
-"""The data sets that are text."""
 PATCHES = 64
 """Most patches in a row of an image; attention is quadratic in the square of this number."""
 WEIGHTS = 10**9 // 12
 """Largest depth × width²; a block has 12·width² weights."""
-OPERATIONS = 100
-"""Most RandAugment operations on one image."""
 
 
 class Recipe(BaseModel):
     """Everything about a run except the encoding, the seed and the machine.
 
-    Each description names the allowed values and their meaning; the error for a bad value quotes it.
+    Each description names the allowed values and what they do; the error for a bad value quotes it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -47,9 +44,7 @@ class Recipe(BaseModel):
         description="letters of ASCII, digits and _-~+, after the first also .%@=, (its records' folder; by "
         "default the name of the recipe's file)",
     )
-    data: Literal["digits", "place", "offset", "cifar100", "sympy", "sklearn"] = Field(
-        description="digits, place, offset, cifar100, or a text: sympy or sklearn"
-    )
+    data: str = Field(pattern=f"^({'|'.join(DATASETS)})$", description=", ".join(DATASETS))
     held_out: int | None = Field(
         None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
     )
@@ -101,7 +96,7 @@ class Recipe(BaseModel):
     warmup_epochs: float = Field(0.0, ge=0, description="a number from 0 to epochs")
     weight_decay: float = Field(0.0, ge=0, description="a number ≥ 0")
     momentum: float = Field(0.9, ge=0, lt=1, description="a number from 0 to below 1: sgd and muon")
-    betas: list[float] = Field(
+    betas: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
         [0.9, 0.999],
         min_length=2,
         max_length=2,
@@ -166,8 +161,6 @@ class Recipe(BaseModel):
                 f"warmup_epochs={self.warmup_epochs:g} is longer than epochs={self.epochs}. "
                 "Lower it or raise epochs."
             )
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas={self.betas}: allowed are two numbers from 0 to below 1.")
         if self.data in TEXTS:
             self._fits_text()
         elif self.patch_size is None or self.context is not None:
@@ -188,16 +181,6 @@ class Recipe(BaseModel):
             raise ValueError(
                 f"depth={self.depth}, width={self.width}: such a model has more than a billion weights. "
                 "Lower one of them."
-            )
-        if self.augmentation.rand_augment[0] > OPERATIONS:
-            raise ValueError(
-                f"augmentation.rand_augment={list(self.augmentation.rand_augment)}: allowed are at most "
-                f"{OPERATIONS} operations."
-            )
-        if self.augmentation.crop_padding > 1024:
-            raise ValueError(
-                f"augmentation.crop_padding={self.augmentation.crop_padding}: allowed is an integer "
-                "from 0 to 1024."
             )
         return self
 

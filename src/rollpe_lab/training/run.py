@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,9 @@ from rollpe_lab.training.device import (
     stream,
 )
 from rollpe_lab.training.distributed import Group, joined
-from rollpe_lab.training.evaluate import moved
 from rollpe_lab.training.observation import frame_arrays
 from rollpe_lab.training.recipe import Recipe, command
-from rollpe_lab.training.state import Program, Programs, ahead, resolve, training_images
+from rollpe_lab.training.state import CompiledModel, CompiledModels, ahead, resolve, training_images
 from rollpe_lab.training.step import learning_rate
 
 PROTOCOL = 1
@@ -77,7 +77,7 @@ def train(
     resume: bool = False,
     checkpoints: str | Path | None = "checkpoints",
     progress: bool = True,
-    programs: Programs | None = None,
+    models: CompiledModels | None = None,
     plan: str | None = None,
 ) -> Record:
     """Train one model and return its record.
@@ -93,7 +93,7 @@ def train(
         checkpoints: folder of checkpoints; None writes none. One is written after the first epoch, then
             whenever a minute has passed; the last two are kept, and at the end the weights alone.
         progress: show a progress bar, if stderr is a terminal.
-        programs: what earlier runs of the same recipe and encoding have compiled; see `Programs`.
+        models: what earlier runs of the same recipe and encoding have compiled; see `CompiledModels`.
         plan: which plan this run belongs to; see `Provenance`.
 
     Raises InputError for input a person can repair, TrainingError if the loss stops being finite or
@@ -101,150 +101,135 @@ def train(
     """
     if seed < 0:
         raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
-    done, source = Progress(), loaded_source(outside_files(encoding))
+    started, began, source = now(), time.perf_counter(), loaded_source(outside_files(encoding))
     options = changed_options(encoding, encoding_options or {})
     cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
     where = choose_device(device)
     with ExitStack() as stack:
         group = stack.enter_context(joined(where))
-        programs = programs if programs is not None else stack.enter_context(Programs())
-        records = records if group.first else None  # the first process writes
+        if models is None:
+            models = CompiledModels()
+            stack.callback(models.forget)
+
+        stack.enter_context(reproducible(where))
+        stack.enter_context(enough_memory(recipe))
 
         # data, on the device
-        data = programs.data(recipe, data_root)
+        data = models.data(recipe, data_root)
         settled = resolve(recipe, where, held_out=len(data.held_out))
         training, held_out = training_images(settled, data).to(where), data.held_out.to(where)
-        batch = min(settled.batch_size, len(training))
-        steps = len(training) // batch  # the last, smaller batch is left out
-        total = min(settled.epochs * steps, settled.max_steps or settled.epochs * steps)
-        share = group.part(batch)
 
         # model, optimizers and scoring
-        stack.enter_context(reproducible(where))
-        stack.enter_context(enough_memory(settled))
-        program = programs.program(settled, cell, data, where, group)
-        run = Run(settled, cell, where, group, program, training, held_out, batch, share, steps, total)
-        untrained = program.begin(seed)
-        program.evaluate.rehearse(program.model, settled.resolutions)
+        run = Run(settled, cell, group, training, held_out, started, began)
+        run.compiled = models.get(settled, cell, data, where, group)
+        model, evaluate = run.compiled.model, run.compiled.evaluate
+        untrained = run.compiled.begin(seed)
+        evaluate.rehearse(model, settled.resolutions)
 
-        # files: whatever can be refused has been refused by now
+        # files of the first process: whatever can be refused has been refused by now
         arrays, checkpoint = {}, None
-        if records is not None:
-            arrays = program.evaluate.first_step(untrained.to(where), training)
+        if records is not None and group.first:
+            arrays = evaluate.first_step(untrained.to(where), training)
             stack.enter_context(reserved(records, cell, record_path(records, cell)))
         if checkpoints is not None:
             file = checkpoint_path(checkpoints, cell)
             if group.first:
                 stack.enter_context(reserved(checkpoints, cell, file))
-            checkpoint = Checkpoint(file, cell, settled, data, where)
+            checkpoint = Checkpoint(file, cell, settled, run.compiled.shape, where)
         del untrained
 
         # compiled code, random numbers, and where a checkpoint left off
-        programs.waited = program.warm(share.stop - share.start)
-        done.streams = random_streams(run)
+        models.waited = run.compiled.precompile(run.batch // group.size)
+        run.streams = random_streams(run)
         if checkpoint and resume and (state := checkpoint.load(warn=group.first)):
-            load_state(state, run, done)
+            load_state(state, run)
 
         # epochs
         saved = -math.inf
-        with progress_bar(run, done, progress) as bar:
-            while done.steps < total:
-                done.history.append(train_epoch(run, done, bar))
+        with progress_bar(run, progress) as bar:
+            while run.done < run.total:
+                run.history.append(train_epoch(run, bar))
                 if checkpoint and group.first and time.perf_counter() - saved > CHECKPOINT_SECONDS:
-                    checkpoint.save(state_of(run, done))
+                    checkpoint.save(state_of(run))
                     saved = time.perf_counter()
 
         # scores, weights, record
         scores = score(run, data)
-        if records is not None:
-            arrays |= program.evaluate.observe(program.model) | frame_arrays(done.frames)
-        made_by = command(recipe, cell, group.size)
+        if records is not None and group.first:
+            arrays |= evaluate.observe(model) | frame_arrays(run.frames)
+        made_by, seconds = command(recipe, cell, group.size), time.perf_counter() - run.began
         record = Record(
             protocol=PROTOCOL,
             **cell.model_dump(),
             config=settled.model_dump(mode="json"),
-            parameters=sum(p.numel() for p in program.model.parameters() if p.requires_grad),
-            history=done.history,
+            parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
+            history=run.history,
             **scores,
             # the median over epochs: the first one may also have compiled
-            throughput=float(np.median([row.images_per_second for row in done.history])),
+            throughput=float(np.median([row.images_per_second for row in run.history])),
             environment=environment(str(where)),
-            provenance=provenance(made_by, done.started, done.seconds, source, plan),
+            provenance=provenance(made_by, run.started, seconds, source, plan),
         )
         if checkpoint and group.first:  # before the record: whoever has a record has the weights, too
-            checkpoint.save(state_of(run, done, finished=True), finished=True)
-        if records is not None:
+            checkpoint.save(state_of(run, finished=True), finished=True)
+        if records is not None and group.first:
             record = read_record(write_record(records, record, **arrays))
     return record
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
-    """What a run consists of. It stays as it is but for the tensors of the program."""
+    """What a run consists of, and how far it is; with the model's tensors, what a checkpoint holds."""
 
     recipe: Recipe  # with every default decided
     cell: Cell
-    device: torch.device
     group: Group
-    program: Program  # model, optimizers, step, scoring
     training: Split  # on the device
     held_out: Split
-    batch: int  # images of an optimizer step, over all processes
-    share: slice  # of them, those of this process
-    steps: int  # optimizer steps of an epoch
-    total: int  # of the run
-
-
-@dataclass
-class Progress:
-    """How far a run is; with the program's tensors, what a checkpoint holds."""
-
+    started: str
+    began: float  # on the clock, as if the run had never been interrupted
+    compiled: CompiledModel = field(init=False)
     history: list[EpochMetrics] = field(default_factory=list)  # one row per finished epoch
     frames: dict[int, Tensor] = field(default_factory=dict)  # by step
     streams: dict[str, torch.Generator] = field(default_factory=dict)  # of random numbers, by purpose
-    started: str = field(default_factory=now)
-    began: float = field(default_factory=lambda: time.perf_counter())
+
+    def __post_init__(self) -> None:
+        self.batch = min(self.recipe.batch_size, len(self.training))  # images of a step, over all processes
+        self.steps = len(self.training) // self.batch  # of an epoch; the last, smaller batch is left out
+        steps = self.recipe.epochs * self.steps
+        self.total = min(steps, self.recipe.max_steps or steps)
+        self.share = self.group.part(self.batch)  # this process's part of a batch
 
     @property
-    def steps(self) -> int:
+    def done(self) -> int:
         """Optimizer steps of the finished epochs."""
         return self.history[-1].steps if self.history else 0
-
-    @property
-    def epoch(self) -> int:
-        """Number of the current epoch, from 1."""
-        return len(self.history) + 1
-
-    @property
-    def seconds(self) -> float:
-        """Since the run began, without those between an interruption and its resumption."""
-        return time.perf_counter() - self.began
 
 
 # Epochs
 
 
-def train_epoch(run: Run, done: Progress, bar: tqdm) -> EpochMetrics:
+def train_epoch(run: Run, bar: tqdm) -> EpochMetrics:
     """One pass over the training images, then the score on those held out."""
-    began, recipe, program = time.perf_counter(), run.recipe, run.program
-    steps = min(run.steps, run.total - done.steps)
-    losses = torch.zeros(steps, device=run.device)
-    program.model.train()
-    for i, (inputs, targets) in enumerate(batches(run, done)):
-        keep_frame(run, done, done.steps + i)
-        rate = learning_rate(recipe, done.steps + i, run.total, run.steps)
-        losses[i] = program.step(inputs, targets, rate)
+    began, recipe, compiled, epoch = time.perf_counter(), run.recipe, run.compiled, len(run.history) + 1
+    steps = min(run.steps, run.total - run.done)
+    losses = torch.zeros(steps, device=compiled.device)
+    compiled.model.train()
+    for i, (inputs, targets) in enumerate(batches(run)):
+        keep_frame(run, run.done + i)
+        rate = learning_rate(recipe, run.done + i, run.total, run.steps)
+        losses[i] = compiled.step(inputs, targets, rate)
         if (i + 1) % CHECK_EVERY == 0 or i + 1 == steps:
-            mean = check(losses[: i + 1], run, done, bar)
+            mean = check_losses(losses[: i + 1], run, bar)
     trained = time.perf_counter()
-    last = done.steps + steps == run.total
+    last = run.done + steps == run.total
     if last:
-        keep_frame(run, done, run.total)
-    due = last or done.epoch % recipe.score_every == 0
-    held_out = program.evaluate(program.model, run.held_out) if due and len(run.held_out) else None
+        keep_frame(run, run.total)
+    due = last or epoch % recipe.score_every == 0
+    held_out = compiled.evaluate(compiled.model, run.held_out) if due and len(run.held_out) else None
     return EpochMetrics(
-        epoch=done.epoch,
-        steps=done.steps + steps,
+        epoch=epoch,
+        steps=run.done + steps,
         learning_rate=rate,
         train_loss=mean,
         held_out_loss=held_out.loss if held_out else None,
@@ -254,51 +239,52 @@ def train_epoch(run: Run, done: Progress, bar: tqdm) -> EpochMetrics:
     )
 
 
-def batches(run: Run, done: Progress) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(run: Run) -> Iterator[tuple[Tensor, Tensor]]:
     """This process's share of every batch of an epoch, in a fresh order: augmented images and targets."""
     images, labels = run.training.images, run.training.labels
-    order = torch.randperm(len(labels), generator=done.streams["order"])[: run.steps * run.batch]
-    order = order.view(run.steps, run.batch)[: run.total - done.steps].to(run.device)
+    order = torch.randperm(len(labels), generator=run.streams["order"])[: run.steps * run.batch]
+    order = order.view(run.steps, run.batch)[: run.total - run.done].to(images.device)
     for indices in order.split(ahead(run.batch, images[0].numel())):
         pixels = images.index_select(0, indices.flatten()).unflatten(0, indices.shape)
-        generator = done.streams["augmentation"]
-        inputs, targets = run.program.augment.batches(pixels, labels[indices], generator, run.share)
-        yield from zip(inputs, targets, strict=True)
+        made = run.compiled.batches(pixels, labels[indices], run.streams["augmentation"])
+        for inputs, targets in zip(*made, strict=True):
+            per_image = len(targets) // run.batch
+            yield inputs[run.share], targets.unflatten(0, (run.batch, per_image))[run.share].flatten(0, 1)
 
 
-def keep_frame(run: Run, done: Progress, step: int) -> None:
+def keep_frame(run: Run, step: int) -> None:
     """Keep the correlations of channels after so many steps if the recipe asks for them."""
     moments = np.linspace(0, run.total, run.recipe.frames).round().astype(int)
     if run.group.first and step in moments:
-        done.frames[step] = run.program.evaluate.frame(run.program.model)
-        run.program.model.train()
+        run.frames[step] = run.compiled.evaluate.frame(run.compiled.model)
+        run.compiled.model.train()
 
 
-def check(losses: Tensor, run: Run, done: Progress, bar: tqdm) -> float:
+def check_losses(losses: Tensor, run: Run, bar: tqdm) -> float:
     """Wait for the device and show the last loss; returns the mean of this epoch's losses so far.
 
     Raises TrainingError if one of them is not finite.
     """
-    losses = run.group.mean(losses)
+    losses, epoch = run.group.mean(losses), len(run.history) + 1
     broken = (~losses.isfinite()).nonzero()
     if len(broken):
         step, clip = int(broken[0]), run.recipe.gradient_clip
         raise TrainingError(
-            f"the loss is {losses[step].item()} at epoch {done.epoch}, step {step + 1}. Try a lower "
+            f"the loss is {losses[step].item()} at epoch {epoch}, step {step + 1}. Try a lower "
             f"learning_rate than {run.recipe.learning_rate:g}, a longer warmup_epochs, or "
             f"{'a smaller gradient_clip' if clip else '--set gradient_clip=1'}."
         )
-    bar.update((done.steps + len(losses)) * run.batch - bar.n)
-    scores = [row.held_out_accuracy for row in done.history if row.held_out_accuracy is not None]
+    bar.update((run.done + len(losses)) * run.batch - bar.n)
+    scores = [row.held_out_accuracy for row in run.history if row.held_out_accuracy is not None]
     held_out = {"held-out": f"{100 * scores[-1]:.1f} %"} if scores else {}
-    bar.set_postfix({"epoch": done.epoch, "loss": f"{losses[-1].item():.3f}"} | held_out)
+    bar.set_postfix({"epoch": epoch, "loss": f"{losses[-1].item():.3f}"} | held_out)
     return losses.cpu().double().mean().item()
 
 
-def progress_bar(run: Run, done: Progress, show: bool) -> tqdm:
+def progress_bar(run: Run, show: bool) -> tqdm:
     return tqdm(
         total=run.total * run.batch,
-        initial=done.steps * run.batch,
+        initial=run.done * run.batch,
         desc=f"{run.cell.slug} seed {run.cell.seed}",
         unit=" images",
         unit_scale=True,
@@ -308,18 +294,26 @@ def progress_bar(run: Run, done: Progress, show: bool) -> tqdm:
 
 def score(run: Run, data: Data) -> dict[str, Any]:
     """The fields of a record that say how good the trained model is."""
-    model, evaluate, recipe = run.program.model, run.program.evaluate, run.recipe
-    test = evaluate(model, data.test)
+    recipe, evaluate = run.recipe, partial(run.compiled.evaluate, run.compiled.model)
+    test = evaluate(data.test)
     few = Split(run.training.images[: len(data.test)], run.training.labels[: len(data.test)])
-    resized = {size: evaluate(model, data.test, size) for size in recipe.resolutions}
+    resized = {size: evaluate(data.test, size) for size in recipe.resolutions}
     bits = {recipe.context: test, **resized} if recipe.context else {}
     return {
         "test": test,
         "resolutions": {str(size): found.accuracy for size, found in resized.items()},
-        "shifts": {str(by): evaluate(model, moved(data.test, by)).accuracy for by in recipe.shifts},
+        "shifts": {str(by): evaluate(moved(data.test, by)).accuracy for by in recipe.shifts},
         "bits": {str(length): found.loss / math.log(2) for length, found in bits.items()},
-        "plain_train_loss": evaluate(model, few).loss,
+        "plain_train_loss": evaluate(few).loss,
     }
+
+
+def moved(split: Split, by: int) -> Split:
+    """The same images moved `by` pixels right and down; the edge is repeated where they left."""
+    height, width = split.images.shape[-2:]
+    rows = (torch.arange(height) - by).clamp(0, height - 1)
+    columns = (torch.arange(width) - by).clamp(0, width - 1)
+    return Split(split.images[:, :, rows][:, :, :, columns], split.labels)
 
 
 # Random numbers and checkpoints
@@ -332,35 +326,40 @@ def random_streams(run: Run) -> dict[str, torch.Generator]:
     return {
         "order": torch.Generator().manual_seed(stream(seed, "order")),
         "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
-        "noise": global_generator(run.device),
+        "noise": global_generator(run.compiled.device),
     }
 
 
-def state_of(run: Run, done: Progress, finished: bool = False) -> dict[str, Any]:
+def state_of(run: Run, finished: bool = False) -> dict[str, Any]:
     """Everything needed to resume; of a finished run only the weights that were scored."""
     state: dict[str, Any] = {
-        "history": [row.model_dump() for row in done.history],
-        "started": done.started,
-        "elapsed": done.seconds,
-        "frames": done.frames,
+        "history": [row.model_dump() for row in run.history],
+        "started": run.started,
+        "elapsed": time.perf_counter() - run.began,
+        "frames": run.frames,
     }
+    weights = run.compiled.model.state_dict()
     if finished:
-        return state | {"eval_model": run.program.model.state_dict()}
-    generators = {name: generator.get_state() for name, generator in done.streams.items()}
-    return state | run.program.state_dict() | {"generators": generators}
+        return state | {"eval_model": weights}
+    generators = {name: generator.get_state() for name, generator in run.streams.items()}
+    return state | {"model": weights, "optimizers": run.compiled.step.state(), "generators": generators}
 
 
-def load_state(state: Mapping[str, Any], run: Run, done: Progress) -> None:
+def load_state(state: Mapping[str, Any], run: Run) -> None:
     """Bring a run at its beginning to where a checkpoint left off."""
-    done.started, done.began = state["started"], done.began - state["elapsed"]
-    done.history = [EpochMetrics(**row) for row in state["history"]]
-    done.frames = {step: frame.cpu() for step, frame in state.get("frames", {}).items()}
-    run.program.load_state_dict(state)
-    for name, generator in done.streams.items() if "generators" in state else ():
+    run.started, run.began = state["started"], run.began - state["elapsed"]
+    run.history = [EpochMetrics(**row) for row in state["history"]]
+    run.frames = {step: frame.cpu() for step, frame in state.get("frames", {}).items()}
+    if "eval_model" in state:  # of a finished run
+        run.compiled.model.load_state_dict(state["eval_model"])
+        return
+    run.compiled.model.load_state_dict(state["model"])
+    run.compiled.step.load(state["optimizers"])
+    for name, generator in run.streams.items():
         if name != "noise" or run.group.first:
             generator.set_state(state["generators"][name].cpu())
         else:  # only the first process's is in the file, and masks must differ
-            generator.manual_seed(stream(done.steps, f"noise {run.group.rank}"))
+            generator.manual_seed(stream(run.done, f"noise {run.group.rank}"))
 
 
 @contextmanager

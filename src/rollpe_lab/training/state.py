@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from torch import Tensor
 
 from rollpe.decoder import create_decoder
@@ -23,7 +24,7 @@ from rollpe_lab.training.compiling import EAGER, compile_mode, compiles
 from rollpe_lab.training.data import Data, Split, TextData, load_dataset, stand_in
 from rollpe_lab.training.device import TrainingError, choose_device, enough_memory, reproducible, stream
 from rollpe_lab.training.distributed import ALONE, Group
-from rollpe_lab.training.evaluate import EVALUATION_BATCH, evaluator
+from rollpe_lab.training.evaluate import evaluator
 from rollpe_lab.training.observation import Model, disorder, queries_and_keys
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.step import Step, create_optimizers
@@ -36,7 +37,7 @@ AHEAD = 32  # batches augmented at once, so that many images share each operatio
 AHEAD_BYTES = 2**27  # ... unless they take more than this
 
 
-class Program:
+class CompiledModel:
     """Model, optimizers, step and scoring of one recipe and encoding: made once, then used seed after seed.
 
     What is compiled is bound to the tensors of this model, so every seed puts its weights into them.
@@ -45,26 +46,20 @@ class Program:
     def __init__(
         self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
     ) -> None:
-        self.recipe, self.cell, self.shape = recipe, cell, shape_of(data)
-        self.mode = compile_mode(recipe, device, group.size)
+        self.recipe, self.cell, self.shape, self.device = recipe, cell, shape_of(data), device
         self.model = create_model(recipe, cell, self.shape).to(device)
+        self.mode = compile_mode(recipe, device, group.size)
         self.evaluate = evaluator(recipe, data, device, group, self.mode)
-        self.augment: Augmenter | Characters = Characters()
+        self.augmenter: Augmenter | None = None
         if not isinstance(data, TextData):
             size = tuple(self.shape["image_size"])
-            self.augment = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
+            self.augmenter = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
         penalty, self.hooks = None, ExitStack()
         if recipe.topography != "none":
             pairs = self.hooks.enter_context(queries_and_keys(self.model))
-            penalty = _penalty(recipe, self.model, pairs)
-        self.step = Step(
-            self.model,
-            recipe,
-            create_optimizers(self.model, recipe, self.mode),
-            self.mode,
-            penalty=penalty,
-            processes=group.size,
-        )
+            penalty = partial(disorder, pairs, recipe.topography, self.model.token_encoding.head_dim)
+        optimizers = create_optimizers(self.model, recipe, self.mode)
+        self.step = Step(self.model, recipe, optimizers, self.mode, penalty=penalty, processes=group.size)
         self.ready = False
 
     def begin(self, seed: int) -> Model:
@@ -74,33 +69,35 @@ class Program:
         self.step.reset()
         return fresh
 
-    def state_dict(self) -> dict[str, Any]:
-        """All tensors that training changes."""
-        return {"model": self.model.state_dict(), "optimizers": self.step.state()}
+    def batches(self, images: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Batches as the step takes them: images augmented, text [K, B, N] with its successors [K, B·N]."""
+        if self.augmenter:
+            return self.augmenter.batches(images, labels, generator)
+        return images.long(), labels.flatten(1)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take the tensors of a checkpoint; of a finished run there are only the weights that are scored."""
-        if "eval_model" in state:
-            self.model.load_state_dict(state["eval_model"])
-            return
-        self.model.load_state_dict(state["model"])
-        self.step.load(state["optimizers"])
+    def noise(self, batch: int) -> tuple[Tensor, Tensor]:
+        """One batch of random images or windows, as the step takes it."""
+        classes = self.shape["classes"]
+        if self.augmenter:
+            size = (1, batch, self.shape["channels"], *self.shape["image_size"])
+            images, labels = torch.randint(256, size), torch.randint(classes, (1, batch))
+        else:
+            images, labels = torch.randint(classes, (2, 1, batch, self.shape["context"]))
+        images, labels = images.to(self.device, torch.uint8), labels.to(self.device)
+        inputs, targets = self.batches(images, labels, torch.Generator())
+        return inputs[0], targets[0]
 
-    def warm(self, batch: int, turn: AbstractContextManager[object] | None = None) -> float:
+    def precompile(self, batch: int, turn: AbstractContextManager[object] | None = None) -> float:
         """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
 
-        batch: images or windows of a step, those of this process alone. turn: see `Step.warm`. Returns the
-        seconds that it took; nothing is done where nothing is to be compiled, or all is.
+        batch: images or windows of a step, those of this process alone. turn: see `Step.precompile`. Returns
+        the seconds that it took; nothing is done where nothing is to be compiled, or all is.
         """
-        begun, device = time.perf_counter(), self.evaluate.device
+        begun = time.perf_counter()
         if self.mode.gradient and not self.ready:
-            noise = noise_like(self.shape, batch).to(device)
-            inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
             self.model.train()
-            self.step.warm(inputs[0], targets[0], turn)
-            few = EVALUATION_BATCH.get(device.type, 1000)
-            again = torch.arange(few, device=device) % batch
-            self.evaluate(self.model, Split(noise.images[0][again], noise.labels[0][again]))
+            self.step.precompile(*self.noise(batch), turn)
+            self.evaluate.precompile(self.model)
         self.ready = True
         return time.perf_counter() - begun
 
@@ -110,18 +107,15 @@ class Program:
         Raises TrainingError if a loss is not finite, or if the mean over the last `AGREEING` of the steps
         that both have taken differs by more than `AGREEMENT`. Leaves weights and states changed.
         """
-        device, rate = self.evaluate.device, self.recipe.learning_rate
-        noise = noise_like(self.shape, batch).to(device)
-        inputs, targets = self.augment.batches(noise.images, noise.labels, torch.Generator())
-        eager = self.begin(0).to(device).train()
+        inputs, targets = self.noise(batch)
+        eager = self.begin(0).to(self.device).train()
         self.model.train()
         slow = Step(eager, self.recipe, create_optimizers(eager, self.recipe), EAGER)
         means = []
         for step, count in ((slow, TRIED_EAGERLY), (self.step, TRIED)):
             torch.manual_seed(0)
-            losses = torch.stack(
-                [step(inputs[0], targets[0], rate * (i + 1) / TRIED).clone() for i in range(count)]
-            )
+            rates = [self.recipe.learning_rate * (i + 1) / TRIED for i in range(count)]
+            losses = torch.stack([step(inputs, targets, rate).clone() for rate in rates])
             if not losses.isfinite().all():
                 how = "eager" if step is slow else "compiled"
                 raise TrainingError(f"{how} steps on noise: the loss is not finite")
@@ -133,44 +127,23 @@ class Program:
             )
 
 
-class Characters:
-    """What an `Augmenter` is to images: brings windows to the form that the model takes, unchanged."""
-
-    def batches(
-        self, windows: Tensor, successors: Tensor, generator: torch.Generator, part: slice = slice(None)
-    ) -> tuple[Tensor, Tensor]:
-        """uint8 windows and their successors [K, B, N] to int64 [K, b, N] and [K, b·N]; part: of the B."""
-        return windows[:, part].long(), successors[:, part].flatten(1)
-
-
-def noise_like(shape: Mapping[str, Any], batch: int) -> Split:
-    """One batch of random images or windows of that shape, with random labels: [1, B, ...]."""
-    classes = shape["classes"]
-    if "context" in shape:
-        size = (1, batch, shape["context"])
-        return Split(torch.randint(classes, size).to(torch.uint8), torch.randint(classes, size))
-    images = torch.randint(256, (1, batch, shape["channels"], *shape["image_size"])).to(torch.uint8)
-    return Split(images, torch.randint(classes, (1, batch)))
-
-
-BESIDE_PROGRAM = frozenset(
+NOT_COMPILED = frozenset(
     {"name", "held_out", "train_images", "epochs", "max_steps", "warmup_epochs"}
     | {"score_every", "resolutions", "shifts", "frames"}
 )
-"""Keys of a recipe that its program does not depend on: runs that differ in these alone share one."""
+"""Keys of a recipe that its compiled model does not depend on: runs that differ in these alone share one."""
 
 
-def program_key(recipe: Recipe, cell: Cell) -> str:
-    """The same for all runs that can share a program."""
-    return f"{cell.slug} {recipe.model_dump_json(exclude=set(BESIDE_PROGRAM))}"
+def compiled_key(recipe: Recipe, cell: Cell) -> str:
+    """The same for all runs that can share a compiled model."""
+    return f"{cell.slug} {recipe.model_dump_json(exclude=set(NOT_COMPILED))}"
 
 
-class Programs:
-    """What the runs of one process share: data sets, and a `Program` for each recipe and encoding.
+class CompiledModels:
+    """What the runs of one process share: data sets, and a `CompiledModel` for each recipe and encoding.
 
-    Each program keeps the memory of its activations, so that there are `KEPT` at most: one more, and all are
-    dropped. Leaving the context drops them, too. waited: seconds that the last run waited for its program to
-    be compiled.
+    Each model keeps the memory of its activations, so that there are `KEPT` at most: one more, and all are
+    dropped. waited: seconds that the last run waited for its model to be compiled.
     """
 
     KEPT = 8
@@ -178,16 +151,10 @@ class Programs:
     def __init__(self) -> None:
         self.waited = 0.0
         self._data: dict[tuple[str, str, int | None, int | None], Data] = {}
-        self._programs: dict[tuple[str, str], Program] = {}
-
-    def __enter__(self) -> Programs:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.forget()
+        self._models: dict[tuple[str, str], CompiledModel] = {}
 
     def __len__(self) -> int:
-        return len(self._programs)
+        return len(self._models)
 
     def data(self, recipe: Recipe, root: str | Path) -> Data:
         key = (recipe.data, str(root), recipe.held_out, recipe.context)
@@ -195,79 +162,51 @@ class Programs:
             self._data[key] = load_dataset(recipe.data, root, recipe.held_out, recipe.context)
         return self._data[key]
 
-    def program(
+    def get(
         self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
-    ) -> Program:
-        """The program of a cell, whatever its seed: the one there is, or a new one."""
-        key = (program_key(recipe, cell), str(device))
-        if key not in self._programs:
-            if len(self._programs) == self.KEPT:
+    ) -> CompiledModel:
+        """The model of a cell, whatever its seed: the one there is, or a new one."""
+        key = (compiled_key(recipe, cell), str(device))
+        if key not in self._models:
+            if len(self._models) == self.KEPT:
                 self.forget()
-            self._programs[key] = Program(recipe, cell, data, device, group)
-        return self._programs[key]
+            self._models[key] = CompiledModel(recipe, cell, data, device, group)
+        return self._models[key]
 
     def forget(self) -> None:
-        """Drop all programs, with what was compiled and the memory of its graphs."""
-        compiled_any = any(program.mode.gradient for program in self._programs.values())
-        self._programs.clear()
+        """Drop all models, with what was compiled and the memory of its graphs."""
+        compiled_any = any(model.mode.gradient for model in self._models.values())
+        self._models.clear()
         gc.collect()  # each step refers to itself
         if compiled_any:
             torch.compiler.reset()
 
 
-def warm(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str | Path | None = None) -> float:
+def precompile(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str | Path | None = None) -> float:
     """Compile what a run will need, before its data are there, and try it out; returns the seconds it took.
 
     What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
 
-    locks: folder that processes share which call this and `warm_update` at the same time.
+    locks: folder that processes share which call this at the same time. Of these, one compiles an update, the
+    same for all encodings with parameters of the same shapes, and the others find it. One at a time takes
+    eager steps, which need much memory.
     """
-    with _stand_in(recipe, cell, device) as program:
-        batch = program.recipe.batch_size
-        seconds = program.warm(batch, FileLock(_update_lock(program, locks)) if locks else None)
-        if program.mode.gradient:
-            # one at a time, since eager steps take much memory
-            with FileLock(Path(locks, "eager")) if locks else nullcontext():
-                program.try_out(batch)
-        return seconds
-
-
-def warm_update(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str | Path) -> None:
-    """Compile the update that a run will need, unless it is not compiled or another process is at it.
-
-    It is half of the work, and the same for all encodings with parameters of the same shapes.
-    """
-    with _stand_in(recipe, cell, device) as program, suppress(Timeout):
-        if program.mode.update:
-            with FileLock(_update_lock(program, locks), timeout=0):
-                program.step.warm_update()
-
-
-@contextmanager
-def _stand_in(recipe: Recipe, cell: Cell, device: str) -> Iterator[Program]:
-    """The program of a cell, made without its data."""
     target = choose_device(device)
     recipe = resolve(recipe, target, held_out=0)
-    with Programs() as programs, reproducible(target), enough_memory(recipe):
-        yield programs.program(recipe, cell, stand_in(recipe.data, recipe.context), target)
-
-
-def _update_lock(program: Program, locks: str | Path) -> Path:
-    """The file that processes lock which compile an update for parameters of these shapes."""
-    shapes = [[tuple(p.shape) for p in g["params"]] for o in program.step.optimizers for g in o.param_groups]
-    return Path(locks, hashlib.sha256(repr(shapes).encode()).hexdigest()[:16])
+    with reproducible(target), enough_memory(recipe):
+        compiled = CompiledModel(recipe, cell, stand_in(recipe.data, recipe.context), target)
+        shapes = repr([tuple(p.shape) for p in compiled.step.parameters]).encode()
+        update = FileLock(Path(locks, hashlib.sha256(shapes).hexdigest()[:16])) if locks else None
+        seconds = compiled.precompile(recipe.batch_size, update)
+        if compiled.mode.gradient:
+            with FileLock(Path(locks, "eager")) if locks else nullcontext():
+                compiled.try_out(recipe.batch_size)
+    return seconds
 
 
 def ahead(batch: int, numbers: int) -> int:
     """How many batches of images with this many numbers are augmented at once, on every device."""
     return max(1, min(AHEAD, AHEAD_BYTES // (4 * batch * numbers)))
-
-
-def _penalty(recipe: Recipe, model: Model, pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], Tensor]:
-    """The loss of disorder among the queries and keys of the last forward pass, with its weight."""
-    return lambda: (
-        recipe.topography_weight * disorder(pairs, recipe.topography, model.token_encoding.head_dim)
-    )
 
 
 def training_images(recipe: Recipe, data: Data) -> Split:

@@ -6,8 +6,8 @@ On an accelerator a step is two compiled functions. The first is the loss with i
 CUDA graphs, so that a step costs the host two launches rather than a thousand. The second is clipping
 and optimizer, a handful of fused kernels; the learning rate is a tensor in it, so that a new rate
 needs no new program. Seeds share both functions, encodings share the second. Within a process, one `Step`
-serves all seeds of an encoding: `warm` it once, then before each seed load its weights in place and `reset`
-the step.
+serves all seeds of an encoding: `precompile` it once, then before each seed load its weights in place and
+`reset` the step.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, cast
 
@@ -103,7 +103,8 @@ class Step:
 
     model: on its device, float32, in training mode whenever the step is called.
     optimizers: from `create_optimizers`, for the same `mode`; their states are loaded before.
-    penalty: evaluated after each forward pass and added to the loss; not part of what is returned.
+    penalty: evaluated after each forward pass, times the recipe's weight added to the loss; not part of what
+        is returned.
     processes: of a run on several; the batch is then this process's share.
 
     The loss is a scalar on the device. Where graphs are replayed, the next step overwrites it.
@@ -123,7 +124,8 @@ class Step:
     ) -> None:
         self.model = model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizers, self.penalty = list(optimizers), penalty
+        self.optimizers = list(optimizers)
+        self.penalty, self.penalty_weight = penalty, recipe.topography_weight
         device = self.parameters[0].device
         self.rate = torch.tensor(recipe.learning_rate, device=device)
         if mode.update:
@@ -136,9 +138,13 @@ class Step:
         if processes > 1:
             # an encoding's parameters need not all reach the loss, but always the same ones do
             model = DistributedDataParallel(model, static_graph=True)
-        predict = predictor(model, recipe, device)
-        self.loss = _loss(predict, recipe, mode)
+        predict, smoothing = predictor(model, recipe, device), recipe.label_smoothing
+
+        def loss(inputs: Tensor, targets: Tensor) -> Tensor:
+            return F.cross_entropy(predict(inputs), targets, label_smoothing=smoothing)
+
         self.update = self._update(recipe)
+        self.loss = compiled(loss, mode.gradient) if mode.gradient else loss
         self.later_update = compiled(self.update, "default") if mode.update else self.update
 
     def __call__(self, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
@@ -158,7 +164,8 @@ class Step:
         with torch.no_grad():
             (self.later_update if self.updated else self.update)()
         self.updated = True
-        self._drop_gradients()
+        for parameter in self.parameters:
+            parameter.grad = None
         return loss
 
     def _backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -173,15 +180,11 @@ class Step:
         loss: Tensor = self.loss(inputs, targets)
         if pieces > 1:
             loss = loss / pieces
-        objective = loss if self.penalty is None else loss + self.penalty()
+        objective = loss if self.penalty is None else loss + self.penalty_weight * self.penalty()
         objective.backward()
         return loss.detach()
 
-    def _drop_gradients(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    def warm(
+    def precompile(
         self, inputs: Tensor, targets: Tensor, turn: AbstractContextManager[object] | None = None
     ) -> None:
         """Compile and record everything for batches of this shape, and leave the weights as they were.
@@ -194,30 +197,14 @@ class Step:
         turn: entered for the second step, so that of several processes one compiles a shared update and the
         others find it.
         """
-        with self._undone():
+        before = [tensor.detach().clone() for tensor in self.model.parameters()]
+        self(inputs, targets, 0.0)
+        with turn or nullcontext():
             self(inputs, targets, 0.0)
-            with turn or nullcontext():
-                self(inputs, targets, 0.0)
-            self(inputs, targets, 0.0)
-
-    def warm_update(self) -> None:
-        """Compile the update alone, with gradients of zero, and leave the weights as they were."""
-        with self._undone(), torch.no_grad():
-            self.rate.zero_()
-            for update in (self.update, self.later_update):
-                for parameter in self.parameters:
-                    parameter.grad = torch.zeros_like(parameter)
-                update()
-            self._drop_gradients()
-
-    @contextmanager
-    def _undone(self) -> Iterator[None]:
-        """Put the weights back at the end, in place, and `reset`."""
-        kept = [(tensor, tensor.detach().clone()) for tensor in self.model.parameters()]
-        yield
+        self(inputs, targets, 0.0)
         with torch.no_grad():
-            for tensor, before in kept:
-                tensor.copy_(before)
+            for tensor, kept in zip(self.model.parameters(), before, strict=True):
+                tensor.copy_(kept)
         self.reset()
 
     @torch.no_grad()
@@ -282,16 +269,6 @@ class Step:
                 move(optimizer)
 
         return update
-
-
-def _loss(predict: Callable[[Tensor], Tensor], recipe: Recipe, mode: CompileMode) -> Callable[..., Tensor]:
-    """(inputs, targets) → loss, compiled as far as `mode` says."""
-    smoothing = recipe.label_smoothing
-
-    def loss(inputs: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(predict(inputs), targets, label_smoothing=smoothing)
-
-    return compiled(loss, mode.gradient) if mode.gradient else loss
 
 
 # Optimizers

@@ -42,8 +42,8 @@ from rollpe_lab.training.estimates import Estimates, format_duration
 from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_seed
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.run import train
-from rollpe_lab.training.state import Programs, program_key, warm_update
-from rollpe_lab.training.state import warm as warm_program
+from rollpe_lab.training.state import CompiledModels, compiled_key
+from rollpe_lab.training.state import precompile as precompile_model
 
 logger = logging.getLogger(__name__)
 
@@ -97,8 +97,8 @@ class Sweep:
                 "torchrun -m rollpe.cli train, or start several sweeps."
             )
         self.deadline = math.inf if self.budget is None else time.monotonic() + self.budget
-        self.report, self.programs = Report([], [], []), Programs()
-        self.estimates = Estimates(self.records, self.device, self.data_root, self.measure, self.programs)
+        self.report, self.models = Report([], [], []), CompiledModels()
+        self.estimates = Estimates(self.records, self.device, self.data_root, self.measure, self.models)
         self.unforeseen = False  # whether the run tried before had an unforeseen error
         for number, planned in enumerate(self.planned, 1):
             if self.left <= 0:
@@ -112,7 +112,7 @@ class Sweep:
                     # otherwise another process has it, or had it a moment ago
                     if all(free) and self.is_missing(planned):
                         self.attempt(number, planned)
-        self.programs.forget()
+        self.models.forget()
         self.report.missing = missing(self.planned, self.records, retry=True)
         return self.report
 
@@ -140,7 +140,7 @@ class Sweep:
             return
         self.unforeseen = False
         failure_path(self.records, planned.cell).unlink(missing_ok=True)
-        self.estimates.learn(record, self.programs.waited)
+        self.estimates.learn(record, self.models.waited)
         self.report.trained.append(planned)
         duration = format_duration(record.provenance.wall_seconds)
         self.say(f"{planned}: {record.result} in {duration}")
@@ -173,7 +173,7 @@ class Sweep:
             data_root=self.data_root,
             checkpoints=self.checkpoints,
             progress=self.progress,
-            programs=self.programs,
+            models=self.models,
             plan=planned.plan,
         )
         try:
@@ -186,7 +186,7 @@ class Sweep:
 
     def fail(self, planned: Planned, error: Exception) -> None:
         """Write down why a run failed; raise its error if the next run would fail for the same reason."""
-        self.programs.forget()
+        self.models.forget()
         reason = str(error)
         if isinstance(error, InputError):  # these raise one of their own if nothing can be trained
             load_dataset(planned.recipe.data, self.data_root, context=planned.recipe.context)
@@ -204,7 +204,7 @@ class Sweep:
         self.say(f"{planned}: failed. {reason}")
 
 
-def warm(
+def precompile(
     planned: Sequence[Planned],
     *,
     device: str = "auto",
@@ -212,17 +212,16 @@ def warm(
     keep: str | Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> bool:
-    """Compile what these runs need, each program once, and try each out; whether all succeeded.
+    """Compile what these runs need, each model once, and try each out; whether all succeeded.
 
     jobs: how many to compile side by side, each in a process of its own, in the order of the runs. keep:
-    folder of what torch's compiler made, one file for each program; what lies there is read first, so that a
+    folder of what torch's compiler made, one file for each model; what lies there is read first, so that a
     file from another machine of the same kind saves the compiling. say: receives one line for each.
     """
     first: dict[str, Planned] = {}
     for run in planned:
-        first.setdefault(program_key(run.recipe, run.cell), run)
+        first.setdefault(compiled_key(run.recipe, run.cell), run)
     succeeded = True
-    shared = jobs > 1 and choose_device(device).type == "cuda"  # elsewhere no update is compiled
     # Spawned, since a fork would inherit a device that it cannot use; and each anew, since a process keeps
     # all that it has compiled.
     spawn = multiprocessing.get_context("spawn")
@@ -230,15 +229,8 @@ def warm(
         TemporaryDirectory() as locks,
         ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1) as pool,
     ):
-        futures = []
-        for run in first.values():
-            file = None if keep is None else _program_file(keep, run)
-            known = file is not None and file.is_file()  # with its update
-            turns = locks if shared and not known else None
-            if turns:
-                pool.submit(_at_once, warm_update, run.recipe, run.cell, device=device, locks=turns)
-            futures.append((run, pool.submit(_at_once, _warm, run, device, file, turns)))
-        for run, future in futures:
+        futures = [pool.submit(_precompile, key, run, device, keep, locks) for key, run in first.items()]
+        for run, future in zip(first.values(), futures, strict=True):
             try:
                 say(f"{run}: compiled in {format_duration(future.result())}")
             except Exception as error:  # a compiler's may be of any kind
@@ -247,28 +239,26 @@ def warm(
     return succeeded
 
 
-def _program_file(keep: str | Path, planned: Planned) -> Path:
-    digest = hashlib.sha256(program_key(planned.recipe, planned.cell).encode()).hexdigest()
-    return Path(keep, f"{planned.cell.encoding}-{digest[:16]}.bin.xz")
-
-
-def _at_once(task: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """A process's only task, after which it ends without waiting for the workers of torch's compiler.
-
-    They were seen not to end for the five minutes that torch gives them, and a pool waits for its processes.
-    """
+def _precompile(key: str, planned: Planned, device: str, keep: str | Path | None, locks: str) -> float:
+    """Compile one model, the only task of a process."""
+    # It ends without waiting for the workers of torch's compiler, which were seen not to end for the five
+    # minutes that torch gives them. Registered last, this is called before what was registered earlier.
     try:
-        return task(*arguments, **named)
+        return compile_and_keep(key, planned, device, keep, locks)
     finally:
-        atexit.register(os._exit, 0)  # before what was registered earlier
+        atexit.register(os._exit, 0)
 
 
-def _warm(planned: Planned, device: str, file: Path | None, locks: str | None) -> float:
-    """Compile one program; file: what was compiled, read if it is there and written."""
+def compile_and_keep(
+    key: str, planned: Planned, device: str, keep: str | Path | None, locks: str | None = None
+) -> float:
+    """Compile one model; what was compiled is read from its file in `keep`, if it is there, and written."""
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    file = None if keep is None else Path(keep, f"{planned.cell.encoding}-{digest[:16]}.bin.xz")
     if file and file.is_file():
         with suppress(lzma.LZMAError, EOFError):  # a damaged one saves nothing
             torch.compiler.load_cache_artifacts(lzma.decompress(file.read_bytes()))
-    seconds = warm_program(planned.recipe, planned.cell, device=device, locks=locks)
+    seconds = precompile_model(planned.recipe, planned.cell, device=device, locks=locks)
     if file and (artifacts := torch.compiler.save_cache_artifacts()):  # None where nothing is compiled
         write_atomically(file, lzma.compress(artifacts[0], preset=1))
     return seconds
@@ -300,7 +290,7 @@ def train_missing(
 ) -> Iterator[tuple[Record, bool]]:
     """Yield the record of every encoding and seed, and whether it was trained now.
 
-    Unlike a sweep, this takes a record only if the source that trains has not changed its meaning since, so
+    Unlike a sweep, this takes a record only if the source that trains has changed in no result since, so
     that the numbers on a page always belong to the code beside it. ``settings`` go to
     :func:`rollpe_lab.training.train`.
     """

@@ -7,7 +7,6 @@ holds the digits. Their licenses are BSD; none of them is copied into this proje
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -16,29 +15,8 @@ import torch
 from torch import Tensor
 
 from rollpe.errors import InputError
+from rollpe_lab.training.datasets import DATASETS, Package
 
-
-@dataclass(frozen=True)
-class Package:
-    """A package whose sources are a text. sha256: of the three texts, one after another."""
-
-    distribution: str
-    version: str
-    sha256: str
-
-    @property
-    def repair(self) -> str:
-        """The command that installs it as published."""
-        return f"pip install --force-reinstall --no-deps {self.distribution}=={self.version}"
-
-
-TEXTS = {
-    "sympy": Package("sympy", "1.14.0", "4b7eb8e240f6e2cd66d996985442bb84da6bc7ee965e60a2ccae076d851d1076"),
-    "sklearn": Package(
-        "scikit-learn", "1.9.1", "9d2713b7ffbf5dc64bc1a00fe5afb3a64c773677afddeaf5d491c14046f425ea"
-    ),
-}
-"""Texts by the name of the data set, which is also that of the package's folder."""
 CHARACTERS = ("\n", *map(chr, range(32, 127)))
 """The alphabet: the new line and the printable characters of ASCII. Files with any other are left out."""
 SIZES = range(1_000, 50_001)
@@ -47,12 +25,20 @@ TEST, HELD_OUT = 65_536, 32_768
 """Characters of the test text and of the text held out for selection."""
 
 
+def package_of(name: str) -> Package:
+    """The package of a text."""
+    package = DATASETS[name].package
+    assert package, f"{name} is no text"
+    return package
+
+
 def folder(name: str) -> Path:
     """Where the package of a text is installed. InputError if it is not."""
+    package = package_of(name)
     try:
-        return Path(str(distribution(TEXTS[name].distribution).locate_file(name)))
+        return Path(str(distribution(package.distribution).locate_file(name)))
     except PackageNotFoundError:
-        raise InputError(f"the text {name!r} is not installed: `{TEXTS[name].repair}`.") from None
+        raise InputError(f"the text {name!r} is not installed: `{package.repair}`.") from None
 
 
 @cache
@@ -62,7 +48,7 @@ def read_text(name: str = "sympy") -> tuple[str, str, str]:
     Files are ordered by the hash of their names: the test text first, then the held-out text, the rest is for
     training. The package's tests are left out. Raises InputError if a file is not as published.
     """
-    root, package = folder(name), TEXTS[name]
+    root, package = folder(name), package_of(name)
     names = [
         p.relative_to(root).as_posix() for p in root.rglob("*.py") if "tests" not in p.relative_to(root).parts
     ]
