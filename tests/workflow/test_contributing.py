@@ -98,14 +98,3 @@ def test_its_run_left_a_record_that_learned_something(example):
     assert read_record(path) == record
     assert record.history[1].train_loss < record.history[0].train_loss
     assert record.test.accuracy > 0.2, "twice what guessing among ten digits would reach"
-
-
-def test_every_command_of_the_page_exists():
-    from rollpe.cli import VERBS
-
-    code = "\n".join(re.findall(r"^```bash\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
-    code += "\n".join(re.findall(r"`([^`\n]+)`", TEXT))
-    verbs, targets = re.findall(r"\brollpe ([a-z]+)", code), re.findall(r"\bmake ([a-z-]+)", code)
-    rules = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert verbs and set(verbs) <= set(VERBS)
-    assert targets and set(targets) <= set(rules)
