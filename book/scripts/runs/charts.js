@@ -79,25 +79,22 @@ const xAxis = (label, more) =>
 const BELOW = 40; // px, for an axis with its label
 
 /** A drawing whose rows have names, and what is measured along them. */
-const inRows = (width, height, names, label, marks) => {
-  const marginLeft = inset(names, width);
-  return {
-    width,
-    height,
-    marginLeft,
-    marginRight: 16,
-    marginBottom: BELOW,
-    x: { nice: true },
-    y: { domain: names },
-    color: { type: "identity" },
-    marks: [
-      Plot.gridX({ strokeOpacity: 0.15 }),
-      rowNames(marginLeft),
-      xAxis(label, { ticks: Math.max(3, (width - marginLeft) / 90) }), // a tick for each 90 px
-      ...marks,
-    ],
-  };
-};
+const inRows = (width, height, marginLeft, names, label, marks) => ({
+  width,
+  height,
+  marginLeft,
+  marginRight: 16,
+  marginBottom: BELOW,
+  x: { nice: true },
+  y: { domain: names },
+  color: { type: "identity" },
+  marks: [
+    Plot.gridX({ strokeOpacity: 0.15 }),
+    rowNames(marginLeft),
+    xAxis(label, { ticks: Math.max(3, (width - marginLeft) / 90) }), // a tick for each 90 px
+    ...marks,
+  ],
+});
 
 /** The look of a group beside its name. */
 export const swatch = ({ color, dash, symbol }) => {
@@ -200,36 +197,31 @@ export const finals = (test, groups, width, quantiles) => {
     ...summarize(scores(group), quantiles),
   }));
   rows.sort((a, b) => (test.text ? a.mean - b.mean : b.mean - a.mean));
+  const names = rows.map((row) => row.name);
   const clamp = (value) => Math.max(0, test.text ? value : Math.min(value, 100));
   const intervals = rows.filter((row) => row.sd !== null);
   return figure(
     test,
     `Test ${test.text ? "loss" : "accuracy"}: dots are runs, hollow ones exploratory; bars are means with 95 % ` +
       `t-intervals over seeds.`,
-    inRows(
-      width,
-      ROW * 1.3 * rows.length + 70,
-      rows.map((row) => row.name),
-      unit(test),
-      [
-        Plot.ruleY(intervals, {
-          x1: (row) => clamp(row.low),
-          x2: (row) => clamp(row.high),
-          y: "name",
-          stroke: "currentColor",
-          strokeOpacity: 0.4,
-          strokeWidth: 3,
+    inRows(width, ROW * 1.3 * rows.length + 70, inset(names, width), names, unit(test), [
+      Plot.ruleY(intervals, {
+        x1: (row) => clamp(row.low),
+        x2: (row) => clamp(row.high),
+        y: "name",
+        stroke: "currentColor",
+        strokeOpacity: 0.4,
+        strokeWidth: 3,
+      }),
+      ...rows.map((row) =>
+        dots(row.group, row.group.runs, {
+          x: "score",
+          y: () => row.name,
+          fill: (run) => (run.later ? "none" : row.group.color),
         }),
-        ...rows.map((row) =>
-          dots(row.group, row.group.runs, {
-            x: "score",
-            y: () => row.name,
-            fill: (run) => (run.later ? "none" : row.group.color),
-          }),
-        ),
-        Plot.tickX(rows, { x: "mean", y: "name", stroke: "currentColor", strokeWidth: 2.5, inset: 2 }),
-      ],
-    ),
+      ),
+      Plot.tickX(rows, { x: "mean", y: "name", stroke: "currentColor", strokeWidth: 2.5, inset: 2 }),
+    ]),
     ["encoding", "runs", `mean ± SD (${unit(test)})`, "95 % interval"],
     rows.map(({ group, name }) => [name, ...summaryOf(test, group, quantiles)]),
   );
@@ -314,6 +306,7 @@ const classes = (test, groups, width, all, toggle) => {
     inRows(
       width,
       ROW * shown.length + 70,
+      inset(test.parts, width),
       shown.map((i) => test.parts[i]),
       "%",
       groups.map((group) =>
