@@ -111,11 +111,9 @@ class Turn:
         if unknown:
             raise Stop(f"--stages {unknown}: there is no such stage. Allowed: {', '.join(STAGES)}.")
         end_left_over(self.out)
-        there = [name for name in STAGES if (self.out / "done" / name).exists()]
+        wanted = self.named or [name for name in STAGES if not (self.out / "done" / name).exists()]
         try:
-            for name in STAGES:
-                if name not in self.named if self.named else name in there:
-                    continue
+            for name in (name for name in STAGES if name in wanted):
                 begun = time.monotonic()
                 self.say(f"{name} ...")
                 getattr(self, name)()
