@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import json
 import os
 import re
@@ -22,7 +21,6 @@ import subprocess
 import sys
 import tarfile
 import time
-from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +49,7 @@ class Stop(Exception):
 
 def pack(carried: Path, load: int, python: str) -> None:
     """Write loads of so many bytes: wheels, the commit, earlier programs, and the archive in pieces."""
-    if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True).stdout.strip():
+    if output("git", "status", "--porcelain"):
         raise Stop("the tree has changes that no commit holds: commit them, so that records can name theirs.")
     names = ("cifar-100-python.tar.xz", "cifar-100-python.tar.gz")  # no download that is under way
     archive = next((ROOT / "data" / name for name in names if (ROOT / "data" / name).exists()), None)
@@ -60,16 +58,13 @@ def pack(carried: Path, load: int, python: str) -> None:
     shutil.rmtree(carried, ignore_errors=True)
     first = carried / "0"
     first.mkdir(parents=True)
-    wheels = [f"{name}=={_locked(name)}" for name in WHEELS]
     tags = ["manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux1"]
     platforms = [word for tag in tags for word in ("--platform", f"{tag}_x86_64")]
     words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     words += ["--implementation", "cp", "--python-version", python, *platforms]
-    subprocess.run([*words, "-d", str(first / "wheels"), *wheels], check=True)
-    commit = _output(["git", "rev-parse", "HEAD"])
-    source = _output(
-        [sys.executable, "-c", "from rollpe_lab.sources import source_hash; print(source_hash())"]
-    )
+    subprocess.run([*words, "-d", str(first / "wheels"), *locked()], check=True)
+    commit = output("git", "rev-parse", "HEAD")
+    source = output(sys.executable, "-c", "from rollpe_lab.sources import source_hash; print(source_hash())")
     (first / "source").write_text(f"{commit} {source}")
     room = load - sum(path.stat().st_size for path in first.rglob("*") if path.is_file())
     room = carry_programs(PROGRAMS, first / "programs", room, PLAN.read_text())
@@ -80,10 +75,10 @@ def pack(carried: Path, load: int, python: str) -> None:
 def carry_programs(programs: Path, place: Path, room: int, plan: str) -> int:
     """Copy compiled programs in the order of a plan, as far as there is room; the bytes that are left."""
     order = re.findall(r"[\w-]+", "".join(re.findall(r"encodings: (\[.*?\])", plan)))
-    names = {file: file.name.rpartition("-")[0] for file in programs.glob("*.bin.xz")}
-    for file in (file for name in dict.fromkeys(order) for file in names if names[file] == name):
+    files = [file for file in programs.glob("*.bin.xz") if file.name.rpartition("-")[0] in order]
+    place.mkdir()
+    for file in sorted(files, key=lambda file: order.index(file.name.rpartition("-")[0])):
         if (size := file.stat().st_size) <= room - LEAST:
-            place.mkdir(exist_ok=True)
             shutil.copy2(file, place)
             room -= size
     return room
@@ -102,32 +97,18 @@ def cut(archive: Path, carried: Path, piece: int, first: int) -> int:
     return len(listed)
 
 
-def _locked(name: str) -> str:
-    found = re.search(rf"^{name}==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
-    assert found, name
-    return found[1]
+def locked() -> list[str]:
+    """The wheels that are carried, each with the version of the lock."""
+    pattern = rf"^(?:{'|'.join(WHEELS)})==\S+"
+    return re.findall(pattern, (ROOT / "requirements.lock").read_text(), re.MULTILINE)
 
 
-def _output(words: list[str]) -> str:
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+def output(*words: str) -> str:
+    """What a command prints in the folder of the packages."""
+    return subprocess.check_output(words, cwd=ROOT / "src", text=True).strip()
 
 
 # There
-
-
-def satisfied(wheel: str) -> bool:
-    """Whether the package of a wheel is here in its version or a later one."""
-    name, version = wheel.split("-")[:2]
-    try:
-        here = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    numbers = [[int(n) for n in re.findall(r"\d+", v)] for v in (here, version)]
-    if name.startswith("pydantic"):  # the two halves must be of one release
-        return here == version
-    return numbers[0] >= numbers[1]
 
 
 def first_missing(carried: Path) -> Path | None:
@@ -149,37 +130,16 @@ def first_missing(carried: Path) -> Path | None:
     return None
 
 
-class Joined(io.RawIOBase):
-    """Files read one after another as if they were one."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        self.paths = iter(paths)
-        self.file: io.BufferedReader | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        while True:
-            count = self.file.readinto(buffer) if self.file else 0
-            if count:
-                return count
-            if self.file:
-                self.file.close()
-            path = next(self.paths, None)
-            if path is None:
-                return 0
-            self.file = path.open("rb")
-
-
 def unpack(carried: Path, place: Path) -> None:
     """The archive that the pieces are, by Python alone, since the machine may have no xz."""
-    count = len(json.loads((carried / "0" / "pieces.json").read_text()))
-    joined = io.BufferedReader(Joined([carried / str(i) / "piece" for i in range(count)]), 1 << 20)
-    half = place.with_name(place.name + ".half")
+    whole, half = (place.with_name(place.name + end) for end in (".tar", ".half"))
+    with whole.open("wb") as file:
+        for i in range(len(json.loads((carried / "0" / "pieces.json").read_text()))):
+            file.write((carried / str(i) / "piece").read_bytes())
     shutil.rmtree(half, ignore_errors=True)
-    with tarfile.open(fileobj=joined, mode="r|*") as tar:
+    with tarfile.open(whole) as tar:
         tar.extractall(half, filter="data")
+    whole.unlink()
     shutil.rmtree(place, ignore_errors=True)
     os.replace(half, place)
 

@@ -15,8 +15,10 @@ consistently and committed once, is not found by looking: only training it again
 from __future__ import annotations
 
 import hashlib
+import io
 import subprocess
 import sys
+import tarfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -93,28 +95,23 @@ def read_tracked(root: Path = ROOT) -> set[str]:
 def source_hash(root: Path, commit: str) -> str | None:
     """What `rollpe_lab.sources.source_hash` says in a checkout of the commit; None without such a commit."""
     try:
-        listed = _git(root, "ls-tree", "-r", "-z", f"{commit}:src").decode().split("\0")[:-1]
+        archive = _git(root, "archive", f"{commit}:src")
     except subprocess.CalledProcessError:
         return None
-    blobs = {name: about.split()[2] for about, name in (line.split("\t") for line in listed)}
-    blobs = {name: blob for name, blob in blobs.items() if name.startswith(("rollpe/", "rollpe_lab/"))}
-    if not any(name.startswith("rollpe_lab/") for name in blobs):  # one package, seen from inside
-        blobs = {name.removeprefix("rollpe/"): blob for name, blob in blobs.items()}
-    names = sorted(name for name in blobs if Path(name).suffix in (".py", ".yaml"))
-    asked = "".join(f"{blobs[name]}\n" for name in names)
-    answer = _git(root, "cat-file", "--batch", given=asked.encode())
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        files = {entry.name: tar.extractfile(entry).read() for entry in tar if entry.isfile()}
+    files = {name: content for name, content in files.items() if name.startswith(("rollpe/", "rollpe_lab/"))}
+    if not any(name.startswith("rollpe_lab/") for name in files):  # one package, seen from inside
+        files = {name.removeprefix("rollpe/"): content for name, content in files.items()}
     digest = hashlib.sha256()
-    for name in names:
-        about, _, answer = answer.partition(b"\n")
-        size = int(about.split()[2])
-        digest.update(f"{name}\0{size}\0".encode() + answer[:size])
-        answer = answer[size + 1 :]
+    for name in sorted(files):
+        if Path(name).suffix in (".py", ".yaml"):
+            digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
     return digest.hexdigest()
 
 
-def _git(root: Path, *words: str, given: bytes | None = None) -> bytes:
-    command = ["git", "-C", str(root), *words]
-    return subprocess.run(command, input=given, capture_output=True, check=True).stdout
+def _git(root: Path, *words: str) -> bytes:
+    return subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=True).stdout
 
 
 def blob(content: bytes) -> str:

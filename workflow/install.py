@@ -39,17 +39,14 @@ def run(command, why):
     if "ensurepip is not available" in output:
         stop("this Python cannot make virtual environments: install its venv package "
              "(Debian, Ubuntu: apt-get install python3-venv), then run again.")  # fmt: skip
-    unreachable = (
-        "Temporary failure in name resolution",
-        "Network is unreachable",
-        "Connection refused",
-    )
     # pip says "from versions: none" when it saw no index at all; every locked package exists
-    if any(sign in output for sign in unreachable + ("Max retries exceeded", "(from versions: none)")):
+    unreachable = ("Temporary failure in name resolution", "Network is unreachable", "Connection refused",
+                   "Max retries exceeded", "(from versions: none)")  # fmt: skip
+    if any(sign in output for sign in unreachable):
         stop("no package index could be reached: check the network or pip's settings, then run again.")
-    errors = [line for line in output.splitlines() if line.lower().startswith("error")]
-    lines = errors or [line for line in output.splitlines() if line.strip()]
-    stop(why + ": " + (lines[-1] if lines else "no output"))
+    lines = [line for line in output.splitlines() if line.strip()] or ["no output"]
+    errors = [line for line in lines if line.lower().startswith("error")]
+    stop(why + ": " + (errors or lines)[-1])
 
 
 def speed_up_amd(python):
@@ -74,11 +71,9 @@ def speed_up_amd(python):
 
 def main():
     if sys.version_info[:2] < OLDEST:
-        have = "%d.%d" % sys.version_info[:2]
-        need = "%d.%d" % OLDEST
+        versions = sys.version_info[:2] + OLDEST
         stop(
-            "this is Python %s, but %s or newer is needed: make book PYTHON=/path/to/python%s"
-            % (have, need, need)
+            "this is Python %d.%d, but %d.%d or newer is needed: make book PYTHON=/path/to/python" % versions
         )
     fresh = not os.path.exists(os.path.join(VENV, "bin", "pip"))  # also where making it was cut off
     if fresh and shutil.disk_usage(ROOT).free < GIGABYTES * 10**9:
@@ -90,15 +85,11 @@ def main():
         run([sys.executable, "-m", "venv", VENV], "no virtual environment could be made")
     python = os.path.join(VENV, "bin", "python")
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
-    run(
-        # the lock names all that the locked packages need; pip knows no hash for "package[extra]"
-        pip + ["--no-deps", "--require-hashes", "--requirement", "requirements.lock"],
-        "the locked packages could not be installed",
-    )
-    run(
-        pip + ["--no-deps", "--no-build-isolation", "--editable", "."],
-        "the package could not be installed",
-    )
+    # the lock names all that the locked packages need; pip knows no hash for "package[extra]"
+    locked = ["--no-deps", "--require-hashes", "--requirement", "requirements.lock"]
+    run(pip + locked, "the locked packages could not be installed")
+    own = ["--no-deps", "--no-build-isolation", "--editable", "."]
+    run(pip + own, "the package could not be installed")
     speed_up_amd(python)
     with open(STAMP, "w") as stamp:
         stamp.write(sys.version + "\n")

@@ -91,13 +91,9 @@ def environment_text() -> str:
 
 
 def upgrade_options(names: list[str]) -> list[str]:
-    """uv's options for ``UPGRADE=``; a package that is not locked stops with one line."""
+    """uv's options for ``UPGRADE=``."""
     if names == ["all"]:
         return ["--upgrade"]
-    locked = set(re.findall(r"^([a-z0-9-]+)==", LOCK.read_text(), flags=re.MULTILINE))
-    for name in names:
-        if canonicalize_name(name) not in locked:
-            sys.exit(f"rollpe: UPGRADE={name}: no such package in requirements.lock. Name one of it, or all.")
     return [word for name in names for word in ("--upgrade-package", name)]
 
 

@@ -4,12 +4,11 @@ Recipes that need torch alone run first, where nothing else is installed, then t
 Each is a process of its own, in a temporary folder outside of the repository. Prints a line for each; exit
 status 1 if one fails. Needs a package index and some gigabytes in the temporary folder:
 
-    python workflow/outside.py [--wheel dist/rollpe-….whl]
+    python workflow/outside.py
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import shutil
 import subprocess
@@ -60,36 +59,22 @@ def build(folder: Path, isolated: bool = True) -> Path:
     return wheel
 
 
-def attempt(recipe: Recipe, python: Path, folder: Path) -> bool:
-    """Run a recipe; print its line, and its error if it fails."""
-    start = time.monotonic()
-    done = subprocess.run([python, "-I", "-c", recipe.code], cwd=folder, capture_output=True, text=True)
-    verdict = "FAILED" if done.returncode else "ok"
-    print(f"{verdict:6} {time.monotonic() - start:5.1f} s  {recipe.title}", flush=True)
-    if done.returncode:
-        print(done.stderr, file=sys.stderr)
-    return not done.returncode
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--wheel", type=Path, help="a wheel that was built before")
-    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="outside-") as name:
         folder = Path(name)
-        wheel = arguments.wheel.resolve() if arguments.wheel else build(folder / "wheel")
+        wheel = build(folder / "wheel")
         page = Path(shutil.copy(PAGE, folder)).read_text(encoding="utf8")
         venv.create(folder / "venv", with_pip=True)
         python = folder / "venv/bin/python"
         install = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        known = recipes(page)
         failed = 0
-        for alone in (True, False):
-            chosen = [recipe for recipe in known if alone != bool(recipe.needs)]
-            packages = {package for recipe in chosen for package in recipe.needs}
-            subprocess.run([*install, wheel, *sorted(packages)], check=True)
-            failed += sum(not attempt(recipe, python, folder) for recipe in chosen)
-    print(f"{len(known) - failed} of {len(known)} recipes run")
+        for recipe in sorted(recipes(page), key=lambda recipe: bool(recipe.needs)):
+            subprocess.run([*install, wheel, *recipe.needs], check=True)
+            start = time.monotonic()
+            done = subprocess.run([python, "-I", "-c", recipe.code], cwd=folder)
+            verdict = "FAILED" if done.returncode else "ok"
+            print(f"{verdict:6} {time.monotonic() - start:5.1f} s  {recipe.title}", flush=True)
+            failed += verdict == "FAILED"
     return 1 if failed else 0
 
 

@@ -15,14 +15,11 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 from matplotlib import get_data_path
 from playwright.sync_api import sync_playwright
-from pybtex.database import parse_file
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -141,50 +138,37 @@ NOTE = (
 )
 
 
-@contextmanager
-def browser() -> Iterator[Any]:
-    """A page of a Chromium that is cut off from the network."""
+def pdf(html: Path, output: Path) -> None:
+    """Print one HTML page as a book: a cover, contents with page numbers, chapters on pages of their own."""
     names = ("chromium", "chromium-browser", "google-chrome")
     executable = next(filter(None, map(shutil.which, names)), None)
     if executable is None:
         sys.exit("No Chromium on this machine: install it (Debian: apt-get install chromium).")
+    asked: list[str] = []
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
-        )
-        context = chromium.new_context(offline=True, color_scheme="light")
-        page = context.new_page()
-        asked: list[str] = []
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        chromium = playwright.chromium.launch(executable_path=executable, args=arguments)
+        page = chromium.new_context(offline=True, color_scheme="light").new_page()
         page.on("request", lambda request: asked.append(request.url))
-        yield page
-        chromium.close()
-        strangers = [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
-        if strangers:
-            sys.exit(f"The book asks the network for {strangers[0]}")
-
-
-def _draw(page: Any) -> None:
-    """Wait until MathJax has drawn every formula; one that it left as text stops the build."""
-    left = page.evaluate(DRAWN)
-    if left:
-        sys.exit(f"{len(left)} formulas were not drawn, the first is {left[0]}")
-
-
-def pdf(html: Path, output: Path) -> None:
-    """Print one HTML page as a book: a cover, contents with page numbers, chapters on pages of their own."""
-    with browser() as page:
         page.goto(html.resolve().as_uri(), wait_until="load")
-        _draw(page)
+        left = page.evaluate(DRAWN)
+        if left:
+            sys.exit(f"{len(left)} formulas were not drawn, the first is {left[0]}")
         page.add_style_tag(content=_fonts() + (ROOT / "workflow/paper.css").read_text())
         for change in (LOOKED_UP, UNFOLD, LONG, TOGETHER):
             page.evaluate(change)
-        titles, listed = page.evaluate(BIND, [_cover(), _parts(), NOTE])
+        parts = [part["caption"] for part in yaml.safe_load((ROOT / "book/_toc.yml").read_text())["parts"]]
+        titles, listed = page.evaluate(BIND, [_cover(), parts, NOTE])
         page.evaluate("() => document.fonts.ready")
         found = outline(page.pdf(prefer_css_page_size=True, outline=True, tagged=True))
         if len(found) != len(titles):
             sys.exit(f"The outline of the PDF has {len(found)} entries, the book {len(titles)} headings")
         page.evaluate(NUMBER, [found[i][1] for i in listed])
         printed = page.pdf(prefer_css_page_size=True, outline=True, tagged=True)
+        chromium.close()
+    strangers = [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
+    if strangers:
+        sys.exit(f"The book asks the network for {strangers[0]}")
     if outline(printed) != found:
         sys.exit("The second print has other page numbers than its table of contents")
     output.write_bytes(retitle(printed, titles))
@@ -195,37 +179,33 @@ def _objects(printed: bytes) -> dict[bytes, bytes]:
     return dict(re.findall(rb"^(\d+) 0 obj\n(<<.*?)\nendobj", printed, re.DOTALL | re.MULTILINE))
 
 
-def _reference(body: bytes, key: str) -> bytes | None:
-    """The number of the object that an entry of a dictionary refers to."""
-    found = re.search(rf"/{key} (\d+) 0 R".encode(), body)
-    return found[1] if found else None
-
-
 def outline(printed: bytes) -> list[tuple[bytes, int]]:
     """For each heading in the outline of a PDF that Chromium wrote: number of its entry, page from 1."""
     objects = _objects(printed)
     (catalog,) = (body for body in objects.values() if body.startswith(b"<</Type /Catalog"))
 
-    def leaves(number: bytes | None) -> Iterator[bytes]:
-        assert number is not None
-        if not objects[number].startswith(b"<</Type /Pages"):
+    def referred(body: bytes, key: str) -> list[bytes]:
+        """The numbers of the objects that an entry of a dictionary refers to."""
+        found = re.search(rf"/{key} \[?([\d\sR]+)".encode(), body)
+        return re.findall(rb"(\d+) 0 R", found[1]) if found else []
+
+    def leaves(number: bytes) -> Iterator[bytes]:
+        if objects[number].startswith(b"<</Type /Pages"):
+            for kid in referred(objects[number], "Kids"):
+                yield from leaves(kid)
+        else:
             yield number
-            return
-        (kids,) = re.findall(rb"/Kids \[([^]]*)\]", objects[number])
-        for kid in re.findall(rb"(\d+) 0 R", kids):
-            yield from leaves(kid)
 
-    def entries(parent: bytes | None) -> Iterator[tuple[bytes, int]]:
-        assert parent is not None
-        entry = _reference(objects[parent], "First")
-        while entry:
-            (page,) = re.findall(rb"/Dest \[(\d+) 0 R", objects[entry])
-            yield entry, order[page]
+    def entries(parent: bytes) -> Iterator[tuple[bytes, int]]:
+        following = referred(objects[parent], "First")
+        while following:
+            (entry,) = following
+            yield entry, order[referred(objects[entry], "Dest")[0]]
             yield from entries(entry)
-            entry = _reference(objects[entry], "Next")
+            following = referred(objects[entry], "Next")
 
-    order = {number: i for i, number in enumerate(leaves(_reference(catalog, "Pages")), start=1)}
-    return list(entries(_reference(catalog, "Outlines")))
+    order = {number: i for i, number in enumerate(leaves(*referred(catalog, "Pages")), start=1)}
+    return list(entries(*referred(catalog, "Outlines")))
 
 
 def retitle(printed: bytes, titles: list[str]) -> bytes:
@@ -249,40 +229,33 @@ def _fonts() -> str:
     """The rules that load the type of the book: Matplotlib brings them along."""
     folder = Path(get_data_path()) / "fonts/ttf"
     files = {
-        ("Book", 400, "normal"): "STIXGeneral",
-        ("Book", 700, "normal"): "STIXGeneralBol",
-        ("Book", 400, "italic"): "STIXGeneralItalic",
-        ("Book", 700, "italic"): "STIXGeneralBolIta",
-        ("Listing", 400, "normal"): "DejaVuSansMono",
-        ("Listing", 700, "normal"): "DejaVuSansMono-Bold",
-        ("Listing", 400, "italic"): "DejaVuSansMono-Oblique",
+        "STIXGeneral": "Book; font-weight: 400; font-style: normal",
+        "STIXGeneralBol": "Book; font-weight: 700; font-style: normal",
+        "STIXGeneralItalic": "Book; font-weight: 400; font-style: italic",
+        "STIXGeneralBolIta": "Book; font-weight: 700; font-style: italic",
+        "DejaVuSansMono": "Listing; font-weight: 400; font-style: normal",
+        "DejaVuSansMono-Bold": "Listing; font-weight: 700; font-style: normal",
+        "DejaVuSansMono-Oblique": "Listing; font-weight: 400; font-style: italic",
     }
     return "".join(
-        f"@font-face {{ font-family: {family}; font-weight: {weight}; font-style: {style};"
-        f" src: url({(folder / name).as_uri()}.ttf) }}\n"
-        for (family, weight, style), name in files.items()
+        f"@font-face {{ font-family: {face}; src: url({(folder / name).as_uri()}.ttf) }}\n"
+        for name, face in files.items()
     )
 
 
 def _cover() -> str:
     """The first page: title, the paper and its authors, a wave on a ring, the version."""
-    entry = parse_file(ROOT / "book/references.bib").entries["rollpe"]
-    names = [
-        " ".join(map(str, person.rich_first_names + person.rich_middle_names + _last(person)))
-        for person in entry.persons["author"]
-    ]
-    first = " ".join(map(str, _last(entry.persons["author"][0])))
     about = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    (paper,) = about["references"]
+    keys = ("given-names", "name-particle", "family-names")
+    names = [" ".join(author[key] for key in keys if key in author) for author in paper["authors"]]
+    first = names[0].removeprefix(paper["authors"][0]["given-names"])
     year = yaml.safe_load((ROOT / "_config.yml").read_text())["copyright"]
     return f"""<header class="cover"><h1></h1>
-<p class="subtitle">A living, checked version of {first} et al. ({entry.fields["year"][:4]})</p>
-<p class="authors">{", ".join(names)}: {entry.fields["title"]} {entry.fields["howpublished"]}</p>
+<p class="subtitle">A living, checked version of{first} et al. ({paper["year"]})</p>
+<p class="authors">{", ".join(names)}: {paper["title"]} {paper["journal"]}</p>
 {_ring()}
 <p class="imprint">Version {about["version"]}, {year} · {about["authors"][0]["name"]}</p></header>"""
-
-
-def _last(person: Any) -> list[Any]:
-    return person.rich_prelast_names + person.rich_last_names
 
 
 def _ring(channels: int = 40, steps: int = 4, stride: int = 6) -> str:
@@ -306,12 +279,5 @@ def _ring(channels: int = 40, steps: int = 4, stride: int = 6) -> str:
     )
 
 
-def _parts() -> list[str]:
-    """The captions of the parts of the book."""
-    return [part["caption"] for part in yaml.safe_load((ROOT / "book/_toc.yml").read_text())["parts"]]
-
-
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
     pdf(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -9,7 +9,6 @@ them, and of every finished run of plans/photo.yaml what rollpe_book.figures.pho
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -70,31 +69,26 @@ def in_order(name: str, model: photo.Model, patches: Tensor) -> photo.Model:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for folder in ("checkpoints", "records", "data"):
-        default = ROOT / {"records": "data/records"}.get(folder, folder)
-        parser.add_argument(f"--{folder}", type=Path, default=default, help="default: %(default)s")
-    given = parser.parse_args()
     folder = ROOT / "data/photo"
     folder.mkdir(exist_ok=True)
     picture = cut_photo()
     picture.save(folder / "photo.jpg", quality=85, optimize=True)
     pixels = as_seen(picture)
     arrays = {"pixels": pixels.numpy()}
-    data = load_dataset("cifar100", given.data)
+    data = load_dataset("cifar100", ROOT / "data")
     assert isinstance(data, ImageData)
     mean, std = (torch.tensor(x, dtype=torch.float64) for x in (data.mean, data.std))
     for planned in load_plan(ROOT / "plans/photo.yaml"):
         cell, name = planned.cell, planned.cell.encoding
-        if not record_path(given.records, cell).is_file():
+        record = record_path(ROOT / "data/records", cell)
+        if not record.is_file():
             print(f"{name}: no record, left out")
             continue
-        model = load_model(checkpoint_path(given.checkpoints, cell), "cpu")
+        model = load_model(checkpoint_path(ROOT / "checkpoints", cell), "cpu")
         assert isinstance(model, VisionTransformer)
         made = in_order(name, first_layer(model, mean, std), photo.cut(pixels))
         arrays |= {f"{name}.{part}": x.half().numpy() for part, x in made.items()}
-        accuracy = read_record(record_path(given.records, cell)).test.accuracy
-        print(f"{name}: accuracy {accuracy:.1%}")
+        print(f"{name}: accuracy {read_record(record).test.accuracy:.1%}")
     np.savez_compressed(folder / "models.npz", **arrays)
 
 

@@ -30,7 +30,6 @@ Standard library only: it runs before anything is installed. What it starts are 
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import re
 import shutil
@@ -39,14 +38,14 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from carry import CARRIED, ROOT, Stop, cut, first_missing, satisfied, unpack
+from carry import CARRIED, ROOT, WHEELS, Stop, cut, first_missing, unpack
 
+STAGES = ("wheels", "source", "warm", "data", "sweep", "bench", "tests")
 FALLBACKS = (
     (),
     ("attention=flash",),
@@ -58,10 +57,12 @@ FALLBACKS = (
 FIRST = 4
 """Encodings that are compiled before the first run: those of the paper's table, the first of the plan."""
 
+TURN = "ROLLPE_TURN"
+"""A variable of all that a turn starts, with its folder."""
+
 LAST = 45  # seconds kept for the last tar
 WARM, BENCH, TESTS = 300, 150, 240  # seconds at most
 JOBS = 8  # processes that compile side by side
-LOG_BYTES = 200_000  # of each log, its end goes into the tar
 
 TINY = (
     *("name=rehearsal", "data=digits", "size=nano", "depth=1", "patch_size=2", "batch_size=64"),
@@ -84,9 +85,9 @@ class Turn:
         self.end = self.begun + 60 * asked.minutes
         self.named = asked.stages.split(",") if asked.stages else []
         self.running: dict[str, subprocess.Popen] = {}
-        self.read_from: dict[str, int] = {}  # where in its log a command begins
+        self.logs: dict[str, Path] = {}
         self.packed = -1
-        for folder in ("logs", "done", "running", "records"):
+        for folder in ("logs", "done", "records"):
             (self.out / folder).mkdir(parents=True, exist_ok=True)
         # what is installed for this turn alone is found before what is there
         paths = [str(ROOT / "src"), str(self.out / "site"), os.environ.get("PYTHONPATH")]
@@ -96,6 +97,7 @@ class Turn:
             "PIP_BREAK_SYSTEM_PACKAGES": "1",
             "TORCHINDUCTOR_CACHE_DIR": str(self.out / "compiled"),
             "TORCHINDUCTOR_COMPILE_THREADS": "4",  # of each of the processes that warm up side by side
+            TURN: str(self.out),
         }
         source = self.carried / "0" / "source"
         if source.exists():
@@ -105,29 +107,16 @@ class Turn:
 
     def run(self) -> None:
         """All stages that are wanted and not done. Raises Stop."""
-        stages: dict[str, Callable[[], None]] = {
-            "wheels": self.wheels,
-            "source": self.source,
-            "warm": self.warm,
-            "data": self.data,
-            "sweep": self.sweep,
-            "bench": self.bench,
-            "tests": self.tests,
-        }
-        unknown = ", ".join(set(self.named) - stages.keys())
+        unknown = ", ".join(set(self.named) - {*STAGES})
         if unknown:
-            raise Stop(f"--stages {unknown}: there is no such stage. Allowed: {', '.join(stages)}.")
-        self.end_left_over()
-        wanted = {
-            name: stage
-            for name, stage in stages.items()
-            if (name in self.named if self.named else not (self.out / "done" / name).exists())
-        }
+            raise Stop(f"--stages {unknown}: there is no such stage. Allowed: {', '.join(STAGES)}.")
+        end_left_over(self.out)
+        wanted = self.named or [name for name in STAGES if not (self.out / "done" / name).exists()]
         try:
-            for name, stage in wanted.items():
+            for name in (name for name in STAGES if name in wanted):
                 begun = time.monotonic()
                 self.say(f"{name} ...")
-                stage()
+                getattr(self, name)()
                 if name != "warm":  # which goes on in the background
                     self.done(name, begun)
             if "warm" in self.running:
@@ -154,11 +143,11 @@ class Turn:
 
     # ------------------------------------------------------------------------------- other processes
 
-    def start(self, name: str, words: list[str]) -> None:
-        """Start Python in a process group of its own; what it prints goes to logs/<name>.txt."""
-        with (self.out / "logs" / f"{name}.txt").open("ab") as log:
-            self.read_from[name] = log.tell()
-            process = subprocess.Popen(
+    def start(self, name: str, *words: str) -> None:
+        """Start Python in a process group of its own; what it prints goes to a file in logs/."""
+        self.logs[name] = self.out / "logs" / f"{name}-{time.time_ns() // 10**6}.txt"
+        with self.logs[name].open("wb") as log:
+            self.running[name] = subprocess.Popen(
                 [sys.executable, *words],
                 cwd=ROOT,
                 env=self.environment,
@@ -167,8 +156,10 @@ class Turn:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        (self.out / "running" / name).write_text(f"{process.pid} {born(process.pid)}")
-        self.running[name] = process
+
+    def rollpe(self, verb: str, *words: str) -> None:
+        """Start a verb of the command line."""
+        self.start(verb, "-m", "rollpe.cli", verb, *words)
 
     def wait(self, name: str, seconds: float, enough: Callable[[], bool] = lambda: False) -> int | None:
         """Its exit status; None if it was ended, since the time was over or since it was enough.
@@ -192,23 +183,9 @@ class Turn:
                 os.killpg(process.pid, sign)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
-        (self.out / "running" / name).unlink(missing_ok=True)
-
-    def end_left_over(self) -> None:
-        """End what an earlier command that was killed has left running."""
-        for file in (self.out / "running").iterdir():
-            number, _, when = file.read_text().partition(" ")
-            if when and born(int(number)) == when:
-                with suppress(ProcessLookupError):
-                    os.killpg(int(number), signal.SIGKILL)
-                self.say(f"{file.name}: left running by an earlier command, ended")
-            file.unlink()
 
     def printed(self, name: str) -> str:
-        """What a command has printed since it was started."""
-        with (self.out / "logs" / f"{name}.txt").open("rb") as log:
-            log.seek(self.read_from[name])
-            return log.read().decode(errors="replace")
+        return self.logs[name].read_text(errors="replace")
 
     def last_line(self, name: str) -> str:
         lines = self.printed(name).strip().splitlines()
@@ -222,15 +199,15 @@ class Turn:
 
     def wheels(self) -> None:
         """Install what is carried and not there, or older there, into this interpreter or beside it."""
-        files = [f for f in sorted(self.carried.glob("0/wheels/*.whl")) if not satisfied(f.name)]
-        self.say(f"to install: {', '.join(f.name.split('-')[0] for f in files) or 'nothing'}")
-        if files:
-            words = ["-m", "pip", "install", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir"]
-            closed = not os.access(sysconfig.get_path("purelib"), os.W_OK)
-            words += ["--target", str(self.out / "site")] if closed else []
-            self.start("wheels", [*words, "--upgrade", *map(str, files)])
+        wheels = self.carried / "0" / "wheels"
+        if wheels.exists():
+            words = ["--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--upgrade"]
+            if not os.access(sysconfig.get_path("purelib"), os.W_OK):
+                words += ["--target", str(self.out / "site")]
+            self.start("wheels", "-m", "pip", "install", *words, "--find-links", str(wheels), *WHEELS)
             if self.wait("wheels", 120) != 0:
                 raise Stop(f"the wheels could not be installed: {self.last_line('wheels')}")
+            self.say(self.last_line("wheels"))
 
     def source(self) -> None:
         """Refuse a copy whose commit is not known, or that differs from it, and a machine without CUDA."""
@@ -238,7 +215,7 @@ class Turn:
             "import torch; from rollpe_lab.records import loaded_source as s; "
             "print(s().commit, s().dirty, torch.cuda.is_available())"
         )
-        self.start("source", ["-c", ask])
+        self.start("source", "-c", ask)
         if self.wait("source", 120) != 0:
             raise Stop(f"rollpe cannot be imported here: {self.last_line('source')}")
         commit, dirty, cuda = self.last_line("source").split()
@@ -258,10 +235,9 @@ class Turn:
         carried = self.carried / "0" / "programs"
         if carried.exists():
             shutil.copytree(carried, self.out / "programs", dirs_exist_ok=True)
-        words = ["warm", self.plan, "--device", self.device, "--jobs", str(2 if self.rehearse else JOBS)]
-        words += ["--keep", str(self.out / "programs"), *self.overrides()]
+        words = ["--jobs", str(2 if self.rehearse else JOBS), "--keep", str(self.out / "programs")]
         self.warming = time.monotonic()
-        self.start("warm", ["-m", "rollpe.cli", *words])
+        self.rollpe("warm", self.plan, "--device", self.device, *words, *self.overrides())
 
     def await_warm(self, seconds: float) -> None:
         if self.wait("warm", seconds) == 0:
@@ -274,7 +250,7 @@ class Turn:
         carried = self.carried
         if self.rehearse:
             carried = self.out / "practice"
-            threading.Thread(target=practice_pieces, args=(carried,), daemon=True).start()
+            practice_pieces(carried)
         while (missing := first_missing(carried)) is not None:
             if self.left() < 0:
                 raise Stop(f"{missing} has not arrived")
@@ -282,8 +258,7 @@ class Turn:
             time.sleep(0.5)
         unpack(carried, self.out / "data")
         if not self.rehearse:
-            words = ["data", "verify", "cifar100", "--root", str(self.out / "data")]
-            self.start("data", ["-m", "rollpe.cli", *words])
+            self.rollpe("data", "verify", "cifar100", "--root", str(self.out / "data"))
             if self.wait("data", 120) != 0:
                 raise Stop(f"the data are not the published ones: {self.last_line('data')}")
 
@@ -328,10 +303,10 @@ class Turn:
     def train(self) -> bool:
         """Sweep; whether it worked. It is ended if a run fails before there is any record."""
         data = self.out / "data"
-        words = ["sweep", self.plan, "--device", self.device, "--records", str(self.out / "records")]
-        words += ["--data-root", str(data if data.exists() else ROOT / "data"), "--no-checkpoints", "--retry"]
-        words += ["--no-progress", "--budget", f"{max(0, self.left() - 15):.0f}s", *self.overrides()]
-        self.start("sweep", ["-m", "rollpe.cli", *words])
+        words = ["--device", self.device, "--records", str(self.out / "records"), "--no-checkpoints"]
+        words += ["--data-root", str(data if data.exists() else ROOT / "data"), "--no-progress", "--retry"]
+        words += ["--budget", f"{max(0, self.left() - 15):.0f}s", *self.overrides()]
+        self.rollpe("sweep", self.plan, *words)
 
         def failure() -> re.Match | None:
             return None if self.records() else re.search(r".*: failed\. .*", self.printed("sweep"))
@@ -345,18 +320,18 @@ class Turn:
     def bench(self) -> None:
         """Time a step of the plan's first encodings, if there is time."""
         recipe = re.search(r"^recipe: *(\S+)", (ROOT / self.plan).read_text(), re.MULTILINE)
-        words = ["bench", "--device", self.device, "--recipe", recipe[1] if recipe else "short", "--no-timm"]
+        words = ["--device", self.device, "--recipe", recipe[1] if recipe else "short", "--no-timm"]
         words += ["--encodings", "none,learned,axial-rope,roll,multiplexed-roll,twisted-roll", "--profile"]
         words += ["--budget", f"{max(0.0, min(BENCH, self.left())):.0f}s"]
         words += ["--records", str(self.out / "benchmarks")]
         tiny = ["--set", "depth=1", "--size", "nano", "--batch", "8", "--rounds", "2", "--eager"]
-        self.start("bench", ["-m", "rollpe.cli", *words, *(tiny if self.rehearse else self.overrides())])
+        self.rollpe("bench", *words, *(tiny if self.rehearse else self.overrides()))
         self.tell("bench", self.wait("bench", min(2 * BENCH, self.left())))
 
     def tests(self) -> None:
         """The tests that only this machine can run."""
-        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--override-ini", "addopts="]
-        self.start("tests", [*words, "tests/training/test_cuda.py"])
+        words = ["-q", "-p", "no:cacheprovider", "--override-ini", "addopts="]
+        self.start("tests", "-m", "pytest", *words, "tests/training/test_cuda.py")
         self.tell("tests", self.wait("tests", min(TESTS, self.left())))
 
     def tell(self, name: str, status: int | None) -> None:
@@ -385,39 +360,29 @@ class Turn:
         temporary = self.out / ".rented.tar.gz"
         with tarfile.open(temporary, "w:gz") as tar:
             for path in [*found, self.out / "log.txt", *sorted((self.out / "logs").iterdir())]:
-                try:
-                    content = path.read_bytes()
-                except FileNotFoundError:  # the reason of a failure, whose run has meanwhile succeeded
-                    continue
-                content = content if path in found else content[-LOG_BYTES:]
-                info = tarfile.TarInfo(str(path.relative_to(self.out)))
-                info.size, info.mtime = len(content), int(time.time())
-                tar.addfile(info, io.BytesIO(content))
+                with suppress(FileNotFoundError):  # the reason of a failure whose run succeeded
+                    tar.add(path, path.relative_to(self.out))
         os.replace(temporary, self.out / "rented.tar.gz")
 
 
-def born(number: int) -> str:
-    """When a process began, in the system's own count; "" if there is none. Numbers are used again."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
+def end_left_over(out: Path) -> None:
+    """End what an earlier command of this turn that was killed has left running."""
+    mark = f"{TURN}={out}".encode()
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # of another user, or over meanwhile
+            if mark in place.read_bytes().split(b"\0"):
+                os.kill(int(place.parent.name), signal.SIGKILL)
 
 
 def practice_pieces(carried: Path) -> None:
-    """An archive of noise in three pieces, of which two arrive late."""
-    made = carried.with_name("practice.tar.xz")
+    """An archive of noise in three pieces."""
+    carried.mkdir(exist_ok=True)
+    made, noise = carried / "practice.tar.xz", carried / "noise"
+    noise.write_bytes(os.urandom(3000))
     with tarfile.open(made, "w:xz") as tar:
-        content = os.urandom(3000)
-        info = tarfile.TarInfo("practice/noise")
-        info.size = len(content)
-        tar.addfile(info, io.BytesIO(content))
-    whole = carried.with_name("whole")
+        tar.add(noise, "practice/noise")
     third = 1 + made.stat().st_size // 3
-    count = cut(made, whole, third, third)
-    for i in range(count):
-        shutil.copytree(whole / str(i), carried / str(i), dirs_exist_ok=True)
-        time.sleep(0.5)
+    cut(made, carried, third, third)
 
 
 # From outside

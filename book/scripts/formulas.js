@@ -30,6 +30,7 @@ export const roll = (x, p) => x.map((_, i) => x[mod(i + p, x.length)]);
 /** Σ_w S^{wp} x^(w), w = 1 … W. operators.multiplexed_roll */
 export const multiplexedRoll = (waves, p) => waves.map((x, w) => roll(x, (w + 1) * p)).reduce(add);
 
+const cut = (x) => [x.slice(0, x.length / 2), x.slice(x.length / 2)];
 const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 
 /** The period of wave w on n channels, n / gcd(w, n). operators.wave_period */
@@ -42,16 +43,38 @@ export const torusRoll = (x, [p0, p1], [h, w]) =>
 /** Each axis rolls its own ring: parts [axes][n], positions [axes]. operators.axial_roll */
 export const axialRoll = (parts, positions) => parts.flatMap((x, axis) => roll(x, positions[axis]));
 
+/** What a pulse on n channels is at a distance: sin(πt)/(n sin(πt/n)); `periodic` also on an even ring, by cos(πt/n). */
+const kernel = (n, distance, periodic) => {
+  const laps = Math.round(distance / n);
+  const t = distance - n * laps; // near 0, where the quotient loses no digits
+  const value = t ? Math.sin(Math.PI * t) / (n * Math.sin((Math.PI * t) / n)) : 1;
+  if (n % 2) return value;
+  return periodic ? value * Math.cos((Math.PI * t) / n) : (-1) ** laps * value;
+};
+const between = (x, place, periodic) =>
+  dot(
+    x,
+    range(x.length).map((l) => kernel(x.length, place - l, periodic)),
+  );
+
 /** N(p) x for real p, N(p)_jl = sin(πt)/(n sin(πt/n)) with t = p + j − l. operators.twisted_roll_matrix */
-export const twistedRoll = (x, p) => {
-  const n = x.length;
-  const kernel = (turns) => {
-    const laps = Math.round(turns / n);
-    const t = turns - n * laps; // near 0, where the quotient loses no digits
-    const sign = (-1) ** ((n - 1) * laps);
-    return t ? (sign * Math.sin(Math.PI * t)) / (n * Math.sin((Math.PI * t) / n)) : sign;
-  };
-  return x.map((_, j) => dot(x, range(n).map((l) => kernel(p + j - l))));
+export const twistedRoll = (x, p) => x.map((_, j) => between(x, p + j, false));
+
+/** The smoothest wave through the entries of x, as a function of a real place on the ring:
+    entry 0 of operators.continuous_roll(x, place, nyquist="cosine"). */
+export const through = (x) => (place) => between(x, place, true);
+
+/** exp(pA/λ) x for real p; "paired" reads x as two rings, one after the other. operators.continuous_roll */
+export const continuousRoll = (x, p, wavelength = 1, nyquist = "fixed") => {
+  const rings = nyquist === "paired" ? cut(x) : [x];
+  const step = p / wavelength;
+  const moved = rings.map((ring) => ring.map((_, j) => between(ring, step + j, true)));
+  if (rings[0].length % 2 || nyquist === "cosine") return moved.flat();
+  // The Nyquist modes, which the wave through the entries lets shrink and swell as cos πp/λ.
+  const [a, b] = rings.map((ring) => mean(ring.map((value, i) => (-1) ** i * value)));
+  const [cosine, sine] = [Math.cos(Math.PI * step), Math.sin(Math.PI * step)];
+  const missing = nyquist === "paired" ? [-sine * b, sine * a] : [(1 - cosine) * a];
+  return moved.flatMap((ring, r) => ring.map((value, j) => value + missing[r] * (-1) ** j));
 };
 
 // Frequencies.
@@ -79,49 +102,10 @@ export const spectrum = (x) => {
   });
 };
 
-/** The real vector with this spectrum; the inverse of `spectrum`, its Nyquist mode taken as real. */
-export const fromSpectrum = (modes, n) =>
-  range(n).map((i) => {
-    const parts = modes.map(([real, imaginary], k) => {
-      const angle = (TAU * ((k * i) % n)) / n;
-      const twin = k === 0 || 2 * k === n ? 1 : 2; // k and n−k, but the mean and the Nyquist mode are alone
-      return twin * (real * Math.cos(angle) - imaginary * Math.sin(angle));
-    });
-    return sum(parts) / Math.sqrt(n);
-  });
-
 const turn = ([real, imaginary], angle) => [
   real * Math.cos(angle) - imaginary * Math.sin(angle),
   real * Math.sin(angle) + imaginary * Math.cos(angle),
 ];
-
-/** exp(pA/λ) x for real p; "paired" reads x as two rings, one after the other. operators.continuous_roll */
-export const continuousRoll = (x, p, wavelength = 1, nyquist = "fixed") => {
-  const rings = nyquist === "paired" ? [x.slice(0, x.length / 2), x.slice(x.length / 2)] : [x];
-  const n = rings[0].length;
-  const step = p / wavelength;
-  const modes = rings.map((ring) =>
-    spectrum(ring).map((mode, k) => (2 * k === n ? mode : turn(mode, (TAU * k * step) / n))),
-  );
-  if (n % 2 === 0 && nyquist === "cosine") {
-    modes[0][n / 2] = [modes[0][n / 2][0] * Math.cos(Math.PI * step), 0];
-  } else if (n % 2 === 0 && nyquist === "paired") {
-    const [first, second] = turn([modes[0][n / 2][0], modes[1][n / 2][0]], Math.PI * step);
-    modes[0][n / 2] = [first, 0];
-    modes[1][n / 2] = [second, 0];
-  }
-  return modes.flatMap((ring) => fromSpectrum(ring, n));
-};
-
-/** The smoothest wave through the entries of x, as a function of a real place on the ring:
-    entry 0 of operators.continuous_roll(x, place, nyquist="cosine"). */
-export const through = (x) => {
-  const n = x.length;
-  const modes = spectrum(x);
-  return (place) =>
-    sum(modes.map((mode, k) => (k === 0 || 2 * k === n ? 1 : 2) * turn(mode, (TAU * k * place) / n)[0])) /
-    Math.sqrt(n);
-};
 
 /** Where the Nyquist mode of the first ring has gone, in the plane of the two rings' Nyquist modes. */
 export const nyquistPlace = (p, nyquist) =>
@@ -222,8 +206,6 @@ export const axialRope = (parts, positions, base = 100) =>
       turn([x[2 * i], x[2 * i + 1]], omega * positions[axis]),
     ),
   );
-
-const cut = (x) => [x.slice(0, x.length / 2), x.slice(x.length / 2)];
 
 /** A query or key of one head at (row, column), as the encoding named turns it: Encoding.encode. A multiplexed
     one has two waves, one after the other. */

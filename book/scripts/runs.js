@@ -11,7 +11,7 @@ import { FILTERS, read, write } from "./runs/address.js";
 import { scrolling, SHARES } from "./runs/charts.js";
 import { groupsOf, resultsOf } from "./runs/results.js";
 import { makeTable, sorted, toCsv } from "./runs/table.js";
-import { each, element } from "./svg.js";
+import { element } from "./svg.js";
 
 const WORDS = { recipe: "Recipe", encoding: "Encoding", options: "Options", seed: "Seed" };
 const EMPTY = { recipe: "", encoding: "", options: "", seed: "", sort: "", by: "", share: "" };
@@ -39,17 +39,18 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
 
   // The form
   const form = element("form", { class: "runs-form", "aria-label": "Filter the runs" });
+  const select = (name, words, options) => {
+    const label = element("label", {}, `${words} <select name="${name}"></select>`);
+    options.forEach(([value, text]) => label.lastChild.add(new Option(text, value)));
+    return label;
+  };
   const selects = Object.fromEntries(
     FILTERS.map((name) => {
-      const label = element("label", {}, `${WORDS[name]} <select name="${name}"></select>`);
-      const select = label.querySelector("select");
       const values = [...new Set(runs.map(valueOf[name]))];
       values.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-      select.add(new Option("All", ""));
-      values.forEach((value) => select.add(new Option(value, value)));
-      [...select.options].forEach((option) => (option.dataset.words = option.text));
+      const label = select(name, WORDS[name], [["", "All"], ...values.map((value) => [value, value])]);
       form.append(label);
-      return [name, select];
+      return [name, label.lastChild];
     }),
   );
   form.append(element("button", { type: "reset" }, "Show all"));
@@ -95,27 +96,26 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
   actions.append(choose, clear, download);
 
   // How agreement is shown, of all tests alike
-  const select = (name, words, options) => {
-    const made = element(
-      "label",
-      {},
-      `${words} <select name="${name}">${each(Object.entries(options), ([value, text]) => `<option value="${value}">${text}</option>`)}</select>`,
-    );
-    made.lastChild.addEventListener("change", () => {
-      state[name] = made.lastChild.value;
+  const agreement = {
+    by: select("by", "Rows of agreement", [
+      ["", "encodings"],
+      ["runs", "each run"],
+    ]),
+    share: select("share", "Agreement as", [
+      ["", SHARES.alike],
+      ["both", SHARES.both],
+      ["phi", SHARES.phi],
+    ]),
+  };
+  Object.entries(agreement).forEach(([name, { lastChild }]) =>
+    lastChild.addEventListener("change", () => {
+      state[name] = lastChild.value;
       keep();
       draw();
-    });
-    return made;
-  };
-  const bySelect = select("by", "Rows of agreement", { "": "encodings", runs: "each run" });
-  const shareSelect = select("share", "Agreement as", {
-    "": SHARES.alike,
-    both: SHARES.both,
-    phi: SHARES.phi,
-  });
+    }),
+  );
   const views = element("div", { class: "runs-form", role: "group", "aria-label": "How agreement is shown" });
-  views.append(bySelect, shareSelect);
+  views.append(...Object.values(agreement));
   const results = element("div", { class: "runs-results" });
   stage.replaceChildren(form, status, scrolling(table, "All runs"), actions, views, results);
   stage.hidden = false;
@@ -167,12 +167,11 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
       const others = runs.filter((run) => passes(run, name));
       [...selects[name].options].forEach((option) => {
         const number = others.filter((run) => !option.value || valueOf[name](run) === option.value).length;
-        option.text = `${option.dataset.words} (${number})`;
+        option.text = `${option.value || "All"} (${number})`;
       });
       selects[name].value = state[name];
     });
-    bySelect.lastChild.value = state.by;
-    shareSelect.lastChild.value = state.share;
+    Object.entries(agreement).forEach(([name, { lastChild }]) => (lastChild.value = state[name]));
     const now = shown();
     show(now, chosen, state.sort);
     choose.textContent = `Choose the ${now.length} shown`;

@@ -13,12 +13,6 @@ const BEAT = 900; // ms a position when playing
 
 let count = 0;
 
-/** Where an event is on a drawing, and the drawing's size: [x, y, width, height] in pixels. */
-const placeOf = (event, svg) => {
-  const frame = svg.getBoundingClientRect();
-  return [event.clientX - frame.left, event.clientY - frame.top, frame.width, frame.height];
-};
-
 export class Stage {
   constructor(root) {
     this.root = root;
@@ -67,39 +61,29 @@ export class Stage {
 
   /** One of a few words for state[key]; `place` may be a row `below`. */
   choice(key, name, words, place = this.controls) {
-    const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
-    const group_id = `wave-${(count += 1)}`;
-    Object.entries(words).forEach(([value, word]) => {
-      const option = element(
-        "label",
-        {},
-        `<input type="radio" name="${group_id}" value="${value}" data-key="${key}"> ${word}`,
-      );
-      option.firstChild.checked = this.state[key] === value;
-      option.firstChild.addEventListener("input", () => this.set({ [key]: value }));
-      group.append(option);
-    });
-    place.append(group);
+    const choose = (value) => this.set({ [key]: value });
+    this.boxes("radio", key, name, words, (value) => this.state[key] === value, choose, place);
   }
 
   /** Any of a few words for state[key], under the numbers: on a phone there is no room for many over a drawing. */
   switches(key, name, words) {
+    const has = (value) => this.state[key].includes(value);
+    const turn = (changed) =>
+      this.set({ [key]: Object.keys(words).filter((value) => has(value) !== (value === changed)) });
+    this.boxes("checkbox", key, name, words, has, turn, this.root);
+  }
+
+  boxes(type, key, name, words, isOn, change, place) {
     const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
+    const group_id = `wave-${(count += 1)}`;
     Object.entries(words).forEach(([value, word]) => {
-      const option = element(
-        "label",
-        {},
-        `<input type="checkbox" value="${value}" data-key="${key}"> ${word}`,
-      );
-      const box = option.firstChild;
-      box.checked = this.state[key].includes(value);
-      box.addEventListener("input", () => {
-        const on = (other) => (other === value ? box.checked : this.state[key].includes(other));
-        this.set({ [key]: Object.keys(words).filter(on) });
-      });
+      const input = `<input type="${type}" name="${group_id}" value="${value}" data-key="${key}">`;
+      const option = element("label", {}, `${input} ${word}`);
+      option.firstChild.checked = isOn(value);
+      option.firstChild.addEventListener("input", () => change(value));
       group.append(option);
     });
-    this.root.append(group);
+    place.append(group);
   }
 
   /** A line under the sliders. */
@@ -146,70 +130,65 @@ export class Stage {
     this.numbers[key] = { value, name: plain(name), digits };
   }
 
-  /** Dragging on a drawing: move(x, y) in pixels of the drawing. */
+  /** Dragging on a drawing: move(x, y, width, height) in pixels of the drawing. */
   drag(svg, move) {
-    const follow = (event) => {
+    const follow = (place) => {
       this.pause();
-      move(...placeOf(event, svg));
+      move(...place);
     };
-    svg.classList.add("draggable");
-    svg.addEventListener("pointerdown", (event) => {
-      svg.setPointerCapture(event.pointerId);
-      follow(event);
-    });
-    svg.addEventListener("pointermove", (event) => {
-      if (svg.hasPointerCapture(event.pointerId)) follow(event);
-    });
+    this.pointer(svg, "draggable", { down: follow, move: follow });
   }
 
   /** Dragging that carries a drawing along: pull(dx, dy, from, …) in pixels since the press, in the state `from`;
       or a press alone: tap(x, y, …). Both also get width and height of the drawing. */
   grip(svg, { tap, pull }) {
     let start = null;
-    svg.classList.add("grip");
-    svg.addEventListener("pointerdown", (event) => {
-      svg.setPointerCapture(event.pointerId);
-      start = { place: placeOf(event, svg), state: { ...this.state }, pulled: false };
+    this.pointer(svg, "grip", {
+      down: (place) => (start = { place, state: { ...this.state }, pulled: false }),
+      move: ([x, y, w, h]) => {
+        const [dx, dy] = [x - start.place[0], y - start.place[1]];
+        start.pulled ||= Math.hypot(dx, dy) > 5;
+        if (start.pulled) pull(dx, dy, start.state, w, h);
+      },
+      up: () => start.pulled || tap(...start.place),
     });
-    svg.addEventListener("pointermove", (event) => {
-      if (!start || !svg.hasPointerCapture(event.pointerId)) return;
-      const [x, y, w, h] = placeOf(event, svg);
-      const [dx, dy] = [x - start.place[0], y - start.place[1]];
-      start.pulled ||= Math.hypot(dx, dy) > 5;
-      if (start.pulled) pull(dx, dy, start.state, w, h);
-    });
-    svg.addEventListener("pointerup", () => {
-      if (start && !start.pulled) tap(...start.place);
-      start = null;
-    });
+  }
+
+  /** What a pointer does from its press until it is lifted; each gets [x, y, width, height] in pixels. */
+  pointer(svg, kind, { down, move, up = () => {} }) {
+    const listen = (type, act) =>
+      svg.addEventListener(type, (event) => {
+        if (type === "pointerdown") svg.setPointerCapture(event.pointerId);
+        const frame = svg.getBoundingClientRect();
+        const place = [event.clientX - frame.left, event.clientY - frame.top, frame.width, frame.height];
+        if (svg.hasPointerCapture(event.pointerId)) act(place);
+      });
+    svg.classList.add(kind);
+    listen("pointerdown", down);
+    listen("pointermove", move);
+    listen("pointerup", up);
   }
 
   /** A button that moves state[key] on by itself, there and back, or around where `period` steps change nothing. */
   player(key, { min, max, step = 1, beat = BEAT, period = 0 }) {
     let direction = 1;
     const advance = () => {
-      let next = this.state[key] + direction * step;
-      if (period) {
-        if (next > max) {
-          this.shown[key] -= period(this.state);
-          next -= period(this.state);
-        }
-      } else if (next > max || next < min) {
-        direction = -direction;
-        next = this.state[key] + direction * step;
-      }
+      if (this.visible === false) return;
+      const ahead = this.state[key] + direction * step;
+      const over = ahead > max || ahead < min;
+      const lap = over && period ? period(this.state) : 0;
+      if (over && !lap) direction = -direction;
+      this.shown[key] -= lap;
+      const next = over && !lap ? this.state[key] + direction * step : ahead - lap;
       this.set({ [key]: clamp(+next.toFixed(6), min, max) }, beat > GLIDE ? GLIDE * 2 : beat);
     };
     const made = this.button("", () => (this.timer ? this.pause() : this.play()));
     const name = () => {
-      made.innerHTML = this.timer
-        ? "<span aria-hidden='true'>❚❚</span> pause"
-        : "<span aria-hidden='true'>▶</span> play";
+      const [sign, word] = this.timer ? ["❚❚", "pause"] : ["▶", "play"];
+      made.innerHTML = `<span aria-hidden='true'>${sign}</span> ${word}`;
     };
     this.play = () => {
-      this.timer = setInterval(() => {
-        if (this.visible !== false) advance();
-      }, beat);
+      this.timer = setInterval(advance, beat);
       this.root.dataset.playing = "yes";
       name();
     };

@@ -58,6 +58,13 @@ export const label = (x, y, content, kind = "", anchor = "middle") =>
   `<text x="${px(x)}" y="${px(y)}" text-anchor="${anchor}" class="${kind}">${content}</text>`;
 export const path = (points, kind, more = "") =>
   `<path d="M${points.map(([x, y]) => `${px(x)} ${px(y)}`).join("L")}" class="${kind}" ${more}/>`;
+/** A curve through what y says at some places. */
+export const graph = (places, x, y, kind, more) =>
+  path(
+    places.map((place) => [x(place), y(place)]),
+    kind,
+    more,
+  );
 export const raised = (base, exponent) =>
   `${base}<tspan dy="-0.42em" font-size="72%">${exponent}</tspan><tspan dy="0.3em">&#8203;</tspan>`;
 export const signed = (value) => text(value, 0);

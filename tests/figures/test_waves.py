@@ -68,7 +68,6 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         cases += [
             ("bump", [n, 1.5, 4], bump(n, 1.5, 4)),
             ("spectrum", [x], modes),
-            ("fromSpectrum", [modes, n], x),
             ("ringFrequencies", [n, 0.7], operators.ring_frequencies(n, 0.7)),
             ("embedInRope", [x], operators.embed_in_rope(x)),
             ("wavePeriod", [n, 6], operators.wave_period(n, 6)),

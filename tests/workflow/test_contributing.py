@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import sys
 from types import ModuleType
@@ -26,6 +27,7 @@ def example(tmp_path_factory):
 
     They run in a module named after the page 03-relative, where a check of the example would stand.
     """
+    assert "kerple" not in ENCODINGS, "choose another example: this one was added"
     folder = tmp_path_factory.mktemp("contributing")
     known, labels = dict(ENCODINGS), dict(EQUATIONS)
     module = sys.modules["contributing.relative"] = ModuleType("contributing.relative")
@@ -40,44 +42,32 @@ def example(tmp_path_factory):
         registry.update(before)
 
 
-@pytest.fixture(scope="module")
-def suite(example):
-    """tests/encodings/test_properties.py, as it would be with the example in the library."""
+def test_the_example_passes_every_property_of_the_suite(example):
+    """Of tests/encodings/test_properties.py, as it would be with the example in the library."""
     path = ROOT / "tests/encodings/test_properties.py"
     spec = importlib.util.spec_from_file_location("properties_with_the_example", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_example_is_not_in_the_library():
-    assert "kerple" not in ENCODINGS, "choose another example: this one was added"
-
-
-def test_the_example_passes_every_property_of_the_suite(suite):
+    suite = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(suite)
     done = 0
     for name, function in vars(suite).items():
         marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
         if not name.startswith("test_") or not any(m.args[0] == ("name", "axes") for m in marks):
             continue
         extra = [m for m in marks if m.args[0] != ("name", "axes")]
-        cases = [case.values for m in marks for case in m.args[1] if m.args[0] == ("name", "axes")]
-        for case in [c for c in cases if c[0] == "kerple"]:
-            settings = [{m.args[0]: value} for m in extra for value in m.args[1]] or [{}]
-            for setting in settings:
+        settings = [{m.args[0]: value} for m in extra for value in m.args[1]] or [{}]
+        cases = [case.values for m in marks for case in m.args[1] if m not in extra]
+        for case, setting in itertools.product(cases, settings):
+            if case[0] == "kerple":
                 function(name=case[0], axes=case[1], **setting)
                 done += 1
     assert done > 30, "the suite no longer looks at the example"
 
 
-def test_its_measured_properties_are_those_of_its_class(example):
+def test_its_measured_properties_are_those_of_its_class_and_a_near_key_scores_higher(example):
     seen, promised = measure("kerple"), example["Kerple"]
     assert (seen.relative == "yes") == promised.relative
     assert seen.real_positions == promised.real_positions
     assert bool(seen.parameters) == promised.learned
-
-
-def test_a_near_key_scores_higher_than_a_far_one_of_the_same_content(example):
     encoding = create_encoding("kerple", head_dim=8, heads=2).double()
     same = torch.ones(1, 2, 6, 8, dtype=torch.double)
     scores = encoding.scores(same, same, grid_positions(1, 6).double())
@@ -98,14 +88,3 @@ def test_its_run_left_a_record_that_learned_something(example):
     assert read_record(path) == record
     assert record.history[1].train_loss < record.history[0].train_loss
     assert record.test.accuracy > 0.2, "twice what guessing among ten digits would reach"
-
-
-def test_every_command_of_the_page_exists():
-    from rollpe.cli import VERBS
-
-    code = "\n".join(re.findall(r"^```bash\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
-    code += "\n".join(re.findall(r"`([^`\n]+)`", TEXT))
-    verbs, targets = re.findall(r"\brollpe ([a-z]+)", code), re.findall(r"\bmake ([a-z-]+)", code)
-    rules = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert verbs and set(verbs) <= set(VERBS)
-    assert targets and set(targets) <= set(rules)

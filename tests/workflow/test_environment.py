@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from shared import ROOT, workflow_script
@@ -51,19 +50,6 @@ def test_a_changed_dependency_makes_the_lock_stale(lock, tmp_path, old, new):
     assert lock.digest(tmp_path / "pyproject.toml") != lock.locked_digest()
 
 
-def test_an_upgrade_names_what_is_locked(lock):
-    assert lock.upgrade_options([]) == []
-    assert lock.upgrade_options(["all"]) == ["--upgrade"]
-    assert lock.upgrade_options(["timm", "PyYAML"]) == [
-        "--upgrade-package",
-        "timm",
-        "--upgrade-package",
-        "PyYAML",
-    ]
-    with pytest.raises(SystemExit, match="UPGRADE=tim: no such package"):
-        lock.upgrade_options(["tim"])
-
-
 def test_every_locked_package_has_hashes():
     text = (ROOT / "requirements.lock").read_text()
     packages = re.split(r"^(?=[A-Za-z0-9][^\n]*==)", text, flags=re.MULTILINE)[1:]
@@ -74,73 +60,51 @@ def test_every_locked_package_has_hashes():
 def test_conda_users_get_the_locked_versions(lock):
     assert (ROOT / "environment.yml").read_text() == lock.environment_text()
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    (pip,) = (d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
     versions = lock.locked_versions(lock.CONDA_PYTHON)
-    pinned = {canonicalize_name(r.name): str(r.specifier) for r in map(Requirement, pip)}
-    assert pinned == {
-        canonicalize_name(r.name): f"=={versions[canonicalize_name(r.name)]}"
-        for r in lock.direct_dependencies()
-    }
-    assert {
-        "jupyter-book",
-        "jupytext",
-        "papermill",
-        "torch",
-        "torchvision",
-        "matplotlib",
-        "seaborn",
-    } <= set(pinned)
+    names = [canonicalize_name(r.name) for r in lock.direct_dependencies()]
+    assert {"jupyter-book", "torch", "matplotlib"} <= {*names}
+    assert pip == [f"{name}=={versions[name]}" for name in names]
 
 
-def test_an_old_python_is_told_so_in_one_line():
-    script = (ROOT / "workflow/install.py").read_text()
-    pretend = "import sys; sys.version_info = (3, 9, 18, 'final', 0)\n"
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            pretend + script.replace("__file__", repr(str(ROOT / "workflow/install.py"))),
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 2
-    assert result.stderr.count("\n") == 1
-    assert "3.9" in result.stderr and "3.11" in result.stderr
-
-
-def test_without_a_network_the_installation_stops_with_one_line(tmp_path):
-    """The installer runs in a copy of the project whose package index is a closed port."""
-    (tmp_path / "workflow").mkdir()
+def stopped(folder: Path, before: str = "", **environment: str) -> str:
+    """The one line with which the installer stops in a copy of the project, after some Python before it."""
+    (folder / "workflow").mkdir(exist_ok=True)
     for name in ("workflow/install.py", "requirements.lock", "pyproject.toml"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
-    environment = {
-        "PATH": "/usr/bin:/bin",
-        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
-        "PIP_RETRIES": "0",
-        "PIP_CONFIG_FILE": "/dev/null",
-        "PIP_NO_CACHE_DIR": "1",
-        "HOME": str(tmp_path),
-    }
+        shutil.copy(ROOT / name, folder / name)
+    code = f"import runpy, sys; {before}\nrunpy.run_path('workflow/install.py', run_name='__main__')"
     result = subprocess.run(
-        [sys.executable, "workflow/install.py"],
-        cwd=tmp_path,
-        env=environment,
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment | {"PATH": "/usr/bin:/bin", "HOME": str(folder)},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert result.returncode == 2, result.stderr
-    assert result.stderr.count("\n") == 1
-    assert "check the network" in result.stderr
-    assert not (tmp_path / ".venv/.installed").exists()
+    assert result.returncode == 2 and result.stderr.count("\n") == 1, result.stderr
+    assert not (folder / ".venv/.installed").exists()
+    return result.stderr
+
+
+def test_an_old_python_is_told_so(tmp_path):
+    said = stopped(tmp_path, "sys.version_info = (3, 9, 18, 'final', 0)")
+    assert "3.9" in said and "3.11" in said
+
+
+def test_without_a_network_the_installation_stops(tmp_path):
+    """The package index is a closed port."""
+    said = stopped(
+        tmp_path,
+        PIP_INDEX_URL="http://127.0.0.1:9/simple",
+        PIP_RETRIES="0",
+        PIP_CONFIG_FILE="/dev/null",
+        PIP_NO_CACHE_DIR="1",
+    )
+    assert "check the network" in said
 
 
 def test_a_python_without_venv_is_told_what_to_install_and_can_try_again(tmp_path):
     """Debian leaves half an environment and a hint in the middle of its words."""
-    (tmp_path / "workflow").mkdir()
-    script = tmp_path / "workflow/install.py"
-    script.write_text((ROOT / "workflow/install.py").read_text())
     python = tmp_path / "python3"
     python.write_text(
         "#!/bin/sh\nmkdir -p .venv/bin\n"
@@ -148,29 +112,20 @@ def test_a_python_without_venv_is_told_what_to_install_and_can_try_again(tmp_pat
         "echo 'Failing command: /usr/bin/python3 -m ensurepip'\nexit 1\n"
     )
     python.chmod(0o755)
-    pretend = f"import runpy, sys; sys.executable = {str(python)!r}; "
     for _ in range(2):
-        result = subprocess.run(
-            [sys.executable, "-c", pretend + f"runpy.run_path({str(script)!r}, run_name='__main__')"],
-            capture_output=True,
-            text=True,
-        )
-        assert result.returncode == 2
-        assert result.stderr.count("\n") == 1 and "python3-venv" in result.stderr
+        assert "python3-venv" in stopped(tmp_path, f"sys.executable = {str(python)!r}")
 
 
 @pytest.mark.skipif(not (shutil.which("cc") and Path("/proc").is_dir()), reason="needs Linux and a compiler")
 @pytest.mark.parametrize(("vendor", "answers"), [("AuthenticAMD", True), ("GenuineIntel", False)])
 def test_every_python_of_the_environment_tells_mkl_to_take_its_fast_kernels_on_amd(tmp_path, vendor, answers):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
-    script = (
-        (ROOT / "workflow/install.py").read_text().replace("__file__", repr(str(tmp_path / "w/install.py")))
-    )
+    script = (ROOT / "workflow/install.py").read_text()
     python = str(tmp_path / ".venv/bin/python")
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"vendor_id : {vendor}\n")
-    namespace = {"__name__": "install"}
-    exec(compile(script.replace("/proc/cpuinfo", str(cpuinfo)), "install.py", "exec"), namespace)
+    namespace = {"__name__": "install", "__file__": str(tmp_path / "w/install.py")}
+    exec(script.replace("/proc/cpuinfo", str(cpuinfo)), namespace)
     namespace["speed_up_amd"](python)
     asked = "import ctypes; print(hasattr(ctypes.CDLL(None), 'mkl_serv_intel_cpu_true'))"
     found = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)

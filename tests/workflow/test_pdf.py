@@ -31,9 +31,8 @@ def print_book(html: Path, pdf: Path) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-@pytest.fixture(scope="module")
-def script():
-    return workflow_script("pdf")
+script = workflow_script("pdf")
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +45,9 @@ def printed(tmp_path_factory):
     return (folder / "out.pdf").read_bytes()
 
 
-@pytest.mark.browser
-def test_a_cover_contents_and_chapters_begin_pages_and_none_is_empty(printed, script):
-    # Title, contents, about this book and a section, the first chapter, its section, the second, its section.
+def test_a_cover_contents_and_chapters_begin_pages_and_the_outline_has_every_heading_whole(printed):
     assert [page for _, page in script.outline(printed)] == [1, 2, 3, 3, 4, 5, 6, 6]
-    assert len(re.findall(rb"/Type /Page\b", printed)) == 6
-
-
-@pytest.mark.browser
-def test_the_outline_of_the_pdf_has_every_heading_once_and_whole(printed):
+    assert len(re.findall(rb"/Type /Page\b", printed)) == 6, "none is empty"
     updated = re.findall(rb"<</Title <(FEFF[0-9A-F]*)>", printed, re.IGNORECASE)
     titles = [bytes.fromhex(text.decode()).decode("utf-16") for text in updated]
     assert titles[-8:] == [
@@ -67,17 +60,12 @@ def test_the_outline_of_the_pdf_has_every_heading_once_and_whole(printed):
         "2. Another",
         "2.1. Exercises",
     ]
-
-
-@pytest.mark.browser
-def test_the_update_of_the_outline_is_where_its_table_says(printed):
     start = int(printed.rsplit(b"startxref\n", 1)[1].split()[0])
     assert printed[start : start + 5] == b"xref\n"
     for number, offset in re.findall(rb"^(\d+) 1\n(\d{10}) 00000 n", printed[start:], re.MULTILINE):
         assert printed[int(offset) :].startswith(number + b" 0 obj\n<</Title <feff")
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize(
     "words, whole",
     [
@@ -87,22 +75,15 @@ def test_the_update_of_the_outline_is_where_its_table_says(printed):
         ("about 40.9 ± 0.2 here", "40.9_±_0.2"),
     ],
 )
-def test_an_interval_a_percentage_and_a_comparison_stay_in_one_line(browsed, script, words, whole):
-    browsed.set_content(f"<article><p>{words}</p><pre>{words}</pre></article>")
-    browsed.evaluate(script.TOGETHER)
-    assert whole in browsed.inner_text("p").replace("\u00a0", "_")
-    assert "\u00a0" not in browsed.inner_text("pre")
-
-
-@pytest.fixture
-def browsed(chromium):
-    """An empty page."""
+def test_an_interval_a_percentage_and_a_comparison_stay_in_one_line(chromium, words, whole):
     page = chromium.new_page()
-    yield page
+    page.set_content(f"<article><p>{words}</p><pre>{words}</pre></article>")
+    page.evaluate(script.TOGETHER)
+    assert whole in page.inner_text("p").replace("\u00a0", "_")
+    assert "\u00a0" not in page.inner_text("pre")
     page.close()
 
 
-@pytest.mark.browser
 def test_a_formula_that_is_left_as_text_stops_the_build(tmp_path):
     page = tmp_path / "page.html"
     page.write_text('<p class="math">x^2</p>')

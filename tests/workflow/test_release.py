@@ -84,26 +84,18 @@ def test_every_file_names_the_version_of_the_library():
     assert rollpe.__version__.startswith(config["version"] + ".")
 
 
-def changelog_headings(text: str) -> list[str]:
-    return re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
-
-
-def test_the_changelog_begins_with_what_is_unreleased_and_its_newest_version_is_the_librarys():
+def test_the_changelog_has_groups_of_entries_and_its_newest_version_is_the_librarys():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    first, *released = changelog_headings(text)
-    assert first == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in released)
+    _, first, *released = re.split(r"^## ", text, flags=re.MULTILINE)
+    assert first.startswith("[Unreleased]\n")
+    assert all(re.match(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d\n", section) for section in released)
     assert not released or released[0].startswith(f"[{rollpe.__version__}]")
     assert ("date-released" in CITATION) == bool(released)
-
-
-def test_every_entry_of_the_changelog_is_in_one_group_of_its_version():
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    for section in re.split(r"^## .*$", text, flags=re.MULTILINE)[1:]:
+    for section in (first, *released):
         before, *groups = re.split(r"^### ", section, flags=re.MULTILINE)
         names = [group.partition("\n")[0] for group in groups]
-        assert not before.strip() and set(names) <= set(GROUPS) and len(names) == len(set(names)), names
-        assert all(re.search(r"^- ", group, re.MULTILINE) for group in groups), "a group without entries"
+        assert before.count("\n") <= 2 and set(names) <= set(GROUPS) and len(names) == len(set(names)), names
+        assert all("\n- " in group for group in groups), "a group without entries"
 
 
 def test_a_tag_is_refused_unless_all_files_are_of_its_version(tmp_path):
@@ -185,7 +177,6 @@ m[0](x)  # <!-- stays -->
         ("https://user:token@github.com/owner/name", PROJECT),
         ("ssh://git@gitlab.example.org/a/b/name.git", "https://gitlab.example.org/a/b/name"),
         ("/srv/github.com/owner/name", ""),
-        ("file:///srv/github.com/owner/name", ""),
         ("https://example.org/owner/name", ""),
         ("", ""),
     ],
@@ -249,10 +240,8 @@ def test_actions_are_pinned_by_commit_and_scripts_exist():
             assert (ROOT / script).exists(), script
 
 
-def test_only_a_tag_publishes_and_only_what_was_tried_on_three_systems():
+def test_only_a_tag_publishes_and_only_what_was_tried():
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))["jobs"]
     publish = jobs["publish"]
     assert (publish["if"], publish["needs"]) == ("github.ref_type == 'tag'", "wheel")
-    systems = {name.partition("-")[0] for name in jobs["wheel"]["strategy"]["matrix"]["system"]}
-    assert systems == {"ubuntu", "macos", "windows"} and jobs["wheel"]["needs"] == "build"
-    assert publish["permissions"] == {"id-token": "write"}
+    assert jobs["wheel"]["needs"] == "build" and publish["permissions"] == {"id-token": "write"}

@@ -19,13 +19,12 @@ BENCHMARK, LABELS = "data/benchmarks/one.json", "data/labels/cifar100.json"
 FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
 
 
-def snakemake(root: Path, *arguments: str) -> subprocess.CompletedProcess:
-    profile = f"workflow/profiles/{'slurm' if 'slurm' in arguments else 'local'}"
-    command = ["-m", "snakemake", "--snakefile", "workflow/Snakefile", "--profile", profile]
-    given = [argument for argument in arguments if argument != "slurm"]
+def snakemake(root: Path, *arguments: str, profile: str = "local") -> subprocess.CompletedProcess:
+    command = ["-m", "snakemake", "--snakefile", "workflow/Snakefile"]
+    command += ["--profile", f"workflow/profiles/{profile}", *arguments]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return subprocess.run(
-        [sys.executable, *command, *given], cwd=root, capture_output=True, text=True, env=environment
+        [sys.executable, *command], cwd=root, capture_output=True, text=True, env=environment
     )
 
 
@@ -50,13 +49,11 @@ def project(tmp_path_factory):
         (root / folder).mkdir(parents=True)
     (root / "data/records/one.json").write_text("1")
     (root / BENCHMARK).write_text("1")
-    listed = (
-        hashlib.sha256((root / name).read_bytes()).hexdigest() + f"  {name}\n" for name in (BENCHMARK, LABELS)
-    )
-    (root / "data/digests.txt").write_text("".join(listed))
-    (root / "_config.yml").write_text("title: small\n")
-    (root / "pyproject.toml").write_text("")
-    (root / "requirements.lock").write_text("")
+    digests = {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in (BENCHMARK, LABELS)}
+    listed = "".join(f"{digest}  {name}\n" for name, digest in digests.items())
+    (root / "data/digests.txt").write_text(listed)
+    for name in ("_config.yml", "pyproject.toml", "requirements.lock"):
+        (root / name).touch()
     (root / "notebooks/01-first.py").write_text("# %%\nimport rollpe.errors\n\nprint(rollpe)\n")
     header = "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-first]\n"
     header += "#     reads: [data/records, data/benchmarks]\n# ---\n\n"
@@ -92,24 +89,20 @@ def test_new_dates_and_unfinished_files_of_others_run_nothing(project):
     assert planned(project) == set()
 
 
-def test_an_edited_notebook_runs_again_with_what_follows_it(project, change):
-    change("notebooks/02-second.py", "print(3)\n")
-    assert planned(project) == {"02-second"}
-    change("notebooks/01-first.py", "print(3)\n")
-    assert planned(project) == {"01-first", "02-second"}
-
-
-def test_an_edited_source_runs_what_imports_it(project, change):
-    change("src/rollpe/operators.py", "A = 1\n")
-    change("src/rollpe/errors.py", "# a comment\n")
-    assert planned(project) == set()
-    change("src/rollpe/errors.py", "A = 1\n")
-    assert planned(project) == {"01-first", "02-second"}
-
-
-def test_new_data_runs_what_reads_it(project, change):
-    change("data/records/one.json", "2")
-    assert planned(project) == {"02-second"}
+@pytest.mark.parametrize(
+    ("name", "more", "runs"),
+    [
+        ("notebooks/02-second.py", "print(3)\n", {"02-second"}),
+        ("notebooks/01-first.py", "print(3)\n", {"01-first", "02-second"}),
+        ("src/rollpe/operators.py", "A = 1\n", set()),
+        ("src/rollpe/errors.py", "# a comment\n", set()),
+        ("src/rollpe/errors.py", "A = 1\n", {"01-first", "02-second"}),
+        ("data/records/one.json", "2", {"02-second"}),
+    ],
+)
+def test_what_was_edited_runs_what_follows_it_or_reads_it(project, change, name, more, runs):
+    change(name, more)
+    assert planned(project) == runs
 
 
 def test_data_that_are_not_what_was_committed_stop_every_notebook(project, change):
@@ -141,7 +134,7 @@ def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(projec
 
 
 def test_the_cluster_profile_plans_the_same_jobs(project):
-    done = snakemake(project, "slurm", "--dry-run", "--forceall", SECOND)
+    done = snakemake(project, "--dry-run", "--forceall", SECOND, profile="slurm")
     assert done.returncode == 0, done.stderr
     assert "Running notebooks/02-second.py" in done.stdout + done.stderr
 

@@ -35,7 +35,8 @@ export default (stage) => {
   /** Where a map of all offsets is: the size of a cell, its left and upper edge; room for labels beside it. */
   const frame = (w, h) => {
     const cell = Math.min((w - 52) / offsets.length, (h - 38) / offsets.length);
-    return { cell, left: (w - cell * offsets.length) / 2 + 16, top: 10 };
+    const side = cell * offsets.length;
+    return { cell, side, left: (w - side) / 2 + 16, top: 10 };
   };
   const map = (title, score, kind) => {
     const high = score([0, 0]);
@@ -45,9 +46,8 @@ export default (stage) => {
       `A map of ${title} over all offsets.`,
       190,
       (s, w, h) => {
-        const { cell, left, top } = frame(w, h);
+        const { cell, side, left, top } = frame(w, h);
         const at = (d) => (d + reach) * cell;
-        const side = cell * offsets.length;
         const ticks = each([-reach, 0, reach], (d) => {
           const middle = at(d) + cell / 2;
           return (
@@ -62,8 +62,8 @@ export default (stage) => {
           ticks +
           label(left + at(4) + cell / 2, top + side + 16, name("x"), "small strong") +
           label(left - 7, top + at(-4) + cell / 2 + 4, name("y"), "small strong", "end") +
-          cells(shares, left, top, cell * offsets.length, cell * offsets.length, "third") +
-          box(left, top, cell * offsets.length, cell * offsets.length, "edge") +
+          cells(shares, left, top, side, side, "third") +
+          box(left, top, side, side, "edge") +
           box(left + at(s.d1), top + at(s.d0), cell, cell, "frame")
         );
       },
@@ -85,7 +85,9 @@ export default (stage) => {
     190,
     (s, w, h) => {
       const cell = 19;
-      const [left, top] = [w / 2 - (cell * side) / 2, h / 2 - (cell * side) / 2];
+      const wide = cell * side;
+      const [left, top] = [(w - wide) / 2, (h - wide) / 2];
+      const [right, bottom] = [left + wide, top + wide];
       // Channel (r, c) is seen at (r − Δ0, c − Δ1); what leaves at one edge is drawn at the other as well.
       const copies = (i, steps) => {
         const place = mod(i - steps, side);
@@ -101,18 +103,14 @@ export default (stage) => {
             ),
       );
       const clip = `wave-sheet-${stage.id}`;
-      const grid = each(
-        range(side + 1),
-        (i) =>
-          line(left, top + i * cell, left + side * cell, top + i * cell, "grid") +
-          line(left + i * cell, top, left + i * cell, top + side * cell, "grid"),
-      );
+      const grid = each(range(side + 1), (i) => {
+        const d = i * cell;
+        return line(left, top + d, right, top + d, "grid") + line(left + d, top, left + d, bottom, "grid");
+      });
       return (
-        `<clipPath id="${clip}">${box(left, top, cell * side, cell * side, "")}</clipPath><g clip-path="url(#${clip})">${patch}</g>${grid}` +
-        line(left, top, left + cell * side, top, "glue k") +
-        line(left, top + cell * side, left + cell * side, top + cell * side, "glue k") +
-        line(left, top, left, top + cell * side, "glue q") +
-        line(left + cell * side, top, left + cell * side, top + cell * side, "glue q")
+        `<clipPath id="${clip}">${box(left, top, wide, wide, "")}</clipPath><g clip-path="url(#${clip})">${patch}</g>${grid}` +
+        each([top, bottom], (y) => line(left, y, right, y, "glue k")) +
+        each([left, right], (x) => line(x, top, x, bottom, "glue q"))
       );
     },
     "third",

@@ -1,5 +1,5 @@
 import { continuousRoll, norm, nyquistPlace, pulse, range, roll, subtract, through } from "../formulas.js";
-import { circle, each, element, label, line, path } from "../svg.js";
+import { circle, each, element, graph, label, line } from "../svg.js";
 
 /** (b) Between whole positions; what an even ring does with its Nyquist mode. */
 export default (stage) => {
@@ -16,13 +16,7 @@ export default (stage) => {
     const y = (value) => top + (height * (1.06 - value)) / 1.5;
     const fine = range(12 * n + 1).map((i) => i / 12 - 0.5);
     const wave = through(values);
-    const smooth =
-      norm(values) > 1e-9
-        ? path(
-            fine.map((i) => [x(i), y(wave(i))]),
-            `curve thin ${kind}`,
-          )
-        : "";
+    const smooth = norm(values) > 1e-9 ? graph(fine, x, (i) => y(wave(i)), `curve thin ${kind}`) : "";
     return (
       line(left, y(0), left + width, y(0), "axis") +
       smooth +

@@ -1,5 +1,5 @@
 import { apparentFrequency, range, ringFrequencies, ropeFrequencies } from "../formulas.js";
-import { box, circle, clamp, each, label, line, path, px, text } from "../svg.js";
+import { box, circle, clamp, each, graph, label, line, px, text } from "../svg.js";
 
 /** (f) Geometric and arithmetic frequencies, and what whole positions see of the fast ones. */
 export default (stage) => {
@@ -78,14 +78,8 @@ export default (stage) => {
       const fine = range(601).map((i) => (i * span) / 600);
       return (
         line(x(0), y(0), x(span), y(0), "axis") +
-        path(
-          fine.map((p) => [x(p), y(Math.cos(omega * p))]),
-          "curve thin k",
-        ) +
-        path(
-          fine.map((p) => [x(p), y(Math.cos(seen * p))]),
-          "curve seen",
-        ) +
+        graph(fine, x, (p) => y(Math.cos(omega * p)), "curve thin k") +
+        graph(fine, x, (p) => y(Math.cos(seen * p)), "curve seen") +
         each(
           range(span + 1),
           (p) => circle(x(p), y(Math.cos(omega * p)), 4.5, "dot ink") + label(x(p), h - 6, p, "small muted"),

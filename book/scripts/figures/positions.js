@@ -1,5 +1,5 @@
 import { range } from "../formulas.js";
-import { each, label, line, path, spread, text } from "../svg.js";
+import { each, graph, label, line, spread, text } from "../svg.js";
 
 /** (text) Loss by position in windows longer than those of training; one line an encoding. */
 export default (stage) => {
@@ -57,8 +57,10 @@ export default (stage) => {
         label((left + right) / 2, h - 4, "position in the window", "small muted") +
         line(x(s.p + step / 2), top, x(s.p + step / 2), bottom, "cursor") +
         each(shown, (name) =>
-          path(
-            bits[name].map((value, i) => [x((i + 0.5) * step), y(value)]),
+          graph(
+            range(bits[name].length),
+            (i) => x((i + 0.5) * step),
+            (i) => y(bits[name][i]),
             `curve ${looks[name][0]}`,
             looks[name][1],
           ),

@@ -19,24 +19,17 @@ export default (stage) => {
     scores[name](...pair(state), delta, state.p) / (name === "multiplexed" ? 2 : 1);
   const whole = range(2 * reach + 1).map((i) => i - reach);
   const fine = range(16 * reach + 1).map((i) => i / 8 - reach);
-  const highest = {};
-  const heights = (state) => {
-    const key = state.content;
-    if (!highest[key]) {
-      highest[key] = Math.max(
-        ...Object.keys(curves).flatMap((name) =>
-          whole.map((d) => Math.abs(value(name, { ...state, p: 0 }, d))),
-        ),
-      );
-    }
-    return highest[key];
-  };
   const kept = {}; // a curve changes with the contents and, if multiplexed, with the query's position
   const curve = (name, state, places) => {
     const key = [name, places.length, state.content, name === "multiplexed" ? state.p : ""].join();
-    kept[key] = kept[key] || places.map((d) => [d, value(name, state, d)]);
-    return kept[key];
+    return (kept[key] ||= places.map((d) => [d, value(name, state, d)]));
   };
+  const highest = (state) =>
+    Math.max(
+      ...Object.keys(curves).flatMap((name) =>
+        curve(name, { ...state, p: 0 }, whole).map(([, score]) => Math.abs(score)),
+      ),
+    );
   const x = (delta, w) => 12 + ((delta + reach) / (2 * reach)) * (w - 24);
   const isLast = (name, { on }) => name === on[on.length - 1];
   Object.entries(curves).forEach(([name, [title, kind, real]]) => {
@@ -45,9 +38,9 @@ export default (stage) => {
       `Score against offset for ${title}.`,
       (_, state) => (isLast(name, state) ? 96 : 66),
       (s, w, h, state) => {
-        const middle = state.content === "bump" ? 50 : 33;
-        const y = (v) =>
-          middle - clamp(v / heights(state), -1.15, 1.15) * (state.content === "bump" ? 42 : 28);
+        const [middle, tall] = state.content === "bump" ? [50, 42] : [33, 28];
+        const most = highest(state);
+        const y = (v) => middle - clamp(v / most, -1.15, 1.15) * tall;
         const steps = curve(name, state, whole).map(([d, v]) => [x(d, w), y(v)]);
         const dots = each(steps, ([cx, cy]) => circle(cx, cy, 2, `dot ${kind}`));
         const wave = real

@@ -1,5 +1,5 @@
 import { bump, dot, mod, range, roll, twistedRoll } from "../formulas.js";
-import { bars, circle, clamp, each, label, line, onRing, path } from "../svg.js";
+import { bars, circle, clamp, each, graph, label, line, onRing } from "../svg.js";
 
 /** (g) A plain ring beside a twisted one, where a value that passes the seam changes its sign. */
 export default (stage) => {
@@ -62,16 +62,14 @@ export default (stage) => {
           line(x(0), middle, x(2 * n), middle, "axis") +
           each(laps, (p) => line(x(p), low, x(p), high, "mark")) +
           (last
-            ? path(
-                fine.map((p) => [x(p), y(p)]),
-                "curve muted",
-              ) +
+            ? graph(fine, x, y, "curve muted") +
               each(laps, (p) => label(x(p), high + 16, p, "small muted")) +
               label(x(n), h - 4, "offset Δ = <tspan class='math'>p</tspan>", "small muted")
             : "") +
           each(
             range(2 * n + 1),
-            (p) => line(x(p), middle, x(p), y(p), `stem ${tone(p)}`) + circle(x(p), y(p), 3, `dot ${tone(p)}`),
+            (p) =>
+              line(x(p), middle, x(p), y(p), `stem ${tone(p)}`) + circle(x(p), y(p), 3, `dot ${tone(p)}`),
           ) +
           line(x(s.p), low, x(s.p), high, "cursor") +
           circle(x(state.p), y(state.p), 6, `dot ring ${tone(state.p)}`)

@@ -1,6 +1,6 @@
 import { add, bump, dot, range, roll, through } from "../formulas.js";
 import { against } from "./ring.js";
-import { bars, box, circle, clamp, each, label, line, onRing, path, signed } from "../svg.js";
+import { bars, box, circle, clamp, each, graph, label, line, onRing, signed } from "../svg.js";
 
 /** (index) Two tokens walk along a row; their rings turn, their score stays. */
 export default (stage) => {
@@ -59,10 +59,7 @@ export default (stage) => {
       const cy = (value) => chart.bottom - (value / Math.max(...c)) * (chart.bottom - chart.top);
       const fine = range(reach * 16 + 1).map((i) => -reach + i / 8);
       const curve =
-        path(
-          fine.map((d) => [cx(d), cy(wave(d))]),
-          "curve muted",
-        ) +
+        graph(fine, cx, (d) => cy(wave(d)), "curve muted") +
         each(range(2 * reach + 1), (i) =>
           circle(cx(i - reach), cy(score(state.p, i - reach)), 3, "dot muted"),
         );

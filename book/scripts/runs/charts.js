@@ -4,23 +4,10 @@
    Here: what is drawn. A group is {label, color, dash, symbol, runs}. Not here: what it is computed from
    (numbers.js), colors of dark pages (../runs.js). */
 
-import {
-  areaY,
-  axisX,
-  axisY,
-  cell,
-  dot,
-  gridX,
-  gridY,
-  line,
-  plot,
-  ruleY,
-  text,
-  tickX,
-} from "@observablehq/plot";
+import * as Plot from "@observablehq/plot";
 
 import { mean } from "../formulas.js";
-import { element, spread, text as written } from "../svg.js";
+import { element, spread, text } from "../svg.js";
 import { agreement, band, summarize } from "./numbers.js";
 
 const MOST_PARTS = 12;
@@ -29,8 +16,7 @@ const LETTER = 6.2; // px, of the words on axes
 const ROW = 20; // px
 export const SHARES = { alike: "both right or both wrong", both: "both right", phi: "correlation φ" };
 
-const fixed = (value, digits = 2) =>
-  value === null || !Number.isFinite(value) ? "–" : written(value, digits);
+const fixed = (value, digits = 2) => (value === null || !Number.isFinite(value) ? "–" : text(value, digits));
 const unit = (test) => (test.text ? "bits per character" : "%");
 const digitsOf = (test) => (test.text ? 3 : 2);
 
@@ -59,7 +45,7 @@ export const scrolling = (content, label) => {
 
 /** What Plot draws. Its parts lose their labels, which a screen reader cannot use: the drawing has one as a whole. */
 const drawing = (options) => {
-  const svg = plot({ ...options, style: { background: "none", fontSize: "12px", overflow: "visible" } });
+  const svg = Plot.plot({ ...options, style: { background: "none", fontSize: "12px", overflow: "visible" } });
   svg.querySelectorAll("[aria-label]").forEach((part) => part.removeAttribute("aria-label"));
   return svg;
 };
@@ -79,22 +65,40 @@ const figure = (test, caption, options, columns, rows, ...above) => {
 
 const scores = (group) => group.runs.map((run) => run.score);
 const dots = (group, data, more) =>
-  dot(data, { stroke: group.color, symbol: group.symbol, strokeWidth: 1.5, r: 4, ...more });
+  Plot.dot(data, { stroke: group.color, symbol: group.symbol, strokeWidth: 1.5, r: 4, ...more });
+const stroke = (group, points, x, y) =>
+  Plot.line(points, { x, y, stroke: group.color, strokeDasharray: group.dash, strokeWidth: 2 });
 const longest = (names) => Math.max(...names.map((name) => name.length)) * LETTER;
 const inset = (names, width) => Math.ceil(Math.min(longest(names) + 12, width * 0.42));
 /** Names of rows on the left, cut where there is no room. */
 const rowNames = (margin, more) =>
-  axisY({ label: null, tickSize: 0, lineWidth: (margin - 8) / 12, textOverflow: "ellipsis", ...more });
+  Plot.axisY({ label: null, tickSize: 0, lineWidth: (margin - 8) / 12, textOverflow: "ellipsis", ...more });
 
 const xAxis = (label, more) =>
-  axisX({ label, labelAnchor: "center", labelArrow: "none", labelOffset: 34, ...more });
-/** The axis of what is measured, with a tick for each 90 px of its length. */
-const measureAxis = (label, length) => xAxis(label, { ticks: Math.max(3, length / 90) });
+  Plot.axisX({ label, labelAnchor: "center", labelArrow: "none", labelOffset: 34, ...more });
 const BELOW = 40; // px, for an axis with its label
 
+/** A drawing whose rows have names, and what is measured along them. */
+const inRows = (width, height, marginLeft, names, label, marks) => ({
+  width,
+  height,
+  marginLeft,
+  marginRight: 16,
+  marginBottom: BELOW,
+  x: { nice: true },
+  y: { domain: names },
+  color: { type: "identity" },
+  marks: [
+    Plot.gridX({ strokeOpacity: 0.15 }),
+    rowNames(marginLeft),
+    xAxis(label, { ticks: Math.max(3, (width - marginLeft) / 90) }), // a tick for each 90 px
+    ...marks,
+  ],
+});
+
 /** The look of a group beside its name. */
-export const swatch = ({ color, dash, symbol }) =>
-  drawing({
+export const swatch = ({ color, dash, symbol }) => {
+  const sign = drawing({
     width: 30,
     height: 12,
     margin: 0,
@@ -102,24 +106,19 @@ export const swatch = ({ color, dash, symbol }) =>
     x: { domain: [0, 2] },
     y: { domain: [0, 2] },
     marks: [
-      line(
-        [
-          [0.1, 1],
-          [1.9, 1],
-        ],
-        { stroke: color, strokeDasharray: dash, strokeWidth: 2 },
-      ),
-      dot([[1, 1]], { stroke: color, fill: color, symbol, r: 3 }),
+      Plot.ruleY([1], { x1: 0.1, x2: 1.9, stroke: color, strokeDasharray: dash, strokeWidth: 2 }),
+      Plot.dot([[1, 1]], { stroke: color, fill: color, symbol, r: 3 }),
     ],
   });
+  sign.setAttribute("aria-hidden", "true");
+  return sign;
+};
 
 const legend = (groups) => {
   const list = element("ul", { class: "runs-legend" });
   groups.forEach((group) => {
     const item = element("li");
-    const sign = swatch(group);
-    sign.setAttribute("aria-hidden", "true");
-    item.append(sign, group.label);
+    item.append(swatch(group), group.label);
     list.append(item);
   });
   return list;
@@ -151,20 +150,14 @@ export const curves = (test, groups, width) => {
       x: { domain: [1, last] },
       y: { domain: [low, high], label: what, labelArrow: "none" },
       marks: [
-        gridY({ strokeOpacity: 0.15 }),
+        Plot.gridY({ strokeOpacity: 0.15 }),
         xAxis("epoch", { ticks: Math.min(last - 1, 9) }),
         ...drawn.flatMap(({ group, points }) => [
-          areaY(points, { x: "epoch", y1: "low", y2: "high", fill: group.color, fillOpacity: 0.18 }),
-          line(points, {
-            x: "epoch",
-            y: "mean",
-            stroke: group.color,
-            strokeDasharray: group.dash,
-            strokeWidth: 2,
-          }),
+          Plot.areaY(points, { x: "epoch", y1: "low", y2: "high", fill: group.color, fillOpacity: 0.18 }),
+          stroke(group, points, "epoch", "mean"),
         ]),
         ...drawn.map(({ group, points }, i) =>
-          text([points.at(-1)], {
+          Plot.text([points.at(-1)], {
             x: "epoch",
             y: "mean",
             dy: ends[i] - heights[i],
@@ -204,47 +197,31 @@ export const finals = (test, groups, width, quantiles) => {
     ...summarize(scores(group), quantiles),
   }));
   rows.sort((a, b) => (test.text ? a.mean - b.mean : b.mean - a.mean));
-  const marginLeft = inset(
-    groups.map((group) => group.label),
-    width,
-  );
+  const names = rows.map((row) => row.name);
   const clamp = (value) => Math.max(0, test.text ? value : Math.min(value, 100));
   const intervals = rows.filter((row) => row.sd !== null);
   return figure(
     test,
     `Test ${test.text ? "loss" : "accuracy"}: dots are runs, hollow ones exploratory; bars are means with 95 % ` +
       `t-intervals over seeds.`,
-    {
-      width,
-      height: ROW * 1.3 * rows.length + 70,
-      marginLeft,
-      marginRight: 16,
-      marginBottom: BELOW,
-      x: { nice: true },
-      y: { domain: rows.map((row) => row.name) },
-      marks: [
-        gridX({ strokeOpacity: 0.15 }),
-        rowNames(marginLeft),
-        measureAxis(unit(test), width - marginLeft),
-        ruleY(intervals, {
-          x1: (row) => clamp(row.low),
-          x2: (row) => clamp(row.high),
-          y: "name",
-          stroke: "currentColor",
-          strokeOpacity: 0.4,
-          strokeWidth: 3,
+    inRows(width, ROW * 1.3 * rows.length + 70, inset(names, width), names, unit(test), [
+      Plot.ruleY(intervals, {
+        x1: (row) => clamp(row.low),
+        x2: (row) => clamp(row.high),
+        y: "name",
+        stroke: "currentColor",
+        strokeOpacity: 0.4,
+        strokeWidth: 3,
+      }),
+      ...rows.map((row) =>
+        dots(row.group, row.group.runs, {
+          x: "score",
+          y: () => row.name,
+          fill: (run) => (run.later ? "none" : row.group.color),
         }),
-        ...rows.map((row) =>
-          dots(row.group, row.group.runs, {
-            x: "score",
-            y: () => row.name,
-            fill: (run) => (run.later ? "none" : row.group.color),
-          }),
-        ),
-        tickX(rows, { x: "mean", y: "name", stroke: "currentColor", strokeWidth: 2.5, inset: 2 }),
-      ],
-      color: { type: "identity" },
-    },
+      ),
+      Plot.tickX(rows, { x: "mean", y: "name", stroke: "currentColor", strokeWidth: 2.5, inset: 2 }),
+    ]),
     ["encoding", "runs", `mean ± SD (${unit(test)})`, "95 % interval"],
     rows.map(({ group, name }) => [name, ...summaryOf(test, group, quantiles)]),
   );
@@ -283,16 +260,10 @@ const lengths = (test, groups, width) => {
       x: { type: "log", base: 2 },
       y: { label: "bits per character", labelArrow: "none", nice: true },
       marks: [
-        gridY({ strokeOpacity: 0.15 }),
+        Plot.gridY({ strokeOpacity: 0.15 }),
         xAxis("characters", { ticks: test.parts.map(Number), tickFormat: String }),
         ...groups.flatMap((group, g) => [
-          line(points[g], {
-            x: "length",
-            y: "bits",
-            stroke: group.color,
-            strokeDasharray: group.dash,
-            strokeWidth: 2,
-          }),
+          stroke(group, points[g], "length", "bits"),
           dots(group, points[g], { x: "length", y: "bits", fill: group.color }),
         ]),
       ],
@@ -319,7 +290,6 @@ const classes = (test, groups, width, all, toggle) => {
   const points = shown.flatMap((i) =>
     groups.map((group, g) => ({ group, part: test.parts[i], accuracy: means[g][i] })),
   );
-  const marginLeft = inset(test.parts, width);
   const first = groups.length > 1 ? "those where the encodings differ most" : "the least accurate";
   const cut = order.length > MOST_PARTS;
   const above = [legend(groups)];
@@ -333,27 +303,20 @@ const classes = (test, groups, width, all, toggle) => {
     test,
     `Test accuracy by class, mean of the runs: ${cut && !all ? `the ${MOST_PARTS} classes of ${order.length} that come first, ` : ""}` +
       `${first} on top. The largest of many differences are partly chance.`,
-    {
+    inRows(
       width,
-      height: ROW * shown.length + 70,
-      marginLeft,
-      marginRight: 16,
-      marginBottom: BELOW,
-      x: { nice: true },
-      y: { domain: shown.map((i) => test.parts[i]) },
-      marks: [
-        gridX({ strokeOpacity: 0.15 }),
-        rowNames(marginLeft),
-        measureAxis("%", width - marginLeft),
-        ...groups.map((group) =>
-          dots(
-            group,
-            points.filter((point) => point.group === group),
-            { x: "accuracy", y: "part", fill: group.color },
-          ),
+      ROW * shown.length + 70,
+      inset(test.parts, width),
+      shown.map((i) => test.parts[i]),
+      "%",
+      groups.map((group) =>
+        dots(
+          group,
+          points.filter((point) => point.group === group),
+          { x: "accuracy", y: "part", fill: group.color },
         ),
-      ],
-    },
+      ),
+    ),
     ...partTable(test, groups, means, order),
     ...above,
   );
@@ -404,8 +367,8 @@ export const agreements = (test, groups, width, share) => {
       color: { type: "linear", scheme: "cividis" },
       marks: [
         rowNames(marginLeft, { tickFormat: (i) => names[i] }),
-        cell(found, { x: "j", y: "i", fill: share, inset: 0.5 }),
-        text(found, {
+        Plot.cell(found, { x: "j", y: "i", fill: share, inset: 0.5 }),
+        Plot.text(found, {
           x: "j",
           y: "i",
           text: (pair) => shown(pair[share]),

@@ -29,10 +29,8 @@ export const groupsOf = (cells, loaded, chosen) =>
 
 const means = (test, groups, quantiles) => {
   const rows = groups.map((group) => {
-    const sign = swatch(group);
-    sign.setAttribute("aria-hidden", "true");
     const name = element("span");
-    name.append(sign, " ", element("a", { href: group.cell.page }, group.label));
+    name.append(swatch(group), " ", element("a", { href: group.cell.page }, group.label));
     const seeds = group.runs.map(
       ({ record, seed, later }) => `<a href="${record}">${seed}${later ? " (exploratory)" : ""}</a>`,
     );
