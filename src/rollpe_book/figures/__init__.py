@@ -30,5 +30,7 @@ from rollpe_book.figures.theme import (
     color_of,
     drawn_from,
     label_of,
+    show,
+    to_dark,
     use_theme,
 )
