@@ -3,6 +3,7 @@
 Sources: the paper's App. C (Eqs. 11 and 12); what follows from it is ours.
 """
 
+import itertools
 import math
 from typing import Any
 
@@ -30,8 +31,7 @@ def _terms(q: Tensor, k: Tensor, p: Tensor) -> Tensor:
     """All terms q^{(w)ᵀ} S^{w′p_k − w p_q} k^{(w′)}: [query, key, w, w′]."""
 
     def term(i, j, w, v):
-        back = (w + 1) * int(p[i]) - (v + 1) * int(p[j])
-        return q[i, w] @ torch.roll(k[j, v], back)
+        return q[i, w] @ torch.roll(k[j, v], int((w + 1) * p[i] - (v + 1) * p[j]))
 
     N, W, _ = q.shape
     return entrywise(term, N, N, W, W)
@@ -51,9 +51,8 @@ def eq_multiplexed(rng, n):
     W, q, _, p = _waves(rng, n)
     batch = torch.stack((q, q.flip(0)))  # [2, 5, W, n]
     slow = torch.zeros(2, 5, n).double()
-    for w in range(W):
-        for t in range(5):
-            slow[:, t] += batch[:, t, w] @ shift_power(n, (w + 1) * p[t]).T
+    for w, t in itertools.product(range(W), range(5)):
+        slow[:, t] += batch[:, t, w] @ shift_power(n, (w + 1) * p[t]).T
     yield error(operators.multiplexed_roll(batch, p), slow)
 
 
@@ -67,13 +66,9 @@ def eq_multiplexed_score(rng, n):
 def eq_multiplexed_split(rng, n):
     W, q, k, p = _waves(rng, n)
     slow = torch.zeros(5, 5).double()
-    for w in range(W):
-        for v in range(W):
-            for i in range(5):
-                for j in range(5):
-                    absolute = (v - w) * p[i] if v != w else 0
-                    S = shift_power(n, (v + 1) * (p[j] - p[i]) + absolute)
-                    slow[i, j] += q[i, w] @ S @ k[j, v]
+    for w, v, i, j in itertools.product(range(W), range(W), range(5), range(5)):
+        absolute = (v - w) * p[i] if v != w else 0
+        slow[i, j] += q[i, w] @ shift_power(n, (v + 1) * (p[j] - p[i]) + absolute) @ k[j, v]
     yield error(_scores(q, k, p), slow)
 
 
@@ -81,10 +76,9 @@ def eq_multiplexed_split(rng, n):
 def eq_multiplexed_shift(rng, n):
     (W, q, k, p), s = _waves(rng, n), rng.count(1, n - 1)
     turned = torch.zeros(5, 5).double()
-    for w in range(W):
-        for v in range(W):
-            moved = k[:, v] @ shift_power(n, (v - w) * s).T
-            turned += rolled(q[:, w], (w + 1) * p) @ rolled(moved, (v + 1) * p).T
+    for w, v in itertools.product(range(W), repeat=2):
+        moved = k[:, v] @ shift_power(n, (v - w) * s).T
+        turned += rolled(q[:, w], (w + 1) * p) @ rolled(moved, (v + 1) * p).T
     here, there = _terms(q, k, p), _terms(q, k, p + s)
     scores = _scores(q, k, p + s)
     yield error(scores, turned)

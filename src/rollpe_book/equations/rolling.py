@@ -21,8 +21,7 @@ def _ring(rng: Draw, n: int, N: int = 5):
 @check("paper Eq. 2", operators.shift_matrix, operators.roll, tolerance=0.0, n=Draw.rings)
 def eq_shift_matrix(rng, n):
     x, p, S = rng.normal(3, n), rng.count(0, 2 * n), operators.shift_matrix(n)
-    ones = {(i, i + 1) for i in range(n - 1)} | {(n - 1, 0)}
-    yield error(S, [[float((i, j) in ones) for j in range(n)] for i in range(n)])
+    yield error(S, [[float(j == (i + 1) % n) for j in range(n)] for i in range(n)])
     yield error(operators.roll(x, p), x @ matrix_power(S, p).T)
 
 

@@ -21,15 +21,11 @@ from rollpe_book.equations.rotary import rotated
 
 @check("ours; the real form of the paper's F", operators.real_fourier_basis, tolerance=1e-12, n=Draw.rings)
 def eq_real_basis(rng, n):
-    Q, columns = operators.real_fourier_basis(n)[0], []
-    for k in range(1, (n + 1) // 2):
-        angles = [2 * math.pi * k * i / n for i in range(n)]
-        columns.append([math.sqrt(2 / n) * math.cos(a) for a in angles])
-        columns.append([-math.sqrt(2 / n) * math.sin(a) for a in angles])
-    columns.append([n**-0.5] * n)
-    if n % 2 == 0:
-        columns.append([n**-0.5 * (-1) ** i for i in range(n)])
-    yield error(Q.T, columns)
+    Q, i = operators.real_fourier_basis(n)[0], torch.arange(n).double()
+    angles = [2 * math.pi * k * i / n for k in range(1, (n + 1) // 2)]
+    pairs = [math.sqrt(2 / n) * wave for a in angles for wave in (a.cos(), -a.sin())]
+    constant, alternating = n**-0.5 * torch.ones(n).double(), n**-0.5 * (-1) ** i
+    yield error(Q.T, torch.stack([*pairs, constant, *[alternating] * (n % 2 == 0)]))
     yield error(Q.T @ Q, eye(n))
 
 

@@ -3,6 +3,7 @@
 Sources: the introductions order, circles and equivariance (after Su et al. 2021), corrected where they slip.
 """
 
+import itertools
 import math
 
 import torch
@@ -35,12 +36,12 @@ def rotated(x: Tensor, p: Tensor, frequencies: Tensor) -> Tensor:
 @check("all three introductions, rotary pairs", textbook.rope, operators.rotate_pairs, tolerance=1e-12)
 def eq_rope_pair(rng):
     m, theta, p, x, _ = _rotary_case(rng)
-    slow = torch.empty_like(x)
-    for t in range(len(p)):
-        for i in range(m):
-            c, s = math.cos(p[t] * theta[i]), math.sin(p[t] * theta[i])
-            R = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
-            slow[:, t, 2 * i : 2 * i + 2] = x[:, t, 2 * i : 2 * i + 2] @ R.T
+    slow = torch.empty_like(x).unflatten(-1, (m, 2))
+    for t, i in itertools.product(range(len(p)), range(m)):
+        c, s = math.cos(p[t] * theta[i]), math.sin(p[t] * theta[i])
+        R = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
+        slow[:, t, i] = x[:, t, 2 * i : 2 * i + 2] @ R.T
+    slow = slow.flatten(-2)
     turned = operators.rotate_pairs(x[:, None], p[:, None] * theta)[:, 0]
     yield error(textbook.rope(x, p, theta), slow)
     yield error(turned, slow)
