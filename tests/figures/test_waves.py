@@ -75,10 +75,8 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             ("wavePeriod", [n, 6], operators.wave_period(n, 6)),
         ]
         cases += [("roll", [x, p], operators.roll(x, p)) for p in (-5, 0, 3, 40)]
-        cases += [
-            ("twistedRoll", [x, p], operators.twisted_roll_matrix(n, p) @ x)
-            for p in (-7.3, -5.0, 0.0, 2.5, 37.0)
-        ]
+        for p in (-7.3, -5.0, 0.0, 2.5, 37.0):
+            cases.append(("twistedRoll", [x, p], operators.twisted_roll_matrix(n, p) @ x))
         cases += [("twistedRoll", [x, p], operators.twisted_roll(x, p)) for p in (-n, 3, n, 2 * n + 1)]
         waves = vector(3, n)
         cases += [("multiplexedRoll", [waves, p], operators.multiplexed_roll(waves, p)) for p in (-2, 7)]
@@ -94,9 +92,9 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         ring = torch.tensor([1.0, -1.0], dtype=torch.float64) / 2**0.5  # the Nyquist mode of two channels
         for nyquist in ("fixed", "cosine", "paired"):
             x = torch.cat((ring, 0 * ring)) if nyquist == "paired" else ring
-            moved = operators.continuous_roll(x, p, nyquist=nyquist)
-            place = [moved[:2] @ ring, moved[2:] @ ring if nyquist == "paired" else 0.0]
-            cases.append(("nyquistPlace", [p, nyquist], torch.tensor(place, dtype=torch.float64)))
+            moved = operators.continuous_roll(x, p, nyquist=nyquist).split(2)
+            place = torch.stack([part @ ring for part in moved])
+            cases.append(("nyquistPlace", [p, nyquist], F.pad(place, (0, 2 - len(place)))))
     sheet, parts = vector(15), vector(2, 7)
     for at in ([1, 2], [-4, 9]):
         positions = torch.tensor(at)
@@ -145,10 +143,9 @@ def photo_cases(vector) -> list[tuple[str, list, object]]:
     for more in ({}, {"table": vector(WINDOW**2, 10)}):
         made = queries_and_keys(parts | more, pixels)
         model = {part: values.tolist() for part, values in (parts | more).items()}
-        cases += [
-            ("queryOrKey", [model, head, which, pixels[place], place], made[which, head, place])
-            for head, which, place in ((0, 0, 0), (1, 0, 63), (0, 1, 17), (1, 1, 17))
-        ]
+        for head, which, place in ((0, 0, 0), (1, 0, 63), (0, 1, 17), (1, 1, 17)):
+            arguments = [model, head, which, pixels[place], place]
+            cases.append(("queryOrKey", arguments, made[which, head, place]))
     for name in NAMES:
         encoding = create_encoding(name, head_dim=32, heads=1, grid=(WINDOW, WINDOW))
         for position in ([0, 0], [3, 7], [7, 1]):
@@ -177,11 +174,8 @@ def computed(cases: list[list], module: str = "formulas.js") -> list:
 
 
 def test_every_formula_of_the_figures_computes_what_the_library_does():
-    golden = [
-        [name, [plain(argument) for argument in arguments], plain(value)]
-        for seed in (0, 1, 2)
-        for name, arguments, value in golden_cases(seed)
-    ]
+    cases = [case for seed in (0, 1, 2) for case in golden_cases(seed)]
+    golden = [[name, [plain(a) for a in arguments], plain(value)] for name, arguments, value in cases]
     found = computed(golden)
     assert len(found) == len(golden)
     for (name, arguments, expected), value in zip(golden, found, strict=True):
