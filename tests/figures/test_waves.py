@@ -208,6 +208,8 @@ def test_the_drawings_name_every_wave_and_no_other():
     listed = re.search(r"const figures = \{(.*?)\};", (SCRIPTS / "waves.js").read_text(), re.DOTALL).group(1)
     files = {path.stem for path in (SCRIPTS / "figures").glob("*.js")}
     assert set(re.findall(r"\w+", listed)) == files == set(WAVES)
+    assert WAVES["ring"].label.startswith("Left: bars around a ring, a bump turned a few channels")
+    assert len({wave.label for wave in WAVES.values()}) == len(WAVES)
 
 
 # ----------------------------------------------------------------------------------------------- the figure

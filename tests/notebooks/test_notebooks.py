@@ -213,7 +213,7 @@ def test_an_encoding_of_ones_own_reaches_the_kernel_the_stamp_and_the_command(pr
     assert stamp["outside"] == {"../own.py": sources.hash_files([own], project)}
     assert command(stamp) == "rollpe notebook notebooks/02-uses.py -p encoding own --import ../own.py"
     plain = notebooks.run(source, imports=[own])
-    assert "_build/runs/02-uses-" in plain.as_posix(), "no page of the book, though all values are the defaults"
+    assert "_build/runs/02-uses-" in plain.as_posix(), "no page of the book, though all are defaults"
 
 
 def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(project, monkeypatch):
