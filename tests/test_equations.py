@@ -14,7 +14,6 @@ from rollpe.errors import InputError
 from rollpe_book import equations
 from rollpe_book.equations import EQUATIONS, PAGES, axes, registry, run_checks, twin
 from rollpe_book.equations import cases as draw
-from rollpe_book.equations.registry import Equation
 from rollpe_book.properties import formulas
 from shared import DISPLAYED
 
@@ -29,18 +28,12 @@ def test_the_equation_holds(label):
     assert result.cases > 0 and result.tolerance <= 1e-9
 
 
-def test_every_equation_says_what_it_is_and_where_it_comes_from():
+def test_every_equation_says_what_it_is_and_has_a_check_of_existing_functions_or_a_reason():
     for label, equation in EQUATIONS.items():
         assert re.fullmatch(r"eq-[a-z0-9]+(-[a-z0-9]+)*", label) and equation.label == label
-        assert equation.page in PAGES and equation.source
-
-
-def test_every_equation_has_a_check_of_existing_functions_or_a_reason():
-    for equation in EQUATIONS.values():
-        if equation.function is None:
-            assert equation.reason and not equation.implements and equation.tolerance is None
-            continue
-        assert equation.reason is None and equation.implements
+        assert equation.source and bool(equation.function) == bool(equation.implements) != bool(
+            equation.reason
+        )
         for dotted in equation.implements:
             module, _, name = dotted.rpartition(".")
             assert callable(getattr(importlib.import_module(module), name))
@@ -73,90 +66,75 @@ def test_an_encoding_is_made_of_checked_formulas(name):
     assert called <= checked, f"no equation checks {sorted(called - checked)}"
 
 
-def test_all_numbered_statements_of_the_paper_are_there():
+def test_all_numbered_statements_of_the_paper_are_there_and_those_that_fail_have_their_own_entry():
     sources = " · ".join(equation.source for equation in EQUATIONS.values())
     numbers = {int(n) for n in re.findall(r"Eqs?\. (\d+)", sources)}
     assert numbers >= set(range(1, 15))
     for place in ("Theorem 1", "App. B", "App. D", "App. E", "App. F"):
         assert place in sources
-
-
-def test_a_printed_statement_that_fails_has_its_own_entry():
-    printed = [label for label in EQUATIONS if label.endswith("-printed")]
-    assert len(printed) >= 7
-    for label in printed:
-        assert "printed" in EQUATIONS[label].source or "sentence" in EQUATIONS[label].source
+    printed = [equation.source for label, equation in EQUATIONS.items() if label.endswith("-printed")]
+    assert len(printed) >= 7 and all(re.search("printed|sentence", source) for source in printed)
 
 
 def test_the_result_depends_on_the_seed_and_on_nothing_else():
-    alone, again = run_checks(["eq-rope-pair"], seed=3)[0], run_checks(["eq-roll", "eq-rope-pair"], seed=3)[1]
-    assert alone.error == again.error
-    errors = {run_checks(["eq-rope-pair"], seed=seed)[0].error for seed in range(4)}
-    assert len(errors) > 1
-
-
-def test_checks_do_not_touch_the_global_generator():
+    expected = torch.Generator().manual_seed(5)
     torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    run_checks(["eq-attention", "eq-mixed-rope"])
-    assert torch.equal(torch.rand(3), expected)
+    (alone,) = run_checks(["eq-rope-pair"], seed=3)
+    later = run_checks(["eq-roll", "eq-integer-code", "eq-rope-pair"], seed=3)
+    assert torch.equal(torch.rand(3), torch.rand(3, generator=expected)), "the global generator is left alone"
+    assert [result.label for result in later] == ["eq-roll", "eq-rope-pair"]
+    assert alone.error == later[1].error
+    assert len({run_checks(["eq-rope-pair"], seed=seed)[0].error for seed in range(4)}) > 1
 
 
-def test_an_unknown_label_is_refused_in_one_line():
-    with pytest.raises(InputError) as caught:
-        run_checks(["eq-roll", "eq-nonsense"])
-    assert "'eq-nonsense'" in str(caught.value) and "\n" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("gaps", "error"),
+    [
+        ([0.0, 0.5], 0.5),
+        ([], math.inf),
+        ([math.nan, 0.0], math.inf),
+        ([0.0, math.nan], math.inf),
+        ([-1.0], math.inf),
+    ],
+)
+def test_a_check_of_something_false_or_without_a_result_fails(gaps, error):
+    """One that yields nothing, or NaN in any place, or a difference below 0, has an infinite error."""
+    false = dataclasses.replace(EQUATIONS["eq-roll"], function=lambda rng: gaps)
+    assert false.largest_error() == error > false.tolerance
 
 
-def test_a_check_of_something_false_fails():
-    false = dataclasses.replace(EQUATIONS["eq-roll"], function=lambda rng: [0.0, 0.5])
-    assert false.largest_error() == 0.5 > false.tolerance
-
-
-@pytest.mark.parametrize("gaps", [[], [math.nan, 0.0], [0.0, math.nan], [-1.0]])
-def test_a_check_without_a_result_fails(gaps):
-    """One that yields nothing, or NaN in any place, or a difference below 0."""
-    empty = dataclasses.replace(EQUATIONS["eq-roll"], function=lambda rng: gaps)
-    assert empty.largest_error() == math.inf
-
-
-def test_a_case_is_every_width_with_every_nyquist_mode():
+def test_a_case_is_every_width_with_every_nyquist_mode(monkeypatch):
     def eq_new(rng, n, nyquist):
         called.append((n, nyquist))
         yield 0.0
 
     called, eq_new.__module__ = [], "rollpe_book.equations.rolling"
-    try:
-        registry.check("source", eq_new, tolerance=0.0, cases=1, n=lambda rng: (3, 4))(eq_new)
-        assert run_checks(["eq-new"])[0].error == 0.0
-    finally:
-        EQUATIONS.pop("eq-new", None)
+    monkeypatch.setitem(EQUATIONS, "eq-new", None)  # put back afterwards
+    del EQUATIONS["eq-new"]
+    registry.check("source", eq_new, tolerance=0.0, cases=1, n=lambda rng: (3, 4))(eq_new)
+    assert run_checks(["eq-new"])[0].error == 0.0
     assert called == [(n, mode) for n in (3, 4) for mode in ("fixed", "paired", "odd")]
 
 
-def test_rounding_down_is_no_way_to_another_resolution(monkeypatch):
-    def rounded(positions, shown, built):
-        ratio = torch.tensor(built) / torch.tensor(shown)
-        return (positions * ratio).floor()
-
-    monkeypatch.setattr(axes, "scale_positions", rounded)
-    assert not run_checks(["eq-resolution"])[0].passed
+def rounded_positions(positions, shown, built):
+    return (positions * torch.tensor(built) / torch.tensor(shown)).floor()
 
 
-def test_gradients_of_twins_have_one_length(monkeypatch):
-    def longer(rng, n):
-        ring, rotary, Q = gradients(rng, n)
-        return ring, 7 * rotary, Q
-
-    gradients = twin._gradients
-    monkeypatch.setattr(twin, "_gradients", longer)
-    assert not run_checks(["eq-sgd"])[0].passed
+def longer_gradients(rng, n, gradients=twin._gradients):
+    ring, rotary, Q = gradients(rng, n)
+    return ring, 7 * rotary, Q
 
 
-def test_results_come_in_the_order_asked_for():
-    results = run_checks(["eq-roll", "eq-integer-code", "eq-order"])
-    assert [r.label for r in results] == ["eq-roll", "eq-order"]
+@pytest.mark.parametrize(
+    ("module", "name", "fault", "label"),
+    [
+        (axes, "scale_positions", rounded_positions, "eq-resolution"),
+        (twin, "_gradients", longer_gradients, "eq-sgd"),
+    ],
+)
+def test_rounded_positions_and_longer_gradients_fail(monkeypatch, module, name, fault, label):
+    monkeypatch.setattr(module, name, fault)
+    assert not run_checks([label])[0].passed
 
 
 @pytest.mark.parametrize(
@@ -172,13 +150,10 @@ def test_a_label_cannot_be_taken_twice_nor_a_page_be_invented(name, module, says
     definition.__name__, definition.__module__ = name, module
     before = dict(EQUATIONS)
     with pytest.raises(ValueError, match=says):
-        equations.no_check("source", reason="reason")(definition)
+        registry.no_check("source", reason="reason")(definition)
     assert before == EQUATIONS
-
-
-def test_a_definition_without_a_check_says_so():
-    with pytest.raises(InputError, match="no check"):
-        Equation("eq-new", "05-rolling", "source", reason="a definition").largest_error()
+    with pytest.raises(InputError, match="'eq-nonsense'"):
+        run_checks(["eq-roll", "eq-nonsense"])
 
 
 # How answers are compared.
@@ -197,17 +172,18 @@ def test_comparisons_cannot_pass_by_accident():
 
 
 def test_cases_are_float64_and_as_described():
-    rng = torch.Generator().manual_seed(0)
-    assert draw.normal(rng, 3).dtype == draw.uniform(rng, 0, 1, 3).dtype == torch.float64
+    rng = draw.Draw()
+    rng.manual_seed(0)
+    assert rng.normal(3).dtype == rng.uniform(0, 1, 3).dtype == torch.float64
     for _ in range(50):
-        odd, even = draw.widths(rng)
+        odd, even = rng.widths()
         assert odd % 2 == 1 and even % 2 == 0 and 3 <= odd <= 17 and 4 <= even <= 18
-        assert 2 <= draw.count(rng, 2, 4) <= 4
-        order = draw.permutation(rng, 2)
+        assert 2 <= rng.count(2, 4) <= 4
+        order = rng.permutation(2)
         assert order.tolist() == [1, 0]
-    V, A = draw.orthogonal(rng, 5), draw.skew(rng, 5)
+    V, A = rng.orthogonal(5), rng.skew(5)
     assert torch.allclose(V.T @ V, draw.eye(5)) and torch.equal(A.T, -A)
-    x, p = draw.normal(rng, 2, 5), torch.tensor([1, -7])
+    x, p = rng.normal(2, 5), torch.tensor([1, -7])
     assert torch.equal(draw.rolled(x, p)[1], draw.shift_power(5, -7) @ x[1])
     assert torch.equal(draw.entrywise(lambda i, j: x[:, i] * x[:, j], 5, 4), x[:, :, None] * x[:, None, :4])
 
@@ -215,35 +191,22 @@ def test_cases_are_float64_and_as_described():
 # The report.
 
 
-def test_the_report_is_written_the_same_again(tmp_path):
-    labels = ["eq-attention", "eq-roll", "eq-close-printed"]
-    first, second = tmp_path / "build" / "equations.json", tmp_path / "again.json"
-    written = equations.write_report(first, run_checks(labels))
-    equations.write_report(second, run_checks(labels))
-    assert first.read_bytes() == second.read_bytes()
-    assert json.loads(first.read_text(encoding="utf8")) == written
-    by_label = {entry["label"]: entry for entry in written["equations"]}
-    assert set(labels) <= set(by_label)
-    roll = by_label["eq-roll"]
-    assert roll["passed"] and roll["error"] == 0 and roll["implements"] == ["rollpe.operators.roll"]
-    assert by_label["eq-integer-code"]["reason"] and "error" not in by_label["eq-integer-code"]
-    assert not re.search(r"20\d\d-\d\d", json.dumps(by_label["eq-roll"]))
-
-
-def test_the_report_names_the_encodings_that_are_made_of_an_equation(tmp_path, monkeypatch):
+def test_the_report_has_results_and_encodings_and_is_written_the_same_again(tmp_path, monkeypatch):
     called = {"roll": {"rollpe.operators.roll"}, "rope": {"rollpe.textbook.rope"}}
     monkeypatch.setattr(registry, "formulas", lambda name: called.get(name, set()))
-    labels = ["eq-roll", "eq-roll-printed", "eq-shaw-grid", "eq-dft", "eq-cache-rope"]
-    written = equations.write_report(tmp_path / "e.json", run_checks(labels))
-    made = {entry["label"]: entry["encodings"] for entry in written["equations"]}
-    made.pop("eq-integer-code")
-    assert made == dict(zip(labels, [["roll"], [], ["shaw"], [], ["rope"]], strict=True))
-
-
-def test_a_failed_check_stays_a_number_in_the_report(tmp_path):
-    failed = dataclasses.replace(run_checks(["eq-roll"])[0], error=math.inf, passed=False)
-    equations.write_report(tmp_path / "e.json", [failed])
-    text = (tmp_path / "e.json").read_text()
-    assert "Infinity" not in text
-    (entry,) = [e for e in json.loads(text)["equations"] if e["label"] == "eq-roll"]
-    assert entry["error"] > 1e300 and entry["passed"] is False
+    made = {"eq-roll": ["roll"], "eq-roll-printed": [], "eq-shaw-grid": ["shaw"], "eq-dft": []}
+    results = run_checks([*made, "eq-cache-rope"])
+    failed = dataclasses.replace(results.pop(), error=math.inf, passed=False)
+    first, second = tmp_path / "build" / "equations.json", tmp_path / "again.json"
+    written = equations.write_report(first, [*results, failed])
+    equations.write_report(second, [*results, failed])
+    assert first.read_bytes() == second.read_bytes() and "Infinity" not in first.read_text(encoding="utf8")
+    assert json.loads(first.read_text(encoding="utf8")) == written
+    by_label = {entry["label"]: entry for entry in written["equations"]}
+    unchecked, wrong = by_label.pop("eq-integer-code"), by_label.pop("eq-cache-rope")
+    assert unchecked["reason"] and "error" not in unchecked
+    assert wrong["error"] > 1e300 and wrong["passed"] is False and wrong["encodings"] == ["rope"]
+    assert {label: entry["encodings"] for label, entry in by_label.items()} == made
+    roll = by_label["eq-roll"]
+    assert roll["passed"] and roll["error"] == 0 and roll["implements"] == ["rollpe.operators.roll"]
+    assert not re.search(r"20\d\d-\d\d", json.dumps(roll)), "no date"

@@ -92,14 +92,6 @@ def test_a_dark_twin_changes_every_color_of_the_theme_and_nothing_else():
     assert not set(figures.DARK) & set(figures.DARK.values()) - {"#ffffff"}, "no color is mapped twice"
 
 
-def test_a_shown_figure_carries_its_numbers_and_its_runs():
-    figure = Figure()
-    figure.subplots().plot([1, 2], label="line")
-    svg, about = figures.show(figure)
-    assert svg.lstrip().startswith("<?xml") and "<dc:date>" not in svg
-    assert "line,line,0,1" in about["csv"] and about["thinned"] == 1 and about["records"] == []
-
-
 @pytest.mark.parametrize("draw", [
     lambda ax, values: ax.imshow(values, origin="upper"),
     lambda ax, values: ax.imshow(values, origin="lower"),
@@ -135,6 +127,10 @@ def test_accuracy_under_a_condition_has_the_trained_value_and_what_all_runs_shar
     assert sorted(y for x, y in drawn["roll"] if x == 32) == [pytest.approx(50), pytest.approx(70)]
     assert drawn["none, mean"][0] == [24, pytest.approx(20)]
     assert ax.get_ylim()[0] == 0 and [text.get_text() for text in ax.texts] == ["none", "roll"]
+    svg, about = figures.show(ax.figure)
+    assert svg.lstrip().startswith("<?xml") and "<dc:date>" not in svg
+    assert '"roll, mean",24,35' in about["csv"] and about["thinned"] == 1
+    assert about["records"] == ["smoke/roll"]
 
 
 def test_runs_in_rows_have_their_mean_and_interval_in_the_table_by_name():

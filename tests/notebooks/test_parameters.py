@@ -1,85 +1,179 @@
-"""Values that a parameter's bracket allows, as they are written, and folders, before anything runs."""
+"""Parameters of a notebook: how a line is read, and which values it allows before anything runs."""
 
 from __future__ import annotations
 
+import re
+
+import jupytext
 import pytest
+import yaml
 
 from rollpe.errors import InputError
-from rollpe_book.chapters import check_parameters
+from rollpe_book.chapters import check_parameters, read_parameters
+from rollpe_book.chapters.parameters import Parameter, _pairs
 from shared import ROOT
+
+CHAPTERS = ROOT / "notebooks"
+LINES = """\
+n: int = 3  # how many [1..10]
+scale: float = 1.0  # factor
+loud: bool = False  # print more, as in loud=true
+kind: str = "flat"  # the shape {flat|round}
+"""
+TENTHS = "float = 0.1  # share [0.1..0.9 step 0.1]"
+SEED = "int = 0  # seed"
+READ, WRITTEN = 'str = "there"  # folder {folder}', 'str = "there"  # folder {new folder}'
 
 
 @pytest.fixture
-def check(tmp_path):
-    """check(line, text): the value of the parameter x of that line, in a project with a folder ``there``."""
+def notebook(tmp_path):
+    """notebook(lines): the path of one with these parameters, in a project with a folder ``there``."""
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "there").mkdir()
     (tmp_path / "file").touch()
 
-    def check(line, text):
+    def write(lines):
         path = tmp_path / "small.py"
-        path.write_text(f'# %% tags=["parameters"]\nx: {line}\n', encoding="utf8")
-        return check_parameters(path, {"x": text})["x"]
+        path.write_text(f'# %% tags=["parameters"]\n{lines}\n', encoding="utf8")
+        return path
 
-    return check
-
-
-@pytest.mark.parametrize("text", ["0.1", "0.2", "0.3", "0.6", "0.7", "0.8", "0.9"])
-def test_every_step_of_a_range_is_allowed_as_it_is_written(check, text):
-    assert check("float = 0.1  # share [0.1..0.9 step 0.1]", text) == float(text)
+    return write
 
 
-@pytest.mark.parametrize("text", ["0.35", "0.3000000001", "0.05"])
-def test_what_lies_between_two_steps_is_refused(check, text):
-    with pytest.raises(InputError, match=r"x=0\.[0-9]+ is not allowed"):
-        check("float = 0.1  # share [0.1..0.9 step 0.1]", text)
+def test_a_parameter_is_a_line_with_type_default_help_and_bounds(notebook):
+    path = notebook(LINES)
+    assert read_parameters(path) == [
+        Parameter("n", "int", 3, "how many", "[1..10]"),
+        Parameter("scale", "float", 1.0, "factor"),
+        Parameter("loud", "bool", False, "print more, as in loud=true"),
+        Parameter("kind", "str", "flat", "the shape", "{flat|round}"),
+    ]
+    values = check_parameters(path, {"n": "5", "scale": "2", "loud": "true", "kind": "round"})
+    assert values == {"n": 5, "scale": 2.0, "loud": True, "kind": "round"}
+    assert [type(v) for v in values.values()] == [int, float, bool, str]
+    assert check_parameters(path, {"loud": "False"}) == {"loud": False}, "not a string that is true"
 
 
-@pytest.mark.parametrize("text", ["9" * 19, "-" + "9" * 19, "9" * 400, "1" * 5000])
-def test_a_number_that_no_seed_can_be_is_refused(check, text):
-    assert check("int = 0  # seed", str(2**62)) == 2**62
-    with pytest.raises(InputError, match="expected a whole number below"):
-        check("int = 0  # seed", text)
-
-
-@pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
-def test_a_number_that_is_not_finite_is_refused(check, text):
-    with pytest.raises(InputError, match="expected a number"):
-        check("float = 1.0  # factor [.. step 0.5]", text)
-
-
-@pytest.mark.parametrize("text", ["", "nowhere", "file", "file/deeper", "a" * 300])
-def test_a_folder_that_is_read_must_exist(check, text):
-    line = 'str = "there"  # folder {folder}'
-    assert check(line, "there") == "there"
-    with pytest.raises(InputError, match=r"is no folder\. Name a folder by its path .* for example there"):
-        check(line, text)
-
-
-@pytest.mark.parametrize("text", ["", "file", "file/deeper"])
-def test_a_folder_that_is_written_must_be_possible(check, text, tmp_path):
-    line = 'str = "there"  # folder {new folder}'
-    before = sorted(tmp_path.rglob("*"))
-    assert [check(line, name) for name in ("there", "new/deeper")] == ["there", "new/deeper"]
-    with pytest.raises(InputError, match="is no folder that can be written to"):
-        check(line, text)
-    assert [path for path in sorted(tmp_path.rglob("*")) if path.suffix != ".py"] == before, "nothing is made"
+@pytest.mark.parametrize("line", ["n = 3", "n: list = [1]", "n: int = 2.5", "n: int = f(3)", "print(n)"])
+def test_a_parameters_cell_holds_only_typed_literals(notebook, line):
+    with pytest.raises(InputError, match=re.escape(line)):
+        read_parameters(notebook(line))
 
 
 @pytest.mark.parametrize(
-    ("chapter", "name"),
+    ("line", "values"),
     [
-        ("07b-twin", "records"),
-        ("11-train", "records"),
-        ("12-results", "records"),
-        ("13-ablations", "records"),
-        ("14-inside", "records"),
-        ("15-fast", "folder"),
-        ("16-text", "records"),
-        ("16-text", "live"),
-        ("16-text", "checkpoints"),
+        ('str = "x"  # {encodings}', ["learned+axial-rope"]),
+        ('str = "x"  # {recipes}', ["quick"]),
+        ('str = "x"  # {nyquist}', ["odd"]),
+        ('str = "x"  # {device}', ["cpu"]),
+        ('str = "x"  # {encodings,...}', ["roll,learned+axial-rope"]),
+        ('str = "x"  # {cuda|cpu,...}', ["cpu,cuda"]),
+        (TENTHS, ["0.1", "0.2", "0.3", "0.6", "0.7", "0.8", "0.9"]),
+        (SEED, [str(2**62)]),
+        (READ, ["there"]),
+        (WRITTEN, ["there", "new/deeper"]),
     ],
 )
-def test_a_chapter_refuses_a_folder_before_it_runs(chapter, name):
-    with pytest.raises(InputError, match=f"{name}='pyproject.toml/nowhere'"):
-        check_parameters(ROOT / f"notebooks/{chapter}.py", {name: "pyproject.toml/nowhere"})
+def test_what_is_allowed_is_the_value_as_it_is_written(notebook, line, values, tmp_path):
+    path = notebook(f"x: {line}")
+    before = sorted(tmp_path.rglob("*"))
+    for value in values:
+        assert str(check_parameters(path, {"x": value})["x"]) == value
+    assert sorted(tmp_path.rglob("*")) == before, "nothing is made"
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "says"),
+    [
+        ("int = 3  # how many [1..10]", "three", "x='three': expected a whole number"),
+        ("int = 3  # how many [1..10]", "2.5", "expected a whole number"),
+        ("int = 3  # how many [1..10]", True, "expected a whole number"),
+        ("int = 3  # how many [1..10]", "11", "x=11 is not allowed: how many must lie between 1 and 10"),
+        ("int = 3  # how many [1..10]", "0", "between 1 and 10"),
+        ("float = 1.0", "wide", "x='wide': expected a number"),
+        ("bool = False", "maybe", "x='maybe': expected true or false"),
+        ('str = "flat"  # shape {flat|round}', "square", "x='square' is not one of flat, round"),
+        ('str = "x"  # {encodings}', "spiral", "spiral"),
+        ('str = "x"  # {recipes}', "slow", "slow"),
+        ('str = "x"  # {nyquist}', "even", "even"),
+        ('str = "x"  # {device}', "meta", "meta"),
+        ('str = "x"  # {encodings,...}', "roll,spiral", "spiral"),
+        ('str = "x"  # {cuda|cpu,...}', "cpu,tpu", "tpu"),
+        ('str = "x"  # {cuda|cpu,...}', "cpu,cpu", "twice"),
+        *((TENTHS, text, f"x={text} is not allowed") for text in ("0.35", "0.05", "0.95")),
+        *((SEED, text, "whole number below") for text in ("9" * 19, "-" + "9" * 19, "9" * 400, "1" * 5000)),
+        *(("float = 1.0  # [.. step 0.5]", text, "expected a number") for text in ("nan", "inf", "-inf")),
+        *((READ, text, "is no folder. Name") for text in ("", "nowhere", "file", "file/deeper", "a" * 300)),
+        *((WRITTEN, text, "no folder that can be written to") for text in ("", "file", "file/deeper")),
+    ],
+)
+def test_what_is_not_allowed_is_refused_in_one_line(notebook, line, text, says):
+    with pytest.raises(InputError) as error:
+        check_parameters(notebook(f"x: {line}"), {"x": text})
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+NOWHERE = "pyproject.toml/nowhere"
+
+
+@pytest.mark.parametrize(
+    ("chapter", "name", "value", "says"),
+    [
+        ("02-sinusoids", "e", "8", "has no parameter 'e'. It takes: d, bits, length, base, seed."),
+        ("02-sinusoids", "lenght", "8", "Did you mean length?"),
+        ("02-sinusoids", "d", "7", "from 2 in steps of 2"),
+        ("03-relative", "d", "1", "between 2 and 256"),
+        ("04-rotary", "d", "5", "from 4 in steps of 2"),
+        ("06-continuous", "position", "2", "between 0.1 and 0.9"),
+        ("07b-twin", "images", "64", "between 256 and 1257"),
+        ("07b-twin", "steps", "10", "between 40 and 150"),
+        ("07b-twin", "records", NOWHERE, NOWHERE),
+        ("08-multiplexed", "n", "3", "between 4 and 128"),
+        ("09-axes", "head_dim", "20", "from 16 in steps of 8"),
+        ("10-topography", "side", "4", "between 8 and 12"),
+        ("10-topography", "steps", "1", "between 40 and 300"),
+        ("11-train", "device", "foo", "foo"),
+        ("11-train", "records", NOWHERE, NOWHERE),
+        ("11-train", "options", "width=999", "width=999 does not fit"),
+        ("11-train", "options", "speeds=[1", "expected key=value"),
+        ("11-train", "overrides", "epochz=3", "did you mean 'epochs'"),
+        ("11-train", "overrides", "warmup_epochs=99", "longer than epochs"),
+        ("11-train", "overrides", "patch_size=3,resolutions=[]", "both sides must divide"),
+        ("12-results", "encodings", "roll,foo", "unknown encoding 'foo'"),
+        ("12-results", "records", NOWHERE, NOWHERE),
+        ("13-ablations", "records", NOWHERE, NOWHERE),
+        ("14-inside", "records", NOWHERE, NOWHERE),
+        ("15-fast", "kinds", "tpu", "not one of cuda, cpu"),
+        ("15-fast", "folder", NOWHERE, NOWHERE),
+        *(("16-text", name, NOWHERE, NOWHERE) for name in ("records", "live", "checkpoints")),
+    ],
+)
+def test_a_chapter_refuses_before_it_runs_what_would_fail_or_show_something_else(chapter, name, value, says):
+    with pytest.raises(InputError) as error:
+        check_parameters(CHAPTERS / f"{chapter}.py", {name: value})
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_options_may_hold_lists_and_are_read_as_the_chapter_reads_them():
+    given = {
+        "encoding": "multiplexed-roll",
+        "options": "speeds=[1,1], width=8",
+        "overrides": "betas=[0.8,0.9]",
+    }
+    path = CHAPTERS / "11-train.py"
+    assert check_parameters(path, given) == given
+    (cell,) = (c.source for c in jupytext.read(path).cells if "def pairs" in c.source)
+    names: dict = {"yaml": yaml}
+    exec(re.search(r"def pairs.*?(?=\n\n)", cell, re.DOTALL)[0], names)
+    for text in ("", *(given[key] for key in ("options", "overrides")), "augmentation.mixup=0.2,name=a"):
+        assert names["pairs"](text) == _pairs("options", text)
+    assert names["pairs"](given["options"]) == {"speeds": [1, 1], "width": 8}
+
+
+def test_the_defaults_of_every_chapter_are_allowed_and_spaces_in_a_list_are_dropped():
+    for path in sorted(CHAPTERS.glob("*.py")):
+        defaults = {p.name: p.default for p in read_parameters(path)}
+        assert check_parameters(path, defaults) == defaults
+    spaced = check_parameters(CHAPTERS / "12-results.py", {"encodings": " none, learned+roll "})
+    assert spaced == {"encodings": "none,learned+roll"}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
 import json
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import metadata
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from rollpe.errors import InputError
 from rollpe_book.chapters.parameters import Value, check_parameters, read_parameters
@@ -28,7 +27,8 @@ from rollpe_lab.sources import SRC, find_root, hash_files, source_hash
 WITNESS = """\
 import sys
 torch = sys.modules.get("torch")
-{"threads": torch and torch.get_num_threads(), "optimize": sys.flags.optimize}"""
+gpu = torch and torch.cuda.is_available() and torch.cuda.get_device_name()
+{"gpu": gpu, "threads": torch and torch.get_num_threads(), "optimize": sys.flags.optimize}"""
 """Code that the kernel runs after all cells, to report its own settings."""
 IMPORT = "from rollpe.encodings import import_encodings\n"
 VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
@@ -38,23 +38,12 @@ class NotebookFailed(InputError):
     """A cell raised or the kernel died: one line with the cell, the reason and the path of what ran."""
 
 
-def _device(threads: int | None) -> str:
-    """The accelerator's name, else the processor's with the threads that torch used, if it was imported."""
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-        names = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
-        if names.strip():
-            return names.strip().splitlines()[0]
-    return processor() + (f", {threads} thread{'s' * (threads > 1)}" if threads else "")
-
-
 def run(
     path: Path | str,
     values: Mapping[str, object] | None = None,
     output: Path | str | None = None,
     *,
     imports: Sequence[Path | str] = (),
-    progress: bool | None = None,
 ) -> Path:
     """Run a notebook from a clean copy of its source and return the executed one.
 
@@ -90,7 +79,8 @@ def run(
     started = time.monotonic()
     own = _own_records(root, folder, defaults, given) if own_run else {}
     partial = root / "_build/failed" / f"{name}.ipynb"
-    notebook, kernel = _execute(source, partial, root, changed | own, list(outside), progress)
+    notebook, kernel = _execute(source, partial, root, changed | own, list(outside))
+    threads = kernel["threads"]
     notebook.metadata["rollpe"] = {
         "notebook": source.relative_to(root).as_posix(),
         **before,
@@ -99,11 +89,12 @@ def run(
         "changed": changed,
         **({"outside": outside} if outside else {}),
         **({"records": own["records"]} if own else {}),
-        "device": _device(kernel["threads"]),
+        "device": kernel["gpu"]
+        or processor() + (f", {threads} thread{'s' * (threads > 1)}" if threads else ""),
         "optimize": kernel["optimize"],
         "seconds": round(time.monotonic() - started, 2),
         "date": now(),
-        "versions": {"python": sys.version.split()[0], **_versions()},
+        "versions": {"python": sys.version.split()[0], **{name: version(name) for name in VERSIONS}},
     }
     notebook.metadata["rollpe"]["digest"] = stamp_digest(notebook)
     write_atomically(output, (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())
@@ -125,12 +116,7 @@ def _own_records(
 
 
 def _execute(
-    source: Path,
-    partial: Path,
-    root: Path,
-    changed: Mapping[str, Value],
-    outside: Sequence[str],
-    progress: bool | None,
+    source: Path, partial: Path, root: Path, changed: Mapping[str, Value], outside: Sequence[str]
 ) -> tuple[Any, dict[str, Any]]:
     """The executed notebook and the settings that its kernel reports.
 
@@ -150,29 +136,26 @@ def _execute(
         notebook.cells.insert(first, nbformat.v4.new_code_cell(code))
     notebook.cells.append(nbformat.v4.new_code_cell(WITNESS))
     clean.write_text(nbformat.writes(notebook), encoding="utf8")
+    # the kernel imports this package, installed or not
+    path = os.pathsep.join(filter(None, [str(SRC), os.environ.get("PYTHONPATH")]))
+    settings = {"PYTHONPATH": path, "PYTHONOPTIMIZE": "", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     try:
-        settings = {"PYTHONPATH": _pythonpath(), "PYTHONOPTIMIZE": "", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-        with _environment(**settings):
+        with mock.patch.dict(os.environ, settings):
             executed = papermill.execute_notebook(
                 str(clean),
                 str(partial),
                 dict(changed),
                 kernel_name="python3",
                 cwd=str(root),
-                progress_bar=sys.stderr.isatty() if progress is None else progress,
+                progress_bar=sys.stderr.isatty(),
                 extra_arguments=["--IPKernelApp.log_level=50"],  # quiet
             )
-    except papermill.PapermillExecutionError as error:
-        reason = first_line(error.ename, error.evalue)
-        raise NotebookFailed(
-            f"{source.relative_to(root)}: cell In [{error.exec_count}] stopped with {reason} "
-            f"(what ran before it: {partial.relative_to(root)})"
-        ) from None
-    except (client.DeadKernelError, client.CellTimeoutError) as error:
-        raise NotebookFailed(
-            f"{source.relative_to(root)}: {str(error).splitlines()[0]} "
-            f"(what ran before it: {partial.relative_to(root)})"
-        ) from None
+    except (papermill.PapermillExecutionError, client.DeadKernelError) as error:
+        reason = str(error).splitlines()[0]
+        if not isinstance(error, client.DeadKernelError):
+            reason = f"cell In [{error.exec_count}] stopped with {first_line(error.ename, error.evalue)}"
+        ran = f"(what ran before it: {partial.relative_to(root)})"
+        raise NotebookFailed(f"{source.relative_to(root)}: {reason} {ran}") from None
     finally:
         clean.unlink(missing_ok=True)
     partial.unlink(missing_ok=True)
@@ -180,30 +163,3 @@ def _execute(
     executed.metadata["papermill"] = {k: executed.metadata.papermill.get(k) for k in ("version", "exception")}
     answer = executed.cells.pop().outputs[-1]["data"]["text/plain"]
     return executed, ast.literal_eval(answer)
-
-
-def _pythonpath() -> str:
-    """PYTHONPATH with this package first, so that the kernel imports it, installed or not."""
-    return os.pathsep.join(filter(None, [str(SRC), os.environ.get("PYTHONPATH")]))
-
-
-@contextlib.contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for name in VERSIONS:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    return versions

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rollpe.encodings import create_encoding
-from rollpe.errors import InputError
-from rollpe.operators import NYQUIST
+from rollpe.operators import NYQUIST as NYQUIST
 from rollpe_lab.records.record import Cell
 from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.device import choose_device
-from rollpe_lab.training.recipe import Recipe, load_recipe, recipes
+from rollpe_lab.training.recipe import Recipe, load_recipe
 from rollpe_lab.training.state import create_model, shape_of
 
 RECIPE_KEYS = Recipe.model_fields.keys()
 
 
-def expect(parameter: str, kind: str, name: str) -> None:
-    """Raise InputError unless ``name`` is an encoding, a device, a recipe or a Nyquist treatment."""
+def expect(kind: str, name: str) -> None:
+    """Raise InputError unless ``name`` is an encoding, a recipe or a device of this machine."""
     match kind:
         case "encodings":
             create_encoding(name, head_dim=32, heads=1, axes=2, grid=(2, 2))
         case "device":
-            if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
-                raise InputError(f"{parameter}={name!r} is not one of auto, cpu, cuda, cuda:N, mps.")
             choose_device(name)
         case "recipes":
-            if name not in recipes() and not (name.endswith(".yaml") and Path(name).is_file()):
-                known = ", ".join(recipes())
-                raise InputError(f"{parameter}={name!r} is not a recipe: use one of {known} or a YAML file.")
-        case "nyquist":
-            if name not in NYQUIST:
-                raise InputError(f"{parameter}={name!r} is not one of {', '.join(NYQUIST)}.")
+            load_recipe(name)
 
 
 def build(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
-import io
 import os
 import re
-import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +20,13 @@ from rollpe_lab.files import read_yaml
 from rollpe_lab.sources import find_root
 
 Value = int | float | bool | str
+TYPES: dict[str, type[Value]] = {"int": int, "float": float, "bool": bool, "str": str}
+EXPECTED = {"int": "a whole number below 2⁶³", "float": "a number", "bool": "true or false"}
 TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+LINE = re.compile(
+    r"(?P<name>\w+): (?P<type>\w+) = (?P<default>.+?)"
+    r"(?:  # (?P<help>.*?)\s*(?P<allowed>\[[^\[\]]*\]|\{[^{}]*\})?)?"
+)
 
 
 @dataclass(frozen=True)
@@ -51,44 +55,23 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     """
     path = find_source(path)
     cells = [c for c in read_source(path).cells if "parameters" in c.metadata.get("tags", [])]
-    return [p for cell in cells for p in _parse_parameters(path, cell.source)]
+    lines = [line for cell in cells for line in cell.source.splitlines() if line and not line.startswith("#")]
+    return [_parse(path, line) for line in lines]
 
 
-def _parse_parameters(path: Path, code: str) -> Iterator[Parameter]:
-    comments = {
-        token.start[0]: token.string.lstrip("# ").strip()
-        for token in tokenize.generate_tokens(io.StringIO(code).readline)
-        if token.type == tokenize.COMMENT
-    }
-    for statement in ast.parse(code).body:
-        line = code.splitlines()[statement.lineno - 1].strip()
-        try:
-            name, kind, default = _parts(statement)
-        except ValueError:
-            raise InputError(
-                f"{path}: the parameter line {line!r} is not 'name: type = value  # help' "
-                "with a type int, float, bool or str and a value of that type."
-            ) from None
-        comment = comments.get(statement.lineno, "")
-        match = re.search(r"\s*([\[{][^\[\]{}]*[\]}])$", comment)
-        allowed = match.group(1) if match else ""
-        yield Parameter(name, kind, default, comment.removesuffix(allowed).strip(), allowed)
-
-
-def _parts(statement: ast.stmt) -> tuple[str, str, Value]:
-    """Name, type and default of a statement ``name: type = default``; any other is a ValueError."""
-    if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
-        raise ValueError("no annotated name")
-    kind, default = ast.unparse(statement.annotation), ast.literal_eval(statement.value or "")
-    if kind not in ("int", "float", "bool", "str") or not _fits(default, kind):
-        raise ValueError("another type")
-    return statement.target.id, kind, default
-
-
-def _fits(value: object, kind: str) -> bool:
-    """Whether a Python value has the named type; an int counts as a float, a bool never as a number."""
-    types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "bool": (bool,)}
-    return isinstance(value, types.get(kind, (str,))) and (kind == "bool" or type(value) is not bool)
+def _parse(path: Path, line: str) -> Parameter:
+    """The parameter of one line. Papermill's own inspection skips a line with a second equals sign."""
+    match = LINE.fullmatch(line)
+    with contextlib.suppress(ValueError, SyntaxError):
+        default = ast.literal_eval(match["default"] if match else "")
+        if match and type(default) is TYPES.get(match["type"]):
+            return Parameter(
+                match["name"], match["type"], default, match["help"] or "", match["allowed"] or ""
+            )
+    raise InputError(
+        f"{path}: the parameter line {line!r} is not 'name: type = value  # help' "
+        "with a type int, float, bool or str and a value of that type."
+    )
 
 
 def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str, Value]:
@@ -104,30 +87,23 @@ def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str,
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            takes = f"It takes: {', '.join(known)}." if known else "It takes none."
+            takes = f"It takes: {', '.join(known) or 'none'}."
             raise InputError(f"{path} has no parameter {name!r}. {hint}{takes}")
-        values[name] = _check_allowed(known[name], _convert(known[name], text), path)
-    if values.keys() & _tried_out(known):
-        _try_out({p.name: values.get(p.name, p.default) for p in known.values()}, known)
+        values[name] = _check_allowed(known[name], _convert(known[name], str(text).strip()), path)
+    _try_out({p.name: values.get(p.name, p.default) for p in known.values()}, known, values)
     return values
 
 
-def _convert(parameter: Parameter, value: object) -> Value:
-    text = str(value).strip()
+def _convert(parameter: Parameter, text: str) -> Value:
     try:
         if parameter.type == "bool":
-            if text.lower() not in TRUE | FALSE:
-                raise ValueError
-            return text.lower() in TRUE
+            return {word: word in TRUE for word in TRUE | FALSE}[text.lower()]
         if parameter.type != "str" and not abs(float(text)) < 2**63:  # what torch takes as a seed
             raise ValueError
-        return {"int": int, "float": float, "str": str}[parameter.type](text)
-    except ValueError:
-        expected = {"int": "a whole number below 2⁶³", "float": "a number", "bool": "true or false"}
-        raise InputError(
-            f"{parameter.name}={text!r}: expected {expected[parameter.type]}, "
-            f"for example {parameter.default!r}."
-        ) from None
+        return TYPES[parameter.type](text)
+    except (KeyError, ValueError):
+        expected = f"expected {EXPECTED[parameter.type]}, for example {parameter.default!r}"
+        raise InputError(f"{parameter.name}={text!r}: {expected}.") from None
 
 
 def _check_allowed(parameter: Parameter, value: Value, path: Path) -> Value:
@@ -150,17 +126,12 @@ def _check_allowed(parameter: Parameter, value: Value, path: Path) -> Value:
 
 def _check_range(parameter: Parameter, value: float) -> None:
     bounds, _, step = parameter.allowed[1:-1].partition(" step ")
-    low, _, high = (bound.strip() for bound in bounds.partition(".."))
-    if (low and not value >= float(low)) or (high and not value <= float(high)):
-        raise InputError(
-            f"{parameter.name}={value:g} is not allowed: {parameter.help} must lie between "
-            f"{low or 'minus infinity'} and {high or 'infinity'}."
-        )
+    low, _, high = bounds.partition("..")
+    refused = f"{parameter.name}={value:g} is not allowed: {parameter.help} must"
+    if not float(low or "-inf") <= value <= float(high or "inf"):
+        raise InputError(f"{refused} lie between {low or 'minus infinity'} and {high or 'infinity'}.")
     if step and (Fraction(str(value)) - Fraction(low or "0")) % Fraction(step):  # as written: 0.3 is 0.3
-        raise InputError(
-            f"{parameter.name}={value:g} is not allowed: it goes from {low or 0} in steps of {step} "
-            f"({parameter.help})."
-        )
+        raise InputError(f"{refused} go from {low or 0} in steps of {step}.")
 
 
 def _check_folder(parameter: Parameter, name: str, root: Path) -> None:
@@ -178,29 +149,29 @@ def _check_folder(parameter: Parameter, name: str, root: Path) -> None:
 
 def _check_name(parameter: str, allowed: str, name: str) -> None:
     """Raise InputError unless a name is one of ``a|b|c``, or in the library one of ``allowed``."""
-    if allowed in ("encodings", "device", "recipes", "nyquist"):
-        _library().expect(parameter, allowed, name)
-    elif name not in (choices := [choice.strip() for choice in allowed.split("|")]):
+    if allowed in ("encodings", "device", "recipes"):
+        _library().expect(allowed, name)
+        return
+    choices = _library().NYQUIST if allowed == "nyquist" else allowed.split("|")
+    if name not in choices:
         raise InputError(f"{parameter}={name!r} is not one of {', '.join(choices)}.")
 
 
-def _tried_out(known: Mapping[str, Parameter]) -> set[str]:
-    """Names of the parameters that decide which model is built; none for a notebook without overrides."""
-    targets = {name: p.allowed[1:-1].partition(" of ")[2] for name, p in known.items()}
-    names = {part for pair in targets.items() if pair[1] for part in pair}
-    return names | (known.keys() & _library().RECIPE_KEYS) if names else set()
+def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter], given: Mapping[str, Value]) -> None:
+    """Build the model of these options and overrides without data or training; InputError if that fails.
 
-
-def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> None:
-    """Build the model of these options and overrides without data or training; InputError if that fails."""
-    requested = {}
+    Nothing is built for a notebook without such parameters, or if no given value decides which model it is.
+    """
+    requested, decide = {}, set[str]()
     for name, parameter in known.items():
         what, _, of = parameter.allowed[1:-1].partition(" of ")
         if of:
             requested[what] = str(values[of]), _pairs(name, str(values[name]))
-    recipe, overrides = requested.get("overrides", ("quick", {}))
-    encoding, options = requested.get("options", ("none", {}))
-    _library().build(recipe, values, overrides, encoding, options)
+            decide |= {name, of, *_library().RECIPE_KEYS}
+    if given.keys() & decide:
+        recipe, overrides = requested.get("overrides", ("quick", {}))
+        encoding, options = requested.get("options", ("none", {}))
+        _library().build(recipe, values, overrides, encoding, options)
 
 
 def _library() -> ModuleType:

@@ -39,13 +39,10 @@ def list_notebooks(root: Path) -> list[Path]:
 
 def header(path: Path | str) -> dict[str, list[str]]:
     """What the notebook's header declares under ``rollpe``: ``{"after": [...], "reads": [...]}``."""
-    lines = Path(path).read_text(encoding="utf8").splitlines()
-    if not lines or lines[0].strip() != "# ---":
-        return {"after": [], "reads": []}
-    end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "# ---")
-    declared = yaml.safe_load("\n".join(line[2:] for line in lines[1:end])) or {}
-    ours = declared.get("jupyter", {}).get("rollpe") or {}
-    return {"after": list(ours.get("after", [])), "reads": list(ours.get("reads", []))}
+    _, *parts = Path(path).read_text(encoding="utf8").split("# ---\n", 2)
+    text = parts[0].replace("# ", "", 1).replace("\n# ", "\n") if len(parts) == 2 else ""
+    ours = (yaml.safe_load(text) or {}).get("jupyter", {}).get("rollpe", {})
+    return {key: ours.get(key, []) for key in ("after", "reads")}
 
 
 def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
@@ -54,20 +51,20 @@ def sync(check: bool = False, root: Path | str = ".") -> list[Path]:
     All but layout is compared. With ``check`` nothing is written. An ``.ipynb`` without a ``.py`` is always
     reported and never changed.
     """
-    nbformat = extra("nbformat")
     root = find_root(root)
     differing = []
     for source in list_notebooks(root):
         pair = source.with_suffix(".ipynb")
-        expected = nbformat.writes(_pair_of(source)) + "\n"
+        expected = extra("nbformat").writes(_pair_of(source)) + "\n"
         with contextlib.suppress(OSError, ValueError):
             if json.loads(pair.read_text(encoding="utf8")) == json.loads(expected):
                 continue
         differing.append(pair)
         if not check:
             write_atomically(pair, expected.encode())
-    lone = [p for p in sorted((root / "notebooks").glob("*.ipynb")) if not p.with_suffix(".py").is_file()]
-    return differing + lone
+    return differing + [
+        p for p in sorted((root / "notebooks").glob("*.ipynb")) if not p.with_suffix(".py").is_file()
+    ]
 
 
 def _pair_of(source: Path) -> Any:

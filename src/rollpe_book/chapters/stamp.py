@@ -52,26 +52,16 @@ def fingerprint(path: Path | str, root: Path, src: Path = SRC) -> dict[str, Any]
 
 def read_stamp(executed: Path | str) -> dict[str, Any]:
     """The stamp that :func:`run` left in an executed notebook; {} for anything else."""
-    executed = Path(executed)
-    if executed.suffix != ".ipynb" or not executed.is_file():
-        return {}
-    with contextlib.suppress(ValueError):
-        return _stamp_in(json.loads(executed.read_text(encoding="utf8")))
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return json.loads(Path(executed).read_text(encoding="utf8"))["metadata"].get("rollpe", {})
     return {}
-
-
-def _stamp_in(notebook: Any) -> dict[str, Any]:
-    about = notebook.get("metadata") if isinstance(notebook, dict) else None
-    stamp = about.get("rollpe") if isinstance(about, dict) else None
-    return stamp if isinstance(stamp, dict) else {}
 
 
 def command(stamp: dict[str, Any]) -> str:
     """The command that repeats the run of a stamp, every parameter with its value."""
     words = ["rollpe", "notebook", stamp["notebook"]]
     for name, value in stamp.get("parameters", {}).items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        words += ["-p", name, text]
+        words += ["-p", name, str(value).lower() if isinstance(value, bool) else str(value)]
     for file in stamp.get("outside", {}):
         words += ["--import", file]
     return shlex.join(words)
@@ -121,18 +111,11 @@ def _refuse(source: Path, folder: Path, root: Path, src: Path) -> Iterator[str]:
     executed = folder / f"{source.stem}.ipynb"
     name = executed.relative_to(root)
     again = f"run: rollpe notebook {source.relative_to(root)}"
-    if not executed.is_file():
-        yield f"{name}: missing; {again}"
-        return
-    try:
-        notebook = json.loads(executed.read_text(encoding="utf8"))
-    except ValueError:
-        yield f"{name}: damaged, not JSON; {again}"
-        return
-    stamp = _stamp_in(notebook)
+    stamp = read_stamp(executed)
     if "digest" not in stamp:
-        yield f"{name}: no stamp, so nobody knows what made it; {again}"
+        yield f"{name}: missing, damaged or without a stamp, so nobody knows what made it; {again}"
         return
+    notebook = json.loads(executed.read_text(encoding="utf8"))
     if stamp["digest"] != stamp_digest(notebook):
         yield f"{name}: edited, it is not what its run left; {again}"
         return
@@ -170,15 +153,8 @@ def _refuse(source: Path, folder: Path, root: Path, src: Path) -> Iterator[str]:
 
 def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]:
     """Type, text, tags and figure or table of every cell: what an author wrote."""
-    return [
-        (
-            cell["cell_type"],
-            "".join(cell["source"]),
-            cell["metadata"].get("tags", []),
-            cell["metadata"].get("mystnb"),
-        )
-        for cell in notebook["cells"]
-    ]
+    cells = [(cell["cell_type"], "".join(cell["source"]), cell["metadata"]) for cell in notebook["cells"]]
+    return [(kind, text, about.get("tags", []), about.get("mystnb")) for kind, text, about in cells]
 
 
 def _refuse_report(path: Path, root: Path, src: Path) -> Iterator[str]:
@@ -187,15 +163,12 @@ def _refuse_report(path: Path, root: Path, src: Path) -> Iterator[str]:
         return
     name = path.relative_to(root)
     again = f"run: rollpe equations --json {name}"
+    now = hash_files(module_files("rollpe_book.equations", src=src), src, meaning)
     try:
         report = json.loads(path.read_text(encoding="utf8"))
-    except ValueError:
-        report = None
-    if not isinstance(report, dict) or "digest" not in report:
+        if report.pop("digest") != hash_json(report):
+            yield f"{name}: edited, it is not what the checks left; {again}"
+        elif report["source_hash"] != now:
+            yield f"{name}: stale, the equations or what they check changed since; {again}"
+    except (ValueError, KeyError, AttributeError, TypeError):
         yield f"{name}: damaged, no report of checks; {again}"
-    elif report.pop("digest") != hash_json(report):
-        yield f"{name}: edited, it is not what the checks left; {again}"
-    elif report.get("source_hash") != hash_files(
-        module_files("rollpe_book.equations", src=src), src, meaning
-    ):
-        yield f"{name}: stale, the equations or what they check changed since; {again}"

@@ -10,29 +10,9 @@ checked, and a second entry (its label ends in -printed) checks that the printed
 
 from importlib import import_module
 
-from rollpe_book.equations.registry import (
-    EQUATIONS,
-    PAGES,
-    CheckResult,
-    Equation,
-    check,
-    dotted_name,
-    no_check,
-    run_checks,
-    write_report,
-)
+from rollpe_book.equations.registry import EQUATIONS, PAGES, CheckResult, run_checks, write_report
 
 for page in PAGES:  # registers its equations, in the order of the book
     import_module(f"{__name__}.{page.partition('-')[2]}")
 
-__all__ = [
-    "EQUATIONS",
-    "PAGES",
-    "CheckResult",
-    "Equation",
-    "check",
-    "dotted_name",
-    "no_check",
-    "run_checks",
-    "write_report",
-]
+__all__ = ["EQUATIONS", "PAGES", "CheckResult", "run_checks", "write_report"]

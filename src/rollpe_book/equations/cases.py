@@ -7,68 +7,63 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from rollpe_book.agree import gap as error  # noqa: F401 (what the checks call it)
 
-NYQUIST = ("fixed", "paired", "odd")
-"""The ways to treat the Nyquist mode of an even width that keep the generator a logarithm of rolls."""
 
+class Draw(torch.Generator):
+    """Random numbers for one check; bounds are included."""
 
-def normal(rng: Generator, *shape: int) -> Tensor:
-    """Standard normal numbers."""
-    return torch.randn(shape, generator=rng, dtype=torch.float64)
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal numbers."""
+        return torch.randn(shape, generator=self, dtype=torch.float64)
 
+    def uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        """Uniform numbers between low and high."""
+        return low + (high - low) * torch.rand(shape, generator=self, dtype=torch.float64)
 
-def uniform(rng: Generator, low: float, high: float, *shape: int) -> Tensor:
-    """Uniform numbers between low and high."""
-    return low + (high - low) * torch.rand(shape, generator=rng, dtype=torch.float64)
+    def number(self, low: float, high: float) -> float:
+        """One uniform number between low and high."""
+        return float(self.uniform(low, high))
 
+    def whole(self, low: int, high: int, *shape: int) -> Tensor:
+        """Whole numbers from low to high."""
+        return torch.randint(low, high + 1, shape, generator=self)
 
-def number(rng: Generator, low: float, high: float) -> float:
-    """One uniform number between low and high."""
-    return float(uniform(rng, low, high))
+    def count(self, low: int, high: int) -> int:
+        """One whole number from low to high."""
+        return int(self.whole(low, high))
 
+    def odd(self, low: int = 3, high: int = 17) -> int:
+        """An odd width between low and high (low odd)."""
+        return low + 2 * self.count(0, (high - low) // 2)
 
-def whole(rng: Generator, low: int, high: int, *shape: int) -> Tensor:
-    """Whole numbers from low to high, both included."""
-    return torch.randint(low, high + 1, shape, generator=rng)
+    def even(self, low: int = 4, high: int = 18) -> int:
+        """An even width between low and high (low even)."""
+        return low + 2 * self.count(0, (high - low) // 2)
 
+    def widths(self) -> tuple[int, int]:
+        """One odd and one even width: every case of a check sees both."""
+        return self.odd(), self.even()
 
-def count(rng: Generator, low: int, high: int) -> int:
-    """One whole number from low to high, both included."""
-    return int(whole(rng, low, high))
+    def rings(self) -> tuple[int, int, int]:
+        """A width of 1 or 2, and `widths`."""
+        return self.count(1, 2), *self.widths()
 
+    def orthogonal(self, n: int) -> Tensor:
+        """A random orthogonal matrix [n, n]."""
+        return torch.linalg.qr(self.normal(n, n))[0]
 
-def odd(rng: Generator, low: int = 3, high: int = 17) -> int:
-    """An odd width between low and high (low odd)."""
-    return low + 2 * count(rng, 0, (high - low) // 2)
+    def skew(self, n: int) -> Tensor:
+        """A random real skew-symmetric matrix [n, n]."""
+        B = self.normal(n, n)
+        return (B - B.T) / 2
 
-
-def even(rng: Generator, low: int = 4, high: int = 18) -> int:
-    """An even width between low and high (low even)."""
-    return low + 2 * count(rng, 0, (high - low) // 2)
-
-
-def widths(rng: Generator) -> tuple[int, int]:
-    """One odd and one even width: every case of a check sees both."""
-    return odd(rng), even(rng)
-
-
-def rings(rng: Generator) -> tuple[int, int, int]:
-    """A width of 1 or 2, and `widths`."""
-    return count(rng, 1, 2), *widths(rng)
-
-
-def orthogonal(rng: Generator, n: int) -> Tensor:
-    """A random orthogonal matrix [n, n]."""
-    return torch.linalg.qr(normal(rng, n, n))[0]
-
-
-def skew(rng: Generator, n: int) -> Tensor:
-    """A random real skew-symmetric matrix [n, n]."""
-    B = normal(rng, n, n)
-    return (B - B.T) / 2
+    def permutation(self, n: int) -> Tensor:
+        """A random permutation of 0 … n−1 that is not the identity (n ≥ 2)."""
+        order = torch.randperm(n, generator=self)
+        return order if bool((order != torch.arange(n)).any()) else order.roll(1)
 
 
 def eye(n: int) -> Tensor:
@@ -86,25 +81,16 @@ def rolled(x: Tensor, p: Tensor) -> Tensor:
     return torch.stack([torch.roll(token, -int(steps)) for token, steps in zip(x, p, strict=True)])
 
 
-def permutation(rng: Generator, n: int) -> Tensor:
-    """A random permutation of 0 … n−1 that is not the identity (n ≥ 2)."""
-    order = torch.randperm(n, generator=rng)
-    return order if bool((order != torch.arange(n)).any()) else order.roll(1)
-
-
 def entrywise(entry: Callable[..., Tensor], *sizes: int) -> Tensor:
     """entry(i, j, …) [*lead] for all indices below the sizes, one by one: [*lead, *sizes]."""
     entries = [entry(*indices) for indices in itertools.product(*map(range, sizes))]
     return torch.stack(entries, -1).unflatten(-1, sizes)
 
 
-def _tensor(value: Tensor | float) -> Tensor:
-    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
-
-
 def excess(found: Tensor | float, bound: Tensor | float) -> float:
     """How far an inequality found ≤ bound is broken; 0 where it holds."""
-    over = float((_tensor(found) - _tensor(bound)).max())
+    found, bound = (torch.as_tensor(value, dtype=torch.float64) for value in (found, bound))
+    over = float((found - bound).max())
     return math.inf if math.isnan(over) else max(0.0, over)
 
 

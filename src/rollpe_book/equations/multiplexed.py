@@ -3,35 +3,24 @@
 Sources: the paper's App. C (Eqs. 11 and 12); what follows from it is ours.
 """
 
+import itertools
 import math
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from rollpe import operators, textbook
 from rollpe.encodings import create_encoding
 from rollpe.encodings.roll import MultiplexedRoll
-from rollpe_book.equations.cases import (
-    count,
-    entrywise,
-    error,
-    eye,
-    must_fail,
-    must_hold,
-    normal,
-    rolled,
-    shift_power,
-    whole,
-    widths,
-)
+from rollpe_book.equations.cases import Draw, entrywise, error, eye, must_fail, must_hold, rolled, shift_power
 from rollpe_book.equations.registry import check
 
 
-def _waves(rng: Generator, n: int):
+def _waves(rng: Draw, n: int):
     """W, queries and keys [5, W, n], whole positions [5]."""
-    W = count(rng, 2, 4)
-    return W, normal(rng, 5, W, n), normal(rng, 5, W, n), whole(rng, -20, 20, 5)
+    W = rng.count(2, 4)
+    return W, rng.normal(5, W, n), rng.normal(5, W, n), rng.whole(-20, 20, 5)
 
 
 def _scores(q: Tensor, k: Tensor, p: Tensor) -> Tensor:
@@ -42,17 +31,16 @@ def _terms(q: Tensor, k: Tensor, p: Tensor) -> Tensor:
     """All terms q^{(w)ᵀ} S^{w′p_k − w p_q} k^{(w′)}: [query, key, w, w′]."""
 
     def term(i, j, w, v):
-        back = (w + 1) * int(p[i]) - (v + 1) * int(p[j])
-        return q[i, w] @ torch.roll(k[j, v], back)
+        return q[i, w] @ torch.roll(k[j, v], int((w + 1) * p[i] - (v + 1) * p[j]))
 
     N, W, _ = q.shape
     return entrywise(term, N, N, W, W)
 
 
-@check("paper Eq. 11", operators.multiplexed_roll, tolerance=1e-11)
+@check("paper Eq. 11", operators.multiplexed_roll)
 def eq_waves(rng, n):
-    W, D, p = count(rng, 1, 4), count(rng, 3, 5), count(rng, -20, 20)
-    x, projections = normal(rng, 3, D), normal(rng, W, n, D)
+    W, D, p = rng.count(1, 4), rng.count(3, 5), rng.count(-20, 20)
+    x, projections = rng.normal(3, D), rng.normal(W, n, D)
     joint = (x @ projections.flatten(0, 1).T).unflatten(-1, (W, n))  # one matrix of W·n rows, then split
     each = sum(torch.roll(x @ projections[w].T, -(w + 1) * p, -1) for w in range(W))
     yield error(operators.multiplexed_roll(joint, p), each)
@@ -63,47 +51,34 @@ def eq_multiplexed(rng, n):
     W, q, _, p = _waves(rng, n)
     batch = torch.stack((q, q.flip(0)))  # [2, 5, W, n]
     slow = torch.zeros(2, 5, n).double()
-    for w in range(W):
-        for t in range(5):
-            slow[:, t] += batch[:, t, w] @ shift_power(n, (w + 1) * p[t]).T
+    for w, t in itertools.product(range(W), range(5)):
+        slow[:, t] += batch[:, t, w] @ shift_power(n, (w + 1) * p[t]).T
     yield error(operators.multiplexed_roll(batch, p), slow)
 
 
-@check("ours; the square of Eq. 12", operators.multiplexed_roll, tolerance=1e-11, cases=4)
+@check("ours; the square of Eq. 12", operators.multiplexed_roll, cases=4)
 def eq_multiplexed_score(rng, n):
     _, q, k, p = _waves(rng, n)
     yield error(_scores(q, k, p), _terms(q, k, p).sum((2, 3)))
 
 
-@check(
-    "ours; which terms of the square of Eq. 12 are relative",
-    operators.multiplexed_roll,
-    tolerance=1e-11,
-    cases=4,
-)
+@check("ours; which terms of the square of Eq. 12 are relative", operators.multiplexed_roll, cases=4)
 def eq_multiplexed_split(rng, n):
     W, q, k, p = _waves(rng, n)
     slow = torch.zeros(5, 5).double()
-    for w in range(W):
-        for v in range(W):
-            for i in range(5):
-                for j in range(5):
-                    absolute = (v - w) * p[i] if v != w else 0
-                    S = shift_power(n, (v + 1) * (p[j] - p[i]) + absolute)
-                    slow[i, j] += q[i, w] @ S @ k[j, v]
+    for w, v, i, j in itertools.product(range(W), range(W), range(5), range(5)):
+        absolute = (v - w) * p[i] if v != w else 0
+        slow[i, j] += q[i, w] @ shift_power(n, (v + 1) * (p[j] - p[i]) + absolute) @ k[j, v]
     yield error(_scores(q, k, p), slow)
 
 
-@check(
-    "paper Sec. 2: 'breaks equivariance', made exact", operators.multiplexed_roll, tolerance=1e-11, cases=4
-)
+@check("paper Sec. 2: 'breaks equivariance', made exact", operators.multiplexed_roll, cases=4)
 def eq_multiplexed_shift(rng, n):
-    (W, q, k, p), s = _waves(rng, n), count(rng, 1, n - 1)
+    (W, q, k, p), s = _waves(rng, n), rng.count(1, n - 1)
     turned = torch.zeros(5, 5).double()
-    for w in range(W):
-        for v in range(W):
-            moved = k[:, v] @ shift_power(n, (v - w) * s).T
-            turned += rolled(q[:, w], (w + 1) * p) @ rolled(moved, (v + 1) * p).T
+    for w, v in itertools.product(range(W), repeat=2):
+        moved = k[:, v] @ shift_power(n, (v - w) * s).T
+        turned += rolled(q[:, w], (w + 1) * p) @ rolled(moved, (v + 1) * p).T
     here, there = _terms(q, k, p), _terms(q, k, p + s)
     scores = _scores(q, k, p + s)
     yield error(scores, turned)
@@ -113,8 +88,8 @@ def eq_multiplexed_shift(rng, n):
 
 @check("ours", operators.wave_period, tolerance=0.0)
 def eq_wave_period(rng):
-    for n in (1, *widths(rng)):
-        w, x = count(rng, 1, 2 * n), torch.arange(n)
+    for n in (1, *rng.widths()):
+        w, x = rng.count(1, 2 * n), torch.arange(n)
         found = operators.wave_period(n, w)
         yield error(found, next(p for p in range(1, n + 1) if torch.equal(torch.roll(x, -w * p), x)))
         yield must_hold(isinstance(found, int))
@@ -122,17 +97,17 @@ def eq_wave_period(rng):
 
 @check("ours", operators.roll, tolerance=0.0)
 def eq_wave_relabel(rng, n):
-    w = next(w for w in whole(rng, 2, 3 * n, 200).tolist() if math.gcd(w, n) == 1)
+    w = next(w for w in rng.whole(2, 3 * n, 200).tolist() if math.gcd(w, n) == 1)
     P = eye(n)[w * torch.arange(n) % n]  # row i picks channel wi
-    x, p = normal(rng, 3, n), whole(rng, -20, 20, 3)
+    x, p = rng.normal(3, n), rng.whole(-20, 20, 3)
     yield error(shift_power(n, w), P.T @ shift_power(n, 1) @ P)
     yield error(operators.roll(x, w * p), operators.roll(x @ P.T, p) @ P)
 
 
-@check("ours", operators.multiplexed_roll, tolerance=1e-11)
+@check("ours", operators.multiplexed_roll)
 def eq_multiplexed_variance(rng, n):
     """Without scaling, W waves make the logits W times as large."""
-    W, p_q, p_k = count(rng, 1, 4), count(rng, -20, 20), count(rng, -20, 20)
+    W, p_q, p_k = rng.count(1, 4), rng.count(-20, 20), rng.count(-20, 20)
     unit = eye(W * n).unflatten(-1, (W, n))  # every entry of every wave, one at a time
     bilinear = operators.multiplexed_roll(unit, p_q) @ operators.multiplexed_roll(unit, p_k).T
     yield error(bilinear.square().sum() / n, W**2)
@@ -140,7 +115,7 @@ def eq_multiplexed_variance(rng, n):
 
 @check("ours; the paper says 'requires more parameters'", textbook.multiplexed_parameters, tolerance=0.0)
 def eq_multiplexed_parameters(rng):
-    D, L, W = count(rng, 2, 30), count(rng, 1, 12), count(rng, 1, 4)
+    D, L, W = rng.count(2, 30), rng.count(1, 12), rng.count(1, 4)
 
     def counted(waves):
         maps = [torch.nn.Linear(D, waves * D, device="meta") for _ in range(2 * L)]
@@ -149,11 +124,11 @@ def eq_multiplexed_parameters(rng):
     yield error(textbook.multiplexed_parameters(D, L, W), counted(W) - counted(1))
 
 
-@check("ours; a control with as many parameters and the same logits", MultiplexedRoll, tolerance=1e-11)
+@check("ours; a control with as many parameters and the same logits", MultiplexedRoll)
 def eq_multiplexed_control(rng, n):
-    W, D = count(rng, 2, 4), count(rng, 3, 5)
-    x, p = normal(rng, 6, D), whole(rng, -20, 20, 6)
-    projections = normal(rng, W, n, D)
+    W, D = rng.count(2, 4), rng.count(3, 5)
+    x, p = rng.normal(6, D), rng.whole(-20, 20, 6)
+    projections = rng.normal(W, n, D)
     waves = (x @ projections.flatten(0, 1).T)[None, None]  # [1, 1, tokens, W·n]
     size: dict[str, Any] = {"head_dim": n, "heads": 1, "axes": 1}
     same_speed = create_encoding("multiplexed-roll", waves=W, speeds=(1,) * W, **size)

@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
-from rollpe_book.equations.cases import NYQUIST, widths
+from rollpe_book.equations.cases import Draw
 from rollpe_book.properties import formulas
+from rollpe_lab.files import write_atomically
 from rollpe_lab.sources import SRC, hash_files, hash_json, meaning, module_files
 
 PAGES = (
@@ -43,7 +42,8 @@ PAGES = (
     "16-text",
 )
 CASES = 12
-SCHEMA = 2
+NYQUIST = ("fixed", "paired", "odd")
+"""The ways to treat the Nyquist mode of an even width that keep the generator a logarithm of rolls."""
 
 EQUATIONS: dict[str, Equation] = {}
 
@@ -60,24 +60,23 @@ class Equation:
     page: str
     source: str
     implements: tuple[str, ...] = ()
-    tolerance: float | None = None
+    tolerance: float = 0.0
     cases: int = CASES
     reason: str | None = None
-    function: Callable[[torch.Generator], Iterable[float]] | None = None
-
-    def gaps(self, rng: torch.Generator) -> Iterator[float]:
-        """What the check of one random case yields. What is no number ≥ 0, or nothing, counts as infinite."""
-        if self.function is None:
-            raise InputError(f"{self.label} has no check: {self.reason}")
-        yielded = [float(gap) for gap in self.function(rng)]
-        yield from (gap if gap >= 0 else math.inf for gap in yielded or [math.inf])
+    function: Callable[[Draw], Iterable[float]] | None = None
 
     def largest_error(self, seed: int = 0) -> float:
-        """The largest error over random cases; it depends on the seed alone."""
-        rng = torch.Generator().manual_seed(zlib.crc32(f"{self.label} {seed}".encode()))
+        """The largest error over random cases; it depends on the seed alone.
+
+        What is no number ≥ 0 counts as infinite, and so does a case without any.
+        """
+        assert self.function is not None, f"{self.label} has no check: {self.reason}"
+        rng = Draw()
+        rng.manual_seed(zlib.crc32(f"{self.label} {seed}".encode()))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "aliased offsets")  # equations hold on short rings, too
-            return max(gap for _ in range(self.cases) for gap in self.gaps(rng))
+            cases = [[float(gap) for gap in self.function(rng)] for _ in range(self.cases)]
+        return max(gap if gap >= 0 else math.inf for case in cases for gap in case or [math.inf])
 
 
 @dataclass(frozen=True)
@@ -102,13 +101,13 @@ def dotted_name(function: Callable) -> str:
 def check(
     source: str,
     *implements: Callable,
-    tolerance: float,
+    tolerance: float = 1e-11,
     cases: int = CASES,
-    n: Callable[[torch.Generator], Iterable[int]] = widths,
+    n: Callable[[Draw], Iterable[int]] = Draw.widths,
 ) -> Callable:
     """Register the decorated generator of one case's largest differences as the check of an equation.
 
-    `def eq_roll` in a module `rolling` checks "eq-roll" of the page 05-rolling. It takes a random generator.
+    `def eq_roll` in a module `rolling` checks "eq-roll" of the page 05-rolling. It takes random draws.
     If it also takes n or nyquist, it is called for each width that the argument `n` draws, and for each mode.
     implements: the functions and classes of the library that compute the equation.
     """
@@ -117,7 +116,7 @@ def check(
         draws = {"n": n, "nyquist": lambda rng: NYQUIST}
         takes = [name for name in inspect.signature(function).parameters if name in draws]
 
-        def one_case(rng: torch.Generator) -> Iterator[float]:
+        def one_case(rng: Draw) -> Iterator[float]:
             for values in itertools.product(*(draws[name](rng) for name in takes)):
                 yield from function(rng, *values)
 
@@ -130,12 +129,7 @@ def check(
 
 def no_check(source: str, *, reason: str) -> Callable:
     """Register an equation without a check and the reason; the function gives its name."""
-
-    def register(function: Callable) -> Callable:
-        _add(function, source, reason=reason)
-        return function
-
-    return register
+    return lambda function: _add(function, source, reason=reason)
 
 
 def _add(named: Callable, source: str, **fields: Any) -> None:
@@ -153,28 +147,20 @@ def run_checks(labels: Iterable[str] | None = None, seed: int = 0) -> list[Check
 
     An unknown label is an InputError.
     """
-    selected = list(EQUATIONS) if labels is None else list(labels)
-    unknown = [label for label in selected if label not in EQUATIONS]
-    if unknown:
-        raise InputError(
-            f"{unknown[0]!r} is no equation: `rollpe equations` lists the {len(EQUATIONS)} labels."
-        )
+    selected = list(EQUATIONS if labels is None else labels)
+    for label in selected:
+        if label not in EQUATIONS:
+            raise InputError(
+                f"{label!r} is no equation: `rollpe equations` lists the {len(EQUATIONS)} labels."
+            )
     return [_run(EQUATIONS[label], seed) for label in selected if EQUATIONS[label].function is not None]
 
 
 def _run(equation: Equation, seed: int) -> CheckResult:
     error = equation.largest_error(seed)
-    assert equation.tolerance is not None
-    return CheckResult(
-        label=equation.label,
-        page=equation.page,
-        implements=equation.implements,
-        source=equation.source,
-        error=error,
-        tolerance=equation.tolerance,
-        passed=error <= equation.tolerance,
-        cases=equation.cases,
-    )
+    same = ("label", "page", "implements", "source", "tolerance", "cases")
+    about = {name: getattr(equation, name) for name in same}
+    return CheckResult(**about, error=error, passed=error <= equation.tolerance)
 
 
 def write_report(path: str | Path, results: Iterable[CheckResult] | None = None, seed: int = 0) -> dict:
@@ -192,30 +178,22 @@ def write_report(path: str | Path, results: Iterable[CheckResult] | None = None,
     by_label = {result.label: result for result in (run_checks(seed=seed) if results is None else results)}
     entries = []
     for label, equation in EQUATIONS.items():
-        entry: dict = {
+        made = {} if label.endswith("-printed") else computes
+        entry: dict[str, Any] = {
             "label": label,
             "page": equation.page,
             "source": equation.source,
             "implements": list(equation.implements),
-            "encodings": [
-                name
-                for name, functions in computes.items()
-                if functions & set(equation.implements) and not label.endswith("-printed")
-            ],
+            "encodings": [name for name in made if made[name] & set(equation.implements)],
         }
         if equation.reason is not None:
-            entry["reason"] = equation.reason
-        elif label in by_label:
-            result = by_label[label]
-            entry["error"] = min(result.error, sys.float_info.max)
-            entry |= {"tolerance": result.tolerance, "passed": result.passed, "cases": result.cases}
-        else:
-            continue
-        entries.append(entry)
+            entries.append(entry | {"reason": equation.reason})
+        elif result := by_label.get(label):
+            error = min(result.error, sys.float_info.max)
+            entry |= {"error": error, "tolerance": result.tolerance}
+            entries.append(entry | {"passed": result.passed, "cases": result.cases})
     source_hash = hash_files(module_files("rollpe_book.equations"), SRC, meaning)
-    report = {"schema": SCHEMA, "source_hash": source_hash, "seed": seed, "equations": entries}
+    report = {"schema": 2, "source_hash": source_hash, "seed": seed, "equations": entries}
     report["digest"] = hash_json(report)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_atomically(Path(path), (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
     return report

@@ -9,18 +9,17 @@ import math
 import torch
 import torch.nn.functional as F
 from scipy.linalg import toeplitz
-from torch import Generator
 
 from rollpe import textbook
 from rollpe.encodings.relative import Shaw, with_ones, with_products
-from rollpe_book.equations.cases import count, entrywise, error, must_hold, normal, whole
+from rollpe_book.equations.cases import Draw, entrywise, error, must_hold
 from rollpe_book.equations.registry import check
 
 
-def _sequence(rng: Generator, *lead: int):
+def _sequence(rng: Draw, *lead: int):
     """q, k [*lead, N, d], v [*lead, N, m]."""
-    N, d, m = count(rng, 3, 7), count(rng, 2, 5), count(rng, 6, 8)
-    return normal(rng, *lead, N, d), normal(rng, *lead, N, d), normal(rng, *lead, N, m)
+    N, d, m = rng.count(3, 7), rng.count(2, 5), rng.count(6, 8)
+    return rng.normal(*lead, N, d), rng.normal(*lead, N, d), rng.normal(*lead, N, m)
 
 
 def _vectors(table, n: int):
@@ -35,8 +34,8 @@ def _offset(i: int, j: int, K: int) -> int:
 
 @check("equivariance, relative position", textbook.relative_lookup, textbook.offsets, tolerance=0.0)
 def eq_toeplitz(rng):
-    n = count(rng, 2, 8)
-    b = normal(rng, 2 * n - 1)  # offsets −(n−1) … n−1
+    n = rng.count(2, 8)
+    b = rng.normal(2 * n - 1)  # offsets −(n−1) … n−1
     B = textbook.relative_lookup(b, textbook.offsets(torch.arange(n)))
     expected = toeplitz(b[:n].flip(0).numpy(), b[n - 1 :].numpy())
     yield error(B, expected)
@@ -51,19 +50,17 @@ def eq_toeplitz(rng):
 )
 def eq_shaw(rng):
     q, k, _ = _sequence(rng, 2)
-    (_, N, d), K = q.shape, count(rng, 1, 4)
-    table = normal(rng, 2 * K + 1, d)
+    (_, N, d), K = q.shape, rng.count(1, 4)
+    table = rng.normal(2 * K + 1, d)
 
-    def score(i, j):
-        return (q[:, i] * (k[:, j] + table[_offset(i, j, K)])).sum(-1) / math.sqrt(d)
-
-    yield error(textbook.shaw_scores(q, k, _vectors(table, N)), entrywise(score, N, N))
+    slow = entrywise(lambda i, j: (q[:, i] * (k[:, j] + table[_offset(i, j, K)])).sum(-1), N, N)
+    yield error(textbook.shaw_scores(q, k, _vectors(table, N)), slow / math.sqrt(d))
 
 
 @check("equivariance, bounded window", textbook.relative_lookup, textbook.offsets, tolerance=0.0)
 def eq_shaw_clip(rng):
-    n, K, d = count(rng, 4, 9), count(rng, 0, 4), count(rng, 1, 3)
-    table = normal(rng, 2 * K + 1, d)
+    n, K, d = rng.count(4, 9), rng.count(0, 4), rng.count(1, 3)
+    table = rng.normal(2 * K + 1, d)
     slow = entrywise(lambda i, j: table[_offset(i, j, K)], n, n)
     yield error(_vectors(table, n), slow.movedim(0, -1))
 
@@ -71,8 +68,8 @@ def eq_shaw_clip(rng):
 @check("equivariance, shift invariance", textbook.shaw_scores, textbook.relative_lookup, tolerance=1e-12)
 def eq_shaw_shift(rng):
     q, k, _ = _sequence(rng)
-    (N, d), K, shift = q.shape, count(rng, 1, 4), count(rng, 1, 3)
-    table, before, after = normal(rng, 2 * K + 1, d), normal(rng, shift, d), normal(rng, 2, d)
+    (N, d), K, shift = q.shape, rng.count(1, 4), rng.count(1, 3)
+    table, before, after = rng.normal(2 * K + 1, d), rng.normal(shift, d), rng.normal(2, d)
     wide_q, wide_k = torch.cat((before, q, after)), torch.cat((before, k, after))
     longer = textbook.shaw_scores(wide_q, wide_k, _vectors(table, len(wide_q)))
     inner = slice(shift, shift + N)
@@ -87,8 +84,8 @@ def eq_shaw_shift(rng):
 )
 def eq_shaw_gather(rng):
     q, k, _ = _sequence(rng)
-    (N, d), K = q.shape, count(rng, 1, 8)  # tables that end within the sequence, and longer ones
-    table = normal(rng, 2 * K + 1, d)
+    (N, d), K = q.shape, rng.count(1, 8)  # tables that end within the sequence, and longer ones
+    table = rng.normal(2 * K + 1, d)
     i = torch.arange(N)
     gathered = (q @ table.T).gather(1, (i - i[:, None]).clamp(-K, K) + K)
     yield error(textbook.shaw_scores(q, 0 * k, _vectors(table, N)) * math.sqrt(d), gathered)
@@ -100,11 +97,11 @@ def eq_shaw_gather(rng):
     tolerance=1e-12,
 )
 def eq_shaw_grid(rng):
-    rows, columns, d, K = (count(rng, 1, 4) for _ in range(4))
+    rows, columns, d, K = (rng.count(1, 4) for _ in range(4))
     d, places = d + 3, [(y, x) for y in range(rows) for x in range(columns)]
-    q, k = normal(rng, 2, len(places), d)
+    q, k = rng.normal(2, len(places), d)
     shaw = Shaw(head_dim=d, heads=1, axes=2, clip=K).double()
-    shaw.requires_grad_(False).keys.copy_(normal(rng, 2, 1, 2 * K + 1, d))
+    shaw.requires_grad_(False).keys.copy_(rng.normal(2, 1, 2 * K + 1, d))
 
     def score(i, j):
         down, right = (shaw.keys[a, 0, _offset(places[i][a], places[j][a], K)] for a in (0, 1))
@@ -120,8 +117,8 @@ def eq_shaw_grid(rng):
 @check("order, keys and values", textbook.shaw_attention, textbook.relative_lookup, tolerance=1e-12)
 def eq_shaw_values(rng):
     q, k, v = _sequence(rng, 2)
-    (_, N, d), m, K = q.shape, v.shape[-1], count(rng, 1, 4)
-    keys, values = normal(rng, 2 * K + 1, d), normal(rng, 2 * K + 1, m)
+    (_, N, d), m, K = q.shape, v.shape[-1], rng.count(1, 4)
+    keys, values = rng.normal(2 * K + 1, d), rng.normal(2 * K + 1, m)
     slow = torch.zeros_like(v)
     for i in range(N):
         rows = [_offset(i, j, K) for j in range(N)]
@@ -138,15 +135,15 @@ def eq_shaw_values(rng):
 )
 def eq_t5(rng):
     q, k, _ = _sequence(rng, 2)
-    (_, N, d), buckets, reach = q.shape, 4 * count(rng, 1, 4), count(rng, 5, 40)
-    bias = normal(rng, buckets)
+    (_, N, d), buckets, reach = q.shape, 4 * rng.count(1, 4), rng.count(5, 40)
+    bias = rng.normal(buckets)
 
     def score(i, j):
         return (q[:, i] * k[:, j]).sum(-1) / math.sqrt(d) + bias[_bucket(j - i, buckets, reach)]
 
     near = textbook.t5_bucket(textbook.offsets(torch.arange(N)), buckets, reach)
     yield error(textbook.t5_scores(q, k, bias[near]), entrywise(score, N, N))
-    far_q, far_k, far_bias = normal(rng, 140, 2), normal(rng, 140, 2), normal(rng, 32)
+    far_q, far_k, far_bias = rng.normal(140, 2), rng.normal(140, 2), rng.normal(32)
     wide = textbook.t5_bucket(textbook.offsets(torch.arange(140)))
     far = textbook.t5_scores(far_q, far_k, far_bias[wide]) - far_q @ far_k.T / math.sqrt(2)
     yield error(far[:, -1], entrywise(lambda i: far_bias[_bucket(139 - i, 32, 128)], 140))
@@ -163,8 +160,8 @@ def _bucket(delta: int, buckets: int, reach: int) -> int:
 
 @check("Press et al. 2022, section 3", textbook.alibi_scores, textbook.alibi_slopes, tolerance=1e-12)
 def eq_alibi(rng):
-    H, N, d = 2 ** count(rng, 0, 5), count(rng, 2, 6), count(rng, 1, 5)
-    q, k = normal(rng, 2, H, N, d)
+    H, N, d = 2 ** rng.count(0, 5), rng.count(2, 6), rng.count(1, 5)
+    q, k = rng.normal(2, H, N, d)
     ratio = torch.tensor(2 ** (-8 / H), dtype=torch.float64)
     slopes = ratio.expand(H).cumprod(0)  # a geometric sequence that starts at its own ratio
 
@@ -177,9 +174,9 @@ def eq_alibi(rng):
 
 @check("Raffel et al. 2020, as their code computes it", textbook.t5_bucket, tolerance=0.0)
 def eq_t5_bucket(rng):
-    buckets = 4 * count(rng, 1, 10)
-    reach = buckets // 4 + count(rng, 1, 60)
-    delta = torch.cat((torch.arange(-150, 151), whole(rng, -5000, 5000, 20)))
+    buckets = 4 * rng.count(1, 10)
+    reach = buckets // 4 + rng.count(1, 60)
+    delta = torch.cat((torch.arange(-150, 151), rng.whole(-5000, 5000, 20)))
 
     def stated(delta, *sizes):
         return [_bucket(int(a), *sizes) for a in delta]
@@ -207,8 +204,8 @@ def eq_cache(rng):
 )
 def eq_cache_shaw(rng):
     q, k, v = _sequence(rng)
-    (N, d), K = q.shape, count(rng, 1, 4)
-    table = normal(rng, 2 * K + 1, d)
+    (N, d), K = q.shape, rng.count(1, 4)
+    table = rng.normal(2 * K + 1, d)
     later = torch.ones(N, N, dtype=torch.bool).triu(1)
     e = textbook.shaw_scores(q, k, _vectors(table, N))
     full = torch.softmax(e.masked_fill(later, -math.inf), -1) @ v

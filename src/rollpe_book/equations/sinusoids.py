@@ -12,17 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rollpe import textbook
-from rollpe_book.equations.cases import (
-    count,
-    error,
-    eye,
-    must_fail,
-    must_hold,
-    normal,
-    number,
-    uniform,
-    whole,
-)
+from rollpe_book.equations.cases import error, eye, must_fail, must_hold
 from rollpe_book.equations.registry import check, no_check
 
 
@@ -34,14 +24,14 @@ def eq_integer_code(): ...
 
 @check("circles, one-hot encoding", textbook.one_hot_code, tolerance=0.0)
 def eq_one_hot(rng):
-    length = count(rng, 4, 12)
-    p = whole(rng, 0, length - 1, 7)
+    length = rng.count(4, 12)
+    p = rng.whole(0, length - 1, 7)
     yield error(textbook.one_hot_code(p, length), F.one_hot(p, length).double())
 
 
 @check("circles, one-hot encoding", textbook.one_hot_code, tolerance=1e-12)
 def eq_one_hot_distance(rng):
-    N = count(rng, 3, 9)
+    N = rng.count(3, 9)
     code = textbook.one_hot_code(torch.arange(N), N)
     distance = (code[:, None] - code).square().sum(-1).sqrt()
     yield error(distance, 2**0.5 * (1 - eye(N)))
@@ -49,15 +39,15 @@ def eq_one_hot_distance(rng):
 
 @check("circles, binary encoding", textbook.binary_code, tolerance=0.0)
 def eq_binary(rng):
-    bits = count(rng, 3, 9)
-    p = whole(rng, 0, 2**bits - 1, 8)
+    bits = rng.count(3, 9)
+    p = rng.whole(0, 2**bits - 1, 8)
     digits = [[float(digit) for digit in reversed(f"{int(a):0{bits}b}")] for a in p]
     yield error(textbook.binary_code(p, bits), digits)
 
 
 @check("circles, binary encoding", textbook.binary_code, tolerance=0.0)
 def eq_bit_period(rng):
-    p, i = whole(rng, 0, 200, 9), count(rng, 0, 5)
+    p, i = rng.whole(0, 200, 9), rng.count(0, 5)
     here, half, full = (textbook.binary_code(p + shift, 8)[:, i] for shift in (0, 2**i, 2 ** (i + 1)))
     yield error(full, here)
     yield error(half, 1 - here)
@@ -65,7 +55,7 @@ def eq_bit_period(rng):
 
 @check("circles, binary encoding", textbook.bit_flips, textbook.binary_code, tolerance=0.0)
 def eq_bit_flips(rng):
-    p = torch.cat((torch.tensor([0, 3, 7, 2**15 - 1]), whole(rng, 0, 60000, 9)))
+    p = torch.cat((torch.tensor([0, 3, 7, 2**15 - 1]), rng.whole(0, 60000, 9)))
     ones = [len(f"{int(a):b}") - len(f"{int(a):b}".rstrip("1")) for a in p]
     changed = (textbook.binary_code(p + 1, 17) - textbook.binary_code(p, 17)).abs().sum(1)
     flips = textbook.bit_flips(p).double()
@@ -76,7 +66,7 @@ def eq_bit_flips(rng):
 
 @check("all three introductions, sinusoidal encoding", textbook.sinusoids, tolerance=1e-10)
 def eq_sinusoid(rng):
-    d, p, base = 2 * count(rng, 1, 8), uniform(rng, -50, 50, 4), number(rng, 10, 20000)
+    d, p, base = 2 * rng.count(1, 8), rng.uniform(-50, 50, 4), rng.number(10, 20000)
 
     def code(a, base):
         return [(math.sin, math.cos)[c % 2](a / base ** ((c - c % 2) / d)) for c in range(d)]
@@ -91,7 +81,7 @@ def eq_sinusoid(rng):
     tolerance=1e-12,
 )
 def eq_sinusoid_frequency(rng):
-    d, base = 2 * count(rng, 2, 24), number(rng, 10, 20000)
+    d, base = 2 * rng.count(2, 24), rng.number(10, 20000)
     step = math.exp(-2 * math.log(10000) / d)
     other = torch.logspace(0, -1 + 2 / d, d // 2, base, dtype=torch.float64)
     omega = textbook.rope_frequencies(d)
@@ -107,7 +97,7 @@ def eq_sinusoid_frequency(rng):
     tolerance=1e-9,
 )
 def eq_longest_wavelength(rng):
-    d, base = 2 * count(rng, 1, 32), number(rng, 10, 20000)
+    d, base = 2 * rng.count(1, 32), rng.number(10, 20000)
     for arguments in ((d,), (d, base)):
         slowest = textbook.rope_frequencies(*arguments)[-1]
         yield error(textbook.longest_wavelength(*arguments) * slowest / (2 * math.pi), 1)
@@ -115,7 +105,7 @@ def eq_longest_wavelength(rng):
 
 @check("consequence of sin² + cos² = 1", textbook.sinusoids, tolerance=1e-12)
 def eq_sinusoid_norm(rng):
-    d, p = 2 * count(rng, 1, 16), uniform(rng, -1000, 1000, 5)
+    d, p = 2 * rng.count(1, 16), rng.uniform(-1000, 1000, 5)
     yield error(textbook.sinusoids(p, d).square().sum(1), torch.full((5,), d / 2))
 
 
@@ -123,7 +113,7 @@ def eq_sinusoid_norm(rng):
     "equivariance, dot product of two codes", textbook.similarity_kernel, textbook.sinusoids, tolerance=1e-10
 )
 def eq_sinusoid_dot(rng):
-    d, p, q = 2 * count(rng, 1, 16), whole(rng, 0, 500, 2, 3), whole(rng, 0, 500, 2, 3)
+    d, p, q = 2 * rng.count(1, 16), rng.whole(0, 500, 2, 3), rng.whole(0, 500, 2, 3)
     kernel = textbook.similarity_kernel(p - q, textbook.rope_frequencies(d))
     dots = [(textbook.sinusoids(p[i], d) * textbook.sinusoids(q[i], d)).sum(1) for i in (0, 1)]
     yield error(kernel * (d / 2), torch.stack(dots))
@@ -131,7 +121,7 @@ def eq_sinusoid_dot(rng):
 
 @check("consequence of the dot product", textbook.sinusoids, tolerance=1e-10)
 def eq_sinusoid_distance(rng):
-    d, p, q = 2 * count(rng, 1, 16), uniform(rng, 0, 99, 4), uniform(rng, 0, 99, 4)
+    d, p, q = 2 * rng.count(1, 16), rng.uniform(0, 99, 4), rng.uniform(0, 99, 4)
     half = 0.5 * (p - q)[:, None] * 10000.0 ** (-torch.arange(0, d, 2).double() / d)
     distance = (textbook.sinusoids(p, d) - textbook.sinusoids(q, d)).square().sum(1)
     yield error(distance, 4 * half.sin().square().sum(1))
@@ -144,7 +134,7 @@ def _pair(angle: float) -> Tensor:
 
 @check("equivariance, angle addition", textbook.sinusoid_shift, textbook.rotation_matrix, tolerance=1e-10)
 def eq_sinusoid_pair(rng):
-    d, p, delta = 2 * count(rng, 2, 8), number(rng, -20, 20), number(rng, -20, 20)
+    d, p, delta = 2 * rng.count(2, 8), rng.number(-20, 20), rng.number(-20, 20)
     R = textbook.sinusoid_shift(delta, d)
     for i in range(d // 2):
         omega, block = 10000 ** (-2 * i / d), R[2 * i : 2 * i + 2, 2 * i : 2 * i + 2]
@@ -160,8 +150,8 @@ def eq_sinusoid_pair(rng):
     tolerance=1e-10,
 )
 def eq_sinusoid_shift(rng):
-    d, base = 2 * count(rng, 1, 8), number(rng, 10, 20000)
-    p, delta = uniform(rng, 0, 99, 3), number(rng, -30, 30)
+    d, base = 2 * rng.count(1, 8), rng.number(10, 20000)
+    p, delta = rng.uniform(0, 99, 3), rng.number(-30, 30)
     R = textbook.sinusoid_shift(delta, d, base)
     moved = textbook.sinusoids(p, d, base) @ R.T
     default = textbook.sinusoids(p, d) @ textbook.sinusoid_shift(delta, d).T
@@ -172,7 +162,7 @@ def eq_sinusoid_shift(rng):
 
 @check("circles, as printed: it claims PE(p+k)", textbook.rotation_matrix, tolerance=1e-10)
 def eq_sinusoid_shift_printed(rng):
-    p, k = number(rng, -20, 20), number(rng, 0.2, 2.9)
+    p, k = rng.number(-20, 20), rng.number(0.2, 2.9)
     printed = textbook.rotation_matrix(torch.tensor([k], dtype=torch.float64)) @ _pair(p)
     yield error(printed, _pair(p - k))
     yield must_fail(error(printed, _pair(p + k)), least=0.1)
@@ -180,8 +170,8 @@ def eq_sinusoid_shift_printed(rng):
 
 @check("equivariance, corrected (it prints products where sums belong)", textbook.four_terms, tolerance=1e-10)
 def eq_four_terms(rng):
-    N, D, d = count(rng, 2, 5), 2 * count(rng, 2, 5), count(rng, 2, 6)
-    X, code, W_Q, W_K = normal(rng, N, D), normal(rng, N, D), normal(rng, D, d), normal(rng, D, d)
+    N, D, d = rng.count(2, 5), 2 * rng.count(2, 5), rng.count(2, 6)
+    X, code, W_Q, W_K = rng.normal(N, D), rng.normal(N, D), rng.normal(D, d), rng.normal(D, d)
     terms = textbook.four_terms(X, code, W_Q, W_K)
     yield error(sum(terms), torch.einsum("pd,qd->pq", (X + code) @ W_Q, (X + code) @ W_K))
     for term, (a, b) in zip(terms, itertools.product((X, code), repeat=2), strict=True):
@@ -197,8 +187,8 @@ def eq_four_terms(rng):
     tolerance=1e-10,
 )
 def eq_four_terms_absolute(rng):
-    N, d, s = 5, 2 * count(rng, 2, 6), count(rng, 1, 9)
-    zero, W_Q, W_K = torch.zeros(N, d).double(), normal(rng, d, d), normal(rng, d, d)
+    N, d, s = 5, 2 * rng.count(2, 6), rng.count(1, 9)
+    zero, W_Q, W_K = torch.zeros(N, d).double(), rng.normal(d, d), rng.normal(d, d)
     here, there = (textbook.sinusoids(torch.arange(N) + shift, d) for shift in (0, s))
 
     def last(code, W_Q, W_K):

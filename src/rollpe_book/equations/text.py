@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 
 from rollpe import textbook
-from rollpe_book.equations.cases import count, error, normal, whole
+from rollpe_book.equations.cases import error
 from rollpe_book.equations.registry import check
 
 
 @check("ours; code length per character, Shannon 1948", textbook.softmax, tolerance=1e-12)
 def eq_bits(rng):
-    N, classes = count(rng, 3, 9), count(rng, 2, 12)
-    logits, text = normal(rng, N, classes), whole(rng, 0, classes - 1, N)
+    N, classes = rng.count(3, 9), rng.count(2, 12)
+    logits, text = rng.normal(N, classes), rng.whole(0, classes - 1, N)
     product = textbook.softmax(logits)[torch.arange(N), text].prod()
     yield error(-product.log2() / N, F.cross_entropy(logits, text) / math.log(2))

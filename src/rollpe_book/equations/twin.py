@@ -1,10 +1,10 @@
 """Page 07b-twin: RollPE's rotary twin, and which optimizers keep the two equal. All of it is ours."""
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from rollpe import operators
-from rollpe_book.equations.cases import count, error, eye, must_fail, normal, whole
+from rollpe_book.equations.cases import Draw, error, eye, must_fail
 from rollpe_book.equations.registry import check
 from rollpe_book.equations.rotary import rotated
 
@@ -19,10 +19,10 @@ def _twin(n: int, z: Tensor, p: Tensor) -> Tensor:
     return torch.cat((rotated(z[:, :m], p, frequencies), z[:, m:] * sign), dim=1)
 
 
-def _layer(rng: Generator, n: int):
+def _layer(rng: Draw, n: int):
     """Tokens [4, D], their whole positions [4], and two weight matrices [D, n]."""
-    D = count(rng, 3, 6)
-    return normal(rng, 4, D), whole(rng, -20, 20, 4), normal(rng, D, n), normal(rng, D, n)
+    D = rng.count(3, 6)
+    return rng.normal(4, D), rng.whole(-20, 20, 4), rng.normal(D, n), rng.normal(D, n)
 
 
 @check("ours", operators.real_fourier_basis, tolerance=1e-10)
@@ -33,10 +33,10 @@ def eq_twin(rng, n):
     yield error(_twin(n, X @ (W_Q @ Q), p) @ _twin(n, X @ (W_K @ Q), p).T, rolled)
 
 
-def _gradients(rng: Generator, n: int) -> tuple[Tensor, Tensor, Tensor]:
+def _gradients(rng: Draw, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient of one loss with respect to W_Q, in the ring's basis and in the twin's, and Q."""
     X, p, W_Q, W_K = _layer(rng, n)
-    target, Q = normal(rng, 4, 4), operators.real_fourier_basis(n)[0]
+    target, Q = rng.normal(4, 4), operators.real_fourier_basis(n)[0]
     ring, twin = W_Q.clone().requires_grad_(), (W_Q @ Q).requires_grad_()
     (operators.roll(X @ ring, p) @ operators.roll(X @ W_K, p).T - target).square().mean().backward()
     (_twin(n, X @ twin, p) @ _twin(n, X @ (W_K @ Q), p).T - target).square().mean().backward()
@@ -66,9 +66,9 @@ def _orthogonalized(G: Tensor) -> Tensor:
 
 @check("ours", operators.real_fourier_basis, tolerance=1e-9)
 def eq_equal_in_law(rng):
-    n = count(rng, 3, 12)
+    n = rng.count(3, 12)
     Q = operators.real_fourier_basis(n)[0]
-    W, gradients = normal(rng, n, n + 2), normal(rng, 3, n, n + 2)
+    W, gradients = rng.normal(n, n + 2), rng.normal(3, n, n + 2)
     log_density = torch.distributions.Normal(0.0, 0.02).log_prob
     yield error(log_density(0.02 * Q.T @ W).sum(), log_density(0.02 * W).sum())
     corner = torch.ones(n, n + 2).double()  # of the cube on which uniform weights lie; Q takes it outside
@@ -81,9 +81,9 @@ def eq_equal_in_law(rng):
 
 @check("ours", operators.real_fourier_basis, tolerance=0.0)
 def eq_signed_permutation(rng):
-    n = count(rng, 3, 12)
-    order, signs = torch.randperm(n, generator=rng), 1.0 - 2 * whole(rng, 0, 1, n)
-    g, signed = normal(rng, n), (eye(n) * signs)[order]
+    n = rng.count(3, 12)
+    order, signs = torch.randperm(n, generator=rng), 1.0 - 2 * rng.whole(0, 1, n)
+    g, signed = rng.normal(n), (eye(n) * signs)[order]
     yield error((signed @ g).sign(), signed @ g.sign())
     Q = operators.real_fourier_basis(n)[0]
     columns = [error(column.sign(), column) for column in Q.T]  # Q e_j, and sign(e_j) = e_j

@@ -21,16 +21,12 @@ if TYPE_CHECKING:
     from rollpe_lab.records.record import Record
 
 
-def learning_curves(records: Sequence[Record], ax: Axes | None = None) -> Axes:
+def learning_curves(records: Sequence[Record], ax: Axes) -> Axes:
     """Held-out accuracy against epoch: one thin line for each run, one label for each encoding."""
-    ax = ax or plt.subplots()[1]
     ends: dict[str, list[tuple[float, float]]] = {}
     for record in records:
         epochs = [epoch.epoch for epoch in record.history]
-        accuracy = [
-            np.nan if epoch.held_out_accuracy is None else 100 * epoch.held_out_accuracy
-            for epoch in record.history
-        ]
+        accuracy = 100 * np.array([epoch.held_out_accuracy for epoch in record.history], float)  # None: nan
         name = f"{record.encoding}, seed {record.seed}"
         ax.plot(epochs, accuracy, color=color_of(record.encoding), alpha=0.75, linewidth=1.3, label=name)
         ends.setdefault(record.encoding, []).append((epochs[-1], accuracy[-1]))
@@ -153,22 +149,14 @@ def name_rows(ax: Axes, names: Sequence[str], reference: float | None = None) ->
 
 
 def offset_map(
-    values: np.ndarray,
-    ax: Axes | None = None,
-    *,
-    title: str = "",
-    limit: float | None = None,
-    mark: tuple[int, int] | None = None,
+    values: np.ndarray, ax: Axes, *, limit: float, title: str, mark: tuple[int, int] | None = None
 ) -> Axes:
     """Scores over all signed offsets on a grid of G_y × G_x patches: Δ_y down, Δ_x right, a cross at 0.
 
-    ``values`` [2·G_y − 1, 2·G_x − 1], offset (0, 0) in the middle. Colors go from −``limit`` to ``limit``, by
-    default the largest absolute value. ``mark``: an offset (Δ_y, Δ_x) to draw a ring around.
+    ``values`` [2·G_y − 1, 2·G_x − 1], offset (0, 0) in the middle. Colors go from −``limit`` to
+    ``limit``. ``mark``: an offset (Δ_y, Δ_x) to draw a ring around.
     """
-    ax = ax or plt.subplots()[1]
-    values = np.asarray(values)
     down, right = (size // 2 for size in values.shape)
-    limit = limit or float(np.abs(values).max()) or 1.0
     extent = (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)
     ax.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, extent=extent)
     for color, width in (("white", 2.4), (INK, 1.0)):  # legible on dark and on light

@@ -15,8 +15,10 @@ from urllib.parse import unquote
 import matplotlib as mpl
 import numpy as np
 from cycler import cycler
+from IPython import get_ipython
 from matplotlib.backend_bases import MouseEvent
 from matplotlib.colors import to_hex
+from matplotlib_inline.backend_inline import set_matplotlib_formats
 
 from rollpe_book.figures.data import to_csv
 
@@ -98,11 +100,6 @@ def use_theme() -> None:
             "svg.hashsalt": "rollpe",  # the same figure gives the same bytes
         }
     )
-    try:  # outside of notebooks neither has to be installed
-        from IPython import get_ipython  # noqa: PLC0415
-        from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: PLC0415
-    except ImportError:
-        return
     shell = get_ipython()
     if shell is not None:
         set_matplotlib_formats("svg")
@@ -119,11 +116,8 @@ def show(figure: Figure) -> tuple[str, dict[str, Any]]:
     file = io.StringIO()
     figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
     csv, thinned = to_csv(figure)
-    return file.getvalue(), {
-        "csv": csv,
-        "thinned": thinned,
-        "records": getattr(figure, "rollpe_records", []),
-    }
+    records = getattr(figure, "rollpe_records", [])
+    return file.getvalue(), {"csv": csv, "thinned": thinned, "records": records}
 
 
 def keep_words_on_maps(figure: Figure) -> None:

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,6 @@ def bump(n: int, center: float, sharpness: float) -> Tensor:
     return torch.exp(sharpness * (torch.cos(angle) - 1))
 
 
-@cache
 def random_pair() -> dict[str, list[list[float]]]:
     """A query and a key of two waves, [2, 16] each, with two decimals; the same numbers in every build."""
     pair = torch.randn(2, 2, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -100,7 +98,41 @@ def stems(ax: Axes, values: Tensor, color: str, title: str) -> None:
 # Still pictures
 
 
+@dataclass(frozen=True)
+class Wave:
+    """What ``{wave} name`` puts on a page."""
+
+    label: str
+    """The still picture in words."""
+    start: dict[str, Any]
+    """The first values of the sliders."""
+    draw: Callable[[Figure, dict[str, Any]], None]
+    size: tuple[float, float]
+    """Inches."""
+
+
+WAVES: dict[str, Wave] = {}
+
+
+def wave(height: float = 3.0, **start: Any) -> Callable:
+    """Register ``draw_name`` as the still picture of the wave ``name``, with its first values.
+
+    The docstring of the function is the picture in words, for readers who cannot see it.
+    """
+
+    def register(draw: Callable[[Figure, dict[str, Any]], None]) -> Callable:
+        label = " ".join((draw.__doc__ or "").split())
+        WAVES[draw.__name__.removeprefix("draw_")] = Wave(label, start, draw, (6.8, height))
+        return draw
+
+    return register
+
+
+@wave(p=6, delta=2)
 def draw_walk(figure: Figure, start: dict[str, Any]) -> None:
+    """Two rings of bars, a query's and a key's, each turned by the position of its token. Between them a
+    dotted curve of their score against the offset of the key, with one offset marked.
+    """
     p, delta = start["p"], start["delta"]
     q, k = walking_pair()
     axes = figure.subplots(1, 3)
@@ -117,7 +149,11 @@ def draw_walk(figure: Figure, start: dict[str, Any]) -> None:
     axes[1].set(xlabel="offset Δ of the key", ylabel="score", ylim=(0, None), xticks=[-4, 0, 4])
 
 
+@wave(n=9, p=2)
 def draw_ring(figure: Figure, start: dict[str, Any]) -> None:
+    """Left: bars around a ring, a bump turned a few channels against the clock. Right: clock faces, one for
+    each Fourier mode; hand k has turned k times as far as the ring.
+    """
     n, p = start["n"], start["p"]
     q = bump(n, 0, 4)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.3])
@@ -137,7 +173,11 @@ def draw_ring(figure: Figure, start: dict[str, Any]) -> None:
     right.axis("off")
 
 
+@wave(3.6, n=9, p=0.5, nyquist="fixed")
 def draw_continuous(figure: Figure, start: dict[str, Any]) -> None:
+    """A pulse on rings of an odd and an even number of channels, moved by half a channel and by one. The odd
+    ring ripples and returns to a pulse; each treatment of the even ring shows its own remainder.
+    """
     odd, even = start["n"], start["n"] + 1
     axes = figure.subplots(2, 4, sharey=True)
     cases = [(odd, "fixed"), (even, "fixed"), (even, "cosine"), (even, "paired")]
@@ -154,7 +194,12 @@ def draw_continuous(figure: Figure, start: dict[str, Any]) -> None:
         axes[row, 0].set_ylabel(f"p = {p:g}")
 
 
+@wave(5.4, **random_pair(), delta=3, p=0, content="random", on=["roll", "theorem"])
 def draw_score(figure: Figure, start: dict[str, Any]) -> None:
+    """Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat
+    every 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and the
+    sinusoidal code peaks at zero.
+    """
     q, k = (torch.tensor(start[name], dtype=torch.float64) for name in "qk")
     n, p = q.shape[-1], start["p"]
     whole, fine = torch.arange(-24, 25), torch.linspace(-24, 24, 769, dtype=torch.float64)
@@ -180,7 +225,11 @@ def draw_score(figure: Figure, start: dict[str, Any]) -> None:
     axes[-1].set(xlabel="offset Δ of the key", xticks=[-n, 0, n])
 
 
+@wave(n=16, W=2, p=3)
 def draw_speeds(figure: Figure, start: dict[str, Any]) -> None:
+    """Maps with channels across and positions downward. Each wave is a slanted stripe, steeper for slow
+    waves; in the map of their sum the stripes cross.
+    """
     n, waves, positions = start["n"], start["W"], torch.arange(17)
     shapes = bump(n, 0, 7).expand(waves, -1)
     axes = figure.subplots(1, waves + 1, sharey=True)
@@ -193,8 +242,13 @@ def draw_speeds(figure: Figure, start: dict[str, Any]) -> None:
     axes[0].set(ylabel="position p", yticks=[0, 8, 16])
 
 
+@wave(4.0, p=3)
 def draw_twist(figure: Figure, start: dict[str, Any]) -> None:
-    """Three rings, the last one a lap later; under them both scores. Blue is below zero."""
+    """Rings of eight bars. On the plain ring all point outward. On the twisted ring those that have passed
+    the seam point inward; eight positions later these point outward and the others inward. Below: the score
+    of a query and a key against the offset. The score on the plain ring repeats after 8. On the twisted ring
+    it comes back with its sign reversed after 8 and repeats after 16.
+    """
     q, k = twisting_pair()
     n, p = len(q), start["p"]
     (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False)
@@ -228,7 +282,11 @@ def draw_twist(figure: Figure, start: dict[str, Any]) -> None:
     panels[1].plot(fine, twisted_roll_matrix(n, fine) @ k @ q / n**0.5, color=figures.MUTED, linewidth=1)
 
 
+@wave(2.6, d0=2, d1=-1)
 def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
+    """Left: a sheet of eight by eight channels with a bright patch that has moved. Middle: the score of two
+    rings over all offsets, a cross. Right: the score of the torus, a spot.
+    """
     rings, sheet = ring_and_sheet()
     offsets = torch.cartesian_prod(*[torch.arange(-7, 8)] * 2)
     by_rings = axial_roll(rings.expand(len(offsets), -1), offsets) @ rings
@@ -246,7 +304,12 @@ def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
         ax.set(title=title, xlabel="Δx", ylabel="Δy", xticks=[-7, 0, 7], yticks=[-7, 0, 7])
 
 
+@wave(3.6, n=32, wavelength=0.6, k=12, axis="logarithmic")
 def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
+    """Dots on a logarithmic axis of angular frequency: those of rope are spread evenly over four decades,
+    those of the roll crowd at its fast end and some lie beyond π, and what whole positions see of these is
+    folded back below π. Under it a fast wave and a slow one that meet at every whole position.
+    """
     n, wavelength = start["n"], start["wavelength"]
     ring = ring_frequencies(n, wavelength)[: n // 2]
     rows: Sequence[tuple[str, Tensor, str]] = (
@@ -278,7 +341,11 @@ def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
     below.set(xlabel="position", xlim=(0, 12), yticks=[], ylabel=f"wave k = {start['k']}")
 
 
+@wave(4.2, p=64, step=8, trained=64, bits={}, on=["none", "learned", "rope", "roll", "shaw", "alibi"])
 def draw_positions(figure: Figure, start: dict[str, Any]) -> None:
+    """Lines of bits per character against position in windows of 512 characters, one an encoding. A vertical
+    line marks 64, the trained length, dotted lines its multiples.
+    """
     step, trained = start["step"], start["trained"]
     ax = figure.subplots()
     ends, seen = {}, Counter[str]()
@@ -299,8 +366,12 @@ def draw_positions(figure: Figure, start: dict[str, Any]) -> None:
         figures.label_line_ends(ax, ends)
 
 
+@wave(5.2, t=11, run="photographs", layer="all", head="all")
 def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
-    """Matrices at some moments, one row an encoding; under them the neighbors' correlation over training."""
+    """Two rows of square matrices of correlations of channels at moments of training. RollPE's begins with a
+    thin red diagonal in noise, and a broad red band grows along it; the twin's hardly changes. Under them the
+    correlation of neighbors over training: RollPE's rises early and stays high, the twin's stays low.
+    """
     runs = start["runs"][start["run"]]
     (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.1, 1))
     ax = lower.subplots()
@@ -329,8 +400,13 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
     figures.label_line_ends(ax, ends)
 
 
+@wave(2.9, sy=0, sx=0, qy=3, qx=5, ky=4, kx=3, head="1", show="scores")
 def draw_photo(figure: Figure, start: dict[str, Any]) -> None:
-    """The photograph as the models see it and the maps of one query, unmoved and moved."""
+    """Two rows of pictures. Each begins with a photograph of a pagoda, in the second row moved by a few
+    patches. Beside it are maps of the scores of one patch with all others, one for each encoding. With no
+    encoding, RoPE and RollPE the map has moved with the photograph. With a learned table and with multiplexed
+    RollPE it has changed.
+    """
     patches, models = photo.read_photo(start["root"] / "data/photo")
     rows = figure.subplots(2, 1 + len(models), squeeze=False)
     query = np.array([start["qy"], start["qx"]])
@@ -362,116 +438,6 @@ def _map_of(
     return photo.scores(name, model, patches, shift)[0, side * row + column].unflatten(0, (side, side))
 
 
-# The list
-
-
-@dataclass(frozen=True)
-class Wave:
-    """What ``{wave} name`` puts on a page."""
-
-    label: str
-    """The still picture in words."""
-    start: dict[str, Any]
-    """The first values of the sliders."""
-    draw: Callable[[Figure, dict[str, Any]], None]
-    size: tuple[float, float] = (6.8, 3.0)
-    """Inches."""
-
-
-WAVES: dict[str, Wave] = {
-    "walk": Wave(
-        "Two rings of bars, a query's and a key's, each turned by the position of its token. Between them"
-        " a dotted curve of their score against the offset of the key, with one offset marked.",
-        {"p": 6, "delta": 2},
-        draw_walk,
-    ),
-    "ring": Wave(
-        "Left: bars around a ring, a bump turned a few channels against the clock. Right: clock faces,"
-        " one for each Fourier mode; hand k has turned k times as far as the ring.",
-        {"n": 9, "p": 2},
-        draw_ring,
-    ),
-    "continuous": Wave(
-        "A pulse on rings of an odd and an even number of channels, moved by half a channel and by one."
-        " The odd ring ripples and returns to a pulse; each treatment of the even ring shows its own"
-        " remainder.",
-        {"n": 9, "p": 0.5, "nyquist": "fixed"},
-        draw_continuous,
-        (6.8, 3.6),
-    ),
-    "score": Wave(
-        "Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat"
-        " every 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and"
-        " the sinusoidal code peaks at zero.",
-        {**random_pair(), "delta": 3, "p": 0, "content": "random", "on": ["roll", "theorem"]},
-        draw_score,
-        (6.8, 5.4),
-    ),
-    "speeds": Wave(
-        "Maps with channels across and positions downward. Each wave is a slanted stripe, steeper for"
-        " slow waves; in the map of their sum the stripes cross.",
-        {"n": 16, "W": 2, "p": 3},
-        draw_speeds,
-    ),
-    "twist": Wave(
-        "Rings of eight bars. On the plain ring all point outward. On the twisted ring those that have passed"
-        " the seam point inward; eight positions later these point outward and the others inward. Below: the"
-        " score of a query and a key against the offset. The score on the plain ring repeats after 8. On the"
-        " twisted ring it comes back with its sign reversed after 8 and repeats after 16.",
-        {"p": 3},
-        draw_twist,
-        (6.8, 4.0),
-    ),
-    "axes": Wave(
-        "Left: a sheet of eight by eight channels with a bright patch that has moved. Middle: the score"
-        " of two rings over all offsets, a cross. Right: the score of the torus, a spot.",
-        {"d0": 2, "d1": -1},
-        draw_axes,
-        (6.8, 2.6),
-    ),
-    "frequencies": Wave(
-        "Dots on a logarithmic axis of angular frequency: those of rope are spread evenly over four decades,"
-        " those of the roll crowd at its fast end and some lie beyond π, and what whole positions see of"
-        " these is folded back below π. Under it a fast wave and a slow one that meet at every whole"
-        " position.",
-        {"n": 32, "wavelength": 0.6, "k": 12, "axis": "logarithmic"},
-        draw_frequencies,
-        (6.8, 3.6),
-    ),
-    "grow": Wave(
-        "Two rows of square matrices of correlations of channels at moments of training. RollPE's begins with"
-        " a thin red diagonal in noise, and a broad red band grows along it; the twin's hardly changes. Under"
-        " them the correlation of neighbors over training: RollPE's rises early and stays high, the twin's"
-        " stays low.",
-        {"t": 11, "run": "photographs", "layer": "all", "head": "all"},
-        draw_grow,
-        (6.8, 5.2),
-    ),
-    "photo": Wave(
-        "Two rows of pictures. Each begins with a photograph of a pagoda, in the second row moved by a few"
-        " patches. Beside it are maps of the scores of one patch with all others, one for each encoding. With"
-        " no encoding, RoPE and RollPE the map has moved with the photograph. With a learned table and with"
-        " multiplexed RollPE it has changed.",
-        {"sy": 0, "sx": 0, "qy": 3, "qx": 5, "ky": 4, "kx": 3, "head": "1", "show": "scores"},
-        draw_photo,
-        (6.8, 2.9),
-    ),
-    "positions": Wave(
-        "Lines of bits per character against position in windows of 512 characters, one an encoding. A"
-        " vertical line marks 64, the trained length, dotted lines its multiples.",
-        {
-            "p": 64,
-            "step": 8,
-            "trained": 64,
-            "bits": {},
-            "on": ["none", "learned", "rope", "roll", "shaw", "alibi"],
-        },
-        draw_positions,
-        (6.8, 4.2),
-    ),
-}
-
-
 def draw_still(name: str, folder: Path, more: Mapping[str, Any] | None = None) -> Path:
     """Draw a wave into ``folder``, in every type, and a CSV of its numbers; returns the path ``….*``.
 
@@ -484,7 +450,7 @@ def draw_still(name: str, folder: Path, more: Mapping[str, Any] | None = None) -
         figure = Figure(figsize=wave.size, layout="constrained")
         wave.draw(figure, wave.start | dict(more or {}))
         for kind in TYPES:
-            dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-            figure.savefig(folder / f"wave-{name}.{kind}", metadata=dates)
+            date = "Date" if kind == "svg" else "CreationDate"
+            figure.savefig(folder / f"wave-{name}.{kind}", metadata={date: None})
     (folder / f"wave-{name}.csv").write_text(to_csv(figure)[0], encoding="utf8")
     return folder / f"wave-{name}.*"
