@@ -40,7 +40,9 @@ def read_citation(app: Sphinx) -> dict[str, Any]:
 def first_words(body: str, longest: int = 200) -> str:
     """The text of a page's first paragraph, cut after a word; "" if it has none."""
     found = re.search(r"<p>(.*?)</p>", body, flags=re.DOTALL)
-    text = re.sub(r'\s*<span class="bibtex-citation".*?</span>', "", found[1] if found else "", flags=re.DOTALL)
+    text = re.sub(
+        r'\s*<span class="bibtex-citation".*?</span>', "", found[1] if found else "", flags=re.DOTALL
+    )
     return shorten(unescape(re.sub(r"<[^>]+>|\\[()]", "", text)), longest, placeholder="…")
 
 

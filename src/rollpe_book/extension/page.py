@@ -103,7 +103,6 @@ def _body(executed: Path, root: Path) -> tuple[str, str]:
         silent = io.StringIO()
         app = Sphinx(str(source), None, str(html), str(trees), "json", config, status=silent, warning=silent)
         app.connect("missing-reference", lambda app, env, node, text: _title_of(root, node, text))
-        app.connect("doctree-resolved", _drop_stamp, priority=900)
         app.build()
         made = json.loads((html / "index.fjson").read_text(encoding="utf8"))
         body = re.sub(r'<img\b[^>]*?\bsrc="([^":]+)"[^>]*>', lambda m: _inline(m, html), made["body"])
@@ -123,13 +122,6 @@ def _title_of(root: Path, node: pending_xref, text: nodes.Node) -> nodes.Node | 
         if file.is_file() and (found := re.search(rf"^{mark}(.+)$", file.read_text("utf8"), re.MULTILINE)):
             return nodes.emphasis("", found.group(1))
     return None
-
-
-def _drop_stamp(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """The book's last line stands at the top of these pages."""
-    for line in list(doctree.findall(nodes.paragraph)):
-        if "page-stamp" in line["classes"]:
-            line.parent.remove(line)
 
 
 def _inline(image: re.Match[str], html: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -76,29 +75,6 @@ def enclosing_output(node: nodes.Node) -> nodes.Element | None:
         if "cell_output" in getattr(node, "attributes", {}).get("classes", []):
             return node  # type: ignore[return-value]
     return None
-
-
-def plain_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str | nodes.Node]],
-    kind: str,
-    caption: Sequence[nodes.Node] = (),
-) -> nodes.table:
-    """A docutils table: the first column is text, the others are numbers or short words."""
-
-    def row(cells: Sequence[str | nodes.Node]) -> nodes.row:
-        made = nodes.row()
-        for number, cell in enumerate(cells):
-            inline = nodes.Text(cell) if isinstance(cell, str) else cell
-            side = "text-right" if number else "text-left"
-            made += nodes.entry("", nodes.paragraph("", "", inline), classes=[side])
-        return made
-
-    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
-    group += nodes.thead("", row(columns))
-    group += nodes.tbody("", *map(row, rows))
-    title = [nodes.title("", "", *caption)] if caption else []
-    return nodes.table("", *title, group, classes=[kind])
 
 
 def write_data(app: Sphinx, name: str, value: Any) -> None:
