@@ -191,11 +191,12 @@ def finish_figures(
             code = _wave_links(app, docname, figure, said, legend)
         if output is not None:
             cell = output.parent
-            while cell.get("nb_element") != "cell_code":
+            while cell is not None and cell.get("nb_element") != "cell_code":
                 cell = cell.parent
-            code = _code_link(figure, said, cell)
-            metadata = next(iter(outputs.get(cell["cell_index"], [])), None)
-            outputs[cell["cell_index"]] = outputs.get(cell["cell_index"], [])[1:]
+            if cell is not None:
+                code = _code_link(figure, said, cell)
+                of_cell = outputs.get(cell["cell_index"])
+                metadata = of_cell.pop(0) if of_cell else None
         if is_site(app) and (metadata or code):
             data = [data_link(app, docname, figure, said, metadata)] if metadata else []
             records = _record_links(metadata["records"], record_page) if metadata else []

@@ -93,7 +93,8 @@ def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """
     if is_site(app):
         for cell in doctree.findall(nodes.entry):
-            if NUMBER.fullmatch(" ".join(cell.astext().split())):
+            words = re.sub(r"<[^>]+>", "", cell.astext())  # on the page of runs it is a link
+            if NUMBER.fullmatch(" ".join(words.split())):
                 cell["classes"].append("number")
 
 
