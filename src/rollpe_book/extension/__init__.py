@@ -18,7 +18,6 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util import logging
 
 from rollpe_book.chapters.stamp import command, read_stamp
 from rollpe_book.extension import (
@@ -35,9 +34,7 @@ from rollpe_book.extension import (
     tables,
     waves,
 )
-from rollpe_book.extension.site import find_mathjax, is_site, record_page
-
-logger = logging.getLogger(__name__)
+from rollpe_book.extension.site import is_site, mathjax, record_page
 
 
 def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -68,13 +65,9 @@ def page_line(stamp: dict[str, Any]) -> nodes.paragraph:
 def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
     """Put MathJax into the book, so that a page shows its mathematics without a network."""
     if exception is None and app.builder.format == "html":
-        source = find_mathjax()
-        if source is None:
-            logger.warning("sphinx-mathjax-offline is not installed: equations stay as TeX", type="rollpe")
-            return
-        target = Path(app.outdir, "_static/mathjax", source.name)
+        target = Path(app.outdir, "_static/mathjax", mathjax().name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        shutil.copyfile(mathjax(), target)
 
 
 def share_writer(app: Sphinx) -> None:

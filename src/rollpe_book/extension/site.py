@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -85,9 +85,7 @@ def write_data(app: Sphinx, name: str, value: Any) -> None:
     target.write_text(f"document.currentScript.value={text};", encoding="utf8")
 
 
-def find_mathjax() -> Path | None:
+def mathjax() -> Path:
     """The one file of MathJax 3 that draws SVG and needs no other, from the installed package."""
-    package = importlib.util.find_spec("sphinx-mathjax-offline")
-    if package is None or not package.submodule_search_locations:
-        return None
-    return Path(next(iter(package.submodule_search_locations)), "static/mathjax/tex-svg-full.js")
+    package = importlib.import_module("sphinx-mathjax-offline")
+    return Path(str(package.__file__)).with_name("static") / "mathjax/tex-svg-full.js"
