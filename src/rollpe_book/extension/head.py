@@ -93,7 +93,7 @@ def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """
     if is_site(app):
         for cell in doctree.findall(nodes.entry):
-            words = re.sub(r"<[^>]+>", "", cell.astext())  # on the page of runs it is a link
+            words = re.sub(r"</?a\b[^>]*>", "", cell.astext())  # on the page of runs it is a link
             if NUMBER.fullmatch(" ".join(words.split())):
                 cell["classes"].append("number")
 
