@@ -36,10 +36,6 @@ def short(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def print_opener(page: Path) -> None:
-    click.echo(f"open it   {shlex.quote(sys.executable)} -m webbrowser -t {page.resolve().as_uri()}")
-
-
 @click.command(cls=NameValue)
 @click.argument("file", type=PATH, required=False)
 @click.option(
@@ -100,7 +96,7 @@ def notebook(
     changed = chapters.read_stamp(executed)["changed"]
     values = ", ".join(f"{name}={value}" for name, value in changed.items())
     click.echo(f"page      {short(page)}   ({values or 'all parameters at their defaults'})")
-    print_opener(page)
+    click.echo(f"open it   {shlex.quote(sys.executable)} -m webbrowser -t {page.resolve().as_uri()}")
 
 
 @click.command()

@@ -35,9 +35,8 @@ class Properties:
     """The measured properties of one encoding.
 
     relative_along: for each axis, whether shifting all positions along it leaves the scores alone.
-    real_positions: whether it takes positions between the grid's, and larger_grid, whether it takes a grid
-    larger than the one it was built for. keeps_norm: whether encoded queries keep their length
-    (None where they are unchanged).
+    real_positions: whether it takes positions between the grid's. keeps_norm: whether encoded queries keep
+    their length (None where they are unchanged).
     cached, linear: whether decoding over cached keys, and linear attention, agree with the full computation.
     parameters: trained numbers added to a model of 12 layers with 6 heads of 64 channels on 8×8 patches.
     """
@@ -47,7 +46,6 @@ class Properties:
     axes: int
     relative_along: tuple[bool, ...]
     real_positions: bool
-    larger_grid: bool
     keeps_norm: bool | None
     cached: bool
     linear: bool
@@ -76,7 +74,6 @@ def measure(name: str) -> Properties:
                 axes=axes,
                 relative_along=tuple(_relative(built, grid, axis) for axis in range(axes)),
                 real_positions=_accepts(built, 0.75 * grid_positions(*grid, dtype=torch.float64)),
-                larger_grid=_accepts(built, grid_positions(*(s + 2 for s in grid), dtype=torch.float64)),
                 keeps_norm=_keeps_norm(built, grid),
                 cached=_cached(built, grid),
                 linear=_linear(built, grid),

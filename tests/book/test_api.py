@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import io
-import json
 from importlib import import_module
 
 import pytest
 import yaml
 from docutils import nodes
 from sphinx import addnodes
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace
+from tiny_book import Book
 
 from rollpe.encodings import ENCODINGS
 from rollpe_book.equations import EQUATIONS
@@ -55,17 +52,14 @@ def test_every_function_under_an_equation_is_documented_and_so_has_a_page_of_cod
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """The pages beside a chapter with one equation; all that Sphinx knows of them, and its warnings."""
-    root = tmp_path_factory.mktemp("names")
-    (root / "book").mkdir()
-    (root / "_build").mkdir()
-    (root / "book/index.md").write_text("# A book\n\n```{toctree}\n:glob:\n*\napi/*\n```\n")
-    (root / "book/05-rolling.md").write_text("# A chapter\n\n$$\nS\n$$ (eq-roll)\n")
-    for name in ("encodings", "run"):
-        (root / f"book/{name}.md").write_text(f"# {name}\n")
+    book = Book(tmp_path_factory.mktemp("names"), "dummy")
+    texts = {
+        "index.md": "# A book\n\n```{toctree}\n:glob:\n*\napi/*\n```\n",
+        "05-rolling.md": "# A chapter\n\n$$\nS\n$$ (eq-roll)\n",
+        **{f"{name}.md": f"# {name}\n" for name in ("encodings", "run")},
+    }
     for path in [ROOT / "book/api.md", *(ROOT / "book/api").glob("*.md")]:
-        copy = root / path.relative_to(ROOT)
-        copy.parent.mkdir(exist_ok=True)
-        copy.write_text(path.read_text(encoding="utf8"), encoding="utf8")
+        texts[str(path.relative_to(ROOT / "book"))] = path.read_text(encoding="utf8")
     entry = {
         "page": "05-rolling",
         "source": "",
@@ -75,17 +69,10 @@ def pages(tmp_path_factory):
     entry |= {"error": 0.0, "tolerance": 0.0, "passed": True, "cases": 1}
     report = [{"label": "eq-roll"} | entry, {"label": "eq-roll-printed", "reason": "wrong"} | entry]
     report[1]["page"] = "elsewhere"
-    (root / "_build/equations.json").write_text(json.dumps({"equations": report}))
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf8"))["sphinx"]["config"]
     ours = ("add_module_names", "autodoc", "default_role", "nitpick", "python_")
     settings = {key: value for key, value in settings.items() if key.startswith(ours)}
-    settings |= {"extensions": ["myst_nb", "rollpe_book.extension"], "nitpicky": True}
-    settings |= {"myst_enable_extensions": ["deflist", "dollarmath"]}
-    log = io.StringIO()
-    with docutils_namespace():
-        app = Sphinx(root / "book", None, root / "out", root / "trees", "dummy", settings, None, log)
-        app.build()
-    return app.env, log.getvalue()
+    return book, book.build(texts, report, nitpicky=True, **settings)
 
 
 def entry_of(env, name: str) -> addnodes.desc:
@@ -97,7 +84,7 @@ def entry_of(env, name: str) -> addnodes.desc:
 
 
 def test_every_public_name_is_on_a_page_and_says_what_it_is(pages):
-    env, _ = pages
+    env = pages[0].env
     known = env.domaindata["py"]["objects"]
     assert [name for name in public_names() if name not in known] == []
     for name in public_names():
@@ -118,27 +105,29 @@ def test_a_page_of_the_book_leads_to_each_page_of_names():
 
 @pytest.mark.parametrize("name", ["rollpe.operators.roll", "rollpe.encodings.roll.Roll"])
 def test_a_name_links_to_the_equations_that_it_computes_and_not_to_wrong_ones(pages, name):
-    links = entry_of(pages[0], name).findall(addnodes.pending_xref)
+    links = entry_of(pages[0].env, name).findall(addnodes.pending_xref)
     assert [link["reftarget"] for link in links if link["reftype"] == "eq"] == ["eq-roll"]
 
 
 def test_an_encoding_says_by_which_name_it_is_built(pages):
     for name, encoding in ENCODINGS.items():
-        code = [node.astext() for node in entry_of(pages[0], dotted_name(encoding)).findall(nodes.literal)]
+        code = [
+            node.astext() for node in entry_of(pages[0].env, dotted_name(encoding)).findall(nodes.literal)
+        ]
         assert code[0] == f'create_encoding("{name}", …)'
 
 
 def test_no_name_with_an_at_sign_is_an_address_to_write_to(pages):
-    env, _ = pages
+    env = pages[0].env
     links = [link for page in env.found_docs for link in env.get_doctree(page).findall(nodes.reference)]
     assert [link["refuri"] for link in links if link.get("refuri", "").startswith("mailto:")] == []
 
 
 def test_a_bar_in_a_docstring_is_a_bar(pages):
-    assert "max |found − expected|" in entry_of(pages[0], "rollpe_book.agree.gap").astext()
+    assert "max |found − expected|" in entry_of(pages[0].env, "rollpe_book.agree.gap").astext()
 
 
 def test_a_model_of_fields_lists_them_with_their_meaning_and_not_in_its_signature(pages):
-    entry = entry_of(pages[0], "rollpe_lab.training.Recipe")
+    entry = entry_of(pages[0].env, "rollpe_lab.training.Recipe")
     assert entry[0].astext().endswith("Recipe")
     assert "epochs – an integer ≥ 1, at most a million: passes over the training images" in entry.astext()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_extension import Book
+from tiny_book import Book
 
 from rollpe_book.extension.holds import conditions, evidence_of, paragraphs, untrue
 from rollpe_lab.records import write_record

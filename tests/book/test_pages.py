@@ -187,6 +187,8 @@ def test_each_page_tells_a_search_engine_its_own_title_and_what_it_is_about(brow
         assert picture.startswith("https:") or (HTML / name).parent.joinpath(picture).is_file()
         assert page.locator('meta[name="citation_title"]').get_attribute("content")
     context.close()
+    stems = {Path(name).stem for name in PAGES}
+    assert {"index", "05-rolling", "11-train", "12-results"} <= stems
     assert len(set(titles.values())) == len(set(descriptions.values())) == len(PAGES)
 
 
@@ -204,8 +206,3 @@ def test_links_to_the_code_and_back_lead_to_what_they_name():
     }
     assert len(links) > 100
     assert [(path.name, name) for path, name in links if f'id="{name}"' not in pages[path]] == []
-
-
-def test_the_derivations_and_the_results_are_there():
-    stems = {Path(name).stem for name in PAGES}
-    assert {"index", "05-rolling", "11-train", "12-results"} <= stems

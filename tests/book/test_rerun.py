@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shlex
@@ -11,16 +10,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace
+from tiny_book import Book
 
 from rollpe.cli import cli
 from rollpe_book.claims import Claim, Verdict, sources
-from rollpe_book.extension import costs, rerun
-from rollpe_book.extension.costs import training_flops, work
+from rollpe_book.extension import tables
 from rollpe_book.extension.ledger import errata
-from rollpe_book.extension.rerun import links, repository, repository_of
-from rollpe_book.extension.tables import speed_row
+from rollpe_book.extension.rerun import PLACEHOLDER, links, repository, repository_of
 from rollpe_lab.training import load_recipe
 from shared import ROOT, commands
 
@@ -64,112 +60,95 @@ def test_a_chapter_offers_its_two_files_and_buttons_only_with_a_repository():
     assert all("owner/name" in address and "01-small.ipynb" in address for _, address, _ in more)
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A project with one executed notebook, a page that uses every directive, and one benchmark."""
-    for folder in ("notebooks", "book/executed", "data/benchmarks", "_build"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "notebooks/01-small.py").write_text("# %% [markdown]\n# # Small\n")
+TIMED = {
+    "size": "small",
+    "batch": 8,
+    "precision": "bfloat16",
+    "compiled": True,
+    "environment": {"device_name": "an abacus"},
+    "provenance": {"started": "2026-01-02T03:04:05+00:00"},
+    "encodings": [{"name": "roll", "images_per_second": 1234.4, "share_of_peak": 0.123}],
+}
+RUN = """\
+# Run
+
+From OWNER/NAME.
+
+```{speeds}
+```
+
+```{costs} mini strong
+```
+
+```{errata} paper
+```
+
+```{toctree}
+executed/01-small
+plain
+```
+"""
+
+
+def build(root: Path, builder: str = "html", timed: dict | None = TIMED) -> Book:
+    """A book with one executed notebook, a page that uses every directive, and one benchmark."""
+    for folder in ("notebooks", "data/benchmarks"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / "notebooks/01-small.py").write_text("# %% [markdown]\n# # Small\n")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Small\n\nWords.")])
-    nbformat.write(notebook, tmp_path / "notebooks/01-small.ipynb")
+    nbformat.write(notebook, root / "notebooks/01-small.ipynb")
     notebook.metadata["rollpe"] = STAMP
-    nbformat.write(notebook, tmp_path / "book/executed/01-small.ipynb")
-    directives = "".join(f"```{{{name}}}\n```\n\n" for name in ("first-cell", "speeds", "costs} mini strong"))
-    directives = directives.replace("strong}", "strong")
-    (tmp_path / "book/index.md").write_text(f"# Run\n\n{directives}```{{errata}} paper\n```\n")
-    (tmp_path / "book/plain.md").write_text("# Plain\n")
-    timing = {"name": "roll", "images_per_second": 1234.4, "share_of_peak": 0.123}
-    report = {
-        "size": "small",
-        "batch": 8,
-        "precision": "bfloat16",
-        "compiled": True,
-        "environment": {"device_name": "an abacus"},
-        "provenance": {"started": "2026-01-02T03:04:05+00:00"},
-        "encodings": [timing],
-    }
-    (tmp_path / "data/benchmarks/a.json").write_text(json.dumps(report))
-    return tmp_path
+    if timed:
+        (root / "data/benchmarks/a.json").write_text(json.dumps(timed))
+    book = Book(root, builder)
+    executed = {"executed/01-small.ipynb": nbformat.writes(notebook), "plain.md": "# Plain\n"}
+    assert book.build({"index.md": RUN} | executed) == ""
+    return book
 
 
-def build(project: Path, builder: str = "html") -> Path:
-    html, log = project / "_build" / builder, io.StringIO()
-    (project / "_build/equations.json").write_text('{"equations": []}')
-    settings = {
-        "extensions": ["myst_nb", "rollpe_book.extension"],
-        "root_doc": "index",
-        "html_theme": "basic",
-        "nb_execution_mode": "off",
-        "myst_enable_extensions": ["deflist"],
-    }
-    with docutils_namespace():
-        source, trees = project / "book", project / "_build/trees"
-        app = Sphinx(source, None, html, trees / builder, builder, settings, status=None, warning=log)
-        app.build()
-    assert not [w for w in log.getvalue().splitlines() if "toctree" not in w], log.getvalue()
-    return html
-
-
-def test_every_chapter_links_to_copies_of_its_files_that_lie_in_the_site(project):
-    html = build(project)
-    page = (html / "executed/01-small.html").read_text()
+def test_every_chapter_links_to_its_files_and_the_page_shows_what_was_measured_or_computed(tmp_path):
+    book = build(tmp_path)
+    page = book.markup("executed/01-small")
     found = re.findall(r'<a href="([^"]+)" download>', page)
     assert len(found) == 2 and "colab" not in page and "binder" not in page
     for address in found:
-        copy = (html / "executed" / address).resolve()
-        assert copy.read_bytes() == (project / "notebooks" / copy.name).read_bytes()
+        copy = (book.html / "executed" / address).resolve()
+        assert copy.read_bytes() == (tmp_path / "notebooks" / copy.name).read_bytes()
     assert page.index("<h1>") < page.index("take-along") < page.index("Words.")
-    assert "take-along" not in (html / "plain.html").read_text()
+    assert "take-along" not in book.markup("plain")
 
-
-def test_buttons_appear_where_the_remote_is_on_github(project):
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
-    address = "https://user:secret@github.com/owner/name.git"
-    subprocess.run(["git", "-C", str(project), "remote", "add", "origin", address], check=True)
-    repository.cache_clear()
-    html = build(project)
-    page, run = (html / "executed/01-small.html").read_text(), (html / "index.html").read_text()
-    for start in (
-        "https://colab.research.google.com/github/owner/name/",
-        "https://mybinder.org/v2/gh/owner/name/",
-    ):
-        assert f'href="{start}' in page
-    assert "owner/name rollpe" in re.sub(r"<[^>]*>", "", run) and rerun.PLACEHOLDER not in run
-    assert not any("secret" in path.read_text() for path in html.rglob("*.html"))
-
-
-def test_a_book_of_one_file_has_no_links_to_files(project):
-    html = build(project, "singlehtml")
-    page = (html / "index.html").read_text()
-    assert "take-along" not in page and "PFLOP a run" in page
-
-
-def test_the_page_shows_what_was_measured_and_computes_the_rest(project):
-    page = (build(project) / "index.html").read_text()
-    text = re.sub(r"<[^>]*>", " ", page)
-    assert (
-        "2026-01-02, an abacus: small, batch 8, bfloat16, compiled" in text
-        and "1,234" in text
-        and " 12 % " in text
-    )
-    assert page.count("<p>not measured</p>") == 2, "the two encodings that were not timed"
-    assert rerun.PLACEHOLDER in text
+    text, run = book.text("index"), book.markup("index")
+    for said in ("2026-01-02, an abacus: small, batch 8, bfloat16, compiled", "1,234", "12 %", PLACEHOLDER):
+        assert said in text
+    assert run.count("<p>not measured</p>") == 2, "the two encodings that were not timed"
     for name in ("mini", "strong"):
-        gflop, images = work(load_recipe(name))
-        row = re.search(rf"<p>{name}</p>.*?</tr>", page, re.DOTALL)[0]
+        gflop, images = tables.work(name)
+        row = re.search(rf"<p>{name}</p>.*?</tr>", run, re.DOTALL)[0]
         total = gflop * images / 1e6
-        hours = [f"{total / (costs.PEAK / 1000 * share) / 3600:.2f}" for share in (0.1, 0.2, 0.4)]
+        hours = [f"{total / (tables.PEAK / 1000 * share) / 3600:.2f}" for share in (0.1, 0.2, 0.4)]
         assert re.findall(r"<p>([\d.,]+)</p>", row) == [f"{gflop:.2f}", f"{total:,.0f}", *hours]
 
 
-def test_an_empty_list_of_benchmarks_reads_not_measured(project):
-    (project / "data/benchmarks/a.json").unlink()
-    assert "Not measured." in (build(project) / "index.html").read_text()
+def test_buttons_appear_where_the_remote_is_on_github(tmp_path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    address = "https://user:secret@github.com/owner/name.git"
+    subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", address], check=True)
+    repository.cache_clear()
+    book = build(tmp_path)
+    for start in ("https://colab.research.google.com/github/", "https://mybinder.org/v2/gh/"):
+        assert f'href="{start}owner/name/' in book.markup("executed/01-small")
+    assert "From owner/name." in book.text("index") and PLACEHOLDER not in book.text("index")
+    assert not any("secret" in path.read_text() for path in book.html.rglob("*.html"))
+
+
+def test_a_book_of_one_file_has_no_links_to_files_and_without_benchmarks_nothing_is_measured(tmp_path):
+    text = build(tmp_path, "singlehtml", timed=None).markup("index")
+    assert "take-along" not in text and "PFLOP a run" in text and "Not measured." in text
 
 
 def test_the_committed_benchmarks_can_be_shown():
     for path in (ROOT / "data/benchmarks").glob("*.json"):
-        assert all(speed_row(json.loads(path.read_text())))
+        assert all(tables.speed_row(json.loads(path.read_text())))
 
 
 def test_counted_operations_are_those_of_the_formula():
@@ -178,8 +157,8 @@ def test_counted_operations_are_those_of_the_formula():
     block = tokens * 12 * width**2 + 2 * tokens**2 * width
     unread = (tokens - 1) * 9 * width**2  # of the last block: projection and MLP of all but the class token
     forward = 2 * (64 * 3 * patch**2 * width + depth * block - unread + width * classes)
-    counted = training_flops("nano", 32, patch, classes, "token")
-    assert counted == pytest.approx(3 * forward, rel=0.02)
+    recipe = load_recipe("mini").model_copy(update={"size": "nano", "patch_size": patch, "pool": "token"})
+    assert tables.training_flops(recipe) == pytest.approx(3 * forward, rel=0.02)
 
 
 def claim(number: int, source: str = "paper", **changes) -> Claim:
@@ -216,11 +195,6 @@ def test_errata_are_what_one_document_has_wrong_as_written_whatever_models_reach
     assert "**Corrected.** Another one holds. *Checked by {eq}`eq-a`, eq-b.*" in text
     assert "**Refuted.**" in text
     assert "Nothing" in "\n".join(errata(verdicts[1:3], set(), "paper"))
-
-
-def test_the_pages_that_this_serves_are_in_the_contents():
-    listed = (ROOT / "book/_toc.yml").read_text().split()
-    assert {"run", "errata"} <= set(listed)
 
 
 def test_commands_of_the_page_are_understood_and_their_files_exist(tmp_path, monkeypatch):

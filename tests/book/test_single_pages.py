@@ -41,17 +41,22 @@ n
 """
 
 
+def project(root):
+    """A project whose only notebook is small."""
+    (root / "notebooks").mkdir(parents=True)
+    shutil.copytree(ROOT / "book/_static", root / "book/_static")
+    for name in ("_config.yml", "pyproject.toml", "requirements.lock", "book/references.bib"):
+        shutil.copy(ROOT / name, root / name)
+    (root / "notebooks/01-small.py").write_text(SOURCE)
+    return root
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A page of a notebook that ran with n=4; the notebook is stamped by hand, no kernel is needed."""
-    root = tmp_path_factory.mktemp("pages") / "project"
-    (root / "notebooks").mkdir(parents=True)
-    shutil.copytree(ROOT / "book/_static", root / "book/_static")
-    for name in ("_config.yml", "pyproject.toml", "book/references.bib"):
-        shutil.copy(ROOT / name, root / name)
+    root = project(tmp_path_factory.mktemp("pages") / "project")
     shutil.copy(ROOT / "notebooks/05-rolling.py", root / "notebooks")
     source = root / "notebooks/01-small.py"
-    source.write_text(SOURCE)
     notebook = _pair_of(source)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     picture = {"image/svg+xml": SVG, "text/plain": "a circle"}
@@ -73,11 +78,8 @@ def made(tmp_path_factory):
     return notebook_page(executed, root)
 
 
-def test_the_page_lies_beside_the_run_and_nothing_else_is_left(made):
+def test_the_page_stands_alone_beside_the_run_and_nothing_else_is_left(made):
     assert sorted(p.name for p in made.parent.iterdir()) == ["01-small.html", "01-small.ipynb"]
-
-
-def test_the_page_of_a_notebook_stands_alone(made):
     assert_alone(made.read_text())
 
 
@@ -133,12 +135,7 @@ def test_numbers_of_a_table_stand_right_and_the_first_cell_heads_its_row():
 
 
 def test_the_command_writes_the_page_says_where_and_leaves_the_book_alone(tmp_path):
-    root = tmp_path / "project"
-    (root / "notebooks").mkdir(parents=True)
-    shutil.copytree(ROOT / "book/_static", root / "book/_static")
-    for name in ("_config.yml", "pyproject.toml", "requirements.lock", "book/references.bib"):
-        shutil.copy(ROOT / name, root / name)
-    (root / "notebooks/01-small.py").write_text(SOURCE)
+    root = project(tmp_path / "project")
     words = [sys.executable, "-m", "rollpe.cli", "notebook", "notebooks/01-small.py", "-p", "n", "7"]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

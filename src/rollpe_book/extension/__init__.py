@@ -1,7 +1,7 @@
 """The book: what Sphinx needs beyond Jupyter Book.
 
 Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py, runs.py,
-ledger.py, costs.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py; page.py makes one page
+ledger.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py; page.py makes one page
 of one notebook, site.py is what they share. head.py is an extension of its own: what every page of the site
 carries besides its text.
 
@@ -18,12 +18,10 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util import logging
 
 from rollpe_book.chapters.stamp import command, read_stamp
 from rollpe_book.extension import (
     api,
-    costs,
     drawings,
     equations,
     figures,
@@ -36,9 +34,7 @@ from rollpe_book.extension import (
     tables,
     waves,
 )
-from rollpe_book.extension.site import find_mathjax, is_site, record_page
-
-logger = logging.getLogger(__name__)
+from rollpe_book.extension.site import is_site, mathjax, record_page
 
 
 def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -50,13 +46,9 @@ def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         for inline in list(doctree.findall(nodes.inline)):
             if "rollpe_cell" in inline:
                 numbers.link_number(app, docname, inline, notes)
-    ledger.finish_claims(app, doctree)
     stamp = read_stamp(app.env.doc2path(docname))
-    to_record = partial(record_page, app, docname)
-    figures.finish_figures(app, doctree, docname, stamp, to_record)
-    figures.finish_drawings(app, doctree, docname, to_record)
-    figures.finish_waves(app, doctree, docname)
-    if stamp:
+    figures.finish_figures(app, doctree, docname, stamp, partial(record_page, app, docname))
+    if stamp and app.builder.name != "json":  # at the top of the page of one notebook
         section = next(doctree.findall(nodes.section), doctree)
         section += page_line(stamp)
 
@@ -73,13 +65,9 @@ def page_line(stamp: dict[str, Any]) -> nodes.paragraph:
 def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
     """Put MathJax into the book, so that a page shows its mathematics without a network."""
     if exception is None and app.builder.format == "html":
-        source = find_mathjax()
-        if source is None:
-            logger.warning("sphinx-mathjax-offline is not installed: equations stay as TeX", type="rollpe")
-            return
-        target = Path(app.outdir, "_static/mathjax", source.name)
+        target = Path(app.outdir, "_static/mathjax", mathjax().name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        shutil.copyfile(mathjax(), target)
 
 
 def share_writer(app: Sphinx) -> None:
@@ -103,7 +91,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writer)
-    results = (equations, numbers, holds, tables, runs, ledger, costs)
+    results = (equations, numbers, holds, tables, runs, ledger)
     for part in (*results, api, figures, drawings, rerun, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)

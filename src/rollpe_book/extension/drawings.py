@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from docutils import nodes
-from docutils.parsers.rst import directives
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from rollpe_book import figures
+from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, project_root
 from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
 from rollpe_lab.records.store import find_arrays, read_records
@@ -81,17 +78,12 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
 DRAWINGS: dict[str, Callable[[Path], tuple[Figure, str]]] = {"map": draw_map, "accuracies": draw_accuracies}
 
 
-class DrawingDirective(SphinxDirective):
-    """``{drawing} map``: a figure from the committed records, with the directive's content as its caption."""
+class DrawingDirective(FigureDirective):
+    """``{drawing} map``: a figure from the committed records."""
 
-    required_arguments = 1
-    has_content = True
-    option_spec: ClassVar = {"name": directives.unchanged}
+    choices = DRAWINGS
 
-    def run(self) -> list[nodes.Node]:
-        name = self.arguments[0]
-        if name not in DRAWINGS:
-            raise self.error(f"drawing {name!r} is unknown: choose one of {', '.join(DRAWINGS)}.")
+    def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
         root = project_root(self.env.app)
         for path in sorted((root / RECORDS[0]).glob("*/*/seed-*.json")):
             self.env.note_dependency(str(path))
@@ -102,14 +94,7 @@ class DrawingDirective(SphinxDirective):
             drawn, said = DRAWINGS[name](root)
             svg, metadata = figures.show(drawn)
         target.write_text(svg, encoding="utf8")
-        uri = "/" + Path(os.path.relpath(target, self.env.srcdir)).as_posix()
-        caption = self.parse_content_to_nodes()[0]
-        image = nodes.image("", uri=uri, alt=said, classes=["drawing"])
-        figure = nodes.figure("", image, classes=["drawing"], rollpe_drawing=metadata)
-        figure += nodes.caption("", "", *caption.children)
-        self.set_source_info(figure)
-        self.add_name(figure)
-        return [figure]
+        return target, said, metadata
 
 
 def setup(app: Sphinx) -> None:

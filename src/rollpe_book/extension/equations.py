@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -26,6 +26,14 @@ logger = logging.getLogger(__name__)
 
 FEW = 3
 """An equation of all encodings except at most this many is listed by the exceptions."""
+
+
+class PrintedCheck(NamedTuple):
+    """One line that ``agree`` printed."""
+
+    what: str
+    error: float
+    tolerance: float
 
 
 def load_report(path: Path) -> dict[str, dict[str, Any]]:
@@ -94,13 +102,16 @@ def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None
     On the page of a reader's own run, and in cells that are folded already, they stay as printed.
     """
     report = app.env.rollpe_report  # type: ignore[attr-defined]
+    folds = is_site(app) or app.builder.name == "singlehtml"
     badges: list[tuple[nodes.Element, dict[str, Any], list[PrintedCheck]]] = []
     for node in list(doctree.findall(nodes.FixedTextElement)):
         output = enclosing_output(node)
         if output is None:
             if node.get("label") in report:
                 badges.append((node, report[node["label"]], []))
-        elif _stays_open(app, output) and node.parent is output and (checks := take_checks(node)):
+            continue
+        open_cell = output.parent.get("nb_element") == "cell_code" and node.parent is output
+        if folds and open_cell and (checks := take_checks(node)):
             equation, result, more = badges[-1] if badges else (node, {}, [])
             if is_site(app) and result.get("passed") and _section(equation) is _section(node):
                 more += checks
@@ -114,34 +125,13 @@ def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None
         equation.parent.insert(equation.parent.index(equation) + 1, badge(app, docname, result, more))
 
 
-def _stays_open(app: Sphinx, output: nodes.Element) -> bool:
-    """Whether this build folds checks, and nothing else has folded this output."""
-    folds = is_site(app) or app.builder.name == "singlehtml"
-    return folds and output.parent.get("nb_element") == "cell_code"
-
-
-@dataclass(frozen=True)
-class PrintedCheck:
-    """One line that ``agree`` printed."""
-
-    what: str
-    error: float
-    tolerance: float
-
-    def __str__(self) -> str:
-        return f"{self.what}: {_found(self.error, self.tolerance)}"
-
-
 def take_checks(output: nodes.Element) -> list[PrintedCheck]:
     """Take the lines of passed checks out of a printed output and return them; other lines stay."""
     checks, rest = [], []
     for line in output.astext().splitlines():
         match = PRINTED.fullmatch(line)
-        check = (
-            PrintedCheck(match["what"], float(match["error"]), float(match["tolerance"])) if match else None
-        )
-        if check and check.error <= check.tolerance:
-            checks.append(check)
+        if match and float(match["error"]) <= float(match["tolerance"]):
+            checks.append(PrintedCheck(match["what"], float(match["error"]), float(match["tolerance"])))
         else:
             rest.append(line)
     if checks:
@@ -159,19 +149,19 @@ def badge(
 
     On a site one short line, which unfolds to everything about it; elsewhere a paragraph.
     """
-    if result.get("error") is None:
-        state, long = "not-checked", ""
-        short = f"Not checked: {result.get('reason') or 'no reason given'}"
+    error, tolerance = result.get("error"), result.get("tolerance", 0.0)
+    long = "" if error is None else _found(error, tolerance)
+    long += f" over {result['cases']} cases" if result.get("cases") else ""
+    if error is None:
+        state, short = "not-checked", f"Not checked: {result.get('reason') or 'no reason given'}"
+    elif result["passed"]:
+        state, short = "passed", _passed(error, tolerance)
     else:
-        cases = f" over {result['cases']} cases" if result.get("cases") else ""
-        long = _found(result["error"], result["tolerance"]) + cases
-        state, short = "passed", _passed(result["error"], result["tolerance"])
-        if not result["passed"]:
-            state, short = "failed", f"CHECK FAILED: {long}"
-    if not is_site(app):
-        long = f"Checked: {long}" if state == "passed" else short
-    else:
+        state, short = "failed", f"CHECK FAILED: {long}"
+    if is_site(app):
         long = long.capitalize()
+    else:
+        long = f"Checked: {long}" if state == "passed" else short
     parts: list[list[nodes.Node]] = [[nodes.Text(long)]] if long else []
     parts += [[code_link(app, docname, name, name.removeprefix("rollpe."))] for name in result["implements"]]
     parts.append(list(_trained(app, docname, result.get("encodings", []))))
@@ -217,7 +207,10 @@ def _fold(summary: str, inside: Sequence[nodes.Node], state: str) -> nodes.conta
 
 
 def _listed(checks: Sequence[PrintedCheck]) -> nodes.bullet_list:
-    items = (nodes.list_item("", nodes.paragraph("", str(check))) for check in checks)
+    items = (
+        nodes.list_item("", nodes.paragraph("", f"{check.what}: {_found(check.error, check.tolerance)}"))
+        for check in checks
+    )
     return nodes.bullet_list("", *items)
 
 

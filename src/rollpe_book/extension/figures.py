@@ -8,16 +8,19 @@ file keep the command alone, because they have nowhere to link to.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
 from sphinx.util.osutil import relative_uri
 
 from rollpe_book.chapters.stamp import command
@@ -29,10 +32,39 @@ DATA = "figures"
 """The folder of the site that holds the tables."""
 
 
+class FigureDirective(SphinxDirective):
+    """A figure that the build draws, by name; the directive's content is its caption."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar = {"name": directives.unchanged}
+    choices: ClassVar[Mapping[str, Any]]
+
+    def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
+        """The path of the picture, its alternative text, and ``csv``, ``thinned`` and ``records``."""
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        if name not in self.choices:
+            raise self.error(f"{self.name} {name!r} is unknown: choose one of {', '.join(self.choices)}.")
+        caption = next(iter(self.parse_content_to_nodes()), None)
+        if not isinstance(caption, nodes.paragraph):
+            raise self.error(f"{self.name} {name} has no caption")
+        picture, said, metadata = self.draw(name)
+        uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
+        image = nodes.image("", uri=uri, alt=said, classes=[f"{self.name}-still"])
+        figure = nodes.figure("", image, classes=[self.name], rollpe_drawing=metadata)
+        figure += nodes.caption("", "", *caption.children)
+        self.set_source_info(figure)
+        self.add_name(figure)
+        return [figure]
+
+
 def add_twins(app: Sphinx, doctree: nodes.document) -> None:
     """Put a dark copy beside each SVG that a cell or the build drew, before Sphinx collects the images."""
     for image in list(doctree.findall(nodes.image)):
-        if enclosing_output(image) is None and not {"wave-still", "drawing"} & set(image["classes"]):
+        if enclosing_output(image) is None and not {"wave-still", "drawing-still"} & set(image["classes"]):
             continue
         name = image["uri"].removesuffix(".svg").removesuffix(".*")
         light = Path(app.env.relfn2path(f"{name}.svg", app.env.docname)[1])
@@ -90,22 +122,15 @@ def outputs_of(executed: Path) -> dict[int, list[dict[str, Any]]]:
     return {index: [o for o in outputs if "csv" in o] for index, outputs in metadata.items()}
 
 
-def name_of(app: Sphinx, docname: str, figure: nodes.figure) -> str:
-    """ "figure 3.2", or "this figure" if it has no number."""
-    numbers = app.env.toc_fignumbers.get(docname, {}).get("figure", {})
-    number = next((numbers[i] for i in figure["ids"] if i in numbers), ())
-    return f"figure {'.'.join(map(str, number))}" if number else "this figure"
-
-
-def data_link(app: Sphinx, docname: str, figure: nodes.figure, csv: str, thinned: int) -> str:
+def data_link(app: Sphinx, docname: str, figure: nodes.figure, said: str, metadata: dict[str, Any]) -> str:
     """Write the figure's table into the site and return the link to it, as HTML."""
     key = figure["ids"][0] if figure["ids"] else f"{docname.replace('/', '-')}-{figure.line or 0}"
     target = Path(app.outdir, DATA, f"{key}.csv")
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(csv, encoding="utf8")
+    target.write_text(metadata["csv"], encoding="utf8")
     uri = relative_uri(app.builder.get_target_uri(docname), f"{DATA}/{key}.csv")
-    text = "Data (CSV)" if thinned == 1 else f"Data (CSV, one point in {thinned})"
-    return _link(uri, text, f"of {name_of(app, docname, figure)}", "download")
+    text = "Data (CSV)" if metadata["thinned"] == 1 else f"Data (CSV, one point in {metadata['thinned']})"
+    return _link(uri, text, said, "download")
 
 
 def _link(uri: str, text: str, spoken: str, extra: str = "") -> str:
@@ -114,21 +139,15 @@ def _link(uri: str, text: str, spoken: str, extra: str = "") -> str:
     return f'<a href="{escape(uri)}" {extra}>{escape(text)}{hidden}</a>'
 
 
-def tools(links: list[str]) -> nodes.raw:
-    """The row of links under a figure."""
-    return nodes.raw("", f'<div class="figure-tools">{" ".join(links)}</div>', format="html")
-
-
-def _code_link(app: Sphinx, docname: str, figure: nodes.figure, cell: nodes.Element) -> list[str]:
+def _code_link(figure: nodes.figure, said: str, cell: nodes.Element) -> list[str]:
     """The link to the cell, whose source becomes its target."""
-    source = next(
-        (n for n in cell.findall(nodes.container) if n.get("nb_element") == "cell_code_source"), None
-    )
+    sources = (n for n in cell.findall(nodes.container) if n.get("nb_element") == "cell_code_source")
+    source = next(sources, None)
     if source is None or not figure["ids"]:
         return []
     anchor = f"code-{figure['ids'][0]}"
     source["ids"].append(anchor)
-    return [_link(f"#{anchor}", "Code", f"of {name_of(app, docname, figure)}", 'class="figure-code"')]
+    return [_link(f"#{anchor}", "Code", said, 'class="figure-code"')]
 
 
 MANY = 16
@@ -155,64 +174,57 @@ def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
 def finish_figures(
     app: Sphinx, doctree: nodes.document, docname: str, stamp: dict[str, Any], record_page: RecordPage
 ) -> None:
-    """Add the links and the command under every figure that a cell of this notebook made.
+    """Add what stands under every figure that a cell of this notebook or the build drew.
 
     ``record_page`` gives the address of the entry for the runs of recipe/encoding, None without records.
     """
     _frame_twins(app, doctree)
-    if not stamp:
-        return
-    outputs = outputs_of(Path(app.env.doc2path(docname)))
+    outputs = outputs_of(Path(app.env.doc2path(docname))) if stamp else {}
     for figure in list(doctree.findall(nodes.figure)):
-        output = enclosing_output(figure)
-        if output is None:
-            continue
-        cell = output.parent
-        while cell is not None and cell.get("nb_element") != "cell_code":
-            cell = cell.parent
+        numbers = app.env.toc_fignumbers.get(docname, {}).get("figure", {})
+        number = next((numbers[i] for i in figure["ids"] if i in numbers), ())
+        said = f"of figure {'.'.join(map(str, number))}" if number else "of this figure"
+        metadata, code = figure.get("rollpe_drawing"), []
         legend = nodes.legend()
-        if is_site(app) and cell is not None:
-            code = _code_link(app, docname, figure, cell)
-            if of_cell := outputs.get(cell["cell_index"]):
-                metadata = of_cell.pop(0)
-                data = data_link(app, docname, figure, metadata["csv"], metadata["thinned"])
-                legend += tools([data, *code, *_record_links(metadata["records"], record_page)])
-            elif code:
-                legend += tools(code)
-        text = command(stamp)
-        line = nodes.paragraph("", "Make it again: ", nodes.literal(text, text), classes=["figure-command"])
-        legend += line
-        figure += legend
+        output = enclosing_output(figure) if stamp else None
+        if "rollpe_wave" in figure:
+            code = _wave_links(app, docname, figure, said, legend)
+        if output is not None:
+            cell = output.parent
+            while cell is not None and cell.get("nb_element") != "cell_code":
+                cell = cell.parent
+            if cell is not None:
+                code = _code_link(figure, said, cell)
+                of_cell = outputs.get(cell["cell_index"])
+                metadata = of_cell.pop(0) if of_cell else None
+        if is_site(app) and (metadata or code):
+            data = [data_link(app, docname, figure, said, metadata)] if metadata else []
+            records = _record_links(metadata["records"], record_page) if metadata else []
+            row = " ".join([*data, *code, *records])
+            legend += nodes.raw("", f'<div class="figure-tools">{row}</div>', format="html")
+        if output is not None:
+            text = command(stamp)
+            again = ("Make it again: ", nodes.literal(text, text))
+            legend += nodes.paragraph("", *again, classes=["figure-command"])
+        if legend.children:
+            figure += legend
 
 
-def finish_drawings(app: Sphinx, doctree: nodes.document, docname: str, record_page: RecordPage) -> None:
-    """Add the links to numbers and records under every figure of a site that the build drew."""
-    for figure in list(doctree.findall(nodes.figure)) if is_site(app) else []:
-        if metadata := figure.get("rollpe_drawing"):
-            data = data_link(app, docname, figure, metadata["csv"], metadata["thinned"])
-            figure += nodes.legend("", tools([data, *_record_links(metadata["records"], record_page)]))
-
-
-def finish_waves(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Add the links under every moving figure of a site: the numbers of its still, the code of both."""
-    for figure in list(doctree.findall(nodes.figure)):
-        still = next(figure.findall(addnodes.desc), None)
-        if still is None:
-            continue
-        figure.remove(still)
-        if not is_site(app):
-            continue
-        stage = next(raw for raw in figure.findall(nodes.raw) if "wave" in raw)
-        code = next(still.findall(nodes.reference))["refuri"]  # which sphinx.ext.viewcode has put there
-        of = f"of {name_of(app, docname, figure)}"
-        csv = Path(app.doctreedir, "waves", f"wave-{stage['wave']}.csv").read_text(encoding="utf8")
-        script = f"_static/source/figures/{stage['wave']}.js"
-        links = [
-            data_link(app, docname, figure, csv, 1),
-            _link(code, "Code of the still", of),
-            _link(relative_uri(app.builder.get_target_uri(docname), script), "Code of the movement", of),
-        ]
-        figure += nodes.legend("", tools(links), ids=still[0]["ids"])  # to which the code links back
+def _wave_links(
+    app: Sphinx, docname: str, figure: nodes.figure, said: str, legend: nodes.legend
+) -> list[str]:
+    """Links to the code of a moving figure and of its still, which links back to the ``legend``."""
+    still = next(figure.findall(addnodes.desc))
+    figure.remove(still)
+    if not is_site(app):
+        return []
+    legend["ids"] += still[0]["ids"]
+    script = f"_static/source/figures/{figure['rollpe_wave']}.js"
+    return [
+        # to which sphinx.ext.viewcode has linked it
+        _link(next(still.findall(nodes.reference))["refuri"], "Code of the still", said),
+        _link(relative_uri(app.builder.get_target_uri(docname), script), "Code of the movement", said),
+    ]
 
 
 def setup(app: Sphinx) -> None:

@@ -1,5 +1,5 @@
-"""What every page of the book carries besides its text: what search engines and previews read, how to
-cite it, and markup that everybody can use.
+"""What every page of the book carries besides its text: what search engines and previews read, and markup
+that everybody can use.
 
 A last pass over the written pages takes out what they need not load and mends what the theme leaves unusable
 by screen readers. Each repair says what it is for; make check-book finds out if one no longer fits.
@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 from urllib.parse import urljoin
 
 import yaml
 from docutils import nodes
 from fontTools import subset
-from pybtex.database import BibliographyData, Entry, Person, parse_file
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from rollpe_book.extension.site import is_site, project_root
 from rollpe_book.pages import render
@@ -28,9 +27,6 @@ PREVIEW = "_static/preview.png"
 ICONS = 'url(../vendor/fontawesome/webfonts/icons.woff) format("woff")'
 
 
-# Citation
-
-
 def read_citation(app: Sphinx) -> dict[str, Any]:
     """CITATION.cff, which stands beside the folder of the book."""
     path = project_root(app) / "CITATION.cff"
@@ -38,59 +34,25 @@ def read_citation(app: Sphinx) -> dict[str, Any]:
     return content
 
 
-def author_name(author: dict[str, str]) -> str:
-    """A person as "Family, Given", a group by its name."""
-    return author.get("name") or f"{author['family-names']}, {author['given-names']}"
+# What search engines and previews read
 
 
-def to_bibtex(citation: dict[str, Any], paper: Entry, year: str) -> str:
-    """Two entries: this work, from CITATION.cff, and the paper, its year without the letter of this book."""
-    fields = {"title": f"{{{citation['title']}}}", "year": year, "version": str(citation["version"])}
-    if "repository-code" in citation:
-        fields["url"] = citation["repository-code"]
-    work = Entry("software", fields=fields)
-    names = ("{" + a["name"] + "}" if "name" in a else author_name(a) for a in citation["authors"])
-    work.persons["author"] = [Person(name) for name in names]
-    plain = Entry(paper.type, fields=[*paper.fields.items()], persons=paper.persons)
-    plain.fields["year"] = paper.fields["year"].rstrip("abc")
-    return BibliographyData({f"{paper.key}-living": work, paper.key: plain}).to_string("bibtex").strip()
-
-
-class HowToCiteDirective(SphinxDirective):
-    """``{how-to-cite} key``: BibTeX of this work and of the paper with that key in the bibliography."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        library = Path(self.env.srcdir) / self.config.bibtex_bibfiles[0]
-        entries = parse_file(str(library)).entries
-        text = to_bibtex(read_citation(self.env.app), entries[self.arguments[0]], self.config.copyright)
-        for path in (library, project_root(self.env.app) / "CITATION.cff"):
-            self.env.note_dependency(str(path))
-        return [nodes.literal_block(text, text, language="bibtex")]
-
-
-# Head
-
-
-def first_sentences(body: str, longest: int = 200) -> str:
-    """The text of a page's first paragraph, cut after a sentence or a word; "" if it has none."""
+def first_words(body: str, longest: int = 200) -> str:
+    """The text of a page's first paragraph, cut after a word; "" if it has none."""
     found = re.search(r"<p>(.*?)</p>", body, flags=re.DOTALL)
-    if found is None:
-        return ""
-    text = re.sub(r'\s*<span class="bibtex-citation".*?</span>', "", found[1], flags=re.DOTALL)
-    text = " ".join(unescape(re.sub(r"<[^>]+>|\\[()]", "", text)).split())
-    if len(text) <= longest:
-        return text
-    sentences = re.match(rf"(.{{40,{longest - 1}}}[.?!])\s", text)
-    return sentences[1] if sentences else text[: longest - 1].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+    text = re.sub(
+        r'\s*<span class="bibtex-citation".*?</span>', "", found[1] if found else "", flags=re.DOTALL
+    )
+    return shorten(unescape(re.sub(r"<[^>]+>|\\[()]", "", text)), longest, placeholder="…")
 
 
 def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
     """What a search engine, a preview and a reference manager want to know of a page."""
     citation = read_citation(app)
     authors = [
-        {"@type": "Organization" if "name" in a else "Person", "name": author_name(a)}
+        {"@type": "Organization", "name": a["name"]}
+        if "name" in a
+        else {"@type": "Person", "name": f"{a['family-names']}, {a['given-names']}"}
         for a in citation["authors"]
     ]
     url = context["pageurl"] or ""  # none where the book has no html_baseurl
@@ -99,7 +61,7 @@ def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
         front=pagename == app.config.root_doc,
         site=app.config.project,
         title=context.get("title", ""),
-        description=first_sentences(context.get("body") or "") or citation["abstract"],
+        description=first_words(context.get("body") or "") or citation["abstract"],
         url=url,
         picture=urljoin(url, context["pathto"](PREVIEW, True)),
         citation=citation,
@@ -131,7 +93,8 @@ def mark_numbers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """
     if is_site(app):
         for cell in doctree.findall(nodes.entry):
-            if NUMBER.fullmatch(" ".join(cell.astext().split())):
+            words = re.sub(r"</?a\b[^>]*>", "", cell.astext())  # on the page of runs it is a link
+            if NUMBER.fullmatch(" ".join(words.split())):
                 cell["classes"].append("number")
 
 
@@ -229,7 +192,6 @@ def slim_icons(static: Path, pages: str) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    app.add_directive("how-to-cite", HowToCiteDirective)
     app.connect("html-page-context", add_head)
     app.connect("doctree-resolved", mark_numbers)
     app.connect("build-finished", finish_pages)

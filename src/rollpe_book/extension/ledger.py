@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -86,13 +86,11 @@ class ClaimsDirective(LedgerDirective):
         paper = [v for v in verdicts if v.claim.source == "paper"]
         if "bar" in self.options:
             possible = can_be_tested(paper)
-            sentence = f"The paper's {len(possible)} testable claims: {', '.join(tally(possible))}."
             head = (
                 f"The paper's {len(possible)} testable claims by verdict{_others(paper)}. "
                 f"{decided_by_training(possible)}"
             )
-            bar = nodes.paragraph("", sentence, classes=["verdict-bar"], rollpe_counts=counts(possible))
-            return [nodes.paragraph("", head), bar]
+            return [nodes.paragraph("", head), self._bar(possible)]
         if "summary" in self.options:
             return self.parse(summary(verdicts))
         documents = by_document(verdicts).items()
@@ -112,21 +110,50 @@ class ClaimsDirective(LedgerDirective):
         return section
 
     def _item(self, v: Verdict, shown: Collection[str]) -> nodes.list_item:
+        """A claim. On a site what explains its verdict folds under it; elsewhere, where nothing unfolds, only
+        what holds instead stays.
+        """
+
         def parsed(text: str) -> list[nodes.Node]:
             return self.parse_inline(in_myst(text, shown))[0]
 
         badge = nodes.strong("", v.verdict.capitalize(), classes=["verdict", slug(v.verdict)])
         where = nodes.emphasis("", "", *parsed(f"({places(v.claim)})"), classes=["claim-place"])
         claim = parsed(" ".join(v.claim.claim.split()))
-        line = nodes.paragraph("", "", badge, nodes.Text(" "), *claim, nodes.Text(" "), where)
-        folded = [
-            nodes.paragraph(
-                "", "", nodes.strong("", f"{name}:"), nodes.Text(" "), *parsed(text), classes=[slug(name)]
-            )
+        line = [badge, nodes.Text(" "), *claim, nodes.Text(" "), where]
+        marks = ["claim", slug(v.verdict), f"kind-{v.claim.kind}", f"document-{v.claim.source}"]
+        item = nodes.list_item("", classes=marks)
+        folded = {
+            name: [nodes.strong("", f"{name}:"), nodes.Text(" "), *parsed(text)]
             for name, text in details(v).items()
-        ]
-        marks = [slug(v.verdict), f"kind-{v.claim.kind}", f"document-{v.claim.source}"]
-        return nodes.list_item("", line, *folded, classes=["claim", *marks])
+        }
+        if is_site(self.env.app):
+            item += [html('<details class="claim-details"><summary>'), nodes.inline("", "", *line)]
+            item += html("</summary>")
+            item += [nodes.paragraph("", "", *said, classes=[slug(name)]) for name, said in folded.items()]
+            item += html("</details>")
+        else:
+            instead = folded.get(INSTEAD, [])
+            item += nodes.paragraph("", "", *line, nodes.Text(" " if instead else ""), *instead)
+        return item
+
+    def _bar(self, verdicts: Sequence[Verdict]) -> nodes.Node:
+        """Counts of verdicts as one bar, whose segments book.css lays out; a sentence outside a site."""
+        sentence = f"The paper's {len(verdicts)} testable claims: {', '.join(tally(verdicts))}."
+        if not is_site(self.env.app):
+            return nodes.paragraph("", sentence, classes=["verdict-bar"])
+        segments = " ".join(
+            f'<span class="{slug(verdict)}" style="--share: {number}"><b>{number}</b> '
+            f"<span>{verdict}<i>,</i></span></span>"
+            for verdict, number in counts(verdicts).items()
+            if number
+        )
+        label = escape(sentence)
+        return html(f'<div class="verdict-bar" role="img" aria-label="{label}">{segments}</div>')
+
+
+def html(text: str) -> nodes.raw:
+    return nodes.raw("", text, format="html")
 
 
 def _others(verdicts: Sequence[Verdict]) -> str:
@@ -138,43 +165,6 @@ def _others(verdicts: Sequence[Verdict]) -> str:
 def slug(name: str) -> str:
     """The class of a verdict, or of a detail, in the pages: "is-not-tested"."""
     return f"is-{name.lower().replace(' ', '-')}"
-
-
-def finish_claims(app: Sphinx, doctree: nodes.document) -> None:
-    """On a site, fold what explains a verdict under its claim, and draw bars; elsewhere leave the rest out.
-
-    Paper has nothing to unfold: there only what holds instead stays.
-    """
-
-    def html(text: str) -> nodes.raw:
-        return nodes.raw("", text, format="html")
-
-    site = is_site(app)
-    for claim in [node for node in doctree.findall(nodes.list_item) if "claim" in node["classes"]]:
-        line, *folded = claim.children
-        if site:
-            head = nodes.inline("", "", *line.children)
-            claim.clear()
-            claim += [html('<details class="claim-details"><summary>'), head, html("</summary>")]
-            claim += [*folded, html("</details>")]
-            continue
-        for detail in folded:
-            claim.remove(detail)
-            if slug(INSTEAD) in detail["classes"]:
-                line += [nodes.Text(" "), *detail.children]
-    for bar in [node for node in doctree.findall(nodes.paragraph) if "rollpe_counts" in node] if site else []:
-        bar.replace_self(html(bar_html(bar.astext(), bar["rollpe_counts"])))
-
-
-def bar_html(sentence: str, numbers: Mapping[str, int]) -> str:
-    """Counts of verdicts as one bar, whose segments book.css lays out. Without styles a list of words."""
-    segments = (
-        f'<span class="{slug(verdict)}" style="--share: {number}"><b>{number}</b> '
-        f"<span>{verdict}<i>,</i></span></span>"
-        for verdict, number in numbers.items()
-        if number
-    )
-    return f'<div class="verdict-bar" role="img" aria-label="{escape(sentence)}">{" ".join(segments)}</div>'
 
 
 class ErrataDirective(LedgerDirective):

@@ -25,37 +25,23 @@ from rollpe_book.extension.site import (
     record_link,
     record_page,
 )
+from rollpe_book.pages import render
 from rollpe_lab.records.record import Record, comparable
 
 logger = logging.getLogger(__name__)
 
 
-def _percent(values: list[float]) -> str:
-    mean = 100 * float(np.mean(values))
-    if len(values) == 1:
-        return f"{mean:.1f} %"
-    return f"{mean:.1f} ± {100 * float(np.std(values, ddof=1)):.1f} %"
-
-
-def _plain(digits: int, unit: str = "") -> Callable[[list[float]], str]:
-    def text(values: list[float]) -> str:
-        mean = f"{float(np.mean(values)):,.{digits}f}"
-        spread = f" ± {float(np.std(values, ddof=1)):,.{digits}f}" if len(values) > 1 else ""
-        return f"{mean}{spread}{unit}"
-
-    return text
-
-
 NOT_MEASURED = "not measured"
-METRICS: dict[str, tuple[Callable[[Record], float | None], Callable[[list[float]], str]]] = {
-    "accuracy": (lambda r: r.test.accuracy, _percent),
-    "bits": (lambda r: r.bits_at(), _plain(2)),
-    "loss": (lambda r: r.test.loss, _plain(3)),
-    "throughput": (lambda r: r.throughput, _plain(0, " images/s")),
-    "seconds": (lambda r: r.provenance.wall_seconds, _plain(0, " s")),
-    "parameters": (lambda r: float(r.parameters), lambda values: f"{values[0]:,.0f}"),
-    "seeds": (lambda r: 1.0, lambda values: str(len(values))),
+METRICS: dict[str, tuple[Callable[[Record], float | None], int, str]] = {
+    "accuracy": (lambda r: 100 * r.test.accuracy, 1, " %"),
+    "bits": (lambda r: r.bits_at(), 2, ""),
+    "loss": (lambda r: r.test.loss, 3, ""),
+    "throughput": (lambda r: r.throughput, 0, " images/s"),
+    "seconds": (lambda r: r.provenance.wall_seconds, 0, " s"),
+    "parameters": (lambda r: r.parameters, 0, ""),
+    "seeds": (lambda r: 1, 0, ""),
 }
+"""What is recorded: its value in one run, and the decimals and the unit of its mean."""
 
 
 def recorded_number(records: Sequence[Record], metric: str) -> str:
@@ -68,13 +54,21 @@ def recorded_number(records: Sequence[Record], metric: str) -> str:
     if name not in METRICS or (size and name not in ("accuracy", "bits")):
         allowed = ", ".join(METRICS)
         raise InputError(f"{metric!r} is not recorded: use one of {allowed}, accuracy@24 or bits@512.")
-    measure, text = METRICS[name]
-    if size:
-        found = [(r.bits if name == "bits" else r.resolutions).get(size) for r in records]
-    else:
+    measure, digits, unit = METRICS[name]
+    if size == "":
         found = [measure(r) for r in records]
+    elif name == "bits":
+        found = [r.bits.get(size) for r in records]
+    else:
+        found = [100 * r.resolutions[size] if size in r.resolutions else None for r in records]
     values = [value for value in found if value is not None]
-    return text(values) if values else NOT_MEASURED
+    if not values:
+        return NOT_MEASURED
+    if name == "seeds":
+        return str(len(values))
+    spread = len(values) > 1 and name != "parameters"
+    text = f"{np.mean(values):,.{digits}f}"
+    return f"{text} ± {np.std(values, ddof=1):,.{digits}f}{unit}" if spread else f"{text}{unit}"
 
 
 def sentence_of(records: Sequence[Record]) -> str:
@@ -119,54 +113,48 @@ class NumberRole(SphinxRole):
 
 def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, str]) -> None:
     """Link a number to its entry, and add its note to the page."""
-    cell, metric = node["rollpe_cell"], node["rollpe_metric"]
+    cell, metric, value = node["rollpe_cell"], node["rollpe_metric"], node.astext()
     uri = record_page(app, docname, cell)
-    note = nodes.make_id(f"note {cell} {metric} {node.astext()}")
+    name = nodes.make_id(f"note {cell} {metric} {value}")
     link = (
-        f'<a class="{" ".join(node["classes"])}" href="{escape(uri or "")}" data-note="{note}"'
-        f' title="{escape(cell)}: {escape(node["rollpe_provenance"])}">{escape(node.astext())}</a>'
+        f'<a class="{" ".join(node["classes"])}" href="{escape(uri or "")}" data-note="{name}"'
+        f' title="{escape(cell)}: {escape(node["rollpe_provenance"])}">{escape(value)}</a>'
     )
     node.replace_self(nodes.raw("", link, format="html"))
-    if note not in notes:
-        found = find_records(project_root(app), cell)
-        root = relative_uri(app.builder.get_target_uri(docname), "")
-        notes[note] = _note_html(note, node.astext(), cell, metric, found, root, uri or "")
-
-
-def _note_html(
-    name: str, value: str, cell: str, metric: str, by_path: dict[Path, Record], root: str, uri: str
-) -> str:
-    """The origin of one number, hidden until book/_static/figures.js opens it beside the number."""
-    records = {path: r for path, r in by_path.items() if recorded_number([r], metric) != NOT_MEASURED}
+    if name in notes:
+        return
+    found = find_records(project_root(app), cell)
+    records = {path: r for path, r in found.items() if recorded_number([r], metric) != NOT_MEASURED}
     recipe, _, encoding = cell.partition("/")
     runs = list(records.values())
     days = sorted({r.provenance.finished[:10] for r in runs})
-    commands = list(dict.fromkeys(r.provenance.command for r in runs))
-    words = " ".join(f'<span class="pre">{escape(word)}</span>' for word in commands[0].split(" "))
-    copies = (
-        f'<a href="{escape(root + record_link(path))}">seed {r.seed}</a>' for path, r in records.items()
-    )
     if metric.startswith("accuracy") and not value.endswith("%"):
         value += " %"  # in a table the unit stands in the head
     many = "mean ± SD over seeds" if "±" in value else "one run" if len(runs) == 1 else "the same in all runs"
-    commits = {r.provenance.commit[:10] + (" with changes" if r.provenance.dirty else "") for r in runs}
-    rows = {
-        "what": f"{escape(metric)} of <code>{escape(encoding)}</code>, recipe {escape(recipe)}",
-        "value": f"{escape(value)}, {many}, n = {len(runs)}",
-        "seeds": ", ".join(str(r.seed) for r in runs),
-        "commit": escape(", ".join(sorted(commits))),
-        "device": escape(", ".join(sorted({r.environment.device_name for r in runs}))),
-        "date": escape(days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"),
-        "command": f"<code data-command>{words}</code>"
-        + (f" and {len(commands) - 1} like it" if len(commands) > 1 else ""),
-        "records": ", ".join(copies) + f' · <a href="{escape(uri)}">all about these runs</a>',
-    }
-    lines = "".join(f"<div><dt>{term}</dt><dd>{text}</dd></div>" for term, text in rows.items())
-    return (
-        f'<div class="number-note" id="{name}" popover role="dialog" hidden'
-        f' aria-label="Where {escape(value)} comes from"><dl>{lines}</dl>'
-        f'<button type="button" popovertarget="{name}" popovertargetaction="hide">Close</button></div>'
+    root = relative_uri(app.builder.get_target_uri(docname), "")
+    notes[name] = render(
+        "note.html",
+        name=name,
+        value=value,
+        metric=metric,
+        encoding=encoding,
+        recipe=recipe,
+        rows={
+            "value": f"{value}, {many}, n = {len(runs)}",
+            "seeds": ", ".join(str(r.seed) for r in runs),
+            "commit": ", ".join(sorted({commit_of(r) for r in runs})),
+            "device": ", ".join(sorted({r.environment.device_name for r in runs})),
+            "date": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
+        },
+        commands=list(dict.fromkeys(r.provenance.command for r in runs)),
+        records=[(r.seed, root + record_link(path)) for path, r in records.items()],
+        uri=uri or "",
     )
+
+
+def commit_of(record: Record) -> str:
+    """The commit that a run came from, and whether there were changes beside it."""
+    return record.provenance.commit[:10] + (" with changes" if record.provenance.dirty else "")
 
 
 def add_notes(app: Sphinx, docname: str, template: str, context: dict[str, Any], doctree: Any) -> None:
@@ -177,33 +165,30 @@ def add_notes(app: Sphinx, docname: str, template: str, context: dict[str, Any],
 
 
 def _cell_html(root: Path, cell: str) -> str:
-    rows = []
     records = find_records(root, cell)
-    accuracy = recorded_number(list(records.values()), "accuracy")
-    command = next(iter(records.values())).provenance.command  # the others differ by their seed
     recipe, _, encoding = cell.partition("/")
-    summary = (
-        f"Recipe {escape(recipe)}, encoding <code>{escape(encoding)}</code>: test accuracy {escape(accuracy)}"
-        f"{' (mean ± standard deviation over seeds)' if len(records) > 1 else ''}, n = {len(records)}."
-        f" First run: <code>{escape(command)}</code>"
-    )
-    for path, r in records.items():
-        values = (
-            r.seed,
-            f"{100 * r.test.accuracy:.2f} %",
-            r.provenance.commit[:10] + (" with changes" if r.provenance.dirty else ""),
-            r.environment.device_name,
-            r.provenance.finished[:16].replace("T", " "),
+    rows = [
+        (
+            (
+                r.seed,
+                f"{100 * r.test.accuracy:.2f} %",
+                commit_of(r),
+                r.environment.device_name,
+                r.provenance.finished[:16].replace("T", " "),
+            ),
+            record_link(path),
         )
-        cells = "".join(f"<td>{escape(str(value))}</td>" for value in values)
-        link = f'<a href="{escape(record_link(path))}">seed-{r.seed}.json</a>'
-        rows.append(f"<tr>{cells}<td>{link}</td></tr>")
-    names = ("seed", "test accuracy", "commit", "device", "finished (UTC)", "record")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    table = f'<table class="table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return (
-        f'<section id="{nodes.make_id(cell)}" class="provenance"><h2>{escape(cell)}</h2><p>{summary}</p>'
-        f'<div class="pst-scrollable-table-container">{table}</div></section>'
+        for path, r in records.items()
+    ]
+    return render(
+        "cell.html",
+        name=nodes.make_id(cell),
+        cell=cell,
+        recipe=recipe,
+        encoding=encoding,
+        accuracy=recorded_number(list(records.values()), "accuracy"),
+        command=next(iter(records.values())).provenance.command,  # the others differ by their seed
+        rows=rows,
     )
 
 
@@ -221,10 +206,9 @@ def collect_numbers(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The page of recorded numbers."""
     cells = sorted(app.env.rollpe_cells) if is_site(app) else []  # type: ignore[attr-defined]
     if cells:
-        body = "<h1>Where the numbers come from</h1>\n" + "\n".join(
-            _cell_html(project_root(app), c) for c in cells
-        )
-        yield NUMBERS_PAGE, {"title": "Where the numbers come from", "body": body}, "page.html"
+        title = "Where the numbers come from"
+        entries = "\n".join(_cell_html(project_root(app), cell) for cell in cells)
+        yield NUMBERS_PAGE, {"title": title, "body": f"<h1>{title}</h1>\n{entries}"}, "page.html"
 
 
 def setup(app: Sphinx) -> None:

@@ -23,11 +23,15 @@ from sphinx.util.docutils import docutils_namespace
 
 from rollpe_book.chapters.parameters import read_parameters
 from rollpe_book.chapters.stamp import command, read_stamp
-from rollpe_book.extension.site import find_mathjax
+from rollpe_book.extension.site import mathjax
 from rollpe_book.figures.theme import to_dark
 from rollpe_book.pages import render
 from rollpe_lab.files import write_atomically
 
+MATHJAX = """window.MathJax = {
+  svg: {fontCache: "global"},
+  options: {ignoreHtmlClass: "document", processHtmlClass: "math|output_area", enableMenu: false},
+}"""
 DARK = "@media (prefers-color-scheme: dark) {{ {} }}"
 SCROLLING = r'<div class="scroll" tabindex="0" role="group" aria-label="Table">\g<0></div>'
 LEFT_OUT = {
@@ -67,7 +71,7 @@ def notebook_page(executed: Path | str, root: Path | str, output: Path | str | N
         title=unescape(re.sub(r"<[^>]*>", "", heading or executed.stem)).replace("¶", "").strip(),
         changes=", ".join(f"{name}={value}" for name, value in changed.items()),
         style=style,
-        scripts=_mathjax() if 'class="math' in body else [],
+        scripts=[MATHJAX, mathjax().read_text(encoding="utf8")] if 'class="math' in body else [],
         heading=heading,
         rest=rest,
         stamp=stamp,
@@ -103,7 +107,6 @@ def _body(executed: Path, root: Path) -> tuple[str, str]:
         silent = io.StringIO()
         app = Sphinx(str(source), None, str(html), str(trees), "json", config, status=silent, warning=silent)
         app.connect("missing-reference", lambda app, env, node, text: _title_of(root, node, text))
-        app.connect("doctree-resolved", _drop_stamp, priority=900)
         app.build()
         made = json.loads((html / "index.fjson").read_text(encoding="utf8"))
         body = re.sub(r'<img\b[^>]*?\bsrc="([^":]+)"[^>]*>', lambda m: _inline(m, html), made["body"])
@@ -125,13 +128,6 @@ def _title_of(root: Path, node: pending_xref, text: nodes.Node) -> nodes.Node | 
     return None
 
 
-def _drop_stamp(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """The book's last line stands at the top of these pages."""
-    for line in list(doctree.findall(nodes.paragraph)):
-        if "page-stamp" in line["classes"]:
-            line.parent.remove(line)
-
-
 def _inline(image: re.Match[str], html: Path) -> str:
     """An image with its file inside; a drawing also in the colors of a dark page."""
     file = html / "_images" / Path(unquote(image[1])).name
@@ -145,20 +141,3 @@ def _inline(image: re.Match[str], html: Path) -> str:
 
 def _data(name: str, content: bytes) -> str:
     return f"data:{mimetypes.guess_type(name)[0]};base64,{base64.b64encode(content).decode()}"
-
-
-def _mathjax() -> list[str]:
-    """MathJax with its settings, as scripts; nothing if it is not installed, and formulas stay as TeX."""
-
-    file = find_mathjax()
-    if file is None:
-        return []
-    settings = {
-        "svg": {"fontCache": "global"},
-        "options": {
-            "ignoreHtmlClass": "document",
-            "processHtmlClass": "math|output_area",
-            "enableMenu": False,
-        },
-    }
-    return [f"window.MathJax = {json.dumps(settings)}", file.read_text(encoding="utf8")]

@@ -1,4 +1,4 @@
-"""What a reader takes along: downloads, buttons, the book in other shapes, a rented machine's first cell."""
+"""What a reader takes along: downloads, buttons, the book in other shapes, the project's place on GitHub."""
 
 from __future__ import annotations
 
@@ -73,23 +73,10 @@ def copy_notebooks(app: Sphinx, exception: Exception | None) -> None:
             shutil.copyfile(file, target / file.name)
 
 
-class FirstCellDirective(SphinxDirective):
-    """``{first-cell}``: what to run first in a notebook on a machine that has none of this."""
-
-    def run(self) -> list[nodes.Node]:
-        owner_name = repository(project_root(self.env.app))
-        code = (
-            f"!git clone --depth 1 https://github.com/{owner_name or PLACEHOLDER} rollpe\n"
-            '%cd rollpe\n%pip install --quiet ".[notebooks]"'
-        )
-        made: list[nodes.Node] = [nodes.literal_block(code, code, language="ipython")]
-        if owner_name is None:
-            text = (
-                f"{PLACEHOLDER} stands for the place of this project on GitHub. This copy of the book was "
-                "built from a folder that has none, so its chapters show downloads and no buttons."
-            )
-            made.append(nodes.paragraph("", text))
-        return made
+def name_repository(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the place of this project on GitHub where a page has the placeholder."""
+    if owner_name := repository(project_root(app)):
+        source[0] = source[0].replace(PLACEHOLDER, owner_name)
 
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -120,6 +107,6 @@ class ButtonsDirective(SphinxDirective):
 
 def setup(app: Sphinx) -> None:
     app.add_directive("buttons", ButtonsDirective)
-    app.add_directive("first-cell", FirstCellDirective)
+    app.connect("source-read", name_repository)
     app.connect("doctree-resolved", add_links)
     app.connect("build-finished", copy_notebooks)

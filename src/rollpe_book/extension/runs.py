@@ -210,18 +210,17 @@ class RunsDirective(TableDirective):
             write_runs(app, self.env.docname, cells, self.arguments[0])
         rows = [self._row(cell, records) for cell, records in cells.items()]
         stage = '<div class="runs-stage" data-script="runs" hidden></div>'
-        return [nodes.raw("", stage, format="html", script="runs"), *self.finish(self.columns, rows)]
+        return [nodes.raw("", stage, format="html", script="runs"), self.table(self.columns, rows)]
 
-    def _row(self, cell: str, records: Sequence[Record]) -> list[str | nodes.Node]:
+    def _row(self, cell: str, records: Sequence[Record]) -> list[str]:
         recipe, _, slug = cell.partition("/")
         text = recorded_number(records, "bits" if records[0].bits else "accuracy").removesuffix(" %")
-        result: str | nodes.Node = text
         if is_site(self.env.app):
             uri = record_page(self.env.app, self.env.docname, cell)
-            result = nodes.reference("", text, refuri=uri, internal=True)
+            text = f'<a class="reference internal" href="{uri}">{text}</a>'
         s = summarize([r.score for r in records])
         interval = "–" if s.low is None else f"{s.low:.2f} to {s.high:.2f}"
-        return [unquote(recipe), unquote(slug), result, interval, str(s.n)]
+        return [unquote(recipe), unquote(slug), text, interval, str(s.n)]
 
 
 def setup(app: Sphinx) -> None:

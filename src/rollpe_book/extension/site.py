@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -78,29 +77,6 @@ def enclosing_output(node: nodes.Node) -> nodes.Element | None:
     return None
 
 
-def plain_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str | nodes.Node]],
-    kind: str,
-    caption: Sequence[nodes.Node] = (),
-) -> nodes.table:
-    """A docutils table: the first column is text, the others are numbers or short words."""
-
-    def row(cells: Sequence[str | nodes.Node]) -> nodes.row:
-        made = nodes.row()
-        for number, cell in enumerate(cells):
-            inline = nodes.Text(cell) if isinstance(cell, str) else cell
-            side = "text-right" if number else "text-left"
-            made += nodes.entry("", nodes.paragraph("", "", inline), classes=[side])
-        return made
-
-    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in columns), cols=len(columns))
-    group += nodes.thead("", row(columns))
-    group += nodes.tbody("", *map(row, rows))
-    title = [nodes.title("", "", *caption)] if caption else []
-    return nodes.table("", *title, group, classes=[kind])
-
-
 def write_data(app: Sphinx, name: str, value: Any) -> None:
     """Keep ``value`` for scripts of the site that ask for it by name (book/scripts/load.js)."""
     target = Path(app.doctreedir, "data", f"{name}.js")
@@ -109,9 +85,7 @@ def write_data(app: Sphinx, name: str, value: Any) -> None:
     target.write_text(f"document.currentScript.value={text};", encoding="utf8")
 
 
-def find_mathjax() -> Path | None:
+def mathjax() -> Path:
     """The one file of MathJax 3 that draws SVG and needs no other, from the installed package."""
-    package = importlib.util.find_spec("sphinx-mathjax-offline")
-    if package is None or not package.submodule_search_locations:
-        return None
-    return Path(next(iter(package.submodule_search_locations)), "static/mathjax/tex-svg-full.js")
+    package = importlib.import_module("sphinx-mathjax-offline")
+    return Path(str(package.__file__)).with_name("static") / "mathjax/tex-svg-full.js"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -15,17 +14,14 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
 
 from rollpe_book import figures
+from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, is_site, project_root, write_data
 from rollpe_book.figures.photo import for_browser
 from rollpe_book.figures.waves import WAVES, draw_still
 from rollpe_lab.records.store import read_arrays, read_record, record_path
 from rollpe_lab.training.plan import load_plan
-
-logger = logging.getLogger(__name__)
 
 
 def bits_by_position(root: Path, start: dict[str, Any]) -> dict[str, Any]:
@@ -73,25 +69,22 @@ ON_DEMAND: dict[str, Callable[[Path], Any]] = {
 FROM_RECORDS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {"positions": bits_by_position}
 
 
-class WaveDirective(SphinxDirective):
+class WaveDirective(FigureDirective):
     """``{wave} ring``: a moving figure; ``:name:`` makes it a target, ``:moving:`` starts it at once."""
 
-    required_arguments = 1
-    has_content = True
     option_spec: ClassVar = {"name": directives.unchanged, "moving": directives.flag}
+    choices = WAVES
 
     def run(self) -> list[nodes.Node]:
-        name = self.arguments[0]
-        if name not in WAVES:
-            message = "wave %r is unknown: choose one of %s"
-            logger.warning(message, name, ", ".join(WAVES), location=self.get_location(), type="rollpe")
-            return []
-        first = next(iter(self.parse_content_to_nodes()), None)
-        if not isinstance(first, nodes.paragraph):
-            logger.warning("wave %s has no caption", name, location=self.get_location(), type="rollpe")
-            return []
-        wave = WAVES[name]
-        more, root = {}, project_root(self.env.app)
+        (figure,) = super().run()
+        figure.insert(0, self.stage)
+        figure += _described(self.arguments[0])
+        figure["rollpe_wave"] = self.arguments[0]
+        return [figure]
+
+    def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
+        """The still, from what the reader's browser gets as well."""
+        wave, more, root = WAVES[name], {}, project_root(self.env.app)
         if name in FROM_RECORDS:
             more = FROM_RECORDS[name](root, wave.start)
             for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
@@ -99,16 +92,10 @@ class WaveDirective(SphinxDirective):
         data = ON_DEMAND[name](root) if name in ON_DEMAND else {}
         if data and is_site(self.env.app):
             write_data(self.env.app, name, data)
+        self.stage = _stage(name, wave.start | more, "moving" in self.options)
         picture = draw_still(name, Path(self.env.doctreedir, "waves"), {"root": root} | more | data)
-        uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
-        figure = nodes.figure("", classes=["wave"])
-        figure += _stage(name, wave.start | more, "moving" in self.options)
-        figure += nodes.image("", uri=uri, alt=wave.label, classes=["wave-still"])
-        figure += nodes.caption("", "", *first.children)
-        figure += _described(name)
-        self.set_source_info(figure)
-        self.add_name(figure)
-        return [figure]
+        csv = picture.with_suffix(".csv").read_text(encoding="utf8")
+        return picture, wave.label, {"csv": csv, "thinned": 1, "records": []}
 
 
 def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
@@ -118,7 +105,7 @@ def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
         f'<div class="wave-stage" data-script="waves" data-wave="{name}" data-start="{values}"{extra}'
         f' role="group" aria-label="Moving figure: {name}" hidden></div>'
     )
-    return nodes.raw("", html, format="html", script="waves", wave=name)
+    return nodes.raw("", html, format="html", script="waves")
 
 
 def _described(name: str) -> addnodes.desc:
