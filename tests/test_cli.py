@@ -150,7 +150,7 @@ REFUSED = [  # a command line in the project's folder, and a fragment of the ans
     ("train --import TMP/none.py", "none.py"),
     ("train --import TMP/taken.py", "'roll' belongs to rollpe.encodings.roll.Roll"),
     ("train --import TMP/idle.py", "'own' would do nothing"),
-    ("train --recipe smoke --records " + "a" * 300, "cannot write there"),
+    ("train --recipe smoke --records " + "a" * 300, "too long"),
     ("train --recipe quick --encoding roll --records data/records", "--force"),
     ("table --format pdf", "latex"),
     ("table --recipe foo", "quick"),
