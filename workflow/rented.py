@@ -324,7 +324,7 @@ class Turn:
         words += ["--encodings", "none,learned,axial-rope,roll,multiplexed-roll,twisted-roll", "--profile"]
         words += ["--budget", f"{max(0.0, min(BENCH, self.left())):.0f}s"]
         words += ["--records", str(self.out / "benchmarks")]
-        tiny = ["--set", "depth=1", "--size", "nano", "--batch", "8", "--rounds", "2", "--eager"]
+        tiny = "--set size=nano --set depth=1 --set batch_size=8 --set compile=false --rounds 2".split()
         self.rollpe("bench", *words, *(tiny if self.rehearse else self.overrides()))
         self.tell("bench", self.wait("bench", min(2 * BENCH, self.left())))
 

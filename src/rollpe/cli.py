@@ -82,12 +82,6 @@ def main(arguments: list[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        os.getcwd()
-    except OSError:
-        _stop("the working folder is gone. Go to another one.")
-    if any("\0" in word for word in words):
-        _stop("an argument holds the character NUL. Leave it out.")
-    try:
         with _terminated_as_interrupted():
             cli.main(arguments, prog_name="rollpe", standalone_mode=False)
     except InputError as error:
@@ -120,7 +114,7 @@ def main(arguments: list[str] | None = None) -> None:
             _stop(f"{place}{error.strerror}. Make room or choose another folder{resume}.")
         if not error.filename:
             raise
-        _stop(f"{_cut(error.filename)}: {error.strerror}. Name another file or folder{resume}.")
+        _stop(f"{os.fsdecode(error.filename)}: {error.strerror}. Name another file or folder{resume}.")
 
 
 class _Terminated(KeyboardInterrupt):
@@ -146,11 +140,6 @@ def _terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _cut(text: str | bytes) -> str:
-    text = os.fsdecode(text)
-    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _stop(line: str) -> NoReturn:

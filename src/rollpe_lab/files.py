@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import os.path
 import re
@@ -16,16 +15,13 @@ from rollpe.errors import InputError
 
 def ensure_writable(folder: Path) -> None:
     """Make the folder now, so that an error shows before training and not after it."""
-    way_out = "Choose another folder"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(folder, os.W_OK) else "no permission"
     except OSError as error:
         reason = error.strerror or str(error)
-        if error.errno == errno.ENAMETOOLONG:
-            way_out = "Name the recipe with --set name=mine"
     if reason:
-        raise InputError(f"{folder}: cannot write there ({reason}). {way_out}.")
+        raise InputError(f"{folder}: cannot write there ({reason}). Choose another folder.")
 
 
 def expect_file(path: Path) -> None:
@@ -58,29 +54,15 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
-    if os.name == "posix":  # the rename must survive a power cut, too
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-LONGEST = 2**16
-"""Bytes of a YAML file; the longest plan has a tenth of that."""
-DEEPEST = 20
-"""Levels of lists and mappings, one in another."""
 
 
 def read_yaml_file(path: Path) -> Any:
-    """The YAML of a file. Raises InputError for what is no regular file, no UTF-8, too long or no YAML."""
+    """The YAML of a file. Raises InputError for what is no regular file, no UTF-8 or no YAML."""
     if not os.path.isfile(path):
         what = "not a file" if os.path.lexists(path) else "no such file"
         raise InputError(f"{path}: {what}. Name a YAML file.")
     try:
-        with path.open("rb") as file:
-            content = file.read(LONGEST + 1)
-        return read_yaml(content.decode("utf-8-sig"), str(path))
+        return read_yaml(path.read_text("utf-8-sig"), str(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}). Name another file.") from None
     except UnicodeDecodeError:
@@ -90,17 +72,15 @@ def read_yaml_file(path: Path) -> Any:
 def read_yaml(text: str, place: str) -> Any:
     """YAML text, found at ``place``, as plain Python values. Raises InputError for other text.
 
-    Refused, before anything is built: aliases, tags, keys that are no words or come twice, nesting beyond
-    `DEEPEST`, text beyond `LONGEST`. Numbers are decimal: 1e-3 is one, 1:30 and 1_000 are text.
+    Refused, before anything is built: aliases, tags, keys that are no words or come twice. Numbers are
+    decimal: 1e-3 is one, 1:30 and 1_000 are text.
     """
-    if len(text) > LONGEST:
-        raise InputError(f"{place}: longer than {LONGEST} bytes. Shorten it.")
     try:
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         reason = f"{error.problem}{line}"
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: thousands of digits
         reason = " ".join(str(error).split())
     raise InputError(f"{place}: not YAML ({reason}). Write a plain value or a list.")
 
@@ -108,20 +88,13 @@ def read_yaml(text: str, place: str) -> Any:
 class _Loader(yaml.SafeLoader):
     """YAML of plain values alone; see `read_yaml`."""
 
-    depth = 0
-
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
             raise _refusal("aliases are not read here: write the value again", event)
         if getattr(event, "tag", None) not in (None, "!"):
             raise _refusal(f"tags are not read here: leave out {event.tag}", event)
-        if self.depth >= DEEPEST:
-            raise _refusal(f"more than {DEEPEST} levels", event)
-        self.depth += 1
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys: set[str] = set()

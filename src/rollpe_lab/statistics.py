@@ -65,14 +65,12 @@ class Printed:
     source: str = ""
 
 
-Arm = ArrayLike | Summary | Printed
+Arm = ArrayLike | Printed
 
 
 def _sample(arm: Arm) -> NDArray[np.float64]:
-    """The numbers of an arm; where only mean, SD and n are known, numbers that have these."""
-    if isinstance(arm, (Summary, Printed)):
-        if not arm.sd or arm.n == 1:
-            return np.full(arm.n, arm.mean)
+    """The numbers of an arm; of what is printed, numbers with this mean, SD and n."""
+    if isinstance(arm, Printed):
         spaced = np.arange(arm.n) - (arm.n - 1) / 2
         return np.asarray(arm.mean + arm.sd * spaced / spaced.std(ddof=1))
     sample = np.asarray(arm, dtype=np.float64)
@@ -86,11 +84,9 @@ def _sample(arm: Arm) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Welch:
-    """a − b over seeds: Welch's t, its degrees of freedom, two-sided p, interval of the difference."""
+    """a − b over seeds: the difference, its two-sided p by Welch's t-test, and its interval."""
 
     difference: float
-    t: float
-    dof: float
     p: float
     low: float
     high: float
@@ -120,41 +116,24 @@ def welch(a: Arm, b: Arm, confidence: float = CONFIDENCE) -> Welch:
     a, b = _samples(a, b)
     test = _welch(a, b)
     low, high = test.confidence_interval(confidence)
-    numbers = (a.mean() - b.mean(), test.statistic, test.df, test.pvalue, low, high)
-    return Welch(*map(float, numbers))
+    return Welch(float(a.mean() - b.mean()), float(test.pvalue), float(low), float(high))
 
 
-@dataclass(frozen=True)
-class Equivalence:
-    """Two one-sided tests: is a − b inside ±margin? (low, high) is the interval TOST compares."""
+def equivalence(a: Arm, b: Arm, *, margin: float) -> float:
+    """p of Schuirmann's two one-sided Welch tests (TOST) against a margin chosen before looking.
 
-    difference: float
-    margin: float
-    p: float
-    low: float
-    high: float
-    equivalent: bool
-
-
-def equivalence(a: Arm, b: Arm, *, margin: float, alpha: float = 0.05) -> Equivalence:
-    """Schuirmann's two one-sided Welch tests (TOST) against a margin chosen before looking.
-
-    p is the larger of the two one-sided p-values. p < alpha exactly when the (1 − 2·alpha) interval of
-    the difference, returned as (low, high), lies inside (−margin, margin). A large Welch p is no
-    evidence of equality; this is the test that can give some.
+    It is the larger of the two one-sided p-values: below α exactly when the (1 − 2α) interval of the
+    difference lies inside (−margin, margin). A large Welch p is no evidence of equality; this is the test
+    that can give some.
     """
     if not margin > 0:
         raise InputError(f"margin={margin}: give the largest difference that does not matter, above 0.")
     a, b = _samples(a, b)
-    p = float(max(_welch(a + margin, b, "greater").pvalue, _welch(a - margin, b, "less").pvalue))
-    low, high = _welch(a, b).confidence_interval(1 - 2 * alpha)
-    return Equivalence(float(a.mean() - b.mean()), margin, p, float(low), float(high), p < alpha)
+    return float(max(_welch(a + margin, b, "greater").pvalue, _welch(a - margin, b, "less").pvalue))
 
 
 def power(n: int, sd: float, difference: float) -> float:
     """Chance that a two-sided t-test at 0.05 with n seeds per arm finds a true difference (noncentral t)."""
-    if n < 2 or not sd > 0:
-        raise InputError(f"n={n}, sd={sd}: power needs at least 2 seeds per arm and sd above 0.")
     dof = 2 * (n - 1)
     shift = abs(difference) / sd * math.sqrt(n / 2)
     critical = stats.t.isf(0.025, dof)
@@ -182,17 +161,13 @@ class Paired:
     """Accuracy of a minus accuracy of b on the same test images (a fraction), with its interval.
 
     ``over`` names what the interval generalizes to. "images" holds the trained models fixed: it is not
-    an interval over seeds. only_a, only_b and p (McNemar, exact) exist for one run against one run.
+    an interval over seeds. p (McNemar, exact) exists for one run against one run.
     """
 
     difference: float
     low: float
     high: float
     over: Literal["images", "images and seeds"]
-    seeds: tuple[int, int]
-    images: int
-    only_a: int | None = None
-    only_b: int | None = None
     p: float | None = None
 
 
@@ -224,12 +199,11 @@ def paired_by_image(bits_a: ArrayLike, bits_b: ArrayLike, *, resamples: int = 20
             mean_b = b[rng.integers(seeds_b, size=seeds_b - 1)].mean(axis=0)
         draws[r] = (mean_a - mean_b)[rng.integers(images, size=images)].mean()
     low, high = np.quantile(draws, INTERVAL)
-    result = (float(a.mean() - b.mean()), float(low), float(high), over, (seeds_a, seeds_b), images)
-    if seeds_a != 1 or seeds_b != 1:
-        return Paired(*result)
-    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
-    p = float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
-    return Paired(*result, only_a, only_b, p)
+    p = None
+    if seeds_a == seeds_b == 1:
+        only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
+        p = float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+    return Paired(float(a.mean() - b.mean()), float(low), float(high), over, p)
 
 
 @dataclass(frozen=True)

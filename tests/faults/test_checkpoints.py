@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+from damage import damaged
 
 from rollpe.errors import InputError
 from rollpe_lab.records import read_record, record_path
@@ -18,8 +19,6 @@ from shared import timeless
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)
-BLOCKS = (1, 64, 512, 4096)
-"""Bytes that are lost at once."""
 
 
 def run(folder, **settings):
@@ -61,22 +60,6 @@ def stopped(tmp_path, written):
     return tmp_path / "run", tmp_path / "run" / path.relative_to(folder)
 
 
-def with_a_bit_flipped(content: bytes, draw: random.Random) -> bytes:
-    place = draw.randrange(len(content))
-    return content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :]
-
-
-def with_a_block_zeroed(content: bytes, draw: random.Random) -> bytes:
-    size = draw.choice(BLOCKS)
-    start = draw.randrange(len(content) // size + 1) * size
-    lost = content[start : start + size]
-    return content[:start] + bytes(len(lost)) + content[start + size :]
-
-
-def with_its_end_lost(content: bytes, draw: random.Random) -> bytes:
-    return content[: draw.randrange(len(content))]
-
-
 def goes_on_from(path, content: bytes) -> bool:
     """Whether a run would go on from a file with this content."""
     path.write_bytes(content)
@@ -97,33 +80,19 @@ def weights(path):
         return None
 
 
-@pytest.mark.parametrize(
-    ("kind", "damage", "number"),
-    [
-        ("bits of checkpoints flipped", with_a_bit_flipped, 15),
-        ("blocks of checkpoints zeroed", with_a_block_zeroed, 15),
-        ("checkpoints cut off", with_its_end_lost, 5),
-    ],
-)
-def test_no_damage_to_a_checkpoint_goes_unnoticed(
-    tmp_path, written, undisturbed, times, tally, kind, damage, number
-):
-    draw, bad = random.Random(kind), tmp_path / "seed-0.pt"
+def test_no_damage_to_a_checkpoint_goes_unnoticed(tmp_path, written, undisturbed, times, tally):
+    rng, bad, number = random.Random(0), tmp_path / "seed-0.pt", 35 * times
     whole, finished = written[1].read_bytes(), undisturbed[1].read_bytes()
     right = weights(undisturbed[1])
     assert goes_on_from(bad, whole)
     survived = 0
-    for _ in range(number * times):
-        damaged = damage(whole, draw)
-        survived += damaged == whole or not goes_on_from(bad, damaged)
-    tally(kind, number * times, survived)
-
-    survived = 0
-    for _ in range(number * times):
-        bad.write_bytes(damage(finished, draw))
+    for _ in range(number):
+        content = damaged(whole, rng)
+        survived += content == whole or not goes_on_from(bad, content)
+        bad.write_bytes(damaged(finished, rng))
         read = weights(bad)
         survived += read is None or all(torch.equal(read[name], right[name]) for name in right)
-    tally(kind, number * times, survived)
+    tally("damaged checkpoints", 2 * number, survived)
 
 
 def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one_to_the_same_record(
@@ -131,7 +100,7 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one_to_the_same_reco
 ):
     folder, path = stopped
     assert previous_path(path).exists()
-    path.write_bytes(with_a_bit_flipped(path.read_bytes(), random.Random(0)))
+    path.write_bytes(path.read_bytes()[:-1])
     record = run(folder, resume=True)
     (said,) = [entry.getMessage() for entry in caplog.records]
     assert said == f"{path}: damaged checkpoint. Resuming from the one before it, after epoch 1."
@@ -161,22 +130,13 @@ def test_a_run_killed_between_two_checkpoints_goes_on_from_the_one_there_is(stop
     assert not caplog.records
 
 
-@pytest.mark.parametrize("content", [b"", b"epoch: 3\n", bytes(5000), {"weights": 1}, [1], "other types"])
-def test_what_is_no_checkpoint_is_one_line(tmp_path, undisturbed, content):
+@pytest.mark.parametrize("content", [b"epoch: 3\n", {"weights": 1}, "other types"])
+def test_what_is_no_checkpoint_is_refused(tmp_path, undisturbed, content):
     path = tmp_path / "seed-0.pt"
     if content == "other types":
         content = dict.fromkeys(torch.load(undisturbed[1], weights_only=True), 3)
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        torch.save(content, path)
-    for read in (
-        load_model,
-        lambda path: checkpoint._read_checkpoint(path, torch.device("cpu"), sealed=True),
-    ):
-        with pytest.raises(InputError, match=r"damaged checkpoint .*without resume\.$") as error:
-            read(path)
-        assert "\n" not in str(error.value) and str(path) in str(error.value)
+    torch.save(content, path)
+    assert weights(path) is None and not goes_on_from(path, path.read_bytes())
 
 
 def test_with_no_whole_checkpoint_a_run_is_refused_and_a_sweep_begins_it_again(stopped, undisturbed):

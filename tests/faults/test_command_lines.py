@@ -20,34 +20,30 @@ from shared import ROOT, leaves
 
 # fmt: off
 NUMBERS = [
-    "0", "-1", "1", "2", "1e3", "1_000", "0x10", "٣", "½", "9" * 30, "9" * 5000, "nan", "inf", "", " 1",
-    "1:30", "1h1h", "1h30m", "-1s", "9" * 400 + "h", "1.5.5", "٣m",
+    "0", "-1", "1", "2", "1e3", "1_000", "0x10", "٣", "9" * 30, "9" * 5000, "nan", "inf", "", " 1", "1:30",
+    "1h30m", "-1s", "9" * 400 + "h", "1.5.5",
 ]
 WORDS = [
     "", " ", "none", "roll", "quick", "smoke", "quick/roll", "quick/learned", "roll@width=3", "roll+roll",
-    "😀", "\udcff", "a" * 300, "a" * 5000, "../x", "x\ny", "\x1b[31m", "a\0b", "*", "+", ",", ",,", "%s",
-    "{}", "--", "-", "null", "a=b", "=", "/", "cuda:99", "cpu:3", "meta", "eq-roll", "digits", "cifar100",
+    "😀", "\udcff", "a" * 5000, "../x", "x\ny", "\x1b[31m", "*", "+", ",", "%s", "{}", "--", "-", "null",
+    "a=b", "=", "/", "cuda:99", "meta", "eq-roll", "digits", "cifar100",
 ]
 YAML = [
-    "[", "{", "[1,", "&a [*a]", "[&a 1, *a]", "!!python/object/apply:os.system [id]", "[" * 3000,
-    "- " * 3000, "{a: {a: 1}}", "{a: 1, a: 2}", "{1: 2}", "1:30", "1_0_0_", "1e309", "-1", "1", "2",
-    "9" * 25, "9" * 5000, "[1000000000]", "[10, 99999999999999999999]", "[-4]", "null", "~", "true", ".nan",
-    ".inf", "''", "2.5", "[[]]", "{}", "[]", "? a", "- a", ">", "|", "%", "@", "`", "*a", "<<: 1", "\u2028",
-    "\t", "\0", "0.5", "[0.5, 0.5]", "roll", "a" * 300, "2020-01-01", "!!binary aGk=", "[1, 2, 3]", "100000",
-    "64",
+    "[", "{", "&a [*a]", "!!python/object/apply:os.system [id]", "[" * 3000, "{a: 1, a: 2}", "{1: 2}", "1:30",
+    "1_0_0_", "1e309", "-1", "1", "2", "9" * 5000, "[10, 99999999999999999999]", "[-4]", "null", "true",
+    ".nan", ".inf", "''", "2.5", "[[]]", "{}", "[]", "? a", "- a", ">", "%", "@", "*a", "<<: 1", "\u2028",
+    "\t", "0.5", "[0.5, 0.5]", "roll", "a" * 300, "2020-01-01", "[1, 2, 3]", "100000", "64",
 ]
 KEYS = [
-    *Recipe.model_fields, "augmentation.mixup", "augmentation.rand_augment", "augmentation.crop_padding", "",
-    ".", "a.b.c", "name.x", "__class__", "Epochs", "😀", "a" * 300, "width", "base", "speeds", "scale",
-    "waves",
+    *Recipe.model_fields, "augmentation.mixup", "augmentation.crop_padding", "", ".", "a.b.c", "name.x",
+    "__class__", "Epochs", "😀", "a" * 300, "width", "base", "speeds", "scale", "waves",
 ]
 READ = [
     "", ".", "none.yaml", "pipe.yaml", "pipe.py", "pipe.json", "folder.yaml", "folder.json", "folder.py",
     "loop.yaml", "latin.yaml", "wide.yaml", "empty.yaml", "empty.py", "leave.py", "plan.yaml", "recipe.yaml",
-    "recipe.yaml/x", "a" * 300 + ".yaml", "a/" * 3000 + "x.yaml", "/dev/null", "/dev/zero", "/proc/self/mem",
-    "~/x.yaml", "\udcff.yaml", "records", "records/quick/roll/seed-0.json",
-    "records/quick/learned/seed-0.json", "06-continuous", "none.json", str(ROOT / "plans/rates.yaml"),
-    "x.pt",
+    "recipe.yaml/x", "a" * 300 + ".yaml", "/dev/null", "/dev/zero", "~/x.yaml", "\udcff.yaml", "records",
+    "records/quick/roll/seed-0.json", "records/quick/learned/seed-0.json", "06-continuous", "none.json",
+    str(ROOT / "plans/rates.yaml"), "x.pt",
 ]
 WRITTEN = [
     "", ".", "new", "new/deeper", "plan.yaml/x", "pipe.json", "records", "a" * 300, "é😀", "\udcff",

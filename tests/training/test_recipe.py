@@ -13,7 +13,7 @@ import torch
 
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
-from rollpe_lab.files import DEEPEST, LONGEST, read_yaml, read_yaml_file
+from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records import Cell, read_record
 from rollpe_lab.records.record import REMOVED, flatten
 from rollpe_lab.training import create_model, load_plan, load_recipe, recipes
@@ -64,14 +64,12 @@ def test_numbers_are_decimal_and_all_else_is_plain(text, value):
         ("epochs: 3\nepochs: 30\n", "'epochs' comes twice, line 2"),
         ("{1: 2}", "a key that is no word"),
         ("{[a]: 2}", "a key that is no word"),
-        ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), "levels"),
-        ("[" * 50_000, "levels"),
-        ("a" * (LONGEST + 1), "longer than"),
+        ("[" * 5000, "recursion"),
         ("9" * 5000, "digits"),
         ("a: b: c", "line 1"),
         ("\0", "special characters"),
     ],
-    ids=range(12),
+    ids=range(10),
 )
 def test_yaml_of_more_than_plain_values_is_refused_in_one_line(text, named):
     with pytest.raises(InputError, match=named) as error:
@@ -85,8 +83,7 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "latin").write_bytes("a: é".encode("latin1"))
     (tmp_path / "wide").write_text("a: b", encoding="utf16")
-    (tmp_path / "long").write_bytes(b"#" * (LONGEST + 1))
-    for name in ("pipe", "folder", "loop", "latin", "wide", "long", "none", "a" * 300):
+    for name in ("pipe", "folder", "loop", "latin", "wide", "none", "a" * 300):
         with pytest.raises(InputError, match=name) as error:
             read_yaml_file(tmp_path / name)
         one_line(error)

@@ -58,6 +58,7 @@ class Benchmark(_Plain):
     rounds: timed rounds of the encodings; fewer than requested if the budget ran out.
     missing: models that were not timed because the budget ran out. failed: one-line errors by model.
     again: median over rounds of the step without encoding divided by that of a second such model.
+    plain: in older files, timm's models in a step that is not compiled.
     variants: in older files, other ways to run the step; the one named as the precision is the step itself.
     profile: table of the device's operations in a step, which `write` writes to a file of its own.
     """
@@ -74,7 +75,7 @@ class Benchmark(_Plain):
     augmentation_milliseconds: float
     encodings: list[Timing]
     timm: list[Timing]
-    plain: list[Timing] = []
+    plain: list[Timing] = Field([], exclude=True)
     missing: list[str] = []
     failed: dict[str, str] = {}
     again: float | None = None
@@ -99,9 +100,8 @@ class Benchmark(_Plain):
         e, mode = self.environment, "compiled" if self.compiled else "eager"
         missing = ", ".join(f"`{name}`" for name in self.missing)
         blocks = [
-            self._encodings_table(),
-            _timm_table("timm's own model, our step", self.timm),
-            _timm_table("timm's own model, a plain step", self.plain),
+            _timings_table("model|÷ none", self.encodings),
+            _timings_table("timm's own model, our step|timm ÷ ours", self.timm),
             missing and f"Not measured, no time left: {missing}.",
             "\n".join(f"- `{name}` failed: {reason}" for name, reason in self.failed.items()),
             self.scaling_table(),
@@ -112,19 +112,6 @@ class Benchmark(_Plain):
             f"torch {e.torch}, timm {e.timm}.",
         ]
         return "\n\n".join(filter(None, blocks))
-
-    def _encodings_table(self) -> str:
-        head = "model|ms a step|quartiles|÷ none|images/s|augmented|share of peak|parameters"
-        rows = (
-            [
-                *_step_cells(t),
-                "" if t.images_per_second_augmented is None else f"{t.images_per_second_augmented:,.0f}",
-                f"{100 * t.share_of_peak:.0f} %",
-                f"{t.parameters:,}",
-            ]
-            for t in self.encodings
-        )
-        return _table(head, rows)
 
     def scaling_table(self) -> str:
         """A table of the encodings that were timed with several numbers of patches."""
@@ -149,13 +136,21 @@ class Benchmark(_Plain):
         return path
 
 
-def _step_cells(t: Timing) -> list[str]:
-    quartiles = f"{t.low:.1f} to {t.high:.1f}"
-    return [f"`{t.name}`", f"{t.median:.1f}", quartiles, f"{t.ratio:.3f}", f"{t.images_per_second:,.0f}"]
-
-
-def _timm_table(title: str, timings: list[Timing]) -> str:
-    return _table(f"{title}|ms a step|quartiles|timm ÷ ours|images/s", map(_step_cells, timings))
+def _timings_table(head: str, timings: list[Timing]) -> str:
+    rows = (
+        [
+            f"`{t.name}`",
+            f"{t.ratio:.3f}",
+            f"{t.median:.1f}",
+            f"{t.low:.1f} to {t.high:.1f}",
+            f"{t.images_per_second:,.0f}",
+            f"{t.images_per_second_augmented or 0:,.0f}",
+            f"{100 * t.share_of_peak:.0f} %",
+            f"{t.parameters:,}",
+        ]
+        for t in timings
+    )
+    return _table(f"{head}|ms a step|quartiles|images/s|augmented|share of peak|parameters", rows)
 
 
 def _table(head: str, rows: Iterable[list[str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os.path
 import shlex
 import statistics
@@ -19,12 +20,12 @@ from rollpe.errors import InputError
 from rollpe_lab.bench.report import Benchmark, Scaling, Timing
 from rollpe_lab.bench.timing import (
     TIMM,
-    TimeBudget,
     Trial,
     forget,
     interleaved,
     matmul_peak,
     our_model,
+    prepare,
     profile_table,
     timm_model,
 )
@@ -56,10 +57,7 @@ def benchmark(
     recipe: str = "strong",
     overrides: Mapping[str, Any] | None = None,
     device: str = "auto",
-    size: str | None = None,
-    batch: int | None = None,
     encodings: Sequence[str] | None = None,
-    compiled: bool = True,
     rounds: int = 20,
     timm: bool = True,
     profile: bool = False,
@@ -67,15 +65,14 @@ def benchmark(
 ) -> Benchmark:
     """Time training steps of every encoding and of timm's models on the same device, in turns.
 
-    recipe, overrides: the recipe whose models and steps are timed, one for CIFAR-100, and keys to change.
-    size, batch: default to the recipe's on an accelerator, and to nano and 128, as in mini, on a CPU.
+    recipe, overrides: the recipe whose models and steps are timed, one for CIFAR-100, and keys to change. By
+        default a step is compiled, and on a CPU the size is nano and the batch 128, as in mini.
     encodings: ``none`` is always included: it is the reference. By default all are timed, and afterwards
         `SCALED` with 64, 256 and 1,024 patches.
-    compiled: compile as the recipe says, or else what is fastest; False compiles nothing.
     timm: also time timm's own models.
     profile: also profile a step of ``roll``, or else of the first encoding.
     budget: seconds, of which a tenth is a reserve; most are spent on compiling. What does not fit is left
-        out, lowest priority first, and named in the result. Named encodings come before timm's models.
+        out, lowest priority first, and named in the result.
 
     A model that fails is named in the result, too; only a failure of ``none`` is raised.
 
@@ -84,38 +81,35 @@ def benchmark(
     options = dict(locals())  # for the recorded command
     torch_device, names = choose_device(device), _names(encodings)
     outside = sorted({file for name in names for file in outside_files(name)})
-    started, source, time_budget = now(), loaded_source(outside), TimeBudget(budget)
-    timed = _timed_recipe(recipe, overrides or {}, torch_device, size, batch, compiled)
-    comparison = Comparison(timed, names, torch_device, rounds, time_budget, named=encodings is not None)
+    started, source, start = now(), loaded_source(outside), time.perf_counter()
+    timed = _timed_recipe(recipe, overrides or {}, torch_device)
+    comparison = Comparison(timed, names, torch_device, rounds, start, budget or math.inf)
     peak, augmentation = matmul_peak(torch_device, timed.precision), comparison.time_augmentation()
-    measured = comparison.time_encodings(peak, augmentation, timm, profile)
-    scaling = comparison.time_scaling() if encodings is None else []
-    command = command_line(options | {"size": timed.size, "batch": timed.batch_size}, outside)
-    seconds = time.perf_counter() - time_budget.start
+    share = 0.5 if encodings is None else 0.75  # more patches need the rest
+    measured = comparison.time_encodings(peak, augmentation, timm, profile, share)
     return Benchmark(
         recipe=recipe,
         size=timed.size,
         batch=timed.batch_size,
         image_size=32,
         patch_size=cast(int, timed.patch_size),
-        compiled=compiled,
+        compiled=bool(timed.compile),
         precision=timed.precision,
         peak_gflops=peak,
         augmentation_milliseconds=1000 * augmentation,
-        scaling=scaling,
+        scaling=comparison.time_scaling() if encodings is None else [],
         failed=comparison.failed,
         environment=environment(str(torch_device)),
-        provenance=provenance(command, started, seconds, source),
+        provenance=provenance(command_line(options, outside), started, time.perf_counter() - start, source),
         **measured,
     )
 
 
 @dataclass
 class Comparison:
-    """Models whose training steps are timed in turns, on one device and within one time budget.
+    """Models whose training steps are timed in turns, on one device and within one budget.
 
-    recipe: resolved for the device. names: encodings, ``none`` first. named: whether somebody asked for
-    these; then they come before all that comes with them.
+    recipe: resolved for the device. names: encodings, ``none`` first. start: on the clock. budget: seconds.
     failed: errors of the models that could not be prepared or timed, in one line each.
     """
 
@@ -123,13 +117,17 @@ class Comparison:
     names: Sequence[str]
     device: torch.device
     rounds: int
-    budget: TimeBudget
-    named: bool = False
+    start: float
+    budget: float
     failed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.fewer_rounds = max(5, self.rounds // 4)
         self.mode = compile_mode(self.recipe, self.device)
+
+    def deadline(self, share: float) -> float:
+        """Time on the clock when this share of the budget has passed."""
+        return self.start + share * self.budget
 
     def time_augmentation(self) -> float:
         """Seconds to augment a batch, as one of the many batches that training augments at once."""
@@ -143,31 +141,30 @@ class Comparison:
         seconds = interleaved(calls, self.fewer_rounds, self.device)["augmentation"]
         return statistics.median(seconds) / count
 
-    def time_encodings(self, peak: float, augmentation: float, timm: bool, profile: bool) -> dict[str, Any]:
-        """Time every encoding, and timm's models in the same step and in a plain one.
+    def time_encodings(
+        self, peak: float, augmentation: float, timm: bool, profile: bool, share: float
+    ) -> dict[str, Any]:
+        """Time every encoding, and timm's models in the same step.
 
-        peak: GFLOP/s. augmentation: seconds a batch. Returns the measured fields of a `Benchmark`.
+        peak: GFLOP/s. augmentation: seconds a batch. share: of the budget, for preparing the models.
+        Returns the measured fields of a `Benchmark`.
         """
         recipe, device = self.recipe, self.device
-        builders: dict[str, Callable[[], Trial]] = {}
-        for name in sorted(self.names, key=lambda n: PRIORITY.index(n) if n in PRIORITY else len(PRIORITY)):
-            builders[name] = self._ours(recipe, name)
+        rank = {name: index for index, name in enumerate(PRIORITY)}
+        ordered = sorted(self.names, key=lambda name: rank.get(name, len(rank)))
+        builders = {name: self._ours(recipe, name) for name in ordered}
+        none = builders.pop("none")
+        builders[AGAIN] = none
+        for name in ordered:
             if timm and name in TIMM:
                 build = partial(timm_model, recipe, name)
                 builders[f"timm {name}"] = partial(Trial, build, recipe, self.mode, device)
-                builders[f"plain {name}"] = partial(Trial, build, recipe, None, device)
-        none = builders.pop("none")
-        items = {AGAIN: none, **builders}.items()
-        builders = dict(sorted(items, key=lambda item: self.named and item[0] not in self.names))
-        share = 0.75 if self.named else 0.5  # of the budget; more patches need the rest
-        # without none nothing can be compared, so its error is raised
-        trials = self.budget.prepare({"none": none}, share)
-        trials |= self.budget.prepare(builders, share, self.failed)
-        seconds = interleaved(trials, self.rounds, device, self.failed, self.budget.deadline(share + 0.1))
+        trials = {"none": none()} | prepare(builders, self.failed, self.deadline(share))
+        seconds = interleaved(trials, self.rounds, device, self.failed, self.deadline(share + 0.1))
         if "none" in self.failed:
             raise RuntimeError(f"none, the reference of all others, failed: {self.failed['none']}")
 
-        def timings(prefix: str, augmentation: float | None) -> list[Timing]:
+        def timings(prefix: str = "") -> list[Timing]:
             compared = [(name, prefix + name, name if prefix else "none") for name in self.names]
             return [
                 trials[key].timing(name, seconds[key], seconds[reference], peak, augmentation)
@@ -179,9 +176,8 @@ class Comparison:
         fields: dict[str, Any] = {
             "rounds": len(seconds["none"]),
             "again": statistics.median(a / b for a, b in again) if AGAIN in seconds else None,
-            "encodings": timings("", augmentation),
-            "timm": timings("timm ", augmentation),
-            "plain": timings("plain ", None),
+            "encodings": timings(),
+            "timm": timings("timm "),
             "missing": [name for name in builders if name not in trials and name not in self.failed],
         }
         if profile:
@@ -198,9 +194,8 @@ class Comparison:
             batch = max(1, self.recipe.batch_size * 64 // patches)
             recipe = self.recipe.model_copy(update={"batch_size": batch})
             builders = {f"{name}, {patches} patches": self._ours(recipe, name, pixels) for name in SCALED}
-            trials = self.budget.prepare(builders, 0.85, self.failed)
-            deadline = self.budget.deadline(0.9)
-            seconds = interleaved(trials, self.fewer_rounds, self.device, self.failed, deadline)
+            trials = prepare(builders, self.failed, self.deadline(0.85))
+            seconds = interleaved(trials, self.fewer_rounds, self.device, self.failed, self.deadline(0.9))
             for key, times in seconds.items():
                 name, median = key.partition(",")[0], 1000 * statistics.median(times)
                 results.append(Scaling(encoding=name, patches=patches, batch=batch, median=median))
@@ -217,37 +212,23 @@ def _names(encodings: Sequence[str] | None) -> list[str]:
     for name in encodings or ():
         if name not in ENCODINGS:
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
-        if name in OF_SEQUENCES:
-            raise InputError(f"encoding {name!r} has one axis and images have two: time 'axial-rope'.")
-    selected = ENCODINGS if encodings is None else encodings
-    return list(dict.fromkeys(["none", *(name for name in selected if name not in OF_SEQUENCES)]))
+    images = (name for name in ENCODINGS if name not in OF_SEQUENCES)
+    return list(dict.fromkeys(["none", *(images if encodings is None else encodings)]))
 
 
-def _timed_recipe(
-    name: str,
-    overrides: Mapping[str, Any],
-    device: torch.device,
-    size: str | None,
-    batch: int | None,
-    compiled: bool,
-) -> Recipe:
+def _timed_recipe(name: str, overrides: Mapping[str, Any], device: torch.device) -> Recipe:
     """The recipe of the timed steps, resolved for the device."""
-    recipe = load_recipe(name, overrides)
+    on_cpu = {"size": "nano", "batch_size": 128} if device.type == "cpu" else {}
+    recipe = load_recipe(name, {"compile": True, **on_cpu, **overrides})
     if recipe.data != "cifar100":
         raise InputError(f"recipe {name!r} trains on {recipe.data}: the benchmark's images are CIFAR-100's.")
-    on_cpu = device.type == "cpu"
-    settings = {
-        "compile": compiled and ("default" if recipe.compile == "default" else True),
-        "size": size or ("nano" if on_cpu else recipe.size),
-        "batch_size": batch or (128 if on_cpu else recipe.batch_size),
-    }
-    return resolve(load_recipe(name, {**overrides, **settings}), device, held_out=0)
+    return resolve(recipe, device, held_out=0)
 
 
 def command_line(options: Mapping[str, Any], outside: Sequence[Path] = ()) -> str:
     """The command line that calls `benchmark` with these options, after importing the files ``outside``."""
     words = ["rollpe", "bench"]
-    for name in ("recipe", "device", "size", "batch", "rounds"):
+    for name in ("recipe", "device", "rounds"):
         words += [f"--{name}", str(options[name])]
     for key, value in (options["overrides"] or {}).items():
         words += ["--set", f"{key}={value}"]
@@ -255,7 +236,7 @@ def command_line(options: Mapping[str, Any], outside: Sequence[Path] = ()) -> st
         words += ["--import", os.path.relpath(file)]
     if options["encodings"] is not None:
         words += ["--encodings", ",".join(options["encodings"]) or "none"]
-    flags = ("--eager", not options["compiled"]), ("--no-timm", not options["timm"])
-    words += [flag for flag, given in (*flags, ("--profile", options["profile"])) if given]
+    words += [] if options["timm"] else ["--no-timm"]
+    words += ["--profile"] if options["profile"] else []
     words += ["--budget", f"{options['budget']:.0f}s"] if options["budget"] else []
     return shlex.join(words)

@@ -20,7 +20,7 @@ from typing import Any, cast
 import timm
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
@@ -47,14 +47,14 @@ TIMM: dict[str, tuple[str, dict[str, Any]]] = {
 class Trial:
     """Training steps of one model on one batch of random images; each call is one step.
 
-    mode: what of the step is compiled; None is `plain_step`. pixels: height and width of the images.
+    mode: what of the step is compiled. pixels: height and width of the images.
     """
 
     def __init__(
         self,
         build: Callable[[], nn.Module],
         recipe: Recipe,
-        mode: CompileMode | None,
+        mode: CompileMode,
         device: torch.device,
         pixels: int = 32,
     ) -> None:
@@ -65,12 +65,7 @@ class Trial:
         self.targets = (F.one_hot(labels, 100).float() if mixed else labels).to(device)
         self.model = build().to(device).train()
         self.gflop = self._count_gflop()
-        self.step: Callable[..., object]
-        if mode is None:
-            self.step = plain_step(self.model, recipe, device)
-        else:
-            optimizers = create_optimizers(self.model, recipe, mode)
-            self.step = Step(self.model, recipe, optimizers, mode)
+        self.step = Step(self.model, recipe, create_optimizers(self.model, recipe, mode), mode)
         self()  # compiles the loss; its first update is eager
         self()  # compiles the update and records CUDA graphs, which later steps replay
         synchronize(device)
@@ -94,12 +89,12 @@ class Trial:
         return (one + (two - one) * (len(self.images) - 1)) / 1e9
 
     def timing(
-        self, name: str, seconds: list[float], reference: list[float], peak: float, augmentation: float | None
+        self, name: str, seconds: list[float], reference: list[float], peak: float, augmentation: float
     ) -> Timing:
         """Statistics of this trial's rounds.
 
         seconds, reference: time of a step of this trial and of the one that it is compared with, by round.
-        peak: GFLOP/s of the largest matrix product. augmentation: seconds a batch; None if there is none.
+        peak: GFLOP/s of the largest matrix product. augmentation: seconds a batch.
         """
         median = statistics.median(seconds)
         low, _, high = statistics.quantiles(seconds, n=4)
@@ -111,57 +106,31 @@ class Trial:
             high=1000 * high,
             ratio=statistics.median(a / b for a, b in zip(seconds, reference, strict=True)),
             images_per_second=images / median,
-            images_per_second_augmented=None if augmentation is None else images / (median + augmentation),
+            images_per_second_augmented=images / (median + augmentation),
             gflop=self.gflop,
             share_of_peak=self.gflop / median / peak,
             parameters=sum(p.numel() for p in self.model.parameters()),
         )
 
 
-class TimeBudget:
-    """A budget of seconds for preparing and timing trials; None is unlimited.
+def prepare(
+    builders: Mapping[str, Callable[[], Trial]], failed: dict[str, str], deadline: float
+) -> dict[str, Trial]:
+    """Prepare trials in the given order; none is begun after the deadline, a time on the clock.
 
-    A trial is not prepared if it would be ready too late, assuming that it takes as long as the slowest one
-    so far. The first trial also starts the compiler, so its time predicts that of the second trial only.
+    failed: receives the error of each trial that cannot be prepared.
     """
-
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = math.inf if seconds is None else seconds
-        self.start = time.perf_counter()
-        self.preparations: list[float] = []  # seconds of each
-
-    def deadline(self, share: float) -> float:
-        """Time on the clock when this share of the budget has passed."""
-        return self.start + share * self.seconds
-
-    def prepare(
-        self,
-        builders: Mapping[str, Callable[[], Trial]],
-        share: float,
-        failed: dict[str, str] | None = None,
-    ) -> dict[str, Trial]:
-        """Prepare trials in the given order until the next would be ready after this share of the budget.
-
-        The budget's first trial is always prepared.
-
-        failed: receives the error of each trial that cannot be prepared; without it, the error is raised.
-        """
-        trials: dict[str, Trial] = {}
-        for name, build in tqdm(builders.items(), desc="preparing", disable=None):
-            start = time.perf_counter()
-            slowest = max(self.preparations[1:] or self.preparations, default=0.0)
-            if self.preparations and start + slowest > self.deadline(share):
-                break
-            try:
-                trials[name] = build()
-            except Exception as error:
-                if failed is None:
-                    raise
-                failed[name] = log_failure(name, error)
-            if name not in trials:
-                release()  # after the except block, whose error refers to the trial's tensors
-            self.preparations.append(time.perf_counter() - start)
-        return trials
+    trials: dict[str, Trial] = {}
+    for name, build in tqdm(builders.items(), desc="preparing", disable=None):
+        if time.perf_counter() > deadline:
+            break
+        try:
+            trials[name] = build()
+        except Exception as error:
+            failed[name] = log_failure(name, error)
+        if name in failed:
+            release()  # after the except block, whose error refers to the trial's tensors
+    return trials
 
 
 def log_failure(name: str, error: Exception) -> str:
@@ -185,26 +154,6 @@ def forget(trials: dict[str, Trial]) -> None:
     trials.clear()
     torch.compiler.reset()
     release()
-
-
-def plain_step(model: nn.Module, recipe: Recipe, device: torch.device) -> Callable[..., None]:
-    """The step of most training scripts: not compiled, torch's defaults, the loss read in every step."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=recipe.weight_decay)
-    half = recipe.precision.startswith("bfloat16")
-
-    def step(inputs: Tensor, targets: Tensor, rate: float) -> None:
-        optimizer.zero_grad()
-        with torch.autocast(device.type, torch.bfloat16, enabled=half):
-            loss = F.cross_entropy(model(inputs), targets, label_smoothing=recipe.label_smoothing)
-        loss.backward()
-        if recipe.gradient_clip:
-            nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_clip)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.step()
-        loss.item()
-
-    return step
 
 
 def synchronize(device: torch.device) -> None:

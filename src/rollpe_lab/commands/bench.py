@@ -15,13 +15,10 @@ from rollpe_lab.files import ensure_writable
 @device_option
 @click.option("--recipe", default="strong", show_default=True, help="Recipe whose models are timed.")
 @set_option
-@click.option("--size", help="nano, tiny, small or base; the default depends on the device.")
-@click.option("--batch", type=click.IntRange(min=1), help="Batch size; the default depends on the device.")
 @click.option(
     "--encodings", help="Names separated by commas; by default all, also with 256 and 1,024 patches."
 )
 @import_option
-@click.option("--eager", is_flag=True, help="Time without torch.compile.")
 @click.option("--rounds", type=click.IntRange(2, 10_000), default=20, show_default=True)
 @click.option("--timm/--no-timm", default=True, help="Also time timm's models.  [default: yes]")
 @click.option("--profile", is_flag=True, help="Also list the kernels of a step; needs --records.")
@@ -33,10 +30,7 @@ def bench(
     device: str,
     recipe: str,
     overrides: tuple[str, ...],
-    size: str | None,
-    batch: int | None,
     encodings: str | None,
-    eager: bool,
     rounds: int,
     timm: bool,
     profile: bool,
@@ -55,10 +49,7 @@ def bench(
         recipe=recipe,
         overrides=pairs(overrides, "--set"),
         device=device,
-        size=size,
-        batch=batch,
         encodings=None if encodings is None else encodings.split(","),
-        compiled=not eager,
         rounds=rounds,
         timm=timm,
         profile=profile,

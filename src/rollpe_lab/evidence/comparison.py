@@ -21,7 +21,7 @@ from rollpe.errors import InputError
 from rollpe_lab.evidence.families import signed
 from rollpe_lab.records.record import Record, comparable
 from rollpe_lab.records.store import read_record, read_records
-from rollpe_lab.statistics import Summary, paired_by_image, summarize, welch
+from rollpe_lab.statistics import paired_by_image, summarize, welch
 
 # The runs
 
@@ -33,7 +33,7 @@ class Group:
     name: str
     runs: Mapping[int, Record]
 
-    def values(self) -> dict[int, float]:
+    def scores(self) -> dict[int, float]:
         """The score by seed: test accuracy in percent, of text bits per character."""
         return {seed: record.score for seed, record in self.runs.items()}
 
@@ -41,18 +41,10 @@ class Group:
     def of_text(self) -> bool:
         return any(record.bits for record in self.runs.values())
 
-    @property
-    def unit(self) -> str:
-        return "bits" if self.of_text else "%"
-
-    @property
-    def summary(self) -> Summary:
-        return summarize(list(self.values().values()))
-
     def __str__(self) -> str:
-        s = self.summary
+        s = summarize(list(self.scores().values()))
         spread = f" ± {s.sd:.2f}" if s.sd is not None else ""
-        return f"{s.mean:.2f}{spread} {self.unit}"
+        return f"{s.mean:.2f}{spread} {'bits' if self.of_text else '%'}"
 
 
 def find_runs(name: str, folders: Sequence[Path]) -> Group:
@@ -89,34 +81,38 @@ class Difference:
 
     method: str
     value: float | None
-    low: float | None
-    high: float | None
-    p: float | None
     note: str
-    over: str
+    over: str = "seeds"
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
 
-    def cells(self) -> tuple[str, str, str, str, str]:
-        """Method, difference, interval, p, note, as text."""
+    @property
+    def interval(self) -> str | None:
+        """The interval as text."""
+        if self.low is None or self.high is None:
+            return None
+        return f"{signed(self.low)} to {signed(self.high)}"
+
+    def __str__(self) -> str:
         value = "–" if self.value is None else signed(self.value)
-        interval = (
-            "–" if self.low is None or self.high is None else f"{signed(self.low)} to {signed(self.high)}"
-        )
-        p = "–" if self.p is None else "< 0.001" if self.p < 0.001 else f"{self.p:.2g}"
-        return self.method, value, interval, p, self.note
+        found = f"[{self.interval}]" if self.interval else self.note
+        if self.p is not None:
+            found += "   p < 0.001" if self.p < 0.001 else f"   p = {self.p:.2g}"
+        return f"A − B {self.method:28} {value:>7}   {found}"
 
 
 def over_seeds(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     """Welch's test: would other training runs show the difference?"""
-    value = _mean(a) - _mean(b)
+    value = float(np.mean(list(a.values())) - np.mean(list(b.values())))
     method = "over seeds (Welch)"
     try:
         test = welch(list(a.values()), list(b.values()))
     except InputError:
         few = min(len(a), len(b)) < 2
         note = "a test needs at least 2 seeds in both groups" if few else "in both groups all runs are equal"
-        return Difference(method, value, None, None, None, note, "seeds")
-    note = "about other training runs: the seeds are independent samples"
-    return Difference(method, value, test.low, test.high, test.p, note, "seeds")
+        return Difference(method, value, note)
+    return Difference(method, value, "", "seeds", test.low, test.high, test.p)
 
 
 def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
@@ -124,16 +120,15 @@ def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference
     seeds = sorted(a.keys() & b.keys())
     method = f"paired by seed ({len(seeds)} in common)"
     if not seeds:
-        return Difference(method, None, None, None, None, "no seed was trained in both groups", "seeds")
+        return Difference(method, None, "no seed was trained in both groups")
     # the same number of images may be another fraction in the last bits, and bits are no spread
     differences = np.array([round(a[seed] - b[seed], 9) for seed in seeds])
     s = summarize(differences)
     if not s.sd:
         note = "an interval needs two seeds in both groups" if s.n == 1 else "all seeds differ by the same"
-        return Difference(method, s.mean, None, None, None, note, "seeds")
+        return Difference(method, s.mean, note)
     p = float(stats.ttest_1samp(differences, 0).pvalue)
-    note = "about other seeds: equal seeds saw the same images in the same order"
-    return Difference(method, s.mean, s.low, s.high, p, note, "seeds")
+    return Difference(method, s.mean, "", "seeds", s.low, s.high, p)
 
 
 def image_by_image(a: Group, b: Group) -> Difference:
@@ -142,15 +137,7 @@ def image_by_image(a: Group, b: Group) -> Difference:
     r = paired_by_image(*bits)
     seeds_too = r.over == "images and seeds"
     over = "test images and seeds" if seeds_too else "test images, for these trained models alone"
-    note = f"resampling the {r.images} test images"
-    note += " and the seeds" if seeds_too else ": about these trained models alone"
-    if r.only_a is not None:
-        note += f"; right only in A: {r.only_a}, only in B: {r.only_b} (McNemar, exact)"
-    return Difference("image by image", 100 * r.difference, 100 * r.low, 100 * r.high, r.p, note, over)
-
-
-def _mean(values: Mapping[int, float]) -> float:
-    return float(np.mean(list(values.values())))
+    return Difference("image by image", 100 * r.difference, "", over, 100 * r.low, 100 * r.high, r.p)
 
 
 @dataclass(frozen=True)
@@ -163,14 +150,9 @@ class Comparison:
     @cached_property
     def differences(self) -> list[Difference]:
         """A − B over seeds, paired by seed, and image by image; the characters of a text are no sample."""
-        a, b = self.a.values(), self.b.values()
+        a, b = self.a.scores(), self.b.scores()
         by_image = [] if self.a.of_text else [image_by_image(self.a, self.b)]
         return [over_seeds(a, b), paired_by_seed(a, b), *by_image]
-
-    @property
-    def unit(self) -> str:
-        """Of a difference."""
-        return "bits per character" if self.a.of_text else "points of test accuracy"
 
     @property
     def sentence(self) -> str:
@@ -179,8 +161,8 @@ class Comparison:
         d = seeds if seeds.low is not None else last
         if d.value is None or d.low is None or d.high is None:
             return f"No difference is established: {seeds.note}."
-        unit = self.unit.removesuffix(" of test accuracy")
-        interval = f"95 % interval over {d.over}: {signed(d.low)} to {signed(d.high)} {unit}"
+        unit = "bits per character" if self.a.of_text else "points"
+        interval = f"95 % interval over {d.over}: {d.interval} {unit}"
         if d.low <= 0 <= d.high:
             return f"No difference is established ({interval})."
         a_is_better = (d.value > 0) != self.a.of_text  # of bits, less is better
@@ -190,12 +172,7 @@ class Comparison:
     def __str__(self) -> str:
         width = max(len(self.a.name), len(self.b.name))
         lines = [f"{x}  {g.name:{width}}  {g}   n = {len(g.runs)}" for x, g in (("A", self.a), ("B", self.b))]
-        for difference in self.differences:
-            method, value, interval, p, note = difference.cells()
-            interval = note if difference.low is None else f"[{interval}]"
-            p = "" if difference.p is None else f"   p {p if p.startswith('<') else f'= {p}'}"
-            lines.append(f"A − B {method:28} {value:>7}   {interval}{p}")
-        return "\n".join([*lines, self.sentence])
+        return "\n".join([*lines, *map(str, self.differences), self.sentence])
 
 
 def compare(a: Group, b: Group) -> Comparison:

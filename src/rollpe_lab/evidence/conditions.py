@@ -420,7 +420,7 @@ def _by_welch(scope: Scope, term: str, verdict: str, level: str) -> Finding:
 
 def _within(scope: Scope, a: str, b: str, margin: str, level: str) -> Finding:
     test = scope.test(f"{a} - {b}", 1 - 2 * float(level))
-    p = equivalence(scope.sample(a), scope.sample(b), margin=float(margin)).p
+    p = equivalence(scope.sample(a), scope.sample(b), margin=float(margin))
     return Finding(p < float(level), f"p is {p_value(p)}", test | {"p": p})
 
 

@@ -314,8 +314,14 @@ def to_markdown(
             f"**{c.verdict}**" if c.verdict == "clear" else c.verdict,
         ]
         rows.append([row[0], *(cell.replace(" ", NO_BREAK) for cell in row[1:])])
-    rule = [":--", *["--:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [head, rule, *rows])
+    return markdown([head, *rows])
+
+
+def markdown(rows: Iterable[Sequence[str]]) -> str:
+    """A table in GitHub's Markdown, of its head and its rows; the first column is aligned left."""
+    head, *body = rows
+    rule = (":--", *["--:"] * (len(head) - 1))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
 
 
 def _interval(low: float, high: float) -> str:

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import unquote
 
-from rollpe_lab.evidence.families import NO_BREAK, SPACING, Compared, family, p_value, path_of, signed
+from rollpe_lab.evidence.families import (
+    NO_BREAK,
+    SPACING,
+    Compared,
+    family,
+    markdown,
+    p_value,
+    path_of,
+    signed,
+)
 from rollpe_lab.records.record import Record
 from rollpe_lab.statistics import equivalence, summarize
 
@@ -58,7 +67,8 @@ def means(records: Iterable[Record]) -> str:
     """Mean ± SD (runs) of every arm, a column for each recipe: percent or, of text, bits. Markdown."""
     records = list(records)
     columns = [arms_of(records, recipe) for recipe in TITLES]
-    return _table("frequencies", {label: [_mean(arms[label]) for arms in columns] for label in ARMS})
+    rows = [[label, *(_mean(arms[label]) for arms in columns)] for label in ARMS]
+    return markdown([["frequencies", *TITLES.values()], *rows])
 
 
 def tests(records: Iterable[Record]) -> str:
@@ -68,18 +78,12 @@ def tests(records: Iterable[Record]) -> str:
     """
     records = list(records)
     families = {recipe: family(records, recipe) for recipe in TITLES}
-    rows = {
-        question: [_difference(found[i]) if found else "not measured" for found in families.values()]
+    rows = [
+        [question, *(_difference(found[i]) if found else "not measured" for found in families.values())]
         for i, question in enumerate(QUESTIONS)
-    }
-    rows["RollPE: equivalent?"] = [_equivalent(found, MARGIN[recipe]) for recipe, found in families.items()]
-    return _table("difference", rows)
-
-
-def _table(corner: str, rows: dict[str, list[str]]) -> str:
-    lines = [f"| {corner} | {' | '.join(TITLES.values())} |", "| :-- |" + " --: |" * len(TITLES)]
-    lines += [f"| {label} | {' | '.join(cells)} |" for label, cells in rows.items()]
-    return "\n".join(lines)
+    ]
+    equivalent = [_equivalent(found, MARGIN[recipe]) for recipe, found in families.items()]
+    return markdown([["difference", *TITLES.values()], *rows, ["RollPE: equivalent?", *equivalent]])
 
 
 def _mean(runs: list[Record]) -> str:
@@ -102,4 +106,4 @@ def _equivalent(found: list[Compared], margin: float) -> str:
     if not found:
         return "not measured"
     roll, rotations = ([run.score for run in arm] for arm in found[-1].runs)
-    return f"{p_value(equivalence(roll, rotations, margin=margin).p)} (±{margin:g})"
+    return f"{p_value(equivalence(roll, rotations, margin=margin))} (±{margin:g})"

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from rollpe.encodings.registry import ENCODINGS
 from rollpe.errors import InputError
+from rollpe_lab.evidence.families import markdown
 from rollpe_lab.records.record import Record, comparable
 from rollpe_lab.statistics import Printed, Summary, summarize
 from rollpe_lab.training.recipe import TEXTS, load_recipe, recipes
@@ -125,9 +126,7 @@ class Table:
 
     def to_markdown(self) -> str:
         """A table in GitHub's Markdown."""
-        rule = (":--", *["--:"] * (len(self.columns) - 1))
-        rows = [self.columns, rule, *((f"`{c[0]}`", *c[1:]) for c in self.cells())]
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return markdown([self.columns, *((f"`{name}`", *others) for name, *others in self.cells())])
 
     def to_csv(self) -> str:
         """Bare numbers, one to a column; an empty field where there is none."""

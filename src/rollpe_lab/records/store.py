@@ -11,10 +11,7 @@ import hashlib
 import io
 import json
 import logging
-import os
 import reprlib
-import threading
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,9 +27,6 @@ from rollpe_lab.records.record import SCHEMA_VERSION, Cell, Record
 
 logger = logging.getLogger(__name__)
 
-RECORD_BYTES, ARRAYS_BYTES = 2**26, 2**30
-"""Largest size of a record and of its arrays; larger files are refused."""
-
 
 def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
     """`<root>/<recipe>/<encoding slug>/seed-<n>.json`."""
@@ -41,10 +35,6 @@ def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
 
 
 # The right to write
-
-
-_held: set[tuple[int, int, Path]] = set()
-"""The claims of this process, by process and thread: a fork holds none of its parent's."""
 
 
 @contextmanager
@@ -56,27 +46,21 @@ def claim(root: str | Path, cell: Cell) -> Iterator[bool]:
     On a filesystem without locks every cell is free, with a warning.
     """
     path = Path(root) / ".locks" / cell.path.with_suffix(".lock")
-    holder = (os.getpid(), threading.get_ident(), path.resolve())
-    if holder in _held:
-        yield True
-        return
     ensure_writable(path.parent)
-    lock = FileLock(path, timeout=0)
+    lock = FileLock(path, timeout=0, is_singleton=True)  # its holder may ask again
     try:
         lock.acquire()
     except Timeout:
         yield False
         return
-    except (OSError, NotImplementedError) as error:
-        if getattr(error, "errno", errno.ENOSYS) not in NO_LOCKS:
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
             raise
         logger.warning("%s: no locks on this filesystem. Let no two processes train one run.", root)
-    _held.add(holder)
     try:
         yield True
     finally:
-        _held.discard(holder)
-        if lock.is_locked:
+        if lock.lock_counter == 1:
             with suppress(OSError):  # some systems cannot remove an open file
                 path.unlink()
         lock.release()
@@ -127,7 +111,8 @@ def read_record(path: str | Path) -> Record:
     """Read and check one record. Raises InputError, one line naming the file, if it is unusable."""
     path = Path(path)
     try:
-        content = json.loads(_content(path, RECORD_BYTES))
+        expect_file(path)
+        content = json.loads(path.read_bytes())
         json.dumps(content, ensure_ascii=False).encode()  # JSON can spell half a character, "\ud800"
     except OSError as error:
         raise InputError(
@@ -149,14 +134,6 @@ def read_record(path: str | Path) -> Record:
         first = error.errors()[0]
         place = ascii(".".join(str(part) for part in first["loc"]) or "record")[1:-1]
         raise InputError(f"{path}: damaged, {place}: {first['msg']}. Restore it or train anew.") from None
-
-
-def _content(path: Path, most: int) -> bytes:
-    """The bytes of a regular file, at most this many."""
-    expect_file(path)
-    if path.stat().st_size > most:
-        raise InputError(f"{path}: more than {most:,} bytes. Restore it or train anew.")
-    return path.read_bytes()
 
 
 def read_records(root: str | Path, recipe: str | None = None, encoding: str | None = None) -> list[Record]:
@@ -187,7 +164,8 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     beside = path.with_suffix(".npz")
     if not beside.exists():
         return {}
-    content = _content(beside, ARRAYS_BYTES)
+    expect_file(beside)
+    content = beside.read_bytes()
     expected = read_record(path).arrays_sha256 if path.exists() else None
     if expected not in (None, hashlib.sha256(content).hexdigest()):
         raise InputError(
@@ -195,18 +173,11 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
             "train anew, or look into the model again with rollpe observe."
         )
     try:
-        return _unpacked(content)
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except Exception as error:  # damaged bytes may raise anything, in zipfile, zlib or numpy
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{beside}: damaged ({reason}). Restore it or train anew.") from None
-
-
-def _unpacked(content: bytes) -> dict[str, np.ndarray]:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        if sum(member.file_size for member in archive.infolist()) > ARRAYS_BYTES:
-            raise ValueError(f"it unpacks to more than {ARRAYS_BYTES:,} bytes")
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
 
 
 def find_arrays(record: Record, folders: Sequence[str | Path]) -> dict[str, np.ndarray]:
