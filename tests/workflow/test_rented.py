@@ -274,8 +274,8 @@ small = ["--set", "max_steps=2", "--set", "depth=1", "--device", "cpu"]
 main(["train", "--recipe", "smoke", "--encoding", "roll", "--records", "r", *small])
 main(["sweep", "plan.yaml", "--records", "r", "--no-checkpoints", *small])
 main(["table", "--recipe", "smoke@depth=1,max_steps=2", "--records", "r"])
-main(["bench", "--device", "cpu", "--set", "compile=false", "--rounds", "2", "--set", "batch_size=2", "--no-timm",
-      "--encodings", "none", "--records", "b", "--profile"])
+small = ["--set", "compile=false", "--set", "batch_size=2", "--device", "cpu"]
+main(["bench", *small, "--rounds", "2", "--no-timm", "--encodings", "none", "--records", "b", "--profile"])
 """
 
 
