@@ -47,7 +47,7 @@ from IPython.display import Markdown
 
 from rollpe.encodings import changed_options
 from rollpe_book import figures
-from rollpe_lab.records import Cell, record_path
+from rollpe_lab.records import RunId, record_path
 from rollpe_lab.sources import enter_root
 from rollpe_lab.training import create_model, load_dataset, load_recipe, train
 from rollpe_lab.training.state import shape_of
@@ -81,7 +81,7 @@ for name, question in questions.items():
     r = load_recipe(name)
     bare = create_model(
         r,
-        Cell(recipe=name, encoding="none", encoding_options={}, seed=0),
+        RunId(recipe=name, encoding="none", encoding_options={}, seed=0),
         shapes[r.data],
     )
     weights = sum(p.numel() for p in bare.parameters()) / 1e6
@@ -180,7 +180,7 @@ fig
 # once, before the first block.
 
 # %%
-cell = Cell(
+cell = RunId(
     recipe=settings.name,
     encoding=encoding,
     encoding_options=changed_options(encoding, pairs(options)),

@@ -83,8 +83,8 @@ figures.use_theme()
 
 def by_encoding(runs) -> dict[str, list]:
     """Records by encoding, in the order of the parameter, then all others."""
-    names = encodings.split(",") + [r.cell.slug for r in runs]
-    arms = {name: [r for r in runs if r.cell.slug == name] for name in names}
+    names = encodings.split(",") + [r.run_id.slug for r in runs]
+    arms = {name: [r for r in runs if r.run_id.slug == name] for name in names}
     return {name: arm for name, arm in arms.items() if arm}
 
 
@@ -236,7 +236,7 @@ rates = {}
 for record in read_records("data/records"):
     if record.recipe.startswith("mini@epochs=5"):
         row = rates.setdefault(record.config["learning_rate"], {})
-        row[record.cell.slug] = 100 * record.history[-1].held_out_accuracy
+        row[record.run_id.slug] = 100 * record.history[-1].held_out_accuracy
 asked = [name for name in PAPER_TABLE_1 if name in rates[0.002]] + ["twisted-roll"]
 lines = [f"| learning rate | {' | '.join(f'`{name}`' for name in asked)} |"]
 lines.append(f"| :-- |{' --: |' * len(asked)}")

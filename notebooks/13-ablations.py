@@ -72,7 +72,7 @@ found = read_records(records)
 large = recipe_with_runs(found, (large, *LARGE[1:]))
 runs = defaultdict(list)  # by "recipe/encoding@option=value", spelled as people do
 for record in found:
-    runs[unquote(f"{record.recipe}/{record.cell.slug}")].append(record)
+    runs[unquote(f"{record.recipe}/{record.run_id.slug}")].append(record)
 
 # %% [markdown]
 # ## Few changes at a time
@@ -305,7 +305,7 @@ for name in TRAVELERS:
     lines.append(f"| {name} | {' | '.join(cells)} |")
 changed, reference = TRAVELERS["penalty on RollPE"]
 added = [
-    100 * r.resolutions["12"] for r in at("12", changed)[0] if r.cell.path in later
+    100 * r.resolutions["12"] for r in at("12", changed)[0] if r.run_id.path in later
 ]
 before = at("12", reference)[1]
 if min(len(added), len(before)) > 1:  # the runs before them suggested what is tested

@@ -88,10 +88,10 @@ figures.use_theme()
 torch.set_num_threads(1)  # the model is too small for more
 
 committed = read_records(records, recipe=recipe)
-planned = [p.cell.slug for p in load_plan("plans/text.yaml")]
+planned = [p.run_id.slug for p in load_plan("plans/text.yaml")]
 arms = {}  # runs of each encoding, in the order of the plan
 for slug in dict.fromkeys(planned):
-    if found := [r for r in committed if r.cell.slug == slug]:
+    if found := [r for r in committed if r.run_id.slug == slug]:
         arms[figures.label_of(slug)] = found
 arrays = {
     name: [read_arrays(record_path(records, run)) for run in runs]
@@ -443,7 +443,7 @@ RINGS = {
 }
 fresh = [r for r in read_records(records, recipe="text-twist") if r.seed < 110]
 rings = {
-    label: [run for run in fresh if unquote(run.cell.slug) == slug]
+    label: [run for run in fresh if unquote(run.run_id.slug) == slug]
     for slug, label in RINGS.items()
 }
 by_length({label: arm for label, arm in rings.items() if arm})
@@ -566,7 +566,7 @@ WAVES = {
 }
 waves = {
     label: [
-        r for r in every if r.recipe == "text-waves" and unquote(r.cell.slug) == slug
+        r for r in every if r.recipe == "text-waves" and unquote(r.run_id.slug) == slug
     ]
     for slug, label in WAVES.items()
 }
@@ -680,7 +680,7 @@ record = train(
     progress=False,
 )
 print(f"{train_images} windows: {record.bits[str(settings.context)]:.2f} bits")
-model = load_model(checkpoint_path(checkpoints, record.cell), device="cpu")
+model = load_model(checkpoint_path(checkpoints, record.run_id), device="cpu")
 prompt = encode("\n    def __init__(self, ").long()[None]
 written = model.generate(prompt, 160, torch.Generator().manual_seed(seed))
 print(decode(written[0]))

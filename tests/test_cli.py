@@ -101,7 +101,7 @@ def test_an_encoding_of_ones_own_is_trained_and_its_file_is_part_of_the_record(c
     status, _, err = run(capsys, *command)
     assert status == 0, err
     (record,) = read_records("_build/records")
-    assert record.cell.slug == "own@factor=2.0"
+    assert record.run_id.slug == "own@factor=2.0"
     assert "--import own.py" in record.provenance.command
     run(capsys, *record.provenance.command.split()[1:], "--force", "--no-progress")
     (again,) = read_records("_build/records")

@@ -162,7 +162,7 @@ def planned(root: Path = ROOT) -> dict[str, list[str]]:
     arms: dict[str, list[str]] = defaultdict(list)
     for plan in sorted((root / "plans").glob("*.yaml")):
         for wanted in load_plan(plan):
-            path = wanted.cell.path
+            path = wanted.run_id.path
             if str(path) not in arms[str(path.parent)]:
                 arms[str(path.parent)].append(str(path))
     return arms
@@ -188,7 +188,7 @@ def refuse(
             yield str(error)
             continue
         if record_path(RECORDS, record) != Path(name):
-            yield f"{name}: holds the run of {record.cell.path}"
+            yield f"{name}: holds the run of {record.run_id.path}"
         named[record.provenance.plan].add(name)
         yield from (f"{name}: {fault}" for fault in _faults(record, root / name, history))
     yield from _replanned(root, named)

@@ -79,7 +79,7 @@ def main() -> None:
     assert isinstance(data, ImageData)
     mean, std = (torch.tensor(x, dtype=torch.float64) for x in (data.mean, data.std))
     for planned in load_plan(ROOT / "plans/photo.yaml"):
-        cell, name = planned.cell, planned.cell.encoding
+        cell, name = planned.run_id, planned.run_id.encoding
         record = record_path(ROOT / "data/records", cell)
         if not record.is_file():
             print(f"{name}: no record, left out")

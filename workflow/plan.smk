@@ -38,7 +38,7 @@ rule all:
     default_target: True
     input:
         # Only what is missing is asked for: a record is a measurement, and newer sources do not undo it.
-        [str(record_path(RECORDS, p.cell)) for p in missing(PLANNED, ROOT / RECORDS, bool(RETRY))],
+        [str(record_path(RECORDS, p.run_id)) for p in missing(PLANNED, ROOT / RECORDS, bool(RETRY))],
 
 
 rule train:
@@ -50,7 +50,7 @@ rule train:
         mem_mb=4000,
         runtime=240,
     message:
-        "Training {wildcards.cell} ({resources.gpu} GPU, {resources.mem_mb} MB, {resources.runtime} min)"
+        "Training {wildcards.run_id} ({resources.gpu} GPU, {resources.mem_mb} MB, {resources.runtime} min)"
     shell:
-        "OMP_NUM_THREADS={threads} {PYTHON:q} -m rollpe.cli sweep {PLAN:q} --only {wildcards.cell:q}"
+        "OMP_NUM_THREADS={threads} {PYTHON:q} -m rollpe.cli sweep {PLAN:q} --only {wildcards.run_id:q}"
         " --records {RECORDS:q} --device {DEVICE:q} {RETRY} --no-progress"

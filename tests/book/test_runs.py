@@ -84,9 +84,9 @@ def test_every_committed_record_is_in_the_index_with_its_result_and_its_address(
         )
         cell, run = found[unquote(record.recipe), record.encoding, options, record.seed]
         assert run["score"] == pytest.approx(record.score, abs=1e-6)
-        assert ("later" in run) == (record.cell.path in later) and "fresh" not in run
+        assert ("later" in run) == (record.run_id.path in later) and "fresh" not in run
         assert f"{cell['folder']}/seed-{run['seed']}.json" == record_link(record_path("", record))
-        assert cell["color"] == figures.color_of(record.cell.slug) and cell["label"]
+        assert cell["color"] == figures.color_of(record.run_id.slug) and cell["label"]
         assert index["tests"][cell["test"]]["images"] == record.test.images
         assert index["tests"][cell["test"]]["text"] == bool(record.bits)
     assert {cell["color"] for cell in index["cells"]} <= set(index["dark"])
@@ -290,7 +290,7 @@ def test_filters_and_heads_decide_which_rows_show_and_the_csv_has_the_same(open_
     page.locator("select[name=recipe]").select_option("quick")
     page.locator("select[name=encoding]").select_option("roll")
     page.locator("select[name=options]").select_option("width=7")
-    expected = [r for r in all_records(ROOT) if (r.recipe, r.cell.slug) == ("quick", "roll@width=7")]
+    expected = [r for r in all_records(ROOT) if (r.recipe, r.run_id.slug) == ("quick", "roll@width=7")]
     assert len(rows(page)) == len(expected) > 1
     page.locator("select[name=options]").select_option("")
     result = page.get_by_role("button", name="Result")
@@ -309,7 +309,7 @@ def test_filters_and_heads_decide_which_rows_show_and_the_csv_has_the_same(open_
     assert [(line["encoding"], line["options"] or "–", line["seed"]) for line in table] == [
         (row[2], row[3], row[4]) for row in rows(page)
     ]
-    scores = {r.cell.path.as_posix(): r.score for r in all_records(ROOT)}
+    scores = {r.run_id.path.as_posix(): r.score for r in all_records(ROOT)}
     for line in table:
         cell = line["record"].removeprefix("records/").removesuffix(".json")
         assert float(line["result"]) == pytest.approx(scores[cell], abs=1e-6)

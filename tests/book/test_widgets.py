@@ -127,14 +127,14 @@ def grow(s):
     plan = {"digits": "frames.yaml", "photographs": "frames-photos.yaml"}[s["run"]]
     numbers = {}
     for planned in load_plan(ROOT / "plans" / plan):
-        path = record_path(ROOT / "data/records", planned.cell)
+        path = record_path(ROOT / "data/records", planned.run_id)
         arrays = read_arrays(path)
         frame = torch.from_numpy(arrays["frames"][s["t"]]).double()  # [2, layers, heads, axes, pairs]
         layers = {"all": slice(None), "first": [0], "middle": [frame.shape[1] // 2], "last": [-1]}
         heads = slice(None) if s["head"] == "all" else [int(s["head"][1:]) - 1]
         chosen = frame[:, layers[s["layer"]]][:, :, heads]
         near, any_two = near_and_any(unpack_correlations(chosen))
-        numbers |= {planned.cell.encoding: near.mean(), f"{planned.cell.encoding}-any": any_two.mean()}
+        numbers |= {planned.run_id.encoding: near.mean(), f"{planned.run_id.encoding}-any": any_two.mean()}
     step, last = arrays["frame_steps"][[s["t"], -1]]
     epoch = step / read_record(path).history[0].steps
     return numbers | {"moment": f"Step {step} of {last}, epoch {epoch:.1f}"}

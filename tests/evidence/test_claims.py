@@ -98,7 +98,7 @@ def test_every_check_and_every_encoding_that_a_claim_names_exists():
 
 def test_every_rule_on_runs_can_be_decided_by_the_plans():
     planned = Counter(
-        (p.recipe.name, p.cell.slug) for plan in (ROOT / "plans").glob("*.yaml") for p in load_plan(plan)
+        (p.recipe.name, p.run_id.slug) for plan in (ROOT / "plans").glob("*.yaml") for p in load_plan(plan)
     )
     for c in load_claims():
         for arm in c.records.arms if c.takes_training else ():

@@ -131,7 +131,7 @@ def test_holm_judges_the_adjusted_p_and_welch_the_plain_one():
 def test_an_exploratory_pair_is_neither_clear_nor_open():
     runs = {"none": 500, "roll": 700}
     records = [make_record(e, n + s, s, "strong", images=1000) for e, n in runs.items() for s in range(3)]
-    evidence = Evidence(records, later={r.cell.path for r in records if r.seed})
+    evidence = Evidence(records, later={r.run_id.path for r in records if r.seed})
     assert objection("strong: roll - none is exploratory; no pair of none, roll is clear", evidence) is None
     assert objection("strong: every pair of none, roll is open", evidence) == "roll - none is exploratory"
     assert objection("strong: no pair of none, roll is exploratory", evidence) == "roll - none is exploratory"

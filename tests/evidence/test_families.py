@@ -72,14 +72,14 @@ def test_a_pair_has_one_direction_on_every_page():
 
 def test_what_takes_added_seeds_is_exploratory_and_what_the_planned_show_is_clear():
     a, b = arm("roll", 700, 701, 650, 702), arm("none", 640, 650, 720, 630)
-    spoiled = {r.cell.path for r in a + b if r.seed == 2}  # the seed that hides the difference
+    spoiled = {r.run_id.path for r in a + b if r.seed == 2}  # the seed that hides the difference
     (every,) = compared({"roll": a, "none": b}, [("roll", "none")])
     assert every.verdict == "open" and every.planned == every.p
     good = {"roll": [r for r in a if r.seed != 2], "none": [r for r in b if r.seed != 2]}
     (clear,) = compared(good, [("roll", "none")])
     assert clear.verdict == "clear"
-    added = {r.cell.path for r in [*a, *b] if r.seed > 1}
-    (open_before,) = compared(good, [("roll", "none")], added - spoiled | {a[1].cell.path})
+    added = {r.run_id.path for r in [*a, *b] if r.seed > 1}
+    (open_before,) = compared(good, [("roll", "none")], added - spoiled | {a[1].run_id.path})
     assert open_before.planned is None and open_before.verdict == "exploratory"
 
 
@@ -102,8 +102,8 @@ def test_a_difference_that_other_images_may_undo_is_open():
 def test_added_seeds_are_those_that_the_plans_call_later(later, committed):
     mini, text = ({path for path in later if path.parts[0] == recipe} for recipe in ("mini", "text"))
     assert mini == {Path("mini", name, "seed-3") for name in ("roll", "roll-twin", "learned", "axial-rope")}
-    assert text == {planned.cell.path for planned in load_plan(ROOT / "plans/text-later.yaml")}
-    have = {r.cell.path for r in committed}
+    assert text == {planned.run_id.path for planned in load_plan(ROOT / "plans/text-later.yaml")}
+    have = {r.run_id.path for r in committed}
     assert later <= have
 
 
@@ -133,7 +133,7 @@ NEAR = {"none": 1.0, "rope": 0.0, "roll": 0.001}
 
 def test_the_family_of_text_is_the_first_block_of_its_plan():
     planned = load_plan(ROOT / "plans/text.yaml")
-    assert {unquote(p.cell.slug) for p in planned if p.cell.seed == 4} == set(TEXT)
+    assert {unquote(p.run_id.slug) for p in planned if p.run_id.seed == 4} == set(TEXT)
 
 
 def twisted_runs(**at_128: float) -> list:
@@ -194,7 +194,7 @@ def test_planned_families_have_the_cells_and_seeds_that_plans_name():
     planned = defaultdict(set)
     for name in (*names, "text-waves"):
         for p in load_plan(ROOT / f"plans/{name}.yaml"):
-            planned[f"{p.cell.recipe}/{unquote(p.cell.slug)}"].add(p.cell.seed)
+            planned[f"{p.run_id.recipe}/{unquote(p.run_id.slug)}"].add(p.run_id.seed)
     for seeds, named in PLANNED:
         for recipe, *pair, _ in named:
             of_text = recipe in ("text-spacing", "sklearn-spacing")  # eight seeds, digits have ten

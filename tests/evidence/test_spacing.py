@@ -34,7 +34,7 @@ def test_each_arm_has_the_learning_rate_that_the_rule_chooses(recipe, committed)
     trials = [r for r in committed if r.recipe.partition("@")[0] == f"{of_rates}-rates"]
     for arm in SPACING[recipe]:
         encoding = arm.rpartition("/")[2]
-        tried = {r.config["learning_rate"]: r for r in trials if unquote(r.cell.slug) == encoding}
+        tried = {r.config["learning_rate"]: r for r in trials if unquote(r.run_id.slug) == encoding}
         assert sorted(tried) == [0.001, 0.002, 0.004]
 
         def worse(rate, tried=tried):
@@ -47,11 +47,11 @@ def test_each_arm_has_the_learning_rate_that_the_rule_chooses(recipe, committed)
 @pytest.mark.parametrize("recipe", SPACING)
 def test_every_arm_was_planned_and_trained_with_all_seeds(recipe, committed):
     plan = "digits" if recipe.startswith("quick") else "text"
-    planned = {p.cell.path for p in load_plan(ROOT / f"plans/spacing-{plan}.yaml")}
+    planned = {p.run_id.path for p in load_plan(ROOT / f"plans/spacing-{plan}.yaml")}
     arms = spacing.arms_of(committed, recipe)
     seeds = [*range(200, 210 if plan == "digits" else 208)]
     assert {label: [r.seed for r in arm] for label, arm in arms.items()} == {label: seeds for label in arms}
-    assert {r.cell.path for arm in arms.values() for r in arm} <= planned
+    assert {r.run_id.path for arm in arms.values() for r in arm} <= planned
 
 
 def runs(**accuracy: int) -> list:
@@ -80,7 +80,7 @@ def test_one_holm_correction_covers_all_data_sets():
 
 def test_nothing_is_tested_before_all_data_sets_have_runs():
     missing = path_of(*next((recipe, arms[4]) for recipe, arms in SPACING.items()))
-    some = [r for r in runs() if f"{r.recipe}/{unquote(r.cell.slug)}" != missing]
+    some = [r for r in runs() if f"{r.recipe}/{unquote(r.run_id.slug)}" != missing]
     assert all(family(some, recipe) == [] for recipe in SPACING)
     assert "not measured" in spacing.tests(some) and "not measured" in spacing.means(some)
 

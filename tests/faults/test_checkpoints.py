@@ -31,7 +31,7 @@ def undisturbed(tmp_path_factory):
     """A finished run: (record, its checkpoint)."""
     folder = tmp_path_factory.mktemp("undisturbed")
     record = run(folder)
-    return record, checkpoint_path(folder / "checkpoints", record.cell)
+    return record, checkpoint_path(folder / "checkpoints", record.run_id)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def written(tmp_path_factory, undisturbed):
         patch.setattr("rollpe_lab.training.run.CHECKPOINT_SECONDS", 0.0)
         patch.setattr(Checkpoint, "save", stop_after_two)
         run(folder)
-    return folder, checkpoint_path(folder / "checkpoints", undisturbed[0].cell)
+    return folder, checkpoint_path(folder / "checkpoints", undisturbed[0].run_id)
 
 
 @pytest.fixture
@@ -145,12 +145,12 @@ def test_with_no_whole_checkpoint_a_run_is_refused_and_a_sweep_begins_it_again(s
         file.write_bytes(b"")
     with pytest.raises(InputError, match=rf"{path.name}: damaged checkpoint .* without resume"):
         run(folder, resume=True)
-    lines, wanted = [], Planned(RECIPE, undisturbed[0].cell)
+    lines, wanted = [], Planned(RECIPE, undisturbed[0].run_id)
     places = {"checkpoints": folder / "checkpoints", "device": "cpu", "progress": False}
     report = Sweep([wanted], folder / "records", say=lines.append, **places).run()
     assert lines[1] == f"{wanted}: its checkpoint is damaged; starting over"
     assert report.trained == [wanted] and not report.failed
-    assert timeless(read_record(record_path(folder / "records", wanted.cell))) == timeless(undisturbed[0])
+    assert timeless(read_record(record_path(folder / "records", wanted.run_id))) == timeless(undisturbed[0])
 
 
 def test_the_checkpoint_of_an_older_version_is_read_and_its_damage_noticed(tmp_path, undisturbed):

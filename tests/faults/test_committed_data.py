@@ -154,12 +154,12 @@ def test_every_forgery_is_refused(copied, times, tally):
 
 
 def test_earlier_plans_are_in_the_history_and_were_only_added_to(history, tmp_path):
-    now = [p.cell for p in load_plan(ROOT / "plans/text-later.yaml")]
+    now = [p.run_id for p in load_plan(ROOT / "plans/text-later.yaml")]
     earlier = set()
     for commit in committed._git(ROOT, "log", "--format=%H", "--", "plans/text-later.yaml").decode().split():
         content = committed._git(ROOT, "show", f"{commit}:plans/text-later.yaml")
         (tmp_path / "text-later.yaml").write_bytes(content)
-        before = [p.cell for p in load_plan(tmp_path / "text-later.yaml")]
+        before = [p.run_id for p in load_plan(tmp_path / "text-later.yaml")]
         assert now[: len(before)] == before
         earlier.add(committed.sha256(tmp_path / "text-later.yaml"))
     assert committed.EARLIER.keys() <= earlier

@@ -14,7 +14,7 @@ import time
 import pytest
 import torch
 
-from rollpe_lab.records import Cell, read_arrays, read_record, read_records, record_path
+from rollpe_lab.records import RunId, read_arrays, read_record, read_records, record_path
 from rollpe_lab.training import load_model, load_plan, load_recipe, run, train
 from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.sweep import Sweep
@@ -29,7 +29,7 @@ FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe_lab.training
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)
-CELL = Cell(recipe=RECIPE.name, encoding="roll", seed=0)
+CELL = RunId(recipe=RECIPE.name, encoding="roll", seed=0)
 FILES = ("open", "os.mkdir", "os.remove", "os.rename")
 """Operations that Python reports before it does them."""
 
@@ -138,7 +138,7 @@ def test_two_sweeps_killed_at_random_moments_lose_nothing_and_do_nothing_twice(t
         for process in last:
             process.join()
         assert [process.exitcode for process in last] == [0, 0]
-        records = {record.cell.path: record.test for record in read_records(folder / "records")}
-        assert sorted(records) == sorted(p.cell.path for p in planned)
-        survived += 3 * (records[left_alone.cell.path] == left_alone.test)
+        records = {record.run_id.path: record.test for record in read_records(folder / "records")}
+        assert sorted(records) == sorted(p.run_id.path for p in planned)
+        survived += 3 * (records[left_alone.run_id.path] == left_alone.test)
     tally("pairs of sweeps killed", 3 * times, survived)

@@ -313,7 +313,7 @@ def test_maps_of_a_run_are_added_up_over_queries_and_keys_rows_and_columns(tmp_p
     for plan in ("frames.yaml", "frames-photos.yaml"):
         copied = shutil.copy(ROOT / "plans" / plan, tmp_path / "plans")
         for planned in load_plan(copied):
-            record = make_record(planned.cell.encoding, recipe=planned.cell.recipe)
+            record = make_record(planned.run_id.encoding, recipe=planned.run_id.recipe)
             record = record.model_copy(update={"history": two_epochs(4)})
             arrays = {"frames": frames.numpy(), "frame_steps": torch.arange(12).numpy()}
             path = write_record(tmp_path / "data/records", record, **arrays)

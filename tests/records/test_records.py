@@ -24,8 +24,8 @@ from rollpe_lab import records as recording
 from rollpe_lab import sources
 from rollpe_lab.files import write_atomically
 from rollpe_lab.records import (
-    Cell,
     Record,
+    RunId,
     claim,
     comparable,
     environment,
@@ -168,13 +168,13 @@ def test_different_text_options_have_different_slugs(a, b):
 @pytest.mark.parametrize("recipe", ["../up", ".hidden", "a/b", "two words", ""])
 def test_a_recipe_name_cannot_leave_the_folder_of_records(recipe):
     with pytest.raises(ValidationError):
-        Cell(recipe=recipe, encoding="roll", seed=0)
+        RunId(recipe=recipe, encoding="roll", seed=0)
     with pytest.raises(ValidationError):
         make(recipe=recipe)
 
 
 def test_a_cell_and_its_record_lie_in_the_same_place():
-    cell = Cell(recipe="quick@epochs=5", encoding="roll", encoding_options={"width": 16}, seed=3)
+    cell = RunId(recipe="quick@epochs=5", encoding="roll", encoding_options={"width": 16}, seed=3)
     record = make(**cell.model_dump())
     assert record_path("here", cell) == record_path("here", record)
     assert str(record_path("here", cell)) == "here/quick@epochs=5/roll@width=16/seed-3.json"
@@ -279,17 +279,17 @@ def test_arrays_come_back_as_they_were_written_and_those_of_another_record_are_r
 
 def test_records_are_found_sorted_and_filtered(tmp_path):
     cells = [
-        Cell(recipe=recipe, encoding=encoding, encoding_options=chosen, seed=seed)
+        RunId(recipe=recipe, encoding=encoding, encoding_options=chosen, seed=seed)
         for recipe in ("quick", "strong")
         for encoding, chosen in (("none", {}), ("roll", {}), ("roll", {"width": 16}))
         for seed in (0, 2, 10)
     ]
     for cell in random.Random(0).sample(cells, len(cells)):
         write_record(tmp_path, make(**cell.model_dump()))
-    assert [record.cell for record in read_records(tmp_path)] == cells
-    found = [record.cell for record in read_records(tmp_path, recipe="strong", encoding="roll")]
+    assert [record.run_id for record in read_records(tmp_path)] == cells
+    found = [record.run_id for record in read_records(tmp_path, recipe="strong", encoding="roll")]
     assert found == cells[12:15]
-    found = [record.cell for record in read_records(tmp_path, encoding="roll@width=16")]
+    found = [record.run_id for record in read_records(tmp_path, encoding="roll@width=16")]
     assert found == cells[6:9] + cells[15:]
 
 
@@ -340,7 +340,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
 
 def test_a_claim_that_is_given_back_leaves_no_file(tmp_path):
-    with claim(tmp_path, make().cell) as first, claim(tmp_path, make().cell) as again:
+    with claim(tmp_path, make().run_id) as first, claim(tmp_path, make().run_id) as again:
         assert first and again, "who holds it may ask again"
         assert any(path.is_file() for path in tmp_path.rglob("*"))
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
@@ -352,10 +352,10 @@ def test_without_locks_a_cell_is_free_with_a_warning(tmp_path, monkeypatch, capl
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with caplog.at_level(logging.WARNING), claim(tmp_path, make().cell) as free:
+    with caplog.at_level(logging.WARNING), claim(tmp_path, make().run_id) as free:
         assert free
     assert len(caplog.records) + len(recwarn) == 1
-    with claim(tmp_path, make().cell) as free:
+    with claim(tmp_path, make().run_id) as free:
         assert free
 
 

@@ -14,7 +14,7 @@ import torch
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_lab.files import read_yaml, read_yaml_file
-from rollpe_lab.records import Cell, read_record
+from rollpe_lab.records import RunId, read_record
 from rollpe_lab.records.record import REMOVED, flatten
 from rollpe_lab.training import create_model, load_plan, load_recipe, recipes
 from rollpe_lab.training.data import stand_in
@@ -197,7 +197,7 @@ def test_a_recipe_of_ones_own_is_a_yaml_file_and_its_runs_are_repeated_without_i
     file.write_text("\n".join((*lines, "optimizer: sgd", "learning_rate: 1e-1")))
     recipe = load_recipe(file)
     assert (recipe.name, recipe.learning_rate) == ("mine", 0.1)
-    assert told(command(recipe, Cell(recipe="mine", encoding="roll", seed=0)))[0] == recipe
+    assert told(command(recipe, RunId(recipe="mine", encoding="roll", seed=0)))[0] == recipe
     for text, says in (("data: digits\n", "is missing"), ("- a list\n", "mapping"), ("a: [", "not YAML")):
         file.write_text(text)
         with pytest.raises(InputError, match=says):
@@ -225,7 +225,7 @@ def test_the_recipes_load_and_build_a_model_for_every_encoding_of_table_1(name):
     shape = shape_of(stand_in(recipe.data, recipe.context))
     for encoding in TABLE_1:
         with torch.device("meta") if recipe.size == "small" else torch.device("cpu"):
-            create_model(recipe, Cell(recipe=name, encoding=encoding, seed=0), shape)
+            create_model(recipe, RunId(recipe=name, encoding=encoding, seed=0), shape)
     assert {"smoke", "quick", "short", "strong", "paper"} <= set(recipes()) and set(TABLE_1) <= set(ENCODINGS)
 
 
@@ -250,5 +250,5 @@ def test_a_changed_recipe_has_a_name_of_its_own():
 )
 def test_the_recorded_command_rebuilds_recipe_and_cell(changes, options):
     recipe = load_recipe("quick", changes)
-    cell = Cell(recipe=recipe.name, encoding="roll", encoding_options=options, seed=4)
+    cell = RunId(recipe=recipe.name, encoding="roll", encoding_options=options, seed=4)
     assert told(command(recipe, cell)) == (recipe, "roll", options, "4")

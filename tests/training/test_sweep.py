@@ -17,7 +17,7 @@ from tqdm import tqdm
 from rollpe.cli import main
 from rollpe.errors import InputError
 from rollpe_lab import sources
-from rollpe_lab.records import Cell, environment, read_record, read_records, record_path, write_record
+from rollpe_lab.records import RunId, environment, read_record, read_records, record_path, write_record
 from rollpe_lab.training import TrainingError, checkpoint, load_dataset, load_plan, load_recipe, state, sweep
 from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.data import stand_in
@@ -48,11 +48,11 @@ def test_a_plan_is_balanced_seed_by_seed_and_names_each_cell_once(tmp_path):
     blocks += [{"encodings": ["learned", "lie"], "seeds": [0], "set": {"epochs": 7}}]
     blocks += [{"encodings": ["none"], "seeds": [2]}]
     planned = load_plan(plan_file(tmp_path, blocks=blocks), {"attention": "math"})
-    assert [p.cell.seed for p in planned] == [4, 4, 4, 0, 0, 0, 2, 2, 2, 0, 0]
-    assert [p.cell.slug for p in planned] == ["none", "learned", "roll@width=15"] * 3 + ["learned", "lie"]
+    assert [p.run_id.seed for p in planned] == [4, 4, 4, 0, 0, 0, 2, 2, 2, 0, 0]
+    assert [p.run_id.slug for p in planned] == ["none", "learned", "roll@width=15"] * 3 + ["learned", "lie"]
     assert {p.recipe.attention for p in planned} == {"math"} and planned[-1].recipe.epochs == 7
-    assert "epochs=7" in planned[-1].cell.recipe and "attention" not in planned[-1].cell.recipe
-    assert select_cell(planned, planned[2].cell.path.as_posix()) == [planned[2]]
+    assert "epochs=7" in planned[-1].run_id.recipe and "attention" not in planned[-1].run_id.recipe
+    assert select_cell(planned, planned[2].run_id.path.as_posix()) == [planned[2]]
     for unknown in ("roll/seed-9", ""):
         with pytest.raises(InputError, match=f"'{unknown}' is not in the plan"):
             select_cell(planned, unknown)
@@ -84,7 +84,7 @@ def test_a_plan_reads_numbers_as_set_does_and_building_its_encodings_draws_nothi
     blocks = [{"encodings": [{"axial-rope": {"base": "1e2"}}, "mixed-rope", "lie"], "seeds": [0]}]
     before = torch.get_rng_state()
     planned = load_plan(plan_file(tmp_path, blocks=[*blocks, {"encodings": ["roll"], "seeds": [0]}]))
-    assert planned[0].cell.encoding_options in ({"base": 100.0}, {})
+    assert planned[0].run_id.encoding_options in ({"base": 100.0}, {})
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -102,10 +102,10 @@ def test_a_sweep_trains_what_is_missing_and_nothing_else(tmp_path):
 
 def test_nothing_is_begun_that_would_not_fit_the_budget(tmp_path, monkeypatch):
     planned = load_plan(plan_file(tmp_path))
-    monkeypatch.setattr(Estimates, "seconds", lambda self, p: 1e6 if p.cell.encoding == "none" else 0.0)
+    monkeypatch.setattr(Estimates, "seconds", lambda self, p: 1e6 if p.run_id.encoding == "none" else 0.0)
     report, lines = run(planned, tmp_path, budget=600.0)
-    assert {p.cell.encoding for p in report.trained} == {"roll"}
-    assert {p.cell.encoding for p in report.missing} == {"none"}
+    assert {p.run_id.encoding for p in report.trained} == {"roll"}
+    assert {p.run_id.encoding for p in report.missing} == {"none"}
     assert sum("not begun" in line for line in lines) == 2
     assert run(planned, tmp_path, budget=0.0) == (Report([], [], report.missing), [])
 
@@ -126,7 +126,7 @@ def test_what_the_first_epoch_takes_longer_is_start_up_and_counts_once(tmp_path,
     expected = Estimates(tmp_path, "cpu", "data").seconds(planned) / SLACK
     steps = load_dataset("digits").train.images.shape[0] // 200
     assert expected == pytest.approx(10 * steps * 1.0 + 10 * 0.6, rel=0.05)  # 1 s a step, 0.6 s of scoring
-    capped = Planned(recipe.model_copy(update={"max_steps": 8}), planned.cell)
+    capped = Planned(recipe.model_copy(update={"max_steps": 8}), planned.run_id)
     assert Estimates(tmp_path, "cpu", "data").seconds(capped) < 12 * SLACK
 
 
@@ -135,7 +135,7 @@ def took(planned, seconds: float):
     record = read_record(next(Path(ROOT, "data/records/quick/none").glob("*.json")))
     here = environment("cpu")
     return record.model_copy(
-        update=planned.cell.model_dump()
+        update=planned.run_id.model_dump()
         | {
             "environment": here,
             "provenance": record.provenance.model_copy(update={"wall_seconds": seconds}),
@@ -207,7 +207,7 @@ def test_what_was_compiled_is_kept_packed_and_read_the_next_time(tmp_path, monke
 @pytest.mark.parametrize(("wrong", "reason"), [(float("nan"), "not finite"), (9.0, "loss 9.000 after 20")])
 def test_a_compiled_step_that_is_wrong_is_found_on_noise(wrong, reason, monkeypatch):
     recipe = load_recipe("smoke", QUICKEST)
-    cell = Cell(recipe="smoke", encoding="roll", seed=0)
+    cell = RunId(recipe="smoke", encoding="roll", seed=0)
     model = state.CompiledModel(recipe, cell, stand_in("digits"), torch.device("cpu"))
     model.try_out(8)
     monkeypatch.setattr(model.step, "loss", lambda *_: torch.tensor(wrong, requires_grad=True))
@@ -287,11 +287,11 @@ def test_a_device_that_broke_fails_no_cell(tmp_path, monkeypatch):
 
 def test_a_cell_whose_checkpoint_is_of_another_source_begins_again(tmp_path, monkeypatch):
     planned = load_plan(plan_file(tmp_path))[:1]
-    path = checkpoint_path(tmp_path / "checkpoints", planned[0].cell)
+    path = checkpoint_path(tmp_path / "checkpoints", planned[0].run_id)
     with monkeypatch.context() as patch:
         patch.setattr("rollpe_lab.training.checkpoint.training_hash", lambda *_: "another source")
         run(planned, tmp_path)
-    record_path(tmp_path / "records", planned[0].cell).unlink()
+    record_path(tmp_path / "records", planned[0].run_id).unlink()
     left_over = path.with_name(f".{path.name}.123.tmp")
     left_over.write_bytes(b"half a checkpoint")
     report, lines = run(planned, tmp_path)
@@ -307,7 +307,7 @@ def test_a_run_that_cannot_be_finished_is_recorded_as_failed_and_the_sweep_goes_
     ]
 
     def seconds(self, planned):
-        if planned.cell.encoding == "learned":
+        if planned.run_id.encoding == "learned":
             raise TrainingError("out of memory at batch_size=64.")
         return 0.0
 
@@ -343,8 +343,8 @@ def test_the_list_names_cells_that_failed_and_counts_records_alone(tmp_path, cap
     plan = plan_file(tmp_path)
     first, second, *_ = load_plan(plan)
     write_record(tmp_path / "records", took(first, 10.0))
-    failure_path(tmp_path / "records", second.cell).parent.mkdir(parents=True)
-    failure_path(tmp_path / "records", second.cell).write_text('{"reason": "the loss is nan."}')
+    failure_path(tmp_path / "records", second.run_id).parent.mkdir(parents=True)
+    failure_path(tmp_path / "records", second.run_id).write_text('{"reason": "the loss is nan."}')
     main(["sweep", str(plan), "--records", str(tmp_path / "records"), "--list"])
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"failed: {second}: the loss is nan. Try it again with --retry."

@@ -75,7 +75,7 @@ def run(tmp_path_factory):
     recipe = load_recipe("text", SMALL | {"name": "small"})
     record = train(recipe, "t5-bias", records=root / "r", checkpoints=root / "c", progress=False)
     arrays = read_arrays(record_path(root / "r", record))
-    return record, arrays, root / "c" / record.cell.path.with_suffix(".pt")
+    return record, arrays, root / "c" / record.run_id.path.with_suffix(".pt")
 
 
 def test_record_has_bits_by_length_of_the_same_characters(run):

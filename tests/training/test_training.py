@@ -22,7 +22,7 @@ from rollpe.errors import InputError
 from rollpe.topography import near_and_any, unpack_correlations
 from rollpe_lab import sources
 from rollpe_lab.records import (
-    Cell,
+    RunId,
     claim,
     pack_bits,
     read_arrays,
@@ -180,7 +180,7 @@ def test_a_run_killed_in_the_middle_keeps_the_frames_from_before(tmp_path, monke
         run(recipe, **places)
     resumed, whole = run(recipe, resume=True, **places), run(recipe, records=tmp_path / "whole")
     assert timeless(resumed) == timeless(whole), "the digest of the arrays, too"
-    remeasure(checkpoint_path(tmp_path / "c", resumed.cell), tmp_path / "r", device="cpu")
+    remeasure(checkpoint_path(tmp_path / "c", resumed.run_id), tmp_path / "r", device="cpu")
     assert read_record(record_path(tmp_path / "r", resumed)).arrays_sha256 == whole.arrays_sha256
 
 
@@ -206,7 +206,7 @@ def test_a_checkpoint_is_written_first_and_last_and_in_between_now_and_then(
 def finished(tmp_path):
     """A finished run of one step: (record, path of its checkpoint, folder)."""
     record = run(tiny(max_steps=1), checkpoints=tmp_path)
-    return record, checkpoint_path(tmp_path, record.cell), tmp_path
+    return record, checkpoint_path(tmp_path, record.run_id), tmp_path
 
 
 def test_the_model_of_a_finished_run_scores_what_its_record_says_and_is_not_trained_again(
@@ -306,7 +306,7 @@ def test_a_model_is_loaded_from_finished_runs_only(finished):
 
 def test_a_finished_model_is_looked_at_again_unless_it_is_not_the_records(finished, tmp_path):
     record = run(tiny(max_steps=1), checkpoints=tmp_path, records=tmp_path / "records")
-    path, beside = checkpoint_path(tmp_path, record.cell), record_path(tmp_path / "records", record)
+    path, beside = checkpoint_path(tmp_path, record.run_id), record_path(tmp_path / "records", record)
     before = read_arrays(beside)
     write_arrays(beside, offsets=np.zeros(1))
     assert remeasure(path, tmp_path / "records", device="cpu") == beside.with_suffix(".npz")
@@ -335,7 +335,7 @@ def test_whoever_has_a_record_has_the_trained_model_too(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("rollpe_lab.training.run.write_record", killed)
         run(tiny(max_steps=1), **places)
-    cell = Cell(recipe=tiny(max_steps=1).name, encoding="roll", seed=0)
+    cell = RunId(recipe=tiny(max_steps=1).name, encoding="roll", seed=0)
     load_model(checkpoint_path(places["checkpoints"], cell), device="cpu")
     resumed = run(tiny(max_steps=1), resume=True, **places)
     alone = run(tiny(max_steps=1), records=tmp_path / "alone")
@@ -352,7 +352,7 @@ def test_a_run_that_another_process_trains_is_refused_and_nothing_of_it_swept_up
     child = os.fork()
     if child == 0:
         os.close(stop)
-        with claim(tmp_path, Cell(recipe="tiny", encoding="roll", seed=0)):
+        with claim(tmp_path, RunId(recipe="tiny", encoding="roll", seed=0)):
             os.write(said, b"held")
             os.read(end, 1)  # returns when the other end is closed
             os._exit(0)
@@ -386,7 +386,7 @@ def losses_on_sixteen_images(recipe: Recipe, encoding: str, steps: int) -> list[
     data = load_dataset("digits")
     images = (data.train.images[:16] / 255 - data.mean[0]) / data.std[0]
     torch.manual_seed(0)
-    model = create_model(recipe, Cell(recipe="x", encoding=encoding, seed=0), shape_of(data))
+    model = create_model(recipe, RunId(recipe="x", encoding=encoding, seed=0), shape_of(data))
     optimizers = create_optimizers(model, recipe)
     losses = []
     for _ in range(steps):
@@ -419,7 +419,7 @@ def test_every_optimizer_lowers_the_loss(optimizer, rate):
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_every_parameter_has_one_optimizer_and_only_weights_decay(encoding, optimizer):
     recipe = load_recipe("smoke", {"optimizer": optimizer, "layer_scale": 0.1})
-    cell = Cell(recipe="x", encoding=encoding, seed=0)
+    cell = RunId(recipe="x", encoding=encoding, seed=0)
     model = create_model(recipe, cell, shape_of(load_dataset("digits")))
     groups = [group for one in create_optimizers(model, recipe) for group in one.param_groups]
     decays = [(id(p), group["weight_decay"]) for group in groups for p in group["params"]]
@@ -483,16 +483,16 @@ def test_a_record_holds_what_it_says(undisturbed, tmp_path):
     assert record.throughput == pytest.approx(
         np.mean([row.images_per_second for row in record.history]), rel=0.9
     )
-    model = create_model(tiny(), record.cell, {"image_size": [8, 8], "channels": 1, "classes": 10})
+    model = create_model(tiny(), record.run_id, {"image_size": [8, 8], "channels": 1, "classes": 10})
     assert record.parameters == sum(p.numel() for p in model.parameters())
 
 
 def test_an_option_at_its_default_leaves_no_trace_in_the_name(monkeypatch):
     default = encoding_options("roll")["direction"]
     record = run(tiny(max_steps=1), encoding_options={"direction": default})
-    assert record.cell.slug == "roll"
+    assert record.run_id.slug == "roll"
     record = run(tiny(max_steps=1), encoding_options={"direction": -default})
-    assert record.cell.slug == f"roll@direction={-default}"
+    assert record.run_id.slug == f"roll@direction={-default}"
 
 
 # What goes wrong

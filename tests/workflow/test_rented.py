@@ -61,7 +61,7 @@ def kept_records(out: Path) -> list[str]:
 def test_a_rehearsal_ends_with_a_tar_whose_records_make_a_table(tmp_path, capsys):
     finished(turn(tmp_path, "--stages", "wheels,source,data,sweep,bench"))
     kept = unpacked(tmp_path)
-    assert [r.cell.slug for r in read_records(kept / "records")] == ["learned", "learned", "roll", "roll"]
+    assert [r.run_id.slug for r in read_records(kept / "records")] == ["learned", "learned", "roll", "roll"]
     assert json.loads(next(kept.glob("benchmarks/*.json")).read_text())["encodings"]
     assert next(kept.glob("benchmarks/*-profile.txt")).read_text()
     assert (kept / "log.txt").read_text().count(" done in ") == 5
@@ -90,7 +90,7 @@ def test_killed_at_any_moment_and_started_again_it_goes_on(tmp_path):
 
     finished(turn(tmp_path))
     records = read_records(unpacked(tmp_path) / "records")
-    assert [r.cell.slug for r in records] == ["learned", "learned", "roll", "roll"]
+    assert [r.run_id.slug for r in records] == ["learned", "learned", "roll", "roll"]
     log = (out / "log.txt").read_text()
     assert all(log.count(f"{stage} done in") == 1 for stage in ("source", "data", "sweep"))
     assert "..." not in finished(turn(tmp_path)), "nothing is left to do"
@@ -137,7 +137,9 @@ def test_pieces_are_waited_for_in_turn_checked_and_joined(tmp_path):
 
 
 def test_the_plan_begins_with_the_encodings_that_are_compiled_first():
-    first = [planned.cell.encoding for planned in load_plan(ROOT / "plans/table1-short.yaml")][: rented.FIRST]
+    first = [planned.run_id.encoding for planned in load_plan(ROOT / "plans/table1-short.yaml")][
+        : rented.FIRST
+    ]
     assert first == ["learned", "axial-rope", "roll", "multiplexed-roll"]
 
 
@@ -288,4 +290,4 @@ def test_nothing_that_trains_or_measures_imports_what_is_only_for_the_book(tmp_p
     )
     assert done.returncode == 0, done.stderr
     assert "`roll`" in done.stdout and "1 of 1 cells have a record" in done.stdout
-    assert [record.cell.slug for record in read_records(tmp_path / "r")] == ["none", "roll"]
+    assert [record.run_id.slug for record in read_records(tmp_path / "r")] == ["none", "roll"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rollpe.encodings import create_encoding
 from rollpe.operators import NYQUIST as NYQUIST
-from rollpe_lab.records.record import Cell
+from rollpe_lab.records.record import RunId
 from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.device import choose_device
 from rollpe_lab.training.recipe import Recipe, load_recipe
@@ -40,5 +40,5 @@ def build(
     """
     keys = {key: value for key, value in values.items() if key in RECIPE_KEYS and value}
     settings = load_recipe(recipe, keys | dict(overrides))
-    cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=dict(options), seed=0)
-    create_model(settings, cell, shape_of(stand_in(settings.data, settings.context)))
+    run_id = RunId(recipe=settings.name, encoding=encoding, encoding_options=dict(options), seed=0)
+    create_model(settings, run_id, shape_of(stand_in(settings.data, settings.context)))

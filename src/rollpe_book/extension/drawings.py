@@ -68,7 +68,7 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
     printed.set_ylim(len(DRAWN) - 0.6, -0.7)
     ours.tick_params(axis="y", length=0)
     ours.spines["left"].set_visible(False)
-    figures.drawn_from(figure, [r for r in records if r.recipe == table.recipe and r.cell.slug in DRAWN])
+    figures.drawn_from(figure, [r for r in records if r.recipe == table.recipe and r.run_id.slug in DRAWN])
     printed.set(title="paper, ViT-S\nmean ± SD", xlabel="accuracy (%)")
     model = "ViT-S" if table.recipe != "mini" else "small ViT"
     ours.set(title=f"here, {model},\n{table.epochs} epochs", xlabel="accuracy (%)")

@@ -95,7 +95,7 @@ class NumberRole(SphinxRole):
             logger.warning("num: %s", error, location=self.get_location(), type="rollpe")
             return [nodes.literal(self.text, self.text)], []
         records = list(by_path.values())
-        cell = next((record.cell.path.parent.as_posix() for record in records), cell)
+        cell = next((record.run_id.path.parent.as_posix() for record in records), cell)
         for record in records[1:]:
             for reason in comparable(records[0], record):
                 message = "num: the runs of %s are no sample of one thing: %s"

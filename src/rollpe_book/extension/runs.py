@@ -51,8 +51,8 @@ TESTS = {
 def cells_of(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Runs by cell, ``recipe/encoding slug``, sorted; seeds in order."""
     found: dict[str, list[Record]] = {}
-    for record in sorted(records, key=lambda r: (r.recipe, r.cell.slug, r.seed)):
-        found.setdefault(record.cell.path.parent.as_posix(), []).append(record)
+    for record in sorted(records, key=lambda r: (r.recipe, r.run_id.slug, r.seed)):
+        found.setdefault(record.run_id.path.parent.as_posix(), []).append(record)
     return found
 
 
@@ -111,9 +111,9 @@ def entry(cell: str, records: Sequence[Record], later: Collection[Path], root: P
     return {
         "recipe": unquote(first.recipe),
         "encoding": first.encoding,
-        "options": unquote(first.cell.slug.partition("@")[2]),
-        "label": figures.label_of(first.cell.slug),
-        "color": figures.color_of(first.cell.slug),
+        "options": unquote(first.run_id.slug.partition("@")[2]),
+        "label": figures.label_of(first.run_id.slug),
+        "color": figures.color_of(first.run_id.slug),
         "test": test_of(first),
         "file": file_of(cell),
         "folder": record_link(record_path("", first)).rpartition("/")[0],
@@ -132,7 +132,7 @@ def entry(cell: str, records: Sequence[Record], later: Collection[Path], root: P
 
 def marks(record: Record, later: Collection[Path], root: Path) -> Iterator[str]:
     """``later``: added when earlier runs were known. ``fresh``: not committed."""
-    if record.cell.path in later:
+    if record.run_id.path in later:
         yield "later"
     if not record_path(root / RECORDS[0], record).is_file():
         yield "fresh"

@@ -49,7 +49,7 @@ def record_page(app: Sphinx, docname: str, cell: str) -> str | None:
 
 def all_records(root: Path) -> list[Record]:
     """Every record of the project; of two runs of the same seed the committed one."""
-    found = {r.cell.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
+    found = {r.run_id.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
     return list(found.values())
 
 

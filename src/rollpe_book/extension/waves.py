@@ -31,7 +31,7 @@ def bits_by_position(root: Path, start: dict[str, Any]) -> dict[str, Any]:
     """
     folder, plans = root / RECORDS[0], (root / "plans" / name for name in ("text.yaml", "text-later.yaml"))
     arms: dict[str, list[np.ndarray]] = {}
-    for cell in [planned.cell for plan in plans if plan.is_file() for planned in load_plan(plan)]:
+    for cell in [planned.run_id for plan in plans if plan.is_file() for planned in load_plan(plan)]:
         if (path := record_path(folder, cell)).is_file():
             arms.setdefault(figures.label_of(cell.slug), []).append(read_arrays(path)["loss_by_position"])
     means = {name: np.mean(arm, 0) / math.log(2) for name, arm in arms.items()}
@@ -49,7 +49,7 @@ def growing_maps(root: Path) -> dict[str, Any]:
     runs: dict[str, dict[str, Any]] = {}
     rings = 1
     for images, plan in (("photographs", "frames-photos.yaml"), ("digits", "frames.yaml")):
-        for cell in [planned.cell for planned in load_plan(root / "plans" / plan)]:
+        for cell in [planned.run_id for planned in load_plan(root / "plans" / plan)]:
             path = record_path(root / RECORDS[0], cell)
             record, arrays = read_record(path), read_arrays(path)
             rings = arrays["frames"].shape[1] * arrays["frames"].shape[4]

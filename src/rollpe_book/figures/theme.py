@@ -145,7 +145,7 @@ def _covers(colors: Any, at: np.ndarray) -> bool:
 
 def drawn_from(figure: Any, records: Sequence[Record]) -> None:
     """Attach to a figure the names of the runs that it shows; the book links to their records."""
-    cells = (r.cell.path.parent.as_posix() for r in records)
+    cells = (r.run_id.path.parent.as_posix() for r in records)
     figure.rollpe_records = list(dict.fromkeys([*getattr(figure, "rollpe_records", []), *cells]))
 
 

@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from rollpe.vit import SIZES, VisionTransformer
 from rollpe_lab.bench.report import Timing
-from rollpe_lab.records.record import Cell
+from rollpe_lab.records.record import RunId
 from rollpe_lab.training.compiling import CompileMode
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.state import create_model
@@ -231,11 +231,11 @@ def profile_table(trial: Trial, device: torch.device) -> str:
 
 def our_model(recipe: Recipe, encoding: str, pixels: int = 32) -> VisionTransformer:
     """The model that training creates from a recipe, for square images of this size."""
-    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options={}, seed=0)
+    run_id = RunId(recipe=recipe.name, encoding=encoding, encoding_options={}, seed=0)
     with warnings.catch_warnings():  # a ring too short for a large grid costs the same time
         warnings.simplefilter("ignore")
         shape = {"image_size": [pixels, pixels], "channels": 3, "classes": 100}
-        return cast(VisionTransformer, create_model(recipe, cell, shape))
+        return cast(VisionTransformer, create_model(recipe, run_id, shape))
 
 
 def timm_model(recipe: Recipe, encoding: str) -> nn.Module:

@@ -85,10 +85,10 @@ def sweep(
         ).run()
         absent = report.missing
         failed = bool(only and absent)
-    for cell in absent:
-        reason = "" if retry else plans.failure(records, cell.cell)
-        again = f"failed: {cell}: {reason.rstrip('.')}. Try it again with --retry."
-        click.echo(again if reason else f"missing: {cell}")
+    for run_id in absent:
+        reason = "" if retry else plans.failure(records, run_id.run_id)
+        again = f"failed: {run_id}: {reason.rstrip('.')}. Try it again with --retry."
+        click.echo(again if reason else f"missing: {run_id}")
     click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
     if failed:
         sys.exit(1)

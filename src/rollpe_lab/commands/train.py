@@ -19,7 +19,7 @@ from rollpe_lab.commands.options import (
     set_option,
 )
 from rollpe_lab.files import read_yaml
-from rollpe_lab.records import Cell, record_path
+from rollpe_lab.records import RunId, record_path
 from rollpe_lab.training.distributed import is_main_process
 from rollpe_lab.training.remeasure import remeasure
 
@@ -81,8 +81,8 @@ def train(
     encoding_options = {key: read_yaml(value, key) for key, value in pairs(options, "--option").items()}
     settings = training.load_recipe(recipe, pairs(overrides, "--set"))
     changed = changed_options(encoding, encoding_options)
-    cell = Cell(recipe=settings.name, encoding=encoding, encoding_options=changed, seed=seed)
-    if not force and (path := record_path(records, cell)).exists():
+    run_id = RunId(recipe=settings.name, encoding=encoding, encoding_options=changed, seed=seed)
+    if not force and (path := record_path(records, run_id)).exists():
         raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
     record = training.train(
         settings,

@@ -59,7 +59,7 @@ def find_runs(name: str, folders: Sequence[Path]) -> Group:
         return Group(Path(name).with_suffix("").as_posix(), {record.seed: record})
     groups: dict[str, dict[int, Record]] = {}
     for record in chain.from_iterable(read_records(folder) for folder in folders):
-        key = unquote(record.cell.path.parent.as_posix())
+        key = unquote(record.run_id.path.parent.as_posix())
         groups.setdefault(key, {}).setdefault(record.seed, record)
     name = unquote(name)
     if name not in groups:
@@ -177,12 +177,12 @@ class Comparison:
 
 def compare(a: Group, b: Group) -> Comparison:
     """Compare two groups; runs that may not be compared are an InputError that says why."""
-    if shared := [r.cell.path for r in a.runs.values() if r in b.runs.values()]:
+    if shared := [r.run_id.path for r in a.runs.values() if r in b.runs.values()]:
         raise InputError(f"{a.name} and {b.name} both hold the run {shared[0]}: give two different groups.")
     first = next(iter(a.runs.values()))
     for record in chain(a.runs.values(), b.runs.values()):
         if reasons := comparable(first, record):
             raise InputError(
-                f"{first.cell.path} and {record.cell.path} are not comparable: {'; '.join(reasons)}."
+                f"{first.run_id.path} and {record.run_id.path} are not comparable: {'; '.join(reasons)}."
             )
     return Comparison(a, b)

@@ -176,11 +176,11 @@ def compared(
 ) -> list[Compared]:
     """Every pair (variant, reference) whose arms both have two runs or more, as one family.
 
-    arms: runs by name. later: the cells, as `Cell.path`, whose seeds were added after looking.
+    arms: runs by name. later: the cells, as `RunId.path`, whose seeds were added after looking.
     """
     tested = [pair for pair in pairs if min(len(arms.get(name, ())) for name in pair) > 1]
     tests = [_points([arms[name] for name in pair]) for pair in tested]
-    first = {name: [r for r in runs if r.cell.path not in later] for name, runs in arms.items()}
+    first = {name: [r for r in runs if r.run_id.path not in later] for name, runs in arms.items()}
     before = [pair for pair in tested if min(len(first[name]) for name in pair) > 1]
     planned = dict(
         zip(before, _adjusted([_points([first[name] for name in p]) for p in before]), strict=True)
@@ -210,7 +210,7 @@ def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ())
     for record in records:
         if record.recipe == recipe or record.recipe.startswith(f"{recipe}@"):
             change = record.recipe.removeprefix(recipe)
-            arms.setdefault(unquote(f"{change}/{record.cell.slug}".removeprefix("/")), []).append(record)
+            arms.setdefault(unquote(f"{change}/{record.run_id.slug}".removeprefix("/")), []).append(record)
     of_text = any(run.bits for arm in arms.values() for run in arm)
     pairs = [(b, a) for a, b in itertools.combinations(TEXT if of_text else MAIN, 2)]
     return compared(arms, dict.fromkeys([*pairs, *(() if of_text else ABLATIONS)]), later)
@@ -222,7 +222,7 @@ def _planned(
     """A family of `PLANNED`, each comparison with its recipe; none before all can be tested."""
     arms: dict[str, list[Record]] = {}
     for record in records:
-        arms.setdefault(f"{record.recipe}/{unquote(record.cell.slug)}", []).append(record)
+        arms.setdefault(f"{record.recipe}/{unquote(record.run_id.slug)}", []).append(record)
     pairs = [
         (arms.get(path_of(recipe, a), []), arms.get(path_of(recipe, b), [])) for recipe, a, b, _ in named
     ]
@@ -247,14 +247,16 @@ def path_of(recipe: str, arm: str) -> str:
 def _value(record: Record, length: int | None) -> float:
     value = record.score if length is None else record.bits_at(length)
     if value is None:
-        raise InputError(f"{record.cell.path} has no bits in windows of {length} characters: train it anew.")
+        raise InputError(
+            f"{record.run_id.path} has no bits in windows of {length} characters: train it anew."
+        )
     return value
 
 
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
     """The cells of all plans that were added when earlier runs were known."""
     planned = (load_plan(path) for path in sorted(Path(plans).glob("*.yaml")))
-    return frozenset(p.cell.path for plan in planned for p in plan if p.later)
+    return frozenset(p.run_id.path for plan in planned for p in plan if p.later)
 
 
 def _points(arms: Sequence[Sequence[Record]]) -> Welch:

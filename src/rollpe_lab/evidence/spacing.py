@@ -58,7 +58,7 @@ def arms_of(records: Iterable[Record], recipe: str) -> dict[str, list[Record]]:
     wanted = {path_of(recipe, arm): label for arm, label in zip(SPACING[recipe], ARMS, strict=True)}
     found: dict[str, list[Record]] = {label: [] for label in ARMS}
     for record in records:
-        if label := wanted.get(f"{record.recipe}/{unquote(record.cell.slug)}"):
+        if label := wanted.get(f"{record.recipe}/{unquote(record.run_id.slug)}"):
             found[label].append(record)
     return found
 

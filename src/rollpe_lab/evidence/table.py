@@ -48,10 +48,10 @@ def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Recor
         first = first or record
         if reasons := comparable(first, record):
             raise InputError(
-                f"{first.cell.path} and {record.cell.path} are not comparable: {'; '.join(reasons)}. "
+                f"{first.run_id.path} and {record.run_id.path} are not comparable: {'; '.join(reasons)}. "
                 f"Train one of them anew, or give it a recipe name of its own."
             )
-        arms.setdefault(record.cell.slug, {}).setdefault(record.seed, record)
+        arms.setdefault(record.run_id.slug, {}).setdefault(record.seed, record)
     return {slug: dict(sorted(arm.items())) for slug, arm in arms.items()}
 
 

@@ -2,12 +2,12 @@
 
 from rollpe_lab.records.origin import environment, loaded_source, now, provenance
 from rollpe_lab.records.record import (
-    Cell,
     Environment,
     EpochMetrics,
     FinalMetrics,
     Provenance,
     Record,
+    RunId,
     comparable,
     flatten,
     pack_bits,

@@ -43,7 +43,7 @@ class _Plain(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Cell(_Plain):
+class RunId(_Plain):
     """The identity of a run: which recipe, which encoding with which options, which seed."""
 
     recipe: RecipeName
@@ -176,8 +176,8 @@ class Record(_Plain):
     arrays_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
 
     @property
-    def cell(self) -> Cell:
-        return Cell(
+    def run_id(self) -> RunId:
+        return RunId(
             recipe=self.recipe,
             encoding=self.encoding,
             encoding_options=self.encoding_options,
@@ -264,7 +264,7 @@ def comparable(a: Record, b: Record) -> list[str]:
         if key in NOT_COMPARED:
             continue
         if key not in left or key not in right:
-            reasons.append(f"{key}: only in {a.cell.path if key in left else b.cell.path}")
+            reasons.append(f"{key}: only in {a.run_id.path if key in left else b.run_id.path}")
         elif left[key] != right[key]:
             reasons.append(f"{key}: {left[key]} and {right[key]}")
     if a.test.images != b.test.images:

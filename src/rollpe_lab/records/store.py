@@ -23,29 +23,29 @@ from pydantic import ValidationError
 
 from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file, write_atomically
-from rollpe_lab.records.record import SCHEMA_VERSION, Cell, Record
+from rollpe_lab.records.record import SCHEMA_VERSION, Record, RunId
 
 logger = logging.getLogger(__name__)
 
 
-def record_path(root: str | Path, record_or_cell: Record | Cell) -> Path:
+def record_path(root: str | Path, record_or_run_id: Record | RunId) -> Path:
     """`<root>/<recipe>/<encoding slug>/seed-<n>.json`."""
-    cell = record_or_cell.cell if isinstance(record_or_cell, Record) else record_or_cell
-    return Path(root) / cell.path.with_suffix(".json")
+    run_id = record_or_run_id.run_id if isinstance(record_or_run_id, Record) else record_or_run_id
+    return Path(root) / run_id.path.with_suffix(".json")
 
 
 # The right to write
 
 
 @contextmanager
-def claim(root: str | Path, cell: Cell) -> Iterator[bool]:
+def claim(root: str | Path, run_id: RunId) -> Iterator[bool]:
     """Hold the right to train a cell; yields whether it was free, or already held by this thread.
 
     root: folder of records or of checkpoints. The claim is a lock of the operating system, which ends with
     its process, however that ends; a file that a killed process leaves in `.locks` blocks nobody.
     On a filesystem without locks every cell is free, with a warning.
     """
-    path = Path(root) / ".locks" / cell.path.with_suffix(".lock")
+    path = Path(root) / ".locks" / run_id.path.with_suffix(".lock")
     ensure_writable(path.parent)
     lock = FileLock(path, timeout=0, is_singleton=True)  # its holder may ask again
     try:
@@ -150,9 +150,9 @@ def read_records(root: str | Path, recipe: str | None = None, encoding: str | No
             raise InputError(
                 f"{path}: holds the run of {record_path(root, record)}. Move it there or delete it."
             )
-        if recipe in (None, record.recipe) and encoding in (None, record.cell.slug):
+        if recipe in (None, record.recipe) and encoding in (None, record.run_id.slug):
             records.append(record)
-    return sorted(records, key=lambda record: (record.recipe, record.cell.slug, record.seed))
+    return sorted(records, key=lambda record: (record.recipe, record.run_id.slug, record.seed))
 
 
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe_lab.files import expect_file, write_atomically
-from rollpe_lab.records.record import Cell
+from rollpe_lab.records.record import RunId
 from rollpe_lab.sources import training_hash
 from rollpe_lab.training.data import load_dataset
 from rollpe_lab.training.device import choose_device
@@ -37,9 +37,9 @@ class DamagedCheckpoint(InputError):
     """A file that is not, byte for byte, a checkpoint as it was written."""
 
 
-def checkpoint_path(checkpoints: str | Path, cell: Cell) -> Path:
+def checkpoint_path(checkpoints: str | Path, run_id: RunId) -> Path:
     """`<checkpoints>/<recipe>/<encoding slug>/seed-<n>.pt`."""
-    return Path(checkpoints) / cell.path.with_suffix(".pt")
+    return Path(checkpoints) / run_id.path.with_suffix(".pt")
 
 
 def previous_path(path: Path) -> Path:
@@ -54,16 +54,16 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: Path, cell: Cell, recipe: Recipe, shape: Mapping[str, Any], device: torch.device
+        self, path: Path, run_id: RunId, recipe: Recipe, shape: Mapping[str, Any], device: torch.device
     ) -> None:
         self.path, self.previous, self.device = path, previous_path(path), device
         self.whole = False  # whether the last file is known to be intact
         self.identity = {
-            "cell": cell.model_dump_json(),
+            "cell": run_id.model_dump_json(),
             "recipe": recipe.model_dump_json(),
             "shape": json.dumps(shape),
             "device": device.type,
-            "source": training_hash(outside_files(cell.encoding)),
+            "source": training_hash(outside_files(run_id.encoding)),
         }
 
     def save(self, state: Mapping[str, Any], finished: bool = False) -> None:
@@ -122,20 +122,20 @@ class Checkpoint:
 def epochs_done(
     checkpoints: str | Path,
     recipe: Recipe,
-    cell: Cell,
+    run_id: RunId,
     *,
     device: str = "auto",
     data_root: str | Path = "data",
 ) -> int:
     """After how many epochs `train` would resume from this run's checkpoint; 0 if it would start over."""
-    path = checkpoint_path(checkpoints, cell)
+    path = checkpoint_path(checkpoints, run_id)
     if not path.exists() and not previous_path(path).exists():
         return 0
     target = choose_device(device)
     data = load_dataset(recipe.data, data_root, recipe.held_out, recipe.context)
     resolved = resolve(recipe, target, held_out=len(data.held_out))
     try:
-        _, state = Checkpoint(path, cell, resolved, shape_of(data), target).usable(torch.device("cpu"))
+        _, state = Checkpoint(path, run_id, resolved, shape_of(data), target).usable(torch.device("cpu"))
     except InputError:
         return 0
     return len(state["history"]) if state else 0
@@ -150,23 +150,23 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     return read_model(path, choose_device(device))[0]
 
 
-def read_model(path: str | Path, device: torch.device) -> tuple[Model, Recipe, Cell, dict[int, Tensor]]:
+def read_model(path: str | Path, device: torch.device) -> tuple[Model, Recipe, RunId, dict[int, Tensor]]:
     """Besides the model, the frames by step: see `rollpe_lab.training.observation.channel_frame`."""
     state = _read_checkpoint(Path(path), device)
     try:
         identity, weights = state["identity"], state.get("eval_model", state.get("judged"))
         recipe = Recipe.model_validate_json(identity["recipe"])
-        cell = Cell.model_validate_json(identity["cell"])
+        run_id = RunId.model_validate_json(identity["cell"])
         if weights is None:
             raise InputError(f"{path}: this run has not finished. Train it with resume.")
         with torch.random.fork_rng(devices=[]):
-            model = create_model(recipe, cell, json.loads(identity["shape"])).to(device)
+            model = create_model(recipe, run_id, json.loads(identity["shape"])).to(device)
         model.load_state_dict(weights)
     except (InputError, torch.OutOfMemoryError):
         raise
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise _damaged(path, error) from None
-    return model.eval(), recipe, cell, state.get("frames", {})
+    return model.eval(), recipe, run_id, state.get("frames", {})
 
 
 SEAL = b"\nsha256 "

@@ -67,15 +67,15 @@ class Estimates:
         self.waited = max(self.waited, waited)
 
     def _keep(self, durations: Durations, record: Record, waited: float = 0.0) -> None:
-        key = (record.recipe, record.cell.slug)
+        key = (record.recipe, record.run_id.slug)
         durations[key] = max(durations.get(key, 0.0), record.provenance.wall_seconds - waited)
 
     def seconds(self, planned: Planned) -> float:
         """Expected duration, slack included."""
         known, _ = self._known(planned)
         if known is None:
-            known = self.probed[planned.cell.recipe, planned.cell.slug] = self._probe(planned)
-        if (planned.cell.recipe, planned.cell.slug) in self.trained:
+            known = self.probed[planned.run_id.recipe, planned.run_id.slug] = self._probe(planned)
+        if (planned.run_id.recipe, planned.run_id.slug) in self.trained:
             return AGAIN * known
         return SLACK * known + self.waited
 
@@ -84,7 +84,7 @@ class Estimates:
         return self._known(planned)[1]
 
     def _known(self, planned: Planned) -> tuple[float | None, str]:
-        recipe, key = planned.cell.recipe, (planned.cell.recipe, planned.cell.slug)
+        recipe, key = planned.run_id.recipe, (planned.run_id.recipe, planned.run_id.slug)
         in_both = [both for both in self.trained.keys() & self.recorded.keys() if both[0] == recipe]
         in_both = [both for both in in_both if self.recorded[both]]  # some clocks do not move
         if key in self.trained:
@@ -104,7 +104,7 @@ class Estimates:
 
     def _probe(self, planned: Planned) -> float:
         """Extrapolate from two short epochs: what the first took more than the second is start-up."""
-        recipe, cell = planned.recipe, planned.cell
+        recipe, run_id = planned.recipe, planned.run_id
         data = load_dataset(recipe.data, self.data_root, recipe.held_out, recipe.context)
         available = recipe.train_images or len(data.train)
         images = min(PROBE_STEPS * recipe.batch_size, available)
@@ -121,9 +121,9 @@ class Estimates:
         began = time.monotonic()
         record = train(
             short,
-            cell.encoding,
-            seed=cell.seed,
-            encoding_options=cell.encoding_options,
+            run_id.encoding,
+            seed=run_id.seed,
+            encoding_options=run_id.encoding_options,
             device=self.device,
             data_root=self.data_root,
             checkpoints=None,

@@ -38,7 +38,7 @@ from rollpe.encodings import changed_options, create_encoding, encoding_options
 from rollpe.errors import InputError
 from rollpe.vit import SIZES
 from rollpe_lab.files import read_yaml_file
-from rollpe_lab.records.record import Cell
+from rollpe_lab.records.record import RunId
 from rollpe_lab.records.store import record_path
 from rollpe_lab.training.datasets import DATASETS
 from rollpe_lab.training.recipe import Recipe, load_recipe
@@ -72,12 +72,12 @@ class Planned:
     """One wanted run: its recipe with all changes made, its identity, and the plan that it is from."""
 
     recipe: Recipe
-    cell: Cell
+    run_id: RunId
     later: bool = False  # it was added when earlier runs were known
     plan: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return unquote(f"{self.cell.recipe} {self.cell.slug} seed {self.cell.seed}")
+        return unquote(f"{self.run_id.recipe} {self.run_id.slug} seed {self.run_id.seed}")
 
 
 def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
@@ -113,9 +113,9 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
                 _build(recipe, name, options)
             except InputError as error:
                 raise InputError(f"{path}: entry {json.dumps({name: options})}: {error}") from None
-        for cell in seed_by_seed(recipe.name, encodings, [*block.seeds, *block.later]):
-            later = cell.seed in block.later or path.stem.endswith("-later")
-            planned.setdefault(cell.path, Planned(recipe, cell, later, origin))
+        for run_id in seed_by_seed(recipe.name, encodings, [*block.seeds, *block.later]):
+            later = run_id.seed in block.later or path.stem.endswith("-later")
+            planned.setdefault(run_id.path, Planned(recipe, run_id, later, origin))
     return list(planned.values())
 
 
@@ -142,17 +142,17 @@ def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
 
 def seed_by_seed(
     recipe: str, encodings: Sequence[tuple[str, Mapping[str, Any]]], seeds: Sequence[int]
-) -> Iterator[Cell]:
+) -> Iterator[RunId]:
     """One cell for every encoding and seed, seed by seed, so that every prefix is balanced."""
     for seed in seeds:
         for name, options in encodings:
             changed = changed_options(name, options)
-            yield Cell(recipe=recipe, encoding=name, encoding_options=changed, seed=seed)
+            yield RunId(recipe=recipe, encoding=name, encoding_options=changed, seed=seed)
 
 
-def failure_path(records: str | Path, cell: Cell) -> Path:
+def failure_path(records: str | Path, run_id: RunId) -> Path:
     """The file that says why a run could not be finished, beside where its record would be."""
-    return record_path(records, cell).with_suffix(".failed")
+    return record_path(records, run_id).with_suffix(".failed")
 
 
 def missing(planned: Sequence[Planned], records: str | Path, retry: bool = False) -> list[Planned]:
@@ -160,13 +160,14 @@ def missing(planned: Sequence[Planned], records: str | Path, retry: bool = False
     return [
         p
         for p in planned
-        if not record_path(records, p.cell).exists() and (retry or not failure_path(records, p.cell).exists())
+        if not record_path(records, p.run_id).exists()
+        and (retry or not failure_path(records, p.run_id).exists())
     ]
 
 
-def failure(records: str | Path, cell: Cell) -> str:
+def failure(records: str | Path, run_id: RunId) -> str:
     """Why a cell failed; "" if it did not."""
-    path = failure_path(records, cell)
+    path = failure_path(records, run_id)
     try:
         return str(json.loads(path.read_bytes())["reason"])
     except FileNotFoundError:
@@ -177,9 +178,9 @@ def failure(records: str | Path, cell: Cell) -> str:
 
 def select_cell(planned: Sequence[Planned], name: str) -> list[Planned]:
     """The one cell of that name, recipe/encoding/seed-n. Raises InputError if the plan has none."""
-    found = [p for p in planned if unquote(p.cell.path.as_posix()) == unquote(name)]
+    found = [p for p in planned if unquote(p.run_id.path.as_posix()) == unquote(name)]
     if not found:
         raise InputError(
-            f"cell {name!r} is not in the plan. Its first cell: {planned[0].cell.path.as_posix()}."
+            f"cell {name!r} is not in the plan. Its first cell: {planned[0].run_id.path.as_posix()}."
         )
     return found

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe_lab.files import read_yaml, read_yaml_file
-from rollpe_lab.records.record import EXECUTION, REMOVED, Cell, flatten, slug
+from rollpe_lab.records.record import EXECUTION, REMOVED, RunId, flatten, slug
 from rollpe_lab.training.augment import Augmentation
 from rollpe_lab.training.datasets import DATASETS, TEXTS
 
@@ -291,7 +291,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
+def command(recipe: Recipe, run_id: RunId, processes: int = 1) -> str:
     """The command line that repeats a run: a recipe of the package, and every key that differs from it.
 
     So a recipe with a name or a file of its own is repeated without that file.
@@ -302,12 +302,12 @@ def command(recipe: Recipe, cell: Cell, processes: int = 1) -> str:
     words = ["rollpe", "train"]
     if processes > 1:
         words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
-    words += ["--encoding", cell.encoding, "--recipe", base]
-    words += ["--seed", str(cell.seed)]
-    for file in outside_files(cell.encoding):
+    words += ["--encoding", run_id.encoding, "--recipe", base]
+    words += ["--seed", str(run_id.seed)]
+    for file in outside_files(run_id.encoding):
         words += ["--import", os.path.relpath(file)]
     overrides = slug(base, settings[base]).partition("@")[2]
-    for option, text in (("--set", overrides), ("--option", cell.slug.partition("@")[2])):
+    for option, text in (("--set", overrides), ("--option", run_id.slug.partition("@")[2])):
         for setting in filter(None, text.split(",")):
             words += [option, unquote(setting)]
     return shlex.join(words)

@@ -31,8 +31,8 @@ def remeasure(
     checkpoint or record is absent or damaged.
     """
     target = choose_device(device)
-    model, recipe, cell, frames = read_model(path, target)
-    file = record_path(records, cell)
+    model, recipe, run_id, frames = read_model(path, target)
+    file = record_path(records, run_id)
     record = read_record(file)
     data = load_dataset(recipe.data, data_root, recipe.held_out, recipe.context)
     evaluate = evaluator(recipe, data, target)
@@ -43,7 +43,7 @@ def remeasure(
             "differently. Give the folder that the run wrote to, with --records."
         )
     with torch.random.fork_rng(devices=[]):
-        untrained = initial_model(recipe, cell, shape_of(data)).to(target)
+        untrained = initial_model(recipe, run_id, shape_of(data)).to(target)
     first = evaluate.first_step(untrained, training_images(recipe, data))
     write_record(records, record, **first, **evaluate.observe(model), **frame_arrays(frames))
     return file.with_suffix(".npz")

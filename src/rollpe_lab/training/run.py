@@ -33,7 +33,7 @@ from rollpe.encodings import changed_options, outside_files
 from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file
 from rollpe_lab.records.origin import environment, loaded_source, now, provenance
-from rollpe_lab.records.record import Cell, EpochMetrics, Record
+from rollpe_lab.records.record import EpochMetrics, Record, RunId
 from rollpe_lab.records.store import claim, read_record, record_path, sweep_up, write_record
 from rollpe_lab.training.checkpoint import Checkpoint, checkpoint_path, previous_path
 from rollpe_lab.training.data import Data, Split
@@ -103,7 +103,7 @@ def train(
         raise InputError(f"seed={seed}: allowed is an integer ≥ 0.")
     started, began, source = now(), time.perf_counter(), loaded_source(outside_files(encoding))
     options = changed_options(encoding, encoding_options or {})
-    cell = Cell(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
+    run_id = RunId(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
     where = choose_device(device)
     with ExitStack() as stack:
         group = stack.enter_context(joined(where))
@@ -120,8 +120,8 @@ def train(
         training, held_out = training_images(settled, data).to(where), data.held_out.to(where)
 
         # model, optimizers and scoring
-        run = Run(settled, cell, group, training, held_out, started, began)
-        run.compiled = models.get(settled, cell, data, where, group)
+        run = Run(settled, run_id, group, training, held_out, started, began)
+        run.compiled = models.get(settled, run_id, data, where, group)
         model, evaluate = run.compiled.model, run.compiled.evaluate
         untrained = run.compiled.begin(seed)
         evaluate.rehearse(model, settled.resolutions)
@@ -130,12 +130,12 @@ def train(
         arrays, checkpoint = {}, None
         if records is not None and group.first:
             arrays = evaluate.first_step(untrained.to(where), training)
-            stack.enter_context(reserved(records, cell, record_path(records, cell)))
+            stack.enter_context(reserved(records, run_id, record_path(records, run_id)))
         if checkpoints is not None:
-            file = checkpoint_path(checkpoints, cell)
+            file = checkpoint_path(checkpoints, run_id)
             if group.first:
-                stack.enter_context(reserved(checkpoints, cell, file))
-            checkpoint = Checkpoint(file, cell, settled, run.compiled.shape, where)
+                stack.enter_context(reserved(checkpoints, run_id, file))
+            checkpoint = Checkpoint(file, run_id, settled, run.compiled.shape, where)
         del untrained
 
         # compiled code, random numbers, and where a checkpoint left off
@@ -157,10 +157,10 @@ def train(
         scores = score(run, data)
         if records is not None and group.first:
             arrays |= evaluate.observe(model) | frame_arrays(run.frames)
-        made_by, seconds = command(recipe, cell, group.size), time.perf_counter() - run.began
+        made_by, seconds = command(recipe, run_id, group.size), time.perf_counter() - run.began
         record = Record(
             protocol=PROTOCOL,
-            **cell.model_dump(),
+            **run_id.model_dump(),
             config=settled.model_dump(mode="json"),
             parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
             history=run.history,
@@ -182,7 +182,7 @@ class Run:
     """What a run consists of, and how far it is; with the model's tensors, what a checkpoint holds."""
 
     recipe: Recipe  # with every default decided
-    cell: Cell
+    run_id: RunId
     group: Group
     training: Split  # on the device
     held_out: Split
@@ -285,7 +285,7 @@ def progress_bar(run: Run, show: bool) -> tqdm:
     return tqdm(
         total=run.total * run.batch,
         initial=run.done * run.batch,
-        desc=f"{run.cell.slug} seed {run.cell.seed}",
+        desc=f"{run.run_id.slug} seed {run.run_id.seed}",
         unit=" images",
         unit_scale=True,
         disable=None if show and run.group.first else True,  # None: shown only on a terminal
@@ -321,7 +321,7 @@ def moved(split: Split, by: int) -> Split:
 
 def random_streams(run: Run) -> dict[str, torch.Generator]:
     """The generators of a run at its beginning. "noise" is the global one, of dropout and drop path."""
-    seed, group = run.cell.seed, run.group
+    seed, group = run.run_id.seed, run.group
     torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))  # no two share masks
     return {
         "order": torch.Generator().manual_seed(stream(seed, "order")),
@@ -363,7 +363,7 @@ def load_state(state: Mapping[str, Any], run: Run) -> None:
 
 
 @contextmanager
-def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
+def reserved(root: str | Path, run_id: RunId, path: Path) -> Iterator[None]:
     """Keep other processes from the files of a run, and remove what was left half-written there.
 
     root: folder of records or checkpoints, of which `path` is this run's file.
@@ -371,7 +371,7 @@ def reserved(root: str | Path, cell: Cell, path: Path) -> Iterator[None]:
     ensure_writable(path.parent)
     for file in (path, path.with_suffix(".npz"), previous_path(path)):
         expect_file(file)
-    with claim(root, cell) as free:
+    with claim(root, run_id) as free:
         if not free:
             raise InputError(
                 f"{path}: another process trains this run. Wait for it, or choose another folder."

@@ -18,7 +18,7 @@ from torch import Tensor
 from rollpe.decoder import create_decoder
 from rollpe.errors import InputError
 from rollpe.vit import create_vit
-from rollpe_lab.records.record import Cell
+from rollpe_lab.records.record import RunId
 from rollpe_lab.training.augment import Augmenter
 from rollpe_lab.training.compiling import EAGER, compile_mode, compiles
 from rollpe_lab.training.data import Data, Split, TextData, load_dataset, stand_in
@@ -44,10 +44,10 @@ class CompiledModel:
     """
 
     def __init__(
-        self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
+        self, recipe: Recipe, run_id: RunId, data: Data, device: torch.device, group: Group = ALONE
     ) -> None:
-        self.recipe, self.cell, self.shape, self.device = recipe, cell, shape_of(data), device
-        self.model = create_model(recipe, cell, self.shape).to(device)
+        self.recipe, self.run_id, self.shape, self.device = recipe, run_id, shape_of(data), device
+        self.model = create_model(recipe, run_id, self.shape).to(device)
         self.mode = compile_mode(recipe, device, group.size)
         self.evaluate = evaluator(recipe, data, device, group, self.mode)
         self.augmenter: Augmenter | None = None
@@ -64,7 +64,7 @@ class CompiledModel:
 
     def begin(self, seed: int) -> Model:
         """Bring all tensors to where a run of this seed begins; returns another model with these weights."""
-        fresh = initial_model(self.recipe, self.cell.model_copy(update={"seed": seed}), self.shape)
+        fresh = initial_model(self.recipe, self.run_id.model_copy(update={"seed": seed}), self.shape)
         self.model.load_state_dict(fresh.state_dict())
         self.step.reset()
         return fresh
@@ -134,9 +134,9 @@ NOT_COMPILED = frozenset(
 """Keys of a recipe that its compiled model does not depend on: runs that differ in these alone share one."""
 
 
-def compiled_key(recipe: Recipe, cell: Cell) -> str:
+def compiled_key(recipe: Recipe, run_id: RunId) -> str:
     """The same for all runs that can share a compiled model."""
-    return f"{cell.slug} {recipe.model_dump_json(exclude=set(NOT_COMPILED))}"
+    return f"{run_id.slug} {recipe.model_dump_json(exclude=set(NOT_COMPILED))}"
 
 
 class CompiledModels:
@@ -163,14 +163,14 @@ class CompiledModels:
         return self._data[key]
 
     def get(
-        self, recipe: Recipe, cell: Cell, data: Data, device: torch.device, group: Group = ALONE
+        self, recipe: Recipe, run_id: RunId, data: Data, device: torch.device, group: Group = ALONE
     ) -> CompiledModel:
         """The model of a cell, whatever its seed: the one there is, or a new one."""
-        key = (compiled_key(recipe, cell), str(device))
+        key = (compiled_key(recipe, run_id), str(device))
         if key not in self._models:
             if len(self._models) == self.KEPT:
                 self.forget()
-            self._models[key] = CompiledModel(recipe, cell, data, device, group)
+            self._models[key] = CompiledModel(recipe, run_id, data, device, group)
         return self._models[key]
 
     def forget(self) -> None:
@@ -182,7 +182,9 @@ class CompiledModels:
             torch.compiler.reset()
 
 
-def precompile(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str | Path | None = None) -> float:
+def precompile(
+    recipe: Recipe, run_id: RunId, *, device: str = "auto", locks: str | Path | None = None
+) -> float:
     """Compile what a run will need, before its data are there, and try it out; returns the seconds it took.
 
     What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
@@ -194,7 +196,7 @@ def precompile(recipe: Recipe, cell: Cell, *, device: str = "auto", locks: str |
     target = choose_device(device)
     recipe = resolve(recipe, target, held_out=0)
     with reproducible(target), enough_memory(recipe):
-        compiled = CompiledModel(recipe, cell, stand_in(recipe.data, recipe.context), target)
+        compiled = CompiledModel(recipe, run_id, stand_in(recipe.data, recipe.context), target)
         shapes = repr([tuple(p.shape) for p in compiled.step.parameters]).encode()
         update = FileLock(Path(locks, hashlib.sha256(shapes).hexdigest()[:16])) if locks else None
         seconds = compiled.precompile(recipe.batch_size, update)
@@ -235,7 +237,7 @@ def resolve(recipe: Recipe, device: torch.device, held_out: int) -> Recipe:
     )
 
 
-def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Model:
+def create_model(recipe: Recipe, run_id: RunId, shape: Mapping[str, Any]) -> Model:
     """The untrained model of a run, for images or windows of that shape."""
     common: dict[str, Any] = {
         "classes": shape["classes"],
@@ -247,13 +249,13 @@ def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Model:
         "qkv_bias": recipe.qkv_bias,
         "dropout": recipe.dropout,
         "drop_path": recipe.drop_path,
-        "encoding_options": cell.encoding_options,
+        "encoding_options": run_id.encoding_options,
     }
     if "context" in shape:
-        return create_decoder(cell.encoding, context=shape["context"], **common)
+        return create_decoder(run_id.encoding, context=shape["context"], **common)
     assert recipe.patch_size is not None  # a recipe of images has one
     return create_vit(
-        cell.encoding,
+        run_id.encoding,
         image_size=tuple(shape["image_size"]),
         channels=shape["channels"],
         patch_size=recipe.patch_size,
@@ -262,10 +264,10 @@ def create_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Model:
     )
 
 
-def initial_model(recipe: Recipe, cell: Cell, shape: Mapping[str, Any]) -> Model:
+def initial_model(recipe: Recipe, run_id: RunId, shape: Mapping[str, Any]) -> Model:
     """The model of a run before its first step; leaves the random state where its weights end."""
-    torch.manual_seed(stream(cell.seed, "weights"))
-    return create_model(recipe, cell, shape)
+    torch.manual_seed(stream(run_id.seed, "weights"))
+    return create_model(recipe, run_id, shape)
 
 
 def shape_of(data: Data) -> dict[str, Any]:

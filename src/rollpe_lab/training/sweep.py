@@ -108,7 +108,7 @@ class Sweep:
                     claims.enter_context(_clear_errors(self.records))
                     # a sweep into another folder of records may write the same checkpoint
                     folders = [folder for folder in (self.records, self.checkpoints) if folder]
-                    free = [claims.enter_context(claim(folder, planned.cell)) for folder in folders]
+                    free = [claims.enter_context(claim(folder, planned.run_id)) for folder in folders]
                     # otherwise another process has it, or had it a moment ago
                     if all(free) and self.is_missing(planned):
                         self.attempt(number, planned)
@@ -139,7 +139,7 @@ class Sweep:
             self.fail(planned, error)
             return
         self.unforeseen = False
-        failure_path(self.records, planned.cell).unlink(missing_ok=True)
+        failure_path(self.records, planned.run_id).unlink(missing_ok=True)
         self.estimates.learn(record, self.models.waited)
         self.report.trained.append(planned)
         duration = format_duration(record.provenance.wall_seconds)
@@ -149,9 +149,9 @@ class Sweep:
         """Whether what a run still needs fits into what is left of the budget."""
         if self.budget is None:
             return True
-        cell, recipe, done = planned.cell, planned.recipe, 0
+        run_id, recipe, done = planned.run_id, planned.recipe, 0
         if self.checkpoints is not None:
-            done = epochs_done(self.checkpoints, recipe, cell, device=self.device, data_root=self.data_root)
+            done = epochs_done(self.checkpoints, recipe, run_id, device=self.device, data_root=self.data_root)
         # one epoch more than remain: it also has to start and to be scored
         share = min(1.0, (recipe.epochs - done + 1) / recipe.epochs)
         needed = share * self.estimates.seconds(planned)
@@ -165,9 +165,9 @@ class Sweep:
         run = partial(
             train,
             planned.recipe,
-            planned.cell.encoding,
-            seed=planned.cell.seed,
-            encoding_options=planned.cell.encoding_options,
+            planned.run_id.encoding,
+            seed=planned.run_id.seed,
+            encoding_options=planned.run_id.encoding_options,
             device=self.device,
             records=self.records,
             data_root=self.data_root,
@@ -191,7 +191,7 @@ class Sweep:
         if isinstance(error, InputError):  # these raise one of their own if nothing can be trained
             load_dataset(planned.recipe.data, self.data_root, context=planned.recipe.context)
             if self.checkpoints is not None:
-                ensure_writable(checkpoint_path(self.checkpoints, planned.cell).parent)
+                ensure_writable(checkpoint_path(self.checkpoints, planned.run_id).parent)
         elif not isinstance(error, TrainingError):  # perhaps a compiler, over this encoding alone
             if self.unforeseen or not _works(self.device):
                 raise error
@@ -199,7 +199,7 @@ class Sweep:
             logger.warning("%s broke", planned, exc_info=error)
             reason = f"{type(error).__name__}: {next(iter(reason.strip().splitlines()), '')}"
         note = {"reason": reason, "at": now()}
-        write_atomically(failure_path(self.records, planned.cell), json.dumps(note).encode())
+        write_atomically(failure_path(self.records, planned.run_id), json.dumps(note).encode())
         self.report.failed.append(planned)
         self.say(f"{planned}: failed. {reason}")
 
@@ -220,7 +220,7 @@ def precompile(
     """
     first: dict[str, Planned] = {}
     for run in planned:
-        first.setdefault(compiled_key(run.recipe, run.cell), run)
+        first.setdefault(compiled_key(run.recipe, run.run_id), run)
     succeeded = True
     # Spawned, since a fork would inherit a device that it cannot use; and each anew, since a process keeps
     # all that it has compiled.
@@ -254,11 +254,11 @@ def compile_and_keep(
 ) -> float:
     """Compile one model; what was compiled is read from its file in `keep`, if it is there, and written."""
     digest = hashlib.sha256(key.encode()).hexdigest()
-    file = None if keep is None else Path(keep, f"{planned.cell.encoding}-{digest[:16]}.bin.xz")
+    file = None if keep is None else Path(keep, f"{planned.run_id.encoding}-{digest[:16]}.bin.xz")
     if file and file.is_file():
         with suppress(lzma.LZMAError, EOFError):  # a damaged one saves nothing
             torch.compiler.load_cache_artifacts(lzma.decompress(file.read_bytes()))
-    seconds = precompile_model(planned.recipe, planned.cell, device=device, locks=locks)
+    seconds = precompile_model(planned.recipe, planned.run_id, device=device, locks=locks)
     if file and (artifacts := torch.compiler.save_cache_artifacts()):  # None where nothing is compiled
         write_atomically(file, lzma.compress(artifacts[0], preset=1))
     return seconds
@@ -294,11 +294,11 @@ def train_missing(
     that the numbers on a page always belong to the code beside it. ``settings`` go to
     :func:`rollpe_lab.training.train`.
     """
-    for cell in seed_by_seed(recipe.name, [(name, {}) for name in encodings], range(seeds)):
-        path = record_path(records, cell)
-        here = training_hash(outside_files(cell.encoding))
+    for run_id in seed_by_seed(recipe.name, [(name, {}) for name in encodings], range(seeds)):
+        path = record_path(records, run_id)
+        here = training_hash(outside_files(run_id.encoding))
         record = read_record(path) if path.exists() else None
         if record is not None and record.provenance.training_hash == here:
             yield record, False
         else:
-            yield train(recipe, cell.encoding, seed=cell.seed, records=records, **settings), True
+            yield train(recipe, run_id.encoding, seed=run_id.seed, records=records, **settings), True
