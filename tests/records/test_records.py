@@ -340,9 +340,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
 
 def test_a_claim_that_is_given_back_leaves_no_file(tmp_path):
-    with claim(tmp_path, make().run_id) as first, claim(tmp_path, make().run_id) as again:
-        assert first and again, "who holds it may ask again"
-        assert any(path.is_file() for path in tmp_path.rglob("*"))
+    with claim(tmp_path, make().run_id) as first:
+        with claim(tmp_path, make().run_id) as again:
+            assert first and again, "who holds it may ask again"
+        assert any(path.is_file() for path in tmp_path.rglob("*")), "and holds it still"
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
 
 
