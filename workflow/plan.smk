@@ -43,7 +43,7 @@ rule all:
 
 rule train:
     output:
-        RECORDS + "/{cell}.json",
+        RECORDS + "/{run_id}.json",
     threads: 1
     resources:
         gpu=int(torch.cuda.is_available()),

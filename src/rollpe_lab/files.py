@@ -21,7 +21,10 @@ def ensure_writable(folder: Path) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
-        raise InputError(f"{folder}: cannot write there ({reason}). Choose another folder.")
+        raise InputError(
+            f"{folder}: cannot write there ({reason}). Choose another folder, or, if the name is too long, "
+            "another name of the recipe: --set name=mine."
+        )
 
 
 def expect_file(path: Path) -> None:

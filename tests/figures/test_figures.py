@@ -116,8 +116,8 @@ def test_words_on_a_map_keep_their_color_on_dark_pages_and_words_beside_it_do_no
 def test_accuracy_under_a_condition_has_the_trained_value_and_what_all_runs_share():
     def run(at_24: float, plain: float, **more: float) -> SimpleNamespace:
         sizes = {"24": at_24, "48": 0.2} | more
-        test, cell = SimpleNamespace(accuracy=plain), SimpleNamespace(path=Path("smoke/roll/seed-0"))
-        return SimpleNamespace(resolutions=sizes, test=test, cell=cell)
+        test, run_id = SimpleNamespace(accuracy=plain), SimpleNamespace(path=Path("smoke/roll/seed-0"))
+        return SimpleNamespace(resolutions=sizes, test=test, run_id=run_id)
 
     ax = Figure().subplots()
     arms = {"roll": [run(0.3, 0.5, **{"64": 0.1}), run(0.4, 0.7)], "none": [run(0.2, 0.4, **{"48": 0.1})]}

@@ -18,7 +18,7 @@ import torch
 
 from rollpe_lab.records import read_record, record_path
 from rollpe_lab.training import load_dataset, load_recipe, train
-from rollpe_lab.training.augment import Augmenter
+from rollpe_lab.training.augment import Augmenter, normalize
 from shared import ROOT
 
 
@@ -47,9 +47,9 @@ def test_its_images_survive_the_strong_augmentation(data_root):
     assert [len(split) for split in (data.train, data.held_out, data.test)] == [45000, 5000, 10000]
     augment = Augmenter(recipe.augmentation, (32, 32), data.mean, data.std, len(data.classes))
     images, labels = data.train.images[:128], data.train.labels[:128]
-    changed, targets = augment(images, labels, torch.Generator().manual_seed(0))
+    [changed], [targets] = augment.batches(images[None], labels[None], torch.Generator().manual_seed(0))
     assert changed.shape == (128, 3, 32, 32) and changed.isfinite().all()
-    assert not torch.equal(changed, augment.normalize(images))
+    assert not torch.equal(changed, normalize(images, data.mean, data.std))
     torch.testing.assert_close(targets.sum(1), torch.ones(128))
     assert (targets.gather(1, labels[:, None]) > 0).float().mean() > 0.9
 

@@ -234,9 +234,7 @@ class Augmenter:
         keep = torch.where(whole, weights.view(-1, 1, 1), (~inside(boxes, self.size)).float())
         mixed = images.index_select(0, _send(partners, images)).lerp_(images, keep[:, None])
         targets = torch.zeros(total, self.classes, device=labels.device)
-        targets.scatter_(
-            1, labels.flatten()[:, None], 1.0
-        )  # one_hot would read the labels, and wait for them
+        targets.scatter_(1, labels.flatten()[:, None], 1.0)  # one_hot would wait for the labels
         return mixed, targets.index_select(0, _send(partners, labels)).lerp_(targets, weights[:, None])
 
 
