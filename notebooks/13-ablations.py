@@ -382,8 +382,11 @@ Markdown("\n".join(lines))
 #   tested is which property of the wave matters: here its speed, for 1.5× digits.
 # - *Relativity is not needed.* Multiplexed RollPE breaks it. On digits no loss shows.{holds}`quick: multiplexed-roll > roll; multiplexed-roll - roll is open`
 #   On CIFAR-100 its mean is behind RollPE's, {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, with
-#   more weights.{holds}`mini: roll > multiplexed-roll; multiplexed-roll - roll is open` The control would tell speeds from weights, but not
-#   the missing relativity from the second wave: it lacks both ({doc}`08-multiplexed`).
+#   more weights.{holds}`mini: roll > multiplexed-roll; multiplexed-roll - roll is open` Two controls on CIFAR-100 point
+#   elsewhere ({doc}`12-results`). Waves of equal speed are relative, and their mean is lower
+#   still.{holds}`mini: multiplexed-roll@speeds=[1,1] < multiplexed-roll; multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
+#   With logits divided by $W$, the mean is above
+#   RollPE's.{holds}`mini: multiplexed-roll@scale=sqrt > roll; multiplexed-roll@scale=sqrt - multiplexed-roll is open`
 # - *Rolled channels become a topographic map.* On eight by eight patches neighbors on RollPE's ring correlate, without a
 #   penalty; on four by four patches of digits they do not.{holds}`mini neighbors: every run of roll > 0.5`{holds}`quick@patch_size=1 neighbors: every run of roll > 0.2`{holds}`quick neighbors: roll < 0.05`
 #   The twin's stay almost uncorrelated under Adam.{holds}`mini neighbors: every run of roll-twin < 0.15`{holds}`quick@patch_size=1 neighbors: roll-twin < 0.1` Under Muon,
