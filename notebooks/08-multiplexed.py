@@ -62,7 +62,7 @@ def first_logits(encoding: str, **options) -> float:
     with torch.no_grad():
         x, positions = model.embed(torch.randn(2, 3, 32, 32).float())
         attention = model.blocks[0].attn
-        wide = attention.encoding.streams * attention.attn_dim
+        wide = attention.encoding.streams * model.embed_dim
         qkv = attention.qkv(model.blocks[0].norm1(x))
         q, k = (
             part.unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
@@ -85,7 +85,7 @@ def column(encoding: str, **options) -> list[tuple[str, float | None]]:
     attention = model.blocks[0].attn
     speeds = getattr(attention.encoding, "speeds", (1,))
     relative = "yes" if attention.encoding.relative else "no"
-    wide = 2 * attention.encoding.streams * attention.attn_dim  # queries and keys
+    wide = 2 * attention.encoding.streams * model.embed_dim  # queries and keys
     projected = sum(part[:wide].numel() for part in attention.qkv.parameters())
     trained = count_parameters(encoding, **options)
     logits = first_logits(encoding, **options)
