@@ -174,28 +174,20 @@ Markdown("\n".join(lines))
 # ### Beside timm
 #
 # timm's own modules were timed in the same rounds; above one, ours is faster. The row of `none` shows what
-# comes from the last block, which computes only what is used, and on a CPU from attention in plain products. The last
-# two columns put timm's model into the step of most training scripts, where nothing is compiled.
+# comes from the last block, which computes only what is used, and on a CPU from attention in plain products.
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show times beside timm", "code_prompt_hide": "Hide times beside timm"}
 lines = [
-    "| device | encoding | ours (ms) | timm's, same step (ms) | timm ÷ ours "
-    "| timm's, plain step (ms) | plain ÷ ours |",
-    "| :-- | :-- | --: | --: | --: | --: | --: |",
+    "| device | encoding | ours (ms) | timm's, same step (ms) | timm ÷ ours |",
+    "| :-- | :-- | --: | --: | --: |",
 ]
 for b in benchmarks.values():
     ours = {t.name: t for t in b.encodings}
-    plain = {t.name: t for t in b.plain}
     for t in b.timm:
-        last = (
-            (f"{plain[t.name].median:.1f}", f"{plain[t.name].ratio:.2f}")
-            if t.name in plain
-            else ("", "")
-        )
         lines.append(
             f"| {b.environment.device_name} | `{t.name}` "
             f"| {ours[t.name].median:.1f} | {t.median:.1f} "
-            f"| {t.ratio:.3f} | {last[0]} | {last[1]} |"
+            f"| {t.ratio:.3f} |"
         )
 lines += [
     f"\n{b.environment.device_name}: no time was left for {', '.join(b.missing)}."

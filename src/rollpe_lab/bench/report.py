@@ -58,7 +58,6 @@ class Benchmark(_Plain):
     rounds: timed rounds of the encodings; fewer than requested if the budget ran out.
     missing: models that were not timed because the budget ran out. failed: one-line errors by model.
     again: median over rounds of the step without encoding divided by that of a second such model.
-    plain: in older files, timm's models in a step that is not compiled.
     variants: in older files, other ways to run the step; the one named as the precision is the step itself.
     profile: table of the device's operations in a step, which `write` writes to a file of its own.
     """
@@ -75,7 +74,6 @@ class Benchmark(_Plain):
     augmentation_milliseconds: float
     encodings: list[Timing]
     timm: list[Timing]
-    plain: list[Timing] = Field([], exclude=True)
     missing: list[str] = []
     failed: dict[str, str] = {}
     again: float | None = None
