@@ -253,16 +253,6 @@ def test_a_file_that_ends_too_early_is_no_interruption(capsys, monkeypatch):
     assert status == 2 and "interrupted" not in err and "Compressed file ended" in err
 
 
-def test_a_process_of_torchrun_is_ended_by_sigterm_alone(capsys, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    seen = []
-    monkeypatch.setattr(
-        "rollpe_lab.commands.data.verify", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)) or []
-    )
-    run(capsys, "data", "verify", "digits")
-    assert seen == [signal.getsignal(signal.SIGTERM)]
-
-
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["data"]], ids=" ".join)
 def test_a_reader_that_hangs_up_is_answered_with_silence(arguments):
     read, written = os.pipe()

@@ -123,11 +123,8 @@ class _Terminated(KeyboardInterrupt):
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Treat SIGTERM as SIGINT, so that locks are released and the message says how to resume.
-
-    Processes of torchrun keep the default: while they wait for each other, Python handles no signal.
-    """
-    if threading.current_thread() is not threading.main_thread() or os.environ.get("WORLD_SIZE", "1") != "1":
+    """Treat SIGTERM as SIGINT, so that locks are released and the message says how to resume."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
 

@@ -274,13 +274,12 @@ def test_the_penalty_moves_the_weights_but_is_not_told():
     assert weight.norm().item() < size
 
 
-def test_what_is_compiled_depends_on_recipe_device_and_processes():
+def test_what_is_compiled_depends_on_recipe_and_device():
     cuda = torch.device("cuda")
     auto, never = (recipe(compile=c) for c in ("auto", False))
     assert compile_mode(auto, CPU) == compile_mode(never, cuda) == EAGER
     assert compile_mode(auto, cuda) == CompileMode(gradient="reduce-overhead", update=True)
     assert compile_mode(recipe(compile=True), CPU) == CompileMode(gradient="default")
-    assert compile_mode(auto, cuda, processes=2) == CompileMode(gradient="default", update=True)
     assert not compile_mode(recipe(optimizer="muon"), cuda).update
 
 

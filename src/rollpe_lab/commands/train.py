@@ -20,7 +20,6 @@ from rollpe_lab.commands.options import (
 )
 from rollpe_lab.files import read_yaml
 from rollpe_lab.records import RunId, record_path
-from rollpe_lab.training.distributed import is_main_process
 from rollpe_lab.training.remeasure import remeasure
 
 
@@ -95,9 +94,8 @@ def train(
         resume=resume,
         progress=not no_progress,
     )
-    if is_main_process():
-        measure = "test text" if record.bits else "test accuracy"
-        click.echo(f"{measure} {record.result}   {record_path(records, record)}")
+    measure = "test text" if record.bits else "test accuracy"
+    click.echo(f"{measure} {record.result}   {record_path(records, record)}")
 
 
 @click.command()

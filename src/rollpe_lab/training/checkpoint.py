@@ -81,14 +81,14 @@ class Checkpoint:
         if finished:
             self.previous.unlink(missing_ok=True)
 
-    def load(self, warn: bool = True) -> dict[str, Any] | None:
+    def load(self) -> dict[str, Any] | None:
         """The state to resume from, on the device of the run; None if there is none. See `usable`.
 
-        warn: log if the last file is damaged and the one before it is taken.
+        Logs a warning if the last file is damaged and the one before it is taken.
         """
         path, state = self.usable(self.device)
         self.whole = path == self.path
-        if state and not self.whole and self.path.exists() and warn:
+        if state and not self.whole and self.path.exists():
             logger.warning(
                 "%s: damaged checkpoint. Resuming from the one before it, after epoch %d.",
                 *(self.path, len(state["history"])),

@@ -55,7 +55,7 @@ class CompileMode:
 EAGER = CompileMode()
 
 
-def compile_mode(recipe: Recipe, device: torch.device, processes: int = 1) -> CompileMode:
+def compile_mode(recipe: Recipe, device: torch.device) -> CompileMode:
     """What to compile on this device.
 
     recipe.compile: false, true, "default" (no CUDA graphs), or "auto" (true on CUDA).
@@ -64,8 +64,7 @@ def compile_mode(recipe: Recipe, device: torch.device, processes: int = 1) -> Co
     enabled = device.type == "cuda" if recipe.compile == "auto" else recipe.compile
     if not enabled:
         return EAGER
-    # sums over processes are not recorded into graphs
-    if device.type != "cuda" or processes > 1 or enabled == "default":
+    if device.type != "cuda" or enabled == "default":
         mode: Mode = "default"
     else:
         mode = "reduce-overhead"

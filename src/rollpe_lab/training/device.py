@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import torch
 
 from rollpe.errors import InputError
-from rollpe_lab.training.distributed import numbered, processes
 from rollpe_lab.training.recipe import Recipe
 
 NO_MEMORY = ("out of memory", "can't allocate memory", "failed to allocate")
@@ -27,9 +26,6 @@ def choose_device(name: str) -> torch.device:
         name = next((kind for kind, present in here.items() if present), "cpu")
     try:
         device = torch.device(name)
-        if device.type == "cuda" and processes() > 1:  # before anything is put on the first one
-            device = torch.device("cuda", numbered("LOCAL_RANK", 0))
-            torch.cuda.set_device(device)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, ImportError):
         available = ", ".join(["auto", "cpu", *(kind for kind, present in here.items() if present)])

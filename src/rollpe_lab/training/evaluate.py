@@ -15,7 +15,6 @@ from rollpe_lab.training.augment import normalize
 from rollpe_lab.training.compiling import EAGER, CompileMode, compiled
 from rollpe_lab.training.data import Data, ImageData, Split, TextData
 from rollpe_lab.training.device import TrainingError
-from rollpe_lab.training.distributed import ALONE, Group
 from rollpe_lab.training.observation import Model, channel_frame, first_step, observe
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.step import predictor
@@ -31,7 +30,7 @@ class Evaluator:
     """Scores a model on the images of one data set, never augmented.
 
     Where training is compiled, so is scoring at the size of training, in batches of one shape. Other sizes
-    are evaluated once, which takes less time than compiling for them. Several processes share the batches.
+    are evaluated once, which takes less time than compiling for them.
     """
 
     def __init__(
@@ -39,10 +38,9 @@ class Evaluator:
         recipe: Recipe,
         data: Data,
         device: torch.device,
-        group: Group = ALONE,
         mode: CompileMode = EAGER,
     ) -> None:
-        self.recipe, self.data, self.device, self.group, self.mode = recipe, data, device, group, mode
+        self.recipe, self.data, self.device, self.mode = recipe, data, device, mode
         self.compiled: Callable[[Tensor], Tensor] | None = None  # of the one model that is trained
 
     @torch.no_grad()
@@ -60,7 +58,7 @@ class Evaluator:
             predict, shape = self.compiled, batch
         loss = torch.zeros((), device=self.device)
         correct = torch.zeros(len(split), device=self.device)
-        for start in range(self.group.rank * batch, len(split), self.group.size * batch):
+        for start in range(0, len(split), batch):
             rows = slice(start, min(start + batch, len(split)))
             labels = split.labels[rows].to(self.device)
             images = self.prepare(split.images[rows], size)
@@ -71,7 +69,7 @@ class Evaluator:
             logits = predict(padded)[: len(labels)]
             loss += F.cross_entropy(logits, labels, reduction="sum")
             correct[rows] = (logits.argmax(1) == labels).float()
-        return self._metrics(self.group.total(loss), self.group.total(correct))
+        return self._metrics(loss, correct)
 
     def _metrics(self, loss: Tensor, correct: Tensor) -> FinalMetrics:
         """From the sum of all losses, and 1 for each image or character that was right."""
@@ -125,12 +123,10 @@ class Evaluator:
             self(model, one, size)
 
 
-def evaluator(
-    recipe: Recipe, data: Data, device: torch.device, group: Group = ALONE, mode: CompileMode = EAGER
-) -> Evaluator:
+def evaluator(recipe: Recipe, data: Data, device: torch.device, mode: CompileMode = EAGER) -> Evaluator:
     """The evaluator of a data set."""
     kind = TextEvaluator if isinstance(data, TextData) else Evaluator
-    return kind(recipe, data, device, group, mode)
+    return kind(recipe, data, device, mode)
 
 
 class TextEvaluator(Evaluator):
@@ -152,13 +148,13 @@ class TextEvaluator(Evaluator):
         loss = torch.zeros(count, length, device=self.device)
         right = torch.zeros(count, length, device=self.device)
         batch = max(1, CHARACTERS.get(self.device.type, 2**18) // length)
-        for start in range(self.group.rank * batch, count, self.group.size * batch):
+        for start in range(0, count, batch):
             rows = slice(start, min(start + batch, count))
             targets = labels[rows].to(self.device).flatten()
             logits = predict(self.prepare(windows[rows]))
             loss[rows] = F.cross_entropy(logits, targets, reduction="none").view(-1, length)
             right[rows] = (logits.argmax(1) == targets).view(-1, length).float()
-        return self.group.total(loss), self.group.total(right)
+        return loss, right
 
     def __call__(self, model: nn.Module, split: Split, size: int | None = None) -> FinalMetrics:
         """Loss and accuracy of the next character, in windows of `size` characters if given."""

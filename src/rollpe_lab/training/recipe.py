@@ -291,7 +291,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def command(recipe: Recipe, run_id: RunId, processes: int = 1) -> str:
+def command(recipe: Recipe, run_id: RunId) -> str:
     """The command line that repeats a run: a recipe of the package, and every key that differs from it.
 
     So a recipe with a name or a file of its own is repeated without that file.
@@ -299,11 +299,7 @@ def command(recipe: Recipe, run_id: RunId, processes: int = 1) -> str:
     named = recipe.name.partition("@")[0]
     settings = {base: _settings(base, recipe) for base in ([named] if named in recipes() else recipes())}
     base = min(settings, key=lambda base: len(settings[base]))
-    words = ["rollpe", "train"]
-    if processes > 1:
-        words = ["torchrun", "--nproc-per-node", str(processes), "-m", "rollpe.cli", "train"]
-    words += ["--encoding", run_id.encoding, "--recipe", base]
-    words += ["--seed", str(run_id.seed)]
+    words = ["rollpe", "train", "--encoding", run_id.encoding, "--recipe", base, "--seed", str(run_id.seed)]
     for file in outside_files(run_id.encoding):
         words += ["--import", os.path.relpath(file)]
     overrides = slug(base, settings[base]).partition("@")[2]

@@ -7,9 +7,7 @@ losses now and then. A part of the images is held out and scored after every epo
 once, at the end.
 
 On one machine's CPU, with the same number of threads, the same seed gives the same record, bit for bit except
-times, also if the run was killed and resumed in between. Under `torchrun`, several processes share one run:
-each takes its part of every batch, and the record is that of one process up to rounding, but for the dropout
-masks and for topography=tdann, whose correlations are then over the images of one share.
+times, also if the run was killed and resumed in between.
 """
 
 from __future__ import annotations
@@ -45,7 +43,6 @@ from rollpe_lab.training.device import (
     reproducible,
     stream,
 )
-from rollpe_lab.training.distributed import Group, joined
 from rollpe_lab.training.observation import frame_arrays
 from rollpe_lab.training.recipe import Recipe, command
 from rollpe_lab.training.state import CompiledModel, CompiledModels, ahead, resolve, training_images
@@ -106,7 +103,6 @@ def train(
     run_id = RunId(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
     where = choose_device(device)
     with ExitStack() as stack:
-        group = stack.enter_context(joined(where))
         if models is None:
             models = CompiledModels()
             stack.callback(models.forget)
@@ -120,28 +116,27 @@ def train(
         training, held_out = training_images(settled, data).to(where), data.held_out.to(where)
 
         # model, optimizers and scoring
-        run = Run(settled, run_id, group, training, held_out, started, began)
-        run.compiled = models.get(settled, run_id, data, where, group)
+        run = Run(settled, run_id, training, held_out, started, began)
+        run.compiled = models.get(settled, run_id, data, where)
         model, evaluate = run.compiled.model, run.compiled.evaluate
         untrained = run.compiled.begin(seed)
         evaluate.rehearse(model, settled.resolutions)
 
         # files of the first process: whatever can be refused has been refused by now
         arrays, checkpoint = {}, None
-        if records is not None and group.first:
+        if records is not None:
             arrays = evaluate.first_step(untrained.to(where), training)
             stack.enter_context(reserved(records, run_id, record_path(records, run_id)))
         if checkpoints is not None:
             file = checkpoint_path(checkpoints, run_id)
-            if group.first:
-                stack.enter_context(reserved(checkpoints, run_id, file))
+            stack.enter_context(reserved(checkpoints, run_id, file))
             checkpoint = Checkpoint(file, run_id, settled, run.compiled.shape, where)
         del untrained
 
         # compiled code, random numbers, and where a checkpoint left off
-        models.waited = run.compiled.precompile(run.batch // group.size)
+        models.waited = run.compiled.precompile(run.batch)
         run.streams = random_streams(run)
-        if checkpoint and resume and (state := checkpoint.load(warn=group.first)):
+        if checkpoint and resume and (state := checkpoint.load()):
             load_state(state, run)
 
         # epochs
@@ -149,15 +144,15 @@ def train(
         with progress_bar(run, progress) as bar:
             while run.done < run.total:
                 run.history.append(train_epoch(run, bar))
-                if checkpoint and group.first and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+                if checkpoint and time.perf_counter() - saved > CHECKPOINT_SECONDS:
                     checkpoint.save(state_of(run))
                     saved = time.perf_counter()
 
         # scores, weights, record
         scores = score(run, data)
-        if records is not None and group.first:
+        if records is not None:
             arrays |= evaluate.observe(model) | frame_arrays(run.frames)
-        made_by, seconds = command(recipe, run_id, group.size), time.perf_counter() - run.began
+        made_by, seconds = command(recipe, run_id), time.perf_counter() - run.began
         record = Record(
             protocol=PROTOCOL,
             **run_id.model_dump(),
@@ -170,9 +165,9 @@ def train(
             environment=environment(str(where)),
             provenance=provenance(made_by, run.started, seconds, source, plan),
         )
-        if checkpoint and group.first:  # before the record: whoever has a record has the weights, too
+        if checkpoint:  # before the record: whoever has a record has the weights, too
             checkpoint.save(state_of(run, finished=True), finished=True)
-        if records is not None and group.first:
+        if records is not None:
             record = read_record(write_record(records, record, **arrays))
     return record
 
@@ -183,7 +178,6 @@ class Run:
 
     recipe: Recipe  # with every default decided
     run_id: RunId
-    group: Group
     training: Split  # on the device
     held_out: Split
     started: str
@@ -194,11 +188,10 @@ class Run:
     streams: dict[str, torch.Generator] = field(default_factory=dict)  # of random numbers, by purpose
 
     def __post_init__(self) -> None:
-        self.batch = min(self.recipe.batch_size, len(self.training))  # images of a step, over all processes
+        self.batch = min(self.recipe.batch_size, len(self.training))  # images of a step
         self.steps = len(self.training) // self.batch  # of an epoch; the last, smaller batch is left out
         steps = self.recipe.epochs * self.steps
         self.total = min(steps, self.recipe.max_steps or steps)
-        self.share = self.group.part(self.batch)  # this process's part of a batch
 
     @property
     def done(self) -> int:
@@ -240,22 +233,20 @@ def train_epoch(run: Run, bar: tqdm) -> EpochMetrics:
 
 
 def batches(run: Run) -> Iterator[tuple[Tensor, Tensor]]:
-    """This process's share of every batch of an epoch, in a fresh order: augmented images and targets."""
+    """The batches of an epoch, in a fresh order: augmented images and targets."""
     images, labels = run.training.images, run.training.labels
     order = torch.randperm(len(labels), generator=run.streams["order"])[: run.steps * run.batch]
     order = order.view(run.steps, run.batch)[: run.total - run.done].to(images.device)
     for indices in order.split(ahead(run.batch, images[0].numel())):
         pixels = images.index_select(0, indices.flatten()).unflatten(0, indices.shape)
         made = run.compiled.batches(pixels, labels[indices], run.streams["augmentation"])
-        for inputs, targets in zip(*made, strict=True):
-            per_image = len(targets) // run.batch
-            yield inputs[run.share], targets.unflatten(0, (run.batch, per_image))[run.share].flatten(0, 1)
+        yield from zip(*made, strict=True)
 
 
 def keep_frame(run: Run, step: int) -> None:
     """Keep the correlations of channels after so many steps if the recipe asks for them."""
     moments = np.linspace(0, run.total, run.recipe.frames).round().astype(int)
-    if run.group.first and step in moments:
+    if step in moments:
         run.frames[step] = run.compiled.evaluate.frame(run.compiled.model)
         run.compiled.model.train()
 
@@ -265,7 +256,7 @@ def check_losses(losses: Tensor, run: Run, bar: tqdm) -> float:
 
     Raises TrainingError if one of them is not finite.
     """
-    losses, epoch = run.group.mean(losses), len(run.history) + 1
+    epoch = len(run.history) + 1
     broken = (~losses.isfinite()).nonzero()
     if len(broken):
         step, clip = int(broken[0]), run.recipe.gradient_clip
@@ -288,7 +279,7 @@ def progress_bar(run: Run, show: bool) -> tqdm:
         desc=f"{run.run_id.slug} seed {run.run_id.seed}",
         unit=" images",
         unit_scale=True,
-        disable=None if show and run.group.first else True,  # None: shown only on a terminal
+        disable=None if show else True,  # None: shown only on a terminal
     )
 
 
@@ -321,8 +312,8 @@ def moved(split: Split, by: int) -> Split:
 
 def random_streams(run: Run) -> dict[str, torch.Generator]:
     """The generators of a run at its beginning. "noise" is the global one, of dropout and drop path."""
-    seed, group = run.run_id.seed, run.group
-    torch.manual_seed(stream(seed, "noise" if group.first else f"noise {group.rank}"))  # no two share masks
+    seed = run.run_id.seed
+    torch.manual_seed(stream(seed, "noise"))
     return {
         "order": torch.Generator().manual_seed(stream(seed, "order")),
         "augmentation": torch.Generator().manual_seed(stream(seed, "augmentation")),
@@ -356,10 +347,7 @@ def load_state(state: Mapping[str, Any], run: Run) -> None:
     run.compiled.model.load_state_dict(state["model"])
     run.compiled.step.load(state["optimizers"])
     for name, generator in run.streams.items():
-        if name != "noise" or run.group.first:
-            generator.set_state(state["generators"][name].cpu())
-        else:  # only the first process's is in the file, and masks must differ
-            generator.manual_seed(stream(run.done, f"noise {run.group.rank}"))
+        generator.set_state(state["generators"][name].cpu())
 
 
 @contextmanager

@@ -23,7 +23,6 @@ from rollpe_lab.training.augment import Augmenter
 from rollpe_lab.training.compiling import EAGER, compile_mode, compiles
 from rollpe_lab.training.data import Data, Split, TextData, load_dataset, stand_in
 from rollpe_lab.training.device import TrainingError, choose_device, enough_memory, reproducible, stream
-from rollpe_lab.training.distributed import ALONE, Group
 from rollpe_lab.training.evaluate import evaluator
 from rollpe_lab.training.observation import Model, disorder, queries_and_keys
 from rollpe_lab.training.recipe import Recipe
@@ -43,13 +42,11 @@ class CompiledModel:
     What is compiled is bound to the tensors of this model, so every seed puts its weights into them.
     """
 
-    def __init__(
-        self, recipe: Recipe, run_id: RunId, data: Data, device: torch.device, group: Group = ALONE
-    ) -> None:
+    def __init__(self, recipe: Recipe, run_id: RunId, data: Data, device: torch.device) -> None:
         self.recipe, self.run_id, self.shape, self.device = recipe, run_id, shape_of(data), device
         self.model = create_model(recipe, run_id, self.shape).to(device)
-        self.mode = compile_mode(recipe, device, group.size)
-        self.evaluate = evaluator(recipe, data, device, group, self.mode)
+        self.mode = compile_mode(recipe, device)
+        self.evaluate = evaluator(recipe, data, device, self.mode)
         self.augmenter: Augmenter | None = None
         if not isinstance(data, TextData):
             size = tuple(self.shape["image_size"])
@@ -59,7 +56,7 @@ class CompiledModel:
             pairs = self.hooks.enter_context(queries_and_keys(self.model))
             penalty = partial(disorder, pairs, recipe.topography, self.model.token_encoding.head_dim)
         optimizers = create_optimizers(self.model, recipe, self.mode)
-        self.step = Step(self.model, recipe, optimizers, self.mode, penalty=penalty, processes=group.size)
+        self.step = Step(self.model, recipe, optimizers, self.mode, penalty=penalty)
         self.ready = False
 
     def begin(self, seed: int) -> Model:
@@ -162,15 +159,13 @@ class CompiledModels:
             self._data[key] = load_dataset(recipe.data, root, recipe.held_out, recipe.context)
         return self._data[key]
 
-    def get(
-        self, recipe: Recipe, run_id: RunId, data: Data, device: torch.device, group: Group = ALONE
-    ) -> CompiledModel:
+    def get(self, recipe: Recipe, run_id: RunId, data: Data, device: torch.device) -> CompiledModel:
         """The model of a cell, whatever its seed: the one there is, or a new one."""
         key = (compiled_key(recipe, run_id), str(device))
         if key not in self._models:
             if len(self._models) == self.KEPT:
                 self.forget()
-            self._models[key] = CompiledModel(recipe, run_id, data, device, group)
+            self._models[key] = CompiledModel(recipe, run_id, data, device)
         return self._models[key]
 
     def forget(self) -> None:

@@ -25,7 +25,6 @@ import torch.nn.functional as F
 from timm.optim import Lamb
 from torch import Tensor, nn
 from torch.nn.attention import sdpa_kernel
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from rollpe.encodings import grid_positions
@@ -105,7 +104,6 @@ class Step:
     optimizers: from `create_optimizers`, for the same `mode`; their states are loaded before.
     penalty: evaluated after each forward pass, times the recipe's weight added to the loss; not part of what
         is returned.
-    processes: of a run on several; the batch is then this process's share.
 
     The loss is a scalar on the device. Where graphs are replayed, the next step overwrites it.
 
@@ -120,7 +118,6 @@ class Step:
         mode: CompileMode,
         *,
         penalty: Callable[[], Tensor] | None = None,
-        processes: int = 1,
     ) -> None:
         self.model = model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
@@ -132,12 +129,9 @@ class Step:
             for group in self._groups():
                 group["lr"] = self.rate
         self.graphs, self.compiled_update = mode.graphs, mode.update
-        eager = mode.gradient is None and penalty is None and processes == 1
+        eager = mode.gradient is None and penalty is None
         self.in_pieces = eager and device.type == "cpu"
         self.updated = False
-        if processes > 1:
-            # an encoding's parameters need not all reach the loss, but always the same ones do
-            model = DistributedDataParallel(model, static_graph=True)
         predict, smoothing = predictor(model, recipe, device), recipe.label_smoothing
 
         def loss(inputs: Tensor, targets: Tensor) -> Tensor:

@@ -37,7 +37,6 @@ from rollpe_lab.sources import training_hash
 from rollpe_lab.training.checkpoint import DamagedCheckpoint, ForeignCheckpoint, checkpoint_path, epochs_done
 from rollpe_lab.training.data import load_dataset
 from rollpe_lab.training.device import TrainingError, choose_device
-from rollpe_lab.training.distributed import processes
 from rollpe_lab.training.estimates import Estimates, format_duration
 from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_seed
 from rollpe_lab.training.recipe import Recipe
@@ -91,11 +90,6 @@ class Sweep:
 
     def run(self) -> Report:
         """Raises InputError when data are absent, a folder cannot be written to or the disk is full."""
-        if processes() > 1:
-            raise InputError(
-                f"a sweep is one process and torchrun started {processes()}. Share a single run with "
-                "torchrun -m rollpe.cli train, or start several sweeps."
-            )
         self.deadline = math.inf if self.budget is None else time.monotonic() + self.budget
         self.report, self.models = Report([], [], []), CompiledModels()
         self.estimates = Estimates(self.records, self.device, self.data_root, self.measure, self.models)
