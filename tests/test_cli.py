@@ -17,6 +17,7 @@ import yaml
 
 from rollpe.cli import cli, main
 from rollpe.encodings import create_encoding
+from rollpe.errors import InputError
 from rollpe_book import equations
 from rollpe_book.chapters import parameters
 from rollpe_book.equations import EQUATIONS
@@ -322,7 +323,11 @@ def test_an_equation_without_a_check_is_listed_with_its_reason(capsys):
 
 def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkeypatch, tmp_path):
     seen = {}
-    monkeypatch.setattr("rollpe_lab.training.train", lambda *_, **settings: seen.update(settings))
-    monkeypatch.setattr("rollpe_lab.commands.train.is_main_process", lambda: False)
+
+    def keep(*_, **settings):
+        seen.update(settings)
+        raise InputError("nothing is trained here")
+
+    monkeypatch.setattr("rollpe_lab.training.train", keep)
     run(capsys, "train", "--encoding", "axial-rope", "--option", "base=1e2", "--records", str(tmp_path))
     assert seen["encoding_options"] == {"base": 100.0}

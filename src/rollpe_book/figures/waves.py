@@ -373,10 +373,11 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
     correlation of neighbors over training: RollPE's rises early and stays high, the twin's stays low.
     """
     runs = start["runs"][start["run"]]
-    (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.1, 1))
-    ax = lower.subplots()
     moments = (0, 1, 2, 4, len(runs["roll"]["steps"]) - 1)
-    panels = upper.subplots(2, len(moments))
+    figure.set_layout_engine("none")  # the last digits of a computed layout differ from build to build
+    upper = figure.add_gridspec(2, len(moments), left=0.06, right=0.86, bottom=0.4, top=0.94, hspace=0.05)
+    panels = upper.subplots()
+    ax = figure.add_axes((0.1, 0.1, 0.7, 0.2))
     ends = {}
     for row, (name, label) in zip(panels, (("roll", "RollPE"), ("roll-twin", "its twin")), strict=True):
         run = runs[name]
@@ -394,7 +395,9 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
         ax.plot(epochs, near, ".-", color=color, label=f"{label}, neighbors")
         ax.plot(epochs, any_two, ":", color=color, linewidth=1, label=f"{label}, any two")
         ends[label] = np.array([epochs[-1], near[-1].item()])
-    upper.colorbar(image, ax=panels, ticks=[-1, 0, 1], label="correlation")
+    figure.colorbar(
+        image, cax=figure.add_axes((0.88, 0.4, 0.02, 0.54)), ticks=[-1, 0, 1], label="correlation"
+    )
     ax.set(xlabel="epoch", ylabel="correlation")
     ax.set_title("of neighbors; dotted: of any two channels", fontsize=9)
     figures.label_line_ends(ax, ends)
