@@ -376,7 +376,7 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
     moments = (0, 1, 2, 4, len(runs["roll"]["steps"]) - 1)
     figure.set_layout_engine("none")  # the last digits of a computed layout differ from build to build
     upper = figure.add_gridspec(2, len(moments), left=0.06, right=0.86, bottom=0.4, top=0.94, hspace=0.05)
-    panels = upper.subplots()
+    panels = upper.subplots(squeeze=False)
     ax = figure.add_axes((0.1, 0.1, 0.7, 0.2))
     ends = {}
     for row, (name, label) in zip(panels, (("roll", "RollPE"), ("roll-twin", "its twin")), strict=True):
