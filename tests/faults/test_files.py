@@ -13,7 +13,7 @@ from answers import complaint
 from damage import changed, damaged
 
 from rollpe_book.equations import run_checks
-from shared import ROOT
+from shared import ROOT, make_record
 
 PLAN = """recipe: smoke
 set: {epochs: 3, augmentation: {flip: 0.5}}
@@ -85,8 +85,7 @@ def test_a_spoiled_file_is_read_or_refused_in_one_line(
 ):
     checks = run_checks(["eq-roll"])
     monkeypatch.setattr("rollpe_book.commands.run_checks", lambda *_, **__: checks)
-    monkeypatch.setattr("rollpe_lab.training.train", lambda *_, **__: None)
-    monkeypatch.setattr("rollpe_lab.commands.train.is_main_process", lambda: False)
+    monkeypatch.setattr("rollpe_lab.training.train", lambda *_, **__: make_record())
     monkeypatch.chdir(tmp_path)
     for encoding in ("roll", "learned"):
         shutil.copytree(ROOT / "data/records/quick" / encoding, tmp_path / "data/records/quick" / encoding)
