@@ -122,7 +122,7 @@ def train(
         untrained = run.compiled.begin(seed)
         evaluate.rehearse(model, settled.resolutions)
 
-        # files of the first process: whatever can be refused has been refused by now
+        # files: whatever can be refused has been refused by now
         arrays, checkpoint = {}, None
         if records is not None:
             arrays = evaluate.first_step(untrained.to(where), training)

@@ -87,8 +87,8 @@ class CompiledModel:
     def precompile(self, batch: int, turn: AbstractContextManager[object] | None = None) -> float:
         """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
 
-        batch: images or windows of a step, those of this process alone. turn: see `Step.precompile`. Returns
-        the seconds that it took; nothing is done where nothing is to be compiled, or all is.
+        batch: images or windows of a step. turn: see `Step.precompile`. Returns the seconds that it took;
+        nothing is done where nothing is to be compiled, or all is.
         """
         begun = time.perf_counter()
         if self.mode.gradient and not self.ready:
