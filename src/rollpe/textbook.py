@@ -9,7 +9,7 @@ its input.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -79,8 +79,11 @@ def bit_flips(p: Tensor) -> Tensor:
     return torch.frexp(lowest_zero.to(torch.float64)).exponent.long()
 
 
-def rope_frequencies(d: int, base: float = 10000.0) -> Tensor:
-    """ω_i = base^{−2i/d}, i = 0 … d/2−1, float64 [d/2]: ω_0 = 1 is the fastest."""
+def rope_frequencies(d: int, base: float | Tensor = 10000.0) -> Tensor:
+    """ω_i = base^{−2i/d}, i = 0 … d/2−1, float64 [d/2]: ω_0 = 1 is the fastest.
+
+    Several bases [..., 1] have [..., d/2].
+    """
     return base ** (-torch.arange(0, _even(d), 2, dtype=torch.float64) / d)
 
 
@@ -217,7 +220,8 @@ def layout_order(d: int) -> Tensor:
 def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "interleaved") -> Tensor:
     """Rotate pair i of the token at position p by p·θ_i: x [..., N, 2m], positions [..., N], frequencies [m].
 
-    Pairs are (x_0, x_1), (x_2, x_3), … ("interleaved") or (x_0, x_m), (x_1, x_{m+1}), … ("half").
+    Pairs are (x_0, x_1), (x_2, x_3), … ("interleaved") or (x_0, x_m), (x_1, x_{m+1}), … ("half"). Frequencies
+    [..., 1, m] differ by sequence.
     """
     check_choice("layout", layout, LAYOUTS)
     angle = positions.to(frequencies.dtype)[..., None] * frequencies
@@ -248,14 +252,32 @@ def ntk_base(base: float, factor: float, d: int) -> float:
     return base * factor ** (d / (d - 2))
 
 
-def yarn_range(d: int, trained: int, base: float, beta_fast: float, beta_slow: float) -> tuple[float, float]:
+def dynamic_frequencies(
+    d: int, factor: float, length: float | Tensor, trained: int, base: float = 10000.0
+) -> Tensor:
+    """NTK-aware scaling by the length L of the text: s = f·L/N − (f − 1) in `ntk_base`; float64 [..., d/2].
+
+    f = ``factor``, N = ``trained``, lengths [...]. L below N counts as N, for which s = 1 changes nothing.
+    Source: emozilla 2023, dynamically scaled RoPE.
+    """
+    L = torch.as_tensor(length, dtype=torch.float64, device="cpu")[..., None].clamp(min=trained)
+    s = factor * L / trained - (factor - 1)
+    return rope_frequencies(d, base * s ** (d / (d - 2)))
+
+
+def yarn_range(
+    d: int, trained: int, base: float, beta_fast: float, beta_slow: float, truncate: bool = True
+) -> tuple[float, float]:
     """The pairs ⌊i(β_fast)⌋ and ⌈i(β_slow)⌉ between which YaRN goes over from kept to slowed frequencies.
 
-    i(β) = (d/2) ln(L/2πβ)/ln base is the pair that makes β turns in L = ``trained`` positions.
+    i(β) = (d/2) ln(N/2πβ)/ln base is the pair that makes β turns in N = ``trained`` positions; without
+    ``truncate`` it is not rounded.
     """
     fast, slow = (d / 2 * math.log(trained / (2 * math.pi * beta), base) for beta in (beta_fast, beta_slow))
-    first = max(math.floor(fast), 0)
-    return first, max(min(math.ceil(slow), d - 1), first + 0.001)
+    if truncate:
+        fast, slow = math.floor(fast), math.ceil(slow)
+    first = max(fast, 0)
+    return first, max(min(slow, d - 1), first + 0.001)
 
 
 def yarn_frequencies(
@@ -265,20 +287,61 @@ def yarn_frequencies(
     base: float = 10000.0,
     beta_fast: float = 32.0,
     beta_slow: float = 1.0,
+    truncate: bool = True,
 ) -> Tensor:
     """γ_i θ_i + (1−γ_i) θ_i/s, γ_i = (b−i)/(b−a) within 0 … 1 for (a, b) of `yarn_range`; float64 [d/2].
 
     Source: Peng et al. 2023, arXiv 2309.00071, with the ramp of its code, which is linear in i; that of the
     text is linear in the number of turns.
     """
-    a, b = yarn_range(d, trained, base, beta_fast, beta_slow)
+    a, b = yarn_range(d, trained, base, beta_fast, beta_slow, truncate)
     keep = ((b - torch.arange(d // 2, dtype=torch.float64)) / (b - a)).clamp(0, 1)
     return rope_frequencies(d, base) * (keep + (1 - keep) / factor)
 
 
-def yarn_temperature(factor: float) -> float:
-    """0.1 ln s + 1, by which YaRN multiplies queries and keys alike; √(1/t) in the source."""
-    return 0.1 * math.log(factor) + 1
+def yarn_temperature(factor: float, mscale: float = 1.0, mscale_all_dim: float = 0.0) -> float:
+    """0.1 ln s + 1, by which YaRN multiplies queries and keys alike; √(1/t) in the source.
+
+    DeepSeek's models have (0.1 m ln s + 1)/(0.1 m' ln s + 1), m = ``mscale`` and m' = ``mscale_all_dim``;
+    their attention then multiplies all scores by (0.1 m' ln s + 1)².
+    """
+    return (0.1 * mscale * math.log(factor) + 1) / (0.1 * mscale_all_dim * math.log(factor) + 1)
+
+
+def llama3_frequencies(
+    d: int, factor: float, trained: int, base: float = 10000.0, low: float = 1.0, high: float = 4.0
+) -> Tensor:
+    """γ_i θ_i + (1−γ_i) θ_i/s, γ_i = (t_i − low)/(high − low) within 0 … 1; float64 [d/2].
+
+    t_i = N θ_i/2π are the turns of pair i in N = ``trained`` positions: pairs that make more than ``high``
+    keep their frequency, those that make fewer than ``low`` have it divided by s. Source: code of Llama 3.1.
+    """
+    theta = rope_frequencies(d, base)
+    keep = ((trained * theta / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+    return theta * (keep + (1 - keep) / factor)
+
+
+def longrope_frequencies(
+    d: int,
+    length: float | Tensor,
+    trained: int,
+    short: Sequence[float],
+    long: Sequence[float],
+    base: float = 10000.0,
+) -> Tensor:
+    """θ_i/λ_i, with λ = ``long`` for texts of more than ``trained`` tokens and λ = ``short`` for all others.
+
+    float64 [..., d/2] for lengths [...] and d/2 numbers in each list. Source: Ding et al. 2024, arXiv
+    2402.13753, which finds λ by search; the switch is from Microsoft's code of Phi-3.
+    """
+    L = torch.as_tensor(length, dtype=torch.float64, device="cpu")[..., None]
+    slow, fast = (torch.tensor(list(x), dtype=torch.float64) for x in (long, short))
+    return rope_frequencies(d, base) / torch.where(L > trained, slow, fast)
+
+
+def longrope_temperature(factor: float, trained: int) -> float:
+    """√(1 + ln s/ln N), N = ``trained``, by which Phi-3 with LongRoPE multiplies queries and keys alike."""
+    return math.sqrt(1 + math.log(factor) / math.log(trained))
 
 
 def xpos_scales(d: int, gamma: float = 0.4) -> Tensor:

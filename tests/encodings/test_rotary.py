@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from rollpe.encodings import Encoding, create_encoding, grid_positions
+from rollpe.encodings.rotary import SCALINGS
 from rollpe.errors import InputError
 
 HEADS = 3
@@ -137,6 +138,101 @@ def test_xpos_holds_the_range_of_positions_that_it_states() -> None:
     ).all()
 
 
+LONGER = {
+    "ntk": {"factor": 4.0},
+    "dynamic": {"factor": 3.0, "trained": 8},
+    "yarn": {"factor": 4.0, "trained": 64, "base": 20.0, "beta_fast": 8.0, "truncate": False},
+    "llama3": {"factor": 8.0, "trained": 64, "base": 20.0, "low_freq_factor": 0.5},
+    "longrope": {"factor": 4.0, "trained": 8, "short_factor": [1.1] * 4, "long_factor": [1, 2, 3, 5]},
+}
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("scaling", LONGER)
+def test_scaled_rope_is_its_reference_for_each_sequence_by_itself(scaling: str, layout: str) -> None:
+    """On 8 of 11 channels, with two tokens without a position, and lengths on both sides of ``trained``."""
+    encoding = build("rope", 11, rotary_dim=8, layout=layout, scaling=scaling, **LONGER[scaling])
+    short, long = 0.5 * positions_of("rope").double(), positions_of("rope").double()
+    q, k = noise(2, 2, HEADS, 17, 11)
+    both = torch.stack((short, long))
+    turned = encoding.encode(q, both)
+    torch.testing.assert_close(turned, encoding.reference(q, encoding.prepared(both, q)), rtol=0, atol=1e-13)
+    for row, alone in enumerate((short, long)):
+        torch.testing.assert_close(turned[row : row + 1], encoding.encode(q[row : row + 1], alone))
+    weights = encoding.scores(q, k, both).softmax(-1)
+    torch.testing.assert_close(encoding.weights(q, k, both), weights, rtol=0, atol=1e-13)
+    torch.testing.assert_close(turned[..., 8:], q[..., 8:])
+
+
+@pytest.mark.parametrize("scaling", LONGER)
+def test_a_scaling_is_relative_and_keeps_norms_exactly_if_it_says_so(scaling: str) -> None:
+    encoding = build("rope", 8, scaling=scaling, **LONGER[scaling])
+    q, k = noise(2, 1, HEADS, 15, 8)
+    here, there = (encoding.scores(q, k, positions_of("rope").double() / 2 + shift) for shift in (0, 9))
+    assert torch.allclose(here, there, atol=1e-10) == encoding.relative
+    turned = encoding.encode(q, positions_of("rope"))
+    assert torch.allclose(turned.norm(dim=-1), q.norm(dim=-1)) == encoding.preserves_norm
+
+
+def test_texts_of_the_trained_length_are_not_scaled_by_their_length() -> None:
+    q, positions = noise(1, HEADS, 8, 8), grid_positions(8)
+    plain = build("rope", 8).encode(q, positions)
+    assert torch.equal(build("rope", 8, scaling="dynamic", **LONGER["dynamic"]).encode(q, positions), plain)
+    lists = LONGER["longrope"] | {"short_factor": [1.0] * 4, "attention_factor": 1.0}
+    assert torch.equal(build("rope", 8, scaling="longrope", **lists).encode(q, positions), plain)
+    for scaling, options in (("dynamic", LONGER["dynamic"]), ("longrope", lists)):
+        longer = build("rope", 8, scaling=scaling, **options).encode(q, positions + 0.5)
+        assert not torch.allclose(longer, build("rope", 8).encode(q, positions + 0.5))
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_rotary_dim_is_rope_of_the_first_channels(layout: str) -> None:
+    whole, part = build("rope", 6, layout=layout), build("rope", 16, rotary_dim=6, layout=layout)
+    q = noise(1, HEADS, 15, 16)
+    turned = part.encode(q, positions_of("rope"))
+    torch.testing.assert_close(turned[..., :6], whole.encode(q[..., :6], positions_of("rope")))
+    torch.testing.assert_close(turned[..., 6:], q[..., 6:])
+    default = build("rope", 16).encode(q, positions_of("rope"))
+    assert torch.equal(build("rope", 16, rotary_dim=16).encode(q, positions_of("rope")), default)
+
+
+# learned frequencies
+
+STARTS = [
+    ("rope", {"base": 50.0, "scale": 0.5, "rotary_dim": 8}),
+    ("rope", {"frequencies": "arithmetic", "wavelengths": (2, 16), "layout": "half"}),
+    ("axial-rope", {}),
+    ("axial-rope", {"frequencies": (1.0, 0.5, 0.25, -0.1)}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), STARTS)
+def test_learned_frequencies_start_at_the_fixed_ones_and_train(name: str, options: dict) -> None:
+    fixed, learned = build(name, **options), build(name, learn_frequencies=True, **options)
+    q, positions = noise(1, HEADS, 15, 16), positions_of(name)
+    assert learned.learned and not fixed.learned and not fixed.state_dict()
+    torch.testing.assert_close(learned.encode(q, positions), fixed.encode(q, positions), atol=1e-5, rtol=1e-5)
+    ((parameter, omega),) = learned.named_parameters()
+    assert learned.no_weight_decay() == {parameter} and omega.shape == (learned.pairs,)
+    slow, fast = (
+        torch.autograd.grad(out.pow(3).sum(), omega)[0]
+        for out in (learned.reference(q, learned.prepared(positions, q)), learned.encode(q, positions))
+    )
+    assert slow.abs().min() > 0
+    torch.testing.assert_close(fast, slow)
+
+
+@pytest.mark.parametrize("name", ["rope", "axial-rope"])
+def test_every_layer_learns_frequencies_of_its_own(name: str) -> None:
+    layers = [build(name, learn_frequencies=True) for _ in range(2)]
+    torch.nn.init.normal_(layers[1].learned_frequencies)
+    q, positions = noise(1, HEADS, 15, 16), positions_of(name)
+    placed = layers[0].precompute_layers(layers, positions, q)
+    for one, layer in zip(placed, layers, strict=True):
+        torch.testing.assert_close(one.tables, layer.precompute(positions, q).tables)
+    assert not torch.allclose(placed[0].tables[0], placed[1].tables[0])
+
+
 # mixed-rope
 
 
@@ -212,6 +308,18 @@ def test_a_shift_of_spherical_rope_equals_one_rotation_of_all_queries_and_keys()
 
 # what is refused
 
+LISTS = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+
+
+@pytest.mark.parametrize("option", sorted({name for reads in SCALINGS.values() for name in reads}))
+def test_every_scaling_option_is_refused_by_exactly_the_scalings_that_do_not_read_it(option: str) -> None:
+    changed = {"factor": 2.0, "trained": 8, "truncate": False, "attention_factor": 2.0} | LISTS
+    settings = {"head_dim": 8, "heads": 1, "axes": 1, option: changed.get(option, 1.5)}
+    for scaling, reads in SCALINGS.items():
+        if option not in reads:
+            with pytest.raises(InputError, match=f"{option}=.* has no effect with scaling='{scaling}'"):
+                create_encoding("rope", scaling=scaling, **settings)
+
 
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
@@ -225,10 +333,26 @@ def test_a_shift_of_spherical_rope_equals_one_rotation_of_all_queries_and_keys()
         ("axial-rope", {"frequencies": [1.0, 0.5], "wavelengths": [2, 8]}, "without wavelengths"),
         ("axial-rope", {"frequencies": "harmonic"}, "'geometric', 'arithmetic'"),
         ("axial-rope", {"wavelengths": [8, 2]}, "the shortest wave and the longest"),
-        ("rope", {"axes": 1, "scaling": "dynamic"}, "one of none, ntk, yarn"),
-        ("rope", {"axes": 1, "factor": 2.0}, "scaling='ntk' or 'yarn'"),
+        ("rope", {"axes": 1, "scaling": "linear"}, "one of none, ntk, dynamic, yarn, llama3, longrope"),
+        ("rope", {"axes": 1, "factor": 2.0}, "factor=2.0 has no effect with scaling='none': .*'ntk' or"),
+        ("rope", {"axes": 1, "scaling": "ntk", "factor": 2.0, "beta_fast": 8.0}, "use scaling='yarn'"),
+        ("rope", {"axes": 1, "scaling": "yarn", "trained": 8, "low_freq_factor": 2.0}, "scaling='llama3'"),
+        ("rope", {"axes": 1, "scaling": "llama3", "trained": 8, "attention_factor": 1.5}, "'yarn' or 'long"),
         ("rope", {"axes": 1, "scaling": "ntk", "factor": 0.5}, "at least 1"),
-        ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0}, "trained > 0"),
+        ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0}, "trained >= 1, not None"),
+        ("rope", {"axes": 1, "scaling": "llama3"}, "trained >= 1"),
+        ("rope", {"axes": 1, "scaling": "dynamic", "trained": -3}, "trained >= 1"),
+        ("rope", {"axes": 1, "scaling": "longrope", "trained": 1}, "trained >= 2"),
+        ("rope", {"axes": 1, "scaling": "longrope", "trained": 8}, r"short_factor=\[\] must be 4 positive"),
+        ("rope", {"axes": 1, "scaling": "longrope", "trained": 8, **LISTS, "long_factor": [1.0]}, "long_fac"),
+        ("rope", {"axes": 1, "scaling": "longrope", "trained": 8, **LISTS, "short_factor": [0] * 4}, "posi"),
+        ("rope", {"axes": 1, "scaling": "llama3", "trained": 8, "low_freq_factor": 4.0}, "must be lower"),
+        ("rope", {"axes": 1, "scaling": "yarn", "trained": 8, "attention_factor": 0.0}, "must be positive"),
+        ("rope", {"axes": 1, "scaling": "yarn", "trained": 8, "learn_frequencies": True}, "leave them out"),
+        ("rope", {"axes": 1, "scaling": "dynamic", "trained": 8, "rotary_dim": 2}, "two channel pairs"),
+        ("rope", {"axes": 1, "rotary_dim": 5}, "even, from 2 to head_dim=8"),
+        ("rope", {"axes": 1, "rotary_dim": 10}, "even, from 2 to head_dim=8"),
+        ("rope", {"axes": 1, "rotary_dim": 0}, "even, from 2 to head_dim=8"),
         ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0, "trained": 8, "base": 1}, "base > 1"),
         ("rope", {"axes": 1, "scaling": "ntk", "factor": 2.0, "head_dim": 2}, "two channel pairs"),
         ("xpos", {"axes": 2}, "use 'axial-rope'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Unpack, cast
@@ -105,14 +106,19 @@ def spectrum(
     dtype: torch.dtype,
 ) -> Tensor:
     """The frequencies [pairs] of an encoding with the options of ``_Spaced``, made on the device."""
-    if not isinstance(frequencies, str):  # torch.tensor would begin on the CPU, also in a compiled graph
-        return torch.stack([torch.full((), omega, device=device, dtype=dtype) for omega in frequencies])
+    if not isinstance(frequencies, str):
+        return listed(frequencies, device=device, dtype=dtype)
     i = torch.arange(pairs, device=device, dtype=dtype)
     if frequencies == "geometric" and wavelengths is None:
         return base ** (-i / pairs)
     fast, slow = (2 * math.pi / wave for wave in wavelengths or usual_wavelengths(pairs, base))
     along = i / max(pairs - 1, 1)
     return fast * (slow / fast) ** along if frequencies == "geometric" else fast + (slow - fast) * along
+
+
+def listed(numbers: tuple[float, ...], *, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Numbers as a tensor on the device; torch.tensor would begin on the CPU, also in a compiled graph."""
+    return torch.stack([torch.full((), number, device=device, dtype=dtype) for number in numbers])
 
 
 def usual_wavelengths(pairs: int, base: float) -> tuple[float, float]:
@@ -124,12 +130,18 @@ class _Spaced(Rotary):
     """Base of the encodings whose pairs' frequencies can be chosen.
 
     pairs: channel pairs of one axis.
+    learned_frequencies: ω [pairs], or None where ω is fixed.
     """
 
     pairs: int
+    learned_frequencies: nn.Parameter | None
 
     def choose(
-        self, base: float, frequencies: str | tuple[float, ...], wavelengths: tuple[float, ...] | None
+        self,
+        base: float,
+        frequencies: str | tuple[float, ...],
+        wavelengths: tuple[float, ...] | None,
+        learn: bool,
     ) -> None:
         """Keep the options that say which frequencies the pairs have; InputError for what does not fit."""
         check_positive(base=base)
@@ -148,14 +160,21 @@ class _Spaced(Rotary):
             )
         if wavelengths is not None and not (len(wavelengths) == 2 and 0 < wavelengths[0] <= wavelengths[1]):
             raise InputError(f"wavelengths={list(wavelengths)} must be the shortest wave and the longest.")
+        self.learned, self.learned_frequencies = learn, None
+        if learn:
+            self.learned_frequencies = nn.Parameter(self.theta_by_the_book().to(torch.get_default_dtype()))
 
     def theta(self, like: Tensor, base: float | None = None) -> Tensor:
         """ω_i [pairs] in radians per position, in the dtype of ``like``; of another base if one is given."""
+        if self.learned_frequencies is not None:
+            return self.learned_frequencies.to(like.dtype)
         options = self.pairs, base or self.base, self.frequencies, self.wavelengths
         return constant(spectrum, *options, device=like.device, dtype=like.dtype)
 
     def theta_by_the_book(self) -> Tensor:
         """The reference for ``theta``, float64 [pairs]."""
+        if self.learned_frequencies is not None:
+            return self.learned_frequencies.double()
         if not isinstance(self.frequencies, str):
             return torch.tensor(self.frequencies, dtype=torch.float64)
         if self.frequencies == "geometric" and self.wavelengths is None:
@@ -164,35 +183,75 @@ class _Spaced(Rotary):
         return textbook.spaced_frequencies(self.pairs, shortest, longest, self.frequencies)
 
 
+SCALINGS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "ntk": ("factor",),
+    "dynamic": ("factor", "trained"),
+    "yarn": ("factor", "trained", "beta_fast", "beta_slow", "truncate", "attention_factor"),
+    "llama3": ("factor", "trained", "low_freq_factor", "high_freq_factor"),
+    "longrope": ("factor", "trained", "short_factor", "long_factor", "attention_factor"),
+}
+"""Every ``scaling`` of ``Rope``, with the options that it reads."""
+
+
 @register("rope")
 class Rope(_Spaced):
     """Rotary encoding of a sequence (Su et al., 2021, Eq. 15 and 34).
 
-    Pair i of the c = 2·⌊head_dim / 2⌋ channels is turned by scale·p·ω_i, by default with ω_i = base^(-2i/c).
+    Pair i of the first c = ``rotary_dim`` channels is turned by scale·p·ω_i, by default with
+    ω_i = base^(-2i/c). The other channels carry no position.
     One axis only: a raster index would make the end of one row and the start of the next neighbors, so images
     are refused (``axial-rope`` is for them).
 
-    For sequences longer than the trained ones by s = ``factor``, ``scaling`` changes the frequencies: "ntk"
-    (bloc97, 2023) makes the base s^(c/(c-2)) times as large; "yarn" (Peng et al., 2023) divides by s the
-    frequencies of pairs that make fewer than ``beta_slow`` turns in ``trained`` tokens, keeps those of more
-    than ``beta_fast``, and multiplies q and k by 0.1·ln s + 1. "yarn" equals Hugging Face's; theirs of type
-    "dynamic" with factor s, at s times the trained length, equals "ntk" with factor s·s - s + 1. The plain
-    way, position interpolation (Chen et al., 2023), is ``scale=1/s``.
+    For sequences s = ``factor`` times as long as the trained ones of N = ``trained`` tokens, ``scaling``
+    changes ω_i. Pair i makes t_i = N·ω_i/2π turns in N tokens; a sequence has the length L = largest
+    position + 1.
 
-    No parameters; any real position; norm preserving, except "yarn"; relative. Cost: 2 multiplications and
-    1 addition per channel of q and k.
+    - "ntk" (bloc97, 2023): base·s^(c/(c-2)) replaces the base.
+    - "dynamic" (emozilla, 2023): "ntk" with s·L/N - (s - 1) in place of s, and no change for L <= N.
+    - "yarn" (Peng et al., 2023): γ_i ω_i + (1 - γ_i) ω_i/s. γ_i falls linearly in i from 1 at ``beta_fast``
+      turns to 0 at ``beta_slow``. q and k are multiplied by ``attention_factor``.
+    - "llama3" (Llama 3.1, 2024): the same with γ_i = (t_i - low)/(high - low) within 0 … 1, low =
+      ``low_freq_factor`` and high = ``high_freq_factor``.
+    - "longrope" (Ding et al., 2024): ω_i/λ_i, λ = ``long_factor`` for L > N and ``short_factor`` otherwise. q
+      and k are multiplied by ``attention_factor``.
+
+    Position interpolation (Chen et al., 2023) is ``scale=1/s``. With "dynamic" and "longrope", scores depend
+    on the length of the input. Each sequence has the length of its own positions in that call, so keys in a
+    cache keep the frequencies of the length at which they were encoded.
+
+    Options of Hugging Face transformers that have another name here::
+
+        rope_theta                        base
+        rope_type "linear"                scale=1/factor
+        max_position_embeddings           trained, of "dynamic"
+        original_max_position_embeddings  trained, of all others
+        partial_rotary_factor             rotary_dim=int(partial_rotary_factor * head_dim)
+        mscale, mscale_all_dim            attention_factor=yarn_temperature(factor, mscale, mscale_all_dim)
+        rotate_half                       layout="half"
+
+    No parameters, or c/2 with ``learn_frequencies``; any real position. Relative, except "dynamic" and
+    "longrope"; norm preserving, except "yarn" and "longrope". Cost: 2 multiplications and 1 addition per
+    channel of q and k.
 
     Args:
         base: sets the slowest wave.
-        frequencies, wavelengths: see ``AxialRope``.
+        frequencies, wavelengths, learn_frequencies: see ``AxialRope``; not together with ``scaling``.
         scale: what positions are multiplied with; below 1 it fits a longer sequence into the trained span.
         layout: "interleaved" pairs channels (2i, 2i+1) as the paper does, "half" pairs (i, i + c/2) as
             Llama does. The two differ by a fixed permutation of the channels.
-        scaling: "none", "ntk" or "yarn".
+        rotary_dim: c, an even number; by default 2·⌊head_dim / 2⌋.
+        scaling: "none" or one of the above. It refuses options that it does not read.
         factor: s, at least 1.
-        trained: tokens of the trained sequences, for "yarn".
-        beta_fast, beta_slow: turns in ``trained`` tokens, for "yarn".
+        trained: N, the tokens of the trained sequences.
+        beta_fast, beta_slow: turns in N tokens, for "yarn".
+        truncate: round the pairs of these turns outwards to integers, for "yarn".
+        low_freq_factor, high_freq_factor: turns in N tokens, for "llama3".
+        short_factor, long_factor: λ, c/2 numbers each, for "longrope".
+        attention_factor: by default 0.1·ln s + 1 for "yarn" and √(1 + ln s/ln N) for "longrope".
     """
+
+    usual_axes = 1
 
     def __init__(
         self,
@@ -200,45 +259,124 @@ class Rope(_Spaced):
         base: float = 10000.0,
         frequencies: str | tuple[float, ...] = "geometric",
         wavelengths: tuple[float, ...] | None = None,
+        learn_frequencies: bool = False,
         scale: float = 1.0,
         layout: str = "interleaved",
+        rotary_dim: int | None = None,
         scaling: str = "none",
         factor: float = 1.0,
         trained: int | None = None,
         beta_fast: float = 32.0,
         beta_slow: float = 1.0,
+        truncate: bool = True,
+        low_freq_factor: float = 1.0,
+        high_freq_factor: float = 4.0,
+        short_factor: tuple[float, ...] | None = None,
+        long_factor: tuple[float, ...] | None = None,
+        attention_factor: float | None = None,
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(**shape)
         self.pairs = pairs_of_sequence(self.name, self.head_dim, self.axes)
+        if rotary_dim is not None:
+            if rotary_dim % 2 or not 2 <= rotary_dim <= self.head_dim:
+                raise InputError(f"rotary_dim={rotary_dim} must be even, from 2 to head_dim={self.head_dim}.")
+            self.pairs = rotary_dim // 2
         check_choice("layout", layout, textbook.LAYOUTS)
-        check_choice("scaling", scaling, ("none", "ntk", "yarn"))
-        if not factor >= 1 or (scaling == "none" and factor != 1):
-            raise InputError(f"factor={factor} must be at least 1, with scaling='ntk' or 'yarn' if above 1.")
-        if scaling == "yarn" and (trained is None or trained < 1 or not base > 1):
-            raise InputError(f"scaling='yarn' needs base > 1 and trained > 0, not {base} and {trained}.")
-        if scaling == "ntk" and self.pairs < 2:
-            raise InputError(f"scaling='ntk' needs two channel pairs, not head_dim={self.head_dim}.")
-        self.choose(base, frequencies, wavelengths)
-        if scaling != "none" and (frequencies != "geometric" or wavelengths is not None):
+        check_choice("scaling", scaling, SCALINGS)
+        self.choose(base, frequencies, wavelengths, learn_frequencies)
+        if scaling != "none" and (frequencies != "geometric" or wavelengths is not None or learn_frequencies):
             raise InputError(f"scaling={scaling!r} is defined for RoPE's own frequencies: leave them out.")
         self.scale = float(scale)
         self.layout = layout
         self.scaling, self.factor, self.trained = scaling, float(factor), trained
-        self.beta_fast, self.beta_slow = float(beta_fast), float(beta_slow)
-        self.temperature = textbook.yarn_temperature(factor) if scaling == "yarn" else 1.0
+        self.tokens = trained or 0  # N, where scaling reads it
+        self.beta_fast, self.beta_slow, self.truncate = float(beta_fast), float(beta_slow), truncate
+        self.low_freq_factor, self.high_freq_factor = float(low_freq_factor), float(high_freq_factor)
+        self.stretches = tuple(short_factor or ()), tuple(long_factor or ())
+        self.short_factor, self.long_factor = short_factor, long_factor
+        self.attention_factor = attention_factor
+        self.check_scaling()
+        self.relative = scaling not in ("dynamic", "longrope")
+        self.temperature = 1.0 if attention_factor is None else float(attention_factor)
+        if attention_factor is None and scaling == "yarn":
+            self.temperature = textbook.yarn_temperature(factor)
+        elif attention_factor is None and scaling == "longrope":
+            self.temperature = textbook.longrope_temperature(factor, self.tokens)
         self.preserves_norm = self.temperature == 1
 
+    def check_scaling(self) -> None:
+        """InputError for options that ``scaling`` does not read, and for values that it cannot use."""
+        scaling, reads = self.scaling, SCALINGS[self.scaling]
+        for option, parameter in inspect.signature(Rope.__init__).parameters.items():
+            readers = [repr(name) for name, options in SCALINGS.items() if option in options]
+            value = getattr(self, option) if readers else None
+            if readers and option not in reads and value != parameter.default:
+                raise InputError(
+                    f"{option}={value!r} has no effect with scaling={scaling!r}: leave it out, or use"
+                    f" scaling={' or '.join(readers)}."
+                )
+        if not self.factor >= 1:
+            raise InputError(f"factor={self.factor} must be at least 1.")
+        least = 2 if scaling == "longrope" else 1  # ln 1 is 0
+        if "trained" in reads and self.tokens < least:
+            raise InputError(f"scaling={scaling!r} needs trained >= {least}, not {self.trained}.")
+        if scaling in ("ntk", "dynamic") and self.pairs < 2:
+            raise InputError(f"scaling={scaling!r} needs two channel pairs, not {self.pairs}.")
+        if scaling == "yarn" and not self.base > 1:
+            raise InputError(f"scaling='yarn' needs base > 1, not {self.base}.")
+        if not self.low_freq_factor < self.high_freq_factor:
+            ends = f"low_freq_factor={self.low_freq_factor}, high_freq_factor={self.high_freq_factor}"
+            raise InputError(f"{ends}: the first must be lower.")
+        if scaling == "longrope":
+            for option, numbers in zip(("short_factor", "long_factor"), self.stretches, strict=True):
+                if len(numbers) != self.pairs or min(numbers) <= 0:
+                    raise InputError(f"{option}={list(numbers)} must be {self.pairs} positive numbers.")
+        if self.attention_factor is not None:
+            check_positive(attention_factor=self.attention_factor)
+
     def angles(self, positions: Tensor) -> Tensor:
-        c = 2 * self.pairs
-        base = textbook.ntk_base(self.base, self.factor, c) if self.scaling == "ntk" else None
-        frequencies = self.theta(positions, base)
-        if self.scaling == "yarn" and self.trained:
-            a, b = textbook.yarn_range(c, self.trained, self.base, self.beta_fast, self.beta_slow)
-            i = torch.arange(self.pairs, dtype=positions.dtype, device=positions.device)
-            keep = ((b - i) / (b - a)).clamp(0, 1)
-            frequencies = frequencies * (keep + (1 - keep) / self.factor)
-        return self.scale * positions * frequencies
+        return self.scale * positions * self.scaled(positions)
+
+    def scaled(self, positions: Tensor) -> Tensor:
+        """Frequencies after scaling, [pairs], or [(B, 1,) 1, pairs] where they depend on each length."""
+        s, N, theta = self.factor, self.tokens, self.theta(positions)
+        match self.scaling:
+            case "ntk":
+                return self.theta(positions, textbook.ntk_base(self.base, s, 2 * self.pairs))
+            case "dynamic":
+                stretch = 1 + s * (lengths(positions) / N - 1).clamp(min=0)
+                return theta * stretch ** (-indices(theta) / (self.pairs - 1))
+            case "yarn":
+                turns = self.beta_fast, self.beta_slow
+                a, b = textbook.yarn_range(2 * self.pairs, N, self.base, *turns, self.truncate)
+                return slowed(theta, (b - indices(theta)) / (b - a), s)
+            case "llama3":
+                low, high = self.low_freq_factor, self.high_freq_factor
+                return slowed(theta, (N / (2 * math.pi) * theta - low) / (high - low), s)
+            case "longrope":
+                short, long = (
+                    constant(listed, numbers, device=positions.device, dtype=positions.dtype)
+                    for numbers in self.stretches
+                )
+                return theta / torch.where(lengths(positions) > N, long, short)
+        return theta
+
+    def scaled_by_the_book(self, positions: Tensor) -> Tensor:
+        """The reference for ``scaled``, float64."""
+        c, s, N, base = 2 * self.pairs, self.factor, self.tokens, self.base
+        match self.scaling:
+            case "ntk":
+                return textbook.rope_frequencies(c, textbook.ntk_base(base, s, c))
+            case "dynamic":
+                return textbook.dynamic_frequencies(c, s, lengths(positions)[..., 0], N, base)
+            case "yarn":
+                return textbook.yarn_frequencies(c, s, N, base, self.beta_fast, self.beta_slow, self.truncate)
+            case "llama3":
+                return textbook.llama3_frequencies(c, s, N, base, self.low_freq_factor, self.high_freq_factor)
+            case "longrope":
+                return textbook.longrope_frequencies(c, lengths(positions)[..., 0], N, *self.stretches, base)
+        return self.theta_by_the_book()
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         tables = super().tables(positions, like)
@@ -248,16 +386,25 @@ class Rope(_Spaced):
         return (rotate if self.layout == "interleaved" else rotate_halves)(x, *tables)
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
-        c, s = 2 * self.pairs, self.factor
-        if self.scaling == "yarn" and self.trained:
-            turns = self.beta_fast, self.beta_slow
-            theta = textbook.yarn_frequencies(c, s, self.trained, self.base, *turns)
-        elif self.scaling == "ntk":
-            theta = textbook.rope_frequencies(c, textbook.ntk_base(self.base, s, c))
-        else:
-            theta = self.theta_by_the_book()
-        rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta.to(x), self.layout)
+        c, theta = 2 * self.pairs, self.scaled_by_the_book(positions).to(x)
+        rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta, self.layout)
         return torch.cat((self.temperature * rotated, x[..., c:]), -1)
+
+
+def lengths(positions: Tensor) -> Tensor:
+    """The largest position + 1 of each sequence, [(B, 1,) N, 1] to [(B, 1,) 1, 1]."""
+    return positions.amax(-2, keepdim=True) + 1
+
+
+def indices(theta: Tensor) -> Tensor:
+    """0, 1, 2, … in the dtype and on the device of frequencies [pairs]."""
+    return torch.arange(len(theta), dtype=theta.dtype, device=theta.device)
+
+
+def slowed(theta: Tensor, keep: Tensor, factor: float) -> Tensor:
+    """γθ + (1 - γ)θ/s with γ = ``keep`` within 0 … 1."""
+    keep = keep.clamp(0, 1)
+    return theta * (keep + (1 - keep) / factor)
 
 
 def pairs_of_sequence(name: str, head_dim: int, axes: int) -> int:
@@ -290,6 +437,7 @@ class XPos(Rotary):
         span: s, the tokens in which pair i fades by the factor ζ_i.
     """
 
+    usual_axes = 1
     preserves_norm = False
 
     def __init__(
@@ -337,15 +485,17 @@ class AxialRope(_Spaced):
 
     Each axis owns c = 2·⌊head_dim / (2·axes)⌋ consecutive channels. Their pair i is turned by ω_i p_a, by
     default with ω_i = base^(-2i/c); channels left over carry no position. With two axes this equals timm's
-    ``RotaryEmbeddingCat(in_pixels=False, temperature=base)``.
+    ``RotaryEmbeddingCat(in_pixels=False, temperature=base)``. rope-vit has columns (x) before rows (y): the
+    first half of its channels, and ``freqs[0]`` of its mixed RoPE, belong to our axis 1.
 
-    No parameters; any real position; norm preserving; relative. Cost: 2 multiplications and 1 addition per
-    channel of q and k.
+    No parameters, or c/2 with ``learn_frequencies``; any real position; norm preserving; relative. Cost: 2
+    multiplications and 1 addition per channel of q and k.
 
     Args:
         base: sets the slowest wave; 100 is the published choice for images, 10000 for text.
         frequencies: "geometric", in equal ratios as published; "arithmetic", in equal steps as on a ring; or
             the frequencies themselves, in radians per position, one for each pair of an axis.
+        learn_frequencies: make them a parameter [pairs] of each layer, which starts there. All axes share it.
         wavelengths: the shortest and the longest wave, in positions; by default 2π and 2π·base^(1-2/c), and
             ``base`` has no effect otherwise. (2, n) with "arithmetic" and n/2 pairs are the frequencies of a
             ring of n channels, without its resting one.
@@ -357,11 +507,12 @@ class AxialRope(_Spaced):
         base: float = 100.0,
         frequencies: str | tuple[float, ...] = "geometric",
         wavelengths: tuple[float, ...] | None = None,
+        learn_frequencies: bool = False,
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(**shape)
         self.pairs = pairs_of_axis(self.head_dim, self.axes)
-        self.choose(base, frequencies, wavelengths)
+        self.choose(base, frequencies, wavelengths, learn_frequencies)
 
     def angles(self, positions: Tensor) -> Tensor:
         return (positions[..., None] * self.theta(positions)).flatten(-2)  # [..., N, axes * pairs]
@@ -433,8 +584,8 @@ class MixedRope(Rotary):
             if ready.dim() == 4:
                 frequencies = frequencies[:, None]  # [layers, 1, heads, axes, pairs]
             angles = _mix(frequencies, ready)
-        tables = zip(angles.cos(), angles.sin(), strict=True)
-        return [PositionTables(positions, own, layers[0].made) for own in tables]
+        tables = zip(layers, angles.cos(), angles.sin(), strict=True)
+        return [PositionTables(positions, (cos, sin), layer.made) for layer, cos, sin in tables]
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))
