@@ -47,6 +47,11 @@ RINGS = [
 FREQUENCIES = [
     ("axial-rope", {"frequencies": "arithmetic", "wavelengths": (2, 8)}),
     ("axial-rope", {"frequencies": tuple(1 / i for i in range(1, HEAD_DIM // 4 + 1))}),
+    ("axial-rope", {"learn_frequencies": True}),
+    ("rope", {"learn_frequencies": True, "rotary_dim": 8}),
+    ("rope", {"scaling": "dynamic", "factor": 2.0, "trained": 4}),
+    ("rope", {"scaling": "llama3", "factor": 2.0, "trained": 4}),
+    ("rope", {"scaling": "longrope", "trained": 4, "short_factor": (1.0,) * 6, "long_factor": (2.0,) * 6}),
 ]
 
 
@@ -82,7 +87,7 @@ def worst(a: Tensor, b: Tensor) -> float:
     ("name", "options", "backend"),
     [
         *((name, {}, "aot_eager") for name in (*ENCODINGS, "learned+roll")),
-        *((name, options, "aot_eager") for name, options in RINGS),
+        *((name, options, "aot_eager") for name, options in (*RINGS, *FREQUENCIES)),
         ("roll", {}, "inductor"),
         ("twisted-roll", {}, "inductor"),
     ],
@@ -100,7 +105,7 @@ def test_one_graph_without_breaks_gives_the_same_values_and_gradients(
         assert worst(one, other) < 1e-11
 
 
-@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in ENCODINGS), *RINGS])
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in ENCODINGS), *RINGS, *FREQUENCIES])
 def test_the_exported_program_gives_the_same_values_for_other_positions_too(name: str, options: dict) -> None:
     layer, inputs = build(name, **options)
     program = torch.export.export(layer, inputs).module()
