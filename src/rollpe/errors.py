@@ -1,8 +1,9 @@
 """The exception for errors that a person can repair, and the plain checks of arguments that raise it."""
 
+import difflib
 import errno
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Integral
 from typing import Any
 
@@ -19,6 +20,12 @@ class InputError(ValueError):
     Its message is one line: the value, what is allowed, the way out. The command line prints that
     line alone and exits with status 2.
     """
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """The end of a message: Did you mean 'roll'? Nothing where no known name is like this one."""
+    close = difflib.get_close_matches(name.lower().replace("_", "-"), list(known), 1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def check_choice(label: str, value: Any, allowed: Collection[Any]) -> None:

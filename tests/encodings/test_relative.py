@@ -133,14 +133,15 @@ def test_decoding_refuses_positions_of_the_queries_alone_and_says_what_to_give(n
     """A bias depends on the distance to every key: those left out would count as without a position."""
     encoding, positions = build(name, axes=1), grid_positions(7)
     q, k, v = qkv(7, seed=1)
-    with pytest.raises(InputError, match=r"2 tokens .* 2 queries and 7 keys.*all tokens so far"):
-        encoding.decode(q[:, :, -2:], k, v, positions[-2:])
+    for given in (positions[-2:], positions[:-1]):
+        with pytest.raises(InputError, match=r"positions for 7 keys.*give key_positions="):
+            encoding.decode(q[:, :, -2:], k, v, given)
     whole = encoding.attend(q, k, v, positions, is_causal=True)
     torch.testing.assert_close(encoding.decode(q, k, v, positions), whole)
-    way_out = encoding.attend(
-        q[:, :, -1:], k, v, positions[-1:], key_positions=positions[-1:], is_causal=True
-    )
+    way_out = encoding.decode(q[:, :, -2:], k, v, positions[-2:], key_positions=positions)
+    torch.testing.assert_close(way_out, whole[:, :, -2:])
     whole = encoding.attend(q, k, v, positions[-1:], is_causal=True)[:, :, -1:]
+    way_out = encoding.decode(q[:, :, -1:], k, v, positions[-1:], key_positions=positions[-1:])
     torch.testing.assert_close(way_out, whole)
 
 

@@ -163,15 +163,18 @@ def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(
         encode(512)
 
 
+@pytest.mark.parametrize("newest", [False, True])
 @pytest.mark.parametrize("name", FAMILY)
-def test_decoding_beyond_the_ring_warns_once(name: str) -> None:
+def test_decoding_beyond_the_ring_warns_once(name: str, newest: bool) -> None:
+    """Causal offsets have one sign: a ring of n channels tells n tokens apart."""
     encoding = create_encoding(name, head_dim=8, heads=1, axes=1)
-    n = (int(encoding.periods[0]) + 1) // 2  # tokens have 2n - 1 signed offsets
+    n = int(encoding.periods[0])
     q, keys = torch.randn(1, 1, 1, 8 * encoding.streams), torch.randn(1, 1, n + 2, 8)
     positions = grid_positions(n + 2)
 
     def decode(t: int) -> None:
-        encoding.decode(q, keys[:, :, :t], keys[:, :, :t], positions[:t])
+        here = positions[t - 1 : t] if newest else positions[:t]
+        encoding.decode(q, keys[:, :, :t], keys[:, :, :t], here)
 
     with warnings.catch_warnings(action="error"):
         decode(n)

@@ -1,7 +1,26 @@
 """Positional encodings by name: ``create_encoding("roll", head_dim=64, heads=6, axes=2)``."""
 
-from importlib import import_module
-
+# The order of these imports is that of tables: each registers its encodings.
+from rollpe.encodings.absolute import Integer, Learned, NoEncoding, Sinusoidal, TokenCode  # isort: skip
+from rollpe.encodings.relative import Alibi, ScoreBias, Shaw, ShawKV, T5Bias  # isort: skip
+from rollpe.encodings.rotary import (  # isort: skip
+    AxialRope,
+    MixedRope,
+    Rope,
+    Rotary,
+    SphericalRope,
+    UniformRope,
+    XPos,
+)
+from rollpe.encodings.lie import Lie  # isort: skip
+from rollpe.encodings.roll import (  # isort: skip
+    ContinuousRoll,
+    MultiplexedRoll,
+    Roll,
+    RollTwin,
+    TorusRoll,
+    TwistedRoll,
+)
 from rollpe.encodings.base import Encoding
 from rollpe.encodings.positions import grid_positions, scale_positions
 from rollpe.encodings.registry import (
@@ -10,6 +29,7 @@ from rollpe.encodings.registry import (
     create_encoding,
     encoding_options,
     import_encodings,
+    list_encodings,
     no_weight_decay,
     outside_files,
     register,
@@ -17,17 +37,39 @@ from rollpe.encodings.registry import (
     split_options,
 )
 
-for family in ("absolute", "relative", "rotary", "lie", "roll"):  # registers them, in the order of tables
-    import_module(f"{__name__}.{family}")
-
 __all__ = [
     "ENCODINGS",
+    "Alibi",
+    "AxialRope",
+    "ContinuousRoll",
     "Encoding",
+    "Integer",
+    "Learned",
+    "Lie",
+    "MixedRope",
+    "MultiplexedRoll",
+    "NoEncoding",
+    "Roll",
+    "RollTwin",
+    "Rope",
+    "Rotary",
+    "ScoreBias",
+    "Shaw",
+    "ShawKV",
+    "Sinusoidal",
+    "SphericalRope",
+    "T5Bias",
+    "TokenCode",
+    "TorusRoll",
+    "TwistedRoll",
+    "UniformRope",
+    "XPos",
     "changed_options",
     "create_encoding",
     "encoding_options",
     "grid_positions",
     "import_encodings",
+    "list_encodings",
     "no_weight_decay",
     "outside_files",
     "register",

@@ -13,7 +13,13 @@ from torch import Tensor, nn
 from rollpe import textbook
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
-from rollpe.encodings.positions import check_grid, check_positions, grid_positions, scale_positions
+from rollpe.encodings.positions import (
+    check_grid,
+    check_positions,
+    grid_positions,
+    scale_positions,
+    with_axis,
+)
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError, check_positive
 
@@ -41,6 +47,7 @@ class TokenCode(Encoding):
         """
         if not torch.compiler.is_compiling():  # a compiled graph does not warn either
             self.added = True
+        positions = with_axis(positions, self.axes)
         check_positions(positions, tokens, self.axes)
         check_grid(grid, positions, self.axes)
         code = self.fast_code(positions, tokens, grid)
@@ -141,6 +148,10 @@ class Learned(TokenCode):
             raise InputError("encoding 'learned' needs grid=, the tokens along each axis.")
         self.built = self.grid
         self.table = nn.Parameter(torch.empty(math.prod(self.grid), self.heads * self.head_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
         nn.init.trunc_normal_(self.table, std=0.02)
 
     def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:

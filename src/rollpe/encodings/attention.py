@@ -272,6 +272,10 @@ class MultiheadAttention(nn.MultiheadAttention):
         **options: Any,
     ) -> None:
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        if not isinstance(encoding, str):
+            raise InputError(
+                f"the third argument is the name of an encoding, not {encoding!r}: write dropout=."
+            )
         super().__init__(embed_dim, num_heads, dropout, bias=bias, batch_first=batch_first, **factory)
         self.grid = grid = None if grid is None else checked_grid(grid)
         self.encoding = create_encoding(
@@ -340,8 +344,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         here = self._counted(q) if positions is None else positions
         if key_positions is None and q.shape[-2] != k.shape[-2]:
             key_positions = self._counted(k)
-        of_queries = self.encoding.precompute(here, q)
-        of_keys = of_queries if key_positions is None else self.encoding.precompute(key_positions, k)
+        of_queries, of_keys = self.encoding.places(q, k, here, key_positions)
         bias = self._masks(attn_mask, key_padding_mask, q)
         causal = is_causal and attn_mask is None
         dropped = self.dropout if self.training else 0.0

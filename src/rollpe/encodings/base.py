@@ -8,9 +8,11 @@ h then meets head h // (heads / groups) of the keys.
 
 from __future__ import annotations
 
+import inspect
+import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Required, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Required, Self, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -33,8 +35,9 @@ from rollpe.encodings.positions import (
     checked_grid,
     last_positions,
     to_integers,
+    with_axis,
 )
-from rollpe.errors import InputError, check_whole
+from rollpe.errors import InputError, check_choice, check_whole
 
 
 class Shape(TypedDict, total=False):
@@ -53,6 +56,9 @@ class PositionTables(NamedTuple):
     tables: tuple[Tensor, ...] = ()
     made_by: str | None = None  # ``Encoding.made``; None for tables made by hand, which nobody checks
 
+
+Layout = Literal["bhnd", "bnhd"]
+"""The order of axes of queries, keys and values: batch, heads, tokens, channels, or tokens before heads."""
 
 Places = tuple[PositionTables, PositionTables]
 """Where the queries are and where the keys are; one object twice if they are of the same tokens."""
@@ -74,8 +80,8 @@ class Encoding(nn.Module):
     - ``by_head``: each head is transformed in its own way, so that grouped keys are repeated for their heads
       before they are encoded.
 
-    Positions are [M, axes], or [B, M, axes] if they differ by image. Most methods also take the result of
-    ``precompute``.
+    Positions are [M, axes], or [B, M, axes] if they differ by image; on one axis also [M]. Most methods also
+    take the result of ``precompute``.
 
     A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
     ``transform``, and ``reference`` from the checked functions of `rollpe.operators` and
@@ -86,11 +92,13 @@ class Encoding(nn.Module):
     Args:
         head_dim: channels of one head, d.
         heads: number of heads.
-        axes: numbers in one position: 1 for a sequence, 2 for an image (row, column), 3 for a volume.
+        axes: numbers in one position: 1 for a sequence, 2 for an image (row, column), 3 for a volume. By
+            default as many as ``grid`` has, and without a grid ``usual_axes``.
         grid: tokens along each axis at training time, if they lie on a grid.
     """
 
     name: ClassVar[str] = ""
+    usual_axes: ClassVar[int] = 2
     acts_on: str = "nothing"
     relative: bool = True
     real_positions: bool = True
@@ -98,17 +106,21 @@ class Encoding(nn.Module):
     preserves_norm: bool = True
     by_head: bool = False
     added: bool = True  # False while an encoding of tokens waits for ``add``
-    arguments: str  # those that it was made with
+    arguments: dict[str, Any]  # those that it was made with, defaults included
 
     def __new__(cls, *args: Any, **arguments: Any) -> Self:
         encoding = super().__new__(cls)
-        encoding.arguments = ", ".join(f"{k}={v!r}" for k, v in sorted(arguments.items()))
+        options = inspect.signature(cls.__init__).parameters.values()
+        encoding.arguments = {p.name: p.default for p in options if p.default is not p.empty} | arguments
         return encoding
 
     def __init__(
-        self, *, head_dim: int, heads: int, axes: int = 2, grid: tuple[int, ...] | None = None
+        self, *, head_dim: int, heads: int, axes: int | None = None, grid: tuple[int, ...] | None = None
     ) -> None:
         super().__init__()
+        if axes is None:
+            axes = self.usual_axes if grid is None else len(grid)
+        self.arguments |= {"head_dim": head_dim, "heads": heads, "axes": axes, "grid": grid}
         check_whole(1, head_dim=head_dim, heads=heads, axes=axes)
         if head_dim < axes:
             raise InputError(f"head_dim={head_dim} has no channel for each of axes={axes}: widen the head.")
@@ -121,8 +133,9 @@ class Encoding(nn.Module):
 
     @property
     def made(self) -> str:
-        """The class and its arguments, by which tables of equal shapes differ."""
-        return f"{type(self).__name__}({self.arguments})"
+        """The class and its arguments, by which tables differ; and which object it is if it has parameters."""
+        which = f" no. {id(self)}" if any(True for _ in self.parameters(recurse=False)) else ""
+        return f"{type(self).__name__}({self.extra_repr()}){which}"
 
     @property
     def part(self) -> int:
@@ -149,9 +162,11 @@ class Encoding(nn.Module):
             grid: sizes, if the positions are the whole row-major grid of them; some encodings are faster
                 then.
 
-        Raises InputError for another grid, and for the result of an encoding of another name or arguments.
+        Raises InputError for another grid, and for the result of an encoding of another name, other arguments
+        or other parameters.
         """
         if not isinstance(positions, PositionTables):
+            positions = with_axis(positions, self.axes)
             ready = self.prepared(positions, like)
             with without_autocast(like):
                 positions = PositionTables(positions, self.tables(ready, like), self.made)
@@ -196,17 +211,24 @@ class Encoding(nn.Module):
         k: Tensor,
         positions: Tensor | PositionTables,
         key_positions: Tensor | PositionTables | None = None,
+        *,
+        layout: Layout = "bhnd",
     ) -> tuple[Tensor, Tensor]:
         """Encode queries [B, heads, N, streams*d] and keys; dtypes are kept.
 
         ``key_positions``: of the keys, in cross-attention; by default keys are those of the same tokens.
+        ``layout``: "bnhd" takes and returns [B, N, heads, ...].
 
         Returns:
             q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them. Grouped keys stay
             grouped, unless ``by_head``.
         """
+        if heads_last(layout):
+            q, k = self.forward(q.transpose(1, 2), k.transpose(1, 2), positions, key_positions)
+            return q.transpose(1, 2), k.transpose(1, 2)
+        self.check_width(q, k)
         self._look_for_add()
-        of_queries, of_keys = self._places(q, k, positions, key_positions)
+        of_queries, of_keys = self.places(q, k, positions, key_positions)
         return self.encode(q, of_queries), self.encode_keys(k, of_keys)
 
     def attend(
@@ -220,8 +242,13 @@ class Encoding(nn.Module):
         attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = True,
+        layout: Layout = "bhnd",
     ) -> Tensor:
         """Attention with this encoding, softmax(scores) v, by the fastest correct path.
+
+        The keywords are those of ``scaled_dot_product_attention``, where a line here does not say otherwise.
 
         Args:
             q, k: [B, heads, N, streams*d]; v: [B, heads, N, d]. Keys and values may be grouped, or those of
@@ -231,14 +258,22 @@ class Encoding(nn.Module):
             attn_mask: as in ``scaled_dot_product_attention``, broadcastable to [B, heads, N, K]: False where
                 a query must not attend, or numbers that are added to the scores.
             is_causal: no query attends to a later key; fewer queries than keys are the last tokens.
+            scale: factor of q·k, also where a bias depends on q (``shaw``); 1/√d by default.
+            enable_gqa: False refuses fewer heads of keys than of queries.
+            layout: "bnhd" takes and returns [B, N, heads, ...]. Shapes alone cannot tell when N equals heads.
 
         Returns:
             [B, heads, N, d].
         """
+        if heads_last(layout):
+            q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         self.check_width(q, k, v)
+        if not enable_gqa and k.shape[-3] != q.shape[-3]:
+            raise InputError(f"{k.shape[-3]} heads of keys for {q.shape[-3]} of queries need enable_gqa.")
         self._look_for_add()
-        places = self._places(q, k, positions, key_positions)
-        return self._attend(q, k, v, places, Masking(attn_mask, dropout_p, is_causal))
+        places = self.places(q, k, positions, key_positions)
+        out = self._attend(self._scaled(q, scale), k, v, places, Masking(attn_mask, dropout_p, is_causal))
+        return out.transpose(1, 2) if heads_last(layout) else out
 
     def weights(
         self,
@@ -249,6 +284,7 @@ class Encoding(nn.Module):
         key_positions: Tensor | PositionTables | None = None,
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
+        scale: float | None = None,
     ) -> Tensor:
         """softmax(scores), [B, heads, N, K], by the fast path of ``attend``, in float32 or wider.
 
@@ -257,7 +293,8 @@ class Encoding(nn.Module):
         """
         self.check_width(q, k)
         self._look_for_add()
-        places = self._places(q, k, positions, key_positions)
+        places = self.places(q, k, positions, key_positions)
+        q = self._scaled(q, scale)
         masking = self._mask(q, k, places, Masking(attn_mask, is_causal=is_causal))
         q, k = self._for_score(q, k, places)
         scores = q @ spread_heads(k, self.heads).transpose(-2, -1) * self.head_dim**-0.5
@@ -272,7 +309,15 @@ class Encoding(nn.Module):
         return scores.masked_fill(blind, 0).softmax(-1, dtype=dtype).masked_fill(blind, 0)
 
     def decode(
-        self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *, attn_mask: Tensor | None = None
+        self,
+        q: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        positions: Tensor,
+        *,
+        key_positions: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+        scale: float | None = None,
     ) -> Tensor:
         """Causal attention of the last tokens over all tokens so far, with a cache of encoded keys.
 
@@ -280,17 +325,26 @@ class Encoding(nn.Module):
             q: queries of the last Q tokens, [B, heads, Q, streams*d].
             keys: all N keys so far, each encoded by ``encode_keys``, [B, heads, N, d]; may be grouped.
             values: [B, heads, N, d]; may be grouped.
-            positions: of all tokens so far, [M, axes] or [B, M, axes], M <= N.
+            positions: of all tokens so far, [M, axes] or [B, M, axes]; the last Q are those of the queries.
+                Encodings that change the keys themselves read only these.
+            key_positions: of all N keys, where ``positions`` are not. A cache of fixed size counts its slots:
+                ``decode(q, keys, values, positions=now, key_positions=slots, attn_mask=slots <= now)``.
             attn_mask: as in ``attend``, broadcastable to [B, heads, Q, N]. A batch padded on the left has
-                False at its padding, [B, 1, 1, N], and any finite numbers for positions there.
+                False at its padding, [B, 1, 1, N], and any finite numbers for positions there. A cache of
+                fixed size has False at its empty slots.
+            scale: as in ``attend``.
 
         Returns:
             [B, heads, Q, d]: the last Q rows of ``attend`` with ``is_causal``.
         """
-        q = self.encode(q, last_positions(positions, q.shape[-2]))
+        positions = with_axis(positions, self.axes)
+        q = self._scaled(self.encode(q, last_positions(positions, q.shape[-2])), scale)
         for cached in (keys, values):
             self.check_width(v=cached)
         return attention(q, keys, values, Masking(attn_mask, is_causal=True), scale=self.head_dim**-0.5)
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Scores before softmax [B, heads, N, N], divided by √d: ``reference`` and a dot product."""
@@ -341,6 +395,7 @@ class Encoding(nn.Module):
         Checked, 0 for the N - M leading tokens without a position; float64 if ``like`` is float64 and float32
         otherwise, or int64 where fractions are refused.
         """
+        positions = with_axis(positions, self.axes)
         check_positions(positions, like, self.axes)
         ready = self.exact(positions, like)
         ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
@@ -357,7 +412,7 @@ class Encoding(nn.Module):
             )
         return to_integers(positions)
 
-    def _places(
+    def places(
         self,
         q: Tensor,
         k: Tensor,
@@ -374,6 +429,10 @@ class Encoding(nn.Module):
             )
         precomputed = self.precompute(positions, q)
         return precomputed, precomputed
+
+    def _scaled(self, q: Tensor, scale: float | None) -> Tensor:
+        """Queries whose scores, divided by √d, are scale·q·k."""
+        return q if scale is None else q * (scale * math.sqrt(self.head_dim))
 
     def _spread(self, k: Tensor) -> Tensor:
         """Keys [B, groups, N, ...] as ``transform`` takes them: for all heads if ``by_head``."""
@@ -400,12 +459,17 @@ class Encoding(nn.Module):
         for x, grouped in ((q, False), (k, True), (v, True)):
             if x is None:
                 continue
+            if x.is_nested:
+                raise InputError(
+                    "nested tensors are not supported: pad them and mask the padding, attn_mask=."
+                )
             heads = x.shape[-3] if x.dim() > 2 else 0
             if heads != self.heads and not (grouped and heads and self.heads % heads == 0):
                 raise InputError(
                     f"queries, keys or values of shape {tuple(x.shape)} are not [B, heads={self.heads}, N, …]"
-                    f" as encoding {self.name!r} needs them: transpose(1, 2) moves the heads before the"
-                    " tokens; keys and values may have a number of heads that divides this one."
+                    f" as encoding {self.name!r} needs them: for [B, N, heads, …] say layout='bnhd', or move"
+                    " the heads, transpose(1, 2); keys and values may have a number of heads that divides"
+                    " this one."
                 )
             if x is not v and x.shape[-1] != self.streams * self.head_dim:
                 streams = f"streams={self.streams} of " if self.streams > 1 else ""
@@ -426,4 +490,10 @@ class Encoding(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        return self.arguments
+        return ", ".join(f"{name}={value!r}" for name, value in sorted(self.arguments.items()))
+
+
+def heads_last(layout: Layout) -> bool:
+    """Whether heads come after tokens; InputError for an unknown layout."""
+    check_choice("layout", layout, ("bhnd", "bnhd"))
+    return layout == "bnhd"

@@ -63,6 +63,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, masking: Masking, *, scale: float
     number of keys.
     """
     attn_mask, dropout_p, is_causal = masking
+    if attn_mask is not None and attn_mask.dim() < 2:  # one for all queries
+        attn_mask = attn_mask[None]
     queries, keys = q.shape[-2], k.shape[-2]
     is_causal = is_causal and queries > 1  # the last token sees all
     if is_causal and (attn_mask is not None or queries != keys):

@@ -91,7 +91,14 @@ class Lie(Encoding):
         self.relative = self.axes == 1
         pairs = self.block * (self.block - 1) // 2
         blocks = self.head_dim // self.block
-        self.generators = nn.Parameter(init * torch.rand(self.heads, self.axes, blocks, pairs))
+        self.init = init
+        self.generators = nn.Parameter(torch.empty(self.heads, self.axes, blocks, pairs))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draw the generators anew."""
+        self.generators.copy_(self.init * torch.rand_like(self.generators))
 
     def skew(self, dtype: torch.dtype) -> Tensor:
         """The generators A_a as matrices, [heads, axes, blocks, block, block]."""

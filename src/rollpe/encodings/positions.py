@@ -50,12 +50,37 @@ def checked_grid(grid: Sequence[int], axes: int | None = None) -> tuple[int, ...
 
 
 def check_grid(grid: tuple[int, ...] | None, positions: Tensor, axes: int) -> None:
-    """Refuse the sizes of a grid that positions [..., M, axes] cannot fill; None is no grid."""
-    if grid is not None and (len(grid) != axes or math.prod(grid) != positions.shape[-2]):
+    """Refuse sizes whose row-major grid is not positions [..., M, axes], up to a shift; None is no grid.
+
+    Where the values are unknown (``are_integers``), only their number is checked.
+    """
+    if grid is None:
+        return
+    grid = tuple(grid)
+    fits = len(grid) == axes and math.prod(grid) == positions.shape[-2]
+    if fits and not _unknown(positions):
+        places = constant(grid_positions, *grid, device=positions.device, dtype=positions.dtype)
+        fits = positions is places or _remembered(_grids, positions, partial(_grid, positions), grid) == grid
+    if not fits:
         raise InputError(
             f"grid={tuple(grid)} is not the grid of {positions.shape[-2]} positions on axes={axes}:"
             " give its sizes, or leave it out."
         )
+
+
+def _grid(positions: Tensor) -> tuple[int, ...]:
+    """The sizes of the row-major grid that positions [..., M, axes] are up to a shift; () for others."""
+    counted = positions - positions[..., :1, :]
+    sizes = tuple(int(size) + 1 for size in counted.reshape(-1, *counted.shape[-2:])[0, -1].tolist())
+    if min(sizes) < 1 or math.prod(sizes) != positions.shape[-2]:
+        return ()
+    places = grid_positions(*sizes, device=positions.device, dtype=positions.dtype)
+    return sizes if bool((counted == places).all()) else ()
+
+
+def with_axis(positions: Tensor, axes: int) -> Tensor:
+    """Positions [M] on one axis as [M, 1]; all others as they are."""
+    return positions.unsqueeze(-1) if axes == 1 and positions.dim() == 1 else positions
 
 
 def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
@@ -65,9 +90,16 @@ def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
     """
     batch, tokens = like.shape[0], like.shape[-2]
     if positions.dim() not in (2, 3) or positions.shape[-1] != axes:
+        alone = "[tokens], " if axes == 1 else ""
         raise InputError(
             f"positions have shape {tuple(positions.shape)}: this encoding needs"
-            f" [tokens, {axes}] or [batch, tokens, {axes}]."
+            f" {alone}[tokens, {axes}] or [batch, tokens, {axes}]."
+        )
+    if positions.dtype in (torch.bfloat16, torch.float16):
+        exact = 256 if positions.dtype == torch.bfloat16 else 2048
+        raise InputError(
+            f"positions are {str(positions.dtype).removeprefix('torch.')}, which rounds integers above"
+            f" {exact}: give integers or float32, whatever the dtype of the model."
         )
     if positions.shape[-2] > tokens:
         raise InputError(
@@ -120,6 +152,7 @@ def constant(make: Callable[..., Tensor], *args: Any, device: torch.device, dtyp
 _finite: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _integral: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _spans: WeakIdKeyDictionary = WeakIdKeyDictionary()
+_grids: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def are_integers(positions: Tensor) -> bool:
@@ -131,9 +164,12 @@ def are_integers(positions: Tensor) -> bool:
     """
     if not positions.is_floating_point() or _unknown(positions):
         return True
-    if positions.device.type == "cpu":
-        return torch.equal(positions, positions.round())
-    return _remembered(_integral, positions, lambda: torch.equal(positions, positions.round()), True)
+    try:
+        if positions.device.type == "cpu":
+            return torch.equal(positions, positions.round())
+        return _remembered(_integral, positions, lambda: torch.equal(positions, positions.round()), True)
+    except RuntimeError:  # a tracer's or vmap's stand-in
+        return True
 
 
 def are_finite(positions: Tensor) -> bool:

@@ -13,26 +13,34 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from traceback import extract_tb
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints, overload
 
 import torch
 from torch import nn
 
 from rollpe.encodings.base import Encoding, Shape
-from rollpe.errors import InputError
+from rollpe.encodings.names import ELSEWHERE, EncodingName, Options
+from rollpe.errors import InputError, hint
 
 ENCODINGS: dict[str, type[Encoding]] = {}
 """Every encoding by its public name, in the order of tables."""
 
 _COMMON = {"self", *Shape.__annotations__}
 
+Class = TypeVar("Class", bound=type[Encoding])
 
-def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
+
+def list_encodings() -> list[str]:
+    """The names that ``create_encoding`` takes, in the order of tables."""
+    return list(ENCODINGS)
+
+
+def register(name: str) -> Callable[[Class], Class]:
     """Class decorator: make an encoding available under its public name.
 
     A name of letters, digits, "-" and "_" belongs to one class; only a later version of that class may
@@ -44,7 +52,7 @@ def register(name: str) -> Callable[[type[Encoding]], type[Encoding]]:
             " @register('my-own')."
         )
 
-    def enter(encoding: type[Encoding]) -> type[Encoding]:
+    def enter(encoding: Class) -> Class:
         if encoding.acts_on == "nothing" and name != "none":
             raise InputError(f'encoding {name!r} would do nothing: write acts_on = "tokens" or "scores".')
         taken = ENCODINGS.get(name, encoding)
@@ -92,7 +100,7 @@ def split_name(name: str) -> tuple[str, str]:
     for part in parts:
         if part not in ENCODINGS:
             raise InputError(
-                f"unknown encoding {part!r}: choose from {', '.join(ENCODINGS)},"
+                f"unknown encoding {part!r}.{_hint(part, ENCODINGS)} Choose from {', '.join(ENCODINGS)},"
                 " or join one for tokens and one for scores, as in 'learned+roll'."
             )
         kind = ENCODINGS[part].acts_on
@@ -117,14 +125,14 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for option, value in options.items():
         if option not in owners:
             known = f"it takes {', '.join(owners)}" if owners else "it takes none"
-            raise InputError(f"encoding {name!r} has no option {option!r}: {known}.")
+            raise InputError(f"encoding {name!r} has no option {option!r}: {known}.{_hint(option, owners)}")
         part, own = owners[option]
         kind = get_type_hints(ENCODINGS[part].__init__).get(own, Any)
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         try:
             checked[option] = next(fitted for k in kinds if (fitted := _fitted(value, k)) is not _MISFIT)
         except StopIteration:
-            allowed_types = " or ".join(_KINDS.get(k, str(k)) for k in kinds)
+            allowed_types = " or ".join(_described(k) for k in kinds)
             raise InputError(f"encoding {name!r}: {option}={value!r} must be {allowed_types}.") from None
         numbers = checked[option] if isinstance(checked[option], tuple) else (checked[option],)
         if any(isinstance(number, int) and abs(number) > 10**6 for number in numbers):
@@ -142,6 +150,19 @@ _KINDS = {
     tuple[float, ...]: "a list of finite numbers",
     type(None): "null",
 }
+
+
+def _described(kind: Any) -> str:
+    """An annotation in words."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, get_args(kind)))}"
+    return _KINDS.get(kind, str(kind))
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    """What a name may mean here: its name in other libraries, or a misspelling."""
+    here = ELSEWHERE.get(name.lower().replace("-", "_"))
+    return f" Did you mean {here!r}?" if here in (*known, *_COMMON) else hint(name, known)
 
 
 def _fitted(value: Any, kind: Any) -> Any:
@@ -198,34 +219,61 @@ def split_options(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any]
     return on_tokens, on_scores
 
 
+@overload
+def create_encoding(
+    name: EncodingName,
+    *,
+    head_dim: int,
+    heads: int,
+    axes: int | None = None,
+    grid: tuple[int, ...] | None = None,
+    **options: Unpack[Options],
+) -> Encoding: ...
+
+
+@overload
 def create_encoding(
     name: str,
     *,
     head_dim: int,
     heads: int,
-    axes: int = 2,
+    axes: int | None = None,
+    grid: tuple[int, ...] | None = None,
+    **options: Any,
+) -> Encoding: ...
+
+
+def create_encoding(
+    name: str,
+    *,
+    head_dim: int | None = None,
+    heads: int | None = None,
+    axes: int | None = None,
     grid: tuple[int, ...] | None = None,
     **options: Any,
 ) -> Encoding:
     """Build an encoding by name.
 
     Args:
-        name: one of ``ENCODINGS``, or a token and a score encoding joined by "+".
+        name: one of ``list_encodings()``, or a token and a score encoding joined by "+".
         head_dim, heads, axes, grid: see ``Encoding``.
-        options: the encoding's own, see ``encoding_options(name)``.
+        options: the encoding's own, see ``encoding_options(name)``. One that both of two joined encodings
+            have is given by part: ``**{"axial-rope.base": 100.0}``.
 
     Raises:
         InputError: unknown name or option, or a value that the encoding cannot use.
     """
+    if head_dim is None or heads is None:
+        meant = [f" Write {ELSEWHERE[option]}= for {option}=." for option in options if option in ELSEWHERE]
+        raise InputError(f"encoding {name!r} needs head_dim= and heads=.{''.join(meant)}")
+    if axes is None and grid is None:
+        axes = min(ENCODINGS[part].usual_axes for part in split_name(name))
+    shape: Any = {"head_dim": head_dim, "heads": heads, "axes": axes, "grid": grid}
     parts = zip(split_name(name), split_options(name, options), strict=True)
-    built = [
-        ENCODINGS[part](head_dim=head_dim, heads=heads, axes=axes, grid=grid, **part_options)
-        for part, part_options in parts
-        if part != "none"
-    ]
+    built = [ENCODINGS[part](**shape, **part_options) for part, part_options in parts if part != "none"]
     if len(built) == 2:
         return joined(*built)
-    return built[0] if built else ENCODINGS["none"](head_dim=head_dim, heads=heads, axes=axes, grid=grid)
+    return built[0] if built else ENCODINGS["none"](**shape)
 
 
 def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:

@@ -22,6 +22,7 @@ from rollpe.encodings.positions import (
     grid_positions,
     last_positions,
     to_integers,
+    with_axis,
 )
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError, check_whole
@@ -50,6 +51,28 @@ class ScoreBias(Encoding):
         """
         raise TypeError(f"{type(self).__name__} does not define bias().")
 
+    def of_pair(self, delta: Tensor, head: Tensor) -> Tensor:
+        """The bias of one pair with offset Δ [axes] in head [], for ``score_mod``."""
+        raise TypeError(f"{type(self).__name__} does not define of_pair().")
+
+    def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
+        """The bias as ``torch.nn.attention.flex_attention`` takes it: (score, b, h, q, k) ↦ score + bias.
+
+        Positions [N, axes] of queries and of keys, by default the same, without tokens that have none. The
+        scale of flex_attention is 1/√d by default, as here. InputError for ``shaw``, whose bias depends on q.
+        """
+        if type(self).of_pair is ScoreBias.of_pair:
+            raise InputError(
+                f"encoding {self.name!r} has no bias for flex_attention's score_mod: use attend."
+            )
+        of_queries = with_axis(positions, self.axes)
+        of_keys = of_queries if key_positions is None else with_axis(key_positions, self.axes)
+
+        def modified(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            return score + self.of_pair(of_keys[key] - of_queries[query], head)
+
+        return modified
+
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         """The reference scores of tokens that have a position.
 
@@ -57,41 +80,74 @@ class ScoreBias(Encoding):
         """
         raise TypeError(f"{type(self).__name__} does not define biased().")
 
-    def _mask(self, q: Tensor, k: Tensor, places: Places, masking: Masking) -> Masking:
+    def places(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | PositionTables,
+        key_positions: Tensor | PositionTables | None,
+    ) -> Places:
+        if key_positions is None:
+            return super().places(q, k, positions, key_positions)
+        one_by_one = super().precompute  # without what only pairs of the same tokens need
+        return one_by_one(positions, q), one_by_one(key_positions, k)
+
+    def shared(self, q: Tensor, k: Tensor, places: Places) -> Tensor:
+        """``mask``, or what ``precompute`` kept of it."""
         of_queries, of_keys = places
-        mask = self.mask(q, k, of_queries.positions, of_keys.positions)
+        return self.mask(q, k, of_queries.positions, of_keys.positions)
+
+    def _mask(self, q: Tensor, k: Tensor, places: Places, masking: Masking) -> Masking:
+        mask = self.shared(q, k, places)
         if masking.attn_mask is not None:
             mask = mask + as_bias(masking.attn_mask, mask)
         return masking._replace(attn_mask=mask)
 
     def decode(
-        self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *, attn_mask: Tensor | None = None
+        self,
+        q: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        positions: Tensor,
+        *,
+        key_positions: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+        scale: float | None = None,
     ) -> Tensor:
-        """As ``Encoding.decode``; InputError for positions of the queries alone."""
-        queries, given = q.shape[-2], positions.shape[-2]
-        if queries == given < keys.shape[-2]:
+        """As ``Encoding.decode``; InputError for fewer positions than keys without ``key_positions``."""
+        positions = with_axis(positions, self.axes)
+        queries, of_keys = q.shape[-2], keys.shape[-2]
+        if key_positions is None and positions.shape[-2] != of_keys:
             raise InputError(
-                f"positions of {given} tokens for {queries} queries and {keys.shape[-2]} keys: encoding"
-                f" {self.name!r} needs those of all tokens so far. If only these have one, use"
-                " attend(…, key_positions=positions, is_causal=True)."
+                f"{positions.shape[-2]} positions for {of_keys} keys: encoding {self.name!r} needs those of"
+                " all keys; give key_positions= too if these are of the queries alone. Leading keys without"
+                " a position have none in key_positions either."
             )
-        here = last_positions(positions, queries)
         return self.attend(
-            q, keys, values, here, key_positions=positions, attn_mask=attn_mask, is_causal=True
+            q,
+            keys,
+            values,
+            last_positions(positions, queries),
+            key_positions=positions if key_positions is None else key_positions,
+            attn_mask=attn_mask,
+            is_causal=True,
+            scale=scale,
         )
 
     def mask(self, q: Tensor, k: Tensor, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
-        """``bias``, and 0 for tokens without a position.
+        """The bias on q·k/√d of all pairs, for other attention kernels; 0 for tokens without a position.
 
         Queries [B, heads, Q, d] and keys [B, groups, K, d] → broadcastable to [B, heads, Q, K].
         """
-        key_positions = positions if key_positions is None else key_positions
+        positions = with_axis(positions, self.axes)
+        key_positions = positions if key_positions is None else with_axis(key_positions, self.axes)
         unmarked = q.shape[-2] - positions.shape[-2]
         bias = self.bias(q[..., unmarked:, :], positions, key_positions)
         return F.pad(bias, (k.shape[-2] - key_positions.shape[-2], 0, unmarked, 0))
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
+        positions = with_axis(positions, self.axes)
         check_positions(positions, q, self.axes)
         delta = textbook.offsets(self.exact(positions, q).mT)
         k = spread_heads(k, self.heads)
@@ -128,8 +184,12 @@ class Shaw(ScoreBias):
         self.keys = self._new_table()
 
     def _new_table(self) -> nn.Parameter:
-        table = torch.empty(self.axes, self.heads, 2 * self.clip + 1, self.head_dim)
-        return nn.Parameter(nn.init.trunc_normal_(table, std=0.02, a=-0.04, b=0.04))
+        return nn.Parameter(_draw(torch.empty(self.axes, self.heads, 2 * self.clip + 1, self.head_dim)))
+
+    def reset_parameters(self) -> None:
+        """Draw the tables anew."""
+        for table in self.parameters(recurse=False):
+            _draw(table)
 
     def rows(self, delta: Tensor) -> Tensor:
         """The table row of each offset, clip(Δ) + c."""
@@ -186,6 +246,10 @@ class Shaw(ScoreBias):
             for of_axis, offset in zip(table, delta.unbind(-3), strict=True)
         ]
         return torch.stack(by_axis).sum(0).movedim(-2, -4)
+
+
+def _draw(table: Tensor) -> Tensor:
+    return nn.init.trunc_normal_(table, std=0.02, a=-0.04, b=0.04)
 
 
 @register("shaw-kv")
@@ -276,9 +340,14 @@ class T5Bias(ScoreBias):
                 f" use more than {exact}."
             )
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
-        start = torch.randn(self.axes, self.heads, buckets) * (self.heads * self.head_dim) ** -0.5
-        self.table = nn.Parameter(start)
+        self.table = nn.Parameter(torch.empty(self.axes, self.heads, buckets))
+        self.reset_parameters()
         self.register_buffer("bucket_of", self._buckets().to(self.table.device), persistent=False)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        self.table.copy_(torch.randn_like(self.table) * (self.heads * self.head_dim) ** -0.5)
 
     def _buckets(self) -> Tensor:
         """The bucket of each offset within reach, on the CPU.
@@ -302,6 +371,12 @@ class T5Bias(ScoreBias):
         delta = offsets(query_positions, key_positions).clamp(-self.max_distance, self.max_distance)
         return look_up(self.table[..., None], self.bucket_of[delta + self.max_distance])[..., 0].to(q.dtype)
 
+    def of_pair(self, delta: Tensor, head: Tensor) -> Tensor:
+        rows = self.bucket_of[
+            to_integers(delta).clamp(-self.max_distance, self.max_distance) + self.max_distance
+        ]
+        return torch.stack([self.table[axis, head, rows[axis]] for axis in range(self.axes)]).sum(0)
+
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         buckets = self.bucket(delta).unbind(-3)
         by_axis = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
@@ -323,12 +398,30 @@ class Alibi(ScoreBias):
     real_positions = True
     learned = False
 
+    def precompute(
+        self, positions: Tensor | PositionTables, like: Tensor, grid: tuple[int, ...] | None = None
+    ) -> PositionTables:
+        """As ``Encoding.precompute``, with the bias of all pairs of these tokens: layers share it."""
+        precomputed = super().precompute(positions, like, grid)
+        if precomputed.tables:
+            return precomputed
+        return precomputed._replace(tables=(self.mask(like, like, precomputed.positions),))
+
+    def shared(self, q: Tensor, k: Tensor, places: Places) -> Tensor:
+        of_queries, of_keys = places
+        known = of_queries.tables if of_queries is of_keys else ()
+        return known[0].to(q.dtype) if known else super().shared(q, k, places)
+
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         dtype = table_dtype(q)
         keys, queries = (p.to(dtype) for p in (key_positions, query_positions))
         distance = (keys[..., None, :, :] - queries[..., :, None, :]).abs().sum(-1)  # [(B,) Q, K]
         slopes = constant(slopes_of, self.heads, device=q.device, dtype=dtype)
         return (-slopes[:, None, None] * distance.unsqueeze(-3)).to(q.dtype)
+
+    def of_pair(self, delta: Tensor, head: Tensor) -> Tensor:
+        slopes = constant(slopes_of, self.heads, device=delta.device, dtype=torch.float32)
+        return -slopes[head] * delta.abs().sum(-1)
 
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         slopes = textbook.alibi_slopes(self.heads).to(q)

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ from torch import Tensor
 from rollpe import operators
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
-from rollpe.encodings.positions import constant, spans
+from rollpe.encodings.positions import constant, spans, with_axis
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError, check_choice, check_whole
 
@@ -51,7 +51,25 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
         index, inverse = ctx.saved_tensors
-        return _Gather.apply(gradient, inverse, index), None, None
+        return gather(gradient, inverse, index), None, None
+
+
+class _ForwardGather(_Gather):
+    """With forward-mode derivatives, a rule that a compiler refuses."""
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+        ctx.save_for_forward(*inputs[1:])
+
+    @staticmethod
+    def jvp(ctx, tangent: Tensor, *_: None) -> Tensor:
+        return gather(tangent, *ctx.saved_tensors)
+
+
+def gather(x: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
+    """x [..., d] with channels reordered by a permutation [..., d] whose inverse is known."""
+    return (_Gather if torch.compiler.is_compiling() else _ForwardGather).apply(x, index, inverse)
 
 
 class _OnRings(Encoding):
@@ -73,14 +91,25 @@ class _OnRings(Encoding):
 
     def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
         ready = super().prepared(positions, like)
-        self.look_at(positions)
+        self.look_at(with_axis(positions, self.axes))
         return ready
 
     def decode(
-        self, q: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *, attn_mask: Tensor | None = None
+        self,
+        q: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        positions: Tensor,
+        *,
+        key_positions: Tensor | None = None,
+        **settings: Any,
     ) -> Tensor:
-        decoded = super().decode(q, keys, values, positions, attn_mask=attn_mask)
-        self.look_at(positions)
+        decoded = super().decode(q, keys, values, positions, key_positions=key_positions, **settings)
+        if not torch.compiler.is_compiling() and not self.warned:
+            known = with_axis(positions if key_positions is None else key_positions, self.axes)
+            missing = keys.shape[-2] - known.shape[-2]  # of tokens that came before these, on a sequence
+            farthest = spans(known) or () if self.axes > 1 or missing <= 0 else (keys.shape[-2] - 1,)
+            self.warn_of_aliasing(farthest, signs=1)
         return decoded
 
     def look_at(self, positions: Tensor) -> None:
@@ -88,14 +117,14 @@ class _OnRings(Encoding):
         if not torch.compiler.is_compiling() and not self.warned:
             self.warn_of_aliasing(spans(positions) or ())
 
-    def warn_of_aliasing(self, farthest: Iterable[float]) -> None:
-        """Warn if a ring does not distinguish all signed offsets up to the ``farthest`` of its axis."""
+    def warn_of_aliasing(self, farthest: Iterable[float], signs: int = 2) -> None:
+        """Warn if a ring does not distinguish all offsets of one or both signs up to the axis's farthest."""
         for axis, (n, span) in enumerate(zip(self.periods, farthest, strict=False)):
-            if n < 2 * span + 1:
+            if n < signs * span + 1:
                 self.warned = True
                 warnings.warn(
                     f"aliased offsets on axis {axis}: a ring of period {n:g} takes offset Δ for Δ − {n:g};"
-                    f" {span + 1:g} tokens need at least {2 * span + 1:g}.",
+                    f" {span + 1:g} tokens need at least {signs * span + 1:g}.",
                     stacklevel=3,
                 )
 
@@ -120,7 +149,7 @@ class _WholeRoll(_OnRings):
         return self.source_channels(shifts), self.source_channels(-shifts)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return _Gather.apply(x, *tables)
+        return gather(x, *tables)
 
 
 @register("roll")

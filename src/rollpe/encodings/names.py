@@ -1,0 +1,77 @@
+"""Names for type checkers and editors: the encodings, their options, and what others call them."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+EncodingName = Literal[
+    "none",
+    "integer",
+    "sinusoidal",
+    "learned",
+    "shaw",
+    "shaw-kv",
+    "t5-bias",
+    "alibi",
+    "rope",
+    "xpos",
+    "axial-rope",
+    "mixed-rope",
+    "uniform-rope",
+    "spherical-rope",
+    "lie",
+    "roll",
+    "twisted-roll",
+    "continuous-roll",
+    "multiplexed-roll",
+    "torus-roll",
+    "roll-twin",
+]
+"""The encodings of this package; two may be joined by "+"."""
+
+
+class Options(TypedDict, total=False):
+    """The options of all encodings; ``encoding_options(name)`` are those of one."""
+
+    base: float
+    scale: float | Literal["none", "sqrt", "mean"]
+    clip: int
+    buckets: int
+    max_distance: int
+    bidirectional: bool
+    frequencies: str | tuple[float, ...]
+    wavelengths: tuple[float, ...] | None
+    layout: Literal["interleaved", "half"]
+    scaling: str
+    factor: float
+    trained: int | None
+    beta_fast: float
+    beta_slow: float
+    gamma: float
+    span: float
+    frequency: float | None
+    block: int | None
+    init: float
+    width: int | tuple[int, ...] | None
+    direction: int
+    twist: float
+    wavelength: float
+    nyquist: Literal["fixed", "cosine", "paired", "odd", "twist"]
+    waves: int
+    speeds: tuple[int, ...] | None
+    sheet: tuple[int, ...] | None
+
+
+ELSEWHERE = {
+    "rollpe": "roll",
+    "multiplexed_rollpe": "multiplexed-roll",
+    "rotary": "rope",
+    "t5": "t5-bias",
+    "dim": "head_dim",
+    "num_heads": "heads",
+    "n_heads": "heads",
+    "theta": "base",
+    "rope_theta": "base",
+    "temperature": "base",
+}
+"""Names of encodings and options in the paper and in other libraries, and here."""
