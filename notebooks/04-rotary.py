@@ -47,9 +47,13 @@ from rollpe.encodings import create_encoding, grid_positions
 from rollpe.textbook import (
     decay_bound,
     decode,
+    dynamic_frequencies,
     elu_feature,
     layout_order,
     linear_attention,
+    llama3_frequencies,
+    longrope_frequencies,
+    longrope_temperature,
     ntk_base,
     rope,
     rope_frequencies,
@@ -665,6 +669,34 @@ agree("step by step against all at once", cached, alpha @ v)
 #
 # The text of the paper lets $u_i$ fall with the number of turns, its program with $i$, as here.
 #
+# The Llama models for long texts {cite}`grattafiori2024llama` let the share fall with the number of turns, from $4$
+# to $1$, and have no factor on queries and keys:
+#
+# $$
+# \begin{gathered} \theta_i \mapsto u_i \theta_i + (1 - u_i) \, \theta_i / s, \\
+# u_i = \min\Bigl( 1, \max\Bigl( 0, \frac{N \theta_i / 2\pi - 1}{4 - 1} \Bigr) \Bigr) \end{gathered}
+# $$ (eq-llama3)
+#
+# Two more ways depend on the length $L$ of the text, its largest position plus one. *Dynamic* scaling
+# {cite}`emozilla2023dynamic` raises the base as NTK-aware scaling does, but only for $L > N$ and more for longer
+# texts:
+#
+# $$
+# 10000 \mapsto 10000 \, s_L^{d/(d-2)}, \qquad s_L = \max\bigl( 1, \, s L / N - (s - 1) \bigr)
+# $$ (eq-dynamic)
+#
+# LongRoPE {cite}`ding2024longrope` divides every frequency by a number of its own, found by search. There is one
+# list for texts of up to $N$ tokens and one for longer texts, and Phi-3 has a factor on queries and keys, too:
+#
+# $$
+# \begin{gathered} \theta_i \mapsto \theta'_i = \theta_i / \mu_i, \qquad
+# \mu_i = \begin{cases} \mu_i^{\text{short}} & L \le N \\ \mu_i^{\text{long}} & L > N, \end{cases} \\
+# R'_p = \sqrt{1 + \ln s / \ln N} \, \operatorname{diag}\bigl( R(p\,\theta'_0), R(p\,\theta'_1), \dots \bigr) \end{gathered}
+# $$ (eq-longrope)
+#
+# In these two, a score depends on the length of the text as well. A key in a cache keeps the frequencies of the
+# length at which it was rotated.
+#
 # xPos {cite}`sun2023length` changes the training. Queries are multiplied by $\zeta_i^{m/512}$ and keys by
 # $\zeta_i^{-n/512}$, so the score depends on the offset $\Delta = n - m$ and fades into the past, fast pairs first:
 #
@@ -684,11 +716,14 @@ ways = {
     "interpolation": known / s,
     "NTK-aware": rope_frequencies(wide, ntk_base(10000, s, wide)),
     "YaRN": yarn_frequencies(wide, s, trained),
+    "Llama 3.1": llama3_frequencies(wide, s, trained),
+    "dynamic": dynamic_frequencies(wide, s, s * trained, trained),
 }
 for name, changed in ways.items():
     print(f"{name:14} pair 0: {changed[0]:.2f} of its speed,", end=" ")
     print(f"pair {wide // 2 - 1}: {changed[-1] / known[-1]:.2f}")
-print(f"YaRN keeps {(ways['YaRN'] == known).sum()} of {wide // 2} pairs")
+for name in ("YaRN", "Llama 3.1"):
+    print(f"{name} keeps {(ways[name] == known).sum()} of {wide // 2} pairs")
 
 # %% tags=["hide-input"]
 zeta = xpos_scales(d)
@@ -696,6 +731,12 @@ faded = xpos(q, p, theta, zeta, 512) @ xpos(k, p, theta, zeta, 512, keys=True).T
 slowed = rope_frequencies(d, ntk_base(base, s, d))
 by_parts = yarn_frequencies(d, s, trained, base)
 sharp = yarn_temperature(s) ** 2
+by_turns = llama3_frequencies(d, s, trained, base)
+half = tokens // 2  # as if trained on texts half as long
+by_length = dynamic_frequencies(d, s, tokens, half, base)
+lists = [1.0] * (d // 2), [1.0 + i for i in range(d // 2)]
+by_list = longrope_frequencies(d, tokens, half, *lists, base)
+phi = longrope_temperature(s, half) ** 2
 for name, options, wanted in (
     (
         "rope",
@@ -706,6 +747,22 @@ for name, options, wanted in (
         "rope",
         {"scaling": "yarn", "factor": s, "trained": trained},
         sharp * rope(q, p, by_parts) @ rope(k, p, by_parts).T,
+    ),
+    (
+        "rope",
+        {"scaling": "llama3", "factor": s, "trained": trained},
+        rope(q, p, by_turns) @ rope(k, p, by_turns).T,
+    ),
+    (
+        "rope",
+        {"scaling": "dynamic", "factor": s, "trained": half},
+        rope(q, p, by_length) @ rope(k, p, by_length).T,
+    ),
+    (
+        "rope",
+        {"scaling": "longrope", "factor": s, "trained": half}
+        | dict(zip(("short_factor", "long_factor"), lists, strict=True)),
+        phi * rope(q, p, by_list) @ rope(k, p, by_list).T,
     ),
     ("xpos", {}, faded),
 ):

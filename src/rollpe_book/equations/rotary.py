@@ -234,6 +234,48 @@ def eq_yarn(rng):
     yield error(textbook.yarn_temperature(s), 0.1 * math.log(s) + 1)
 
 
+@check("Llama 3.1, code of its release", textbook.llama3_frequencies, tolerance=1e-12)
+def eq_llama3(rng):
+    d, s, N, base = 2 * rng.count(8, 64), rng.number(1, 9), rng.count(300, 9000), rng.number(500, 20000)
+    expected = []
+    for i in range(d // 2):
+        theta = base ** (-2 * i / d)
+        wavelength = 2 * math.pi / theta
+        if wavelength < N / 4:
+            expected.append(theta)
+        elif wavelength > N:
+            expected.append(theta / s)
+        else:
+            kept = (N / wavelength - 1) / 3
+            expected.append(kept * theta + (1 - kept) * theta / s)
+    yield error(textbook.llama3_frequencies(d, s, N, base), expected)
+
+
+@check("emozilla 2023, dynamic NTK-aware scaling", textbook.dynamic_frequencies, tolerance=1e-12)
+def eq_dynamic(rng):
+    d, s, N, base = 2 * rng.count(2, 32), rng.number(1, 9), rng.count(2, 9000), rng.number(5, 20000)
+    for L in (rng.count(1, N), N, N + rng.count(1, 9000)):
+        stretch = max(1.0, s * L / N - (s - 1))
+        slower = torch.tensor([stretch ** (-i / (d / 2 - 1)) for i in range(d // 2)], dtype=torch.float64)
+        found = textbook.dynamic_frequencies(d, s, L, N, base)
+        yield error(found, textbook.rope_frequencies(d, base) * slower)
+
+
+@check(
+    "LongRoPE (Ding et al. 2024) with the switch and the factor of Phi-3",
+    textbook.longrope_frequencies,
+    textbook.longrope_temperature,
+    tolerance=1e-12,
+)
+def eq_longrope(rng):
+    d, s, N, base = 2 * rng.count(1, 32), rng.number(1, 9), rng.count(2, 9000), rng.number(5, 20000)
+    short, long = rng.uniform(1, 2, d // 2).tolist(), rng.uniform(1, 60, d // 2).tolist()
+    for L, divisors in ((N, short), (N + 1, long)):
+        expected = [base ** (-2 * i / d) / divisor for i, divisor in enumerate(divisors)]
+        yield error(textbook.longrope_frequencies(d, L, N, short, long, base), expected)
+    yield error(textbook.longrope_temperature(s, N) ** 2 - 1, math.log(s) / math.log(N))
+
+
 @check("xPos (Sun et al. 2022)", textbook.xpos, textbook.xpos_scales)
 def eq_xpos(rng):
     m, theta, p, q, k = _rotary_case(rng)
