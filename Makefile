@@ -38,8 +38,8 @@ readme: $(INSTALLED)  ## write the results table of README.md from the committed
 lock: $(INSTALLED)  ## lock what pyproject.toml adds (requirements.lock, environment.yml); upgrade: UPGRADE=all or UPGRADE=timm
 	@$(BIN)/python workflow/lock.py $(UPGRADE)
 
-lint: $(INSTALLED)  ## ruff, mypy, and the order of imports between rooms
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
+lint: $(INSTALLED)  ## ruff, mypy, pyright, and the order of imports between rooms
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/basedpyright && $(BIN)/lint-imports --no-logo
 
 clean:  ## remove what the build made; .venv, data and committed records stay
 	rm -rf _build book/executed .snakemake

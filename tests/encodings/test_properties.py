@@ -584,7 +584,12 @@ def test_a_grid_that_is_not_that_of_the_positions_is_refused(name: str) -> None:
     encoding = build(name, *ONLY_AXES.get(name, (2,)))
     whole = grid_positions(*GRIDS[encoding.axes])
     q = inputs(encoding)[0][:, :, :1].expand(-1, -1, len(whole), -1)
-    for grid in ((*GRIDS[encoding.axes][:-1], 3), (len(whole), 1, 1)):
+    turned = GRIDS[encoding.axes][::-1]
+    for grid in (
+        (*GRIDS[encoding.axes][:-1], 3),
+        (len(whole), 1, 1),
+        *([turned] if encoding.axes == 2 else []),
+    ):
         for given in (whole, encoding.precompute(whole, q)):
             with pytest.raises(InputError, match=f"not the grid of {len(whole)} positions"):
                 encoding.precompute(given, q, grid)
@@ -617,6 +622,11 @@ def test_positions_placed_by_an_encoding_of_other_tables_are_refused_by_both_nam
             with pytest.raises(InputError, match="precomputed by") as caught:
                 uses(x, placed)
             assert one.made in str(caught.value) and other.made in str(caught.value)
+    first, second = (
+        create_encoding("mixed-rope", **sizes) for _ in range(2)
+    )  # equal but for their parameters
+    with pytest.raises(InputError, match="precomputed by"):
+        second.encode(x, first.precompute(positions, x))
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from unittest import mock
 
 import pytest
 import torch
@@ -126,6 +127,37 @@ def test_a_grid_too_wide_for_the_short_way_goes_the_long_one(name: str) -> None:
             bool(encoding.precompute(grid_positions(*grid), torch.zeros(1, math.prod(grid), 1), grid).tables)
             == short
         )
+
+
+@pytest.mark.parametrize("name", ["t5-bias", "alibi"])
+def test_the_bias_of_one_pair_is_that_of_all_pairs(name: str) -> None:
+    """As flex_attention asks for it: score_mod(score, batch, head, query, key)."""
+    encoding, positions = build(name), grid_positions(3, 4)
+    q, _, _ = qkv(12, seed=2)
+    bias = encoding.mask(q, q, positions).expand(1, HEADS, 12, 12)[0]
+    modified = encoding.score_mod(positions)
+    for head, query, key in itertools.product(range(HEADS), range(12), range(12)):
+        one = modified(torch.tensor(0.5), *map(torch.tensor, (0, head, query, key)))
+        torch.testing.assert_close(one.double(), 0.5 + bias[head, query, key])
+
+
+def test_a_bias_that_depends_on_the_query_has_no_score_mod() -> None:
+    with pytest.raises(InputError, match="'shaw' has no bias for flex_attention's score_mod: use attend"):
+        build("shaw").score_mod(grid_positions(3, 4))
+
+
+def test_layers_share_the_bias_of_alibi_and_other_tokens_get_none() -> None:
+    encoding, positions = build("alibi", axes=1), grid_positions(9)
+    layers = [encoding, *(create_encoding("alibi", head_dim=DIM, heads=HEADS, axes=1) for _ in range(2))]
+    q, k, v = qkv(9, seed=3)
+    expected = encoding.attend(q, k, v, positions)
+    with mock.patch.object(type(encoding), "bias", autospec=True, side_effect=type(encoding).bias) as made:
+        placed = type(encoding).precompute_layers(layers, positions, q)
+        for layer, tables in zip(layers, placed, strict=True):
+            torch.testing.assert_close(layer.attend(q, k, v, tables), expected)
+        assert made.call_count == 1
+        encoding.decode(q[:, :, -1:], k, v, positions)
+        assert [len(call.args[2]) for call in made.call_args_list] == [9, 1]  # queries
 
 
 @pytest.mark.parametrize("name", [*NAMES, "alibi"])

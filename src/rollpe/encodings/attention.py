@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -358,6 +358,10 @@ class MultiheadAttention(nn.MultiheadAttention):
         if alone:
             return out[0], None if alpha is None else alpha[0]
         return out if self.batch_first else out.transpose(0, 1), alpha
+
+    if TYPE_CHECKING:  # nn.Module declares that a call returns anything
+
+        def __call__(self, *arguments: Any, **settings: Any) -> tuple[Tensor, Tensor | None]: ...
 
     def _counted(self, x: Tensor) -> Tensor:
         """The positions of tokens [B, heads, N, ...] that were given none."""

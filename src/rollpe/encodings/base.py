@@ -133,7 +133,7 @@ class Encoding(nn.Module):
 
     @property
     def made(self) -> str:
-        """The class and its arguments, by which tables differ; and which object it is if it has parameters."""
+        """Class and arguments, and which object it is if it has parameters: what tables differ by."""
         which = f" no. {id(self)}" if any(True for _ in self.parameters(recurse=False)) else ""
         return f"{type(self).__name__}({self.extra_repr()}){which}"
 
@@ -343,8 +343,17 @@ class Encoding(nn.Module):
             self.check_width(v=cached)
         return attention(q, keys, values, Masking(attn_mask, is_causal=True), scale=self.head_dim**-0.5)
 
-    if TYPE_CHECKING:
-        __call__ = forward
+    if TYPE_CHECKING:  # nn.Module declares that a call returns anything
+
+        def __call__(
+            self,
+            q: Tensor,
+            k: Tensor,
+            positions: Tensor | PositionTables,
+            key_positions: Tensor | PositionTables | None = None,
+            *,
+            layout: Layout = "bhnd",
+        ) -> tuple[Tensor, Tensor]: ...
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Scores before softmax [B, heads, N, N], divided by √d: ``reference`` and a dot product."""
