@@ -87,6 +87,25 @@ def test_yarns_range_has_a_width_and_an_end():
     assert textbook.yarn_range(4, 5000, 10, 32, 1) == (2, 3)  # d - 1, as in the code of the source
 
 
+def test_yarns_range_can_stay_unrounded():
+    first, last = textbook.yarn_range(64, 4096, 10000.0, 32, 1, truncate=False)
+    for pair, turns in ((first, 32), (last, 1)):
+        assert math.isclose(4096 * 10000.0 ** (-2 * pair / 64) / (2 * math.pi), turns)
+    assert textbook.yarn_range(8, 6, 10000, 32, 1, truncate=False) == (0, 0.001)
+
+
+def test_scaling_by_length_takes_many_lengths_at_once():
+    lengths = torch.tensor([[5, 8], [9, 40]])
+    for scale in (
+        lambda L: textbook.dynamic_frequencies(6, 3.0, L, 8),
+        lambda L: textbook.longrope_frequencies(6, L, 8, [1, 2, 3], [4, 5, 6]),
+    ):
+        found = scale(lengths)
+        assert found.shape == (2, 2, 3) and found.dtype == torch.float64
+        for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            assert torch.equal(found[row, column], scale(int(lengths[row, column])))
+
+
 def test_yarns_defaults_are_those_of_the_paper():
     for trained, last in ((1982, 15), (2025, 16)):  # at 31 turns 16, at 33 turns 15
         found = textbook.yarn_frequencies(128, 4, trained)
