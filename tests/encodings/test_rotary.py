@@ -222,6 +222,15 @@ def test_learned_frequencies_start_at_the_fixed_ones_and_train(name: str, option
     torch.testing.assert_close(fast, slow)
 
 
+@pytest.mark.parametrize(("name", "options"), STARTS)
+def test_learned_frequencies_start_anew_where_they_started(name: str, options: dict) -> None:
+    fixed, learned = (build(name, learn_frequencies=learn, **options).float() for learn in (False, True))
+    torch.nn.init.zeros_(learned.learned_frequencies)
+    learned.reset_parameters()
+    fixed.reset_parameters()
+    assert torch.equal(learned.learned_frequencies, fixed.theta(torch.zeros(())))
+
+
 @pytest.mark.parametrize("name", ["rope", "axial-rope"])
 def test_every_layer_learns_frequencies_of_its_own(name: str) -> None:
     layers = [build(name, learn_frequencies=True) for _ in range(2)]

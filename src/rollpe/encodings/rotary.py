@@ -162,7 +162,15 @@ class _Spaced(Rotary):
             raise InputError(f"wavelengths={list(wavelengths)} must be the shortest wave and the longest.")
         self.learned, self.learned_frequencies = learn, None
         if learn:
-            self.learned_frequencies = nn.Parameter(self.theta_by_the_book().to(torch.get_default_dtype()))
+            self.learned_frequencies = nn.Parameter(torch.empty(self.pairs))
+            self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Let learned frequencies start anew from the chosen ones."""
+        if (omega := self.learned_frequencies) is not None:
+            options = self.pairs, self.base, self.frequencies, self.wavelengths
+            omega.copy_(spectrum(*options, device=omega.device, dtype=omega.dtype))
 
     def theta(self, like: Tensor, base: float | None = None) -> Tensor:
         """ω_i [pairs] in radians per position, in the dtype of ``like``; of another base if one is given."""
