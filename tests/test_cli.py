@@ -6,6 +6,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,6 +157,7 @@ REFUSED = [  # a command line in the project's folder, and a fragment of the ans
     ("table --format pdf", "latex"),
     ("table --recipe foo", "quick"),
     ("table --records TMP/missing", "TMP/missing: no such folder"),
+    ("table --recipe paper --records src/rollpe", "'paper' has no records in these folders. Recipes"),
     ("claims --records TMP/missing", "TMP/missing: no such folder"),
     ("compare quick/roll quick/none --records TMP/missing", "TMP/missing: no such folder"),
     ("compare a.json b.json", "a.json: no record to read"),
@@ -311,6 +313,12 @@ def test_records_are_those_of_the_project_around_and_none_at_all_is_one_line(cap
         assert (status, out) == (2, "") and "--records" in err
     (tmp_path / "_build/records").mkdir(parents=True)
     assert "not measured" in run(capsys, "table")[1]
+
+
+def test_a_table_of_named_folders_lists_only_encodings_that_have_records_there(capsys, tmp_path):
+    shutil.copytree(ROOT / "data/records/mini/roll", tmp_path / "mini/roll")
+    _, out, _ = run(capsys, "table", "--recipe", "mini", "--records", str(tmp_path), "--format", "csv")
+    assert [row.partition(",")[0] for row in out.splitlines()] == ["encoding", "roll"]
 
 
 def test_an_equation_without_a_check_is_listed_with_its_reason(capsys):

@@ -97,6 +97,23 @@ def test_what_a_budget_leaves_out_is_named():
     assert "Not measured, no time left: `roll`, `none again`" in report.to_markdown()
 
 
+def test_named_encodings_are_timed_before_anything_that_is_not_named(monkeypatch):
+    """Each model takes 20 of 100 seconds: none and four encodings fill the budget."""
+    build, now, later = timing.our_model, time.perf_counter, []
+
+    def slow(*arguments) -> torch.nn.Module:
+        later.append(20)
+        return build(*arguments)
+
+    monkeypatch.setattr(run, "our_model", slow)
+    monkeypatch.setattr(time, "perf_counter", lambda: now() + sum(later))
+    names = ["axial-rope", "roll", "twisted-roll", "uniform-rope"]
+    report = quick(encodings=names, budget=100, profile=True)
+    assert [t.name for t in report.encodings] == ["none", *names]
+    assert report.missing == [run.AGAIN, "timm none", "timm axial-rope", "profile"]
+    assert not (report.timm or report.profile)
+
+
 # What is timed
 
 

@@ -198,7 +198,13 @@ def test_a_recipe_of_ones_own_is_a_yaml_file_and_its_runs_are_repeated_without_i
     recipe = load_recipe(file)
     assert (recipe.name, recipe.learning_rate) == ("mine", 0.1)
     assert told(command(recipe, RunId(recipe="mine", encoding="roll", seed=0)))[0] == recipe
-    for text, says in (("data: digits\n", "is missing"), ("- a list\n", "mapping"), ("a: [", "not YAML")):
+    misspelt = "\n".join(lines).replace("epochs", "epocs")
+    for text, says in (
+        (misspelt, r"'epocs' is unknown \(did you mean 'epochs'\?\)\. Allowed: name, data, "),
+        ("data: digits\n", "is missing"),
+        ("- a list\n", "mapping"),
+        ("a: [", "not YAML"),
+    ):
         file.write_text(text)
         with pytest.raises(InputError, match=says):
             load_recipe(file)

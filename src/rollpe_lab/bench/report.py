@@ -56,7 +56,7 @@ class Benchmark(_Plain):
 
     recipe: name of the timed recipe; "" in older files, which timed "strong" without drop path.
     rounds: timed rounds of the encodings; fewer than requested if the budget ran out.
-    missing: models that were not timed because the budget ran out. failed: one-line errors by model.
+    missing: models, and the profile, that the budget left no time for. failed: one-line errors by model.
     again: median over rounds of the step without encoding divided by that of a second such model.
     variants: in older files, other ways to run the step; the one named as the precision is the step itself.
     profile: table of the device's operations in a step, which `write` writes to a file of its own.

@@ -72,7 +72,8 @@ def benchmark(
     timm: also time timm's own models.
     profile: also profile a step of ``roll``, or else of the first encoding.
     budget: seconds, of which a tenth is a reserve; most are spent on compiling. What does not fit is left
-        out, lowest priority first, and named in the result.
+        out, lowest priority first, and named in the result: named encodings are begun until the reserve, and
+        timm's models, the second model without encoding and the profile only if time is left after them.
 
     A model that fails is named in the result, too; only a failure of ``none`` is raised.
 
@@ -85,8 +86,8 @@ def benchmark(
     timed = _timed_recipe(recipe, overrides or {}, torch_device)
     comparison = Comparison(timed, names, torch_device, rounds, start, budget or math.inf)
     peak, augmentation = matmul_peak(torch_device, timed.precision), comparison.time_augmentation()
-    share = 0.5 if encodings is None else 0.75  # more patches need the rest
-    measured = comparison.time_encodings(peak, augmentation, timm, profile, share)
+    shares = (0.5, 0.5) if encodings is None else (0.9, 0.75)  # more patches need the rest
+    measured = comparison.time_encodings(peak, augmentation, timm, profile, *shares)
     return Benchmark(
         recipe=recipe,
         size=timed.size,
@@ -142,11 +143,18 @@ class Comparison:
         return statistics.median(seconds) / count
 
     def time_encodings(
-        self, peak: float, augmentation: float, timm: bool, profile: bool, share: float
+        self,
+        peak: float,
+        augmentation: float,
+        timm: bool,
+        profile: bool,
+        share: float,
+        share_of_extras: float,
     ) -> dict[str, Any]:
         """Time every encoding, and timm's models in the same step.
 
-        peak: GFLOP/s. augmentation: seconds a batch. share: of the budget, for preparing the models.
+        peak: GFLOP/s. augmentation: seconds a batch. share: of the budget, for preparing the encodings;
+        share_of_extras: for preparing timm's models and the second model without encoding after them.
         Returns the measured fields of a `Benchmark`.
         """
         recipe, device = self.recipe, self.device
@@ -154,13 +162,14 @@ class Comparison:
         ordered = sorted(self.names, key=lambda name: rank.get(name, len(rank)))
         builders = {name: self._ours(recipe, name) for name in ordered}
         none = builders.pop("none")
-        builders[AGAIN] = none
+        extras = {AGAIN: none}
         for name in ordered:
             if timm and name in TIMM:
                 build = partial(timm_model, recipe, name)
-                builders[f"timm {name}"] = partial(Trial, build, recipe, self.mode, device)
+                extras[f"timm {name}"] = partial(Trial, build, recipe, self.mode, device)
         trials = {"none": none()} | prepare(builders, self.failed, self.deadline(share))
-        seconds = interleaved(trials, self.rounds, device, self.failed, self.deadline(share + 0.1))
+        trials |= prepare(extras, self.failed, self.deadline(share_of_extras))
+        seconds = interleaved(trials, self.rounds, device, self.failed, self.deadline(share_of_extras + 0.1))
         if "none" in self.failed:
             raise RuntimeError(f"none, the reference of all others, failed: {self.failed['none']}")
 
@@ -173,14 +182,17 @@ class Comparison:
             ]
 
         again = zip(seconds["none"], seconds.get(AGAIN, []), strict=False)
+        known = trials.keys() | self.failed.keys()
         fields: dict[str, Any] = {
             "rounds": len(seconds["none"]),
             "again": statistics.median(a / b for a, b in again) if AGAIN in seconds else None,
             "encodings": timings(),
             "timm": timings("timm "),
-            "missing": [name for name in builders if name not in trials and name not in self.failed],
+            "missing": [name for name in (*builders, *extras) if name not in known],
         }
-        if profile:
+        if profile and time.perf_counter() > self.deadline(0.9):
+            fields["missing"].append("profile")
+        elif profile:
             name = next(name for name in ("roll", *self.names[1:], "none") if name in seconds)
             fields["profile"] = f"three steps of {name}\n{profile_table(trials[name], device)}"
         forget(trials)

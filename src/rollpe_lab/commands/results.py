@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -21,8 +22,8 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     """Print the results of one recipe beside the paper's.
 
     Mean, standard deviation and 95 % interval over seeds, for every trained encoding. Recipes on CIFAR-100
-    are shown beside the paper's Table 1. An encoding without records is "not measured"; an unknown recipe
-    without records is refused.
+    are shown beside the paper's Table 1, whose encodings without records are "not measured". With --records,
+    only encodings that have records there are listed. An unknown recipe without records is refused.
 
     \b
     Example: rollpe table --recipe quick
@@ -32,6 +33,11 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     if recipe not in (known := sorted({*recipes(), *(record.recipe for record in runs)})):
         raise InputError(f"recipe {recipe!r} is unknown and has no records. Known: {', '.join(known)}.")
     results = results_table(runs, recipe)
+    if records and not results.measured:
+        found = ", ".join(sorted({record.recipe for record in runs})) or "none"
+        raise InputError(f"recipe {recipe!r} has no records in these folders. Recipes that have: {found}.")
+    if records:
+        results = replace(results, rows=[row for row in results.rows if row.measured])
     click.echo({"md": results.to_markdown, "csv": results.to_csv, "latex": results.to_latex}[style]())
 
 

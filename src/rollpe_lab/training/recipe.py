@@ -263,7 +263,9 @@ def _recipe(values: dict[str, Any]) -> Recipe:
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        raise InputError(_line(error.errors()[0])) from None
+        # a misspelt key is the reason why the key that was meant is missing
+        errors = sorted(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+        raise InputError(_line(errors[0])) from None
 
 
 def _line(error: Any) -> str:
