@@ -648,9 +648,12 @@ DEFAULTS = {
     "t5-bias": {"buckets": 32, "max_distance": 128, "bidirectional": True},
     "rope": {"base": 10000.0, "scale": 1.0, "layout": "interleaved", "scaling": "none", "factor": 1.0}
     | {"trained": None, "beta_fast": 32.0, "beta_slow": 1.0}
-    | {"frequencies": "geometric", "wavelengths": None},
+    | {"frequencies": "geometric", "wavelengths": None, "learn_frequencies": False, "rotary_dim": None}
+    | {"truncate": True, "attention_factor": None, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    | {"short_factor": None, "long_factor": None},
     "xpos": {"base": 10000.0, "gamma": 0.4, "span": 512.0},
-    "axial-rope": {"base": 100.0, "frequencies": "geometric", "wavelengths": None},
+    "axial-rope": {"base": 100.0, "frequencies": "geometric", "wavelengths": None}
+    | {"learn_frequencies": False},
     "mixed-rope": {"base": 10.0},
     "uniform-rope": {"frequency": None},
     "spherical-rope": {"base": 10000.0, "frequency": None},

@@ -47,6 +47,14 @@ class Options(TypedDict, total=False):
     trained: int | None
     beta_fast: float
     beta_slow: float
+    truncate: bool
+    low_freq_factor: float
+    high_freq_factor: float
+    short_factor: tuple[float, ...] | None
+    long_factor: tuple[float, ...] | None
+    attention_factor: float | None
+    rotary_dim: int | None
+    learn_frequencies: bool
     gamma: float
     span: float
     frequency: float | None

@@ -568,11 +568,19 @@ class MixedRope(Rotary):
         if d % 4:
             raise InputError(f"head_dim={d} must be a multiple of 4 for two bundles of pairs.")
         check_positive(base=base)
-        speed = base ** (-4 * torch.arange(d // 4) / d)
-        turn = 2 * math.pi * torch.rand(self.heads, 1)
+        self.base = float(base)
+        self.frequencies = nn.Parameter(torch.empty(self.heads, 2, d // 2))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draw the directions of the waves anew."""
+        d, device = self.head_dim, self.frequencies.device
+        speed = self.base ** (-4 * torch.arange(d // 4, device=device) / d)
+        turn = 2 * math.pi * torch.rand(self.heads, 1, device=device)
         direction = torch.cat((turn.expand(-1, len(speed)), turn.expand(-1, len(speed)) + math.pi / 2), -1)
         speed = speed.repeat(2)
-        self.frequencies = nn.Parameter(torch.stack((speed * direction.sin(), speed * direction.cos()), 1))
+        self.frequencies.copy_(torch.stack((speed * direction.sin(), speed * direction.cos()), 1))
 
     def angles(self, positions: Tensor) -> Tensor:
         return _mix(self.frequencies, positions)
