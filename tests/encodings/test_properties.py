@@ -443,7 +443,7 @@ def test_positions_on_one_axis_need_no_second_dimension(name: str) -> None:
 @pytest.mark.parametrize(("name", "axes"), CASES)
 def test_what_cannot_be_right_is_refused(name: str, axes: int) -> None:
     encoding = build(name, axes)
-    q, k, v, positions = inputs(encoding)
+    q, *_, positions = inputs(encoding)
     with pytest.raises(InputError, match="bfloat16, which rounds integers above 256"):
         encoding.precompute(positions.bfloat16(), q)
     ragged = torch.nested.nested_tensor([x[0] for x in (q, q)], layout=torch.jagged)

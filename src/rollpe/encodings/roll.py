@@ -14,7 +14,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Unpack
 
 import torch
@@ -26,50 +26,62 @@ from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
 from rollpe.encodings.positions import constant, spans, with_axis
 from rollpe.encodings.registry import register
+from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError, check_choice, check_whole
 
 DIRECTIONS = (1, -1)
 
 
 class _Gather(torch.autograd.Function):
-    """Reorder channels by a permutation whose inverse is known: out[..., c] = x[..., index[..., c]].
+    """Sum of W streams, each with its channels reordered: out[..., c] = Σ_w x[..., w, index[..., w, c]].
 
-    The gradient of a plain gather is a scatter; with a known inverse it is a gather, which a compiler fuses
-    with its neighbors and which needs no atomic additions.
+    The gradient of a plain gather is a scatter; with the inverse of the order it is a gather, which a
+    compiler fuses with its neighbors and which needs no atomic additions.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
-        return x.gather(-1, index.expand(x.shape))
+    def forward(x: Tensor, index: Tensor, inverse: Tensor, streams: int) -> Tensor:
+        parts = zip(x.chunk(streams, -1), index.chunk(streams, -1), strict=True)
+        return reduce(torch.add, [take(part, place) for part, place in parts])
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[1:])
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor, int], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[2])
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        index, inverse = ctx.saved_tensors
-        return gather(gradient, inverse, index), None, None
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return take(gradient, *ctx.saved_tensors), None, None, None
 
 
 class _ForwardGather(_Gather):
     """With forward-mode derivatives, a rule that a compiler refuses."""
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[1:])
-        ctx.save_for_forward(*inputs[1:])
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor, int], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[2])
+        ctx.save_for_forward(*inputs[1:3])
+        ctx.streams = inputs[3]
 
     @staticmethod
     def jvp(ctx, tangent: Tensor, *_: None) -> Tensor:
-        return gather(tangent, *ctx.saved_tensors)
+        index, inverse = ctx.saved_tensors
+        return gather(tangent, index, inverse, ctx.streams)
 
 
-def gather(x: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
-    """x [..., d] with channels reordered by a permutation [..., d] whose inverse is known."""
-    return (_Gather if torch.compiler.is_compiling() else _ForwardGather).apply(x, index, inverse)
+def gather(x: Tensor, index: Tensor, inverse: Tensor, streams: int = 1) -> Tensor:
+    """x [..., streams*d], by permutations of d channels [..., streams*d] and their inverses, to [..., d]."""
+    rule = _Gather if torch.compiler.is_compiling() else _ForwardGather
+    return rule.apply(x, index, inverse, streams)
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """x[..., index[..., c]] of x [B, heads, N, d] and index [N, c] or [B, 1, N, c]; eager in memory order."""
+    if torch.compiler.is_compiling() or x.dim() != 4 or x.stride(1) > x.stride(2):
+        return x.gather(-1, index.expand(*x.shape[:-1], -1))
+    x, index = x.transpose(1, 2), index.unsqueeze(-2) if index.dim() == 2 else index.transpose(1, 2)
+    return x.gather(-1, index.expand(*x.shape[:-1], -1)).transpose(1, 2)
 
 
 class _OnRings(Encoding):
@@ -149,7 +161,8 @@ class _WholeRoll(_OnRings):
         return self.source_channels(shifts), self.source_channels(-shifts)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return gather(x, *tables)
+        index, inverse = tables
+        return gather(x, index, inverse)
 
 
 @register("roll")
@@ -384,24 +397,23 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
         self.set_periods([abs(wavelength) * self.width * (2 if self._twisted else 1)] * self.axes)
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines per Fourier coordinate, as ``RollTwin``, and the basis [d, d]."""
+        """The basis [d, d], and the tables of ``turning``."""
         period = self.wavelength * self.width
         kind = self.width, self._rings, self._twisted
         k = constant(ring_modes, *kind, device=positions.device, dtype=positions.dtype)
         turns = torch.remainder(positions[..., None] * (self.direction * k), period) / period
         modes = (2 * math.pi * turns).flatten(-2)  # [..., N, axes * modes]
-        cos, sin = (f(modes).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
-        if self.nyquist == "cosine" and self.width % 2 == 0:
-            cos = torch.cat((cos, torch.cos(math.pi / self.wavelength * positions)), -1)
-        return *for_all_channels(cos, sin, self.head_dim), self.rotary_basis(like.device, like.dtype)
+        fading = self.nyquist == "cosine" and self.width % 2 == 0
+        lone = torch.cos(math.pi / self.wavelength * positions) if fading else None
+        return self.rotary_basis(like.device, like.dtype), *turning(modes, lone, self.head_dim)
 
     def transform_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         """x in the Fourier basis, turned."""
-        cos, sin, basis = tables
-        return rotate(x @ basis.T, cos, sin)
+        basis, *turns = tables
+        return turn(x @ basis.T, *turns)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return (self.transform_for_score(x, tables) @ tables[2]).to(x.dtype)
+        return (self.transform_for_score(x, tables) @ tables[0]).to(x.dtype)
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         out = x.clone()
@@ -459,14 +471,11 @@ class MultiplexedRoll(Roll):
         self.preserves_norm = waves == 1
 
     def source_channels(self, shifts: Tensor) -> Tensor:
-        waves = [
-            wave * self.head_dim + super(MultiplexedRoll, self).source_channels(speed * shifts)
-            for wave, speed in enumerate(self.speeds)
-        ]
-        return torch.cat(waves, -1)
+        return torch.cat([super(MultiplexedRoll, self).source_channels(s * shifts) for s in self.speeds], -1)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        rolled = super().transform(x, tables).unflatten(-1, (self.waves, self.head_dim)).sum(-2)
+        index, inverse = tables
+        rolled = gather(x, index, inverse, self.waves)
         return rolled if self.factor == 1 else rolled * self.factor
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -570,19 +579,17 @@ class RollTwin(_InFourierBasis, Roll):
         return torch.einsum("cd,hd...->hc...", basis, split).flatten(0, 1).to(projection.dtype)
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """Cosines and sines per channel, [N, c] or [B, 1, N, c]; c as in ``for_all_channels``."""
+        """The tables of ``turning``, each [N, ·] or [B, 1, N, ·]."""
         shifts = self.direction * positions
         dtype = table_dtype(like)
         k = constant(ring_modes, self.width, device=shifts.device, dtype=torch.int64)
         turns = (shifts[..., None] * k) % self.width
         angles = (2 * math.pi / self.width * turns.to(dtype)).flatten(-2)
-        cos, sin = (f(angles).repeat_interleave(2, dim=-1) for f in (torch.cos, torch.sin))
-        if self.width % 2 == 0:
-            cos = torch.cat((cos, (1 - 2 * (shifts % 2)).to(dtype)), -1)
-        return for_all_channels(cos, sin, self.head_dim)
+        lone = (1 - 2 * (shifts % 2)).to(dtype) if self.width % 2 == 0 else None
+        return turning(angles, lone, self.head_dim)
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return rotate(x, *tables)
+        return turn(x, *tables)
 
     def on_ring(self, x: Tensor) -> Tensor:
         """From Fourier coordinates back to the ring."""
@@ -605,21 +612,6 @@ def twin_state_dict(state: dict[str, Tensor], twin: RollTwin) -> dict[str, Tenso
             q, k, v = value.chunk(3)
             moved[name] = torch.cat((twin.absorb(q), twin.absorb(k), v))
     return moved
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """``rotary.rotate`` with tables per channel: a lone Nyquist mode has a cosine of its own and no sine.
-
-    (x_2i, x_2i+1) ↦ (x_2i cos_2i - x_2i+1 sin_2i, x_2i+1 cos_2i+1 + x_2i sin_2i+1) for x [B, heads, N, d]
-    and tables broadcastable to [B, heads, N, c] with even c <= d.
-    """
-    width = cos.shape[-1]
-    (even, odd), (cos_even, cos_odd), (sin_even, sin_odd) = (
-        t.unflatten(-1, (-1, 2)).unbind(-1) for t in (x[..., :width], cos, sin)
-    )
-    out = torch.stack((even * cos_even - odd * sin_even, odd * cos_odd + even * sin_odd), -1)
-    out = out.flatten(-2).to(x.dtype)
-    return out if width == x.shape[-1] else torch.cat((out, x[..., width:]), -1)
 
 
 def ring_modes(
@@ -676,15 +668,25 @@ def fourier_basis(
     return torch.cat((*turning, *lone, *still, *rest, unit[axes * part :])).to(dtype)
 
 
-def for_all_channels(cos: Tensor, sin: Tensor, channels: int) -> tuple[Tensor, Tensor]:
-    """Rotation tables [..., c] extended to c = 2·⌊channels / 2⌋, by cosine 1 and sine 0.
+def turning(angles: Tensor, lone: Tensor | None, channels: int) -> tuple[Tensor, ...]:
+    """Tables for ``turn``: cosines and sines [..., N, pairs], and factors [..., N, channels] if one is not 1.
 
-    ``rotate`` then passes once over all channels of an even head, and joins no pieces. A channel that it
-    leaves alone equals x·1 - y·0 = x exactly in every dtype, as long as its partner y is finite. The cosines
-    may come with more entries than the sines: factors of coordinates that have no partner.
+    Angles [..., N, ·] are those of the first coordinate pairs; ``lone`` [..., N, axes] are the factors of the
+    coordinates after them, which have no partner. All other coordinates rest. Their cosine of 1 and sine of
+    0 let ``rotate`` pass once over an even head, and x·1 - y·0 = x exactly in every dtype if y is finite.
     """
-    c = channels // 2 * 2
-    return F.pad(cos, (0, c - cos.shape[-1]), value=1.0), F.pad(sin, (0, c - sin.shape[-1]))
+    rest = (0, channels // 2 - angles.shape[-1])
+    cos, sin = F.pad(angles.cos(), rest, value=1.0), F.pad(angles.sin(), rest)
+    if lone is None:
+        return cos, sin
+    before = 2 * angles.shape[-1]
+    return cos, sin, F.pad(lone, (before, channels - before - lone.shape[-1]), value=1.0)
+
+
+def turn(x: Tensor, cos: Tensor, sin: Tensor, factors: Tensor | None = None) -> Tensor:
+    """Fourier coordinates x [B, heads, N, d], turned by ``turning``'s tables."""
+    turned = rotate(x, cos, sin)
+    return turned if factors is None else (turned * factors).to(x.dtype)
 
 
 def even_division(channels: int, axes: int) -> tuple[int, ...]:
