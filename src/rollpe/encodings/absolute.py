@@ -95,6 +95,9 @@ class Sinusoidal(TokenCode):
     part of axis a receive s·sin(ω_i p_a) and s·cos(ω_i p_a) with ω_i = base^(-2i/c) and s = ``scale``;
     channels left over by the cut receive nothing.
 
+    tensor2tensor divides by c/2 - 1 instead of c/2 in the exponent: its slowest wave is exactly 2π·base, and
+    all sines come before all cosines.
+
     No parameters; any real position; one addition for the whole model. The waves are computed in
     float32 (float64 for float64 tokens) and cast to the dtype of the tokens.
 

@@ -121,6 +121,7 @@ class Encoding(nn.Module):
         if axes is None:
             axes = self.usual_axes if grid is None else len(grid)
         self.arguments |= {"head_dim": head_dim, "heads": heads, "axes": axes, "grid": grid}
+        self.described = f"{type(self).__name__}({self.extra_repr()})"
         check_whole(1, head_dim=head_dim, heads=heads, axes=axes)
         if head_dim < axes:
             raise InputError(f"head_dim={head_dim} has no channel for each of axes={axes}: widen the head.")
@@ -134,8 +135,7 @@ class Encoding(nn.Module):
     @property
     def made(self) -> str:
         """Class and arguments, and which object it is if it has parameters: what tables differ by."""
-        which = f" no. {id(self)}" if any(True for _ in self.parameters(recurse=False)) else ""
-        return f"{type(self).__name__}({self.extra_repr()}){which}"
+        return f"{self.described} no. {id(self)}" if self._parameters else self.described
 
     @property
     def part(self) -> int:
@@ -229,7 +229,8 @@ class Encoding(nn.Module):
         self.check_width(q, k)
         self._look_for_add()
         of_queries, of_keys = self.places(q, k, positions, key_positions)
-        return self.encode(q, of_queries), self.encode_keys(k, of_keys)
+        k = self.transform(self._spread(k), self.tables_for_keys(of_keys.tables))
+        return self.transform(q, of_queries.tables), k
 
     def attend(
         self,

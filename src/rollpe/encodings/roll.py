@@ -72,6 +72,8 @@ class _ForwardGather(_Gather):
 
 def gather(x: Tensor, index: Tensor, inverse: Tensor, streams: int = 1) -> Tensor:
     """x [..., streams*d], by permutations of d channels [..., streams*d] and their inverses, to [..., d]."""
+    if streams == 1 and not (x.requires_grad and torch.is_grad_enabled()):
+        return take(x, index)
     rule = _Gather if torch.compiler.is_compiling() else _ForwardGather
     return rule.apply(x, index, inverse, streams)
 
@@ -172,8 +174,9 @@ class Roll(_WholeRoll):
     On the share of axis a the ring becomes S^{p_a} x. The result is the input's own numbers in another
     order, hence exact in every dtype.
 
-    No parameters; integer positions; norm preserving; relative, offsets counting modulo n. Cost: one
-    gather for q and one for k, forward and backward (``rollpe bench`` measures it).
+    No parameters; integer positions; norm preserving; relative, offsets counting modulo n. Fractions are
+    refused, but rounded where the values are unknown: in compiled and exported graphs and under ``vmap``.
+    Cost: one gather for q and one for k, forward and backward (``rollpe bench`` measures it).
 
     Args:
         width: n, channels rolled on each axis; all of head_dim // axes by default. Several widths are rings

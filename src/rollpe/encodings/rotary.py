@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
-from typing import Unpack, cast
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
 from rollpe import operators, textbook
-from rollpe.encodings.base import Encoding, PositionTables, Shape
-from rollpe.encodings.kernels import without_autocast
+from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.positions import constant
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError, check_choice, check_positive
@@ -79,11 +78,16 @@ class Rotary(Encoding):
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines [..., N, pairs]."""
-        angles = self.angles(positions)
-        return angles.cos(), angles.sin()
+        return cos_sin(self.angles(positions))
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return rotate(x, *tables)
+
+
+def cos_sin(angles: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines and sines, stacked so that a compiler stores them: it would recompute them for every image."""
+    cos, sin = torch.stack((angles.cos(), angles.sin()))
+    return cos, sin
 
 
 def along_axes(x: Tensor, positions: Tensor, frequencies: Sequence[Tensor]) -> Tensor:
@@ -584,24 +588,6 @@ class MixedRope(Rotary):
 
     def angles(self, positions: Tensor) -> Tensor:
         return _mix(self.frequencies, positions)
-
-    @classmethod
-    def precompute_layers(
-        cls,
-        layers: Sequence[Encoding],
-        positions: Tensor,
-        like: Tensor,
-        grid: tuple[int, ...] | None = None,
-    ) -> list[PositionTables]:
-        """All layers' cosines and sines in one go, from their stacked frequencies."""
-        ready = layers[0].prepared(positions, like)
-        with without_autocast(like):
-            frequencies = torch.stack([cast(MixedRope, layer).frequencies for layer in layers])
-            if ready.dim() == 4:
-                frequencies = frequencies[:, None]  # [layers, 1, heads, axes, pairs]
-            angles = _mix(frequencies, ready)
-        tables = zip(layers, angles.cos(), angles.sin(), strict=True)
-        return [PositionTables(positions, (cos, sin), layer.made) for layer, cos, sin in tables]
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))
