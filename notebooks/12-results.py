@@ -186,8 +186,8 @@ Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.key
 # %% [markdown]
 # The paper's large gap between the learned table and the others does not
 # appear.{holds}`mini: learned > axial-rope; learned > roll; learned > multiplexed-roll` Four explanations are on trial: the
-# learning rate, below, and the length of training, the depth and the class token, whose runs are not yet
-# there.{holds}`not measured: ladder@epochs=30, ladder@depth=10, ladder@pool=token`
+# learning rate, below, and the length of training, the depth and the class token, in runs of
+# `plans/ladder-2-rungs.yaml`.
 #
 # Multiplexed RollPE is behind. It adds a second wave, more weights, and larger logits ({doc}`08-multiplexed`: a sum over $W$
 # waves, divided only by $\sqrt d$). Two controls with three seeds each change one thing

@@ -11,6 +11,7 @@ from docutils import nodes
 from sphinx import addnodes
 from tiny_book import Book
 
+from rollpe import encodings
 from rollpe.encodings import ENCODINGS
 from rollpe_book.equations import EQUATIONS
 from rollpe_book.equations.registry import dotted_name
@@ -28,6 +29,9 @@ READERS = ("read_record", "read_records", "read_arrays", "find_arrays", "record_
 
 def public_names() -> list[str]:
     names = [f"{room}.{name}" for room in OFFERED for name in import_module(room).__all__]
+    families = {name: value for name, value in vars(encodings).items() if isinstance(value, type)}
+    families.pop("Encoding")  # the others are described under their modules
+    names = [dotted_name(families[last]) if (last := n.rpartition(".")[2]) in families else n for n in names]
     for room in WHOLE:
         module = import_module(room)
         own = [
