@@ -106,13 +106,21 @@ class Encoding(nn.Module):
     preserves_norm: bool = True
     by_head: bool = False
     added: bool = True  # False while an encoding of tokens waits for ``add``
+    defaults: ClassVar[dict[str, Any]] = {}
     arguments: dict[str, Any]  # those that it was made with, defaults included
 
-    def __new__(cls, *args: Any, **arguments: Any) -> Self:
-        encoding = super().__new__(cls)
-        options = inspect.signature(cls.__init__).parameters.values()
-        encoding.arguments = {p.name: p.default for p in options if p.default is not p.empty} | arguments
-        return encoding
+    def __init_subclass__(cls) -> None:
+        shared, own = (inspect.signature(c.__init__).parameters for c in (Encoding, cls))
+        options = [p for p in {**shared, **own}.values() if p.kind is p.KEYWORD_ONLY]
+        cls.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # __new__ has none
+        cls.defaults = {p.name: p.default for p in options if p.default is not p.empty}
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *args: Any, **arguments: Any) -> Self:
+            encoding = super().__new__(cls)
+            encoding.arguments = cls.defaults | arguments
+            return encoding
 
     def __init__(
         self, *, head_dim: int, heads: int, axes: int | None = None, grid: tuple[int, ...] | None = None
