@@ -28,6 +28,7 @@ assert_type(ReversedRoll(head_dim=64, heads=6, width=(15, 16)), ReversedRoll)
 assert_type(create_encoding("learned+roll", head_dim=64, heads=6, grid=(14, 14)), Encoding)
 Roll(head_dim=64, heads=6, widht=27) if TYPE_CHECKING else None  # pyright: ignore[reportCallIssue]
 Roll(head_dim=64, heads=6, width="27") if TYPE_CHECKING else None  # pyright: ignore[reportArgumentType]
+rollpe.Rope(head_dim=64, heads=6, layout="halves") if TYPE_CHECKING else None  # pyright: ignore[reportArgumentType]
 assert_type(rollpe.list_encodings(), list[str])
 
 tokens = torch.zeros(1, 9, 256)

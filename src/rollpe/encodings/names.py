@@ -30,19 +30,25 @@ EncodingName = Literal[
 """The encodings of this package; two may be joined by "+"."""
 
 
+Pairing = Literal["interleaved", "half"]
+Scaling = Literal["none", "ntk", "dynamic", "yarn", "llama3", "longrope"]
+Nyquist = Literal["fixed", "cosine", "paired", "odd", "twist"]
+WaveScale = Literal["none", "sqrt", "mean"]
+
+
 class Options(TypedDict, total=False):
     """The options of all encodings; ``encoding_options(name)`` are those of one."""
 
     base: float
-    scale: float | Literal["none", "sqrt", "mean"]
+    scale: float | WaveScale
     clip: int
     buckets: int
     max_distance: int
     bidirectional: bool
     frequencies: str | tuple[float, ...]
     wavelengths: tuple[float, ...] | None
-    layout: Literal["interleaved", "half"]
-    scaling: str
+    layout: Pairing
+    scaling: Scaling
     factor: float
     trained: int | None
     beta_fast: float
@@ -64,7 +70,7 @@ class Options(TypedDict, total=False):
     direction: int
     twist: float
     wavelength: float
-    nyquist: Literal["fixed", "cosine", "paired", "odd", "twist"]
+    nyquist: Nyquist
     waves: int
     speeds: tuple[int, ...] | None
     sheet: tuple[int, ...] | None

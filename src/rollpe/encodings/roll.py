@@ -24,6 +24,7 @@ from torch import Tensor
 from rollpe import operators
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
+from rollpe.encodings.names import Nyquist, WaveScale
 from rollpe.encodings.positions import constant, spans, with_axis
 from rollpe.encodings.registry import register
 from rollpe.encodings.rotary import rotate
@@ -370,7 +371,7 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
         self,
         *,
         wavelength: float = 1.0,
-        nyquist: str = "fixed",
+        nyquist: Nyquist = "fixed",
         width: int | None = None,
         direction: int = 1,
         **shape: Unpack[Shape],
@@ -454,7 +455,7 @@ class MultiplexedRoll(Roll):
         self,
         *,
         waves: int = 2,
-        scale: str = "none",
+        scale: WaveScale = "none",
         speeds: tuple[int, ...] | None = None,
         width: int | None = None,
         direction: int = 1,

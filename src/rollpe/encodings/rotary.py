@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from rollpe import operators, textbook
 from rollpe.encodings.base import Encoding, Shape
+from rollpe.encodings.names import Pairing, Scaling
 from rollpe.encodings.positions import constant
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError, check_choice, check_positive
@@ -273,9 +274,9 @@ class Rope(_Spaced):
         wavelengths: tuple[float, ...] | None = None,
         learn_frequencies: bool = False,
         scale: float = 1.0,
-        layout: str = "interleaved",
+        layout: Pairing = "interleaved",
         rotary_dim: int | None = None,
-        scaling: str = "none",
+        scaling: Scaling = "none",
         factor: float = 1.0,
         trained: int | None = None,
         beta_fast: float = 32.0,
