@@ -347,10 +347,17 @@ class Encoding(nn.Module):
             [B, heads, Q, d]: the last Q rows of ``attend`` with ``is_causal``.
         """
         positions = with_axis(positions, self.axes)
-        q = self._scaled(self.encode(q, last_positions(positions, q.shape[-2])), scale)
+        key_positions = None if key_positions is None else with_axis(key_positions, self.axes)
+        return self._decode(self._scaled(q, scale), keys, values, positions, key_positions, attn_mask)
+
+    def _decode(
+        self, q: Tensor, keys: Tensor, values: Tensor, here: Tensor, there: Tensor | None, mask: Tensor | None
+    ) -> Tensor:
+        """``decode`` from positions with their axis; ``there`` is ``key_positions``."""
+        q = self.encode(q, last_positions(here, q.shape[-2]))
         for cached in (keys, values):
             self.check_width(v=cached)
-        return attention(q, keys, values, Masking(attn_mask, is_causal=True), scale=self.head_dim**-0.5)
+        return attention(q, keys, values, Masking(mask, is_causal=True), scale=self.head_dim**-0.5)
 
     if TYPE_CHECKING:  # nn.Module declares that a call returns anything
 
@@ -438,8 +445,8 @@ class Encoding(nn.Module):
         key_positions: Tensor | PositionTables | None,
     ) -> Places:
         """``precompute`` for queries and keys."""
-        if key_positions is not None:
-            return self.precompute(positions, q), self.precompute(key_positions, k)
+        if key_positions is not None:  # without what a subclass keeps for pairs of the same tokens
+            return Encoding.precompute(self, positions, q), Encoding.precompute(self, key_positions, k)
         if q.shape[-2] != k.shape[-2]:
             raise InputError(
                 f"{q.shape[-2]} queries and {k.shape[-2]} keys are not those of the same tokens: give"

@@ -80,18 +80,6 @@ class ScoreBias(Encoding):
         """
         raise TypeError(f"{type(self).__name__} does not define biased().")
 
-    def places(
-        self,
-        q: Tensor,
-        k: Tensor,
-        positions: Tensor | PositionTables,
-        key_positions: Tensor | PositionTables | None,
-    ) -> Places:
-        if key_positions is None:
-            return super().places(q, k, positions, key_positions)
-        one_by_one = super().precompute  # without what only pairs of the same tokens need
-        return one_by_one(positions, q), one_by_one(key_positions, k)
-
     def shared(self, q: Tensor, k: Tensor, places: Places) -> Tensor:
         """``mask``, or what ``precompute`` kept of it."""
         of_queries, of_keys = places
@@ -103,36 +91,18 @@ class ScoreBias(Encoding):
             mask = mask + as_bias(masking.attn_mask, mask)
         return masking._replace(attn_mask=mask)
 
-    def decode(
-        self,
-        q: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        positions: Tensor,
-        *,
-        key_positions: Tensor | None = None,
-        attn_mask: Tensor | None = None,
-        scale: float | None = None,
+    def _decode(
+        self, q: Tensor, keys: Tensor, values: Tensor, here: Tensor, there: Tensor | None, mask: Tensor | None
     ) -> Tensor:
-        """As ``Encoding.decode``; InputError for fewer positions than keys without ``key_positions``."""
-        positions = with_axis(positions, self.axes)
-        queries, of_keys = q.shape[-2], keys.shape[-2]
-        if key_positions is None and positions.shape[-2] != of_keys:
+        """InputError for fewer positions than keys without ``key_positions``."""
+        if there is None and here.shape[-2] != keys.shape[-2]:
             raise InputError(
-                f"{positions.shape[-2]} positions for {of_keys} keys: encoding {self.name!r} needs those of"
+                f"{here.shape[-2]} positions for {keys.shape[-2]} keys: encoding {self.name!r} needs those of"
                 " all keys; give key_positions= too if these are of the queries alone. Leading keys without"
                 " a position have none in key_positions either."
             )
-        return self.attend(
-            q,
-            keys,
-            values,
-            last_positions(positions, queries),
-            key_positions=positions if key_positions is None else key_positions,
-            attn_mask=attn_mask,
-            is_causal=True,
-            scale=scale,
-        )
+        there, here = here if there is None else there, last_positions(here, q.shape[-2])
+        return self.attend(q, keys, values, here, key_positions=there, attn_mask=mask, is_causal=True)
 
     def mask(self, q: Tensor, k: Tensor, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """The bias on q·k/√d of all pairs, for other attention kernels; 0 for tokens without a position.

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import partial, reduce
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
@@ -109,23 +109,14 @@ class _OnRings(Encoding):
         self.look_at(with_axis(positions, self.axes))
         return ready
 
-    def decode(
-        self,
-        q: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        positions: Tensor,
-        *,
-        key_positions: Tensor | None = None,
-        **settings: Any,
+    def _decode(
+        self, q: Tensor, keys: Tensor, values: Tensor, here: Tensor, there: Tensor | None, mask: Tensor | None
     ) -> Tensor:
-        decoded = super().decode(q, keys, values, positions, key_positions=key_positions, **settings)
         if not torch.compiler.is_compiling() and not self.warned:
-            known = with_axis(positions if key_positions is None else key_positions, self.axes)
-            missing = keys.shape[-2] - known.shape[-2]  # of tokens that came before these, on a sequence
-            farthest = spans(known) or () if self.axes > 1 or missing <= 0 else (keys.shape[-2] - 1,)
-            self.warn_of_aliasing(farthest, signs=1)
-        return decoded
+            known, tokens = here if there is None else there, keys.shape[-2]
+            newest = self.axes == 1 and known.shape[-2] < tokens  # of a sequence; the others came before
+            self.warn_of_aliasing((tokens - 1,) if newest else spans(known) or (), signs=1)
+        return super()._decode(q, keys, values, here, there, mask)
 
     def look_at(self, positions: Tensor) -> None:
         """Warn once if a ring does not distinguish the offsets of positions [M, axes] or [B, M, axes]."""
