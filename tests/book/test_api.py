@@ -30,8 +30,7 @@ READERS = ("read_record", "read_records", "read_arrays", "find_arrays", "record_
 def public_names() -> list[str]:
     names = [f"{room}.{name}" for room in OFFERED for name in import_module(room).__all__]
     families = {name: value for name, value in vars(encodings).items() if isinstance(value, type)}
-    for base in ("Encoding", "TokenCode", "ScoreBias", "Rotary"):  # the others are under their modules
-        families.pop(base)
+    families.pop("Encoding")  # the others are described under their modules
     names = [dotted_name(families[last]) if (last := n.rpartition(".")[2]) in families else n for n in names]
     for room in WHOLE:
         module = import_module(room)
