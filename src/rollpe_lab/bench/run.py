@@ -42,9 +42,6 @@ PRIORITY = (
 )
 """Encodings that are timed first, since a budget may not suffice for all."""
 
-OF_SEQUENCES = ("rope", "xpos")
-"""Encodings of one axis, which images refuse."""
-
 SCALED = ("none", "axial-rope", "roll", "shaw")
 """Encodings that are timed with 64, 256 and 1,024 patches."""
 
@@ -224,7 +221,7 @@ def _names(encodings: Sequence[str] | None) -> list[str]:
     for name in encodings or ():
         if name not in ENCODINGS:
             raise InputError(f"encoding {name!r} is unknown. Allowed: {', '.join(ENCODINGS)}.")
-    images = (name for name in ENCODINGS if name not in OF_SEQUENCES)
+    images = (name for name, encoding in ENCODINGS.items() if encoding.usual_axes > 1)
     return list(dict.fromkeys(["none", *(images if encodings is None else encodings)]))
 
 
