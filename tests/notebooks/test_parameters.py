@@ -121,7 +121,7 @@ NOWHERE = "pyproject.toml/nowhere"
     ("chapter", "name", "value", "says"),
     [
         ("02-sinusoids", "e", "8", "has no parameter 'e'. It takes: d, bits, length, base, seed."),
-        ("02-sinusoids", "lenght", "8", "Did you mean length?"),
+        ("02-sinusoids", "lenght", "8", "Did you mean 'length'?"),
         ("02-sinusoids", "d", "7", "from 2 in steps of 2"),
         ("03-relative", "d", "1", "between 2 and 256"),
         ("04-rotary", "d", "5", "from 4 in steps of 2"),
@@ -137,7 +137,7 @@ NOWHERE = "pyproject.toml/nowhere"
         ("11-train", "records", NOWHERE, NOWHERE),
         ("11-train", "options", "width=999", "width=999 does not fit"),
         ("11-train", "options", "speeds=[1", "expected key=value"),
-        ("11-train", "overrides", "epochz=3", "did you mean 'epochs'"),
+        ("11-train", "overrides", "epochz=3", "Did you mean 'epochs'"),
         ("11-train", "overrides", "warmup_epochs=99", "longer than epochs"),
         ("11-train", "overrides", "patch_size=3,resolutions=[]", "both sides must divide"),
         ("12-results", "encodings", "roll,foo", "unknown encoding 'foo'"),

@@ -99,7 +99,7 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
         ("epochs", "1:30", "epochs='1:30'"),
         ("epochs", "true", r"epochs=True: allowed is an integer"),
         ("epochs", 10**30, "epochs"),
-        ("epoch", "3", r"'epoch' is unknown \(did you mean 'epochs'\?\)\. Allowed: name, data, "),
+        ("epoch", "3", r"'epoch' is unknown\. Did you mean 'epochs'\? Allowed: name, data, "),
         ("data", "mnist", r"data='mnist': allowed is digits, place, offset, cifar100, sympy, sklearn"),
         ("learning_rate", ".inf", r"learning_rate=inf: allowed is a number > 0"),
         ("compile", "sometimes", r"^recipe key compile='sometimes': allowed is auto"),
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
         ("resolutions", [2 * 65], "more than 64 patches"),
         ("warmup_epochs", "1000", r"warmup_epochs=1000 is longer than epochs="),
         ("width", 10**9, "width"),
-        ("augmentation.mixpu", "1", r"'augmentation\.mixpu' is unknown \(did you mean 'mixup'\?\)"),
+        ("augmentation.mixpu", "1", r"'augmentation\.mixpu' is unknown\. Did you mean 'mixup'\?"),
         ("augmentation.flip", "2", r"augmentation\.flip=2: allowed is input should be less than"),
         ("augmentation.rand_augment", [10**9, 9], "rand_augment"),
         ("augmentation.crop_padding", 10**9, "crop_padding"),
@@ -200,7 +200,7 @@ def test_a_recipe_of_ones_own_is_a_yaml_file_and_its_runs_are_repeated_without_i
     assert told(command(recipe, RunId(recipe="mine", encoding="roll", seed=0)))[0] == recipe
     misspelt = "\n".join(lines).replace("epochs", "epocs")
     for text, says in (
-        (misspelt, r"'epocs' is unknown \(did you mean 'epochs'\?\)\. Allowed: name, data, "),
+        (misspelt, r"'epocs' is unknown\. Did you mean 'epochs'\? Allowed: name, data, "),
         ("data: digits\n", "is missing"),
         ("- a list\n", "mapping"),
         ("a: [", "not YAML"),
@@ -208,7 +208,7 @@ def test_a_recipe_of_ones_own_is_a_yaml_file_and_its_runs_are_repeated_without_i
         file.write_text(text)
         with pytest.raises(InputError, match=says):
             load_recipe(file)
-    with pytest.raises(InputError, match=r"'quik' is unknown \(did you mean 'quick'\?\).*smoke"):
+    with pytest.raises(InputError, match=r"'quik' is unknown\. Did you mean 'quick'\?.*smoke"):
         load_recipe("quik")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Sequence
 from typing import Unpack
@@ -321,10 +320,10 @@ class Rope(_Spaced):
     def check_scaling(self) -> None:
         """InputError for options that ``scaling`` does not read, and for values that it cannot use."""
         scaling, reads = self.scaling, SCALINGS[self.scaling]
-        for option, parameter in inspect.signature(Rope.__init__).parameters.items():
+        for option, default in self.defaults.items():
             readers = [repr(name) for name, options in SCALINGS.items() if option in options]
-            value = getattr(self, option) if readers else None
-            if readers and option not in reads and value != parameter.default:
+            value = self.arguments[option]
+            if readers and option not in reads and value != default:
                 raise InputError(
                     f"{option}={value!r} has no effect with scaling={scaling!r}: leave it out, or use"
                     f" scaling={' or '.join(readers)}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rollpe.errors import InputError
+from rollpe.errors import InputError, hint
 from rollpe_book.chapters.source import find_source, read_source
 from rollpe_lab.files import read_yaml
 from rollpe_lab.sources import find_root
@@ -85,10 +84,8 @@ def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str,
     values = {}
     for name, text in given.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"Did you mean {near[0]}? " if near else ""
             takes = f"It takes: {', '.join(known) or 'none'}."
-            raise InputError(f"{path} has no parameter {name!r}. {hint}{takes}")
+            raise InputError(f"{path} has no parameter {name!r}.{hint(name, known)} {takes}")
         values[name] = _check_allowed(known[name], _convert(known[name], str(text).strip()), path)
     _try_out({p.name: values.get(p.name, p.default) for p in known.values()}, known, values)
     return values

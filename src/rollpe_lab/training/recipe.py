@@ -5,11 +5,10 @@ A recipe is a small YAML file; the folder recipes/ has those of the package.
 
 from __future__ import annotations
 
-import difflib
 import os.path
 import shlex
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
@@ -17,7 +16,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rollpe.encodings import outside_files
-from rollpe.errors import InputError
+from rollpe.errors import InputError, hint
 from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records.record import EXECUTION, REMOVED, RunId, flatten, slug
 from rollpe_lab.training.augment import Augmentation
@@ -223,7 +222,7 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
         path = FOLDER / f"{name_or_path}.yaml"
     elif path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
         raise InputError(
-            f"recipe {str(name_or_path)!r} is unknown{_did_you_mean(str(name_or_path), recipes())}. "
+            f"recipe {str(name_or_path)!r} is unknown.{hint(str(name_or_path), recipes())} "
             f"Allowed: {', '.join(recipes())}, or the path of a .yaml file."
         )
     values = read_yaml_file(path)
@@ -277,7 +276,7 @@ def _line(error: Any) -> str:
     place, value = ".".join((*outer, key)), textwrap.shorten(repr(error["input"]), 200, placeholder=" …")
     if error["type"] == "extra_forbidden":
         allowed = ", ".join(fields)
-        return f"recipe key {place!r} is unknown{_did_you_mean(key, fields)}. Allowed: {allowed}."
+        return f"recipe key {place!r} is unknown.{hint(key, fields)} Allowed: {allowed}."
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     allowed = Recipe.model_fields[outer[0] if outer else key].description or ""
@@ -286,11 +285,6 @@ def _line(error: Any) -> str:
     if error["type"] == "missing":
         return f"recipe key {place!r} is missing: allowed is {allowed}."
     return f"recipe key {place}={value}: allowed is {allowed}."
-
-
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def command(recipe: Recipe, run_id: RunId) -> str:
