@@ -16,12 +16,15 @@ from rollpe.topography import (
     correlation_by_distance,
     near_and_any,
     pack_correlations,
+    participation_ratio,
     ring_spectrum,
+    share_of_distance,
     shuffled_ratio,
     smoothness_ratio,
     spatial_correlation_loss,
     topography_loss,
     unpack_correlations,
+    without_first_component,
 )
 
 SEEDS = [0, 1, 2]
@@ -247,3 +250,47 @@ def test_bad_input_is_refused_with_the_way_out() -> None:
         with pytest.raises(InputError) as error:
             call()
         assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def circulant(n: int, *shares: float) -> torch.Tensor:
+    """Correlations of a map: waves 1, 2, … of these shares, standing anywhere on the ring."""
+    angle = 2 * math.pi * (torch.arange(n)[:, None] - torch.arange(n)) / n
+    waves = [share * torch.cos(k * angle.double()) for k, share in enumerate(shares, 1)]
+    return torch.stack(waves).sum(0)
+
+
+def test_a_map_fills_two_directions_and_one_bump_of_varying_strength_only_one():
+    bump = torch.linspace(-1, 1, 16, dtype=torch.float64).sign()
+    single = torch.outer(bump, bump)
+    assert participation_ratio(single) == pytest.approx(1)
+    assert participation_ratio(circulant(16, 1.0)) == pytest.approx(2)
+    assert participation_ratio(circulant(16, 0.5, 0.5)) == pytest.approx(4)
+    assert participation_ratio(torch.eye(16, dtype=torch.float64)) == pytest.approx(16)
+
+
+def test_distance_explains_all_of_a_map_and_little_of_channels_in_random_order():
+    r = circulant(16, 0.6, 0.4)
+    assert share_of_distance(r) == pytest.approx(1)
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.randperm(16, generator=generator) for _ in range(2000)]
+    shuffled = share_of_distance(torch.stack([r[order][:, order] for order in orders]))
+    assert shuffled.mean().item() == pytest.approx(7 / 104, abs=5 * shuffled.std().item() / 2000**0.5)
+
+
+def test_without_its_first_component_a_map_keeps_neighbors_and_one_bump_does_not():
+    torch.manual_seed(0)
+    bump, strength = torch.linspace(-1, 1, 16).double().sign(), torch.randn(20_000, 1)
+    place = 2 * math.pi * (torch.arange(16) / 16 - torch.rand(20_000, 1).double())
+    left = {}
+    for name, signal in (("one", strength * bump), ("map", torch.cos(place))):
+        r = torch.corrcoef((signal + 0.1 * torch.randn(20_000, 16).double()).T)
+        rest = without_first_component(r)
+        torch.testing.assert_close(rest.diagonal(), torch.ones(16).double())
+        values, vectors = torch.linalg.eigh(r)
+        whole = (vectors[:, :-1] * values[:-1]) @ vectors[:, :-1].T
+        torch.testing.assert_close(rest, whole / torch.outer(*[whole.diagonal().sqrt()] * 2))
+        near, any_two = near_and_any(rest)
+        left[name] = (near - any_two).item()
+    assert abs(left["one"]) < 0.1 and left["map"] > 0.3
+    alone = without_first_component(torch.outer(bump, bump))  # of which nothing remains
+    torch.testing.assert_close(alone, torch.eye(16).double(), atol=1e-3, rtol=0)

@@ -15,6 +15,7 @@ import math
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rollpe.errors import InputError, check_choice, check_whole
@@ -218,6 +219,53 @@ def near_and_any(r: Tensor) -> tuple[Tensor, Tensor]:
     i = torch.arange(n, device=r.device)
     pairs = r.sum((-2, -1)) - r.diagonal(dim1=-2, dim2=-1).sum(-1)
     return r[..., i, (i + 1) % n].mean(-1), pairs / (n * (n - 1))
+
+
+def participation_ratio(r: Tensor) -> Tensor:
+    """How many directions the responses of n channels fill: 1 to n.
+
+        PR = (tr R)² / tr R² = n² / Σ_ij r_ij²
+
+    1: all channels follow one signal, up to sign. n: no two correlate. A bump that stands anywhere on a ring
+    needs at least two, the sine and the cosine of its place. r [..., n, n] with ones on the diagonal → [...].
+    """
+    return r.shape[-1] ** 2 / r.square().sum((-2, -1))
+
+
+def share_of_distance(r: Tensor) -> Tensor:
+    """The share of the variance of correlations that distance around the ring explains: 0 to 1.
+
+        η² = Σ_{i<j} (C(d_ij) − r̄)² / Σ_{i<j} (r_ij − r̄)²,   C(d) the mean of r_ij at distance d
+
+    1: correlations depend on distance alone, so that no channel is special. In random order of n channels it
+    is on average at most ⌊n/2⌋ − 1 over n(n − 3)/2, 0.07 for 16. r [..., n, n], n ≥ 3 → [...]; NaN
+    if all r_ij are equal.
+    """
+    n = r.shape[-1]
+    i, j = torch.triu_indices(n, n, offset=1, device=r.device)
+    distance = torch.minimum(j - i, n - (j - i))
+    pairs = r[..., i, j]
+    pairs = pairs - pairs.mean(-1, keepdim=True)
+    of_distance = F.one_hot(distance).to(r.dtype)  # [pairs, distances]
+    count = of_distance.sum(0).clamp_min(1)
+    explained = ((pairs @ of_distance).square() / count).sum(-1)
+    return explained / pairs.square().sum(-1)
+
+
+def without_first_component(r: Tensor) -> Tensor:
+    """Correlations that remain after the strongest signal that channels share is taken out of each.
+
+        R' = R − λ₁v₁v₁ᵀ, scaled to ones on the diagonal;  λ₁, v₁ the first eigenvalue and eigenvector of R
+
+    One bump of varying strength leaves nothing but noise; a map keeps neighbors that correlate.
+    r [..., n, n] → [..., n, n]. A channel of which nothing remains has correlation 0 with all.
+    """
+    values, vectors = torch.linalg.eigh(r)
+    first = vectors[..., -1:]
+    rest = r - values[..., -1, None, None] * first @ first.mT
+    spread = rest.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt().unsqueeze(-1)
+    scale = spread @ spread.mT
+    return torch.where(scale > 1e-6, rest / scale, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device))
 
 
 def attention_by_offset(weights: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:

@@ -191,7 +191,7 @@ class VisionTransformer(timm_vit.VisionTransformer):
     def forward(  # type: ignore[override]
         self, images: Tensor, positions: Tensor | None = None
     ) -> Tensor:
-        """Images [B, channels, H, W] to logits [B, classes]. See ``embed`` for positions.
+        """Images [B, channels, H, W] to logits [B, classes], or [B, N, classes]. See ``embed`` for positions.
 
         For a head that reads the class token alone, the last block computes only this token: the logits
         equal ``forward_head(forward_features(images))`` to rounding, with 3/4 of a block less work.
@@ -228,7 +228,8 @@ def create_vit(
         classes: length of the output; 0 for a model without its last layer.
         size: one of ``SIZES``; ``width``, ``depth`` and ``heads`` replace its numbers.
         channels: of the images.
-        pool: "token" reads the class token; "avg" has no class token and averages the patches.
+        pool: "token" reads the class token; "avg" has no class token and averages the patches; "patches" has
+            none either and gives each its logits, [B, N, classes].
         registers: extra tokens without position.
         dropout: after the embedding, each attention and both layers of each MLP.
         drop_path: stochastic depth of the last block, growing linearly from 0 at the first.
@@ -238,7 +239,7 @@ def create_vit(
     Raises:
         InputError: a value that does not fit, named with what is allowed.
     """
-    check_choice("pool", pool, ("token", "avg"))
+    check_choice("pool", pool, ("token", "avg", "patches"))
     base = checked_size(size, width, depth, heads, layer_scale)
     check_whole(1, patch_size=patch_size, channels=channels)
     check_whole(0, classes=classes, registers=registers)
@@ -262,7 +263,7 @@ def create_vit(
         embed_dim=base.width,
         depth=base.depth,
         num_heads=base.heads,
-        global_pool=pool,
+        global_pool=pool if pool != "patches" else "",
         reg_tokens=registers,
         proj_drop_rate=dropout,
         pos_drop_rate=dropout,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from rollpe.encodings import grid_positions
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.topography import near_and_any, smoothness_ratio, topography_loss, unpack_correlations
 from rollpe.vit import create_vit
@@ -15,7 +16,8 @@ from rollpe_lab.training import load_recipe, train
 from rollpe_lab.training.observation import (
     channel_frame,
     disorder,
-    first_step,
+    fewer_waves,
+    gradients,
     neighbor_correlation,
     observe,
     queries_and_keys,
@@ -143,7 +145,7 @@ def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, pa
         evaluate, model = run.compiled.evaluate, run.compiled.model
         seen = evaluate.prepare(getattr(evaluate.data, part).images[:256])
         assert sorted(run.frames) == [0, 1, 2]
-        assert torch.equal(run.frames[2], channel_frame(model, seen))
+        assert torch.equal(run.frames[2]["frames"], channel_frame(model, seen))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rollpe_lab.training.run.train_epoch", only_epoch)
@@ -185,7 +187,7 @@ def test_twins_are_asked_for_the_same_and_adam_follows_channels_or_waves():
     roll, twin = model("roll"), model("roll-twin")
     twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
     labels = torch.tensor([0, 1, 4])
-    a, b = (first_step(vit, images(), labels, 0.1) for vit in (roll, twin))
+    a, b = (gradients(vit, images(), labels, 0.1) for vit in (roll, twin))
     for which in ("query", "key"):
         assert a[f"{which}_gradient"].shape == (2, 3, 2, 9)
         np.testing.assert_allclose(a[f"{which}_gradient"], b[f"{which}_gradient"], atol=2e-4)
@@ -201,7 +203,7 @@ def test_twins_are_asked_for_the_same_and_adam_follows_channels_or_waves():
 @pytest.mark.parametrize("encoding", ["roll", "roll-twin", "none"])
 def test_a_channel_that_belongs_to_no_axis_is_on_no_ring(encoding):
     vit = model(encoding, width=21, heads=3)
-    found = observe(vit, images(2)) | first_step(vit, images(2), torch.tensor([0, 1]))
+    found = observe(vit, images(2)) | gradients(vit, images(2), torch.tensor([0, 1]))
     for name in ("query_spectrum", "key_gradient"):
         assert found[name].shape == (2, 3, 2, 3 // 2 + 1)
         np.testing.assert_allclose(found[name].sum(-1), 1, rtol=1e-5)
@@ -210,10 +212,82 @@ def test_a_channel_that_belongs_to_no_axis_is_on_no_ring(encoding):
 def test_of_a_multiplexed_roll_the_first_wave_of_every_head_is_seen():
     vit = model("multiplexed-roll")
     labels = torch.tensor([0, 1, 4])
-    found = first_step(vit, images(), labels)
+    found = gradients(vit, images(), labels)
     torch.nn.functional.cross_entropy(vit.eval()(images()), labels).backward()
     rows = vit.attentions[1].qkv.weight.grad[3 * 64 :][64:96]  # keys, head 1 of 3, the first of two waves
     power = torch.fft.rfft(rows.T.unflatten(-1, (2, 16)), norm="ortho").abs().square()
     power[..., 1:-1] *= 2
     share = power.sum(0) / power.sum((0, 2))[:, None]
     np.testing.assert_allclose(found["key_gradient"][1, 1], share.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_coherence_is_how_alike_the_gradients_of_encoded_queries_are():
+    vit = create_vit(
+        "roll", image_size=(8, 12), patch_size=4, channels=1, classes=5, size="nano", depth=1, pool="avg"
+    )
+    for parameter in vit.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    labels = torch.tensor([0, 1, 4])
+    found = gradients(vit, images(), labels)
+    assert found["query_coherence"].shape == (1, 3) and (found["query_coherence"] <= 1).all()
+    # shifting all keys alike moves no score against another
+    assert found["key_coherence"].max() < 1e-6
+
+    # by hand: ∂L/∂(S^p q) from the scores
+    attention = vit.attentions[0]
+    x = vit.embed(images())[0]
+    q, k, v = (
+        y.unflatten(-1, (3, 32)).transpose(1, 2) for y in attention.qkv(vit.blocks[0].norm1(x)).chunk(3, -1)
+    )
+    positions = grid_positions(2, 3)
+    encoded, keys = attention.encoding(q, k, positions)
+    encoded = encoded.detach().requires_grad_()
+    out = ((encoded @ keys.mT) / 32**0.5).softmax(-1) @ v
+    x = x + attention.proj(out.transpose(1, 2).flatten(2))
+    logits = vit.forward_head(x + vit.blocks[0].mlp(vit.blocks[0].norm2(x)))
+    torch.nn.functional.cross_entropy(logits, labels).backward()
+    u = encoded.grad  # [B, heads, 6, 32]
+    share = u.sum(2).square().sum((0, 2)) / (6 * u.square().sum((0, 2, 3)))
+    torch.testing.assert_close(found["query_coherence"][0], share, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:aliased offsets")
+@pytest.mark.parametrize("encoding", ["roll", "roll-twin", "multiplexed-roll", "none"])
+def test_with_all_waves_a_model_has_its_own_loss_and_with_one_it_sees_levels(encoding):
+    vit = model(encoding)
+    labels = torch.tensor([0, 1, 4])
+    losses = fewer_waves(vit, images(), labels)
+    own = torch.nn.functional.cross_entropy(vit(images()), labels)
+    assert losses.shape == (9,)
+    torch.testing.assert_close(losses[-1], own)
+    if encoding != "roll":
+        return
+    for attention in vit.attentions:  # rings of equal channels have one wave, the slowest
+        q, k, v = attention.qkv.weight.data.chunk(3)
+        level = [rows.unflatten(0, (-1, 16)).mean(1, keepdim=True).expand(-1, 16, -1) for rows in (q, k)]
+        attention.qkv.weight.data = torch.cat((*(x.flatten(0, 1) for x in level), v))
+        attention.qkv.bias.data[: 2 * len(q)] = 0
+    torch.testing.assert_close(losses[0], torch.nn.functional.cross_entropy(vit(images()), labels))
+
+
+def test_twins_lose_the_same_with_the_same_waves_and_the_strongest_are_chosen_by_power():
+    roll, twin = model("roll"), model("roll-twin")
+    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
+    labels = torch.tensor([0, 1, 4])
+    slow = fewer_waves(roll, images(), labels)
+    torch.testing.assert_close(fewer_waves(twin, images(), labels), slow, rtol=1e-4, atol=1e-5)
+    rising = -torch.arange(9.0).expand(2, 3, 2, 9)
+    assert torch.equal(fewer_waves(roll, images(), labels, rising), slow)
+    assert not torch.allclose(fewer_waves(roll, images(), labels, -rising)[:-1], slow[:-1])
+
+
+def test_patches_with_a_loss_each_are_scored_by_the_mean_of_their_logits():
+    changes = {"epochs": 1, "max_steps": 2, "warmup_epochs": 0, "pool": "patches", "frames": 2}
+    record = train(load_recipe("smoke", changes), "roll", device="cpu", checkpoints=None, progress=False)
+    assert record.test.images == len(record.correct_bits())
+    vit = model("roll", pool="patches")
+    assert vit(images()).shape == (3, 6, 5)
+    torch.testing.assert_close(
+        fewer_waves(vit, images(), torch.tensor([0, 1, 4]))[-1],
+        torch.nn.functional.cross_entropy(vit(images()).mean(1), torch.tensor([0, 1, 4])),
+    )

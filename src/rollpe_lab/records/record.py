@@ -21,7 +21,12 @@ EXECUTION = frozenset({"compile", "attention", "score_every"})
 NOT_COMPARED = EXECUTION | {"name", "resolutions", "shifts", "frames"}
 """Keys of a configuration that leave the test result of a run unchanged in distribution."""
 
-ADDED: dict[str, Any] = {"qkv_bias": True, "augmentation.mix_probability": 1.0, "context": None}
+ADDED: dict[str, Any] = {
+    "qkv_bias": True,
+    "augmentation.mix_probability": 1.0,
+    "context": None,
+    "second_moment": "channels",
+}
 """Keys added to recipes later, with the values of all runs before."""
 
 REMOVED: dict[str, Any] = {

@@ -150,8 +150,10 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     return read_model(path, choose_device(device))[0]
 
 
-def read_model(path: str | Path, device: torch.device) -> tuple[Model, Recipe, RunId, dict[int, Tensor]]:
-    """Besides the model, the frames by step: see `rollpe_lab.training.observation.channel_frame`."""
+def read_model(
+    path: str | Path, device: torch.device
+) -> tuple[Model, Recipe, RunId, dict[int, dict[str, Tensor]]]:
+    """Besides the model, the frames by step: see `rollpe_lab.training.observation.frame_arrays`."""
     state = _read_checkpoint(Path(path), device)
     try:
         identity, weights = state["identity"], state.get("eval_model", state.get("judged"))

@@ -15,7 +15,7 @@ from rollpe_lab.training.augment import normalize
 from rollpe_lab.training.compiling import EAGER, CompileMode, compiled
 from rollpe_lab.training.data import Data, ImageData, Split, TextData
 from rollpe_lab.training.device import TrainingError
-from rollpe_lab.training.observation import Model, channel_frame, first_step, observe
+from rollpe_lab.training.observation import Model, channel_frame, fewer_waves, gradients, observe
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.step import predictor
 
@@ -66,7 +66,7 @@ class Evaluator:
             padded = F.pad(images, (0,) * 7 + (missing,)) if missing else images
             if self.mode.graphs:
                 torch.compiler.cudagraph_mark_step_begin()
-            logits = predict(padded)[: len(labels)]
+            logits = predict(padded).unflatten(0, (len(padded), -1)).mean(1)[: len(labels)]
             loss += F.cross_entropy(logits, labels, reduction="sum")
             correct[rows] = (logits.argmax(1) == labels).float()
         return self._metrics(loss, correct)
@@ -94,21 +94,32 @@ class Evaluator:
         return normalize(images.to(self.device), self.data.mean, self.data.std, resized)
 
     def observe(self, model: Model) -> dict[str, np.ndarray]:
-        """Attention and channels of a trained model, see `rollpe_lab.training.observation.observe`."""
-        return observe(model, self.prepare(self.data.test.images[:OBSERVED]))
+        """Attention and channels of a trained model, and its loss with fewer waves.
 
-    def frame(self, model: Model) -> Tensor:
-        """Correlations of channels at one moment, see `rollpe_lab.training.observation.channel_frame`.
+        See `observe` and `fewer_waves` in `rollpe_lab.training.observation`. slow_waves, strong_waves
+        [modes]: the loss with the slowest waves, and with those of most power in queries times that in keys.
+        """
+        images, labels = self._some(self.data.test)
+        found = observe(model, images)
+        power = torch.from_numpy(found["query_spectrum"] * found["key_spectrum"])
+        slow, strong = (fewer_waves(model, images, labels, by) for by in (None, power))
+        return found | {"slow_waves": slow.cpu().numpy(), "strong_waves": strong.cpu().numpy()}
+
+    def frame(self, model: Model) -> dict[str, Tensor]:
+        """Correlations of channels and gradients at one moment, see `channel_frame` and `gradients` there.
 
         On images that are held out or, if none is, on training images: training never looks at test images.
         """
         seen = self.data.held_out if len(self.data.held_out) else self.data.train
-        return channel_frame(model, self.prepare(seen.images[:OBSERVED]))
+        found = {f"frame_{key}": value for key, value in self.gradients(model, seen).items()}
+        return found | {"frames": channel_frame(model, self._some(seen)[0])}
 
-    def first_step(self, untrained: Model, training: Split) -> dict[str, np.ndarray]:
-        """The first gradient of an untrained model, see `rollpe_lab.training.observation.first_step`."""
-        images, labels = self.prepare(training.images[:OBSERVED]), training.labels[:OBSERVED]
-        return first_step(untrained, images, labels.to(self.device), self.recipe.label_smoothing)
+    def gradients(self, model: Model, split: Split) -> dict[str, Tensor]:
+        """Gradients for queries and keys, see `rollpe_lab.training.observation.gradients`."""
+        return gradients(model, *self._some(split), self.recipe.label_smoothing)
+
+    def _some(self, split: Split) -> tuple[Tensor, Tensor]:
+        return self.prepare(split.images[:OBSERVED]), split.labels[:OBSERVED].to(self.device)
 
     def precompile(self, model: nn.Module) -> None:
         """Compile the scoring of a batch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from rollpe.topography import (
 from rollpe.vit import VisionTransformer
 
 Model = VisionTransformer | Decoder
+TINY = torch.finfo(torch.float32).tiny
 
 
 @contextmanager
@@ -134,36 +135,95 @@ def observe(model: Model, images: Tensor, batch: int = 64) -> dict[str, np.ndarr
     return {key: values.cpu().numpy().astype(np.float32) for key, values in means.items()}
 
 
-def first_step(
+def gradients(
     model: Model, images: Tensor, labels: Tensor, label_smoothing: float = 0.0
-) -> dict[str, np.ndarray]:
-    """Spectra of the gradient for an untrained model's queries and keys, and of Adam's first step.
+) -> dict[str, Tensor]:
+    """The loss's gradient for queries and keys: its spectrum on the ring, Adam's sign of it, its coherence.
 
     query_gradient, key_gradient [layers, heads, 2, modes]: of the gradient for the weights that make queries
     or keys, the share of the power by mode number along the ring of each axis, all inputs together.
     query_step, key_step: the same for its signs; times the learning rate, these are Adam's first step. Rings
     and waves as in :func:`observe`.
 
+    query_coherence, key_coherence [layers, heads], of encodings with one wave: do all N patches need the same
+    change? With u_p = ∂L/∂(E(p) q_p), the gradient for the encoded query, over images
+
+        Σ ‖Σ_p u_p‖² / (N Σ Σ_p ‖u_p‖²),   1 if they are equal, 1/N on average if they are independent
+
     images normalized [B, channels, H, W], labels int64 [B]; or characters and their successors [B, N].
     Dropout is off, and gradients are cleared afterwards. float32.
     """
     model.eval()
-    logits = model(images).flatten(0, -2)
-    F.cross_entropy(logits, labels.flatten(), label_smoothing=label_smoothing).backward()
-    shares: dict[str, list[Tensor]] = {}
-    for attention in model.attentions:
-        encoding = attention.encoding
-        gradient = attention.qkv.weight.grad
-        assert gradient is not None
+    positions = grid_positions(*model.grid_of(images), device=images.device)
+    with queries_and_keys(model) as pairs:
+        logits = model(images).flatten(0, -2)
+    for x in (x for pair in pairs for x in pair):
+        x.retain_grad()
+    targets = labels.flatten()
+    targets = targets.repeat_interleave(len(logits) // len(targets))  # patches with a loss each
+    F.cross_entropy(logits, targets, label_smoothing=label_smoothing).backward()
+    found: dict[str, list[Tensor]] = {}
+    for attention, pair in zip(model.attentions, pairs, strict=True):
+        encoding, weights = attention.encoding, attention.qkv.weight.grad
+        assert weights is not None
         width = encoding.heads * encoding.streams * encoding.head_dim
-        for name, rows in (("query", gradient[:width]), ("key", gradient[width : 2 * width])):
+        for_queries, for_keys = (cast(Tensor, x.grad) for x in pair)
+        with torch.no_grad():
+            encoded = encoding(for_queries, for_keys, positions) if encoding.streams == 1 else ()
+        for name, u in zip(("query", "key"), encoded, strict=False):
+            u = u[..., -len(positions) :, :].float()
+            same = u.sum(-2).square().sum((0, -1))
+            each = len(positions) * u.square().sum((0, -2, -1))
+            found.setdefault(f"{name}_coherence", []).append(same / each.clamp_min(TINY))
+        for name, rows in (("query", weights[:width]), ("key", weights[width : 2 * width])):
             by_input = rows.unflatten(0, (encoding.heads, -1)).transpose(1, 2)  # [heads, inputs, channels]
             for what, x in (("gradient", by_input), ("step", by_input.sign())):
                 power = ring_spectrum(on_rings(encoding, x.float())).sum(1)
-                share = power / power.sum(-1, keepdim=True).clamp_min(torch.finfo(power.dtype).tiny)
-                shares.setdefault(f"{name}_{what}", []).append(share)
+                share = power / power.sum(-1, keepdim=True).clamp_min(TINY)
+                found.setdefault(f"{name}_{what}", []).append(share)
     model.zero_grad(set_to_none=True)
-    return {key: torch.stack(values).cpu().numpy() for key, values in shares.items()}
+    return {key: torch.stack(values).cpu() for key, values in found.items()}
+
+
+@torch.no_grad()
+def fewer_waves(model: Model, images: Tensor, labels: Tensor, power: Tensor | None = None) -> Tensor:
+    """The loss on some images if queries and keys keep m of the waves of each ring, m = 1, 2, …: [modes].
+
+    The m slowest; or the m of most power, with power [layers, heads, axes, modes]. Queries and keys of every
+    token are projected before the encoding; the weights stay as trained. The last number keeps all waves and
+    is the model's own loss. Rings as in :func:`observe`, images and labels as in :func:`gradients`;
+    cross-entropy in nats without label smoothing. float32.
+    """
+    model.eval()
+    encoding = model.attentions[0].encoding
+    n, axes = encoding.part, encoding.axes
+    to_rings = encoding.on_ring(torch.eye(encoding.head_dim, device=images.device))  # orthogonal
+    if power is None:
+        power = -torch.arange(n // 2 + 1.0).expand(len(model.attentions), encoding.heads, axes, -1)
+    rank = power.to(images.device).argsort(-1, descending=True).argsort(-1)[:, :, None, None]
+    losses = []
+    for kept in range(1, n // 2 + 2):
+
+        def project(x: Tensor, layer: int, kept: int = kept) -> Tensor:
+            waves = x.float().unflatten(-1, (-1, len(to_rings))) @ to_rings
+            rings = waves[..., : axes * n].unflatten(-1, (axes, n))
+            slow = torch.fft.irfft(torch.fft.rfft(rings) * (rank[layer] < kept), n)
+            waves = torch.cat((slow.flatten(-2), waves[..., axes * n :]), -1)
+            return (waves @ to_rings.mT).flatten(-2).to(x.dtype)
+
+        hooks = [
+            norm.register_forward_hook(lambda _module, _inputs, x, layer=layer: project(x, layer))
+            for layer, attention in enumerate(model.attentions)
+            for norm in (attention.q_norm, attention.k_norm)
+        ]
+        try:
+            logits = model(images).float().unflatten(0, (len(images), -1))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        by_label = logits.flatten(0, -2) if labels.dim() > 1 else logits.flatten(1, -2).mean(1)
+        losses.append(F.cross_entropy(by_label, labels.flatten()))
+    return torch.stack(losses)
 
 
 @torch.no_grad()
@@ -188,12 +248,16 @@ def channel_frame(model: Model, images: Tensor, batch: int = 64) -> Tensor:
     return pack_correlations(channel_correlation(*(total / len(images) for total in sums))).cpu()
 
 
-def frame_arrays(frames: Mapping[int, Tensor]) -> dict[str, np.ndarray]:
-    """What a record keeps of each `channel_frame`, by optimizer step: frames [moments, …] and frame_steps."""
+def frame_arrays(frames: Mapping[int, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
+    """What a record keeps of the moments of a training: frame_steps, and the rest by moment.
+
+    frames [moments, …]: see `channel_frame`. frame_query_gradient and so on: see `gradients`.
+    """
     if not frames:
         return {}
     steps, found = zip(*sorted(frames.items()), strict=True)
-    return {"frames": torch.stack(found).cpu().numpy(), "frame_steps": np.array(steps, dtype=np.int32)}
+    stacked = {key: torch.stack([frame[key] for frame in found]).cpu().numpy() for key in found[0]}
+    return {**stacked, "frame_steps": np.array(steps, dtype=np.int32)}
 
 
 def _moments(rings: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,7 @@ from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records.record import EXECUTION, REMOVED, RunId, flatten, slug
 from rollpe_lab.training.augment import Augmentation
 from rollpe_lab.training.datasets import DATASETS, TEXTS
+from rollpe_lab.training.second_moment import Coordinates
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -72,7 +73,9 @@ class Recipe(BaseModel):
     heads: int | None = Field(
         None, gt=0, le=1024, description="null (from size) or an integer ≥ 1, at most 1,024"
     )
-    pool: Literal["token", "avg"] = Field("token", description="token (the class token) or avg")
+    pool: Literal["token", "avg", "patches"] = Field(
+        "token", description="token (the class token), avg or patches (each has a loss; their mean counts)"
+    )
     layer_scale: float | None = Field(
         None, gt=0, le=1e6, description="null (none) or a number > 0, at most a million: its initial value"
     )
@@ -100,6 +103,11 @@ class Recipe(BaseModel):
         min_length=2,
         max_length=2,
         description="two numbers from 0 to below 1: adamw, lamb, and the vectors under muon",
+    )
+    second_moment: Coordinates = Field(
+        "channels",
+        description="channels, random, fourier or ring: the coordinates of queries and keys in which adamw "
+        "divides, of which it has one for a whole ring in the last",
     )
     gradient_clip: float | None = Field(
         None, gt=0, description="null (none) or a number > 0: largest norm of the gradient"
@@ -160,6 +168,8 @@ class Recipe(BaseModel):
                 f"warmup_epochs={self.warmup_epochs:g} is longer than epochs={self.epochs}. "
                 "Lower it or raise epochs."
             )
+        if self.second_moment != "channels" and self.optimizer != "adamw":
+            raise ValueError(f"second_moment={self.second_moment}: only adamw has it, not {self.optimizer}.")
         if self.data in TEXTS:
             self._fits_text()
         elif self.patch_size is None or self.context is not None:

@@ -44,6 +44,7 @@ def remeasure(
         )
     with torch.random.fork_rng(devices=[]):
         untrained = initial_model(recipe, run_id, shape_of(data)).to(target)
-    first = evaluate.first_step(untrained, training_images(recipe, data))
-    write_record(records, record, **first, **evaluate.observe(model), **frame_arrays(frames))
+    first = evaluate.gradients(untrained, training_images(recipe, data))
+    arrays = {key: value.numpy() for key, value in first.items()}
+    write_record(records, record, **arrays, **evaluate.observe(model), **frame_arrays(frames))
     return file.with_suffix(".npz")

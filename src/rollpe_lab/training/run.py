@@ -125,7 +125,8 @@ def train(
         # files: whatever can be refused has been refused by now
         arrays, checkpoint = {}, None
         if records is not None:
-            arrays = evaluate.first_step(untrained.to(where), training)
+            first = evaluate.gradients(untrained.to(where), training)
+            arrays = {key: value.numpy() for key, value in first.items()}
             stack.enter_context(reserved(records, run_id, record_path(records, run_id)))
         if checkpoints is not None:
             file = checkpoint_path(checkpoints, run_id)
@@ -184,7 +185,7 @@ class Run:
     began: float  # on the clock, as if the run had never been interrupted
     compiled: CompiledModel = field(init=False)
     history: list[EpochMetrics] = field(default_factory=list)  # one row per finished epoch
-    frames: dict[int, Tensor] = field(default_factory=dict)  # by step
+    frames: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # by step
     streams: dict[str, torch.Generator] = field(default_factory=dict)  # of random numbers, by purpose
 
     def __post_init__(self) -> None:
@@ -244,7 +245,7 @@ def batches(run: Run) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def keep_frame(run: Run, step: int) -> None:
-    """Keep the correlations of channels after so many steps if the recipe asks for them."""
+    """Keep channels and gradients after so many steps if the recipe asks for them."""
     moments = np.linspace(0, run.total, run.recipe.frames).round().astype(int)
     if step in moments:
         run.frames[step] = run.compiled.evaluate.frame(run.compiled.model)
@@ -340,7 +341,7 @@ def load_state(state: Mapping[str, Any], run: Run) -> None:
     """Bring a run at its beginning to where a checkpoint left off."""
     run.started, run.began = state["started"], run.began - state["elapsed"]
     run.history = [EpochMetrics(**row) for row in state["history"]]
-    run.frames = {step: frame.cpu() for step, frame in state.get("frames", {}).items()}
+    run.frames = state.get("frames", {})
     if "eval_model" in state:  # of a finished run
         run.compiled.model.load_state_dict(state["eval_model"])
         return

@@ -33,13 +33,14 @@ from rollpe.encodings.attention import Attention
 from rollpe.errors import InputError
 from rollpe_lab.training.compiling import EAGER, KERNELS, CompileMode, compiled
 from rollpe_lab.training.recipe import Recipe
+from rollpe_lab.training.second_moment import QueryKeyAdamW
 
 
 def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callable[[Tensor], Tensor]:
     """images → logits float32 [B, classes], not compiled; in bfloat16 on the mode if the recipe says so.
 
-    Of text, characters [B, N] → [B·N, classes]. The weights are float32 whatever the recipe's precision:
-    autocast rounds them.
+    Of text, characters [B, N] → [B·N, classes], and likewise of patches with a loss each. The weights are
+    float32 whatever the recipe's precision: autocast rounds them.
     Raises InputError if the recipe's kernel of attention cannot run there.
     """
     kind, half = device.type, recipe.precision == "bfloat16"
@@ -135,7 +136,10 @@ class Step:
         predict, smoothing = predictor(model, recipe, device), recipe.label_smoothing
 
         def loss(inputs: Tensor, targets: Tensor) -> Tensor:
-            return F.cross_entropy(predict(inputs), targets, label_smoothing=smoothing)
+            logits = predict(inputs)
+            if recipe.pool == "patches":
+                targets = targets.repeat_interleave(len(logits) // len(targets), 0)
+            return F.cross_entropy(logits, targets, label_smoothing=smoothing)
 
         self.update = self._update(recipe)
         self.loss = compiled(loss, mode.gradient) if mode.gradient else loss
@@ -269,14 +273,18 @@ class Step:
 
 
 def create_optimizers(model: nn.Module, recipe: Recipe, mode: CompileMode = EAGER) -> list[Optimizer]:
-    """One optimizer; two for muon, which moves only matrices.
+    """One optimizer; two for muon, which moves only matrices, and for a second moment in other coordinates.
 
     Weights decay; biases, norms, scales and what the model names in no_weight_decay() do not:
     shrinking a learned frequency or an embedding of position changes what it means.
     """
     keep = cast(Any, model).no_weight_decay()
+    layers = cast(Any, model).attentions if recipe.second_moment != "channels" else []
+    apart = dict.fromkeys(parameter for layer in layers for parameter in layer.qkv.parameters())
     decaying, kept, matrices = [], [], []
     for name, parameter in model.named_parameters():
+        if parameter in apart:
+            continue
         if parameter.ndim < 2 or name in keep:
             kept.append(parameter)
         elif recipe.optimizer == "muon" and parameter.ndim == 2 and name.startswith("blocks."):
@@ -307,7 +315,15 @@ def create_optimizers(model: nn.Module, recipe: Recipe, mode: CompileMode = EAGE
                 many["foreach"] = True  # timm before 1.0.31 has one loop for all, which compiles as well
             return [Lamb(groups, lr=rate, betas=betas, max_grad_norm=None, **many)]
         case "adamw":
-            return [torch.optim.AdamW(groups, lr=rate, **adam)]
+            adamw = torch.optim.AdamW(groups, lr=rate, **adam)
+            if not apart:
+                return [adamw]
+            groups = [
+                {"params": [p for p in apart if p.ndim > 1], "weight_decay": recipe.weight_decay},
+                {"params": [p for p in apart if p.ndim < 2], "weight_decay": 0.0},
+            ]
+            encoding, coordinates = layers[0].encoding, recipe.second_moment
+            return [adamw, QueryKeyAdamW(groups, encoding, coordinates, lr=rate, betas=betas)]
         case "muon":  # scaled so that one learning rate suits both, as for AdamW
             muon = torch.optim.Muon(
                 matrices,
