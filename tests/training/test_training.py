@@ -3,6 +3,7 @@ gets the same data; nothing unusable is accepted, nothing broken is recorded."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -10,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,8 +48,8 @@ from rollpe_lab.training import (
     train,
 )
 from rollpe_lab.training.checkpoint import checkpoint_path
-from rollpe_lab.training.evaluate import OBSERVED, Evaluator
-from rollpe_lab.training.observation import channel_frame, neighbor_correlation
+from rollpe_lab.training.evaluate import Evaluator
+from rollpe_lab.training.observation import neighbor_correlation
 from rollpe_lab.training.remeasure import remeasure
 from rollpe_lab.training.run import train_epoch
 from rollpe_lab.training.state import CompiledModels, shape_of
@@ -148,8 +150,12 @@ def test_held_out_images_are_scored_every_few_epochs_and_after_the_last():
 def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path, monkeypatch):
     """Here of the test images, as the correlations that they are compared with."""
 
+    original = Evaluator.frame
+
     def frame(evaluate, model):
-        return channel_frame(model, evaluate.prepare(evaluate.data.test.images[:OBSERVED]))
+        of_test = copy.copy(evaluate)
+        of_test.data = replace(evaluate.data, held_out=evaluate.data.test)
+        return original(of_test, model)
 
     monkeypatch.setattr(Evaluator, "frame", frame)
     plain = run(tiny(), records=tmp_path)
@@ -163,6 +169,11 @@ def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path, monkeypat
     )
     assert after.pop("frame_steps").tolist() == [0, 3, 5, 8]
     near, any_two = near_and_any(unpack_correlations(torch.from_numpy(after.pop("frames"))[-1]))
+    kept = {key: after.pop(key) for key in list(after) if key.startswith("frame_")}
+    assert {f"frame_{which}_{what}" for which in ("query", "key") for what in ("gradient", "coherence")} < {
+        *kept
+    }
+    assert all(len(found) == 4 for found in kept.values())
     assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before)
     seen_last = near.mean().item(), any_two.mean().item()
     assert seen_last == pytest.approx(neighbor_correlation(after), abs=0.5 / 127 + 1e-4)
