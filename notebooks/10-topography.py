@@ -593,7 +593,31 @@ fig
 # %% [markdown]
 # Such a gradient favors slow waves along the ring, and with them neighbors that respond alike. Whether trained weights
 # follow it depends on the optimizer, and, by {doc}`07b-twin`, an optimizer such as Adam depends on the basis.
-# {doc}`14-inside` measures both.
+#
+# ## One step of Adam in other coordinates
+#
+# Adam's first step is the sign of the gradient, coordinate by coordinate. Let $B$ be an orthogonal matrix that takes the
+# channels of a ring to other coordinates; the step there is $s = B^\top \operatorname{sign}(B g)$. If neighbors in the
+# gradient $g$ are alike, how alike are they in the step?
+#
+# $$
+# \begin{gathered} c_d = \frac{g \cdot S^d g}{\|g\|^2}, \\
+# \frac{\mathbb{E}[s \cdot S^d s]}{\mathbb{E}\|s\|^2} = \begin{cases} \frac{2}{\pi} \arcsin c_d & \text{channels} \\
+# \frac{2}{\pi} \, c_d & \text{a random } B \\ 0 & \text{Fourier coordinates} \end{cases} \qquad (d = 1, 2, \dots, n - 1) \end{gathered}
+# $$ (eq-step-order)
+#
+# ```{prf:proof}
+# *Channels.* Let $g$ be normal with the same correlation $c_d$ at all places; then $\mathbb{E}[\operatorname{sign}(g_i)
+# \operatorname{sign}(g_{i+d})] = \frac{2}{\pi} \arcsin c_d$ {cite}`vanvleck1966spectrum`. *Random.* For any $g$, $\mathbb{E}[s
+# s^\top]$ does not change if space is turned around $g$, so it is $\alpha g g^\top / \|g\|^2 + \beta I$. Its trace is $n$. Along
+# $g$ it is $\mathbb{E}[(\sum_j |z_j|)^2] = 1 + (n - 1) \frac{2}{\pi}$, with $z$ uniform on the sphere, since $\mathbb{E}|z_1
+# z_2| = \frac{2}{\pi n}$. Hence $\alpha = \frac{2}{\pi} n$ and $\beta = 1 - \frac{2}{\pi}$. *Fourier.* All coordinates are
+# $\pm 1$, so every wave has the same power, and $s \cdot S^d s = \sum_k \cos(2 \pi k d / n) = 0$.
+# ```
+#
+# A step that divides a whole ring by one number keeps $c_d$. So a smooth gradient gives a smooth step in channels, in a random
+# basis and with one scale for a ring, most with the one scale and least in a random basis. **Fourier coordinates are
+# the exception**: there the step has no order at all, whatever the gradient. {doc}`14-inside` tests this.
 #
 # ```{admonition} In short
 # :class: tip

@@ -102,6 +102,17 @@ export const spectrum = (x) => {
   });
 };
 
+/** The real Fourier basis, a wave a row: cosine and −sine of k = 1, 2, …, the constant, for even n the Nyquist mode.
+    operators.real_fourier_basis, transposed */
+export const fourierRows = (n) => {
+  const wave = (k, part) => range(n).map((i) => Math.sqrt(2 / n) * part((TAU * ((k * i) % n)) / n));
+  const pair = (k) => [wave(k, Math.cos), wave(k, (angle) => -Math.sin(angle))];
+  const alone = (sign) => range(n).map((i) => sign ** i / Math.sqrt(n));
+  return [...range(Math.ceil(n / 2) - 1).flatMap((k) => pair(k + 1)), ...(n % 2 ? [1] : [1, -1]).map(alone)];
+};
+
+const combined = (weights, rows) => rows.map((row, j) => row.map((value) => weights[j] * value)).reduce(add);
+
 const turn = ([real, imaginary], angle) => [
   real * Math.cos(angle) - imaginary * Math.sin(angle),
   real * Math.sin(angle) + imaginary * Math.cos(angle),
@@ -166,6 +177,32 @@ export const nearAndAny = (r) => {
   const pairs = sum(r.flatMap((row, i) => row.filter((_, j) => j !== i)));
   return [sum(r.map((row, i) => row[mod(i + 1, n)])) / n, pairs / (n * (n - 1))];
 };
+
+// Adam's first step on a ring.
+
+/** Waves of the Fourier basis added up, mode k times max(k, 1)^{−s}; n even. figures/waves.py: smooth_gradients */
+export const smoothGradient = (waves, s) => {
+  const n = waves.length;
+  const k = (j) => (j === n - 2 ? 1 : 1 + Math.floor(j / 2));
+  return combined(
+    waves.map((weight, j) => weight / k(j) ** s),
+    fourierRows(n),
+  );
+};
+
+/** Bᵀ sign(B g), a coordinate a row of B. figures/waves.py: first_steps */
+export const firstStep = (basis, g) =>
+  combined(
+    basis.map((row) => Math.sign(dot(row, g))),
+    basis,
+  );
+
+/** Power by mode relative to white noise of the same power. figures/waves.py: relative_power */
+export const relativePower = (x) =>
+  spectrum(x).map(([real, imaginary]) => (real ** 2 + imaginary ** 2) / (dot(x, x) / x.length));
+
+/** Mean of x_i x_{i+1} over mean of x_i², around the ring. 1 − topography.smoothness_ratio */
+export const neighborsAlike = (x) => dot(x, roll(x, 1)) / dot(x, x);
 
 // The first layer of a small model, on the patches of one photograph.
 

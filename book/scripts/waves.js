@@ -12,13 +12,27 @@ import positions from "./figures/positions.js";
 import ring from "./figures/ring.js";
 import score from "./figures/score.js";
 import speeds from "./figures/speeds.js";
+import step from "./figures/step.js";
 import twist from "./figures/twist.js";
 import walk from "./figures/walk.js";
 import { loadData, whenNear } from "./load.js";
 import { Stage } from "./stage.js";
 import { element } from "./svg.js";
 
-const figures = { axes, continuous, frequencies, grow, photo, positions, ring, score, speeds, twist, walk };
+const figures = {
+  axes,
+  continuous,
+  frequencies,
+  grow,
+  photo,
+  positions,
+  ring,
+  score,
+  speeds,
+  step,
+  twist,
+  walk,
+};
 
 document.body.append(
   element(

@@ -219,3 +219,30 @@ def eq_position_average(rng, n):
     mean = operators.roll(common.expand(G, n), -p).mean(0)
     gain = measures.position_average_gain(n, G)
     yield error(measures.ring_spectrum(mean), gain * measures.ring_spectrum(common))
+
+
+@check(
+    "ours; its first line is the arcsine law of Van Vleck and Middleton 1966",
+    operators.real_fourier_basis,
+    tolerance=0.0,
+)
+def eq_step_order(rng):
+    """The first two are means over draws and hold to five standard errors, the last for every gradient."""
+    n, draws = rng.even(8, 18), 4000
+    Q = operators.real_fourier_basis(n)[0]
+    wave = torch.cat((torch.arange(1, n // 2).repeat_interleave(2), torch.tensor([0, n // 2])))
+    amplitudes = 1.5 - 2 * wave.double() / n
+    g = rng.normal(draws, n) * amplitudes @ Q.T  # normal, with one power for both coordinates of a wave
+    fixed, B = g[0], torch.linalg.qr(rng.normal(draws, n, n))[0]
+    for d in (1, 2):
+        c = float(amplitudes.square() @ (Q * torch.roll(Q, -d, 0)).sum(0) / amplitudes.square().sum())
+        one = float(fixed @ torch.roll(fixed, -d) / fixed.dot(fixed))
+        steps = {
+            2 / math.pi * math.asin(c): g.sign(),
+            2 / math.pi * one: ((B @ fixed).sign()[:, None] @ B)[:, 0],
+        }
+        for expected, s in steps.items():
+            alike = (s * torch.roll(s, -d, -1)).mean(-1)
+            yield must_hold(abs(alike.mean() - expected) < 5 * alike.std() / draws**0.5)
+        s = (g @ Q).sign() @ Q.T
+        yield must_hold((s * torch.roll(s, -d, -1)).mean(-1).abs().max() < 1e-12)

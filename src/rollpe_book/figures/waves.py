@@ -20,6 +20,7 @@ from rollpe.operators import (
     continuous_roll,
     embed_in_rope,
     multiplexed_roll,
+    real_fourier_basis,
     ring_frequencies,
     roll,
     torus_roll,
@@ -27,7 +28,7 @@ from rollpe.operators import (
     twisted_roll_matrix,
 )
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
-from rollpe.topography import near_and_any, unpack_correlations
+from rollpe.topography import near_and_any, smoothness_ratio, unpack_correlations
 from rollpe_book import figures
 from rollpe_book.figures import photo
 from rollpe_book.figures.data import to_csv
@@ -69,6 +70,43 @@ def ring_and_sheet() -> tuple[Tensor, Tensor]:
     """
     long, short = (bump(m, center, (m / (2 * math.pi * 1.1)) ** 2) for m, center in ((32, 0), (8, 4)))
     return torch.cat((long, long)), torch.outer(short, short).flatten()
+
+
+def random_gradients() -> dict[str, list[list[float]]]:
+    """24 gradients on a ring of 16 channels, a number for each column of the Fourier basis: ``waves`` [24, 16].
+    Also a random orthogonal ``basis`` in rows, [16, 16]. The same numbers in every build.
+    """
+    rng = torch.Generator().manual_seed(0)
+    waves = torch.randn(24, 16, generator=rng, dtype=torch.float64)
+    basis = torch.linalg.qr(torch.randn(16, 16, generator=rng, dtype=torch.float64)).Q.mT
+    return {"waves": waves.round(decimals=2).tolist(), "basis": basis.round(decimals=3).tolist()}
+
+
+def smooth_gradients(waves: Tensor, s: float) -> Tensor:
+    """Waves of the Fourier basis added up, mode k times max(k, 1)^{−s}: [..., n] → [..., n], n even."""
+    n = waves.shape[-1]
+    k = 1 + torch.arange(n) // 2
+    k[n - 2] = 1  # the constant
+    return (waves / k**s) @ real_fourier_basis(n)[0].mT
+
+
+def first_steps(g: Tensor, basis: Tensor) -> dict[str, Tensor]:
+    """Gradients [..., n] and what Adam makes of them in its first step: one scale for the ring, and
+    Bᵀ sign(B g) in three bases B, a coordinate a row.
+    """
+    fourier = real_fourier_basis(g.shape[-1])[0].mT
+    return {
+        "gradient": g,
+        "scale": g / g.square().mean(-1, keepdim=True).sqrt(),
+        "channels": g.sign(),
+        "random": (g @ basis.mT).sign() @ basis,
+        "fourier": (g @ fourier.mT).sign() @ fourier,
+    }
+
+
+def relative_power(x: Tensor) -> Tensor:
+    """Power by mode relative to white noise of the same power, [..., n] → [..., n // 2 + 1]."""
+    return torch.fft.rfft(x, norm="ortho").abs().square() / x.square().mean(-1, keepdim=True)
 
 
 # Pieces of pictures
@@ -401,6 +439,40 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
     ax.set(xlabel="epoch", ylabel="correlation")
     ax.set_title("of neighbors; dotted: of any two channels", fontsize=9)
     figures.label_line_ends(ax, ends)
+
+
+STEPS = {
+    "gradient": ("gradient", figures.INK),
+    "scale": ("one scale for the ring", figures.BLUE),
+    "channels": ("step in channels", figures.VERMILION),
+    "random": ("step in a random basis", figures.GREEN),
+    "fourier": ("step in Fourier coordinates", figures.PINK),
+}
+
+
+@wave(6.4, **random_gradients(), s=1, i=1)
+def draw_step(figure: Figure, start: dict[str, Any]) -> None:
+    """Five rows: a gradient g on a ring of sixteen channels, the same with one scale for the ring, and Adam's
+    first step Bᵀ sign(B g) in channels, in a random basis and in Fourier coordinates. Left, bars along the
+    ring; right, the mean power of 24 such vectors by mode, relative to white noise. In all rows but the last
+    slow waves are three to four times as strong as in noise, and fast ones weaker. In Fourier coordinates the
+    power is one at every mode, and neighbors are not alike.
+    """
+    waves, basis = (torch.tensor(start[name], dtype=torch.float64) for name in ("waves", "basis"))
+    steps = first_steps(smooth_gradients(waves, start["s"]), basis)
+    rows = figure.subplots(len(STEPS), 2, sharex="col", sharey="col")
+    for (ring, modes), (key, (name, color)) in zip(rows, STEPS.items(), strict=True):
+        ring.vlines(range(waves.shape[-1]), 0, steps[key][start["i"] - 1], color=color, linewidth=7)
+        ring.axhline(0, color=figures.MUTED, linewidth=0.6)
+        ring.set_title(name, fontsize=9, color=color)
+        power = relative_power(steps[key]).mean(0)
+        modes.vlines(range(len(power)), 0, power, color=color, linewidth=10)
+        modes.axhline(1, color=figures.MUTED, linewidth=0.8, linestyle="--")
+        alike = 1 - float(smoothness_ratio(steps[key]).mean())
+        modes.set_title(f"neighbors alike {alike:.2f}".replace("-0.00", "0.00"), fontsize=9, color=color)
+    ring.set(xlabel="channel", xticks=[0, waves.shape[-1] - 1])
+    modes.set(xlabel="mode (dashed: white noise)", ylim=(0, None), xticks=range(len(power)))
+    figure.supylabel("left: gradient or step; right: power, white noise = 1", fontsize=9)
 
 
 @wave(2.9, sy=0, sx=0, qy=3, qx=5, ky=4, kx=3, head="1", show="scores")

@@ -30,7 +30,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -52,7 +52,12 @@ from rollpe_lab.statistics import (
     summarize,
     welch,
 )
-from rollpe_lab.training.observation import neighbor_correlation, ring_roughness
+from rollpe_lab.training.observation import (
+    kind_of_order,
+    neighbor_correlation,
+    neighbors_by_layer,
+    ring_roughness,
+)
 
 Arrays = Callable[[Record], Mapping[str, np.ndarray]]
 ORDER = {">": operator.gt, "<": operator.lt, "=": operator.eq}
@@ -85,6 +90,12 @@ def held_out(run: Record, _: Arrays) -> float | None:
 def lead_of_neighbors(run: Record, arrays: Arrays) -> float:
     near, any_two = neighbor_correlation(arrays(run))
     return near - any_two
+
+
+def rise(which: str, run: Record, arrays: Arrays, waves: str) -> float:
+    """How the test loss rises, in nats, if queries and keys keep the slowest or strongest waves alone."""
+    losses = arrays(run)[f"{which}_waves"]
+    return float(losses[int(waves) - 1] - losses[-1])
 
 
 def jump(run: Record, arrays: Arrays) -> float:
@@ -159,6 +170,17 @@ MEASURES = {
     "neighbors": Measure(lambda run, arrays: neighbor_correlation(arrays(run))[0]),
     "any two": Measure(lambda run, arrays: neighbor_correlation(arrays(run))[1]),
     "lead of neighbors": Measure(lead_of_neighbors),
+    "neighbors, last layer - first": Measure(
+        lambda run, arrays: float(np.subtract(*neighbors_by_layer(arrays(run))[[-1, 0]]))
+    ),
+    "participation": Measure(lambda run, arrays: kind_of_order(arrays(run))[0]),
+    "share of distance": Measure(lambda run, arrays: kind_of_order(arrays(run))[1]),
+    "lead beyond the first component": Measure(lambda run, arrays: kind_of_order(arrays(run))[2]),
+    "coherence #": Measure(
+        lambda run, arrays, moment: float(arrays(run)["frame_query_coherence"][int(moment) - 1].mean())
+    ),
+    "slow waves #": Measure(partial(rise, "slow"), fewer=True),
+    "strong waves #": Measure(partial(rise, "strong"), fewer=True),
     "decay #": Measure(
         decay, "Spearman's correlation of distance and trained bias on the score, over # tokens back"
     ),

@@ -19,11 +19,16 @@ from rollpe.topography import (
     attention_by_offset,
     channel_correlation,
     correlation_by_distance,
+    near_and_any,
     pack_correlations,
+    participation_ratio,
     ring_spectrum,
+    share_of_distance,
     shuffled_ratio,
     smoothness_ratio,
     topography_loss,
+    unpack_correlations,
+    without_first_component,
 )
 from rollpe.vit import VisionTransformer
 
@@ -305,3 +310,25 @@ def neighbor_correlation(arrays: Mapping[str, np.ndarray]) -> tuple[float, float
     pairs = np.ones(len(by_distance))
     pairs[0], pairs[-1] = 0, 0.5  # no channel is paired with itself, and opposite ones only once
     return float(by_distance[1]), float(np.average(by_distance, weights=pairs))
+
+
+def kind_of_order(arrays: Mapping[str, np.ndarray]) -> tuple[float, float, float]:
+    """What kind of order the channels have at the last moment that a record keeps.
+
+    participation: how many directions their responses fill. distance: the share of the variance of
+    correlations that distance around the ring explains. lead: by how much neighbors correlate more than any
+    two channels once the first component is taken out. Each is a mean over rings: queries and keys, layers,
+    heads and axes. See `rollpe.topography`: `participation_ratio`, `share_of_distance` and
+    `without_first_component`. KeyError for records without frames.
+    """
+    r = unpack_correlations(torch.from_numpy(arrays["frames"][-1]))
+    near, any_two = near_and_any(without_first_component(r))
+    found = (participation_ratio(r), share_of_distance(r), near - any_two)
+    participation, distance, lead = (x.mean().item() for x in found)
+    return participation, distance, lead
+
+
+def neighbors_by_layer(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Correlation of neighbors on the ring as in `neighbor_correlation`, by layer: [layers]."""
+    both = [arrays[f"{which}_correlation"][..., 1].mean((1, 2)) for which in ("query", "key")]
+    return np.mean(both, axis=0)
