@@ -594,6 +594,15 @@ fig
 # Such a gradient favors slow waves along the ring, and with them neighbors that respond alike. Whether trained weights
 # follow it depends on the optimizer, and, by {doc}`07b-twin`, an optimizer such as Adam depends on the basis.
 #
+# How nearly do all $N$ patches of an image need the same change of their queries? Their *coherence* tells:
+#
+# $$
+# \kappa = \frac{\sum \bigl\| \sum_p u_p \bigr\|^2}{N \sum \sum_p \| u_p \|^2}, \qquad 0 \le \kappa \le 1
+# $$ (eq-coherence)
+#
+# The outer sums are over images. It is 1 if all $u_p$ of an image are equal, and $1/N$ on average if they are independent. For
+# keys it is 0: attention does not change if all keys of an image move alike.
+#
 # ## One step of Adam in other coordinates
 #
 # Adam's first step is the sign of the gradient, coordinate by coordinate. Let $B$ be an orthogonal matrix that takes the

@@ -16,10 +16,10 @@
 # # Inside trained models
 #
 # The paper says that rolling arranges channels like a map, in which neighbors on the ring respond alike, as in the cortex
-# {cite}`rollpe`. Its experiments do not test this. Do neighbors in trained models respond alike?
+# {cite}`rollpe`. Its experiments do not test this. Do neighbors in trained models respond alike, and why?
 #
-# *Same functions, same data, another basis: neighboring channels of RollPE correlate; those of its rotary twin stay almost
-# uncorrelated under Adam.*{holds}`mini neighbors: roll > 0.6; roll-twin < 0.15; every run of roll > every run of roll-twin`
+# *They do on grids of 8×8 patches, and the reason is a slow gradient together with an optimizer that does not take it apart
+# into waves.*{holds}`mini neighbors: every run of roll > 0.5`
 #
 # ```{wave} grow
 # :name: wave-grow
@@ -33,24 +33,16 @@
 #
 # In RollPE a band grows along the diagonal: channels rise and fall together with their neighbors on the ring. In the twin
 # almost none grows.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.8; roll-twin < 0.15`{holds}`quick@frames=12,patch_size=1 neighbors: roll > 0.35; roll-twin < 0.1`
-# These are single runs, one seed of each, and the photographs were seen only once. After ten epochs RollPE's channels correlate
-# less, neighbors and any two
-# alike.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.85`{holds}`mini neighbors: every run of roll < 0.85`{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 any two: roll > 0.5`{holds}`mini any two: every run of roll < 0.5`
-# The rest of this chapter has runs of its own, most with several seeds.
-#
-# The correlation of neighbors depends on the grid and the optimizer: RollPE has it on 8×8 patches of photographs and, weaker,
-# of digits, and the twin has it under Muon without biases.{holds}`quick@patch_size=1 neighbors: roll > 0.25; roll-twin < 0.1`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false neighbors: roll > 0.25; roll-twin > 0.25`
-# It brings no accuracy by itself: on photographs the two do not clearly differ, and on digits, without biases and under
-# AdamW, the twin classifies better.{holds}`mini: roll-twin - roll is open`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
+# These are single runs, one seed of each, and the photographs were seen only once. The rest of this chapter has runs with
+# several seeds, most of them planned with predictions (`plans/order.yaml`, `plans/order-photos.yaml`).
 
 # %% tags=["parameters"]
-small: str = "quick"  # recipe of the runs on digits {quick|smoke}
-large: str = "mini"  # recipe of the runs on CIFAR-100 {mini|short|strong|paper}
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
 records: str = "data/records"  # folder of records {folder}
 
 # %% tags=["hide-input"]
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,104 +57,50 @@ from rollpe.topography import (
     unpack_correlations,
 )
 from rollpe_book import figures
-from rollpe_lab.evidence.families import compared, later_cells, to_markdown
-from rollpe_lab.records import read_arrays, read_records, record_path
+from rollpe_lab.evidence.conditions import Evidence, NotMeasured, Scope
+from rollpe_lab.evidence.families import markdown
+from rollpe_lab.records import find_arrays, read_records
 from rollpe_lab.sources import enter_root
 from rollpe_lab.statistics import summarize
-from rollpe_lab.training.observation import neighbor_correlation, ring_roughness
 
 enter_root()
 figures.use_theme()
 names = [name.strip() for name in encodings.split(",")]
-SCALES = {"digits": small, "CIFAR-100": large}
+SCALES = {"digits": "quick", "CIFAR-100": "mini"}
+arrays_of = partial(find_arrays, folders=[records])
+evidence = Evidence(read_records(records), arrays=arrays_of)
 
 
 def load(
     recipe: str, names: Sequence[str] = names
 ) -> dict[str, tuple[list, list[dict[str, np.ndarray]]]]:
     """By encoding, the runs of a recipe and the arrays that lie beside them."""
-    arms = {}
-    for name in names:
-        found = read_records(records, recipe=recipe, encoding=name)
-        if found:
-            arms[name] = found, [read_arrays(record_path(records, r)) for r in found]
-    return arms
+    found = {name: evidence.runs(recipe, name) for name in names}
+    return {
+        name: (runs, [arrays_of(r) for r in runs])
+        for name, runs in found.items()
+        if runs
+    }
+
+
+def measured(recipe: str, arm: str, measure: str, digits: int = 2) -> str:
+    """Mean over runs and its 95 % interval."""
+    try:
+        s = Scope(f"{recipe} {measure}".strip(), evidence).summary(arm)
+    except NotMeasured:
+        return "not measured"
+    spread = f" [{s.low:.{digits}f}, {s.high:.{digits}f}]" if s.n > 1 else ""
+    return f"{s.mean:.{digits}f}{spread}".replace("-", "−")
 
 
 plain = {data: load(recipe) for data, recipe in SCALES.items()}
-asked = {data: load(f"{recipe}@topography=ring") for data, recipe in SCALES.items()}
-rings = {"roll": "RollPE", "roll-twin": "its rotary twin"}
-GROWING = {
-    "digits": f"{small}@frames=12,patch_size=1",
-    "photographs": f"{large}@epochs=1,frames=12,warmup_epochs=0.5",
-}
-early = []
-for images, recipe in GROWING.items():
-    for _, [arrays] in load(recipe, ["roll"]).values():
-        r = unpack_correlations(torch.from_numpy(arrays["frames"]))
-        near, any_two = (x.mean((1, 2, 3, 4)) for x in near_and_any(r))  # [moments]
-        there = int((near > 0.75 * near[-1]).nonzero()[0])
-        after, steps = arrays["frame_steps"][[there, -1]]
-        last = f"{near[-1]:.2f}, any two channels {any_two[-1]:.2f}"
-        early.append(f"{after} of {steps} steps on {images} (at the end {last})")
-Markdown(
-    "RollPE's map comes early: neighbors reach three quarters of their last "
-    f"correlation within {' and '.join(early)}."
-    if early
-    else "Not measured."
-)
 
 # %% [markdown]
-# All models are small: five layers and ten epochs for photographs (CIFAR-100, 8×8 patches), three layers for digits
-# (4×4 patches unless stated), rings of sixteen channels.
-#
-# ## How order is measured
-#
-# Where neighbors respond alike, queries and keys are smooth along the ring: their roughness ({doc}`10-topography`) is below
-# one, that of white noise. Channels that share an offset are smooth in any order, so we divide by the roughness in random order
-# ({eq}`eq-random-order`): at one, the ring is no better than any other order.
-#
-# Without a ring, channels are taken as stored; of multiplexed RollPE (`multiplexed-roll`) only the first wave is measured.
-# Red dots: runs with a smoothness penalty on neighbors.
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-roughness", "caption": "Roughness along the ring ÷ that in random order; mean over queries and keys, layers, heads and axes. A dot is a run; red: smoothness penalty."}, "image": {"alt": "Two panels of dots by encoding. Digits: plain runs lie around the line at one or to its right, red dots of RollPE and RoPE far to its left. CIFAR-100: rolled encodings lie far to the left, RollPE's twin a little, the others on the line."}}
-order = {}  # (data, encoding, penalty) → [(roughness, in random order), …], one a run
-for data in SCALES:
-    for penalty, arms in (("no", plain[data]), ("yes", asked[data])):
-        for name, (_, arrays) in arms.items():
-            order[data, name, penalty] = [ring_roughness(a) for a in arrays]
-
-rows = [name for name in names if any(name in arms for arms in plain.values())]
-colors = {"plain": figures.BLUE, "penalty": figures.VERMILION}
-fig, axes = plt.subplots(1, 2, figsize=(7.2, 0.45 * len(rows) + 1.3), sharex=True)
-for ax, data in zip(axes, SCALES, strict=True):
-    share = {}
-    for name in rows:
-        for word, penalty, arms in (("plain", "no", plain), ("penalty", "yes", asked)):
-            found = order.get((data, name, penalty), [])
-            share[name, word] = [seen / chance for seen, chance in found]
-            figures.drawn_from(fig, arms[data][name][0] if found else [])
-    figures.runs_beside(share, colors, ax, legend=ax is axes[0])
-    figures.name_rows(ax, rows, reference=1)
-    ax.tick_params(labelleft=ax is axes[0])
-    ax.set_title(data)
-axes[0].set_xlim(left=0)
-fig.supxlabel("roughness ÷ roughness in random order", fontsize="medium")
-plt.close(fig)
-fig
-
-# %% [markdown]
-# - **Photographs.** RollPE and multiplexed RollPE are far smoother than in random order, in every run and without a
-#   penalty.{holds}`mini roughness: roll < 0.5; multiplexed-roll < 0.5; every run of none > every run of roll; every run of none > every run of multiplexed-roll`
-#   Encodings without a ring lie about one, the twin a little below.{holds}`mini roughness: 0.9 < none < 1.1; 0.9 < learned < 1.1; 0.9 < axial-rope < 1.1`{holds}`mini roughness: 0.8 < roll-twin < 0.95; every run of roll-twin > every run of roll`
-# - **Digits.** No order: RollPE lies about one;{holds}`quick roughness: 0.9 < roll < 1.1` its twin and multiplexed RollPE lie above
-#   in every run, so neighbors differ *more* than any two channels.{holds}`quick roughness: every run of roll-twin > 1; every run of multiplexed-roll > 1`
-# - **The penalty** on digits smooths RollPE and RoPE, not the twin ({ref}`ex-inside-twin`).{holds}`quick roughness: @topography=ring/roll < 0.3; @topography=ring/axial-rope < 0.5; every run of @topography=ring/roll-twin > 1`
+# All models are small: five layers and two or ten epochs for photographs (CIFAR-100, 8×8 patches), three layers for digits,
+# rings of sixteen channels. Of multiplexed RollPE (`multiplexed-roll`) only the first wave is measured; without a ring, channels
+# are taken as stored.
 #
 # ## Do neighbors respond alike?
-#
-# Smooth is not enough: tokens that share one smooth profile are smooth without responding to anything. Correlation over tokens removes level
-# and gain; in random order it would not depend on distance.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels over test images and patches, by their distance around the ring; mean as above, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances one to eight. Digits: lines without a ring stay near zero, the others swing around it. CIFAR-100: RollPE and multiplexed RollPE start high and fall to about zero; the twin starts just above zero, and the others stay there."}}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
@@ -195,26 +133,48 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Yes. On photographs, neighbors on RollPE's ring rise and fall together in every run, and channels less so the farther apart.{holds}`mini neighbors: every run of roll > 0.5; every run of multiplexed-roll > 0.5`
+# On photographs they do. Neighbors on RollPE's ring rise and fall together in every run, and channels less so the farther apart.{holds}`mini neighbors: every run of roll > 0.5; every run of multiplexed-roll > 0.5`
 # Topographic networks need a loss for this {cite}`margalit2024unifying`; here it comes with the encoding. Without a ring nothing shows.{holds}`mini neighbors: -0.1 < none < 0.1; -0.1 < learned < 0.1; -0.1 < axial-rope < 0.1`
-# On digits neighbors do not correlate.{holds}`quick neighbors: roll < 0.05` (There RollPE's order is not random, though: in every
-# run, channels three apart are slightly alike and channels four apart opposed.)
+# On digits in 4×4 patches, the recipe `quick`, neighbors do not correlate.{holds}`quick neighbors: roll < 0.05`
 #
-# Is this a topographic map, in which each channel responds most to its own kind of token? These numbers do not tell: a single
-# bump on the ring that only changes in strength correlates neighbors, too ({doc}`10-topography`).
+# ## One step in four kinds of coordinates
 #
-# ## Where the order comes from
+# RollPE and its twin express the same functions, so the functions are not the reason. {doc}`10-topography` has two
+# formulas that may be. Before training, attention is nearly uniform and one loss serves all patches. Then all patches of a
+# row need the same change, and the gradient for the shared weights is a moving average along the ring: a slow wave
+# ({eq}`eq-position-average`). What is left of it in Adam's first step, its sign, depends on the coordinates
+# ({eq}`eq-step-order`). The ten lines below take both steps.
+
+# %%
+n, patches = 16, 8  # channels on the ring, patches in a row
+torch.manual_seed(0)
+change = torch.randn(4000, n, dtype=torch.float64)  # what all patches need
+gradient = sum(change.roll(-p, dims=1) for p in range(patches)) / patches
+Q, _ = real_fourier_basis(n)  # from channels to Fourier coordinates
+R, _ = torch.linalg.qr(torch.randn(4000, n, n, dtype=torch.float64))
+steps = {
+    "one scale for the ring": gradient,
+    "channels": gradient.sign(),
+    "a random basis": (R @ (R.mT @ gradient[..., None]).sign())[..., 0],
+    "Fourier coordinates": (gradient @ Q).sign() @ Q.T,
+}
+
+# %% tags=["hide-input"]
+c = 1 - 1 / patches  # the correlation of neighbors in a moving average
+expected = (c, 2 / np.pi * np.arcsin(c), 2 / np.pi * c, 0)
+print("                          neighbors alike   expected")
+for (name, step), formula in zip(steps.items(), expected, strict=True):
+    alike = ((step * step.roll(-1, dims=1)).sum() / step.square().sum()).item()
+    print(f"{name:26} {alike:15.2f} {formula:10.2f}")
+    assert abs(alike - formula) < 0.03
+
+# %% [markdown]
+# ```{wave} step
+# :name: wave-step
+# STEP CAPTION
+# ```
 #
-# By {eq}`eq-smoothness` slow waves *are* smooth channels. So what makes a model prefer slow waves?
-#
-# **Not the functions.** The twin expresses the same ones, almost without order.{holds}`mini roughness: roll-twin > 0.8` Its accuracy
-# on photographs is {num}`mini/roll-twin accuracy`, RollPE's {num}`mini/roll accuracy`, and the difference is
-# open.{holds}`mini: roll-twin - roll is open` What differs is the basis that Adam works in.
-#
-# **The first step.** All patches share the weights of queries and keys, so the gradient is an average over positions,
-# which prefers slow waves if the row is long ({eq}`eq-position-average`). Adam's first step is the gradient's sign: every
-# weight moves equally. The twin's weights belong to waves, so all waves move equally ({ref}`ex-inside-adam`). RollPE's
-# belong to channels, and the signs of a slow wave are slow, too.
+# The first gradients of real models behave like this.
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before training: power by mode, relative to white noise, of the gradient for the weights of queries and keys, and of its signs, Adam's first step; mean as above. Dotted: white noise averaged over the patches of a row."}, "image": {"alt": "Two panels with lines over the mode numbers. CIFAR-100: the gradient falls steeply, much as the dotted line does; RollPE's step falls less steeply; the twin's is level at one. Digits: the same with a weaker fall."}}
@@ -257,166 +217,187 @@ fig
 
 # %% [markdown]
 # The first gradient is little else than that average on photographs, a weak form of it on digits. RollPE's step keeps
-# the preference; the twin's loses it. The argument needs all positions of a row to want the same change: nearly uniform
-# attention and one loss for all tokens, as before training. If this is the reason, two things follow:
+# the preference; the twin's loses it.
 #
-# 1. **The grid matters.** On a ring of sixteen, eight patches let two waves pass, four let more. So neighbors should correlate
-#    on 8×8 patches of digits, and lose most of it on 4×4 patches of photographs. (Images keep their size; patches change
-#    theirs.)
-# 2. **The optimizer matters.** If its step does not depend on the basis, the twin's must correlate as much as RollPE's.
-#    Gradient descent is such an optimizer ({doc}`07b-twin`), but learned nothing in so few steps at any of four learning
-#    rates. Muon is another {cite}`jordan2024muon`; its rate was chosen among four on held-out digits, by one run of RollPE
-#    each. Muon leaves vectors to Adam, so the prediction is about models without biases of queries, keys and values.
+# ## The optimizer's coordinates, and nothing else
+#
+# If this is the reason, then RollPE itself must lose its order when Adam keeps its second moment in Fourier
+# coordinates, and keep it in any other basis. The recipes' key `second_moment` does just that to queries and keys: same model,
+# same initial weights, same batches, same Adam. {eq}`eq-step-order` also says in which order the arms should come: one
+# scale, channels, random basis, Fourier.
 
 # %% tags=["hide-input"]
-EXPLORED = range(5)  # seed 9 chose learning rates; those from 10 on come last
-FRESH = range(10, 18)
+COORDINATES = {
+    "one scale for a ring": ("-ring", "roll"),
+    "channels (Adam as usual)": ("", "roll"),
+    "random basis": ("-random", "roll"),
+    "Fourier coordinates": ("-fourier", "roll"),
+    "the twin, Adam as usual": ("", "roll-twin"),
+}
+head = ["second moment in", "digits: neighbors", "photographs: neighbors"]
+head += ["digits: accuracy (%)", "photographs: accuracy (%)"]
+lines = [head]
+for label, (suffix, arm) in COORDINATES.items():
+    near = [measured(f"order{x}{suffix}", arm, "neighbors") for x in ("", "-photos")]
+    score = [measured(f"order{x}{suffix}", arm, "", 1) for x in ("", "-photos")]
+    lines.append([label, *near, *score])
+Markdown(markdown(lines))
 
+# %% [markdown]
+# *Means over runs and their 95 % intervals: eight runs on digits, three on photographs (two epochs).*
+#
+# CONTROLS PROSE
+#
+# ## When the order comes and goes
+#
+# The premise is that all patches need the same change of their queries. That can be measured: the *coherence* of the
+# gradients for encoded queries, {eq}`eq-coherence`, is 1 if all patches of an image need the same change, and $1/64$ on
+# average if 64 patches need independent ones.
 
-def runs_of(recipe: str, name: str, seeds: range = EXPLORED) -> list:
-    """Records with their arrays."""
-    found, arrays = load(recipe, [name]).get(name, ([], []))
-    return [
-        (r, a)
-        for r, a in zip(found, arrays, strict=True)
-        if "query_correlation" in a and r.seed in seeds
-    ]
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-coherence", "caption": "Coherence of the gradients for queries (dashed) and correlation of neighbors (solid) at twelve moments of training; means over runs, layers and heads."}, "image": {"alt": "FIG ALT"}}
+ARMS = {"mean of patches": "", "class token": "-token", "a loss per patch": "-patches"}
+fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
+colors = (figures.VERMILION, figures.BLUE, figures.GREEN)
+for ax, (data, recipe) in zip(
+    axes, {"digits": "order", "CIFAR-100": "order-photos"}.items(), strict=True
+):
+    for (label, suffix), color in zip(ARMS.items(), colors, strict=True):
+        for runs, arrays in load(recipe + suffix, ["roll"]).values():
+            frames = [
+                unpack_correlations(torch.from_numpy(a["frames"])) for a in arrays
+            ]
+            near = np.mean([near_and_any(r)[0].mean((1, 2, 3, 4)) for r in frames], 0)
+            kappa = np.mean(
+                [a["frame_query_coherence"].mean((1, 2)) for a in arrays], 0
+            )
+            done = arrays[0]["frame_steps"] / arrays[0]["frame_steps"][-1]
+            ax.plot(done, near, ".-", color=color, label=f"{label}: neighbors")
+            ax.plot(done, kappa, "--", color=color, label=f"{label}: coherence")
+            figures.drawn_from(fig, runs)
+    ax.axhline(0, color=figures.MUTED, linewidth=0.8)
+    ax.set(title=data, xlabel="share of training")
+axes[0].legend(frameon=False, fontsize="small")
+plt.close(fig)
+fig
 
+# %% [markdown]
+# COHERENCE PROSE
 
-def map_cells(recipe: str, name: str) -> list[str]:
-    """Roughness, correlation of neighbors and of any two, accuracy, runs."""
-    runs = runs_of(recipe, name)
-    if not runs:
-        return ["not measured", "–", "–", "–", "0"]
-    ratio = np.mean([np.divide(*ring_roughness(a)) for _, a in runs])
-    alike = np.mean([neighbor_correlation(a) for _, a in runs], axis=0)
-    accuracy = summarize([100 * r.test.accuracy for r, _ in runs])
-    spread = "" if accuracy.sd is None else f" ± {accuracy.sd:.1f}"
-    near = [f"{x:.2f}".replace("-0.00", "0.00").replace("-", "−") for x in alike]
-    return [f"{ratio:.2f}", *near, f"{accuracy.mean:.1f}{spread}", str(len(runs))]
+# %% tags=["hide-input"]
+CONDITIONS = {
+    "8×8 patches, mean of patches": "order",
+    "8×8, class token": "order-token",
+    "8×8, a loss per patch": "order-patches",
+    "8×8, no weight decay": "order-no-decay",
+    "4×4 patches": "order-4x4",
+    "2×2 patches": "order-2x2",
+    "photographs, mean of patches": "order-photos",
+    "photographs, class token": "order-photos-token",
+}
+measures = ("neighbors", "coherence 1", "coherence 3", "coherence 12")
+lines = [
+    ["RollPE", "neighbors", *(f"coherence, {m}" for m in ("first", "third", "last"))]
+]
+lines += [
+    [label, *(measured(recipe, "roll", m) for m in measures)]
+    for label, recipe in CONDITIONS.items()
+]
+Markdown(markdown(lines))
 
+# %% [markdown]
+# CONDITIONS PROSE
+#
+# ## A map, or only order?
+#
+# RULE PROSE
 
-fine, muon = f"{small}@patch_size=1", "learning_rate=0.02,optimizer=muon"
+# %% tags=["hide-input"]
+KINDS = (
+    "participation",
+    "share of distance",
+    "neighbors",
+    "lead beyond the first component",
+)
+lines = [["", "directions", "share of distance", "neighbors", "lead without the first"]]
+for data, recipe in {"digits": "order", "photographs": "order-photos"}.items():
+    for arm in ("roll", "roll-twin", "axial-rope"):
+        lines.append(
+            [f"{data}, `{arm}`", *(measured(recipe, arm, kind) for kind in KINDS)]
+        )
+Markdown(markdown(lines))
+
+# %% [markdown]
+# KIND PROSE
+#
+# ## A use: fewer waves
+#
+# USE PROSE
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-waves", "caption": "Test loss when queries and keys keep only some of the nine waves of each ring, without further training; a line is a run. Solid: the slowest waves; dotted: those of most power."}, "image": {"alt": "WAVES ALT"}}
+fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.2))
+for ax, (data, recipe) in zip(
+    axes, {"digits": "order", "CIFAR-100": "order-photos"}.items(), strict=True
+):
+    for name, (runs, arrays) in load(recipe, ["roll", "roll-twin"]).items():
+        for kind, line in (("slow", "-"), ("strong", ":")):
+            losses = np.array([a[f"{kind}_waves"] for a in arrays])
+            kept = np.arange(1, losses.shape[1] + 1)
+            ax.plot(
+                kept,
+                losses.mean(0),
+                line,
+                color=figures.color_of(name),
+                label=f"{name}, {kind}est",
+            )
+            ax.fill_between(
+                kept,
+                losses.min(0),
+                losses.max(0),
+                color=figures.color_of(name),
+                alpha=0.12,
+            )
+        figures.drawn_from(fig, runs)
+    ax.set(title=data, xlabel="waves kept")
+axes[0].set_ylabel("test loss")
+axes[1].legend(frameon=False, fontsize="small")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# WAVES PROSE
+#
+# ## Earlier runs: the grid and Muon
+#
+# EARLIER PROSE
+
+# %% tags=["hide-input"]
+fine, muon = "quick@patch_size=1", "learning_rate=0.02,optimizer=muon"
 SETTINGS = {
-    "photographs 8×8": large,
-    "photographs 4×4": f"{large}-patch8",
-    "digits 4×4": small,
+    "photographs 8×8": "mini",
+    "photographs 4×4": "mini-patch8",
+    "digits 4×4": "quick",
     "digits 8×8": fine,
     "digits 8×8, no biases": f"{fine},qkv_bias=false",
-    "digits 8×8, Muon": f"{small}@{muon},patch_size=1",
-    "digits 8×8, Muon, no biases": f"{small}@{muon},patch_size=1,qkv_bias=false",
+    "digits 8×8, Muon": f"quick@{muon},patch_size=1",
+    "digits 8×8, Muon, no biases": f"quick@{muon},patch_size=1,qkv_bias=false",
+    "photographs 8×8, Muon, no biases": "order-photos-muon",
 }
 lines = [
-    "| models | | roughness ÷ random order | neighbors correlate | any two "
-    "| accuracy (%) | runs |",
-    "| :-- | :-- |" + " --: |" * 5,
+    ["neighbors", "RollPE", "its twin", "RollPE: accuracy (%)", "twin: accuracy (%)"]
 ]
-for setting, recipe in SETTINGS.items():
-    both = zip(*(map_cells(recipe, name) for name in rings), strict=True)
-    cells = ["RollPE<br>twin", *map("<br>".join, both)]
-    lines.append(f"| {setting} | {' | '.join(cells)} |")
-Markdown("\n".join(lines))
+for label, recipe in SETTINGS.items():
+    scope = recipe if recipe.startswith("order") else f"{recipe} seeds 0..4"
+    near = [measured(scope, arm, "neighbors") for arm in ("roll", "roll-twin")]
+    score = [measured(scope, arm, "", 1) for arm in ("roll", "roll-twin")]
+    lines.append([label, *near, *score])
+Markdown(markdown(lines))
 
 # %% [markdown]
 # *AdamW unless Muon is named. In random order neighbors would correlate as any two channels do.*
 #
-# **The grid.** On 8×8 patches of digits neighbors correlate in every run, less than on photographs, and the twin's almost
-# not.{holds}`quick@patch_size=1 roughness: every run of roll-twin > every run of roll; roll < 0.75; roll-twin > 0.85`{holds}`quick@patch_size=1 neighbors: every run of roll > every run of roll-twin; every run of roll > 0.2`
-# On 4×4 photographs keep about half of the neighbors' correlation, perhaps because their patches have more in
-# common.{holds}`mini-patch8 neighbors: 0.25 < roll < 0.45`{holds}`mini-patch8 roughness: 0.6 < roll < 0.9` The twin was not
-# trained there.{holds}`not measured: mini-patch8/roll-twin`
+# MUON PROSE
 #
-# **The optimizer.** Under Muon without biases both are smooth.{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false roughness: every run of roll < 0.8; every run of roll-twin < 0.8`
-# That they are *equally* smooth was to be expected, as Muon trains both alike. That they are smooth *at all* shows that the
-# order does not need Adam; Adam in the basis of waves removes it. With biases, which Adam moves, the twin keeps part of it
-# under Muon;{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1 roughness: every run of roll-twin > every run of roll; roll-twin < 0.95`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1 neighbors: roll-twin > 0.1`
-# under AdamW it has almost none, with biases or without.{holds}`quick@patch_size=1 neighbors: roll-twin < 0.1`{holds}`quick@patch_size=1,qkv_bias=false neighbors: roll-twin < 0.1`
-#
-# Two things are not explained. On 4×4 digits the first gradient slightly prefers slow waves, but trained models have
-# less of them than noise ({numref}`fig-inside-spectra`). And in text, where each position has its own loss, the argument
-# predicted order for a ring of wavelength 8; there neighbors correlate negatively
-# ({doc}`16-text`).{holds}`text neighbors: every run of continuous-roll@wavelength=8.0 < 0`
-#
-# ## And the accuracy?
-#
-# On 8×8 digits, over five seeds, the twin's mean was higher under AdamW, and without biases by more than
-# chance.{holds}`quick@patch_size=1: roll-twin > roll`{holds}`quick@patch_size=1,qkv_bias=false seeds 0..4: roll-twin - roll > 0, Welch 0.05` We noticed it afterwards, and two of the seeds were added after a look, so it
-# is *exploratory* ({doc}`13-ablations`; [all four rows](#details)). So that one row was run again with eight fresh seeds of
-# each; `plans/basis.yaml` fixed question and seeds beforehand.
-
-
-# %% tags=["hide-input"]
-def leads(rows: Mapping[str, str], seeds: range) -> Markdown:
-    """The twin's accuracy minus RollPE's by recipe; the rows are one family."""
-    arms, labels = {}, {}
-    for label, recipe in rows.items():
-        pair = (f"{recipe}/roll-twin", f"{recipe}/roll")
-        labels[pair] = label
-        for path in pair:
-            name = path.rpartition("/")[2]
-            arms[path] = [r for r, _ in runs_of(recipe, name, seeds)]
-    found = compared(arms, labels, later_cells())
-    text = to_markdown(found, lambda c: labels[c.variant, c.reference], "twin − RollPE")
-    return Markdown(text if found else "Not measured.")
-
-
-OPTIMIZERS = {
-    label: recipe for label, recipe in SETTINGS.items() if "digits 8×8" in label
-}
-leads({"digits 8×8, no biases": SETTINGS["digits 8×8, no biases"]}, FRESH)
-
-# %% [markdown]
-# The lead is smaller, and clear over seeds and over images drawn
-# anew.{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll, roll-twin have 8 runs` So a basis can cost
-# accuracy as well as bring order. This is one small model without biases, and three points are eleven of 360 images. On 4×4
-# digits and on photographs the sign is open ({doc}`13-ablations`, {doc}`12-results`).{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open`
-# Optimizers cannot be compared: Muon's rate was chosen for this grid, AdamW's for the coarser one.
-#
-# ## Power by mode
-#
-# A wave that travels round the ring keeps the power of each mode. So spectra show which waves a model uses.
-
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra-photos", "caption": "CIFAR-100: power of trained queries by mode along the ring, relative to white noise; mean over heads, axes and seeds."}, "image": {"alt": "One panel a layer. RollPE and multiplexed RollPE begin at two to five times white noise and fall below it in the faster half; the twin is far more level; lines without a ring stay near one."}}
-def spectra(arms):
-    """One panel a layer, one line an encoding."""
-    if not arms:
-        return Markdown("Not measured.")
-    layers = len(next(iter(arms.values()))[1][0]["query_spectrum"])
-    size = (min(2.6 * layers, 8.4), 3.2)
-    fig, axes = plt.subplots(1, layers, figsize=size, sharey=True, squeeze=False)
-    ends = {}
-    for layer, ax in enumerate(axes[0]):
-        for name, (found, arrays) in arms.items():
-            share = np.mean(
-                [a["query_spectrum"][layer].mean((0, 1)) for a in arrays], axis=0
-            )
-            n = 2 * (len(share) - 1)
-            white = np.full(len(share), 2 / n)
-            white[[0, -1]] = 1 / n
-            relative = share / white
-            ax.plot(
-                relative, ".-", color=figures.color_of(name), linewidth=1.2, label=name
-            )
-            ends[name] = np.array([len(relative) - 1, relative[-1]])
-            figures.drawn_from(fig, found)
-        ax.axhline(1, color=figures.MUTED, linewidth=0.8)
-        ticks = range(0, n // 2 + 1, 2 if layers < 4 else 4)
-        ax.set(title=f"layer {layer + 1}", xlabel="mode number", xticks=ticks)
-    axes[0, 0].set_ylabel("power of queries, white noise = 1")
-    figures.label_line_ends(axes[0, -1], ends)
-    plt.close(fig)
-    return fig
-
-
-spectra(plain["CIFAR-100"])
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-spectra", "caption": "Digits: the same."}, "image": {"alt": "One panel a layer. Lines without a ring stay near one; rolled encodings begin far below it at mode zero and wander above it in the faster half."}}
-spectra(plain["digits"])
-
-# %% [markdown]
-# On photographs RollPE and multiplexed RollPE put several times the power of noise into mode zero and the slowest wave. On
-# 4×4 digits rolled encodings keep little in mode zero, which is the same at every position, and use faster waves.
+# ACCURACY PROSE
 #
 # ## Where attention looks
 #
@@ -462,32 +443,11 @@ offset_maps(plain["CIFAR-100"])
 #
 # ```{admonition} In short
 # :class: tip
-# - On 8×8 patches neighbors on RollPE's ring correlate;{holds}`mini neighbors: roll > 0.6`{holds}`quick@patch_size=1 neighbors: 0.2 < roll < 0.6`
-#   on 4×4 digits they do not.{holds}`quick neighbors: roll < 0.05`
-# - Those of its twin, equal in functions, stay almost uncorrelated under Adam, and correlate under Muon without
-#   biases.{holds}`mini roughness: roll-twin > 0.8`{holds}`quick@learning_rate=0.02,optimizer=muon,patch_size=1,qkv_bias=false roughness: roll-twin < 0.8` The average over positions in every
-#   gradient may explain both; in text its prediction failed.{holds}`text neighbors: every run of continuous-roll@wavelength=8.0 < 0`
-# - The order is no gain by itself: on 8×8 digits without biases the twin classifies better under
-#   AdamW.{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
-# - On 4×4 digits a smoothness penalty on RollPE seems to lower accuracy, {num}`quick/roll accuracy` →
-#   {num}`quick@topography=ring/roll accuracy`, and to raise it at $1.5\times$ resolution ({doc}`13-ablations`).{holds}`quick: @topography=ring/roll - roll is exploratory`{holds}`quick at 12: @topography=ring/roll > roll`
+# SHORT
 # ```
 #
 # ## Exercises
 #
-# ```{exercise}
-# :label: ex-inside-twin
-# The penalty on the twin smooths its own channels, which are Fourier coordinates. Explain its red dots in
-# {numref}`fig-inside-roughness`.
-# ```
-#
-# ```{solution} ex-inside-twin
-# :class: dropdown
-# Smooth Fourier coordinates have a level spectrum. By {eq}`eq-smoothness` the roughness depends on the spectrum alone, and
-# a level one gives one, like white noise. So the penalty
-# pulls the twin to the line at one, not below.
-# ```
-
 # %% [markdown]
 # ```{exercise}
 # :label: ex-inside-adam
@@ -519,7 +479,7 @@ assert power["RollPE"][1] > 2 > 0.5 > power["RollPE"][-2]
 # %% [markdown]
 # ## Details
 #
-# Tables, and attention on digits.
+# The runs, and attention on digits.
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show the runs", "code_prompt_hide": "Hide the runs"}
 for data, arms in plain.items():
@@ -528,33 +488,6 @@ for data, arms in plain.items():
         f"{data}:", ", ".join(f"{name} {len(runs)}" for name, (runs, _) in arms.items())
     )
     print("  not measured:", ", ".join(missing) or "nothing")
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show the table of roughness", "code_prompt_hide": "Hide the table of roughness"}
-tables = {}
-for (data, name, penalty), runs in order.items():
-    if data not in tables:
-        tables[data] = [
-            f"| {data} | roughness | in random order | ratio "
-            "| 95 % interval | seeds | accuracy (%) |",
-            "| :-- | --: | --: | --: | --: | --: | --: |",
-        ]
-    found = (plain if penalty == "no" else asked)[data][name][0]
-    accuracy = summarize([100 * r.test.accuracy for r in found])
-    ratio = summarize([seen / chance for seen, chance in runs])
-    seen, chance = np.mean(runs, axis=0)
-    one = ratio.sd is None  # a single run has no spread
-    cells = [
-        f"`{name}`" + (", penalty" if penalty == "yes" else ""),
-        *(f"{x:.2f}" for x in (seen, chance, ratio.mean)),
-        "–" if one else f"{ratio.low:.2f} to {ratio.high:.2f}",
-        str(ratio.n),
-        f"{accuracy.mean:.1f}" + ("" if one else f" ± {accuracy.sd:.1f}"),
-    ]
-    tables[data].append(f"| {' | '.join(cells)} |")
-Markdown("\n\n".join("\n".join(lines) for lines in tables.values()))
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show the twin's lead in the five seeds that explored it", "code_prompt_hide": "Hide the twin's lead in the five seeds that explored it"}
-leads(OPTIMIZERS, EXPLORED)
 
 # %% tags=["hide-cell"] mystnb={"figure": {"name": "fig-inside-offsets", "caption": "Digits: mean attention by offset, in doublings of uniform attention."}, "image": {"alt": "A grid of maps, encodings by layers: without positions and with a learned table nearly even but for their edges; rotary and rolled encodings have blue middles."}, "code_prompt_show": "Show attention by offset on digits", "code_prompt_hide": "Hide attention by offset on digits"}
 offset_maps(plain["digits"])

@@ -271,6 +271,7 @@ def test_a_map_fills_two_directions_and_one_bump_of_varying_strength_only_one():
 def test_distance_explains_all_of_a_map_and_little_of_channels_in_random_order():
     r = circulant(16, 0.6, 0.4)
     assert share_of_distance(r) == pytest.approx(1)
+    assert share_of_distance(torch.ones(16, 16)) == 0
     generator = torch.Generator().manual_seed(0)
     orders = [torch.randperm(16, generator=generator) for _ in range(2000)]
     shuffled = share_of_distance(torch.stack([r[order][:, order] for order in orders]))

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rollpe.errors import InputError
 from rollpe_book.equations import CheckResult
-from rollpe_lab.evidence.conditions import Arrays, Evidence, Finding, Scope, judge, objection
+from rollpe_lab.evidence.conditions import Arrays, Evidence, Scope, judge, objection
 from rollpe_lab.records.record import Record
 from rollpe_lab.statistics import seeds_needed
 
@@ -81,6 +81,7 @@ class Rule(_Strict):
     """A rule of claims.yaml: the condition for each verdict, with what the page says of it.
 
     words: the rule as the page shows it. result: the finding. {names} in them stand for what a claim gives.
+    All conditions joined by " & " must hold.
     """
 
     words: str
@@ -111,9 +112,8 @@ class Judged(_Strict):
     def _conditions_can_be_read(self) -> Judged:
         if self.rule not in _rules():
             raise ValueError(f"{self.rule!r} is no rule: use one of {', '.join(_rules())}")
-        for condition in (self._enough, *(condition for _, condition, _ in self._verdicts())):
-            if condition:
-                objection(condition, Evidence([]))
+        for condition in (self._enough, *(c for _, conditions, _ in self._verdicts() for c in conditions)):
+            objection(condition, Evidence([]))
         return self
 
     @property
@@ -135,14 +135,18 @@ class Judged(_Strict):
         scope, recipe, (a, *b) = self.scope, f"recipe {self.scope.recipe}", self.arms
         place = "in Table 1 as printed" if scope.text == "printed" else f"under {recipe}"
         names = {"scope": scope.text, "a": a, "b": "".join(b), "recipe": recipe, "place": place}
-        names |= {"measure": scope.words, "unit": scope.measure.unit}
+        names |= {"measure": scope.words, "unit": scope.measure.unit, "of_recipe": scope.recipe}
         names["lead"] = "b − a" if scope.measure.fewer else "a − b"
         names["what"] = f"{scope.words} of {a} against {names['b']} {place}, at least {self.seeds} seeds each"
         return self.model_dump() | names
 
-    def _verdicts(self) -> list[tuple[Decision, str, str]]:
-        verdicts = _rules()[self.rule].verdicts
-        return [(verdict, condition.format(**self._names()), text) for verdict, condition, text in verdicts]
+    def _verdicts(self) -> list[tuple[Decision, list[str], str]]:
+        """Each verdict with the conditions that must all hold for it."""
+        names, verdicts = self._names(), _rules()[self.rule].verdicts
+        return [
+            (verdict, condition.format(**names).split(" & ") if condition else [], text)
+            for verdict, condition, text in verdicts
+        ]
 
     def words(self) -> str:
         """The rule in words."""
@@ -155,10 +159,11 @@ class Judged(_Strict):
         if not enough.holds:
             return "not tested", enough.text
         found = self._names() | enough.numbers | {"n": " + ".join(map(str, enough.numbers["counts"]))}
-        for verdict, condition, text in self._verdicts():
-            finding = judge(condition, evidence) if condition else Finding(True)
-            found = finding.numbers | found
-            if finding.holds:
+        for verdict, conditions, text in self._verdicts():
+            findings = [judge(condition, evidence) for condition in conditions]
+            for finding in findings:
+                found = finding.numbers | found
+            if all(finding.holds for finding in findings):
                 fell_alone = self.example and verdict == "refuted"
                 return "undecided" if fell_alone else verdict, self._told(text, found)
         return "undecided", self._told("{result}", found)

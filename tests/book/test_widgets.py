@@ -24,9 +24,17 @@ from rollpe.operators import (
     wave_period,
 )
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
-from rollpe.topography import near_and_any, unpack_correlations
+from rollpe.topography import near_and_any, smoothness_ratio, unpack_correlations
 from rollpe_book.figures import photo as photograph
-from rollpe_book.figures.waves import WAVES, bump, ring_and_sheet, twisting_pair, walking_pair
+from rollpe_book.figures.waves import (
+    WAVES,
+    bump,
+    first_steps,
+    ring_and_sheet,
+    smooth_gradients,
+    twisting_pair,
+    walking_pair,
+)
 from rollpe_lab.records import read_arrays, read_record, record_path
 from rollpe_lab.training.plan import load_plan
 
@@ -140,6 +148,12 @@ def grow(s):
     return numbers | {"moment": f"Step {step} of {last}, epoch {epoch:.1f}"}
 
 
+def step(s):
+    waves, basis = (torch.tensor(s[name], dtype=torch.float64) for name in ("waves", "basis"))
+    steps = first_steps(smooth_gradients(waves, s["s"]), basis)
+    return {name: 1 - smoothness_ratio(x).mean() for name, x in steps.items()}
+
+
 PATCHES, MODELS = photograph.read_photo(ROOT / "data/photo")
 
 
@@ -160,7 +174,7 @@ def photo(s):
     return numbers
 
 
-CHECKS = (walk, ring, continuous, score, speeds, twist, axes, frequencies, positions, grow, photo)
+CHECKS = (walk, ring, continuous, score, speeds, twist, axes, frequencies, positions, grow, step, photo)
 NUMBERS = {function.__name__: function for function in CHECKS}
 
 

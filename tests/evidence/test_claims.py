@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from rollpe.encodings import encoding_options, grid_positions
-from rollpe.topography import attention_by_offset
+from rollpe.topography import attention_by_offset, pack_correlations
 from rollpe_book.claims import (
     CLAIMS,
     VERDICTS,
@@ -203,7 +203,27 @@ CHANGES = {  # by measure, the fields of a record that has a value
     "speed": lambda value: {"throughput": value},
     "parameters": lambda value: {"parameters": value},
 }
-ARRAYS = {"lead of neighbors": beside, "decay #": lambda line: biased(*line), "later": leaning}
+
+
+def framed(kind: str):
+    """Correlations of 8 channels: of a map, of one bump of varying strength, or of none of them."""
+    angle = 2 * torch.pi * (torch.arange(8)[:, None] - torch.arange(8)) / 8
+    bump = torch.tensor([1.0, 1, 1, 1, -1, -1, -1, -1])
+    r = {
+        "map": 0.6 * angle.cos() + 0.4 * torch.eye(8),
+        "half a map": 0.7 * torch.outer(bump, bump) + 0.2 * angle.cos() + 0.1 * torch.eye(8),
+        "bump": 0.9 * torch.outer(bump, bump) + 0.1 * torch.eye(8),
+        "none": torch.eye(8),
+    }[kind]
+    return {"frames": pack_correlations(r).expand(2, 2, 1, 1, 1, -1).numpy()}
+
+
+ARRAYS = {
+    "lead of neighbors": beside,
+    "lead beyond the first component": framed,
+    "decay #": lambda line: biased(*line),
+    "later": leaning,
+}
 
 
 def accuracy(percents):
@@ -235,7 +255,7 @@ ROLL, GAP, SPEED, LATER, KEPT, PARAMETERS = (
     for measure in ("", " gap", " speed", " later", " kept at 12 above 10", " parameters")
 )
 PAPER, ORDER, DECAY = "paper: roll - printed/roll", "quick lead of neighbors: roll", "text decay 16: roll"
-TEXT = "text bits: learned - roll"
+TEXT, MAP = "text bits: learned - roll", "quick lead beyond the first component: roll"
 CASES = [  # rule, of, margin and the runs of learned; runs of roll with the verdict
     (("better", ROLL, 0.5, LOW), {HIGH: "reproduced", HIGH[:2]: "not tested", (): "not tested"}),
     (("better", ROLL, 0.5, HIGH), {LOW: "refuted", AHEAD: "refuted", (70.0, 72.0, 74.0): "undecided"}),
@@ -261,6 +281,9 @@ CASES = [  # rule, of, margin and the runs of learned; runs of roll with the ver
     (("ordered", ORDER, 0.1, ()), {(0.65, 0.66, 0.67): "reproduced", (0.01, -0.02, 0.0): "refuted"}),
     (("ordered", ORDER, 0.1, ()), {(0.05, 0.06, 0.055): "refuted", (0.3, -0.1, 0.1): "undecided"}),
     (("ordered", ORDER, 0.1, ()), {(0.65, 0.66, None): "not tested"}),
+    (("mapped", MAP, 0.1, ()), {("map",) * 3: "reproduced", ("none",) * 3: "refuted"}),
+    (("mapped", MAP, 0.1, ()), {("half a map",) * 3: "undecided", ("bump",) * 3: "refuted"}),
+    (("mapped", MAP, 0.1, ()), {("map", "map", "half a map"): "undecided", ("map", "map"): "not tested"}),
     (("decays", DECAY, -0.9, ()), {((1, 0), (1, 1), (1, 2)): "reproduced", ((1,),) * 3: "reproduced"}),
     (("decays", DECAY, -0.9, ()), {((-1,),) * 3: "refuted", ((1,), (1,), (-1,)): "undecided"}),
     (("decays", DECAY, -0.9, ()), {((1,), (1,), None): "not tested"}),

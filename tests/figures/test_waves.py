@@ -25,7 +25,15 @@ from rollpe.encodings import create_encoding
 from rollpe.errors import InputError
 from rollpe_book.extension.waves import ON_DEMAND, bits_by_position, growing_maps
 from rollpe_book.figures.photo import NAMES, PATCH, WINDOW, queries_and_keys
-from rollpe_book.figures.waves import TYPES, WAVES, bump, draw_still
+from rollpe_book.figures.waves import (
+    TYPES,
+    WAVES,
+    bump,
+    draw_still,
+    first_steps,
+    relative_power,
+    smooth_gradients,
+)
 from rollpe_lab.records import write_record
 from rollpe_lab.records.record import EpochMetrics
 from rollpe_lab.training.plan import load_plan
@@ -72,6 +80,9 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             ("ringFrequencies", [n, 0.7], operators.ring_frequencies(n, 0.7)),
             ("embedInRope", [x], operators.embed_in_rope(x)),
             ("wavePeriod", [n, 6], operators.wave_period(n, 6)),
+            ("fourierRows", [n], operators.real_fourier_basis(n)[0].mT),
+            ("relativePower", [x], relative_power(x)),
+            ("neighborsAlike", [x], 1 - topography.smoothness_ratio(x)),
         ]
         cases += [("roll", [x, p], operators.roll(x, p)) for p in (-5, 0, 3, 40)]
         for p in (-7.3, -5.0, 0.0, 2.5, 37.0):
@@ -94,6 +105,12 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             moved = operators.continuous_roll(x, p, nyquist=nyquist).split(2)
             place = torch.stack([part @ ring for part in moved])
             cases.append(("nyquistPlace", [p, nyquist], F.pad(place, (0, 2 - len(place)))))
+    for n in (2, 10, 16):
+        waves, basis = vector(n), torch.linalg.qr(vector(n, n)).Q.mT
+        cases += [("smoothGradient", [waves, s], smooth_gradients(waves, s)) for s in (0, 0.75, 2)]
+        g = smooth_gradients(waves, 1)
+        for name, rows in (("random", basis), ("fourier", operators.real_fourier_basis(n)[0].mT)):
+            cases.append(("firstStep", [rows, g], first_steps(g, basis)[name]))
     sheet, parts = vector(15), vector(2, 7)
     for at in ([1, 2], [-4, 9]):
         positions = torch.tensor(at)
@@ -209,6 +226,34 @@ def test_the_drawings_name_every_wave_and_no_other():
     assert set(re.findall(r"\w+", listed)) == files == set(WAVES)
     assert WAVES["ring"].label.startswith("Left: bars around a ring, a bump turned a few channels")
     assert len({wave.label for wave in WAVES.values()}) == len(WAVES)
+
+
+def test_adams_first_step_is_level_in_fourier_coordinates_alone():
+    start = WAVES["step"].start
+    waves, basis = (torch.tensor(start[name], dtype=torch.float64) for name in ("waves", "basis"))
+    fourier, one = operators.real_fourier_basis(16)[0].mT, torch.eye(16, dtype=torch.float64)
+    assert waves.shape == (24, 16) and waves.all()
+    torch.testing.assert_close(basis @ basis.mT, one, rtol=0, atol=2e-3)  # of three decimals
+    white = topography.ring_spectrum(one).mean(0)
+    modes = torch.tensor([*(k for k in range(1, 8) for _ in range(2)), 1, 8], dtype=torch.float64)
+    for s in (0, 0.25, 1, 2):
+        g = smooth_gradients(waves, s)
+        torch.testing.assert_close(g @ fourier.mT, waves * modes**-s)
+        steps = first_steps(g, basis)
+        for name, rows in (("channels", one), ("random", basis), ("fourier", fourier)):
+            torch.testing.assert_close(steps[name] @ rows.mT, (g @ rows.mT).sign(), rtol=0, atol=0.02)
+        torch.testing.assert_close(steps["scale"] * g.norm(dim=-1, keepdim=True), 4 * g)
+        power = {name: relative_power(x) for name, x in steps.items()}
+        for name, x in steps.items():
+            share = topography.ring_spectrum(x) / x.square().sum(-1, keepdim=True)
+            torch.testing.assert_close(power[name], share / white)
+        level = power.pop("fourier")
+        torch.testing.assert_close(level, torch.ones_like(level), rtol=0, atol=1e-12)
+        if s >= 1:
+            assert all(x.mean(0)[:2].min() > 2 and x.mean(0)[4:].max() < 0.6 for x in power.values())
+            alike = {name: 1 - topography.smoothness_ratio(x).mean() for name, x in steps.items()}
+            assert alike["scale"] > alike["channels"] > alike["random"] > 0.4
+            assert abs(alike["fourier"]) < 1e-12
 
 
 # ----------------------------------------------------------------------------------------------- the figure

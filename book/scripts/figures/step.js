@@ -1,8 +1,16 @@
-import { firstStep, fourierRows, mean, neighborsAlike, norm, range } from "../formulas.js";
-import { relativePower, smoothGradient } from "../formulas.js";
+import {
+  firstStep,
+  fourierRows,
+  mean,
+  neighborsAlike,
+  norm,
+  range,
+  relativePower,
+  smoothGradient,
+} from "../formulas.js";
 import { box, each, label, line } from "../svg.js";
 
-/** (k) Adam's first step in three bases: what becomes of slow waves. */
+/** (step) Adam's first step in three bases: what becomes of slow waves. */
 export default (stage) => {
   const { waves, basis } = stage.state;
   const n = waves[0].length;
@@ -31,7 +39,7 @@ export default (stage) => {
     const [name, kind] = ROWS[key];
     const [top, bottom] = [key === keys[0] ? 20 : 0, key === keys.at(-1) ? 34 : 4];
     stage.panel(
-      `<span class="wave-key ${kind}">${name}</span>, neighbors alike <b data-number="${key}"></b>`,
+      `<span class="wave-key ${kind}">${name}</span>: neighbors&nbsp;alike&nbsp;<b data-number="${key}"></b>`,
       `${name}: left, its bars along the ring; right, its mean power by mode, with a line at white noise.`,
       top + HIGH + bottom,
       (shown, w, h, state) => {
@@ -72,9 +80,14 @@ export default (stage) => {
       },
     );
   });
-  stage.slider("s", "s", "smoothness of the gradients", { min: 0, max: 2, step: 0.25, digits: 2, glide: true });
+  stage.slider("s", "s", "smoothness", { min: 0, max: 2, step: 0.25, digits: 2, glide: true });
   stage.slider("i", "i", "gradient on the left", { min: 1, max: waves.length });
   stage.button("another gradient", () => stage.set({ i: (stage.state.i % waves.length) + 1 }));
+  stage.hint(
+    "Neighbors alike: the mean of <i>x</i><sub>i</sub><i>x</i><sub>i+1</sub> over that of <i>x</i><sub>i</sub>² " +
+      "around the ring; 1 if all channels are equal, 0 in white noise. Powers are relative to white noise. " +
+      `Both are means over ${waves.length} gradients.`,
+  );
   keys.forEach((key) => stage.number(key, `${ROWS[key][0]}, neighbors alike`));
   stage.begin((state) =>
     Object.fromEntries(keys.map((key) => [key, mean(steps(state.s)[key].map(neighborsAlike))])),

@@ -73,8 +73,8 @@ def ring_and_sheet() -> tuple[Tensor, Tensor]:
 
 
 def random_gradients() -> dict[str, list[list[float]]]:
-    """24 gradients on a ring of 16 channels, a number for each column of the Fourier basis: ``waves`` [24, 16].
-    Also a random orthogonal ``basis`` in rows, [16, 16]. The same numbers in every build.
+    """24 gradients on a ring of 16 channels in Fourier coordinates, ``waves`` [24, 16], and a random
+    ``basis``, a coordinate a row: [16, 16]. The same numbers in every build.
     """
     rng = torch.Generator().manual_seed(0)
     waves = torch.randn(24, 16, generator=rng, dtype=torch.float64)
@@ -85,7 +85,7 @@ def random_gradients() -> dict[str, list[list[float]]]:
 def smooth_gradients(waves: Tensor, s: float) -> Tensor:
     """Waves of the Fourier basis added up, mode k times max(k, 1)^{−s}: [..., n] → [..., n], n even."""
     n = waves.shape[-1]
-    k = 1 + torch.arange(n) // 2
+    k = 1 + torch.arange(n, dtype=waves.dtype) // 2
     k[n - 2] = 1  # the constant
     return (waves / k**s) @ real_fourier_basis(n)[0].mT
 
@@ -455,8 +455,8 @@ def draw_step(figure: Figure, start: dict[str, Any]) -> None:
     """Five rows: a gradient g on a ring of sixteen channels, the same with one scale for the ring, and Adam's
     first step Bᵀ sign(B g) in channels, in a random basis and in Fourier coordinates. Left, bars along the
     ring; right, the mean power of 24 such vectors by mode, relative to white noise. In all rows but the last
-    slow waves are three to four times as strong as in noise, and fast ones weaker. In Fourier coordinates the
-    power is one at every mode, and neighbors are not alike.
+    the two slowest modes are about three times as strong as in noise, and fast ones are weak. In Fourier
+    coordinates the power is one at every mode, and neighbors are not alike.
     """
     waves, basis = (torch.tensor(start[name], dtype=torch.float64) for name in ("waves", "basis"))
     steps = first_steps(smooth_gradients(waves, start["s"]), basis)
@@ -471,8 +471,9 @@ def draw_step(figure: Figure, start: dict[str, Any]) -> None:
         alike = 1 - float(smoothness_ratio(steps[key]).mean())
         modes.set_title(f"neighbors alike {alike:.2f}".replace("-0.00", "0.00"), fontsize=9, color=color)
     ring.set(xlabel="channel", xticks=[0, waves.shape[-1] - 1])
-    modes.set(xlabel="mode (dashed: white noise)", ylim=(0, None), xticks=range(len(power)))
-    figure.supylabel("left: gradient or step; right: power, white noise = 1", fontsize=9)
+    modes.set(xlabel="mode (dashed: white noise)", ylim=(0, 4), xticks=range(len(power)), yticks=[0, 1, 4])
+    rows[2, 0].set_ylabel("gradient or step")
+    rows[2, 1].set_ylabel("mean power of 24")
 
 
 @wave(2.9, sy=0, sx=0, qy=3, qx=5, ky=4, kx=3, head="1", show="scores")
