@@ -197,7 +197,7 @@ export const firstStep = (basis, g) =>
     basis,
   );
 
-/** Power by mode relative to white noise of the same power. figures/waves.py: relative_power */
+/** Power by mode relative to white noise of the same power. topography.ring_spectrum over its mean for noise */
 export const relativePower = (x) =>
   spectrum(x).map(([real, imaginary]) => (real ** 2 + imaginary ** 2) / (dot(x, x) / x.length));
 

@@ -32,9 +32,19 @@ export default (stage) => {
     }
     return made.rows;
   };
-  const bar = (x, width, zero, y, kind) => box(x, Math.min(zero, y), width, Math.abs(y - zero), `cell ${kind}`);
-  const LARGEST = { entry: 3.3, power: 5.3 }; // of these gradients, at every smoothness
-  const HIGH = 80;
+  const chart = (values, left, width, base, unit, kind) => {
+    const wide = width / values.length;
+    const bar = (value, j) =>
+      box(
+        left + j * wide + 1,
+        base - Math.max(value, 0) * unit,
+        wide - 2,
+        Math.abs(value) * unit,
+        `cell ${kind}`,
+      );
+    return each(values, bar) + line(left, base, left + width, base, "axis");
+  };
+  const HIGH = 80; // room for entries up to 3.3 at 12 px each, and for powers up to 5.3 at 15 px
   keys.forEach((key) => {
     const [name, kind] = ROWS[key];
     const [top, bottom] = [key === keys[0] ? 20 : 0, key === keys.at(-1) ? 34 : 4];
@@ -42,40 +52,30 @@ export default (stage) => {
       `<span class="wave-key ${kind}">${name}</span>: neighbors&nbsp;alike&nbsp;<b data-number="${key}"></b>`,
       `${name}: left, its bars along the ring; right, its mean power by mode, with a line at white noise.`,
       top + HIGH + bottom,
-      (shown, w, h, state) => {
+      (shown, w, h, { i }) => {
         const vectors = steps(shown.s)[key];
         const powers = vectors.map(relativePower);
-        const middle = w / 2;
-        const [place, mode] = [(middle - 8) / n, (middle - 22) / (n / 2 + 1)];
-        const [zero, base] = [top + HIGH / 2, top + HIGH];
-        const one = base - HIGH / LARGEST.power;
-        const x = (k) => middle + 22 + k * mode;
-        const foot = (at, content) => label(at, base + 15, content, "small muted");
-        const heads =
-          label(0, 12, `gradient ${state.i} of ${waves.length}`, "small muted", "start") +
-          label(x(0), 12, `power, mean of ${waves.length}`, "small muted", "start") +
+        const power = powers[0].map((_, k) => mean(powers.map((values) => values[k])));
+        const [left, right, base] = [w / 2 - 8, w / 2 + 22, top + HIGH]; // where the ring ends, the modes begin
+        const words = (x, y, content, anchor) => label(x, y, content, "small muted", anchor);
+        const head = () =>
+          words(0, 12, `gradient ${i} of ${waves.length}`, "start") +
+          words(right, 12, `power, mean of ${waves.length}`, "start") +
           line(w - 96, 34, w - 80, 34, "common") +
-          label(w, 38, "white noise", "small muted", "end");
-        const feet =
-          foot(place / 2, 0) +
-          foot(place * (n - 0.5), n - 1) +
-          foot(middle / 2, "channel") +
-          each(range(n / 2 + 1), (k) => foot(x(k) + mode / 2, k)) +
-          label((middle + 22 + w) / 2, base + 31, "mode, slow to fast", "small muted");
+          words(w, 38, "white noise", "end");
+        const foot = () =>
+          words(6, base + 15, 0) +
+          words(left / 2, base + 15, "channel") +
+          words(left - 8, base + 15, n - 1) +
+          each(power, (_, k) => words(right + ((w - right) * (k + 0.5)) / power.length, base + 15, k)) +
+          words((right + w) / 2, base + 31, "mode, slow to fast");
         return (
-          each(vectors[state.i - 1], (value, j) =>
-            bar(j * place + 1, place - 2, zero, zero - (value * HIGH) / 2 / LARGEST.entry, kind),
-          ) +
-          line(0, zero, place * n, zero, "axis") +
-          each(range(n / 2 + 1), (k) => {
-            const power = mean(powers.map((values) => values[k]));
-            return bar(x(k) + 2, mode - 4, base, base - (power * HIGH) / LARGEST.power, kind);
-          }) +
-          line(x(0), base, w, base, "axis") +
-          line(x(0), one, w, one, "common") +
-          label(x(0) - 5, one + 4, 1, "small muted", "end") +
-          (top ? heads : "") +
-          (bottom > 4 ? feet : "")
+          chart(vectors[i - 1], 0, left, base - HIGH / 2, 12, kind) +
+          chart(power, right, w - right, base, 15, kind) +
+          line(right, base - 15, w, base - 15, "common") +
+          words(right - 5, base - 11, 1, "end") +
+          (key === keys[0] ? head() : "") +
+          (key === keys.at(-1) ? foot() : "")
         );
       },
     );

@@ -91,7 +91,7 @@ def smooth_gradients(waves: Tensor, s: float) -> Tensor:
 
 
 def first_steps(g: Tensor, basis: Tensor) -> dict[str, Tensor]:
-    """Gradients [..., n] and what Adam makes of them in its first step: one scale for the ring, and
+    """Gradients [..., n] and Adam's first step from them (page 10, eq-step-order): one scale for the ring, and
     Bᵀ sign(B g) in three bases B, a coordinate a row.
     """
     fourier = real_fourier_basis(g.shape[-1])[0].mT
@@ -102,11 +102,6 @@ def first_steps(g: Tensor, basis: Tensor) -> dict[str, Tensor]:
         "random": (g @ basis.mT).sign() @ basis,
         "fourier": (g @ fourier.mT).sign() @ fourier,
     }
-
-
-def relative_power(x: Tensor) -> Tensor:
-    """Power by mode relative to white noise of the same power, [..., n] → [..., n // 2 + 1]."""
-    return torch.fft.rfft(x, norm="ortho").abs().square() / x.square().mean(-1, keepdim=True)
 
 
 # Pieces of pictures
@@ -462,15 +457,17 @@ def draw_step(figure: Figure, start: dict[str, Any]) -> None:
     steps = first_steps(smooth_gradients(waves, start["s"]), basis)
     rows = figure.subplots(len(STEPS), 2, sharex="col", sharey="col")
     for (ring, modes), (key, (name, color)) in zip(rows, STEPS.items(), strict=True):
-        ring.vlines(range(waves.shape[-1]), 0, steps[key][start["i"] - 1], color=color, linewidth=7)
+        x = steps[key]
+        ring.vlines(range(x.shape[-1]), 0, x[start["i"] - 1], color=color, linewidth=7)
         ring.axhline(0, color=figures.MUTED, linewidth=0.6)
         ring.set_title(name, fontsize=9, color=color)
-        power = relative_power(steps[key]).mean(0)
+        power = torch.fft.rfft(x, norm="ortho").abs().square() / x.square().mean(-1, keepdim=True)
+        power = power.mean(0)  # relative to white noise
         modes.vlines(range(len(power)), 0, power, color=color, linewidth=10)
         modes.axhline(1, color=figures.MUTED, linewidth=0.8, linestyle="--")
-        alike = 1 - float(smoothness_ratio(steps[key]).mean())
+        alike = 1 - float(smoothness_ratio(x).mean())
         modes.set_title(f"neighbors alike {alike:.2f}".replace("-0.00", "0.00"), fontsize=9, color=color)
-    ring.set(xlabel="channel", xticks=[0, waves.shape[-1] - 1])
+    ring.set(xlabel="channel", xticks=[0, x.shape[-1] - 1])
     modes.set(xlabel="mode (dashed: white noise)", ylim=(0, 4), xticks=range(len(power)), yticks=[0, 1, 4])
     rows[2, 0].set_ylabel("gradient or step")
     rows[2, 1].set_ylabel("mean power of 24")
