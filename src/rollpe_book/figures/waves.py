@@ -91,8 +91,8 @@ def smooth_gradients(waves: Tensor, s: float) -> Tensor:
 
 
 def first_steps(g: Tensor, basis: Tensor) -> dict[str, Tensor]:
-    """Gradients [..., n] and Adam's first step from them (page 10, eq-step-order): one scale for the ring, and
-    Bᵀ sign(B g) in three bases B, a coordinate a row.
+    """Gradients [..., n] and Adam's first step from them (page 10, eq-step-order): one scale for the ring,
+    and Bᵀ sign(B g) in three bases B, a coordinate a row.
     """
     fourier = real_fourier_basis(g.shape[-1])[0].mT
     return {
