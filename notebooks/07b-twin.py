@@ -482,9 +482,8 @@ fig
 #
 # Accuracy is only one number of a trained model. RollPE's channels lie on a ring, where channel 3 is next to channel 4;
 # the twin's channels are waves, which have no neighbors. An optimizer that depends on the basis may bring order to the
-# channels of one model and not to those of the other. Hence the question that the rest of this book works towards:
-# **the same functions, the same data — does another basis train to another model?** {doc}`10-topography` says what
-# order along a ring is and how to measure it; {doc}`14-inside` gives the answer.
+# channels of one model and not to those of the other. {doc}`10-topography` computes how much order one step of Adam
+# brings in which coordinates; {doc}`14-inside` trains RollPE with Adam's second moment in four of them.
 #
 # ```{admonition} In short
 # :class: tip

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from rollpe.errors import InputError
+from rollpe.topography import pack_correlations
 from rollpe_lab.evidence.conditions import Evidence, objection
 from shared import make_record, make_text_record
 
@@ -154,3 +156,42 @@ def test_an_exploratory_pair_is_neither_clear_nor_open():
 def test_what_is_no_condition_is_refused(condition, says, evidence):
     with pytest.raises(InputError, match=says):
         objection(condition, evidence)
+
+
+def inside(record):
+    """Of two layers, on a ring of eight channels whose responses follow one bump of varying strength."""
+    alike = pack_correlations(torch.ones(8, 8)).numpy()
+    correlation = np.array([0.2, 0.6])[:, None, None, None] * np.ones((2, 1, 1, 5))
+    return {
+        "slow_waves": np.array([3.0, 1.04, 1.2, 1.03, 1.0]),
+        "strong_waves": np.array([1.5, 1.1, 1.0, 1.0, 1.0]),
+        "frames": np.broadcast_to(alike, (2, 2, 2, 1, 1, 28)),
+        "frame_query_coherence": np.array([[[0.9], [1.0]], [[0.1], [0.3]]]),
+        "query_correlation": correlation,
+        "key_correlation": correlation + 0.1,
+    }
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "order slow waves 1: 1.99 < roll < 2.01",
+        "order strong waves 2: 0.09 < roll < 0.11; roll is lowest",
+        "order slow waves needed within 0.1: roll = 4",  # two suffice alone, but not three
+        "order slow waves needed within 0.01: roll = 5",
+        "order slow waves needed within 0.5: roll = 2",
+        "order slow waves needed within 2.5: roll = 1",
+        "order coherence 1: 0.94 < roll < 0.96",
+        "order coherence 2: 0.19 < roll < 0.21",
+        "order neighbors, last layer - first: 0.39 < roll < 0.41",
+        "order participation: roll = 1",
+        "order share of distance: roll = 0",
+        "order lead beyond the first component: -0.01 < roll < 0.01",
+        "order neighbors: roll = -fourier/roll",
+        "order: -fourier/roll > roll; roll - -fourier/roll < 0, Welch 0.05",
+    ],
+)
+def test_what_is_inside_models_is_read_off_the_arrays_and_compared_across_recipes(condition):
+    runs = [make_record("roll", 500 + seed, seed, "order", images=1000) for seed in range(3)]
+    runs += [make_record("roll", 600 + seed, seed, "order-fourier", images=1000) for seed in range(3)]
+    assert objection(condition, Evidence(runs, arrays=inside)) is None

@@ -18,7 +18,8 @@ A condition is a line such as ``mini: roll - none > 0, Holm 0.05``::
                | every run of ARM < every run of ARM                  or > or =, or a number on the right
                | ARM, ... have [at least] N runs
     TERM      := ARM | NUMBER | ARM - ARM | ARM ~ ARM                  ~ under agreement alone
-    ARM       := an encoding with its options; @change/encoding under a changed recipe; printed/encoding
+    ARM       := an encoding with its options; printed/encoding; @change/encoding, or -end/encoding, under the
+                 recipe whose name goes on so
 """
 
 from __future__ import annotations
@@ -96,6 +97,12 @@ def rise(which: str, run: Record, arrays: Arrays, waves: str) -> float:
     """How the test loss rises, in nats, if queries and keys keep the slowest or strongest waves alone."""
     losses = arrays(run)[f"{which}_waves"]
     return float(losses[int(waves) - 1] - losses[-1])
+
+
+def needed(run: Record, arrays: Arrays, nats: str) -> int:
+    """How many of the slowest waves keep the test loss within some nats of that with all."""
+    losses = arrays(run)["slow_waves"]
+    return int(np.flatnonzero(losses - losses[-1] > float(nats)).max(initial=-1)) + 2
 
 
 def jump(run: Record, arrays: Arrays) -> float:
@@ -181,6 +188,7 @@ MEASURES = {
     ),
     "slow waves #": Measure(partial(rise, "slow"), fewer=True),
     "strong waves #": Measure(partial(rise, "strong"), fewer=True),
+    "slow waves needed within #": Measure(needed, fewer=True),
     "decay #": Measure(
         decay, "Spearman's correlation of distance and trained bias on the score, over # tokens back"
     ),
