@@ -168,6 +168,7 @@ MEASURES = {
     ),
     "bits #-#": Measure(lambda run, _, n, shorter: run.bits[n] - run.bits[shorter], "", "bits", 3, True),
     "jump": Measure(jump, "", "bits", 3, True),
+    "loss": Measure(lambda run, _: run.test.loss, "test loss", "nats", 3, True),
     "gap": Measure(gap, "overfitting (test loss minus loss on plain training images)", "nats", 3),
     "speed": Measure(  # a difference of 100 ln is one in percent
         lambda run, _: 100 * math.log(run.throughput), "training speed on one device", "percent"
