@@ -576,8 +576,8 @@ fig
 # the others hardly more than the first passes. A shorter row leaves more. The more the tokens differ, the less they
 # share this average; the bias, whose input is 1 everywhere, shares it fully. The effect needs no property of the images
 # except that their places have something in common, in what they hold and in the change they need. They need nearly the same
-# change where attention is almost uniform and one loss serves all tokens. Where each token has a loss of its own, as in text,
-# they do not, and neighbors correlate little ({doc}`16-text`).{holds}`text neighbors: roll < 0.15`
+# change where attention is almost uniform and one label serves all tokens. Where each token has a target of its own, as in text,
+# they do not, and neighbors correlate little ({doc}`16-text`).{holds}`text neighbors: roll < 0.15`{holds}`order-text coherence 1: every run of roll < 0.2`
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave’s power that remains after averaging over G positions on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
 fig, ax = plt.subplots(figsize=(5.6, 3.0))

@@ -318,6 +318,7 @@ CONDITIONS = {
     "8×8, no weight decay": "order-no-decay",
     "4×4 patches": "order-4x4",
     "2×2 patches": "order-2x2",
+    "text, a loss per character": "order-text",
     "photographs, mean of patches": "order-photos",
     "photographs, class token": "order-photos-token",
 }
@@ -338,6 +339,9 @@ Markdown(markdown(lines))
 # loss.{holds}`order coherence 12: every run of -patches/roll > every run of roll` And the last layer, in which coherence lasts
 # longest, was to have more order than the first in every run. That holds in all runs on digits but
 # one.{holds}`order neighbors, last layer - first: roll > 0.1; every run of roll > -0.01`
+#
+# In text, where every character has a loss and a target of its own, coherence is low from the start, and neighbors
+# correlate little ({doc}`16-text`).{holds}`order-text coherence 1: every run of roll < 0.2`{holds}`order-text neighbors: every run of roll < 0.2`
 #
 # Weight decay is no cause.{holds}`order neighbors: every run of -no-decay/roll > 0.1; -no-decay/roll - -fourier/roll > 0, Welch 0.05`
 # The grid does what was predicted: neighbors correlate on 8×8 patches, not on 4×4, and on 2×2 less than any two
@@ -370,10 +374,10 @@ for data, recipe in {"digits": "order", "photographs": "order-photos"}.items():
 Markdown(markdown(lines))
 
 # %% [markdown]
-# On digits RollPE has ordered channels: the lead remains in every run, but most runs fill fewer than two
-# directions.{holds}`order lead beyond the first component: every run of roll > 0.1`{holds}`order participation: roll < 2`
-# PHOTO KIND
-# Neither the twin nor RoPE has the lead.{holds}`order lead beyond the first component: roll-twin < 0.1; -0.1 < axial-rope < 0.1`{holds}`order-photos lead beyond the first component: every run of roll > every run of roll-twin`
+# By this rule RollPE has ordered channels. The lead remains in every run, so it is more than one bump of varying strength. But
+# not every run fills two directions: few do on digits, two of three on
+# photographs.{holds}`order lead beyond the first component: every run of roll > 0.1`{holds}`order participation: roll < 2; some run of roll < 2`{holds}`order-photos lead beyond the first component: every run of roll > 0.5`{holds}`order-photos participation: roll > 2; some run of roll < 2; every run of roll > 1.9`
+# Twin and RoPE have almost none of this lead.{holds}`order lead beyond the first component: roll-twin < 0.1; -0.1 < axial-rope < 0.1`{holds}`order-photos lead beyond the first component: every run of roll > every run of roll-twin`
 #
 # ## A consequence: fewer waves
 #
@@ -468,7 +472,7 @@ Markdown(markdown(lines))
 # **Not explained.** Why 4×4 digits have no order at all, although an average over four channels prefers slow waves. Why
 # neighbors on photographs correlate less after ten epochs than after
 # one.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.85`{holds}`mini neighbors: every run of roll < 0.85` And
-# what makes order and accuracy go apart on digits. TEXT PROSE
+# what makes order and accuracy go apart on digits.
 #
 # ## Where attention looks
 #
@@ -521,7 +525,7 @@ offset_maps(plain["CIFAR-100"])
 #   own.{holds}`order neighbors: every run of -random/roll > 0.1; every run of -ring/roll > 0.1; -0.1 < -fourier/roll < 0.1`
 # - With a class token there is no order; with a loss for each patch there
 #   is.{holds}`order neighbors: every run of -token/roll < 0.1; every run of -patches/roll > 0.25`
-# - On digits these are ordered channels, by our rule no map.{holds}`order participation: roll < 2`
+# - By our rule these are ordered channels, and no map.{holds}`order participation: some run of roll < 2`{holds}`order-photos participation: some run of roll < 2`
 # - Queries and keys of RollPE can drop fast waves, because it hardly learned to use them. On digits the twin classifies
 #   better.{holds}`order slow waves 5: roll - roll-twin < 0, Welch 0.05`{holds}`order: roll-twin - roll > 0, Welch 0.05`
 # ```

@@ -618,13 +618,15 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# A possible reason: the order comes from an average over positions, which prefers slow waves ({eq}`eq-position-average`), and
-# here each position has a loss of its own, so that positions want different changes. Another: over 64
-# positions a ring of 64 turns exactly once, and the average over a full turn leaves mode zero alone, the same in all
-# channels. A ring that turns an eighth in the window, with wavelength 8, keeps slow waves. So its neighbors should correlate. We wrote
-# this prediction down before those runs, and it failed: there neighbors correlate negatively in every
+# The order of channels comes from an average over positions ({eq}`eq-position-average`). It needs queries that ask for the same
+# change, and here each position has a loss and a next character of its own: before the first step their coherence
+# ({eq}`eq-coherence`) is below $0.2$ in every run, as `plans/order-text.yaml` predicted, and on digits above
+# $0.9$.{holds}`order-text coherence 1: every run of roll < 0.2; every run of continuous-roll@wavelength=8.0 < 0.2`{holds}`order coherence 1: every run of roll > 0.9`
+# An earlier prediction overlooked this. A ring of 64 turns once in 64 positions, and the average over a full turn leaves mode
+# zero alone; a ring of wavelength 8 turns an eighth and keeps slow waves, so its neighbors were to correlate. They correlate
+# negatively in every
 # run.{holds}`text neighbors: every run of continuous-roll@wavelength=8.0 < 0` At that wavelength only the fast modes, in which neighbors have
-# opposite signs, tell near characters apart; the model may need them more than it needs an average.
+# opposite signs, tell near characters apart; the model may need them.
 
 # %% tags=["hide-input"]
 gain = position_average_gain(64, 64)

@@ -16,6 +16,7 @@ A condition is a line such as ``mini: roll - none > 0, Holm 0.05``::
                | ARM - ARM is open|clear, Welch P                     by this test alone, of the scope's seeds
                | ARM - ARM is within NUMBER, TOST P                   equivalent within ±NUMBER
                | every run of ARM < every run of ARM                  or > or =, or a number on the right
+               | some run of ARM < NUMBER                             or > or =
                | ARM, ... have [at least] N runs
     TERM      := ARM | NUMBER | ARM - ARM | ARM ~ ARM                  ~ under agreement alone
     ARM       := an encoding with its options; printed/encoding; @change/encoding, or -end/encoding, under the
@@ -479,6 +480,14 @@ def _every_run(scope: Scope, a: str, sign: str, of_arm: str | None, b: str) -> F
     return Finding(not wrong, text, {"value": left[0]})
 
 
+def _some_run(scope: Scope, arm: str, sign: str, bound: str) -> Finding:
+    values = scope.sample(arm)
+    if isinstance(values, Printed):
+        return Finding(False, "Table 1 prints no single runs")
+    nearest = (max if sign == ">" else min)(values)
+    return Finding(any(ORDER[sign](value, float(bound)) for value in values), f"{arm} has {nearest:.4g}")
+
+
 def _differ(scope: Scope, a: str, b: str, sign: str, name: str, level: str) -> Finding:
     term = f"{a} - {b}"
     test = scope.test(term) if name == "Welch" else {"p": scope.compared(a, b).p, "mean": scope.mean(term)}
@@ -511,6 +520,7 @@ STATEMENTS: dict[str, Callable[..., Finding]] = {
     r"(\S+) - (\S+) is (clear|exploratory|open)": _by_family,
     r"(.+) (?:has|have) (at least )?(\d+) runs?": _counted,
     r"every run of (\S+) ([<>=]) (every run of )?(\S+)": _every_run,
+    rf"some run of (\S+) ([<>=]) ({NUMBER})": _some_run,
     r"(\S+) - (\S+) ([<>]) 0, (Holm|Welch) (0\.\d+)": _differ,
     rf"({TERM}) ([<>]) (-?[\d.]+), one-sided (0\.\d+)": _beyond,
     rf"({TERM}(?: [<>=] {TERM})+)": _chain,
