@@ -269,8 +269,8 @@ Markdown(markdown(lines))
 # classify better than channels.{holds}`order: roll-twin - roll > 0, Welch 0.05; -fourier/roll - roll > 0, Welch 0.05`
 # This is exploratory, except for one part: in a model without biases the twin's lead was predicted and
 # repeated.{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05; roll, roll-twin have 8 runs`
-# On 4×4 digits and on photographs of ten epochs the sign is
-# open.{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open`
+# On 4×4 digits and on photographs of ten epochs, {num}`mini/roll accuracy` for RollPE and {num}`mini/roll-twin accuracy` for the
+# twin, the sign is open.{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open`
 #
 # ## When the order comes and goes
 #
@@ -377,7 +377,7 @@ Markdown(markdown(lines))
 # By this rule RollPE has ordered channels. The lead remains in every run, so it is more than one bump of varying strength. But
 # not every run fills two directions: few do on digits, two of three on
 # photographs.{holds}`order lead beyond the first component: every run of roll > 0.1`{holds}`order participation: roll < 2; some run of roll < 2`{holds}`order-photos lead beyond the first component: every run of roll > 0.5`{holds}`order-photos participation: roll > 2; some run of roll < 2; every run of roll > 1.9`
-# Twin and RoPE have almost none of this lead.{holds}`order lead beyond the first component: roll-twin < 0.1; -0.1 < axial-rope < 0.1`{holds}`order-photos lead beyond the first component: every run of roll > every run of roll-twin`
+# Twin and RoPE have little of this lead.{holds}`order lead beyond the first component: roll-twin < 0.1; -0.1 < axial-rope < 0.1`{holds}`order-photos lead beyond the first component: every run of roll > every run of roll-twin; roll-twin < 0.15`
 #
 # ## A consequence: fewer waves
 #

@@ -268,6 +268,21 @@ def without_first_component(r: Tensor) -> Tensor:
     return torch.where(scale > 1e-6, rest / scale, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device))
 
 
+def coherence(changes: Tensor) -> Tensor:
+    """How nearly all N tokens of a sample ask for the same change: 0 to 1.
+
+        κ = Σ ‖Σ_p u_p‖² / (N Σ Σ_p ‖u_p‖²),   outer sums over samples
+
+    1: all u_p of a sample are equal. 1/N on average if they are independent. 0: they cancel, as for keys, since
+    attention does not change if all keys move alike.
+
+    changes [B, ..., N, d]: B samples of u_p, such as gradients for encoded queries → [...]. 0 if all are 0.
+    """
+    same = changes.sum(-2).square().sum((0, -1))
+    each = changes.shape[-2] * changes.square().sum((0, -2, -1))
+    return same / each.clamp_min(torch.finfo(changes.dtype).tiny)
+
+
 def attention_by_offset(weights: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Mean attention as a function of the signed offset Δ = key position − query position.
 

@@ -13,7 +13,6 @@ from rollpe import operators
 from rollpe import topography as measures
 from rollpe_book.equations.cases import Draw, error, excess, must_fail, must_hold
 from rollpe_book.equations.registry import check
-from rollpe_lab.training import observation
 
 
 def _cosine(rng: Draw, n: int):
@@ -249,20 +248,18 @@ def eq_step_order(rng):
         yield must_hold((s * torch.roll(s, -d, -1)).mean(-1).abs().max() < 1e-12)
 
 
-@check("ours; the share of a sum's power that its parts have in common", observation.gradients)
+@check("ours; the share of a sum's power that its parts have in common", measures.coherence)
 def eq_coherence(rng):
     N, images, n = rng.count(2, 6), rng.count(1, 4), rng.count(2, 8)
     u = rng.normal(images, N, n)
-
-    def coherence(u: Tensor) -> Tensor:
-        return u.sum(1).square().sum() / (N * u.square().sum())
-
     pairs = torch.stack([(u[:, p] * u[:, q]).sum() for p, q in itertools.product(range(N), repeat=2)])
     own = torch.stack([u[:, p].square().sum() for p in range(N)])
-    yield error(coherence(u), pairs.mean() / own.mean())
-    yield error(coherence(u[:, :1].expand(-1, N, -1)), 1.0)
+    yield error(measures.coherence(u), pairs.mean() / own.mean())
+    yield error(measures.coherence(u[:, :1].expand(-1, N, -1)), 1.0)
     signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=N)), dtype=torch.float64)
-    independent = torch.stack([coherence(u * sign[:, None]) for sign in signs])  # all signs, equally likely
+    independent = torch.stack(
+        [measures.coherence(u * sign[:, None]) for sign in signs]
+    )  # all signs, equally likely
     yield error(independent.mean(), 1 / N)
     Q, K, V, moved = (rng.normal(N, n) for _ in range(4))  # all keys moved by one vector
     attended = [((Q @ keys.T).softmax(-1) @ V) for keys in (K, K + moved[0])]

@@ -18,6 +18,7 @@ from rollpe.encodings.relative import ScoreBias
 from rollpe.topography import (
     attention_by_offset,
     channel_correlation,
+    coherence,
     correlation_by_distance,
     near_and_any,
     pack_correlations,
@@ -150,10 +151,8 @@ def gradients(
     query_step, key_step: the same for its signs; times the learning rate, these are Adam's first step. Rings
     and waves as in :func:`observe`.
 
-    query_coherence, key_coherence [layers, heads], of encodings with one wave: do all N patches need the same
-    change? With u_p = ∂L/∂(E(p) q_p), the gradient for the encoded query, over images
-
-        Σ ‖Σ_p u_p‖² / (N Σ Σ_p ‖u_p‖²),   1 if they are equal, 1/N on average if they are independent
+    query_coherence, key_coherence [layers, heads], of encodings with one wave: whether all patches need the
+    same change, `rollpe.topography.coherence` of u_p = ∂L/∂(E(p) q_p), the gradient for the encoded query.
 
     images normalized [B, channels, H, W], labels int64 [B]; or characters and their successors [B, N].
     Dropout is off, and gradients are cleared afterwards. float32.
@@ -177,9 +176,7 @@ def gradients(
             encoded = encoding(for_queries, for_keys, positions) if encoding.streams == 1 else ()
         for name, u in zip(("query", "key"), encoded, strict=False):
             u = u[..., -len(positions) :, :].float()
-            same = u.sum(-2).square().sum((0, -1))
-            each = len(positions) * u.square().sum((0, -2, -1))
-            found.setdefault(f"{name}_coherence", []).append(same / each.clamp_min(TINY))
+            found.setdefault(f"{name}_coherence", []).append(coherence(u))
         for name, rows in (("query", weights[:width]), ("key", weights[width : 2 * width])):
             by_input = rows.unflatten(0, (encoding.heads, -1)).transpose(1, 2)  # [heads, inputs, channels]
             for what, x in (("gradient", by_input), ("step", by_input.sign())):
