@@ -273,8 +273,8 @@ def coherence(changes: Tensor) -> Tensor:
 
         κ = Σ ‖Σ_p u_p‖² / (N Σ Σ_p ‖u_p‖²),   outer sums over samples
 
-    1: all u_p of a sample are equal. 1/N on average if they are independent. 0: they cancel, as for keys, since
-    attention does not change if all keys move alike.
+    1: all u_p of a sample are equal. 1/N on average if they are independent. 0: they cancel, as for keys:
+    attention does not change if all keys of a sample move alike.
 
     changes [B, ..., N, d]: B samples of u_p, such as gradients for encoded queries → [...]. 0 if all are 0.
     """
