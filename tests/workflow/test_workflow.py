@@ -19,9 +19,9 @@ BENCHMARK, LABELS = "data/benchmarks/one.json", "data/labels/cifar100.json"
 FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
 
 
-def snakemake(root: Path, *arguments: str, profile: str = "local") -> subprocess.CompletedProcess:
+def snakemake(root: Path, *arguments: str) -> subprocess.CompletedProcess:
     command = ["-m", "snakemake", "--snakefile", "workflow/Snakefile"]
-    command += ["--profile", f"workflow/profiles/{profile}", *arguments]
+    command += ["--profile", "workflow/profiles/local", *arguments]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return subprocess.run(
         [sys.executable, *command], cwd=root, capture_output=True, text=True, env=environment
@@ -131,12 +131,6 @@ def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(projec
     done = snakemake(project, "_build/html/index.html")
     assert done.returncode != 0 and f"{SECOND}: edited, it is not what its run left" in done.stderr
     assert not (project / "_build/html").exists()
-
-
-def test_the_cluster_profile_plans_the_same_jobs(project):
-    done = snakemake(project, "--dry-run", "--forceall", SECOND, profile="slurm")
-    assert done.returncode == 0, done.stderr
-    assert "Running notebooks/02-second.py" in done.stdout + done.stderr
 
 
 def test_new_data_of_ones_own_are_named_and_stop_nothing(project):
