@@ -18,8 +18,9 @@
 # The paper says that rolling arranges channels like a map, in which neighbors on the ring respond alike, as in the cortex
 # {cite}`rollpe`. Its experiments do not test this. Do neighbors in trained models respond alike, and why?
 #
-# *They do on grids of 8×8 patches, and the reason is a slow gradient together with an optimizer that does not take it apart
-# into waves.*{holds}`mini neighbors: every run of roll > 0.5`
+# *On 8×8 patches whose mean is classified, they do. Early in training all patches need the same change, which makes the gradient a
+# slow wave along the ring. Adam's steps keep slow waves, unless it divides in Fourier
+# coordinates.*{holds}`mini neighbors: every run of roll > 0.5`{holds}`order neighbors: every run of roll > 0.25; every run of -random/roll > 0.1; -0.1 < -fourier/roll < 0.1`
 #
 # ```{wave} grow
 # :name: wave-grow
@@ -102,7 +103,7 @@ plain = {data: load(recipe) for data, recipe in SCALES.items()}
 #
 # ## Do neighbors respond alike?
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels over test images and patches, by their distance around the ring; mean as above, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances one to eight. Digits: lines without a ring stay near zero, the others swing around it. CIFAR-100: RollPE and multiplexed RollPE start high and fall to about zero; the twin starts just above zero, and the others stay there."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-correlation", "caption": "Correlation of two channels over test images and patches, by their distance around the ring; mean over queries and keys, layers, heads and axes, with the range of single runs."}, "image": {"alt": "Two panels with a line for each encoding over distances one to eight. Digits: lines without a ring stay near zero, the others swing around it. CIFAR-100: RollPE and multiplexed RollPE start high and fall to about zero; the twin starts just above zero, and the others stay there."}}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
 ends = {data: {} for data in plain}
 for ax, (data, arms) in zip(axes, plain.items(), strict=True):
@@ -143,13 +144,14 @@ fig
 # formulas that may be. Before training, attention is nearly uniform and one loss serves all patches. Then all patches of a
 # row need the same change, and the gradient for the shared weights is a moving average along the ring: a slow wave
 # ({eq}`eq-position-average`). What is left of it in Adam's first step, its sign, depends on the coordinates
-# ({eq}`eq-step-order`). The ten lines below take both steps.
+# ({eq}`eq-step-order`). The lines below take both steps.
 
 # %%
 n, patches = 16, 8  # channels on the ring, patches in a row
 torch.manual_seed(0)
-change = torch.randn(4000, n, dtype=torch.float64)  # what all patches need
-gradient = sum(change.roll(-p, dims=1) for p in range(patches)) / patches
+shared = torch.randn(1, 4000, n, dtype=torch.float64)  # what all patches need
+change = shared + 0.1 * torch.randn(patches, 4000, n)  # and what each of them needs
+gradient = sum(u.roll(-p, dims=1) for p, u in enumerate(change)) / patches
 Q, _ = real_fourier_basis(n)  # from channels to Fourier coordinates
 R, _ = torch.linalg.qr(torch.randn(4000, n, n, dtype=torch.float64))
 steps = {
@@ -166,7 +168,7 @@ def alike(x: torch.Tensor) -> float:
     return ((x * x.roll(-1, dims=1)).sum(1) / x.square().sum(1)).mean().item()
 
 
-c = 1 - 1 / patches  # the correlation of neighbors in a moving average
+c = (1 - 1 / patches) / (1 + 0.1**2)  # the correlation of neighbors in the gradient
 expected = {
     "channels": 2 / np.pi * np.arcsin(c),
     "a random basis": 2 / np.pi * alike(gradient),
@@ -189,7 +191,7 @@ for name, step in steps.items():
 # The first gradients of real models behave like this.
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before training: power by mode, relative to white noise, of the gradient for the weights of queries and keys, and of its signs, Adam's first step; mean as above. Dotted: white noise averaged over the patches of a row."}, "image": {"alt": "Two panels with lines over the mode numbers. CIFAR-100: the gradient falls steeply, much as the dotted line does; RollPE's step falls less steeply; the twin's is level at one. Digits: the same with a weaker fall."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before training: power by mode, relative to white noise, of the gradient for the weights of queries and keys, and of its signs, Adam's first step; mean over queries and keys, layers, heads and axes. Dotted: white noise averaged over the patches of a row."}, "image": {"alt": "Two panels with lines over the mode numbers. CIFAR-100: the gradient falls steeply, much as the dotted line does; RollPE's step falls less steeply; the twin's is level at one. Digits: the same with a weaker fall."}}
 def shares(arms, name: str, what: str) -> list[np.ndarray]:
     """Share of the power by mode before the first step, one array a run."""
     _, arrays = arms.get(name, ([], []))
