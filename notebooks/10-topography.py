@@ -610,9 +610,9 @@ fig
 # gradient $g$ are alike, how alike are they in the step?
 #
 # $$
-# \begin{gathered} c_d = \frac{g \cdot S^d g}{\|g\|^2}, \\
+# \begin{gathered} c_d = \frac{g \cdot S^d g}{\|g\|^2}, \qquad 0 < d < n, \\
 # \frac{\mathbb{E}[s \cdot S^d s]}{\mathbb{E}\|s\|^2} = \begin{cases} \frac{2}{\pi} \arcsin c_d & \text{channels} \\
-# \frac{2}{\pi} \, c_d & \text{a random } B \\ 0 & \text{Fourier coordinates} \end{cases} \qquad (d = 1, 2, \dots, n - 1) \end{gathered}
+# \frac{2}{\pi} \, c_d & \text{a random } B \\ 0 & \text{Fourier} \end{cases} \end{gathered}
 # $$ (eq-step-order)
 #
 # ```{prf:proof}
