@@ -217,7 +217,7 @@ class RunsDirective(TableDirective):
         text = recorded_number(records, "bits" if records[0].bits else "accuracy").removesuffix(" %")
         if is_site(self.env.app):
             uri = record_page(self.env.app, self.env.docname, cell)
-            text = f'<a class="reference internal" href="{uri}">{text}</a>'
+            text = f'<a href="{uri}">{text}</a>'
         s = summarize([r.score for r in records])
         interval = "–" if s.low is None else f"{s.low:.2f} to {s.high:.2f}"
         return [unquote(recipe), unquote(slug), text, interval, str(s.n)]
