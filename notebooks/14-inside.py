@@ -310,8 +310,10 @@ fig
 # %% [markdown]
 # Before the first step all patches need nearly the same change. On digits this is over after a sixth of the training, and by
 # then the channels have lined up.{holds}`order coherence 1: every run of roll > 0.9`{holds}`order coherence 3: roll < 0.35`{holds}`order coherence 12: every run of roll < 0.15`
-# With a class token patches need less of the same from the start, and channels do not line
+# With a class token patches need less of the same from the start. On digits coherence then drops at once, and channels do not line
 # up.{holds}`order coherence 1: 0.6 < -token/roll < 0.7`{holds}`order coherence 3: every run of -token/roll < 0.05`{holds}`order neighbors: roll - -token/roll > 0, Welch 0.025; every run of -token/roll < 0.1`
+# On photographs it stays above one half for longer, and they do, though less than with the mean of the
+# patches.{holds}`order-photos coherence 3: every run of -token/roll > 0.5`{holds}`order-photos neighbors: every run of roll > every run of -token/roll; every run of -token/roll > 0.4`
 
 # %% tags=["hide-input"]
 CONDITIONS = {
@@ -529,8 +531,8 @@ offset_maps(plain["CIFAR-100"])
 # - The reason: early in training all patches need the same change, which makes the gradient a slow wave; Adam keeps slow waves in
 #   every basis that we tried but Fourier coordinates, the twin's
 #   own.{holds}`order neighbors: every run of -random/roll > 0.1; every run of -ring/roll > 0.1; -0.1 < -fourier/roll < 0.1`
-# - With a class token there is no order; with a loss for each patch there
-#   is.{holds}`order neighbors: every run of -token/roll < 0.1; every run of -patches/roll > 0.25`
+# - Order follows coherence, not the pooled loss: a loss for each patch keeps it, a class token removes it on digits and weakens it on
+#   photographs.{holds}`order neighbors: every run of -token/roll < 0.1; every run of -patches/roll > 0.25`{holds}`order-photos neighbors: every run of roll > every run of -token/roll; every run of -token/roll > 0.4`
 # - By our rule these are ordered channels, and no map.{holds}`order participation: some run of roll < 2`{holds}`order-photos participation: some run of roll < 2`
 # - Queries and keys of RollPE can drop fast waves at less loss than its twin's. Under Adam the twin classifies digits
 #   better.{holds}`order slow waves 5: roll - roll-twin < 0, Welch 0.05`{holds}`order: roll-twin - roll > 0, Welch 0.05`
