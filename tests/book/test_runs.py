@@ -112,7 +112,8 @@ def test_the_file_of_a_cell_holds_what_the_records_say(committed, index):
             packed = np.frombuffer(b64decode(made["correct"]), np.uint8)
             assert (np.unpackbits(packed, count=record.test.images) == record.correct_bits()).all()
             if record.bits:
-                assert made["parts"] == [round(record.bits[length], 5) for length in test["parts"]]
+                known = {length: round(bits, 5) for length, bits in record.bits.items()}
+                assert made["parts"] == [known.get(length) for length in test["parts"]]
                 continue
             assert sum(made["parts"]) == record.correct_bits().sum()
             assert sum(test["sizes"]) == record.test.images
