@@ -174,10 +174,10 @@ expected = {
     "a random basis": 2 / np.pi * alike(gradient),
     "Fourier coordinates": 0,
 }
-print("                          neighbors alike   by the formula")
+print("neighbors alike          step  formula")
 for name, step in steps.items():
     formula = f"{expected[name]:.2f}" if name in expected else ""
-    print(f"{name:26} {alike(step):15.2f} {formula:>16}")
+    print(f"{name:23} {alike(step):5.2f} {formula:>8}")
     assert abs(alike(step) - expected.get(name, alike(gradient))) < 0.02
 
 # %% [markdown]

@@ -193,10 +193,12 @@ def fewer_waves(model: Model, images: Tensor, labels: Tensor, power: Tensor | No
 
     The m slowest; or the m of most power, with power [layers, heads, axes, modes]. Queries and keys of every
     token are projected before the encoding; the weights stay as trained. The last number keeps all waves and
-    is the model's own loss. Rings as in :func:`observe`, images and labels as in :func:`gradients`;
-    cross-entropy in nats without label smoothing. float32.
+    is the model's own loss. Rings as in :func:`observe`, images and labels as in :func:`gradients`, of text the
+    first 64 windows; cross-entropy in nats without label smoothing. float32.
     """
     model.eval()
+    if labels.dim() > 1:
+        images, labels = images[:64], labels[:64]
     encoding = model.attentions[0].encoding
     n, axes = encoding.part, encoding.axes
     to_rings = encoding.on_ring(torch.eye(encoding.head_dim, device=images.device))  # orthogonal
