@@ -193,8 +193,8 @@ def fewer_waves(model: Model, images: Tensor, labels: Tensor, power: Tensor | No
 
     The m slowest; or the m of most power, with power [layers, heads, axes, modes]. Queries and keys of every
     token are projected before the encoding; the weights stay as trained. The last number keeps all waves and
-    is the model's own loss. Rings as in :func:`observe`, images and labels as in :func:`gradients`, of text the
-    first 64 windows; cross-entropy in nats without label smoothing. float32.
+    is the model's own loss. Rings as in :func:`observe`, images and labels as in :func:`gradients`; of text,
+    the first 64 windows. Cross-entropy in nats without label smoothing. float32.
     """
     model.eval()
     if labels.dim() > 1:
