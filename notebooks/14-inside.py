@@ -257,7 +257,8 @@ for label, (suffix, arm) in COORDINATES.items():
 Markdown(markdown(lines))
 
 # %% [markdown]
-# *Means over runs and their 95 % intervals: eight runs on digits, three on photographs (two epochs).*
+# *Means over runs and their 95 % intervals: eight runs on digits, three on photographs (two
+# epochs).*{holds}`order: roll, roll-twin, -ring/roll, -random/roll, -fourier/roll have 8 runs`{holds}`order-photos: roll, roll-twin, -ring/roll, -random/roll, -fourier/roll have 3 runs`
 #
 # The order is the optimizer's doing. In Fourier coordinates RollPE's neighbors correlate no more than its twin's; in all
 # other coordinates they correlate in every run, as
@@ -308,7 +309,7 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Before the first step all patches need nearly the same change. On digits this is over after a sixth of the training, and by
+# Before the first step all patches need nearly the same change. On digits this is over before a fifth of the training, and by
 # then the channels have lined up.{holds}`order coherence 1: every run of roll > 0.9`{holds}`order coherence 3: roll < 0.35`{holds}`order coherence 12: every run of roll < 0.15`
 # With a class token patches need less of the same from the start. On digits coherence then drops at once, and channels do not line
 # up.{holds}`order coherence 1: 0.6 < -token/roll < 0.7`{holds}`order coherence 3: every run of -token/roll < 0.05`{holds}`order neighbors: roll - -token/roll > 0, Welch 0.025; every run of -token/roll < 0.1`
@@ -342,8 +343,8 @@ Markdown(markdown(lines))
 # mean.{holds}`order neighbors: -patches/roll > roll; roll - -patches/roll is open, Welch 0.025` All patches have the same label, so
 # they still need the same change, and longer: it is coherence that counts, and not the pooled
 # loss.{holds}`order coherence 12: every run of -patches/roll > every run of roll` And the last layer, in which coherence lasts
-# longest, was to have more order than the first in every run. That holds in all runs on digits but
-# one.{holds}`order neighbors, last layer - first: roll > 0.1; every run of roll > -0.01`
+# longest, was to have more order than the first in every run. It has on photographs, but not in every run on
+# digits.{holds}`order coherence 3, last layer - first: every run of roll > 0`{holds}`order-photos neighbors, last layer - first: every run of roll > 0`{holds}`order neighbors, last layer - first: some run of roll < 0`
 #
 # In text, where every character has a loss and a target of its own, coherence is low from the start, and neighbors
 # correlate little ({doc}`16-text`).{holds}`order-text coherence 1: every run of roll < 0.2`{holds}`order-text neighbors: every run of roll < 0.2`
@@ -380,7 +381,7 @@ Markdown(markdown(lines))
 
 # %% [markdown]
 # By this rule RollPE has ordered channels. The lead remains in every run, so it is more than one bump of varying strength. But
-# not every run fills two directions: few do on digits, two of three on
+# not every run fills two directions, neither on digits nor, narrowly, on
 # photographs.{holds}`order lead beyond the first component: every run of roll > 0.1`{holds}`order participation: roll < 2; some run of roll < 2`{holds}`order-photos lead beyond the first component: every run of roll > 0.5`{holds}`order-photos participation: roll > 2; some run of roll < 2; every run of roll > 1.9`
 # Twin and RoPE have little of this lead.{holds}`order lead beyond the first component: roll-twin < 0.1; -0.1 < axial-rope < 0.1`{holds}`order-photos lead beyond the first component: every run of roll > every run of roll-twin; roll-twin < 0.15`
 #

@@ -186,6 +186,7 @@ def inside(record):
         "order slow waves needed within 2.5: roll = 1",
         "order coherence 1: 0.94 < roll < 0.96",
         "order coherence 2: 0.19 < roll < 0.21",
+        "order coherence 2, last layer - first: 0.19 < roll < 0.21",
         "order neighbors, last layer - first: 0.39 < roll < 0.41",
         "order participation: roll = 1",
         "order share of distance: roll = 0",

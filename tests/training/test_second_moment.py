@@ -16,10 +16,13 @@ from rollpe_lab.training.step import Step, create_optimizers
 STEPS = 3
 
 
-def trained(start: VisionTransformer, **changes) -> VisionTransformer:
-    """The model after some steps on noise."""
+def trained(start: VisionTransformer, basis: torch.Tensor | None = None, **changes) -> VisionTransformer:
+    """The model after some steps on noise; basis: in place of the optimizer's own."""
     recipe = load_recipe("quick", {"weight_decay": 0.1, **changes})
-    step = Step(start.train(), recipe, create_optimizers(start, recipe), EAGER)
+    optimizers = create_optimizers(start, recipe)
+    if basis is not None:
+        optimizers[1].basis = basis
+    step = Step(start.train(), recipe, optimizers, EAGER)
     generator = torch.Generator().manual_seed(1)
     for _ in range(STEPS):
         images = torch.randn(8, 1, 8, 8, dtype=torch.float64, generator=generator)
@@ -70,16 +73,8 @@ def test_in_other_coordinates_it_is_not(coordinates):
 
 
 def test_in_the_coordinates_of_channels_it_is_torchs_adamw():
-    model, theirs = vit("roll"), trained(vit("roll"))
-    recipe = load_recipe("quick", {"weight_decay": 0.1, "second_moment": "random"})
-    optimizers = create_optimizers(model, recipe)
-    optimizers[1].basis = torch.eye(32, dtype=torch.float64)
-    step = Step(model.train(), recipe, optimizers, EAGER)
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(STEPS):
-        images = torch.randn(8, 1, 8, 8, dtype=torch.float64, generator=generator)
-        step(images, torch.randint(10, (8,), generator=generator), 0.01)
-    torch.testing.assert_close(weights(model), weights(theirs), rtol=1e-9, atol=1e-12)
+    ours = trained(vit("roll"), torch.eye(32, dtype=torch.float64), second_moment="random")
+    torch.testing.assert_close(weights(ours), weights(trained(vit("roll"))), rtol=1e-9, atol=1e-12)
 
 
 def test_each_ring_has_a_random_basis_of_its_own():

@@ -188,6 +188,11 @@ MEASURES = {
     "coherence #": Measure(
         lambda run, arrays, moment: float(arrays(run)["frame_query_coherence"][int(moment) - 1].mean())
     ),
+    "coherence #, last layer - first": Measure(
+        lambda run, arrays, moment: float(
+            np.subtract(*arrays(run)["frame_query_coherence"][int(moment) - 1].mean(1)[[-1, 0]])
+        )
+    ),
     "slow waves #": Measure(partial(rise, "slow"), fewer=True),
     "strong waves #": Measure(partial(rise, "strong"), fewer=True),
     "slow waves needed within #": Measure(needed, fewer=True),
