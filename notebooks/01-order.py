@@ -389,7 +389,7 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # ## What breaks the symmetry
 #
 # Positions can enter attention in two main ways: through the tokens or through the scores. (A third changes only
-# the values, {doc}`03-relative`.) In the first, a code $c_p$ that depends on the position $p$ is added to the token
+# the values, {doc}`02-distances`.) In the first, a code $c_p$ that depends on the position $p$ is added to the token
 # at that position. In general, that breaks the symmetry:
 #
 # $$

@@ -17,7 +17,7 @@
 # # Between the steps
 #
 # A film shows a wagon wheel frame by frame, and between two frames you must guess how it turned. RollPE
-# ({doc}`05-rolling`) is such a film: a token at patch 3 rolls its query by three channels, one at patch 4 by four.
+# ({doc}`04-rolling`) is such a film: a token at patch 3 rolls its query by three channels, one at patch 4 by four.
 # What about patch 3½? Points in a cloud lie anywhere, and a larger image has patches between those of training.
 #
 # The eye guesses that a wheel has turned the shorter way, and so can we: take the query apart into waves around the
@@ -520,7 +520,7 @@ fig
 #
 # *Twist* gets rid of the mode. On this ring a channel that goes around comes back with its sign reversed. Its modes are
 # $m = \pm\tfrac12, \pm\tfrac32, \dots$, all of them in pairs, so its step has a real logarithm at every width. The next
-# page shows that it is RoPE ({doc}`07-rope`).
+# page shows that it is RoPE ({doc}`05-rope`).
 #
 # What each of them keeps:
 

@@ -59,7 +59,7 @@ figures.use_theme()
 # ## Five recipes, five questions
 #
 # A recipe is a short YAML file that fixes everything about a run except the encoding, the seed and the machine. There
-# are five for images; `text` trains a language model ({doc}`16-text`). Weights are counted without an encoding.
+# are five for images; `text` trains a language model ({doc}`10-text`). Weights are counted without an encoding.
 
 # %% tags=["hide-input"]
 questions = {
@@ -96,7 +96,7 @@ Markdown("\n".join(lines))
 
 # %% [markdown]
 # The book has runs of `quick` and `mini`.{holds}`measured: quick, mini` Of the other three, which need a GPU, it has
-# none.{holds}`not measured: short, strong, paper` {doc}`12-results` shows the results.
+# none.{holds}`not measured: short, strong, paper` {doc}`09-results` shows the results.
 #
 # `short`, `strong` and `paper` train the paper's model on the paper's data. The paper does not state its recipe, so the
 # three differ in what they replace it by:
@@ -236,7 +236,7 @@ fig
 #
 # The record is one JSON file: the complete recipe, every epoch, one bit for each test image, the environment and the
 # commit. It is written under a temporary name and then renamed, so an interrupted run leaves no half record. An `.npz`
-# file of the same name holds the measurements behind {doc}`14-inside`: where the trained attention looks, and how
+# file of the same name holds the measurements behind {doc}`18-inside`: where the trained attention looks, and how
 # smooth its queries and keys are.
 
 # %%
@@ -279,7 +279,7 @@ print(f"{len(wrong)} of {record.test.images} test images are wrong")
 # ```{solution} ex-train-seed
 # :class: dropdown
 # `for s in 0 1 2; do rollpe train --encoding roll --seed $s; done; rollpe table` prints the mean, the standard
-# deviation and the interval over the three seeds. {doc}`12-results` does the same for every encoding of the paper. On
+# deviation and the interval over the three seeds. {doc}`09-results` does the same for every encoding of the paper. On
 # digits RollPE scores {num}`quick/roll accuracy` and RoPE {num}`quick/axial-rope accuracy` (mean ± SD). Such a spread
 # is about as large as the differences that the paper prints between its rotary and rolled encodings, and much smaller
 # than their lead over the learned

@@ -59,13 +59,13 @@ def pages(tmp_path_factory):
     book = Book(tmp_path_factory.mktemp("names"), "dummy")
     texts = {
         "index.md": "# A book\n\n```{toctree}\n:glob:\n*\napi/*\n```\n",
-        "05-rolling.md": "# A chapter\n\n$$\nS\n$$ (eq-roll)\n",
+        "04-rolling.md": "# A chapter\n\n$$\nS\n$$ (eq-roll)\n",
         **{f"{name}.md": f"# {name}\n" for name in ("encodings", "run")},
     }
     for path in [ROOT / "book/api.md", *(ROOT / "book/api").glob("*.md")]:
         texts[str(path.relative_to(ROOT / "book"))] = path.read_text(encoding="utf8")
     entry = {
-        "page": "05-rolling",
+        "page": "04-rolling",
         "source": "",
         "implements": ["rollpe.operators.roll"],
         "encodings": ["roll"],

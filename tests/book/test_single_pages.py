@@ -22,7 +22,7 @@ SOURCE = """\
 # %% [markdown]
 # # A small page & more
 #
-# As {cite}`rollpe` says, {doc}`05-rolling` and the role {num}`quick/none-such accuracy`.
+# As {cite}`rollpe` says, {doc}`04-rolling` and the role {num}`quick/none-such accuracy`.
 #
 # $$
 # e^{i\\pi} = -1
@@ -55,7 +55,7 @@ def project(root):
 def made(tmp_path_factory):
     """A page of a notebook that ran with n=4; the notebook is stamped by hand, no kernel is needed."""
     root = project(tmp_path_factory.mktemp("pages") / "project")
-    shutil.copy(ROOT / "notebooks/05-rolling.py", root / "notebooks")
+    shutil.copy(ROOT / "notebooks/04-rolling.py", root / "notebooks")
     source = root / "notebooks/01-small.py"
     notebook = _pair_of(source)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -99,9 +99,9 @@ def test_the_top_says_what_was_changed_and_what_the_run_came_from(made):
 def test_mathematics_roles_links_and_figures_are_rendered(made):
     body = made.read_text().partition("<body>")[2]
     assert re.search(r'<div class="math notranslate nohighlight"[^>]*id="equation-eq-euler"', body)
-    title = re.search("^# # (.+)$", (ROOT / "notebooks/05-rolling.py").read_text(), re.MULTILINE).group(1)
+    title = re.search("^# # (.+)$", (ROOT / "notebooks/04-rolling.py").read_text(), re.MULTILINE).group(1)
     assert f"<em>{title}</em>" in body
-    assert "05-rolling" not in body, "a link that leads nowhere shows the title of its page"
+    assert "04-rolling" not in body, "a link that leads nowhere shows the title of its page"
     assert "not measured" in body and "{num}" not in body and "{cite}" not in body
     (image,), (dark,) = Outline(body).all("img"), Outline(body).all("source")
     assert dark["media"] == "(prefers-color-scheme: dark)" and dark["srcset"].startswith("data:image/svg+xml")

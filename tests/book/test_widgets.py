@@ -43,8 +43,8 @@ PAGES = sorted(
     for path in HTML.rglob("*.html")
     if 'class="wave-stage"' in path.read_text(encoding="utf8")
 )
-PLACES = ["index", "05-rolling", "06-continuous", "07-rope", "08-multiplexed", "09-axes", "16-text"]
-PLACES += ["14-inside"]
+PLACES = ["index", "04-rolling", "06-continuous", "05-rope", "07-waves", "07-waves", "10-text"]
+PLACES += ["18-inside"]
 
 pytestmark = pytest.mark.browser
 
@@ -343,7 +343,7 @@ def test_the_wave_on_the_first_page_moves_by_itself_where_that_is_wanted_until_i
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
 def test_the_map_grows_from_the_first_moment_when_it_is_played(visit, motion):
-    page = visit("executed/14-inside.html", motion=motion)
+    page = visit("executed/18-inside.html", motion=motion)
     stage = page.locator(".wave-stage[data-wave=grow]")
     slider = stage.locator("input[type=range]")
     end = slider.input_value()
@@ -382,7 +382,7 @@ def test_without_scripts_and_on_paper_the_still_picture_stands_there(name, visit
 NOT_RELATIVE = {"learned", "multiplexed-roll"}
 
 
-@pytest.mark.parametrize("name", ["index.html", "executed/05-rolling.html"])
+@pytest.mark.parametrize("name", ["index.html", "executed/04-rolling.html"])
 def test_a_photograph_that_is_dragged_carries_the_maps_of_relative_encodings_along(name, visit):
     page = visit(name)
     stage = page.locator("[data-wave=photo]")

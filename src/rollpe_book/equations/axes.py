@@ -1,4 +1,4 @@
-"""Page 09-axes: images have two axes: axial, mixed, torus and Lie encodings.
+"""Images have two axes: axial, mixed, torus and Lie encodings.
 
 Sources: the paper's App. D; Heo et al. 2024 (axial and mixed RoPE); Ostmeier et al. 2024 (LieRE); Liu et
 al. 2025 (which generators make it relative); van de Geijn et al. 2025 (uniform and spherical RoPE, the

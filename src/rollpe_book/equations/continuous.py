@@ -1,4 +1,4 @@
-"""Page 06-continuous: the generator, real positions, and what an even width costs.
+"""The generator, real positions, and what an even width costs.
 
 Sources: the paper's Eqs. 4–7, 13 and 14 and App. E, corrected where they fail; closed forms from the
 textbooks on spectral methods and trigonometric interpolation.

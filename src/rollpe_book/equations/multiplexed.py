@@ -1,4 +1,4 @@
-"""Page 08-multiplexed: several waves at several speeds, and what that costs.
+"""Several waves at several speeds, and what that costs.
 
 Sources: the paper's App. C (Eqs. 11 and 12); what follows from it is ours.
 """

@@ -1,4 +1,4 @@
-"""Page 01-order: attention is blind to order, and what changes that.
+"""Attention is blind to order, and what changes that.
 
 Sources: the paper's Eq. 1 and the notes on permutation equivariance.
 """

@@ -2,8 +2,8 @@
 
 A check is a generator that draws ONE case, computes both sides of the equation by two independent routes in
 float64, and yields their largest differences. The runner calls it `cases` times and keeps the largest. The
-function is named after the equation's label, its module after the page that displays the equation; the page
-alone holds the TeX.
+function is named after the equation's label. The page that displays the equation alone holds its TeX; `page`
+is looked up there.
 """
 
 from __future__ import annotations
@@ -23,24 +23,11 @@ from typing import Any
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_book.equations.cases import Draw
+from rollpe_book.displayed import pages_of_equations
 from rollpe_book.properties import formulas
 from rollpe_lab.files import write_atomically
 from rollpe_lab.sources import SRC, hash_files, hash_json, meaning, module_files
 
-PAGES = (
-    "01-order",
-    "02-sinusoids",
-    "03-relative",
-    "04-rotary",
-    "05-rolling",
-    "06-continuous",
-    "07-rope",
-    "07b-twin",
-    "08-multiplexed",
-    "09-axes",
-    "10-topography",
-    "16-text",
-)
 CASES = 12
 NYQUIST = ("fixed", "paired", "odd")
 """The ways to treat the Nyquist mode of an even width that keep the generator a logarithm of rolls."""
@@ -50,20 +37,24 @@ EQUATIONS: dict[str, Equation] = {}
 
 @dataclass(frozen=True)
 class Equation:
-    """One displayed equation: its page, its source, the functions that compute it, and its check.
+    """One displayed equation: its source, the functions that compute it, and its check.
 
     `implements` holds dotted names such as "rollpe.operators.roll". An equation has either `function` and
     `tolerance`, or a `reason` why nothing can be checked.
     """
 
     label: str
-    page: str
     source: str
     implements: tuple[str, ...] = ()
     tolerance: float = 0.0
     cases: int = CASES
     reason: str | None = None
     function: Callable[[Draw], Iterable[float]] | None = None
+
+    @property
+    def page(self) -> str:
+        """The chapter that displays the equation, "" without one."""
+        return pages_of_equations().get(self.label, "")
 
     def largest_error(self, seed: int = 0) -> float:
         """The largest error over random cases; it depends on the seed alone.
@@ -107,7 +98,7 @@ def check(
 ) -> Callable:
     """Register the decorated generator of one case's largest differences as the check of an equation.
 
-    `def eq_roll` in a module `rolling` checks "eq-roll" of the page 05-rolling. It takes random draws.
+    `def eq_roll` checks "eq-roll". It takes random draws.
     If it also takes n or nyquist, it is called for each width that the argument `n` draws, and for each mode.
     implements: the functions and classes of the library that compute the equation.
     """
@@ -133,17 +124,14 @@ def no_check(source: str, *, reason: str) -> Callable:
 
 
 def _add(named: Callable, source: str, **fields: Any) -> None:
-    label, module = named.__name__.replace("_", "-"), named.__module__.rpartition(".")[2]
-    page = next((page for page in PAGES if page.partition("-")[2] == module), None)
+    label = named.__name__.replace("_", "-")
     if label in EQUATIONS:
         raise ValueError(f"{label} is registered twice")
-    if page is None:
-        raise ValueError(f"{label} is in {module}.py, which is named after no page of the book")
-    EQUATIONS[label] = Equation(label, page, source, **fields)
+    EQUATIONS[label] = Equation(label, source, **fields)
 
 
 def run_checks(labels: Iterable[str] | None = None, seed: int = 0) -> list[CheckResult]:
-    """Run the checks of the given labels (all of them, without labels), in the order of the book.
+    """Run the checks of the given labels (all of them, without labels), in the order of registration.
 
     An unknown label is an InputError.
     """

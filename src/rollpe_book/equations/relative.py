@@ -1,4 +1,4 @@
-"""Page 03-relative: scores that see the offset j − i, and decoding with a cache.
+"""Scores that see the offset j − i, and decoding with a cache.
 
 Sources: the introductions order and equivariance (after Shaw et al. 2018 and Raffel et al. 2020), corrected
 where they slip.

@@ -1,4 +1,4 @@
-"""Page 05-rolling: the roll at whole positions.
+"""The roll at whole positions.
 
 Sources: the paper's Eqs. 2, 3 and 10, App. B; what RollPE can express on a ring is ours.
 """

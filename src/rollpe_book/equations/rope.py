@@ -1,4 +1,4 @@
-"""Page 07-rope: when RollPE is RoPE, the ring with a twist, and which encodings are relative.
+"""When RollPE is RoPE, the ring with a twist, and which encodings are relative.
 
 Sources: the paper's Sec. 3, Theorem 1 and App. F, corrected; the rest is ours where nothing else is said.
 """

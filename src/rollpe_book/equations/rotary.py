@@ -1,4 +1,4 @@
-"""Page 04-rotary: rotation instead of addition, its two layouts, and what it does not do.
+"""Rotation instead of addition, its two layouts, and what it does not do.
 
 Sources: the introductions order, circles and equivariance (after Su et al. 2021), corrected where they slip.
 """

@@ -1,4 +1,4 @@
-"""Page 02-sinusoids: plain codes, the sinusoidal code, its shift by rotation, what adding it does to a score.
+"""Plain codes, the sinusoidal code, its shift by rotation, what adding it does to a score.
 
 Sources: the introductions order, circles and equivariance (after Vaswani et al. 2017), corrected where
 they slip.

@@ -1,4 +1,4 @@
-"""Page 16-text: how well a model predicts text.
+"""How well a model predicts text.
 
 Source: Shannon's code lengths; the loss of all language models.
 """

@@ -1,4 +1,4 @@
-"""Page 10-topography: smoothness along the ring, what it says about shifts, and the losses that encourage it.
+"""Smoothness along the ring, what it says about shifts, and the losses that encourage it.
 
 Sources: the paper's Sec. 4.1 (Eqs. 8 and 9), corrected; Margalit et al. 2024 for the spatial loss.
 """

@@ -1,4 +1,4 @@
-"""Page 07b-twin: RollPE's rotary twin, and which optimizers keep the two equal. All of it is ours."""
+"""RollPE's rotary twin, and which optimizers keep the two equal. All of it is ours."""
 
 import torch
 from torch import Tensor

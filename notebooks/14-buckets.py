@@ -14,7 +14,7 @@
 # # Distance, not place
 #
 # When position codes are added to tokens, the distance between two tokens gets mixed with everything else
-# ({doc}`02-sinusoids`). A relative encoding puts the distance directly into the score: tokens 3 and 5 have the same
+# ({doc}`02-distances`). A relative encoding puts the distance directly into the score: tokens 3 and 5 have the same
 # positional term as tokens 103 and 105. Then a shift of all positions changes nothing, and the score cannot tell
 # the first token from any other.
 #

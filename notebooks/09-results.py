@@ -24,12 +24,12 @@
 # - **Measured here on digits:** RollPE is clearly better than RoPE, and both than the
 #   table.{holds}`quick: roll > axial-rope > learned; roll - axial-rope is clear; roll - learned is clear; axial-rope - learned is clear`
 #   RoPE with shorter waves, of 2 to 16 patches, is clearly better than RoPE, and RollPE does not lead
-#   it ({doc}`13-ablations`).{holds}`quick-spacing: axial-rope@wavelengths=[2.0,16.0] - axial-rope is clear; axial-rope@wavelengths=[2.0,16.0] > axial-rope; axial-rope@wavelengths=[2.0,16.0] > @learning_rate=0.001/roll`
+#   it ({doc}`09-results`).{holds}`quick-spacing: axial-rope@wavelengths=[2.0,16.0] - axial-rope is clear; axial-rope@wavelengths=[2.0,16.0] > axial-rope; axial-rope@wavelengths=[2.0,16.0] > @learning_rate=0.001/roll`
 # - **Not measured:** the paper's own model. Nothing here confirms or refutes its
 #   accuracies.{holds}`not measured: paper, strong, short`
 #
 # Names in the code: `none` (no encoding), `learned` (table), `axial-rope` (RoPE, with base 100 as for
-# images {cite}`heo2024rotary`), `roll` (RollPE), `roll-twin` (its rotary twin, {doc}`07b-twin`), `multiplexed-roll`. Runs on
+# images {cite}`heo2024rotary`), `roll` (RollPE), `roll-twin` (its rotary twin, {doc}`08-basis`), `multiplexed-roll`. Runs on
 # CIFAR-100 come from committed records; digits are trained while this page is built.
 
 # %% tags=["parameters"]
@@ -172,12 +172,12 @@ Markdown(results_table(mini, "mini").to_markdown())
 #   known.{holds}`mini: learned, axial-rope, roll, roll-twin have 4 runs; none, multiplexed-roll have 3 runs`
 # - **Open:** RollPE against its twin, RoPE, the table and multiplexed RollPE; RoPE against the twin and the
 #   table.{holds}`mini: every pair of roll, roll-twin, axial-rope is open; roll - learned is open; axial-rope - learned is open; multiplexed-roll - roll is open`
-# - **The twisted ring** ({doc}`07-rope`) was added with three seeds: {num}`mini/twisted-roll accuracy`. By Welch's test alone,
+# - **The twisted ring** ({doc}`05-rope`) was added with three seeds: {num}`mini/twisted-roll accuracy`. By Welch's test alone,
 #   which its plan named, its differences from RollPE and from RoPE with the same seeds are open, as
 #   predicted.{holds}`mini seeds 0..2: twisted-roll - roll is open, Welch 0.05; twisted-roll - axial-rope is open, Welch 0.05; twisted-roll has 3 runs`
 #
 # Two tests decide: Welch's over seeds, Holm-corrected {cite}`holm1979simple` for all comparisons of a recipe, and a bootstrap over
-# seeds *and* test images. {doc}`13-ablations` has the rule.
+# seeds *and* test images. {doc}`09-results` has the rule.
 
 # %% tags=["hide-input"]
 asked = family(read_records("data/records"), "mini", later_cells())
@@ -189,7 +189,7 @@ Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.key
 # learning rate, below, and the length of training, the depth and the class token, in runs of
 # `plans/ladder-2-rungs.yaml`.
 #
-# Multiplexed RollPE is behind. It adds a second wave, more weights, and larger logits ({doc}`08-multiplexed`: a sum over $W$
+# Multiplexed RollPE is behind. It adds a second wave, more weights, and larger logits ({doc}`07-waves`: a sum over $W$
 # waves, divided only by $\sqrt d$). Two controls with three seeds each change one thing
 # at a time:{holds}`mini: multiplexed-roll@speeds=[1,1], multiplexed-roll@scale=sqrt have 3 runs`
 #
@@ -351,7 +351,7 @@ fig
 #   ({num}`mini/axial-rope accuracy@64`, {num}`mini/none accuracy@64`), and RollPE below it,
 #   {num}`mini/roll accuracy@64`.{holds}`mini at 64: learned - none > 0, Welch 0.05; -2 < axial-rope - none < 2; roll - none < 0, Welch 0.05`
 #   Whether RollPE is below RoPE is open. One suspect is the ring: on sixteen channels an offset of fifteen equals minus one
-#   ({doc}`05-rolling`). But such aliasing begins at ten patches a side, and does no visible harm at ten and twelve.
+#   ({doc}`04-rolling`). But such aliasing begins at ten patches a side, and does no visible harm at ten and twelve.
 # - **A shift by four pixels**, a whole patch, costs every encoding, relative or not, five to seven points, and no encoding
 #   four.{holds}`mini moved 4: 34.5 < learned < 36; 33 < axial-rope < 35; 33 < roll < 34.5; 33 < roll-twin < 34.5; 30.5 < multiplexed-roll < 32; 31 < none < 32`
 #   Relativity shows no gain.{holds}`mini moved 4: learned > axial-rope; learned > roll` A likely reason is the edge, where
@@ -483,7 +483,7 @@ Markdown(to_markdown(found) if found else few)
 # {num}`quick/roll accuracy` against {num}`quick/axial-rope accuracy`.{holds}`quick: roll, axial-rope have 5 runs; roll - axial-rope is clear; roll > axial-rope`
 # The twin is, too.{holds}`quick: axial-rope - roll-twin is clear; roll-twin > axial-rope`
 # On CIFAR-100 neither is.{holds}`mini: axial-rope - roll is open; axial-rope - roll-twin is open` Digits generalize badly: on four by
-# four patches all of RoPE's waves are longer than the image ({doc}`13-ablations`).
+# four patches all of RoPE's waves are longer than the image ({doc}`09-results`).
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-live-resolution", "caption": "Digits: test accuracy of the live runs on images resized after training (vertical line: trained size). Dots are seeds, lines their means."}, "image": {"alt": "Accuracy against image size: highest at the training size, falling on both sides."}}
 native = load_dataset(settings.data).train.images.shape[-1]
@@ -497,8 +497,8 @@ ax.figure
 # {num}`quick/none accuracy@12`, and RoPE
 # {num}`quick/axial-rope accuracy@12`.{holds}`quick at 12: axial-rope - roll > 0, Welch 0.05; -3 < roll - none < 3`
 # At offsets that no training pair had, RoPE's slow waves continue smoothly; one more step of a rough roll lays channels
-# over one another that never met. Smooth and slow rolls do extend ({doc}`13-ablations`). On photographs, where rolls are smooth
-# without a penalty ({doc}`14-inside`), RollPE and RoPE show no difference at 1.5×
+# over one another that never met. Smooth and slow rolls do extend ({doc}`09-results`). On photographs, where rolls are smooth
+# without a penalty ({doc}`18-inside`), RollPE and RoPE show no difference at 1.5×
 # ({numref}`fig-mini-conditions`).{holds}`mini at 48: -2 < roll - axial-rope < 2`
 #
 # ```{admonition} In short
@@ -537,7 +537,7 @@ assert needed < seeds_needed(PAPER_TABLE_1["axial-rope"].sd, 0.3)
 # %% [markdown]
 # ```{exercise}
 # :label: ex-results-more
-# Rerun this page with ten seeds: `rollpe notebook notebooks/12-results.py -p seeds 10`. Which intervals of differences
+# Rerun this page with ten seeds: `rollpe notebook notebooks/09-results.py -p seeds 10`. Which intervals of differences
 # exclude zero then?
 # ```
 

@@ -423,7 +423,7 @@ by_length({f"`{name}`": arms[name] for name in arms if name not in main})
 # %% [markdown]
 # ## A ring with a twist
 #
-# A *twisted* ring closes with a change of sign ({doc}`07-rope`). It gives offset 64 the score of offset 0 with the opposite
+# A *twisted* ring closes with a change of sign ({doc}`05-rope`). It gives offset 64 the score of offset 0 with the opposite
 # sign, instead of the same score, and its period is 128. Does a sign prevent the jump? And is the twisted ring, which is a
 # RoPE with equally spaced angles, better than RoPE? `plans/twist.yaml` fixed questions, predictions and the test before its
 # runs: eight fresh seeds for each encoding, and for RoPE also the best of six bases, chosen on held-out text
@@ -528,7 +528,7 @@ fig
 # ## Waves that fit the window
 #
 # RollPE's lead over RoPE may be one of frequencies: the ring's waves are 2 to 64 characters long, RoPE's between 6 and about
-# 47,000. {doc}`13-ablations` compares rotations over either range, in equal ratios as RoPE's or in equal steps as a ring's,
+# 47,000. {doc}`09-results` compares rotations over either range, in equal ratios as RoPE's or in equal steps as a ring's,
 # each at the best of three learning rates, and repeats it on the text of scikit-learn.
 
 # %% tags=["hide-input"]
@@ -542,7 +542,7 @@ by_length(spacing.arms_of(every, "sklearn-spacing"))
 # At the trained length RollPE's lead over RoPE does not repeat on scikit-learn: RollPE needs
 # {num}`sklearn-spacing@learning_rate=0.004/roll bits` bits, RoPE {num}`sklearn-spacing@learning_rate=0.004/rope bits`, equal within
 # $0.02$.{holds}`sklearn-spacing bits: @learning_rate=0.004/roll - @learning_rate=0.004/rope is within 0.02, TOST 0.05` Of the effects of range and spacing two are clear, both
-# against equal steps over RoPE's range ({doc}`13-ablations`).
+# against equal steps over RoPE's range ({doc}`09-results`).
 #
 # *Exploratory.* Beyond the trained length one arm keeps close to its level: RoPE in equal ratios with waves of 2 to 64 characters. It
 # needs {num}`text-spacing/rope@wavelengths=[2.0,64.0] bits` bits at 64 and {num}`text-spacing/rope@wavelengths=[2.0,64.0] bits@512` at 512, on scikit-learn
@@ -601,7 +601,7 @@ Markdown(
 # ## Do neighbors correlate in text?
 #
 # A little. Neighbors on RollPE's ring correlate more than its twin's in every run, but far less than on
-# photographs ({doc}`14-inside`), and less than the rule
+# photographs ({doc}`18-inside`), and less than the rule
 # asks.{holds}`text neighbors: every run of roll > every run of roll-twin; roll < 0.15`{holds}`mini neighbors: every run of roll > 0.5`
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-text-map", "caption": "Correlation of the channels of trained queries and keys, models of text. Each cell: the mean correlation of all pairs of channels at that distance, over layers, heads and seeds."}, "image": {"alt": "Two square matrices with a thin red diagonal, white elsewhere; RollPE's has a faint pink seam beside it."}}

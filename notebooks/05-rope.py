@@ -30,7 +30,7 @@
 #   angles.
 # - **What sets the two apart?** Their angles. RollPE's angles are equally spaced, RoPE's are powers of one number.
 #
-# Two encodings that compute the same functions can still train differently: {doc}`07b-twin` takes up that question.
+# Two encodings that compute the same functions can still train differently: {doc}`08-basis` takes up that question.
 
 # %% tags=["parameters"]
 n: int = 16  # channels on the ring [12..32]
@@ -421,7 +421,7 @@ agree(f"real positions, n = {odd}", found, rolled_q @ rolled_k.T)
 # Scores of one query and one key, over $\sqrt n$, against the offset $\Delta$ of the key; 16 channels. Roll and the
 # RoPE of the theorem, with the ring's equally spaced frequencies, repeat after 16 offsets (dotted lines). RoPE with its
 # own frequencies, powers of one number, does not. When the query moves with $p$ and $\Delta$ is kept, only one curve
-# changes: the multiplexed one of {doc}`08-multiplexed`, which is not relative. The last curve is the sinusoidal code
+# changes: the multiplexed one of {doc}`07-waves`, which is not relative. The last curve is the sinusoidal code
 # against itself, without query and key.
 # ```
 #
@@ -436,7 +436,7 @@ agree(f"real positions, n = {odd}", found, rolled_q @ rolled_k.T)
 # $$ (eq-lie-form)
 #
 # The first step fails for even $n$, and the twist repairs it. (Two axes have a ring each, with rotations of its own.
-# Multiplexed RollPE is not covered; its scores are not relative, see {doc}`08-multiplexed`.)
+# Multiplexed RollPE is not covered; its scores are not relative, see {doc}`07-waves`.)
 
 # %% tags=["hide-input"]
 V, turning = rotation_form(generator(n, "twist"))
@@ -460,7 +460,7 @@ print("frequencies × n/π:", (turning * n / math.pi).numpy() + 0.0)
 # physics these are twisted boundary conditions. With $\varphi = 0$ this is a pair of plain rings. A quarter turn gives the
 # angles of the twisted ring with $2n$ channels. With $\varphi = 2\pi/7$ the scores tell laps apart up to the seventh; if
 # $\varphi/2\pi$ is irrational, they never repeat. The encoding `twisted-roll` takes $\varphi/2\pi$ as its option `twist`.
-# {doc}`16-text` trains with four twists.
+# {doc}`10-text` trains with four twists.
 
 # %%
 x = torch.randn(2 * n)
@@ -670,7 +670,7 @@ fig
 
 # %% [markdown]
 # Read {numref}`fig-spectra` by the upper axis. RoPE has a few waves that separate neighbors and many that barely change
-# across any image. With base 100, which is why RoPE for images uses it ({doc}`04-rotary`), there are fewer of those;
+# across any image. With base 100, which is why RoPE for images uses it ({doc}`03-rotary`), there are fewer of those;
 # the slowest is still hundreds of positions long. All of RollPE's waves fit on the ring, and the longest goes around
 # exactly once. The wavelength of {eq}`eq-lambda` gives yet another code, and an aliased one.
 #

@@ -79,11 +79,11 @@ for record in found:
 #
 # Most rows below change one thing. RoPE's frequencies change three: their spacing, their range, and that none is zero.
 #
-# RollPE and its rotary twin (`roll-twin`) express the same functions in two bases ({doc}`07b-twin`), but Adam treats each
+# RollPE and its rotary twin (`roll-twin`) express the same functions in two bases ({doc}`08-basis`), but Adam treats each
 # coordinate by itself. If their accuracies differ, part of what an encoding "does" is done by the optimizer. The fewest channels that tell all offsets apart are 7 for the
 # $4 \times 4$ patches of digits and 15 for the $8 \times 8$ of CIFAR-100; both small models have 16 by default.
 #
-# All comparisons of one recipe are one family, every pair of six encodings ({doc}`12-results`) and the rows below, with
+# All comparisons of one recipe are one family, every pair of six encodings ({doc}`09-results`) and the rows below, with
 # Holm's correction {cite}`holm1979simple`; so a pair has the same p on every page. A difference is
 #
 # - *clear* if all seeds show it after the correction, those planned before any was known show it alone, and it remains
@@ -172,7 +172,7 @@ agree("equal steps over the ring's range", rotations.theta(k), 2 * math.pi * k /
 # %% [markdown]
 # `plans/spacing-digits-rates.yaml` fixed question, tests and predictions. Each arm has the best of three learning rates,
 # chosen on held-out data with one more seed; five arms on text took the largest, so a larger one may suit them. The texts are
-# those of SymPy ({doc}`16-text`) and of scikit-learn.
+# those of SymPy ({doc}`10-text`) and of scikit-learn.
 
 # %% tags=["hide-input"]
 Markdown(spacing.means(found))
@@ -220,7 +220,7 @@ Markdown(spacing.tests(found))
 # - **The price is paid at other sizes** (*exploratory*). At $1.5\times$ resolution, in $4 \times 4$ patches, RoPE's usual waves reach
 #   {num}`quick-spacing/axial-rope accuracy@12`, those of the ring's range
 #   {num}`quick-spacing/axial-rope@wavelengths=[2.0,16.0] accuracy@12`.{holds}`quick-spacing at 12: axial-rope - axial-rope@wavelengths=[2.0,16.0] > 0, Welch 0.01`
-#   On longer text it is the other way round ({doc}`16-text`).{holds}`text-spacing bits 512: every run of rope@wavelengths=[2.0,64.0] < every run of @learning_rate=0.004/rope`
+#   On longer text it is the other way round ({doc}`10-text`).{holds}`text-spacing bits 512: every run of rope@wavelengths=[2.0,64.0] < every run of @learning_rate=0.004/rope`
 #
 # The first prediction was right. The second, that on $8 \times 8$ patches neither matters, is right by the rule, but a difference
 # of range is clear. The third and fourth were wrong: by the rule the range does not matter on SymPy, and on scikit-learn two of
@@ -326,7 +326,7 @@ Markdown(
 # - **Not any penalty.** On the twin's Fourier coordinates or RoPE's channels, whose order means nothing, it lowers all
 #   means.{holds}`quick at 6: roll-twin > @topography=ring/roll-twin; axial-rope > @topography=ring/axial-rope`{holds}`quick at 12: roll-twin > @topography=ring/roll-twin; axial-rope > @topography=ring/axial-rope`{holds}`quick at 16: roll-twin > @topography=ring/roll-twin; axial-rope > @topography=ring/axial-rope` RoPE with slower waves gains nothing on larger
 #   images.{holds}`quick at 12: axial-rope > axial-rope@base=10000.0`{holds}`quick at 16: axial-rope > axial-rope@base=10000.0`
-# - **Photographs do not decide.** Rolls are smooth there without a penalty ({doc}`14-inside`), but at 1.5× RollPE, its twin,
+# - **Photographs do not decide.** Rolls are smooth there without a penalty ({doc}`18-inside`), but at 1.5× RollPE, its twin,
 #   which is not smooth, and RoPE do no better than no
 #   encoding.{holds}`mini at 48: -2 < roll - none < 2; -2.5 < roll-twin - none < 2.5; -2 < axial-rope - none < 2`{holds}`mini roughness: roll < 0.5; roll-twin > 0.7`
 #
@@ -378,12 +378,12 @@ Markdown("\n".join(lines))
 #   rotation, express the same functions. No difference between their accuracies is clear
 #   here;{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open` on digits in finer patches the twin is
 #   better under AdamW without
-#   biases ({doc}`14-inside`).{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05` What can be
+#   biases ({doc}`18-inside`).{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05` What can be
 #   tested is which property of the wave matters: here its speed, for 1.5× digits.
 # - *Relativity is not needed.* Multiplexed RollPE breaks it. On digits no loss shows.{holds}`quick: multiplexed-roll > roll; multiplexed-roll - roll is open`
 #   On CIFAR-100 its mean is behind RollPE's, {num}`mini/multiplexed-roll accuracy` against {num}`mini/roll accuracy`, with
 #   more weights.{holds}`mini: roll > multiplexed-roll; multiplexed-roll - roll is open` Two controls on CIFAR-100 point
-#   elsewhere ({doc}`12-results`). Waves of equal speed are relative, and their mean is lower
+#   elsewhere ({doc}`09-results`). Waves of equal speed are relative, and their mean is lower
 #   still.{holds}`mini: multiplexed-roll@speeds=[1,1] < multiplexed-roll; multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
 #   With logits divided by $W$, the mean is above
 #   RollPE's.{holds}`mini: multiplexed-roll@scale=sqrt > roll; multiplexed-roll@scale=sqrt - multiplexed-roll is open`
@@ -391,7 +391,7 @@ Markdown("\n".join(lines))
 #   penalty; on four by four patches of digits they do not.{holds}`mini neighbors: every run of roll > 0.5`{holds}`quick@patch_size=1 neighbors: every run of roll > 0.2`{holds}`quick neighbors: roll < 0.05`
 #   The correlation needs no roll: the twin is the same wave, written as rotations. It depends on the coordinates in which Adam
 #   divides; Fourier coordinates remove it.{holds}`order neighbors: every run of roll > 0.25; -0.1 < roll-twin < 0.1; -0.1 < -fourier/roll < 0.1`
-#   {doc}`14-inside` says why, and what kind of order it is.
+#   {doc}`18-inside` says why, and what kind of order it is.
 #
 # The {doc}`ledger <../claims>` judges each claim, by rules mostly older than the runs; at the paper's scale most wait for
 # runs.

@@ -18,7 +18,7 @@
 #
 # RollPE (`roll`) rolls the channels of queries and keys around a ring. Its *rotary twin* (`roll-twin`) rotates pairs of
 # channels instead and computes exactly the same scores: it is RollPE with the channels written as waves
-# ({doc}`07-rope`). What one model can represent, the other can represent, too. Does it still matter which of them one
+# ({doc}`05-rope`). What one model can represent, the other can represent, too. Does it still matter which of them one
 # trains?
 #
 # This page builds the twin, starts both models as one function and trains them on the same images in the same order:
@@ -169,7 +169,7 @@ agree("logits of the twins", logits["roll"], logits["roll-twin"])
 # $$ (eq-adam)
 #
 # AdamW {cite}`loshchilov2019decoupled` and LAMB {cite}`you2020large` divide in the same way, and one of the two trains
-# every model of {doc}`12-results`. On larger transformers, too, Adam's results were measured to depend on the basis
+# every model of {doc}`09-results`. On larger transformers, too, Adam's results were measured to depend on the basis
 # {cite}`zhang2025understanding`. Here the two bases have names: in RollPE an entry is a channel, in the twin it is a
 # wave.
 
@@ -336,7 +336,7 @@ for optimizer in OPTIMIZERS:
             )
 
 chosen = {"n": n, "steps": steps, "seeds": seeds, "images": images}
-command = "rollpe notebook notebooks/07b-twin.py " + " ".join(
+command = "rollpe notebook notebooks/08-basis.py " + " ".join(
     f"-p {k} {v}" for k, v in chosen.items()
 )
 record = {
@@ -474,16 +474,16 @@ fig
 #
 # - On digits in patches of a single pixel, in models without biases of queries, keys and values, the twin classifies
 #   better than RollPE under AdamW
-#   ({doc}`14-inside`).{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
+#   ({doc}`18-inside`).{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`
 # - On digits in larger patches and on photographs the difference is open
-#   ({doc}`12-results`).{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open`
+#   ({doc}`09-results`).{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open`
 #
 # ## What another basis may change
 #
 # Accuracy is only one number of a trained model. RollPE's channels lie on a ring, where channel 3 is next to channel 4;
 # the twin's channels are waves, which have no neighbors. An optimizer that depends on the basis may bring order to the
-# channels of one model and not to those of the other. {doc}`10-topography` computes how much order one step of Adam
-# brings in which coordinates; {doc}`14-inside` trains RollPE with Adam's second moment in four of them.
+# channels of one model and not to those of the other. {doc}`17-topography` computes how much order one step of Adam
+# brings in which coordinates; {doc}`18-inside` trains RollPE with Adam's second moment in four of them.
 #
 # ```{admonition} In short
 # :class: tip

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Turning instead of adding
 #
-# A table of distances ({doc}`03-relative`) must be learned, and its length is limited. RoPE {cite}`su2024roformer`
+# A table of distances ({doc}`02-distances`) must be learned, and its length is limited. RoPE {cite}`su2024roformer`
 # needs no table. It rotates every query and key by an angle proportional to its position. A dot product of rotated
 # vectors depends only on the difference of their angles, so the score depends only on the distance of the two
 # tokens.
@@ -112,7 +112,7 @@ for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
 # ## Many pairs, many speeds
 #
 # A query of $d$ channels holds $d/2$ such pairs. Each turns at its own speed, from one radian per position down to
-# almost nothing. The speeds are those of the sinusoidal code ({doc}`02-sinusoids`):
+# almost nothing. The speeds are those of the sinusoidal code ({doc}`02-distances`):
 #
 # $$
 # \theta_i = 10000^{-2i/d}, \qquad i = 0, \dots, \tfrac{d}{2} - 1
@@ -633,7 +633,7 @@ print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
 # y_t = \sum_{j \le t} \operatorname{softmax}_j\!\left( \frac{(R_t q_t)^\top (R_j k_j)}{\sqrt{d}} \right) v_j
 # $$ (eq-cache-rope)
 #
-# *Equivariance* is right that RoPE works with a cache. But so does Shaw's encoding ({doc}`03-relative`): it stores
+# *Equivariance* is right that RoPE works with a cache. But so does Shaw's encoding ({doc}`02-distances`): it stores
 # the plain key and looks up the offset, RoPE stores the rotated key and looks up nothing.
 
 # %%

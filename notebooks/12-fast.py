@@ -163,7 +163,7 @@ Markdown("\n".join(lines))
 # On the measured CPU, rotary encodings and RollPE cost little.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08` What costs is more channels in attention (`shaw-kv`), projecting
 # queries and keys twice (`multiplexed-roll`) or a matrix exponential in every layer
 # (`lie`).{holds}`cost cpu: shaw-kv > shaw > none; multiplexed-roll > roll; lie > axial-rope` RollPE's rotary twin does the same work as
-# RoPE and takes as long to within a tenth; equal functions need not train alike ({doc}`07b-twin`).{holds}`cost cpu: -0.1 < roll-twin - axial-rope < 0.1` The
+# RoPE and takes as long to within a tenth; equal functions need not train alike ({doc}`08-basis`).{holds}`cost cpu: -0.1 < roll-twin - axial-rope < 0.1` The
 # twisted ring takes as long as RollPE, to within a fiftieth.{holds}`cost cpu: -0.02 < twisted-roll - roll < 0.02`
 # ```
 #

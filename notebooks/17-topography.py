@@ -26,7 +26,7 @@
 # - **Correlation over many responses**: how strongly the activities of two neighboring channels correlate, compared
 #   with any two channels.
 #
-# Whether training *produces* order is a question for trained models: {doc}`14-inside` answers it. Here we check three
+# Whether training *produces* order is a question for trained models: {doc}`18-inside` answers it. Here we check three
 # statements of the paper: that a high correlation makes a small distance, that its penalty on neighboring channels is
 # the Laplacian of a directed cycle, and that this penalty "corresponds directly" to the spatial loss of topographic
 # networks. Then we compute what smoothness costs.
@@ -351,7 +351,7 @@ fig
 # It has a blind spot: a single smooth profile that all tokens share lowers it, too, although no channel then responds
 # to anything of its own. The second measure closes it. It takes the responses of two channels to many images,
 # correlates them, and averages these correlations over neighbors. That removes the level and the gain of every channel.
-# It shows order if neighbors correlate more than any two channels do. {doc}`14-inside` applies both measures to trained
+# It shows order if neighbors correlate more than any two channels do. {doc}`18-inside` applies both measures to trained
 # models.
 
 # %% tags=["hide-input"]
@@ -435,7 +435,7 @@ agree("both queries select the next patch", torch.stack(scores), one[1].expand(2
 # \operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\} \end{gathered}
 # $$ (eq-sheet-laplacian)
 #
-# This belongs to the torus of {doc}`09-axes` as the ring's Laplacian belongs to the roll.
+# This belongs to the torus of {doc}`07-waves` as the ring's Laplacian belongs to the roll.
 #
 # Topographic networks are trained with another loss {cite}`margalit2024unifying`. Over many images it measures how
 # strongly the responses of two units correlate, and it is small when near units correlate more than distant ones. With
@@ -577,7 +577,7 @@ fig
 # share this average; the bias, whose input is 1 everywhere, shares it fully. The effect needs no property of the images
 # except that their places have something in common, in what they hold and in the change they need. They need nearly the same
 # change where attention is almost uniform and one label serves all tokens. Where each token has a target of its own, as in text,
-# they do not, and neighbors correlate little ({doc}`16-text`).{holds}`text neighbors: roll < 0.15`{holds}`order-text coherence 1: every run of roll < 0.2`
+# they do not, and neighbors correlate little ({doc}`10-text`).{holds}`text neighbors: roll < 0.15`{holds}`order-text coherence 1: every run of roll < 0.2`
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave’s power that remains after averaging over G positions on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
 fig, ax = plt.subplots(figsize=(5.6, 3.0))
@@ -592,7 +592,7 @@ fig
 
 # %% [markdown]
 # Such a gradient favors slow waves along the ring, and with them neighbors that respond alike. Whether trained weights
-# follow it depends on the optimizer, and, by {doc}`07b-twin`, an optimizer such as Adam depends on the basis.
+# follow it depends on the optimizer, and, by {doc}`08-basis`, an optimizer such as Adam depends on the basis.
 #
 # How nearly do all $N$ patches of an image need the same change of their queries? Their *coherence* tells:
 #
@@ -626,12 +626,12 @@ fig
 #
 # A step that divides a whole ring by one number keeps $c_d$. So a smooth gradient gives a smooth step in channels, in a random
 # basis and with one scale for a ring, most with the one scale and least in a random basis. **Fourier coordinates are
-# the exception**: there the step has no order at all, whatever the gradient. {doc}`14-inside` tests this.
+# the exception**: there the step has no order at all, whatever the gradient. {doc}`18-inside` tests this.
 #
 # ```{admonition} In short
 # :class: tip
 # - Order along the ring means that neighboring channels respond alike: their roughness is below that in random order,
-#   and they correlate more than any two channels. {doc}`14-inside` says whether training produces it.
+#   and they correlate more than any two channels. {doc}`18-inside` says whether training produces it.
 # - A cosine above $1 - \epsilon$ gives a distance of at most $\sqrt{2\epsilon}$ lengths, not $\epsilon$.
 # - The penalty on neighbors is the Laplacian of an undirected cycle. As a ratio it is the correlation that a token
 #   loses in one step. It is a low-pass filter on the ring, and its price is resolution.
@@ -687,7 +687,7 @@ agree("constants stay", flat @ torch.linalg.matrix_exp(-t * L), flat)
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-smooth-twin
-# In RollPE's rotary twin ({doc}`07b-twin`) channels are Fourier coefficients and have no neighbors. What is the penalty
+# In RollPE's rotary twin ({doc}`08-basis`) channels are Fourier coefficients and have no neighbors. What is the penalty
 # there?
 # ```
 #

@@ -276,7 +276,7 @@ for name in ("number", "binary"):
 # %% [markdown]
 # The last column is the largest error, in units of a step. Two codes have an exact map. For sinusoids the map is
 # the rotation. For one-hot codes it is the matrix that moves every channel to the next. Join the last channel to
-# the first, and this matrix is the roll of {doc}`05-rolling`, on which the paper's encoding is built. (The number
+# the first, and this matrix is the roll of {doc}`04-rolling`, on which the paper's encoding is built. (The number
 # itself would need only a second channel that is always 1, since a linear map leaves 0 where it is. Binary digits
 # have no exact map even with that channel.)
 #
@@ -299,7 +299,7 @@ for name in ("number", "binary"):
 #
 # Does the similarity fall as two positions move apart? The cosines "average out", says *equivariance*
 # {cite}`teaching-equivariance`. At first they do. But the fall is not monotone, and it does not last:
-# {doc}`04-rotary` shows that the same sum of cosines returns as near to its first value as one likes.
+# {doc}`03-rotary` shows that the same sum of cosines returns as near to its first value as one likes.
 
 # %%
 p = torch.arange(length)
@@ -385,8 +385,8 @@ for reach in (15, 1000, 100_000):
 
 # %% [markdown]
 # But the rows of an image are short. Eight patches in a row have offsets from $-7$ to $7$, and a ring of fifteen
-# channels keeps them all apart. RollPE *is* an arithmetic progression of frequencies ({doc}`05-rolling`), so it
-# leads to an experiment: does attention need the slope, or is the spike enough? {doc}`13-ablations` tries both families
+# channels keeps them all apart. RollPE *is* an arithmetic progression of frequencies ({doc}`04-rolling`), so it
+# leads to an experiment: does attention need the slope, or is the spike enough? {doc}`09-results` tries both families
 # over both ranges of waves.
 #
 # ## Adding is not relative
@@ -483,8 +483,8 @@ fig
 # %% [markdown]
 # Only the last panel of {numref}`fig-four-terms` is striped along its diagonals. A model with added sinusoids must
 # learn to compute distances from terms that mix them with content and absolute positions. The next two chapters put
-# positions where distance survives: into the score ({doc}`03-relative`), or into a rotation *after* the projections
-# ({doc}`04-rotary`).
+# positions where distance survives: into the score ({doc}`02-distances`), or into a rotation *after* the projections
+# ({doc}`03-rotary`).
 #
 # ```{admonition} In short
 # :class: tip

@@ -17,7 +17,7 @@
 # # Several waves at once
 #
 # RollPE (`roll`) rolls each query and key around a ring of channels by the position of its token, so that their score
-# is relative: it depends only on the offset of the two tokens ({doc}`05-rolling`). Yet the best number in the paper's
+# is relative: it depends only on the offset of the two tokens ({doc}`04-rolling`). Yet the best number in the paper's
 # table belongs to multiplexed RollPE
 # (`multiplexed-roll`).{holds}`printed: multiplexed-roll > axial-rope > roll > learned` There each query and key is a sum
 # of several vectors that travel around the ring at different speeds {cite}`rollpe`, as waves in the brain carry several
@@ -472,13 +472,13 @@ agree("the control is RollPE of the sum", scores, plain_scores)
 # On handwritten digits, the test accuracy of RollPE is {num}`quick/roll accuracy`, of the control
 # {num}`quick/multiplexed-roll@speeds=[1,1] accuracy`, and of multiplexed RollPE
 # {num}`quick/multiplexed-roll accuracy`. After the correction for all comparisons on digits, the difference of the last
-# two is open ({doc}`13-ablations`).{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open` The control
+# two is open ({doc}`09-results`).{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open` The control
 # also took the larger steps. So different speeds are not shown to help.
 #
 # On photographs, after ten passes over CIFAR-100, multiplexed RollPE reaches {num}`mini/multiplexed-roll accuracy` with
 # {num}`mini/multiplexed-roll seeds` seeds, and RollPE {num}`mini/roll accuracy` with {num}`mini/roll seeds`. The mean of
 # multiplexed RollPE is lower, although it has more weights, but the difference is open
-# ({doc}`12-results`).{holds}`mini: multiplexed-roll < roll; multiplexed-roll - roll is open` The control with equal speeds
+# ({doc}`09-results`).{holds}`mini: multiplexed-roll < roll; multiplexed-roll - roll is open` The control with equal speeds
 # reaches {num}`mini/multiplexed-roll@speeds=[1,1] accuracy`, so relativity does not make up for the
 # deficit.{holds}`mini: multiplexed-roll@speeds=[1,1] < multiplexed-roll; multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
 # A second control keeps the speeds and divides the logits by $W$ as well (`scale="sqrt"`). It reaches

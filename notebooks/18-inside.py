@@ -28,7 +28,7 @@
 # runs take held-out ones); colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) saw the same images in the same order:
 # one pass over photographs (CIFAR-100), or eight over digits, both on 8×8 patches. Channels are in their order on RollPE's
 # ring. The twin's own channels are Fourier coordinates, so its queries and keys are transformed to that ring, where both are
-# one model ({doc}`07b-twin`). Each matrix is the mean over queries and keys, rows and columns, and the layers and heads that you
+# one model ({doc}`08-basis`). Each matrix is the mean over queries and keys, rows and columns, and the layers and heads that you
 # choose.
 # ```
 #
@@ -140,7 +140,7 @@ fig
 #
 # ## One step in four kinds of coordinates
 #
-# RollPE and its twin express the same functions, so the functions are not the reason. {doc}`10-topography` has two
+# RollPE and its twin express the same functions, so the functions are not the reason. {doc}`17-topography` has two
 # formulas that may be. Before training, attention is nearly uniform and one loss serves all patches. Then all patches of a
 # row need the same change, and the gradient for the shared weights is a moving average along the ring: a slow wave
 # ({eq}`eq-position-average`). What is left of it in Adam's first step, its sign, depends on the coordinates
@@ -347,7 +347,7 @@ Markdown(markdown(lines))
 # digits.{holds}`order coherence 3, last layer - first: every run of roll > 0`{holds}`order-photos neighbors, last layer - first: every run of roll > 0`{holds}`order neighbors, last layer - first: some run of roll < 0`
 #
 # In text, where every character has a loss and a target of its own, coherence is low from the start, and neighbors
-# correlate little ({doc}`16-text`).{holds}`order-text coherence 1: every run of roll < 0.2`{holds}`order-text neighbors: every run of roll < 0.2`
+# correlate little ({doc}`10-text`).{holds}`order-text coherence 1: every run of roll < 0.2`{holds}`order-text neighbors: every run of roll < 0.2`
 #
 # Weight decay is no cause.{holds}`order neighbors: every run of -no-decay/roll > 0.1; -no-decay/roll - -fourier/roll > 0, Welch 0.05`
 # The grid does what was predicted: neighbors correlate on 8×8 patches, not on 4×4, and on 2×2 less than any two
@@ -358,7 +358,7 @@ Markdown(markdown(lines))
 # ## A map, or only order?
 #
 # In a map, a channel's place on the ring tells to which tokens it responds. Correlated neighbors alone are no map: one bump
-# that only changes in strength correlates them, too ({doc}`10-topography`). A bump that stands anywhere on the ring needs at
+# that only changes in strength correlates them, too ({doc}`17-topography`). A bump that stands anywhere on the ring needs at
 # least two directions, its sine and its cosine, and leaves neighbors that correlate when the strongest direction is taken out. So
 # our rule, written before the runs, says *map* if in every run the responses fill two directions or more (the participation ratio
 # of the correlations), and neighbors lead any two channels by $0.1$ or more without the first component. Otherwise it says
@@ -435,7 +435,7 @@ fig
 #
 # ## Earlier runs: the grid and Muon
 #
-# Muon takes the same step in every basis ({doc}`07b-twin`), so the twin must line up like RollPE if nothing else moves
+# Muon takes the same step in every basis ({doc}`08-basis`), so the twin must line up like RollPE if nothing else moves
 # queries and keys. The runs on digits are older than this explanation, those on photographs were planned with it.
 
 # %% tags=["hide-input"]

@@ -124,7 +124,7 @@ figure
 # In {numref}`fig-rolling-wave`, follow one bright stripe downward. It drifts to the left, leaves, and comes
 # back on the other side after $n$ positions. This is the traveling wave of the paper's title.
 #
-# The hands in {numref}`wave-ring` take the same roll apart into waves; {doc}`06-continuous` and {doc}`07-rope` are
+# The hands in {numref}`wave-ring` take the same roll apart into waves; {doc}`06-continuous` and {doc}`05-rope` are
 # about them.
 #
 # ## Steps add up, lengths stay
@@ -197,7 +197,7 @@ for s in (1, n, 1000):
     )
 
 # %% [markdown]
-# On an image, half of the channels roll by the row of a patch and the other half by its column ({doc}`09-axes`). So
+# On an image, half of the channels roll by the row of a patch and the other half by its column ({doc}`07-waves`). So
 # the score of two patches stays when the image moves by whole patches. {numref}`wave-photo` shows this for the first
 # layer of trained models.
 #
@@ -208,7 +208,7 @@ for s in (1, n, 1000):
 # key, *change* the largest change of a score since the start, among patches that were in view then (dotted). The maps of
 # RollPE and RoPE travel with the photograph: their scores depend on two patches and their offset. So does the map of no
 # encoding, because it knows no position at all. With a learned table it changes, because a patch gets another vector in another
-# place, and with multiplexed RollPE, because its waves have different speeds ({doc}`08-multiplexed`).
+# place, and with multiplexed RollPE, because its waves have different speeds ({doc}`07-waves`).
 # Photograph: [danielbuechele](https://www.flickr.com/photos/danielbuechele/6061409035/),
 # [CC BY](https://creativecommons.org/licenses/by/2.0/), cut and scaled.
 # ```
@@ -294,7 +294,7 @@ agree(
 # The paper says that the period "is not a problem" for images of 16 patches a side. That is true if the ring has at
 # least 31 channels. With $n = G = 16$, a patch one step to the left and a patch fifteen steps to the right get the
 # same score. One reversed sign helps: a *twisted* ring tells all of these offsets apart with $n \ge G$ channels
-# ({doc}`07-rope`).
+# ({doc}`05-rope`).
 
 # %%
 for G in (8, 14, 16):
