@@ -22,8 +22,8 @@ from typing import Any
 
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
-from rollpe_book.equations.cases import Draw
 from rollpe_book.displayed import pages_of_equations
+from rollpe_book.equations.cases import Draw
 from rollpe_book.properties import formulas
 from rollpe_lab.files import write_atomically
 from rollpe_lab.sources import SRC, hash_files, hash_json, meaning, module_files
