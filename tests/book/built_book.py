@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 HTML = Path(os.environ.get("ROLLPE_HTML", ROOT / "_build/html")).resolve()
 """The folder of the book; ROLLPE_HTML names another one."""
 SOURCES = sorted((HTML / "_modules").rglob("*.html"), key=lambda path: path.stat().st_size)
+REDIRECTS = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf8"))["sphinx"]["config"]["redirects"]
 ALL_PAGES = sorted(
     str(path.relative_to(HTML))
     for path in HTML.rglob("*.html")
-    if not {"_static", "_sources"} & set(path.relative_to(HTML).parts) and path not in SOURCES[:-1]
+    if not {"_static", "_sources"} & set(path.relative_to(HTML).parts)
+    and path not in SOURCES[:-1]
+    and str(path.relative_to(HTML).with_suffix("")) not in REDIRECTS
 )
 """Of the listings of the library, which one template makes, the longest stands for all."""
 HELPERS = {"genindex.html", "search.html", "prf-prf.html", *(str(p.relative_to(HTML)) for p in SOURCES)}

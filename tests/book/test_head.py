@@ -29,7 +29,7 @@ def test_the_bibtex_of_the_front_page_is_that_of_the_citation_file_and_the_bibli
     assert (work.fields["version"], work.fields["year"]) == (str(CITATION["version"]), str(year))
     assert [str(p).strip("{}") for p in work.persons["author"]] == [a["name"] for a in CITATION["authors"]]
     listed = parse_file(str(ROOT / "book/references.bib")).entries["rollpe"]
-    assert dict(paper.fields) == dict(listed.fields) | {"year": listed.fields["year"].rstrip("abc")}
+    assert dict(paper.fields) == dict(listed.fields)
     assert paper.persons == listed.persons and (work.key, paper.key) == ("rollpe-living", "rollpe")
 
 

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 import pytest
-from built_book import ALL_PAGES, HELPERS, HTML, PAGES, ROOT, SOURCES, THEMES, WIDTHS, open_context
+from built_book import ALL_PAGES, HELPERS, HTML, PAGES, REDIRECTS, ROOT, SOURCES, THEMES, WIDTHS, open_context
 
 AXE = ROOT / "book/scripts/node_modules/axe-core/axe.min.js"
 SCREENSHOTS = os.environ.get("ROLLPE_SCREENSHOTS")  # a folder, to look at the pages afterwards
@@ -206,3 +206,10 @@ def test_links_to_the_code_and_back_lead_to_what_they_name():
     }
     assert len(links) > 100
     assert [(path.name, name) for path, name in links if f'id="{name}"' not in pages[path]] == []
+
+
+@pytest.mark.parametrize("old", REDIRECTS)
+def test_an_earlier_address_leads_to_the_chapter(old):
+    text = (HTML / f"{old}.html").read_text(encoding="utf8")
+    (target,) = re.findall(r'http-equiv="refresh" content="0; url=([^"]+)"', text)
+    assert (HTML / old).parent.joinpath(target).is_file()
