@@ -18,13 +18,8 @@
 # and a classifier that averages the tokens gives exactly the same answer.
 #
 # The paper opens with the remark that self-attention is "permutation-invariant" {cite}`rollpe`. The exact word is
-# permutation *equivariant*. This chapter shows the difference by hand and proves it, measures what a small image
-# classifier loses without positions, and lists what brings order back.
-#
-# The first four chapters also check three introductions to the subject: *order* {cite}`teaching-order`, *circles*
-# {cite}`teaching-circles` and *equivariance* {cite}`teaching-equivariance`. Their slips are common elsewhere, too.
-# The {doc}`ledger <../claims>` lists what they claim and the {doc}`errata <../errata>` list what is wrong; the
-# chapters discuss a slip only where it teaches something.
+# permutation *equivariant*. This chapter shows the difference by hand and proves it. Then it measures what a small
+# image classifier loses without positions, and lists what brings order back.
 
 # %% tags=["parameters"]
 patch_size: int = 2  # side of a patch in pixels; the digits are 8×8 {1|2|4}
@@ -38,8 +33,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
-from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
-from rollpe.textbook import attention, permutation_matrix, self_attention, softmax
+from rollpe import textbook
 from rollpe_book import figures
 from rollpe_book.agree import agree, gap
 from rollpe_lab.training import load_dataset
@@ -58,17 +52,36 @@ figures.use_theme()
 # \operatorname{Attn}(Q, K, V) = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d}}\right) V
 # $$ (eq-attention)
 #
-# The line under each equation gives the error of its check. On a screen it opens to the function that computes the
-# equation, its source, and the output of the checks below it.
-#
 # The softmax turns each row of scores into shares that add up to one:
 #
 # $$
 # \operatorname{softmax}(A)_{ij} = \frac{e^{A_{ij}}}{\sum_{l} e^{A_{il}}}
 # $$ (eq-softmax)
 #
+# The line under each equation gives the error of its check. On a screen it opens to the function of the library that
+# computes the equation. In the code of the text, we write the equation out:
+
+
+# %%
+def softmax(A):
+    shares = torch.exp(A)
+    return shares / shares.sum(dim=-1, keepdim=True)
+
+
+def attention(Q, K, V):
+    A = Q @ K.mT / math.sqrt(Q.shape[-1])
+    return softmax(A) @ V
+
+
+Q, K, V = torch.randn(3, 5, 4, dtype=torch.float64)
+A = Q @ K.mT
+agree("our softmax and the library's", softmax(A), textbook.softmax(A))
+ours, library = attention(Q, K, V), textbook.attention(Q, K, V)
+agree("our attention and the library's", ours, library)
+
+# %% [markdown]
 # Take three tokens, $a$, $b$ and $c$, with a single channel each. Their queries are $0, 1, 2$, their keys $0,
-# \ln 2, \ln 3$ and their values $84, 42, 0$. The exponentials undo the logarithms and leave whole numbers:
+# \ln 2, \ln 3$ and their values $84, 42, 0$. The exponentials undo the logarithms and leave integers:
 #
 # | token | its query | shares of $a : b : c$ | its result |
 # | --- | --- | --- | --- |
@@ -76,8 +89,8 @@ figures.use_theme()
 # | $b$ | 1 | $1 : 2 : 3$ | $(84 + 2 \cdot 42 + 3 \cdot 0)/6 = 28$ |
 # | $c$ | 2 | $1 : 4 : 9$ | $(84 + 4 \cdot 42 + 9 \cdot 0)/14 = 18$ |
 #
-# Now hand the tokens over in the order $c, a, b$. The sum for $a$ has the same three terms, written in
-# another order. So $a$ still gets 42, in another row.
+# Now hand the tokens over in the order $c, a, b$. The sum for $a$ has the same three terms in another order. So $a$
+# still gets 42, in another row.
 
 # %%
 q = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.float64)
@@ -136,21 +149,27 @@ agree("the same results, reordered", reordered, result[order])
 # Third, the shuffled weights multiply the shuffled values: $P \operatorname{softmax}(A) P^\top P V = P
 # \operatorname{softmax}(A) V$, because $P^\top P = I$.
 #
-# The theorem holds for any projections. *Equivariance* names the symmetry of the dot product as part of the reason,
-# but symmetry is not needed: $QK^\top$ is symmetric only for special projections such as $W_Q = W_K$, and the check
-# below uses others.
+# The theorem holds for any projections; the scores need not be symmetric.
 
 # %%
 tokens, width = 7, 12
 X = torch.randn(tokens, width, dtype=torch.float64)
 W = torch.randn(3, width, width, dtype=torch.float64) / math.sqrt(width)
 W_Q, W_K, W_V = W
-P = permutation_matrix(torch.randperm(tokens))
 
+
+def Attn(X):
+    return attention(X @ W_Q, X @ W_K, X @ W_V)
+
+
+π = torch.randperm(tokens)
+P = (torch.arange(tokens) == π[:, None]).double()  # P_ij = [j = π(i)]
+agree("(PX)_i = X_π(i)", P @ X, X[π])
 A = (X @ W_Q) @ (X @ W_K).T / math.sqrt(width)
-print(f"the scores are not symmetric: |A − Aᵀ| reaches {gap(A, A.T):.2f}")
 agree("softmax(PAPᵀ) = P softmax(A) Pᵀ", softmax(P @ A @ P.T), P @ softmax(A) @ P.T)
-agree("Attn(PX) = P Attn(X)", self_attention(P @ X, *W), P @ self_attention(X, *W))
+agree("Attn(PX) = P Attn(X)", Attn(P @ X), P @ Attn(X))
+agree("our lines and the library", Attn(X), textbook.self_attention(X, *W))
+print(f"the scores are not symmetric: |A − Aᵀ| reaches {gap(A, A.T):.2f}")
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-shuffled-attention", "caption": "Attention weights of seven tokens, before and after a shuffle. Each token keeps its letter. The outlined cell is the same pair of tokens in both."}, "image": {"alt": "Two seven by seven heat maps of attention weights. The left has rows and columns labelled a to g in order, the right has the same labels in a shuffled order. The same cell, one query and one key, is outlined in red in both and has the same shade."}}
 letters, order = "abcdefg", P.argmax(dim=1).tolist()
@@ -188,10 +207,9 @@ fig
 #
 # ## Equivariant, then invariant
 #
-# So attention is *equivariant*: its result is shuffled along with its input. *Invariant*, the word in the paper's
-# first sentence, would mean that the result stays the same. The rest of a transformer layer adds no order either.
-# Norms, residual sums and the MLP treat every token by itself, so a stack of any number of layers is equivariant,
-# too.
+# Attention is *equivariant*: its result is shuffled along with its input. *Invariant* would mean that the result
+# stays the same. The rest of a transformer layer adds no order either: norms, residual sums and the MLP treat every
+# token by itself. So a stack of any number of layers is equivariant, too.
 #
 # Invariance enters at the very end. A classifier averages the tokens, or uses only a class token, which has no
 # place in the order. Its output is then the same for every order. With $\mathbf 1$ for a column of $N$ ones:
@@ -202,7 +220,12 @@ fig
 #
 # The classifier sees a *bag* of tokens: which ones there are, and how often, but not where. Deep sets
 # {cite}`zaheer2017deep` are the general theory of such functions.
-#
+
+# %%
+mean = torch.ones(1, tokens, dtype=torch.float64) / tokens  # 1ᵀ/N
+agree("the mean forgets the order", mean @ Attn(P @ X), mean @ Attn(X))
+
+# %% [markdown]
 # ## A bag of patches
 #
 # Does that matter for images? A vision transformer cuts an image into square patches and makes each a token
@@ -212,7 +235,10 @@ fig
 
 # %%
 class Layer(nn.Module):
-    """Attend to the other tokens, then treat each token by itself."""
+    """Attend to the other tokens, then treat each token by itself.
+
+    The library's softmax subtracts a row's maximum first: large scores are safe.
+    """
 
     def __init__(self, width: int):
         super().__init__()
@@ -226,7 +252,7 @@ class Layer(nn.Module):
         )
 
     def forward(self, x):
-        x = x + attention(*self.project(self.norm(x)).chunk(3, dim=-1))
+        x = x + textbook.attention(*self.project(self.norm(x)).chunk(3, dim=-1))
         return x + self.mlp(x)
 
 
@@ -353,10 +379,9 @@ fig
 # %% [markdown]
 # The lower row of {numref}`fig-bag-of-patches` is illegible. The model without places still gives the same five
 # answers as in the upper row, and the same number of correct answers over all test images. The model with places is
-# correct far more often when the patches are in order, and hardly more often than chance when they are not.
+# correct far more often when the patches are in order; on shuffled patches it is close to chance.
 #
-# The counts are equal because the logits of every single image agree, up to the rounding of a sum whose terms come
-# in another order:
+# The counts are equal because the logits of every single image agree, up to rounding:
 
 # %%
 model = models["without"].double()
@@ -381,16 +406,15 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # %% [markdown]
 # All these arrangements are the same input for the model without places.
 #
-# The accuracies show two things. A bag of patches classifies far better than chance, because the strokes that occur
-# already say a lot about a digit. And the difference between the two models is what positions are worth here. That
-# depends on the size of the patches: with `-p patch_size 1` a token is one pixel and only the histogram of gray
-# levels is left; with `-p patch_size 4` most of the order is kept *inside* the patches.
+# A bag of patches classifies far better than chance, because the strokes that occur already say a lot about a digit.
+# The difference between the two models is what positions are worth here. It depends on the size of the patches: with
+# `-p patch_size 1` a token is one pixel and only the histogram of gray levels is left; with `-p patch_size 4` most
+# of the order is kept *inside* the patches.
 #
 # ## What breaks the symmetry
 #
-# Positions can enter attention in two main ways: through the tokens or through the scores. (A third changes only
-# the values, {doc}`02-distances`.) In the first, a code $c_p$ that depends on the position $p$ is added to the token
-# at that position. In general, that breaks the symmetry:
+# Positions enter attention in two main ways: through the tokens or through the scores. In the first, a code $c_p$ that
+# depends on the position $p$ is added to the token at that position. In general, that breaks the symmetry:
 #
 # $$
 # \begin{gathered} x_p \mapsto x_p + c_p, \\
@@ -425,105 +449,56 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # ```
 #
 # A mask is a bias, too, with $-\infty$ for the pairs that must not attend. Autoregressive language models use a
-# causal mask: each token attends only to itself and to earlier ones. So *order* goes too far in saying that
-# transformers "cannot model order" without positions: with a causal mask they can, and do
-# {cite}`haviv2022transformer`. Patches of an image have no before and after, hence no mask, so they need an
-# encoding.
+# causal mask: each token attends only to itself and to earlier ones. With this mask alone, a transformer can learn
+# order {cite}`haviv2022transformer`. Patches of an image have no before and after, so they need an encoding.
 
 
-# %% tags=["hide-input"]
-def blindness(bias, code=0.0) -> float:
-    """How far Attn(PX) is from P Attn(X), with a bias or an added code."""
-
-    def attend(X):
-        Y = X + code
-        A = (Y @ W_Q) @ (Y @ W_K).T / math.sqrt(width)
-        return softmax(A + bias) @ Y @ W_V
-
-    return gap(attend(P @ X), P @ attend(X))
+# %%
+def biased(X, beta=0.0):
+    A = (X @ W_Q) @ (X @ W_K).T / math.sqrt(width)
+    return softmax(A + beta) @ X @ W_V
 
 
-P = permutation_matrix(torch.arange(tokens).roll(1))  # moves every token
-I = torch.eye(tokens, dtype=torch.float64)
-u = torch.randn(tokens, 1, dtype=torch.float64)
-agree("β = aI + u1ᵀ stays blind", blindness(1.7 * I + u), 0)
+P = torch.eye(tokens, dtype=torch.float64).roll(1, 0)  # moves every token
+a, u = 1.7, torch.randn(tokens, 1, dtype=torch.float64)
+beta = a * torch.eye(tokens) + u  # aI + u1ᵀ
+agree("β = aI + u1ᵀ stays blind", biased(P @ X, beta), P @ biased(X, beta))
 
-one_pair, causal_mask = torch.zeros(2, tokens, tokens, dtype=torch.float64)
-one_pair[0, 1] = 0.01
 later = torch.ones(tokens, tokens).triu(1).bool()
-causal_mask[later] = -torch.inf
-places = torch.randn(tokens, width, dtype=torch.float64)
+causal_mask = torch.zeros(tokens, tokens).masked_fill(later, -torch.inf)
+one_pair = torch.zeros(tokens, tokens)
+one_pair[0, 1] = 0.01
+C = torch.randn(tokens, width, dtype=torch.float64)  # a code for each place
 for what, change in (
-    ("0.01 more for one pair", blindness(one_pair)),
-    ("a causal mask", blindness(causal_mask)),
-    ("a vector for each place", blindness(0.0, code=places)),
+    ("0.01 more for one pair", gap(biased(P @ X, one_pair), P @ biased(X, one_pair))),
+    ("a causal mask", gap(biased(P @ X, causal_mask), P @ biased(X, causal_mask))),
+    ("an added code", gap(Attn(P @ X + C), P @ Attn(X + C))),
 ):
-    print(f"{what:24} changes the result by up to {change:.1e}")
+    print(f"{what:22} changes the result by up to {change:.1e}")
     assert change > 1e-9
 
 # %% [markdown]
-# ## Every encoding of this book, on the same test
+# ## Positions travel with their tokens
 #
-# The encodings of the later chapters change the tokens or the scores; `shaw-kv` also changes the values. For each
-# we measure how far the scores of shuffled tokens are from the shuffled scores, relative to their size: once when
-# the tokens move and the positions stay, and once when each token takes its position along.
+# In the last line of the output the codes stayed in their places while the tokens moved. If each token takes its
+# code along, the symmetry is back:
 
-# %% tags=["hide-input"]
-heads, head_dim = 2, 64
-order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
-
-
-def changes(name: str) -> tuple[float, float]:
-    """How much a shuffle changes the scores, with positions that stay or travel."""
-    torch.manual_seed(seed)
-    sequence = name in ("rope", "xpos")  # these know sequences only
-    grid = (12,) if sequence else (3, 4)
-    positions = grid_positions(*grid).double()
-    encoding = create_encoding(
-        name, head_dim=head_dim, heads=heads, axes=len(grid), grid=grid
-    ).double()
-    X = torch.randn(1, len(positions), heads * head_dim, dtype=torch.float64)
-    W = (
-        torch.randn(
-            2,
-            heads * head_dim,
-            heads * encoding.streams * head_dim,
-            dtype=torch.float64,
-        )
-        / 8
-    )
-
-    def scores(X, positions):
-        q, k = (
-            (encoding.add(X, positions) @ w).unflatten(-1, (heads, -1)).transpose(1, 2)
-            for w in W
-        )
-        return encoding.scores(q, k, positions).detach()
-
-    plain = scores(X, positions)[..., order, :][..., order]
-    stay, travel = (scores(X[:, order], p) for p in (positions, positions[order]))
-    return tuple(((s - plain).norm() / plain.norm()).item() for s in (stay, travel))
-
-
-print(f"{'encoding':18} positions stay   positions travel")
-for name in ENCODINGS:
-    stay, travel = changes(name)
-    print(f"{name:18} {stay:14.1e} {travel:18.1e}")
-    assert travel < 1e-6 and (stay < 1e-12) == (name == "none"), name
+# %%
+agree("tokens and codes moved", Attn(P @ (X + C)), P @ Attn(X + C))
 
 # %% [markdown]
-# Only `none` is zero in the first column. The second column is zero, up to rounding, for every encoding. A
-# positional encoding does not abolish {eq}`eq-permutation-equivariance`: it makes the position a part of the token,
-# and a set of tokens with their positions *is* an image. This is why a transformer may drop patches or reorder
-# them, as long as each keeps its position.
+# An encoding does not abolish {eq}`eq-permutation-equivariance`: it makes the position a part of the token, and a set
+# of tokens with their positions *is* an image. This is why a transformer may drop patches or reorder them, as long
+# as each keeps its position.
 #
 # ```{admonition} In short
 # :class: tip
-# Attention treats its tokens as a set: shuffle them, and the same results come out, shuffled. A classifier
-# that pools them gives exactly the same output for an image and for its shuffled patches. Nearly any position
-# signal changes this: a code added to the tokens, a bias added to the scores, or a mask. The only finite biases
-# that do not are a bonus for a token's score with itself and a number for each row ({prf:ref}`prop-bias`). This
-# book asks which signal to give.
+# - Attention is equivariant: shuffle its tokens, and the same results come out, shuffled.
+# - A classifier that averages the tokens is invariant: it gives the same output for an image and for its shuffled
+#   patches.
+# - Three things bring order back: a code added to the tokens, a bias added to the scores, or a mask.
+# - The only finite biases that do not are a bonus for a token's score with itself and a number for each row
+#   ({prf:ref}`prop-bias`).
 # ```
 #
 # ## Exercises
@@ -576,41 +551,3 @@ placed.places = nn.Parameter(placed.places[fixed], requires_grad=False)
 agree(
     "one order for all images, table included", placed(test[:, fixed].double()), before
 )
-
-# %% [markdown]
-# ```{exercise}
-# :label: exercise-order-pixels
-# With one pixel a token, which information about an image is left to a model without positions? Use it to estimate
-# the best accuracy of a bag of pixels, without training a transformer.
-# ```
-#
-# ```{solution} exercise-order-pixels
-# :class: dropdown
-# The histogram of gray levels, and nothing else: two images with the same histogram are the same bag. Any
-# classifier of histograms therefore has all the information of a bag of pixels. A random forest on histograms does
-# better than chance, because some digits take more ink than others, but not much better.
-# ```
-
-# %% tags=["hide-cell"]
-from sklearn.ensemble import RandomForestClassifier
-
-
-def histogram(images):
-    return torch.stack(
-        [torch.bincount(image.flatten().long(), minlength=256) for image in images]
-    ).numpy()
-
-
-forest = RandomForestClassifier(100, random_state=seed).fit(
-    histogram(data.train.images), data.train.labels.numpy()
-)
-accuracy = forest.score(histogram(data.test.images), data.test.labels.numpy())
-flipped = histogram(data.test.images.flip(-1))
-assert (flipped == histogram(data.test.images)).all(), (
-    "mirroring an image keeps its histogram"
-)
-print(
-    f"a forest on histograms: {100 * accuracy:.1f} % of the test images right; "
-    "chance is 10 %"
-)
-assert 0.1 < accuracy < 0.6
