@@ -56,7 +56,6 @@ from rollpe.operators import (
     shift_matrix,
 )
 from rollpe.topography import (
-    position_average_gain,
     ring_spectrum,
     shuffled_ratio,
     smoothness_ratio,
@@ -558,75 +557,6 @@ fig
 # In {numref}`fig-smooth-sheets` the ring makes bands, since it has neighbors to the left and right only. The sheet
 # makes patches. The spatial loss leaves each response grainy; its order shows only over many responses. Starting from
 # noise, lowering any of the three lowers the others. That is a tendency, not an identity.
-#
-# ## Rolling favors slow waves without a penalty
-#
-# There is a second source of smoothness, and it needs no penalty: one weight matrix $W$ serves all positions. The query
-# at position $p$ is rolled by $p$ after $W$, so the change it needs in $W$ is rolled back by $p$. Suppose that all $G$
-# positions of a row hold the same token $x$ and need the same change $u$. The gradient then adds up $u$ shifted by $0,
-# 1, \dots, G - 1$, times $x^\top$. That is $G$ times a moving average: a blur, which keeps slow waves and removes fast
-# ones. The second line says how much of the power of wave $k$ is left:
-#
-# $$
-# \begin{gathered} \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \\
-# \Bigl| F \, \tfrac1G \sum_{p=0}^{G-1} S^{-p} u \Bigr|_k^2 = \Bigl( \frac{\sin(\pi G k / n)}{G \sin(\pi k / n)} \Bigr)^2 |F u|_k^2 \end{gathered}
-# $$ (eq-position-average)
-#
-# Here $L$ is the loss and $x_p$ the token at $p$. A row of $n/2$ positions removes every second wave completely, and of
-# the others hardly more than the first passes. A shorter row leaves more. The more the tokens differ, the less they
-# share this average; the bias, whose input is 1 everywhere, shares it fully. The effect needs no property of the images
-# except that their places have something in common, in what they hold and in the change they need. They need nearly the same
-# change where attention is almost uniform and one label serves all tokens. Where each token has a target of its own, as in text,
-# they do not, and neighbors correlate little ({doc}`10-text`).{holds}`text neighbors: roll < 0.15`{holds}`order-text coherence 1: every run of roll < 0.2`
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-average", "caption": "Share of each wave’s power that remains after averaging over G positions on a ring of n channels."}, "image": {"alt": "Three falling lines over the mode numbers. The longer the row of positions, the earlier a line reaches zero; beyond its first zero each has only small bumps."}}
-fig, ax = plt.subplots(figsize=(5.6, 3.0))
-for G, shade in ((n // 8, 0.35), (n // 4, 0.65), (n // 2, 1.0)):
-    gain = position_average_gain(n, max(G, 1))
-    label = f"G = {max(G, 1)}"
-    ax.plot(gain, ".-", color=figures.INK, alpha=shade, label=label)
-ax.set(xlabel="mode number", ylabel="power left")
-ax.legend(frameon=False, title=f"{n} channels")
-plt.close(fig)
-fig
-
-# %% [markdown]
-# Such a gradient favors slow waves along the ring, and with them neighbors that respond alike. Whether trained weights
-# follow it depends on the optimizer, and, by {doc}`08-basis`, an optimizer such as Adam depends on the basis.
-#
-# How nearly do all $N$ patches of an image need the same change of their queries? Their *coherence* tells:
-#
-# $$
-# \kappa = \frac{\sum \bigl\| \sum_p u_p \bigr\|^2}{N \sum \sum_p \| u_p \|^2}, \qquad 0 \le \kappa \le 1
-# $$ (eq-coherence)
-#
-# The outer sums are over images. It is 1 if all $u_p$ of an image are equal, and $1/N$ on average if they are independent. For
-# keys it is 0: attention does not change if all keys of an image move alike.
-#
-# ## One step of Adam in other coordinates
-#
-# Adam's first step is the sign of the gradient, coordinate by coordinate. Let $B$ be an orthogonal matrix that takes the
-# channels of a ring to other coordinates; the step there is $s = B^\top \operatorname{sign}(B g)$. If neighbors in the
-# gradient $g$ are alike, how alike are they in the step?
-#
-# $$
-# \begin{gathered} c_d = \frac{g \cdot S^d g}{\|g\|^2}, \qquad 0 < d < n, \\
-# \frac{\mathbb{E}[s \cdot S^d s]}{\mathbb{E}\|s\|^2} = \begin{cases} \frac{2}{\pi} \arcsin c_d & \text{channels} \\
-# \frac{2}{\pi} \, c_d & \text{a random } B \\ 0 & \text{Fourier} \end{cases} \end{gathered}
-# $$ (eq-step-order)
-#
-# ```{prf:proof}
-# *Channels.* Let $g$ be normal with the same correlation $c_d$ at all places; then $\mathbb{E}[\operatorname{sign}(g_i)
-# \operatorname{sign}(g_{i+d})] = \frac{2}{\pi} \arcsin c_d$ {cite}`vanvleck1966spectrum`. *Random.* For any $g$, $\mathbb{E}[s
-# s^\top]$ does not change if space is turned around $g$, so it is $\alpha g g^\top / \|g\|^2 + \beta I$. Its trace is $n$. Along
-# $g$ it is $\mathbb{E}[(\sum_j |z_j|)^2] = 1 + (n - 1) \frac{2}{\pi}$, with $z$ uniform on the sphere, since $\mathbb{E}|z_1
-# z_2| = \frac{2}{\pi n}$. Hence $\alpha = \frac{2}{\pi} n$ and $\beta = 1 - \frac{2}{\pi}$. *Fourier.* All coordinates are
-# $\pm 1$, so every wave has the same power, and $s \cdot S^d s = \sum_k \cos(2 \pi k d / n) = 0$.
-# ```
-#
-# A step that divides a whole ring by one number keeps $c_d$. So a smooth gradient gives a smooth step in channels, in a random
-# basis and with one scale for a ring, most with the one scale and least in a random basis. **Fourier coordinates are
-# the exception**: there the step has no order at all, whatever the gradient. {doc}`18-inside` tests this.
 #
 # ```{admonition} In short
 # :class: tip
