@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-
-PRINTED = re.compile(r"(?P<what>.+): largest error (?P<error>\S+) \(tolerance (?P<tolerance>\S+)\)")
-"""The line that agree prints; the book finds the outputs of checks by it."""
 
 
 def agree(

@@ -4,12 +4,9 @@ wrong.
 
 from __future__ import annotations
 
-import io
 import json
 import re
-from contextlib import redirect_stdout
 from html import unescape
-from typing import NamedTuple
 
 import nbformat
 import numpy as np
@@ -19,7 +16,6 @@ from tiny_book import Book, a_record
 
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
-from rollpe_book.agree import agree
 from rollpe_book.claims import load_claims
 from rollpe_book.extension import equations, figures, numbers, site
 from rollpe_book.extension.ledger import in_myst
@@ -139,39 +135,6 @@ def chapter() -> str:
     )
 
 
-def agreed(what, error, tolerance) -> str:
-    """What ``agree`` prints."""
-    with redirect_stdout(io.StringIO()) as out:
-        agree(what, error, 0.0, tolerance)
-    return out.getvalue()
-
-
-def checks() -> str:
-    """A notebook: a check before any equation, two cells and a folded one below, one in a new section."""
-    halves = stream(agreed("two halves", 0.25, 0.5))
-    more = agreed("there and <back>", 1e-15, 1e-12) + "a line of its own\n" + agreed("the norm", 0.0, 0.0)
-    failed = "wrong: largest error 1.0e+00 (tolerance 1e-12)\n"
-    text = nbformat.v4.new_markdown_cell
-    return a_notebook(
-        text("# Rolling"),
-        a_cell(halves),
-        text("$$\na = b\n$$ (eq-wave)"),
-        text("$$\nS^p q\n$$ (eq-roll)"),
-        a_cell(stream(more)),
-        a_cell(stream(halves["text"] + failed)),
-        a_cell(halves, ["hide-cell"]),
-        text("## Next"),
-        a_cell(halves),
-    )
-
-
-HALVES, BACK, NORM = (
-    "two halves: largest error 2.5·10⁻¹ (tolerance 5·10⁻¹)",
-    "there and <back>: largest error 10⁻¹⁵ (tolerance 10⁻¹²)",
-    "the norm: exact",
-)
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("everything")
@@ -191,7 +154,7 @@ def built(root, builder) -> Book:
     book = Book(root, builder)
     pages = {
         "index.md": INDEX,
-        "rolling.ipynb": checks(),
+        "rolling.md": PAGE,
         "claims.md": CLAIMS,
         "part/01-page.ipynb": chapter(),
     }
@@ -220,26 +183,15 @@ def book(tmp_path):
 # ------------------------------------------------------------------------------------------------ equations
 
 
-class Fold(NamedTuple):
-    summary: str
-    inside: str
-    open: bool
-
-
-def folded(markup: str) -> list[Fold]:
-    """The lines of checks that a reader opens, in their order, without markup."""
+def marks(markup: str) -> list[tuple[str, str, str]]:
+    """State, mark and unfolded text of every check, without markup."""
     found = re.findall(
-        r'<div class="equation-check[^>]*>\s*<details( open)?>\s*<summary>(.*?)</summary>(.*?)</details>',
+        r'<div class="equation-check (\S+) docutils container">\s*<details(?: open="")?(?: open)?>'
+        r"<summary[^>]*>(.*?)</summary>(.*?)</details>",
         markup,
         flags=re.DOTALL,
     )
-    return [Fold(*(unescape(re.sub(r"<[^>]+>", "", text)) for text in f[1:]), bool(f[0])) for f in found]
-
-
-def printed(markup: str) -> list[str]:
-    """What cells printed, as the page shows it."""
-    found = re.findall(r'<div class="output stream.*?<pre>(.*?)</pre>', markup, re.DOTALL)
-    return [unescape(re.sub(r"<[^>]+>", "", text)).strip() for text in found]
+    return [(state, mark, unescape(re.sub(r"<[^>]+>", "", text)).strip()) for state, mark, text in found]
 
 
 @pytest.mark.parametrize(
@@ -252,11 +204,11 @@ def test_errors_are_written_with_powers_of_ten(value, text):
 
 def test_every_equation_says_what_its_check_found_and_where_its_code_is(site_):
     page = site_.markup("rolling")
-    _, definition, roll, *_ = folded(page)
-    assert definition.summary == "Not checked: it is a definition" and "paper Eq. 9" in definition.inside
-    assert roll.summary == "Checked ✓ error 3·10⁻¹⁶ · 3 more in code" and not roll.open
+    roll, definition = marks(page)
+    assert definition == ("not-checked", "–", "Not checked: it is a definition · paper Eq. 9")
     made = "operators.roll · operators.shift_matrix · trained in roll, torus-roll · paper Eq. 2"
-    assert f"Largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases · {made}" in roll.inside
+    said = f"Checked: largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases · {made}"
+    assert roll == ("passed", "✓", said)
     assert re.findall(r'href="(_modules/[^"]*)"', page) == [
         "_modules/rollpe/operators.html#roll",
         "_modules/rollpe/operators.html#shift_matrix",
@@ -265,33 +217,9 @@ def test_every_equation_says_what_its_check_found_and_where_its_code_is(site_):
     ]
 
 
-def test_the_output_of_checks_folds_into_the_badge_of_the_equation_above_them(site_):
-    page = site_.markup("rolling")
-    before, _, badge, after = folded(page)
-    lines = [line for line in badge.inside.splitlines() if line]
-    assert lines[-4:] == ["Printed by the code below:", BACK, NORM, HALVES]
-    for fold in (before, after):  # no equation stands above them in their section
-        assert fold.summary == "Checked ✓ error 2.5·10⁻¹" and fold.inside.strip() == HALVES
-    first, second, third = printed(page)
-    assert first == "a line of its own", "what is no check stays where it was printed"
-    assert second == "wrong: largest error 1.0e+00 (tolerance 1e-12)", "and so does what failed"
-    assert third == "two halves: largest error 2.5e-01 (tolerance 5e-01)", "and what is folded already"
-    assert len(re.findall(r'<div class="cell_input', page)) == 5, "no code is lost"
-
-
-def test_paper_has_badges_without_links_and_one_line_for_the_checks_of_a_cell(paper):
+def test_paper_says_it_in_a_line_without_links(paper):
     page = paper.markup("index")
-    assert "Checked: largest error 3·10⁻¹⁶" in page and "_modules" not in page and folded(page) == []
-    lines = re.findall(r'<p class="equation-check passed">(Checked ✓.*?)</p>', page)
-    assert lines == ["Checked ✓ error 2.5·10⁻¹", "Checked ✓ error 10⁻¹⁵", *["Checked ✓ error 2.5·10⁻¹"] * 2]
-    assert "<back>" not in page and "a line of its own" in page
-
-
-def test_the_page_of_a_readers_own_run_shows_what_was_printed(tmp_path):
-    book = Book(tmp_path, "json")
-    book.build({"rolling.ipynb": checks()}, [ROLL, WAVE])
-    body = json.loads((book.html / "rolling.fjson").read_text())["body"]
-    assert len(printed(body)) == 5 and "more in code" not in body
+    assert "Checked: largest error 3·10⁻¹⁶" in page and "_modules" not in page and marks(page) == []
 
 
 @pytest.mark.parametrize(
@@ -334,9 +262,9 @@ FAILED = ROLL | {"passed": False, "error": 0.5}
 def test_an_equation_without_a_good_check_is_a_warning(book, page, report, says):
     assert says in book.build({"rolling.md": page}, report)
     if FAILED in (report or ()):
-        failed, _ = folded(book.markup("rolling"))
-        assert failed.summary.startswith("CHECK FAILED: largest error 5·10⁻¹ (tolerance 10⁻¹²)")
-        assert failed.open
+        failed, _ = marks(book.markup("rolling"))
+        assert failed[2].startswith("CHECK FAILED: largest error 5·10⁻¹ (tolerance 10⁻¹²)")
+        assert "<details open>" in book.markup("rolling")
 
 
 # ------------------------------------------------------------------------------------------------- numbers

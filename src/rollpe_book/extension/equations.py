@@ -1,6 +1,6 @@
-"""Equations of the book: labels, the badge of each check, links to the functions that compute it.
+"""Equations of the book: labels, the mark of each check, links to the functions that compute it.
 
-The output of checking cells folds into the badges. The checks are in rollpe_book.equations.
+The checks are in rollpe_book.equations.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -18,7 +18,6 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
 from rollpe.encodings.registry import ENCODINGS
-from rollpe_book.agree import PRINTED
 from rollpe_book.equations.registry import CheckResult
 from rollpe_book.extension.site import enclosing_output, is_site, project_root
 
@@ -26,14 +25,6 @@ logger = logging.getLogger(__name__)
 
 FEW = 3
 """An equation of all encodings except at most this many is listed by the exceptions."""
-
-
-class PrintedCheck(NamedTuple):
-    """One line that ``agree`` printed."""
-
-    what: str
-    error: float
-    tolerance: float
 
 
 def load_report(path: Path) -> dict[str, dict[str, Any]]:
@@ -95,74 +86,30 @@ def check_pages(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Put a badge under every displayed equation, and fold the output of checks into the badge above it.
-
-    On a site the lines that ``agree`` printed move into the badge of the last equation before them in the
-    same section; without one they fold where they were printed. In the book of one file they become one line.
-    On the page of a reader's own run, and in cells that are folded already, they stay as printed.
-    """
+    """Say at every displayed equation what its check found: on a site a mark in the margin, which unfolds."""
     report = app.env.rollpe_report  # type: ignore[attr-defined]
-    folds = is_site(app) or app.builder.name == "singlehtml"
-    badges: list[tuple[nodes.Element, dict[str, Any], list[PrintedCheck]]] = []
-    for node in list(doctree.findall(nodes.FixedTextElement)):
-        output = enclosing_output(node)
-        if output is None:
-            if node.get("label") in report:
-                badges.append((node, report[node["label"]], []))
-            continue
-        open_cell = output.parent.get("nb_element") == "cell_code" and node.parent is output
-        if folds and open_cell and (checks := take_checks(node)):
-            equation, result, more = badges[-1] if badges else (node, {}, [])
-            if is_site(app) and result.get("passed") and _section(equation) is _section(node):
-                more += checks
-            else:
-                output.insert(output.index(node) + 1, _output_badge(app, checks))
-            if not node.astext():
-                output.remove(node)
-            if not output.children:
-                output.parent.remove(output)
-    for equation, result, more in badges:
-        equation.parent.insert(equation.parent.index(equation) + 1, badge(app, docname, result, more))
+    for node in list(doctree.findall(nodes.math_block)):
+        if enclosing_output(node) is None and node.get("label") in report:
+            box = nodes.container(classes=["checked-equation"])
+            node.replace_self(box)
+            box += [node, badge(app, docname, report[node["label"]])]
 
 
-def take_checks(output: nodes.Element) -> list[PrintedCheck]:
-    """Take the lines of passed checks out of a printed output and return them; other lines stay."""
-    checks, rest = [], []
-    for line in output.astext().splitlines():
-        match = PRINTED.fullmatch(line)
-        if match and float(match["error"]) <= float(match["tolerance"]):
-            checks.append(PrintedCheck(match["what"], float(match["error"]), float(match["tolerance"])))
-        else:
-            rest.append(line)
-    if checks:
-        output.rawsource = "\n".join(rest).strip("\n")
-        output.children = []
-        if output.rawsource:
-            output += nodes.Text(output.rawsource)
-    return checks
+def badge(app: Sphinx, docname: str, result: dict[str, Any]) -> nodes.Element:
+    """What the check of an equation found, its code, the encodings that use it and its source.
 
-
-def badge(
-    app: Sphinx, docname: str, result: dict[str, Any], more: Sequence[PrintedCheck] = ()
-) -> nodes.Element:
-    """What the check of an equation found, and ``more`` that the cells below it found.
-
-    On a site one short line, which unfolds to everything about it; elsewhere a paragraph.
+    On a site a mark, which unfolds to everything about it; elsewhere a paragraph.
     """
     error, tolerance = result.get("error"), result.get("tolerance", 0.0)
-    long = "" if error is None else _found(error, tolerance)
-    long += f" over {result['cases']} cases" if result.get("cases") else ""
     if error is None:
-        state, short = "not-checked", f"Not checked: {result.get('reason') or 'no reason given'}"
-    elif result["passed"]:
-        state, short = "passed", _passed(error, tolerance)
+        state, mark, found = "not-checked", "–", f"Not checked: {result.get('reason') or 'no reason given'}"
     else:
-        state, short = "failed", f"CHECK FAILED: {long}"
-    if is_site(app):
-        long = long.capitalize()
-    else:
-        long = f"Checked: {long}" if state == "passed" else short
-    parts: list[list[nodes.Node]] = [[nodes.Text(long)]] if long else []
+        state, mark = ("passed", "✓") if result["passed"] else ("failed", "✗")
+        found = "exact" if error == tolerance == 0 else f"largest error {scientific(error)}"
+        found += "" if error == tolerance == 0 else f" (tolerance {scientific(tolerance)})"
+        found += f" over {result['cases']} cases" if result.get("cases") else ""
+        found = ("Checked: " if result["passed"] else "CHECK FAILED: ") + found
+    parts: list[list[nodes.Node]] = [[nodes.Text(found)]]
     parts += [[code_link(app, docname, name, name.removeprefix("rollpe."))] for name in result["implements"]]
     parts.append(list(_trained(app, docname, result.get("encodings", []))))
     parts.append([nodes.Text(result["source"])] if result.get("source") else [])
@@ -172,11 +119,10 @@ def badge(
     if not is_site(app):
         line["classes"] += ["equation-check", state]
         return line
-    inside: list[nodes.Node] = [line]
-    if more:
-        short += f" · {len(more)} more in code"
-        inside += [nodes.paragraph("", "Printed by the code below:"), _listed(more)]
-    return _fold(short, inside, state)
+    opening = f"<details{' open' if state == 'failed' else ''}>"
+    summary = f'<summary title="{escape(found)}" aria-label="{escape(found)}">{mark}</summary>'
+    opened, closed = (nodes.raw("", tag, format="html") for tag in (opening + summary, "</details>"))
+    return nodes.container("", opened, line, closed, classes=["equation-check", state])
 
 
 def code_link(app: Sphinx, docname: str, dotted: str, name: str) -> nodes.Node:
@@ -189,46 +135,6 @@ def code_link(app: Sphinx, docname: str, dotted: str, name: str) -> nodes.Node:
     return nodes.reference(
         "", "", code, internal=True, refuri=f"{page}#{defined}", reftitle=f"Source of {dotted}"
     )
-
-
-def _output_badge(app: Sphinx, checks: Sequence[PrintedCheck]) -> nodes.Element:
-    """The checks of one cell, as one line where they were printed."""
-    short = _passed(max(check.error for check in checks), max(check.tolerance for check in checks))
-    if is_site(app):
-        return _fold(short, [_listed(checks)], "passed")
-    return nodes.paragraph("", short, classes=["equation-check", "passed"])
-
-
-def _fold(summary: str, inside: Sequence[nodes.Node], state: str) -> nodes.container:
-    """One line that a reader opens, by mouse or keyboard, without a script."""
-    head = f"<details{' open' if state == 'failed' else ''}><summary>{escape(summary)}</summary>\n"
-    opened, closed = (nodes.raw("", tag, format="html") for tag in (head, "</details>"))
-    return nodes.container("", opened, *inside, closed, classes=["equation-check", state])
-
-
-def _listed(checks: Sequence[PrintedCheck]) -> nodes.bullet_list:
-    items = (
-        nodes.list_item("", nodes.paragraph("", f"{check.what}: {_found(check.error, check.tolerance)}"))
-        for check in checks
-    )
-    return nodes.bullet_list("", *items)
-
-
-def _found(error: float, tolerance: float) -> str:
-    if error == tolerance == 0:
-        return "exact"
-    return f"largest error {scientific(error)} (tolerance {scientific(tolerance)})"
-
-
-def _passed(error: float, tolerance: float) -> str:
-    return "Checked ✓ " + ("exact" if error == tolerance == 0 else f"error {scientific(error)}")
-
-
-def _section(node: nodes.Node | None) -> nodes.Node | None:
-    """The section that a node stands in."""
-    while node is not None and not isinstance(node, nodes.section):
-        node = node.parent
-    return node
 
 
 def _trained(app: Sphinx, docname: str, names: Sequence[str]) -> Iterator[nodes.Node]:
