@@ -18,7 +18,6 @@ from rollpe_lab.statistics import (
     holm,
     paired_by_image,
     power,
-    repeatability,
     seeds_needed,
     summarize,
     welch,
@@ -207,38 +206,6 @@ def test_arms_that_see_other_things_agree_less_across_than_within():
     assert agreement(many, resamples=2).p[0, 1] < 0.01
 
 
-def test_gains_repeat_as_far_as_groups_differ():
-    """Gains with variance τ² between groups, noise σ²/images within: repeatability is τ²/(τ² + σ²/images)."""
-    rng = np.random.default_rng(9)
-    groups = np.repeat(np.arange(200), 100)
-    true = 0.08 * rng.standard_normal(200)
-    a = rng.random((3, 20_000)) < 0.5 + true[groups]
-    b = rng.random((3, 20_000)) < 0.5
-    noise = (0.25 - true.var() + 0.25) / 100
-    expected = true.var() / (true.var() + noise)
-    order = rng.permutation(20_000)  # the order of the images does not matter
-    assert repeatability(a[:, order], b[:, order], groups[order]) == pytest.approx(expected, abs=0.08)
-    assert abs(repeatability(b, rng.random((3, 20_000)) < 0.5, groups)) < 0.2
-
-
-def test_images_that_are_hard_for_all_do_not_make_gains_repeat():
-    """Two models share the same luck with images; halves that share images would call it the groups'."""
-    rng = np.random.default_rng(10)
-    groups = np.repeat(np.arange(200), 100)
-    luck = rng.random((2, 20_000))
-    a, b = np.tile(luck[0] < 0.5, (3, 1)), np.tile(luck[1] < 0.5, (3, 1))
-    assert abs(repeatability(a, b, groups)) < 0.2
-
-
-def test_gains_of_groups_of_any_size_are_means_and_those_of_one_seed_alone_do_not_repeat():
-    rng = np.random.default_rng(13)
-    groups = np.repeat(np.arange(200), rng.integers(2, 60, 200))
-    chance = rng.random((2, 3, len(groups)))
-    assert abs(repeatability(chance[0] < 0.8, chance[1] < 0.5, groups)) < 0.2
-    luck_of_a_seed = 0.2 * rng.standard_normal((3, 200))[:, groups]
-    assert abs(repeatability(chance[0] < 0.5 + luck_of_a_seed, chance[1] < 0.5, groups)) < 0.2
-
-
 def test_holm_multiplies_the_smallest_by_the_number_of_tests_and_keeps_the_order():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.6]) == pytest.approx([1, 1])
@@ -264,8 +231,6 @@ FEW, ONES = [70.0, 71.0], np.ones((1, 5))
         (lambda: paired_by_image(np.ones(5), np.ones((1, 5, 1))), "same images"),
         (lambda: paired_by_image(np.ones((1, 0)), np.ones((1, 0))), "same images"),
         (lambda: agreement([{0: ONES[0], 1: ONES[0]}, {0: ONES[0]}]), "two runs"),
-        (lambda: repeatability(np.ones((2, 5)), np.ones((2, 5)), np.arange(5)), "two images"),
-        (lambda: repeatability(ONES, ONES, np.zeros(5)), "two seeds"),
         (lambda: results_table([make_record(), make_record("none", epochs=5)], "strong"), "epochs: 3 and 5"),
     ],
 )

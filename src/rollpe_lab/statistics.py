@@ -272,39 +272,6 @@ def agreement(arms: Sequence[Mapping[int, ArrayLike]], *, resamples: int = 500) 
     return Agreement(phi, above_own(phi), low, high, p)
 
 
-def repeatability(bits_a: ArrayLike, bits_b: ArrayLike, groups: ArrayLike) -> float:
-    """Reliability of the gains of groups of images: 0 if they are chance, 1 if they repeat exactly.
-
-    The gain of a group is the accuracy of arm a minus that of arm b on its images; bits are [seeds, images],
-    groups [images]. The images of each group are halved at random, and the gains on one half, from one seed
-    of each arm, are correlated over groups with the gains on the other half, from another seed: the two
-    share neither models nor images. Spearman and Brown's formula 2r/(1 + r) gives the correlation for whole
-    groups. Mean over pairs of seeds and over 50 halvings.
-    """
-    a, b = (np.asarray(bits, dtype=np.float64) for bits in (bits_a, bits_b))
-    seeds = min(len(a), len(b))
-    if seeds < 2:
-        raise InputError("repeatability needs two seeds of each arm.")
-    gain = a[:seeds] - b[:seeds]
-    names, group = np.unique(np.asarray(groups), return_inverse=True)
-    size = np.bincount(group)
-    if size.min() < 2:
-        raise InputError("repeatability needs two images of each group.")
-    belongs = np.eye(len(names))[group]  # [images, groups]
-    start = np.cumsum(size) - size
-    rng = np.random.default_rng(0)
-    correlations = []
-    for _ in range(50):
-        order = np.lexsort((rng.random(len(group)), group))  # at random within each group
-        first = np.empty(len(group))
-        first[order] = 2 * (np.arange(len(group)) - start[group[order]]) < size[group[order]]
-        halves = [(gain * half) @ belongs / (half @ belongs) for half in (first, 1 - first)]
-        r = np.corrcoef(halves[0], halves[1])[:seeds, seeds:]
-        correlations.append(r[~np.eye(seeds, dtype=bool)].mean())
-    mean = float(np.mean(correlations))
-    return 2 * mean / (1 + mean)
-
-
 def holm(p: ArrayLike) -> NDArray[np.float64]:
     """p values adjusted for their number (Holm, 1979), comparable to the level of a single test."""
     raw = np.asarray(p, dtype=np.float64)
