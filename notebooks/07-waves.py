@@ -14,23 +14,24 @@
 # ---
 
 # %% [markdown]
-# # Several waves at once
+# # Several waves, two axes
 #
-# RollPE (`roll`) rolls each query and key around a ring of channels by the position of its token, so that their score
-# is relative: it depends only on the offset of the two tokens ({doc}`04-rolling`). Yet the best number in the paper's
-# table belongs to multiplexed RollPE
-# (`multiplexed-roll`).{holds}`printed: multiplexed-roll > axial-rope > roll > learned` There each query and key is a sum
-# of several vectors that travel around the ring at different speeds {cite}`rollpe`, as waves in the brain carry several
-# events at a time {cite}`king2021human`.
+# RollPE moves one vector around one ring of channels. How can it carry more? The paper adds a second wave that travels
+# around the same ring at another speed, and for images it adds a second ring {cite}`rollpe`. This chapter asks what
+# each step changes:
 #
-# The paper says that multiplexed RollPE is more accurate, has more parameters and is not relative: perhaps relativity
-# does not matter. But the logits and the number of operations grow along with the parameters, as the table below shows.
-# This page says which part of a score is no longer relative, and what a fair experiment would compare.
+# - **Several waves on one ring** are no longer relative: part of the score depends on where in the image the two tokens
+#   are, not only on their offset.
+# - **A ring for each axis** is relative and cheap, but its score is a sum, and a sum cannot single out a diagonal.
+# - **A torus of channels** expresses every function of the offset and needs one channel for each offset.
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [4..128]
 waves: int = 2  # waves in each query and key [2..4]
 tokens: int = 24  # tokens in a row [4..64]
+rows: int = 6  # patches from top to bottom [2..14]
+columns: int = 8  # patches from left to right [2..14]
+head_dim: int = 64  # channels of one head, a multiple of 8 [16..128 step 8]
 seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]
@@ -38,97 +39,33 @@ import math
 
 import matplotlib.pyplot as plt
 import torch
-from IPython.display import Markdown
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
-from rollpe.encodings import create_encoding, grid_positions
-from rollpe.operators import multiplexed_roll, roll, shift_matrix, wave_period
-from rollpe.textbook import multiplexed_parameters
-from rollpe.vit import create_vit
+from rollpe.operators import roll, shift_matrix
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree
 
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 
+# %% [markdown]
+# ## Why one ring is short
+#
+# A ring counts positions modulo its length. On $n$ channels the offsets $\Delta$ and $\Delta - n$ give the same roll, so
+# a row of $G$ tokens, which has $2G - 1$ offsets, needs at least $2G - 1$ channels.
 
-# %% tags=["hide-input"]
-def first_logits(encoding: str, **options) -> float:
-    """Spread of the logits in the first layer of an untrained ViT-S."""
-    torch.manual_seed(seed)
-    model = create_vit(encoding, depth=1, encoding_options=options).float()
-    with torch.no_grad():
-        x, positions = model.embed(torch.randn(2, 3, 32, 32).float())
-        attention = model.blocks[0].attn
-        wide = attention.encoding.streams * model.embed_dim
-        qkv = attention.qkv(model.blocks[0].norm1(x))
-        q, k = (
-            part.unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
-            for part in qkv[..., : 2 * wide].chunk(2, dim=-1)
-        )
-        q, k = attention.encoding(q, k, positions)
-    return (q @ k.mT / attention.head_dim**0.5).std().item()
-
-
-def count_parameters(encoding: str, **options) -> int:
-    """Trained numbers of a ViT-S, counted in the model itself."""
-    with torch.device("meta"):
-        model = create_vit(encoding, encoding_options=options)
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def column(encoding: str, **options) -> list[tuple[str, float | None]]:
-    """What the table says of an encoding in a ViT-S: words, and numbers to compare."""
-    model = create_vit(encoding, encoding_options=options).float()
-    attention = model.blocks[0].attn
-    speeds = getattr(attention.encoding, "speeds", (1,))
-    relative = "yes" if attention.encoding.relative else "no"
-    wide = 2 * attention.encoding.streams * model.embed_dim  # queries and keys
-    projected = sum(part[:wide].numel() for part in attention.qkv.parameters())
-    trained = count_parameters(encoding, **options)
-    logits = first_logits(encoding, **options)
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        model(torch.zeros(1, 3, 32, 32).float())
-    operations = counter.get_total_flops()
-    return [
-        (", ".join(map(str, speeds)), None),
-        (relative, None),
-        (f"{projected:,}", projected),
-        (f"{trained:,}", trained),
-        (f"{len(speeds) ** 2}", len(speeds) ** 2),
-        (f"± {logits:.3f}", logits),
-        (f"{operations / 1e9:.2f} billion", operations),
-        (f"{wide:,}", wide),
-    ]
-
-
-rows = [
-    "speeds: channels rolled for each position",
-    "relative: the score depends only on the offset",
-    "parameters of a block's query and key projections",
-    "parameters of the model",
-    "products of two waves that add up to a logit",
-    "spread of the first block's logits, before training",
-    "operations in matrix products, one image forward",
-    "numbers moved by the rolls, each token and block",
-]
-lines = [
-    f"| ViT-S, images of 32 pixels | RollPE | multiplexed, {waves} waves | ratio |",
-    "| :-- | --: | --: | --: |",
-]
-columns = column("roll"), column("multiplexed-roll", waves=waves)
-for row, (word, number), (other, larger) in zip(rows, *columns, strict=True):
-    ratio = "" if number is None else f"{larger / number:.2f}"
-    lines.append(f"| {row} | {word} | {other} | {ratio} |")
-Markdown("\n".join(lines))
+# %%
+i = torch.arange(8)
+print("3 to the right on 8 channels:", i[(i + 3) % 8].tolist())
+print("5 to the left  on 8 channels:", i[(i - 5) % 8].tolist())
 
 # %% [markdown]
-# Only the first two rows are about relativity. The parameters and the size of the logits change, too, and each of them
-# could change an accuracy by itself.
+# One ring also has one direction and one speed. In the brain, waves of several speeds carry several events at a time
+# {cite}`king2021human`. This is the paper's reason for its second variant, multiplexed RollPE (`multiplexed-roll`),
+# which has the best number in the paper's
+# table.{holds}`printed: multiplexed-roll > axial-rope > roll > learned`
 #
-# ## The sum
+# ## Several waves on one ring
 #
 # In place of one projection, a token $x$ gets $W$ of them:
 #
@@ -136,63 +73,44 @@ Markdown("\n".join(lines))
 # q^{(w)} = W_Q^{(w)} x, \qquad w = 1, \dots, W
 # $$ (eq-waves)
 #
-# Wave $w$ rolls by $w$ channels for each position, and all waves are added on the same ring:
+# Wave $w$ rolls by $w$ channels for each position, and all waves are added on the same ring. Keys do the same.
 #
 # $$
 # \mathrm{MPRoll}_p(q) = \sum_{w=1}^{W} \mathrm{Roll}_{wp}\bigl( q^{(w)} \bigr)
 # $$ (eq-multiplexed)
-#
-# Keys likewise. A case to do by hand, with four channels and two waves: let the first wave be a one at
-# channel 0, the second a one at channel 1. Each step moves the first by one place, the second by two.
+
+# %%
+from rollpe.operators import multiplexed_roll
+
+i, p = torch.arange(n), 3
+x, W_Q = torch.randn(10), torch.randn(waves, n, 10)
+q = W_Q @ x  # one row a wave
+total = sum(q[w - 1][(i + w * p) % n] for w in range(1, waves + 1))
+agree("our line and the library", total, multiplexed_roll(q, p))
+
+# %% [markdown]
+# By hand, on four channels: the first wave is a one at channel 0, the second a one at channel 1. Each step moves the
+# first by one place and the second by two.
 
 # %%
 first, second = torch.eye(4, dtype=torch.int64)[:2]
 for p in range(4):
-    total = multiplexed_roll(torch.stack((first, second)), p)
-    alone = [roll(first, p).tolist(), roll(second, 2 * p).tolist()]
-    print(f"p = {p}:  {alone[0]} + {alone[1]} = {total.tolist()}"
-          f"   squared length {total.square().sum()}")  # fmt: skip
+    a, b = roll(first, p), roll(second, 2 * p)
+    print(f"p = {p}:  {a.tolist()} + {b.tolist()} = {(a + b).tolist()}"
+          f"   squared length {(a + b).square().sum()}")  # fmt: skip
 
 # %% [markdown]
 # At $p = 1$ the fast wave has caught up with the slow one, and they add up. So the length of the sum depends on the
-# position of the token: a multiplexed roll is not a rotation.
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-multiplexed-waves", "caption": "One query at every position. Each wave alone keeps its shape and its speed; their sum keeps neither."}, "image": {"alt": "Heat maps side by side with channels across and positions downward. In the first, one bright stripe drifts slowly to the left as the position grows. In the next, the stripe drifts twice as fast. In the last, both stripes are drawn over each other, and where they cross a brighter spot appears."}}
-ring = torch.arange(n)
-steps = torch.arange(n)
-
-
-def bump(center: float, width: float = 0.035) -> torch.Tensor:
-    """A smooth bump around the ring."""
-    return torch.exp((torch.cos(2 * torch.pi * (ring - center) / n) - 1) / width)
-
-
-shapes = torch.stack(
-    [bump(n * (3 + 2 * w) / 4) for w in range(waves)]
-)  # they meet at p = n/2
-alone = [roll(shapes[w], (w + 1) * steps) for w in range(waves)]
-together = multiplexed_roll(shapes.expand(n, -1, -1), steps)
-fig, axes = plt.subplots(
-    1, waves + 1, figsize=(7.2, 6.4 / (waves + 1) + 0.6), sharey=True
-)
-titles = [f"wave {w + 1}" for w in range(waves)] + ["their sum"]
-for axis, values, title in zip(axes, [*alone, together], titles, strict=True):
-    image = axis.imshow(values, vmin=0, vmax=together.max(), aspect="auto")
-    axis.set(title=title, xlabel="channel")
-axes[0].set_ylabel("position of the token")
-fig.colorbar(image, ax=axes, label="value", shrink=0.9)
-plt.close(fig)
-fig
-
-# %% [markdown]
-# Look at the crossings in {numref}`fig-multiplexed-waves`. They are places in the image, not relations between tokens:
-# a token at such a place has a longer query than its neighbors.
+# position: a multiplexed roll is not a rotation.
 #
 # ```{wave} speeds
 # :name: wave-speeds
 # Waves of speed $1, \dots, W$, each on a ring of its own, and their sum on the ring outside. All start as one
 # bump at channel 0; dots mark how far each has come. Right, or below on a narrow page: the sum at every position.
 # ```
+#
+# Look at the crossings in {numref}`wave-speeds`. They are places in the image, not relations between tokens: a token at
+# such a place has a longer query than its neighbors.
 #
 # ## Which terms break
 #
@@ -203,7 +121,7 @@ fig
 # & \quad = \sum_{w, w'} \bigl( q^{(w)} \bigr)^\top S^{\,w' p_k - w p_q} \, k^{(w')} \end{aligned}
 # $$ (eq-multiplexed-score)
 #
-# Write $p_k = p_q + \Delta$, and the exponents sort the terms into two kinds:
+# Write $p_k = p_q + \Delta$. Then the exponents sort the terms into two kinds:
 #
 # $$
 # \begin{aligned} & \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) \\
@@ -220,36 +138,41 @@ fig
 # $$ (eq-multiplexed-shift)
 
 # %%
-q, k = torch.randn(2, tokens, waves, n)
-p = torch.arange(tokens)
+q, k = torch.randn(2, waves, n)
+p_q, p_k = 2, 7
 s = next(s for s in range(3, n) if math.gcd(s, n) == 1)  # moves every cross term
 
 
-def rolled(x, p):
-    """Every wave rolled by itself: [w, tokens, n]."""
-    return torch.stack([roll(x[:, w], (w + 1) * p) for w in range(waves)])
+def terms(p_q, p_k):
+    """Wave w of the query against wave w' of the key: [w, w']."""
+    roll_q = torch.stack([q[w][(i + (w + 1) * p_q) % n] for w in range(waves)])
+    roll_k = torch.stack([k[w][(i + (w + 1) * p_k) % n] for w in range(waves)])
+    return roll_q @ roll_k.T
 
 
-def terms(q, k, p):
-    """Wave w of each query against wave w' of each key: [w, w', query, key]."""
-    return rolled(q, p)[:, None] @ rolled(k, p).mT
-
-
-here, moved = terms(q, k, p), terms(q, k, p + s)
-score = multiplexed_roll(q, p) @ multiplexed_roll(k, p).T
-agree("the terms add up to the score", here.sum((0, 1)), score, tolerance=1e-11)
+here, moved = terms(p_q, p_k), terms(p_q + s, p_k + s)
+score = multiplexed_roll(q, p_q) @ multiplexed_roll(k, p_k)
+agree("the terms add up to the score", here.sum(), score, tolerance=1e-11)
+S = shift_matrix(n)
 for w in range(waves):
     for v in range(waves):
-        k_turned = roll(k[:, v], (v - w) * s)  # what the shift does to this term
-        expected = roll(q[:, w], (w + 1) * p) @ roll(k_turned, (v + 1) * p).T
-        change = gap(moved[w, v], here[w, v])
-        print(f"wave {w + 1} · wave {v + 1} changes by up to {change:4.1f}")
-        agree(f"wave {w + 1} · wave {v + 1}", moved[w, v], expected)
-        assert (change < 1e-11) == ((v - w) * s % n == 0)
+        power = (v + 1) * p_k - (w + 1) * p_q + (v - w) * s  # after the shift
+        expected = q[w] @ torch.linalg.matrix_power(S, power % n) @ k[v]
+        change = abs(moved[w, v] - here[w, v])
+        print(f"wave {w + 1} · wave {v + 1}: the shift changes {change:5.2f}")
+        agree(f"wave {w + 1} · wave {v + 1}", moved[w, v], expected, 1e-11)
+        assert w != v or change < 1e-11
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-multiplexed-terms", "caption": "One score, taken apart into wave of the query · wave of the key, with the same content at every position. Along a dotted line the offset is constant."}, "image": {"alt": "Square heat maps of query position against key position. Where a wave meets itself, bright stripes run parallel to the dotted diagonals, more of them for the faster wave. In the cross terms the stripes are steeper or flatter than the diagonals. The large panel with the sum shows all stripes crossing each other in a woven pattern."}}
-same = shapes.expand(tokens, -1, -1)
-panels = terms(same, same, p)
+p = torch.arange(tokens)
+bumps = torch.stack(
+    [
+        torch.exp((torch.cos(2 * torch.pi * (i / n - (3 + 2 * w) / 4)) - 1) / 0.035)
+        for w in range(waves)
+    ]
+)
+rolled = torch.stack([roll(bumps[w], (w + 1) * p) for w in range(waves)])
+panels = rolled[:, None] @ rolled.mT  # [w, w', query, key]
 fig = plt.figure(figsize=(7.2, 3.7))
 left, right = fig.subfigures(1, 2, width_ratios=[1, 1])
 axes = left.subplots(waves, waves, sharex=True, sharey=True, squeeze=False)
@@ -281,228 +204,236 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In the small panels on the diagonal of {numref}`fig-multiplexed-terms`, the stripes follow the dotted lines: these
-# terms are relative. In the other panels the score is constant where $w' p_k - w p_q$ is, so it prefers places in the
-# image, not offsets.
+# In the small panels on the diagonal of {numref}`fig-multiplexed-terms` the stripes follow the dotted lines: these terms
+# are relative. In the other panels the score is constant where $w' p_k - w p_q$ is constant, so it prefers places in the
+# image. With independent projections all $W^2$ terms are equally strong. With two waves half of the score's variance is
+# relative, with three a third.
 #
-# How much of the score is relative? If the projections are independent, all $W^2$ terms are equally strong, and $W$ of
-# them are relative: with two waves half of the variance, with three a third. Training can change this. A model that
-# silences all waves but one is RollPE.
-#
-# ```{prf:proposition}
-# :label: prop-multiplexed-average
-# Average the score over all starting places on the ring, at a fixed offset. If $n$ shares no factor with
-# $w' - w$, the cross term of $w$ and $w'$ averages to $\frac1n \bigl(\sum_i q^{(w)}_i\bigr) \bigl(\sum_i
-# k^{(w')}_i\bigr)$, a constant.
-# ```
-#
-# ```{prf:proof}
-# In the cross term the starting place appears as $S^{(w'-w)p_q}$. As $p_q$ runs through the ring, so does
-# $(w'-w)p_q$, and the average of all powers of $S$ is the matrix with every entry $1/n$.
-# ```
-#
-# With two waves $w' - w = \pm 1$, and this always applies. Multiplexing then adds an absolute encoding to a relative
-# one, and averaged over all places on the ring the absolute one favors no offset. A row of patches covers only part of
-# the ring, so in an image the average is not quite constant.
-
-# %% tags=["hide-input"]
-around = torch.arange(n)
-q_one, k_one = torch.randn(2, waves, n)
-delta = 5
-rolled_q = multiplexed_roll(q_one.expand(n, -1, -1), around)
-rolled_k = multiplexed_roll(k_one.expand(n, -1, -1), around + delta)
-average = (rolled_q * rolled_k).sum(-1).mean()
-predicted = torch.zeros(())
-for w in range(waves):
-    for v in range(waves):
-        if w == v:
-            predicted += q_one[w] @ roll(k_one[w], (w + 1) * delta)
-        else:  # here S^(w'-w) goes round the ring
-            mean = sum(roll(k_one[v], (v - w) * around + (v + 1) * delta)) / n
-            predicted += q_one[w] @ mean
-            if math.gcd(abs(v - w), n) == 1:
-                flat = k_one[v].mean().expand(n)
-                agree(f"cross term {w + 1} · {v + 1}, averaged", mean, flat)
-agree("the score, averaged over all places", average, predicted)
-
-# %% [markdown]
-# ## Periods
-#
-# A faster wave comes round sooner only if its speed shares a factor with $n$:
+# **Periods.** A faster wave comes round sooner only if its speed shares a factor with $n$:
 #
 # $$
 # \min \{ p > 0 : S^{wp} = I \} = \frac{n}{\gcd(w, n)}
 # $$ (eq-wave-period)
 
 # %%
-print("channels   period of wave 1 to 4   offsets of 8 tokens told apart")
+from rollpe.operators import wave_period
+
 for width in (30, 31, 32):
-    periods = [wave_period(width, w) for w in (1, 2, 3, 4)]
-    offsets = torch.arange(-7, 8)
-    ramp = torch.arange(width)
-    apart = [len(roll(ramp, w * offsets).unique(dim=0)) for w in (1, 2, 3, 4)]
-    assert apart == [min(period, 15) for period in periods]
-    print(f"{width:8}   {periods!s:21}   {apart} of 15")
+    i = torch.arange(width)
+    periods = [
+        next(p for p in range(1, width + 1) if torch.equal(i[(i + w * p) % width], i))
+        for w in (1, 2, 3, 4)
+    ]
+    print(f"{width} channels: waves 1 to 4 have the periods {periods}")
+    assert periods == [wave_period(width, w) for w in (1, 2, 3, 4)]
 
 # %% [markdown]
 # A vision transformer with heads of 64 channels gives 32 to each axis. There the fourth wave has a period of eight, so
-# on eight patches in a row it does not distinguish one step to the left from seven steps to the right. On a ring whose
-# length is a prime, every wave has the full period.
+# on eight patches in a row it does not distinguish one step to the left from seven steps to the right. On a ring of
+# prime length every wave has the full period. There a faster wave is the slowest one with its channels in another order
+# ({eq}`eq-wave-relabel`), so several speeds bring no new frequencies.
 #
-# On such a ring, the speed of a single wave is only an order of its channels:
+# **A fair control.** Multiplexing also adds projections and makes the logits $W$ times as large, and each of these can
+# change an accuracy by itself. A fair control keeps all projections and lets every wave travel at the *same* speed,
+# which makes it RollPE with the sum of the projections ({eq}`eq-multiplexed-control`). Between this control and
+# multiplexed RollPE the difference is open, on digits and on
+# photographs.{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open`{holds}`mini: multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
+# {doc}`16-lie` has the details.
 #
-# $$
-# \begin{gathered} S^{w} = P^\top S \, P, \qquad (P x)_i = x_{w i \bmod n}, \\
-# \gcd(w, n) = 1 \end{gathered}
-# $$ (eq-wave-relabel)
+# ## Two axes: a ring for each
 #
-# Take every $w$-th channel instead of every channel, and the wave of speed $w$ is the wave of speed 1. Projections can
-# learn either order. So several speeds bring no new frequencies: modulo $2\pi$, the multiples of $2\pi/n$ only change
-# their order. The relative part of {eq}`eq-multiplexed-split` is then what RollPE computes in a head with $W$ rings side
-# by side. Only the cross terms go beyond that.
-
-# %%
-S = shift_matrix(n)
-for w in range(2, 6):
-    if math.gcd(w, n) == 1:
-        P = torch.eye(n)[w * ring % n]
-        power = torch.linalg.matrix_power(S, w)
-        agree(f"speed {w} is speed 1 in another order", power, P.T @ S @ P)
-    else:
-        period = wave_period(n, w)
-        print(f"speed {w} shares a factor with {n}: its period is {period}")
-
-prime, delta = 31, 4
-q, k = torch.randn(2, waves, prime)
-relative_part = sum(q[w] @ roll(k[w], (w + 1) * delta) for w in range(waves))
-orders = [(w + 1) * torch.arange(prime) % prime for w in range(waves)]
-rings = sum(q[w, o] @ roll(k[w, o], delta) for w, o in enumerate(orders))
-agree(f"{prime} channels: {waves} waves and {waves} rings", relative_part, rings)
-
-# %% [markdown]
-# ## Larger logits, a larger model
-#
-# **The logits grow.** A sum of $W$ independent waves has $W$ times the variance, for queries and for keys. With
-# independent entries of mean 0 and variance 1,
+# An image has two directions. The paper does what axial RoPE does {cite}`heo2024rotary`: it cuts the channels of a head
+# into two halves, rolls one by the row $y$ of the token and the other by its column $x$. Channels that belong to neither
+# ring stay where they are.
 #
 # $$
-# \operatorname{Var}\!\left[ \frac{\mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k)}{\sqrt n} \right] = W^2
-# $$ (eq-multiplexed-variance)
-#
-# Eq. 12 of the paper has no factor that would undo this, and the paper does not mention one. The library follows the
-# printed form by default and offers the factor $1/\sqrt W$ as `scale="sqrt"`. These are the logits in the first block
-# of an untrained ViT-S, for images of noise, from the function that filled the table:
-
+# \mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus q^{\text{rest}}
+# $$ (eq-axial-roll)
 
 # %%
-plain = first_logits("roll")
-print(f"roll                       logits ± {plain:.3f}")
-for W in range(2, waves + 2):
-    for scale in ("none", "sqrt"):
-        logits = first_logits("multiplexed-roll", waves=W, scale=scale)
-        ratio = logits / plain
-        label = f"{W} waves, scale={scale!r}"
-        print(f"{label:26} logits ± {logits:.3f} = {ratio:.2f} × plain")
-        assert abs(ratio / (W if scale == "none" else 1) - 1) < 0.15
+from rollpe.operators import axial_roll
+
+y, x = 1, 2
+q = torch.tensor([1, 2, 3, 10, 20, 30, 7])  # three channels for each axis, and one
+i = torch.arange(3)
+rolled = torch.cat((q[:3][(i + y) % 3], q[3:6][(i + x) % 3], q[6:]))
+print(f"at (0, 0): {q.tolist()}\nat ({y}, {x}): {rolled.tolist()}")
+agree("our line", rolled, axial_roll(q[None], torch.tensor([[y, x]]))[0])
 
 # %% [markdown]
-# Logits that are $W$ times as large act like a softmax at a temperature $W$ times as low. That alone can change an
-# accuracy.
-#
-# **The model grows.** In $L$ blocks of width $D$, every wave beyond the first adds two projections with their biases:
+# Each half keeps its own offset, and the score is a sum:
 #
 # $$
-# \Delta_{\text{parameters}} = 2 L (W - 1) (D^2 + D)
-# $$ (eq-multiplexed-parameters)
-
+# \begin{aligned} & \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) \\
+# & \quad = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + q^{(x)\top} S^{\,\Delta_x} k^{(x)} \\
+# & \quad + q^{\text{rest}\top} k^{\text{rest}} \end{aligned}
+# $$ (eq-axial-score)
 
 # %%
-plain_size = count_parameters("roll")
-print(f"roll     {plain_size:12,}")
-for W in (2, 3, 4):
-    size = count_parameters("multiplexed-roll", waves=W)
-    assert size - plain_size == multiplexed_parameters(384, 12, W)
-    print(f"{W} waves  {size:12,}   {size / plain_size - 1:+.1%}")
+positions = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
+q, k = torch.randn(2, len(positions), head_dim)
+score = axial_roll(q, positions) @ axial_roll(k, positions).T
+shift = torch.tensor([5, -3])
+moved = axial_roll(q, positions + shift) @ axial_roll(k, positions + shift).T
+agree("a common shift changes nothing", moved, score)
+
+half, (dy, dx) = head_dim // 2, positions[-1]
+by_row = q[0, :half] @ k[-1, :half].roll(-int(dy))
+by_column = q[0, half:] @ k[-1, half:].roll(-int(dx))
+agree("row and column add up", by_row + by_column, score[0, -1])
 
 # %% [markdown]
-# In the paper's table, on CIFAR-100 {cite}`krizhevsky2009learning`, multiplexed RollPE reaches 73.4 and RollPE 72.1
-# {cite}`rollpe`.{holds}`printed: multiplexed-roll > roll` But RollPE has fewer parameters there and, if Eq. 12 was run
-# as printed, smaller logits at the start. Each of these could explain the difference as well as relativity.
+# ## What a sum cannot express
 #
-# ## A fair control
-#
-# To change only the speeds, keep all $W$ projections and let them travel at the *same* speed:
+# For one query and one key, the score over all offsets is a function of the row plus a function of the column. Such
+# functions are tied at the corners of every rectangle:
 #
 # $$
-# \begin{aligned} & \sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) \\
-# & \quad = \mathrm{Roll}_{p}\Bigl( \bigl( \textstyle\sum_{w} W_Q^{(w)} \bigr) x \Bigr) \end{aligned}
-# $$ (eq-multiplexed-control)
+# \begin{gathered} c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \\
+# c(a, b) + c(a', b') = c(a', b) + c(a, b') \end{gathered}
+# $$ (eq-axial-additive)
 #
-# This control has as many parameters and projections as multiplexed RollPE, and its logits start out equally large. But
-# it is strictly relative, because it is RollPE with the sum of the projections. In this library it is an option:
-# `speeds=(1, 1)`.
+# So no sum is large "up and left" and "down and right" but small at the other two corners. The softmax turns the sum
+# into a product, which makes the statement sharper.
+#
+# ```{prf:proposition}
+# :label: prop-axial-half
+# Let all keys be equal. An axial head then gives two opposite corners of a rectangle of offsets at most half of its
+# attention, if it gives both the same.
+# ```
+#
+# ```{prf:proof}
+# The weights are $P(\Delta_y, \Delta_x) \propto e^{f(\Delta_y)} e^{g(\Delta_x)}$, so that $P(a,b) \, P(a',b') = P(a,b')
+# \, P(a',b)$. If the left-hand factors both equal $m$, the right-hand ones have the product $m^2$ and hence at least
+# the sum $2m$. All four together are at least $4m$ and at most 1.
+# ```
+#
+# A single oblique offset is possible: let $f$ peak at its row and $g$ at its column. A diagonal line is not. We ask for
+# a score of one along it and zero elsewhere. The least-squares sum has the means of rows and columns:
 
 # %%
-size = {"head_dim": 2 * n, "heads": 1}
-positions = grid_positions(4, 5)
-q, k = torch.randn(2, 1, 1, len(positions), waves * 2 * n)
-shift = torch.tensor([2.0, 3.0])
-for speeds in (tuple(range(1, waves + 1)), (1,) * waves):
-    options = {"waves": waves, "speeds": speeds}
-    encoding = create_encoding("multiplexed-roll", **options, **size)
-    scores = encoding.scores(q, k, positions)
-    moved = encoding.scores(q, k, positions + shift)
-    change = gap(moved, scores)
-    spread = scores.std().item()
-    print(f"speeds {speeds}: logits ± {spread:.2f}, a shift changes {change:.1e}")
-    assert encoding.relative == (change < 1e-11)
-summed = [x.unflatten(-1, (waves, 2 * n)).sum(-2) for x in (q, k)]
-plain_scores = create_encoding("roll", **size).scores(*summed, positions)
-agree("the control is RollPE of the sum", scores, plain_scores)
+down, right = torch.arange(1 - rows, rows), torch.arange(1 - columns, columns)
+desired = (down[:, None] == right).double()  # one on the diagonal Δy = Δx
+f = desired.mean(1)
+g = desired.mean(0) - desired.mean()
+best = f[:, None] + g  # least squares on a full rectangle
+left_over = (desired - best).square().sum() / (desired - desired.mean()).square().sum()
+print(f"the best sum explains {1 - left_over:.1%} of the desired score")
+corners = best[0, 0] + best[-1, -1] - best[0, -1] - best[-1, 0]
+agree("its corners are tied", corners, 0.0)
 
 # %% [markdown]
-# So there are three models to compare:
+# ## A torus of channels
 #
-# - From RollPE to the control, parameters and the scale of the logits change, and no function is added.
-# - From the control to multiplexed RollPE, only the speeds change.
+# Without the cut there is no such limit. Lay the channels out as a sheet of $h \times w$, glue its opposite edges, and
+# roll it in both directions at once. The sheet is a torus, and a wave travels on it in two dimensions.
 #
-# One more thing is not equal: the projections of the control have equal gradients, so that an optimizer like Adam moves
-# their sum $W$ times as far ({ref}`exercise-multiplexed-speed`).
+# $$
+# \mathrm{Roll}_{(y, x)}(q) = \bigl( S_h^{\,y} \otimes S_w^{\,x} \bigr) \, q, \qquad q \in \mathbb{R}^{h w}
+# $$ (eq-torus)
+
+# %%
+from rollpe.operators import torus_roll
+
+h, w, y, x = 3, 4, 1, 2
+q = torch.arange(h * w).view(h, w)
+rolled = q[(torch.arange(h)[:, None] + y) % h, (torch.arange(w) + x) % w]
+print(f"at (0, 0): {q.tolist()}\nat ({y}, {x}): {rolled.tolist()}")
+library = torus_roll(q.flatten(), torch.tensor([y, x]), (h, w))
+agree("our line and the library", rolled.flatten(), library)
+
+# %% [markdown]
+# Rolls in the two directions commute, so the score is relative in both:
 #
-# On handwritten digits, the test accuracy of RollPE is {num}`quick/roll accuracy`, of the control
-# {num}`quick/multiplexed-roll@speeds=[1,1] accuracy`, and of multiplexed RollPE
-# {num}`quick/multiplexed-roll accuracy`. After the correction for all comparisons on digits, the difference of the last
-# two is open ({doc}`09-results`).{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open` The control
-# also took the larger steps. So different speeds are not shown to help.
+# $$
+# \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes S_w^{\,\Delta_x} \bigr) k
+# $$ (eq-torus-score)
 #
-# On photographs, after ten passes over CIFAR-100, multiplexed RollPE reaches {num}`mini/multiplexed-roll accuracy` with
-# {num}`mini/multiplexed-roll seeds` seeds, and RollPE {num}`mini/roll accuracy` with {num}`mini/roll seeds`. The mean of
-# multiplexed RollPE is lower, although it has more weights, but the difference is open
-# ({doc}`09-results`).{holds}`mini: multiplexed-roll < roll; multiplexed-roll - roll is open` The control with equal speeds
-# reaches {num}`mini/multiplexed-roll@speeds=[1,1] accuracy`, so relativity does not make up for the
-# deficit.{holds}`mini: multiplexed-roll@speeds=[1,1] < multiplexed-roll; multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
-# A second control keeps the speeds and divides the logits by $W$ as well (`scale="sqrt"`). It reaches
-# {num}`mini/multiplexed-roll@scale=sqrt accuracy`: every run is above every run of RollPE with two waves as in the paper.
-# The scale of the logits explains the deficit better than the cross
-# terms.{holds}`mini: every run of multiplexed-roll@scale=sqrt > every run of multiplexed-roll; multiplexed-roll@scale=sqrt > roll`
-# After the correction for all comparisons on photographs this difference is open as
-# well.{holds}`mini: multiplexed-roll@scale=sqrt - multiplexed-roll is open`
+# It is also complete, meaning that it can be any function $f$ of the offset. A one in the corner of the query's sheet
+# selects the key's channel at the offset:
 #
-# Even if different speeds helped, the reason need not be relativity. Different speeds bring the cross terms, and they
-# also make the relative part as rich as that of $W$ rings, if no speed shares a factor with $n$ (wave 2 of an even ring
-# repeats after $n/2$). One more control would separate the two: concatenate the waves instead of adding them. This is
-# relative and has no cross terms. It needs heads whose queries and keys are wider than their values, which this library
-# does not have.
+# $$
+# \begin{gathered} q = e_{(0,0)},\ k = f \quad \Longrightarrow \\
+# \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)} \end{gathered}
+# $$ (eq-torus-complete)
+
+# %%
+h, w = len(down), len(right)  # one channel for each offset
+offsets = torch.cartesian_prod(down, right)
+q, k = torch.zeros(2, h, w)
+q[0, 0] = 1
+k[down[:, None] % h, right % w] = desired
+keys = torus_roll(k.flatten().expand(len(offsets), -1), offsets, (h, w))
+on_torus = (keys @ q.flatten()).view(h, w)
+agree(f"the diagonal, on {h} × {w} channels", on_torus, desired)
+
+q, k = torch.randn(2, len(positions), h * w)
+here, moved = (
+    torus_roll(q, p, (h, w)) @ torus_roll(k, p, (h, w)).T
+    for p in (positions, positions + shift)
+)
+agree("a common shift changes nothing", moved, here, tolerance=1e-11)
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A desired score over all offsets between two patches, the nearest axial score, and the score of a torus. White is zero, dark red one; the cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The desired score is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows exactly the desired line."}}
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
+panels = {"desired": desired, "best two rings": best, "torus": on_torus}
+for axis, (name, values) in zip(axes, panels.items(), strict=True):
+    figures.offset_map(values, axis, title=name, limit=1)
+    axis.set_xlabel("Δx (patches)")
+axes[0].set_ylabel("Δy (patches)")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# The middle panel of {numref}`fig-axes-diagonal` is the best that two rings can do; it shows no line.
+#
+# Both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side, but express only sums. A
+# torus expresses everything, but 64 channels make a sheet of $8 \times 8$, which distinguishes all offsets only on grids
+# of up to four patches a side ({eq}`eq-grid-offsets`).
+#
+# ```{wave} axes
+# :name: wave-axes
+# The same 64 channels as two rings and as one sheet, moved by the offset of two patches. All hold one bump, which
+# travels against the token; gray is the bump before it. Right, or below on a narrow page: the score of the two, for all
+# offsets on a grid of $8 \times 8$. Two scores that are added make a cross. The torus has one spot, and the same spot
+# again eight patches on.
+# ```
+#
+# ## RoPE on two axes
+#
+# Axial RoPE (`axial-rope`) makes the same cut: half of the $2m$ pairs rotate with the row, the other half with the
+# column.
+#
+# $$
+# \begin{gathered} \varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, \\
+# i = 0, \dots, m-1 \end{gathered}
+# $$ (eq-axial-rope)
+
+# %%
+from rollpe.encodings import create_encoding
+
+m = head_dim // 4  # pairs for each axis
+theta = 100.0 ** (-torch.arange(m) / m)  # RoPE's frequencies on images
+q, k = torch.randn(2, 1, 1, len(positions), head_dim)
+phi = torch.cat((positions[:, :1] * theta, positions[:, 1:] * theta), 1)
+pairs = torch.view_as_complex(q.unflatten(-1, (2 * m, 2)))
+turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(phi), phi)).flatten(-2)
+encoding = create_encoding("axial-rope", head_dim=head_dim, heads=1).double()
+agree("our lines and the library", turned, encoding(q, k, positions.double())[0])
+
+# %% [markdown]
+# Its score is a sum as well, as that of every encoding that cuts the channels by axis. {doc}`16-lie` has encodings that
+# do not cut: rotations that learn an oblique direction, and rotations that do not commute.
 #
 # ```{admonition} In short
 # :class: tip
-# A multiplexed score is the sum of a relative part, in which each wave meets itself, and of cross terms that depend on
-# absolute positions. The paper is right that relativity is lost. Different speeds bring no new frequencies. The extra
-# projections also enlarge the model and multiply the logits by $W$, so the printed comparison says little about
-# relativity. A fair comparison is with waves of equal speed. It is open, on digits and on
-# photographs.{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open`{holds}`mini: multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
-# On photographs, two waves reach RollPE's accuracy once their logits are divided by
-# $W$.{holds}`mini: multiplexed-roll@scale=sqrt > roll; multiplexed-roll < roll`
+# - A multiplexed score is the sum of a relative part, in which each wave meets itself, and of cross terms that depend on
+#   absolute positions.
+# - Different speeds bring no new frequencies. They come with more weights and larger logits, so a fair control has waves
+#   of equal speed.
+# - One ring for each axis is relative and cheap, but its scores are sums: they cannot single out a line that is not
+#   along an axis.
+# - A torus of channels expresses any function of the offset, with one channel for each offset of the grid.
 # ```
 #
 # ## Exercises
@@ -534,56 +465,21 @@ assert torch.equal(score[even].argmax(-1), even // 2)
 
 # %% [markdown]
 # ```{exercise}
-# :label: exercise-multiplexed-disjoint
-# Must a model silence all waves but one to be relative? Find two waves, neither of them zero, whose cross terms vanish.
+# :label: exercise-axes-raster
+# Why not number the patches in reading order and use one ring? Count the offsets that remain distinct however long the
+# ring is, and name two that collide.
 # ```
 #
-# ```{solution} exercise-multiplexed-disjoint
+# ```{solution} exercise-axes-raster
 # :class: dropdown
-# A cross term correlates $q^{(1)}$ with $k^{(2)}$, or the reverse. By Parseval it vanishes if no Fourier mode
-# is present in both. Give the low modes to wave 1 and the high ones to wave 2, in queries and in keys. The
-# score is then relative, and the model has one ring whose high modes turn twice as fast.
+# The number of a patch is $C y + x$ for $C$ columns, so an offset becomes $C \Delta_y + \Delta_x$. One row down and one
+# column left is then the same as $C - 1$ columns right: the end of a row touches the start of the next. Of
+# $(2R-1)(2C-1)$ offsets $2RC - 1$ are left.
 # ```
 
 # %% tags=["hide-cell"]
-modes = torch.arange(n // 2 + 1)
-q, k = torch.randn(2, 2, n)
-low = modes < n // 4
-spectra = (torch.fft.rfft(x) * torch.stack((low, ~low)) for x in (q, k))
-q, k = (torch.fft.irfft(x, n) for x in spectra)
-p = torch.arange(tokens)
-
-
-def score_at(p):
-    same_q, same_k = (x.expand(tokens, -1, -1) for x in (q, k))
-    return multiplexed_roll(same_q, p) @ multiplexed_roll(same_k, p).T
-
-
-agree("disjoint spectra are relative", score_at(p + 3), score_at(p))
-assert not torch.allclose(score_at(p)[0, 1], score_at(p)[0, 2])
-
-# %% [markdown]
-# ```{exercise}
-# :label: exercise-multiplexed-speed
-# The control expresses the same functions as RollPE. Does it train alike? Take one step of Adam, with the same
-# learning rate, on a summed projection and on a plain one.
-# ```
-#
-# ```{solution} exercise-multiplexed-speed
-# :class: dropdown
-# No. All $W$ projections receive the same gradient, so each takes the step that the plain one would take, and
-# their sum moves $W$ times as far. Part of what the control gains or loses over RollPE may be its learning
-# rate.
-# ```
-
-# %% tags=["hide-cell"]
-x, target = torch.randn(8, 5), torch.randn(8, 5)
-start = torch.randn(5, 5)
-moves = []
-for copies in (1, waves):
-    projections = [torch.nn.Parameter(start / copies) for _ in range(copies)]
-    optimizer = torch.optim.Adam(projections, lr=1e-3)
-    (x @ sum(projections) - target).square().mean().backward()
-    optimizer.step()
-    moves.append((sum(projections) - start).detach())
-agree("the sum moves W times as far", moves[1], waves * moves[0])
+reading_order = columns * offsets[:, 0] + offsets[:, 1]
+distinct = len(reading_order.unique())
+print(f"{len(offsets)} offsets, {distinct} in reading order")
+assert distinct == 2 * rows * columns - 1
+assert columns * 1 + -1 == columns * 0 + (columns - 1)
