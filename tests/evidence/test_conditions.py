@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe.topography import pack_correlations
 from rollpe_lab.evidence.conditions import Evidence, objection
+from rollpe_lab.evidence.measures import measures_table
 from shared import make_record, make_text_record
 
 RUNS = {  # images of a thousand that runs classify correctly
@@ -199,3 +201,17 @@ def test_what_is_inside_models_is_read_off_the_arrays_and_compared_across_recipe
     runs = [make_record("roll", 500 + seed, seed, "order", images=1000) for seed in range(3)]
     runs += [make_record("roll", 600 + seed, seed, "order-fourier", images=1000) for seed in range(3)]
     assert objection(condition, Evidence(runs, arrays=inside)) is None
+
+
+def test_a_table_of_measures_has_a_row_for_each_arm_and_says_what_is_not_measured(evidence):
+    arms = {"RollPE": "roll", "with a penalty": "@topography=ring/roll", "table": "learned"}
+    columns = {"accuracy": "strong", "neighbors": "strong neighbors"}
+    head, _, roll, penalty, table = measures_table(evidence, arms, columns).splitlines()
+    assert head == "| encoding | accuracy | neighbors | runs |"
+    low, high = stats.t.interval(0.95, 2, 70.1333, np.std([70, 70.3, 70.1], ddof=1) / 3**0.5)
+    assert (
+        roll.replace("\N{NO-BREAK SPACE}", " ")
+        == f"| RollPE | 70.1 [{low:.1f}, {high:.1f}] | 0.50 [0.50, 0.50] | 3 |"
+    )
+    assert penalty.startswith("| with a penalty | 64.5")
+    assert table == "| table | not measured | not measured | 0 |"

@@ -195,32 +195,6 @@ def results_table(records: Sequence[Record], recipe: str) -> Table:
     return Table(recipe, rows, _epochs_of(arms, recipe), data in TEXTS)
 
 
-def rates_table(records: Iterable[Record], recipe: str, names: Sequence[str]) -> str:
-    """Held-out accuracy (%) after the last epoch by learning rate, the best of each encoding in bold.
-
-    The runs of `recipe` and those that change its learning rate; of several seeds the last one.
-    """
-    reached: dict[float, dict[str, float]] = {}
-    for r in records:
-        if r.recipe == recipe or r.recipe.startswith(f"{recipe},learning_rate="):
-            row = reached.setdefault(float(r.config["learning_rate"]), {})
-            row[r.run_id.slug] = 100 * (r.history[-1].held_out_accuracy or 0)
-    best = {name: max((row.get(name, 0) for row in reached.values()), default=0) for name in names}
-    rows = [
-        [f"{rate:g}"]
-        + [
-            "–"
-            if name not in row
-            else f"**{row[name]:.1f}**"
-            if row[name] == best[name]
-            else f"{row[name]:.1f}"
-            for name in names
-        ]
-        for rate, row in sorted(reached.items())
-    ]
-    return markdown([["learning rate", *(f"`{name}`" for name in names)], *rows])
-
-
 def _data_of(arms: dict[str, dict[int, Record]], recipe: str) -> str:
     """The data set of a recipe: as recorded, else from its file."""
     recorded = {str(r.config["data"]) for arm in arms.values() for r in arm.values() if "data" in r.config}
