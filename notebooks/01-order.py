@@ -58,8 +58,8 @@ figures.use_theme()
 # \operatorname{softmax}(A)_{ij} = \frac{e^{A_{ij}}}{\sum_{l} e^{A_{il}}}
 # $$ (eq-softmax)
 #
-# The line under each equation gives the error of its check. On a screen it opens to the function of the library that
-# computes the equation. In the code of the text, we write the equation out:
+# The mark beside each equation says whether its check passed. On a screen it unfolds to the error and to the function
+# of the library that computes the equation. In the cells of the text, we write the equation out:
 
 
 # %%
