@@ -306,14 +306,6 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
     return list(parts.values())
 
 
-def decided_by_training(verdicts: Iterable[Verdict]) -> str:
-    """A sentence on how many of the claims that only training decides have been tested."""
-    of_training = [v for v in verdicts if v.claim.takes_training or v.claim.needs]
-    tested = sum(v.verdict != "not tested" for v in of_training)
-    has = "have" if tested > 1 else "has"
-    return f"{tested or 'None'} of the {len(of_training)} that training decides {has} been tested."
-
-
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Markdown: how many claims of each kind got each verdict, and what the verdicts mean."""
     possible = can_be_tested(verdicts)
@@ -325,8 +317,8 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     lines += [
         "",
         "- **Reproduced**: every check or test that the claim rests on passes.",
-        "- **Corrected**: wrong as written, and what holds instead is checked as well.",
-        "- **Refuted**: wrong as written, as a checked counterexample or a test shows.",
+        "- **Corrected**: not true as stated, and what holds instead is checked as well.",
+        "- **Refuted**: not true, as a checked counterexample or a test shows.",
         "- **Undecided**: tested, and the result leaves it open.",
         "- **Not tested**: its runs are missing, or models that are not trained here.",
         "- **No test possible**: no computation could decide it, here or elsewhere. Its entry says why.",
@@ -342,7 +334,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def by_document(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
-    """The claims of each document, those that are wrong as written first."""
+    """The claims of each document, those that are not true as stated first."""
     order = ("refuted", "corrected", "reproduced", "undecided", "not tested", "no test possible")
     ranked = sorted(verdicts, key=lambda v: order.index(v.verdict))
     return {source: [v for v in ranked if v.claim.source == source] for source in sources()}

@@ -20,7 +20,6 @@ from rollpe_book.claims import (
     by_document,
     can_be_tested,
     counts,
-    decided_by_training,
     details,
     ledger,
     load_claims,
@@ -376,11 +375,7 @@ def test_a_tally_keeps_formulas_and_printed_numbers_apart_from_experiments():
     trained = judged("better", ROLL, 0.5)
     decided = ledger([result("eq-roll")], [], [formula, printed, trained, trained])
     assert tally(decided) == ["2 reproduced (1 formulas, 1 on the printed table)", "2 not tested"]
-    assert decided_by_training(decided) == "None of the 2 that training decides has been tested."
     some = [*decided, Verdict(trained, "refuted", ""), Verdict(trained, "undecided", "")]
-    assert decided_by_training(some) == "2 of the 4 that training decides have been tested."
-    waiting = Verdict(claim(needs="A control that is missing."), "not tested", "")
-    assert decided_by_training([*some, waiting]) == "2 of the 5 that training decides have been tested."
     assert tally(some[-1:]) == ["1 undecided"] and tally([]) == []
 
 

@@ -13,13 +13,16 @@ export default (stage) => {
   );
   const k = bump(n, 2, 3);
   const score = (p, delta) => dot(roll(q, p), roll(k, p + delta)) / Math.sqrt(n);
-  stage.panel(
+  const cells = (w) => {
+    const size = Math.min(40, (w - 8) / G);
+    return { size, left: (w - size * G) / 2 };
+  };
+  const svg = stage.panel(
     "",
     "A row of tokens. The query's and the key's ring of channels turn as their tokens move; a curve shows the score for every offset.",
     (narrow) => (narrow ? 286 : 290),
     (s, w, h, state) => {
-      const size = Math.min(40, (w - 8) / G);
-      const left = (w - size * G) / 2;
+      const { size, left } = cells(w);
       const center = (position) => left + size * (position + 0.5);
       const key = state.p + state.delta;
       const tokens =
@@ -81,6 +84,27 @@ export default (stage) => {
       );
     },
   );
+  let held = "p"; // the key alone is carried by itself, the query with its key
+  const follow = ([x, , w]) => {
+    const { size, left } = cells(w);
+    const [at, { p }] = [Math.floor((x - left) / size), stage.state];
+    stage.pause();
+    stage.set(
+      held === "delta"
+        ? { delta: clamp(at - p, -reach, reach) }
+        : { p: clamp(at, reach, G - 1 - reach) },
+    );
+  };
+  stage.pointer(svg, "draggable", {
+    down: (place) => {
+      const { size, left } = cells(place[2]);
+      const away = (token) => Math.abs(place[0] - left - size * (token + 0.5));
+      const { p, delta } = stage.state;
+      held = delta && away(p + delta) < away(p) ? "delta" : "p";
+      follow(place);
+    },
+    move: follow,
+  });
   stage.slider("p", "p", "both tokens", { min: reach, max: G - 1 - reach, glide: true });
   stage.slider("delta", "Δ", "key − query", { min: -reach, max: reach, glide: true });
   stage.player("p", { min: reach, max: G - 1 - reach });

@@ -21,7 +21,6 @@ from rollpe_book.claims import (
     by_document,
     can_be_tested,
     counts,
-    decided_by_training,
     details,
     ledger,
     places,
@@ -76,7 +75,7 @@ class ClaimsDirective(LedgerDirective):
 
     The documents become sections of the page, so that nothing can follow them. With an option only a part:
     ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the counts of the paper's testable
-    claims as one stacked bar, which is a sentence outside a site, under a sentence on training.
+    claims as one stacked bar, which is a sentence outside a site.
     """
 
     option_spec: ClassVar = dict.fromkeys(("bar", "summary"), directives.flag)
@@ -86,10 +85,7 @@ class ClaimsDirective(LedgerDirective):
         paper = [v for v in verdicts if v.claim.source == "paper"]
         if "bar" in self.options:
             possible = can_be_tested(paper)
-            head = (
-                f"The paper's {len(possible)} testable claims by verdict{_others(paper)}. "
-                f"{decided_by_training(possible)}"
-            )
+            head = f"The paper's {len(possible)} testable claims by verdict{_others(paper)}."
             return [nodes.paragraph("", head), self._bar(possible)]
         if "summary" in self.options:
             return self.parse(summary(verdicts))

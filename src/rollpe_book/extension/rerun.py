@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -15,6 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 from rollpe_book.chapters.stamp import read_stamp
 from rollpe_book.extension.site import is_site, project_root
 from rollpe_book.pages import render
+from rollpe_lab.sources import SRC
 
 PLACEHOLDER = "OWNER/NAME"
 GITHUB = re.compile(
@@ -84,9 +87,9 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 class ButtonsDirective(SphinxDirective):
-    """``{buttons} executed/01-order architecture``: to the first chapter, the PDF and the code.
+    """``{buttons} executed/01-order use``: to the first chapter, the PDF and the code.
 
-    The code is on GitHub, or else described on the second page. Only sites have buttons.
+    The code is on GitHub; without an address there the second page tells how to use it. Only sites have buttons.
     """
 
     required_arguments = 2
@@ -105,7 +108,16 @@ class ButtonsDirective(SphinxDirective):
         return [nodes.raw("", f'<p class="front-buttons">{buttons}</p>', format="html")]
 
 
+def commit_date(name: str, rawtext: str, text: str, *rest: Any) -> tuple[list[nodes.Node], list[Any]]:
+    """``{commit-date}`%B %Y```: the month of the commit that the book was built from, of today without one."""
+    command = ("git", "-C", str(SRC), "show", "--no-patch", "--format=%cI")
+    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    when = datetime.fromisoformat(shown) if shown else datetime.now()
+    return [nodes.Text(when.strftime(text))], []
+
+
 def setup(app: Sphinx) -> None:
+    app.add_role("commit-date", commit_date)
     app.add_directive("buttons", ButtonsDirective)
     app.connect("source-read", name_repository)
     app.connect("doctree-resolved", add_links)

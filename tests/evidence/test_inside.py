@@ -1,0 +1,66 @@
+"""Arrays beside records: means over rings and runs, and attention relative to uniform attention."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rollpe.topography import pack_correlations
+from rollpe_lab.evidence import inside
+from rollpe_lab.evidence.conditions import Evidence
+from shared import make_record
+
+LAYERS, HEADS, AXES, SIDE = 3, 2, 2, 4
+OFFSETS = np.stack(np.meshgrid(*[np.arange(1 - SIDE, SIDE)] * 2, indexing="ij"), -1).reshape(-1, 2)
+
+
+def beside(record):
+    """Neighbors correlate by a tenth of the seed; attention is uniform, but for twice as much to oneself."""
+    if record.seed == 9:  # an older run
+        return {}
+    near = record.seed / 10
+    ring = torch.eye(4) + near * (torch.eye(4).roll(1, 0) + torch.eye(4).roll(-1, 0))
+    by_distance = np.broadcast_to([1.0, near, 0.0], (LAYERS, HEADS, AXES, 3))
+    attention = np.full((LAYERS, HEADS, len(OFFSETS)), 1 / SIDE**2)
+    attention[:, :, (OFFSETS == 0).all(-1)] *= 2
+    return {
+        "query_correlation": by_distance,
+        "key_correlation": by_distance + 1,
+        "frames": pack_correlations(ring.expand(5, 2, LAYERS, HEADS, AXES, 4, 4)).numpy(),
+        "attention": attention,
+        "offsets": OFFSETS,
+    }
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    return Evidence(
+        [make_record("roll", 500, seed, "mini", images=1000) for seed in (1, 3, 9)], arrays=beside
+    )
+
+
+def test_rings_are_averaged_by_run_and_older_runs_left_out(evidence):
+    found = inside.over_rings(evidence, "mini", "roll", "correlation")
+    np.testing.assert_allclose(found, [[1.5, 0.6, 0.5], [1.5, 0.8, 0.5]])
+    moments = inside.neighbors_by_moment(evidence, "mini", "roll")
+    np.testing.assert_allclose(moments, [[0.1] * 5, [0.3] * 5], atol=0.005)
+
+
+def test_attention_is_relative_to_uniform_attention(evidence):
+    doublings = inside.attention_map(evidence, "mini", "roll")
+    assert doublings.shape == (LAYERS, 2 * SIDE - 1, 2 * SIDE - 1)
+    assert (doublings[:, SIDE - 1, SIDE - 1] == 1).all() and doublings.sum() == LAYERS
+    for distance, share in ((0, 2), (1, 1), (SIDE - 1, 1)):
+        found = inside.attention_at(evidence, "mini", "roll", distance)
+        np.testing.assert_allclose(found, np.full((2, LAYERS), share))
+
+
+def test_without_runs_everything_is_empty(evidence):
+    empty = (
+        inside.over_rings(evidence, "mini", "none", "correlation"),
+        inside.neighbors_by_moment(evidence, "mini", "none"),
+        inside.attention_map(evidence, "mini", "none"),
+        inside.attention_at(evidence, "mini", "none", 0),
+    )
+    assert [len(found) for found in empty] == [0, 0, 0, 0]
