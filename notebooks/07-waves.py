@@ -51,8 +51,8 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## Why one ring is short
 #
-# A ring counts positions modulo its length. On $n$ channels the offsets $\Delta$ and $\Delta - n$ give the same roll, so
-# a row of $G$ tokens, which has $2G - 1$ offsets, needs at least $2G - 1$ channels.
+# A ring counts positions modulo its length. On $n$ channels the offsets $\Delta$ and $\Delta - n$ give the same roll,
+# so a row of $G$ tokens, which has $2G - 1$ offsets, needs at least $2G - 1$ channels.
 
 # %%
 i = torch.arange(8)
@@ -204,10 +204,10 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In the small panels on the diagonal of {numref}`fig-multiplexed-terms` the stripes follow the dotted lines: these terms
-# are relative. In the other panels the score is constant where $w' p_k - w p_q$ is constant, so it prefers places in the
-# image. With independent projections all $W^2$ terms are equally strong. With two waves half of the score's variance is
-# relative, with three a third.
+# In the small panels on the diagonal of {numref}`fig-multiplexed-terms` the stripes follow the dotted lines: these
+# terms are relative. In the other panels the score is constant where $w' p_k - w p_q$ is constant, so it prefers places
+# in the image. With independent projections all $W^2$ terms are equally strong. With two waves half of the score's
+# variance is relative, with three a third.
 #
 # **Periods.** A faster wave comes round sooner only if its speed shares a factor with $n$:
 #
@@ -243,8 +243,8 @@ for width in (30, 31, 32):
 # ## Two axes: a ring for each
 #
 # An image has two directions. The paper does what axial RoPE does {cite}`heo2024rotary`: it cuts the channels of a head
-# into two halves, rolls one by the row $y$ of the token and the other by its column $x$. Channels that belong to neither
-# ring stay where they are.
+# into two halves, rolls one by the row $y$ of the token and the other by its column $x$. Channels that belong to
+# neither ring stay where they are.
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus q^{\text{rest}}
@@ -388,8 +388,8 @@ fig
 # The middle panel of {numref}`fig-axes-diagonal` is the best that two rings can do; it shows no line.
 #
 # Both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side, but express only sums. A
-# torus expresses everything, but 64 channels make a sheet of $8 \times 8$, which distinguishes all offsets only on grids
-# of up to four patches a side ({eq}`eq-grid-offsets`).
+# torus expresses everything, but 64 channels make a sheet of $8 \times 8$, which distinguishes all offsets only on
+# grids of up to four patches a side ({eq}`eq-grid-offsets`).
 #
 # ```{wave} axes
 # :name: wave-axes
@@ -427,10 +427,10 @@ agree("our lines and the library", turned, encoding(q, k, positions.double())[0]
 #
 # ```{admonition} In short
 # :class: tip
-# - A multiplexed score is the sum of a relative part, in which each wave meets itself, and of cross terms that depend on
-#   absolute positions.
-# - Different speeds bring no new frequencies. They come with more weights and larger logits, so a fair control has waves
-#   of equal speed.
+# - A multiplexed score is the sum of a relative part, in which each wave meets itself, and of cross terms that depend
+#   on absolute positions.
+# - Different speeds bring no new frequencies. They come with more weights and larger logits, so a fair control has
+#   waves of equal speed.
 # - One ring for each axis is relative and cheap, but its scores are sums: they cannot single out a line that is not
 #   along an axis.
 # - A torus of channels expresses any function of the offset, with one channel for each offset of the grid.

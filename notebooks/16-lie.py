@@ -149,9 +149,9 @@ assert miss > 1e-3
 # $$ (eq-spherical-shift)
 #
 # The left factor is the same for all queries and keys and cancels in every score, so spherical RoPE is exactly relative
-# along $x$. The right factor is the same for all as well, but acts on the contents first. A shift along $y$ is one fixed
-# rotation of queries and keys, which the projections can absorb. Among patches it therefore makes no difference to what
-# can be learned where the image begins; with a class token it does.
+# along $x$. The right factor is the same for all as well, but acts on the contents first. A shift along $y$ is one
+# fixed rotation of queries and keys, which the projections can absorb. Among patches it therefore makes no difference
+# to what can be learned where the image begins; with a class token it does.
 
 # %%
 from rollpe.textbook import spherical_rope
@@ -486,8 +486,8 @@ agree(
 #
 # ```{admonition} In short
 # :class: tip
-# - Mixed RoPE is relative and has oblique waves. LieRE is relative if its generators commute. Spherical RoPE is relative
-#   along one axis. Uniform RoPE determines an offset only up to the size of the image.
+# - Mixed RoPE is relative and has oblique waves. LieRE is relative if its generators commute. Spherical RoPE is
+#   relative along one axis. Uniform RoPE determines an offset only up to the size of the image.
 # - Count offsets before choosing widths: $2G-1$ channels for each axis, their product for a torus.
 # - A class token sees absolute positions with every relative encoding.
 # - Fractions of a patch need rotations or the continuous roll; a permutation of channels refuses them.
