@@ -14,8 +14,8 @@
 # # Attention ignores order
 #
 # Shuffle the tokens of a transformer that has no positional encoding: the words of a sentence, or the patches of an
-# image. What changes? Only the order of the outputs. Each token gets the same result as before, in its new place,
-# and a classifier that averages the tokens gives exactly the same answer.
+# image. What changes? Only the order of the outputs changes: each token gets the same result as before, in its new
+# place. A classifier that averages the tokens gives exactly the same answer.
 #
 # The paper opens with the remark that self-attention is "permutation-invariant" {cite}`rollpe`. The exact word is
 # permutation *equivariant*. This chapter shows the difference by hand and proves it. Then it measures what a small
@@ -379,7 +379,7 @@ fig
 # %% [markdown]
 # The lower row of {numref}`fig-bag-of-patches` is illegible. The model without places still gives the same five
 # answers as in the upper row, and the same number of correct answers over all test images. The model with places is
-# correct far more often when the patches are in order; on shuffled patches it is close to chance.
+# far more often correct when the patches are in order; on shuffled patches it is close to chance.
 #
 # The counts are equal because the logits of every single image agree, up to rounding:
 

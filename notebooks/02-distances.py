@@ -94,7 +94,7 @@ agree("binary codes", binary, textbook.binary_code(p, bits))
 # 1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1} \end{gathered}
 # $$ (eq-sinusoid-frequency)
 #
-# The first pair is the fastest. A full turn of pair $i$ takes $2\pi/\omega_i$ positions, its *wavelength*. With eight
+# The first pair is the fastest. Pair $i$ makes a full turn in $2\pi/\omega_i$ positions, its *wavelength*. With eight
 # channels every pair is ten times slower than the one before, like the wheels of an odometer.
 
 # %%
@@ -142,7 +142,8 @@ fig
 #
 # $$
 # \begin{aligned} & \begin{bmatrix} \sin \omega_i (p + \Delta) \\ \cos \omega_i (p + \Delta) \end{bmatrix} \\
-# & \quad = \begin{bmatrix} \cos \omega_i \Delta & \sin \omega_i \Delta \\ -\sin \omega_i \Delta & \cos \omega_i \Delta \end{bmatrix}
+# & \quad = \begin{bmatrix} \cos \omega_i \Delta & \sin \omega_i \Delta \\
+# -\sin \omega_i \Delta & \cos \omega_i \Delta \end{bmatrix}
 # \begin{bmatrix} \sin \omega_i p \\ \cos \omega_i p \end{bmatrix} \end{aligned}
 # $$ (eq-sinusoid-pair)
 #
@@ -184,14 +185,14 @@ similarity = torch.cos(ω * distance[..., None]).sum(dim=-1)
 agree("dot products of codes", PE @ PE.T, similarity, tolerance=1e-10)
 
 # %% [markdown]
-# The similarity falls at first, but not at every step, and not for ever: {doc}`03-rotary` shows that this sum of
+# The similarity falls at first, but not at every step, and not forever: {doc}`03-rotary` shows that this sum of
 # cosines returns as near to its first value as one likes.
 #
 # ## Adding is not relative
 #
-# Attention does not take dot products of codes. It takes dot products of *projections* of *sums* of tokens and codes.
-# With $c_p$ short for $\mathrm{PE}(p)$, the query is $W_Q(x_p + c_p)$, the key is $W_K(x_{p'} + c_{p'})$, and their
-# product has four terms:
+# Call a score *relative* if it stays the same when both tokens move by the same amount. The dot product of two codes
+# is relative. But attention multiplies *projections* of *sums* of tokens and codes. With $c_p$ short for
+# $\mathrm{PE}(p)$, the query is $W_Q(x_p + c_p)$ and the key is $W_K(x_{p'} + c_{p'})$. Their product has four terms:
 #
 # $$
 # \begin{aligned} \langle q_p, k_{p'} \rangle = {} & \langle W_Q x_p, W_K x_{p'} \rangle \\

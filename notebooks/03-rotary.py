@@ -13,12 +13,13 @@
 # %% [markdown]
 # # Rotating
 #
-# A table of offsets ({doc}`02-distances`) must be learned, and its length is limited. RoPE {cite}`su2024roformer`
-# needs no table. It rotates every query and key by an angle proportional to its position. The dot product of two
-# rotated vectors depends only on the difference of their angles, so the score depends only on the offset.
+# A table of offsets ({doc}`02-distances`) must be learned, and its length is limited. Can a score depend on the offset
+# without a table? RoPE {cite}`su2024roformer` rotates every query and key by an angle proportional to its position. The
+# dot product of two rotated vectors depends only on the difference of their angles, so the score depends only on the
+# offset.
 #
-# This chapter derives RoPE from two channels and a quarter turn. Then it asks whether scores fade with distance. They
-# need not: the key decides where its score is largest, and the score of a query with itself always returns.
+# Does the score fade with distance? It need not. The key decides at which offset its score is largest, and the score
+# of a query with itself comes back, as near to its largest value as one likes.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of a query, an even number [4..128 step 2]
@@ -408,7 +409,7 @@ assert (size <= most + 1e-9).all() and rising.any()
 # ## The kernel comes back
 #
 # The *mean* of the kernel over all distances goes to $0$. The kernel itself has no limit: it returns as near to its
-# greatest value as you like.
+# greatest value as one likes.
 #
 # ```{prf:proposition} The kernel comes back
 # :label: prop-comes-back

@@ -46,7 +46,7 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## How far the waves reach
 #
-# A full turn of pair $i$ takes $2\pi/\omega_i$ positions, its wavelength. The last pair has the longest:
+# Pair $i$ makes a full turn in $2\pi/\omega_i$ positions, its wavelength. The last pair has the longest:
 #
 # $$
 # \frac{2\pi}{\omega_{d/2-1}} = 2\pi \cdot 10000^{(d-2)/d}

@@ -453,7 +453,7 @@ agree("this matrix moves back", PE @ R.T, textbook.sinusoids(p - shift, n))
 # ```{admonition} In short
 # :class: tip
 # - T5 learns one number for each range of offsets; far ranges are wide.
-# - With clipping, a layer sees far tokens as a bag, {prf:ref}`prop-far-bag`.
+# - With clipping, far tokens are a bag for one layer, {prf:ref}`prop-far-bag`.
 # - Shaw's encoding needs no vector for each pair, {eq}`eq-shaw-gather`, and on a grid no number for each pair,
 #   {eq}`eq-shaw-grid`.
 # - A key–value cache works unchanged, {eq}`eq-cache-shaw`.
