@@ -70,10 +70,10 @@ for p in range(3):
 # The four numbers are a *Fourier transform*. Any vector on a ring of $n$ channels is a sum of $n$ waves, or modes. Mode
 # $k$ is $e^{2\pi \mathrm{i} kj/n}$ at channel $j$: it goes up and down $k$ times around the ring. Its coefficient
 # $\hat x_k$, the product of the vector with the wave's conjugate, says how strong the wave is and where it crests. The
-# coefficients are $\hat x = F x$ with a matrix $F$ whose conjugate transpose $F^*$ adds the waves up again:
+# matrix $F$ computes the coefficients, and its conjugate transpose $F^*$ adds the waves up again:
 #
 # $$
-# F_{kj} = \tfrac{1}{\sqrt{n}} \, e^{-2\pi \mathrm{i} kj/n}, \qquad F^* F = I
+# \hat x = F x, \qquad F_{kj} = \tfrac{1}{\sqrt{n}} \, e^{-2\pi \mathrm{i} kj/n}, \qquad F^* F = I
 # $$ (eq-dft)
 #
 # A step moves each wave along the ring. This multiplies its coefficient by a number on the unit circle (the paper's Eq.
@@ -109,9 +109,8 @@ agree("a step on waves", S, shift_matrix(4) + 0j)
 # \omega_k = \frac{2\pi k}{\lambda n}, \qquad k = 0, \dots, \lfloor \tfrac n2 \rfloor
 # $$ (eq-ring-frequencies)
 #
-# where $\lambda$ is the number of positions for one step. Up to the last section, $\lambda = 1$. In real numbers,
-# cosines and sines become the columns of an orthogonal matrix, followed by the constant wave and, for even $n$, the
-# alternating pattern:
+# where $\lambda$ is the number of positions for one step, 1 if not said otherwise. In real numbers, cosines and sines
+# become the columns of an orthogonal matrix, followed by the constant wave and, for even $n$, the alternating pattern:
 #
 # $$
 # \begin{gathered} Q = \sqrt{\tfrac 2n} \Bigl[ \cos \tfrac{2\pi k i}{n},\; -\sin \tfrac{2\pi k i}{n} \Bigr]_{k=1}^{\lfloor (n-1)/2 \rfloor} \\
@@ -220,8 +219,8 @@ agree("score as waves, and of rolled keys", score, roll(k, delta[:, 0]) @ q)
 # ## One sign
 #
 # Do the same on every even ring: the channel that leaves at one end comes back at the other with its sign reversed.
-# Signal processing calls this the negacyclic shift. We call it the *twisted ring*, because a strip that is glued after
-# half a twist, a Möbius strip, closes in this way. For odd $n$ nothing changes.
+# Signal processing calls this the negacyclic shift. We call it the *twisted ring*, because it closes like a Möbius
+# strip. For odd $n$ nothing changes.
 #
 # $$
 # \begin{gathered} (N x)_i = x_{i+1} \quad (i < n - 1), \\
@@ -448,8 +447,8 @@ agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 # $(U W^p P)^\top U W^{p'} P = P W^{p' - p} P$.
 # ```
 #
-# In scores $U$ cancels, and $P$ can be moved into the weights of queries and keys. The orthogonal matrix $W$ remains,
-# and in a suitable basis it consists of rotations in planes and of single channels with the factor 1 or $-1$. So **a
+# In scores $U$ cancels, and $P$ can be moved into the weights of queries and keys. The orthogonal matrix $W$ remains.
+# In a suitable basis it consists of rotations in planes and of single channels with the factor 1 or $-1$. So **a
 # relative encoding is a list of angles** from 0 to $\pi$. RollPE and RoPE are two such lists. If queries and keys are
 # multiplied by *different* matrices, decay and biases are possible as well, {eq}`eq-two-maps`.
 

@@ -19,8 +19,8 @@
 # A token at patch 3 rolls its query by three channels, a token at patch 4 by four. What about patch 3½? Points in a
 # cloud lie anywhere, and a larger image has patches between those of training. The roll of an integer position turns
 # each wave on the ring by an angle; for half a step, halve each angle. On a ring with an odd number of channels this
-# gives a rotation for every real position, and scores stay relative. On an even ring one wave turns by half a turn in
-# each step, and its half is not a real number. The paper {cite}`rollpe` misses this exception.
+# gives a rotation for every real position, and scores stay relative. On an even ring one wave changes its sign in each
+# step, and $-1$ has no real square root. The paper {cite}`rollpe` misses this exception.
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [3..256]
@@ -133,9 +133,7 @@ agree("our S and the library", S, roll_matrix(n, position, wavelength))
 # S(p) = F^* \operatorname{diag}\!\left( e^{2\pi \mathrm{i}\, p m / (\lambda n)} \right) F
 # $$ (eq-spectral)
 #
-# (The paper's Eqs. 7 and 14 number the waves from 0 and so turn all of them forward. Between the steps this makes
-# queries complex, as {doc}`15-kernels` shows.) A roll by a real position is thus a fast Fourier transform, a factor for
-# each wave, and the transform back:
+# A roll by a real position is thus a fast Fourier transform, a factor for each wave, and the transform back:
 
 # %%
 from rollpe.operators import continuous_roll
@@ -155,6 +153,9 @@ rolled = continuous_roll(q, position, wavelength)
 agree("our Fourier roll and the library", fourier_roll(q, steps), rolled)
 
 # %% [markdown]
+# The paper's Eqs. 7 and 14 number the waves from 0 and so turn all of them forward. This makes queries complex between
+# the steps ({doc}`15-kernels`).
+#
 # A real wave slides and keeps its shape. This is the traveling wave of the paper's title, now at any position:
 #
 # $$
@@ -260,7 +261,7 @@ fig
 
 # %% [markdown]
 # On the right, a single channel spreads between the steps: all channels mix, with weights of alternating sign. On an
-# odd ring it is a single channel again after a whole step. On an even ring one wave stays behind. {doc}`15-kernels` has
+# odd ring it is a single channel again after a full step. On an even ring one wave stays behind. {doc}`15-kernels` has
 # the weights in closed form.
 #
 # ## Half a step, by hand
@@ -345,7 +346,8 @@ agree("skew-symmetric", A.T, -A)
 #
 # The paper proves its Theorem 1 in this way (App. F): the roll is the exponential of a skew-symmetric matrix, LieRE
 # {cite}`ostmeier2024liere` allows any such matrix, and on one axis LieRE is RoPE in some basis
-# {cite}`vandegeijn2025circular`. For odd $n$ the proof is correct.
+# {cite}`vandegeijn2025circular`. For odd $n$ the proof is correct. For even $n$ its first statement fails, as the next
+# section shows.
 
 # %%
 from rollpe.textbook import rotation_matrix
@@ -444,7 +446,7 @@ agree("twist", exp(A), twisted_shift(even))
 agree("our Ã and the library", A, twisted_generator(even))
 
 # %% [markdown]
-# Each treatment gives something up:
+# Each treatment gives something up: a wave, lengths, a second ring, a channel or a sign.
 
 # %% tags=["hide-input"]
 even = n + n % 2

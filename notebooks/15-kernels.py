@@ -115,8 +115,8 @@ agree("cosine", cosine, roll_matrix(even, position, nyquist="cosine"))
 agree("fixed", fixed, roll_matrix(even, position))
 
 # %% [markdown]
-# Two more treatments of even rings have formulas. *Paired* rolls two rings together. Their two Nyquist modes can turn
-# into each other, so the roll of both rings has a real logarithm:
+# {doc}`06-continuous` describes two more treatments of even rings in words. *Paired* rolls two rings together. Their
+# two Nyquist modes can turn into each other, so the roll of both rings has a real logarithm:
 #
 # $$
 # \exp \begin{bmatrix} \mathcal{A} & -\pi \nu \nu^\top \\ \pi \nu \nu^\top & \mathcal{A} \end{bmatrix} = \begin{bmatrix} S & 0 \\ 0 & S \end{bmatrix}
@@ -171,20 +171,25 @@ agree("odd", rest, roll_matrix(even, position, nyquist="odd"))
 # %%
 from rollpe.operators import fourier_matrix, paper_generator, paper_roll_matrix
 
-F, k, queries = fourier_matrix(n), torch.arange(n), torch.randn(n, 1000)
+F, k = fourier_matrix(n), torch.arange(n)
 m = (k + n // 2) % n - n // 2  # numbered from the middle
 m[2 * m == -n] = 0
 from_zero = F.mH @ torch.diag(2j * math.pi * k / n) @ F
 middle = F.mH @ torch.diag(2j * math.pi * m / n) @ F
-half = F.mH @ torch.diag(torch.exp(1j * math.pi * k / n)) @ F  # Eq. 7 at half a step
+backward, nyquist = F.mH @ ((m < 0)[:, None] * F), F.mH @ ((2 * k == n)[:, None] * F)
+extra = 2j * math.pi * backward + 1j * math.pi * nyquist
 
 agree("from the middle, A = U Λ U†", middle, generator(n) + 0j)
-agree("Eq. 14: its exponential is S", exp(from_zero), shift_matrix(n) + 0j)
+agree("from 0, two more terms", from_zero, middle + extra)
 agree("Eq. 14 and the library", from_zero, paper_generator(n))
-agree("Eq. 7 and the library", half, paper_roll_matrix(n, 0.5))
+agree("its exponential is S", exp(from_zero), shift_matrix(n) + 0j)
+
+# %%
+queries = torch.randn(n, 1000)
+half = F.mH @ torch.diag(torch.exp(1j * math.pi * k / n)) @ F  # Eq. 7 at half a step
 mean = queries.mean(dim=0).expand(n, -1)
-agree("Eq. 7: the real part is the mean", (half @ (queries + 0j)).real, mean)
-assert gap(from_zero.imag, 0 * from_zero.real) > 1
+agree("the real part is the mean", (half @ (queries + 0j)).real, mean)
+agree("Eq. 7 and the library", half, paper_roll_matrix(n, 0.5))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-counted-from-zero", "caption": "Waves numbered from 0, as in the paper. Left: after half a step no wave has a partner. Right: the imaginary share of a random query's length."}, "image": {"alt": "Left: a unit circle with all dots on its upper half. Right: share against position; the formula of the paper rises from zero to almost one at half a step and falls back to zero, waves numbered from the middle stay at zero."}}
 fig, (left, right) = plt.subplots(1, 2, figsize=(6.8, 3.0), width_ratios=(1, 1.3))
@@ -233,7 +238,22 @@ fig
 # \begin{gathered} \frac{\|(\mathcal{A} - D)\, x\|}{\|x\|} = \omega_m - \sin \omega_m \le \frac{\omega_m^3}{6} \\
 # \text{for a wave of mode } m,\ 0 \le m < \tfrac n2,\ \omega_m = \tfrac{2\pi m}{n} \end{gathered}
 # $$ (eq-stencil-limit)
-#
+
+# %%
+from rollpe.operators import stencil, stencil_roll
+
+i, one = torch.arange(n), torch.eye(n)
+D = (one[(i + 1) % n] - one[i - 1]) / 2
+waves = F.mH @ torch.diag(1j * torch.sin(2 * math.pi * k / n)) @ F
+agree("our stencil and the library", D, stencil(n))
+agree("its spectrum", waves, D + 0j)
+
+w = 2 * math.pi / n
+x = torch.cos(w * i)
+error = ((generator(n) - D) @ x).norm() / x.norm()
+agree("the longest wave", error, w - math.sin(w))
+
+# %% [markdown]
 # Short waves turn too slowly, so a pattern made of many waves falls apart as it travels (dispersion). Put $z = S$ into
 # the series that defines the Bessel functions, $e^{\frac p2 (z - 1/z)} = \sum_m J_m(p)\, z^m$:
 #
@@ -243,21 +263,11 @@ fig
 # $$ (eq-stencil-bessel)
 
 # %%
-from rollpe.operators import stencil, stencil_roll
-
-p, i, one = n / 4, torch.arange(n), torch.eye(n)
-D = (one[(i + 1) % n] - one[i - 1]) / 2
-waves = F.mH @ torch.diag(torch.exp(1j * p * torch.sin(2 * math.pi * k / n))) @ F
+p = n / 4
 terms = range(-2 * n - 20, 2 * n + 21)  # J_m(p) is tiny for |m| > 2p
 bessel = sum(jv(m, p) * one[(i + m) % n] for m in terms)
-agree("our stencil and the library", D, stencil(n))
-agree("by its spectrum", waves, exp(p * D) + 0j)
-agree("Bessel functions and the library", bessel, stencil_roll(n, p))
-
-w = 2 * math.pi / n
-x = torch.cos(w * i)
-error = ((generator(n) - D) @ x).norm() / x.norm()
-agree("the longest wave", error, w - math.sin(w))
+agree("Bessel functions and the exponential", bessel, exp(p * D))
+agree("our sum and the library", bessel, stencil_roll(n, p))
 far = gap(exp(D), shift_matrix(n))
 print(f"one step, in the worst entry: exp(D) is {far:.2f} away from S")
 assert far > 0.3
@@ -426,7 +436,7 @@ for name, W in (("plain", shift_matrix(n)), ("twisted", twisted_shift(n))):
     traces = torch.stack([power(W, d).trace() for d in range(1, n)])
     agree(f"uncorrelated scores on the {name} ring", traces, torch.zeros(n - 1))
 trace = rotation_matrix(rope_frequencies(32)).trace().item()
-print(f"RoPE on 32 channels: covariance {trace:.1f} at neighboring offsets, 32 at one")
+print(f"RoPE on 32 channels: variance 32, covariance of neighbors {trace:.1f}")
 assert trace > 20
 
 # %% [markdown]
