@@ -436,12 +436,8 @@ cosine = exp(generator(even) / 2) - two / 2  # at half a step
 agree("cosine", cosine, roll_matrix(even, 0.5, nyquist="cosine"))
 
 d = channel[:, None] - channel  # j − l
-A = (
-    (-1.0) ** d
-    * math.pi
-    / even
-    / torch.sin(math.pi * d / even).where(d != 0, torch.inf)
-)
+sine = torch.sin(math.pi * d / even).where(d != 0, torch.inf)
+A = math.pi / even * (-1.0) ** d / sine
 agree("twist", exp(A), twisted_shift(even))
 agree("our Ã and the library", A, twisted_generator(even))
 
