@@ -14,22 +14,21 @@
 # ---
 
 # %% [markdown]
-# # Smoothness and topography
+# # Smooth rings and topographic losses
 #
-# In visual cortex, cells that lie side by side respond to similar things. The paper suggests that RollPE (`roll`) makes
-# attention a little like that: its channels lie on a ring, and on the ring **neighboring channels should respond
-# alike** {cite}`rollpe,lee2020topographic,margalit2024unifying`. In this book that is what *order along the ring*
-# means. It can be measured in two ways, both defined on this page:
+# In visual cortex, cells that lie side by side respond to similar things. The paper asks the same of RollPE: its
+# channels lie on a ring, and **neighboring channels should respond alike**
+# {cite}`rollpe,lee2020topographic,margalit2024unifying`. How can one measure such order, encourage it by a penalty, and
+# what does it cost? In this book *order along the ring* is measured in two ways:
 #
 # - **Roughness in one response**: how much neighboring channels differ, divided by how much they would differ in random
 #   order. One means no order, less than one means that neighbors are alike.
 # - **Correlation over many responses**: how strongly the activities of two neighboring channels correlate, compared
 #   with any two channels.
 #
-# Whether training *produces* order is a question for trained models: {doc}`18-inside` answers it. Here we check three
-# statements of the paper: that a high correlation makes a small distance, that its penalty on neighboring channels is
-# the Laplacian of a directed cycle, and that this penalty "corresponds directly" to the spatial loss of topographic
-# networks. Then we compute what smoothness costs.
+# The penalty on neighbors is a low-pass filter on the ring, and its price is resolution. It is related to the spatial
+# loss of topographic networks, but neither implies the other. {doc}`08-basis` and {doc}`18-inside` say whether training
+# produces order without a penalty.
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [8..128]
@@ -49,19 +48,10 @@ from rollpe.operators import (
     continuous_roll,
     fourier_matrix,
     generator,
-    real_fourier_basis,
-    ring_laplacian,
     roll,
-    sheet_laplacian,
     shift_matrix,
 )
-from rollpe.topography import (
-    ring_spectrum,
-    shuffled_ratio,
-    smoothness_ratio,
-    spatial_correlation_loss,
-    topography_loss,
-)
+from rollpe.topography import ring_spectrum
 from rollpe_book import figures
 from rollpe_book.agree import agree
 
@@ -73,20 +63,20 @@ torch.set_default_dtype(torch.float64)
 # ## Close in angle, close in space
 #
 # A token that moves a little should not become another token. So the paper asks that a token and the same token a
-# little further on remain highly correlated. Since the roll is orthogonal, this does not depend on where the token is
-# (Eq. 8 of the paper):
+# little further on remain highly correlated (Eq. 8 of the paper). Since the roll is orthogonal, this does not depend on
+# where the token is:
 #
 # $$
 # \begin{aligned} & \frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} \\
 # & \quad = \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \end{aligned}
 # $$ (eq-smooth)
 #
-# From this Eq. 9 concludes that the two are close in space: $\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon$. Try it by
-# hand, on a ring of three channels.
+# From this Eq. 9 concludes that the two are close in space: $\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon$. By hand, on a
+# ring of three channels:
 
 # %%
 q = torch.tensor([1.0, 1.0, 0.0])
-ahead = roll(q, 1)
+ahead = q.roll(-1)
 cosine = q @ ahead / (q @ q)
 print(f"q = {q.tolist()}, one step on {ahead.tolist()}")
 for scale in (1, 10):
@@ -94,52 +84,50 @@ for scale in (1, 10):
     print(f"{scale:2} q: ε = 1 - {cosine:.2f}, distance {distance:.2f}")
 
 # %% [markdown]
-# Two things are wrong. The cosine does not depend on the length of $q$, and the distance does: a length is missing. And
-# even relative to the length, the distance is 1 where $\epsilon$ is one half: a root is missing. Expanding the square
-# shows both:
+# The bound lacks the length of $q$, on which the distance depends and the cosine does not. It also lacks a root:
+# relative to the length the distance is 1 where $\epsilon$ is one half. Expanding the square shows both:
 #
 # $$
 # \begin{aligned} & \|q - \mathrm{Roll}_\Delta(q)\|^2 \\
 # & \quad = 2 \|q\|^2 \left( 1 - \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \right) \end{aligned}
 # $$ (eq-distance)
 #
-# Correlation and distance say the same thing in different units. Eq. 8 is equivalent to
+# So Eq. 8 is equivalent to
 #
 # $$
 # \begin{gathered} \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad \Longleftrightarrow \\
 # \|q - \mathrm{Roll}_\Delta(q)\| \le \sqrt{2 \epsilon} \, \|q\| \end{gathered}
 # $$ (eq-close)
 #
-# At equality the true distance exceeds the printed bound by a factor that grows as $\epsilon$ shrinks, which is where
-# the bound was meant to be used:
+# At equality the true distance exceeds the bound in the paper by a factor that grows as $\epsilon$ shrinks:
 #
 # $$
 # \begin{gathered} \frac{\|q - \mathrm{Roll}_\Delta(q)\|}{\epsilon \, \|q\|} = \sqrt{\frac{2}{\epsilon}} > 1 \\
 # \text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ \epsilon < 2 \end{gathered}
 # $$ (eq-close-printed)
 #
-# The printed distance needs a higher correlation, of second order:
+# The distance in the paper needs a higher correlation, of second order:
 #
 # $$
 # \begin{gathered} \|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad \Longleftrightarrow \\
 # \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} > 1 - \frac{\epsilon^2}{2} \end{gathered}
 # $$ (eq-close-needed)
 #
-# Nothing later in the paper depends on the slip. The direction is right; only the rate is not.
+# Nothing later in the paper depends on the slip.
 
-# %% tags=["hide-input"]
-ring = torch.arange(n)
+# %%
+i = torch.arange(n)
 
 
 def bump(center, width) -> torch.Tensor:
     """Smooth bumps around the ring, width in channels: [...] to [..., n]."""
     center, width = (torch.as_tensor(x)[..., None] for x in (center, width))
-    angle = 2 * math.pi * (ring - center) / n
+    angle = 2 * math.pi * (i - center) / n
     return torch.exp((n / (2 * math.pi * width)) ** 2 * (angle.cos() - 1))
 
 
 bumps = bump(torch.rand(80) * n, 0.7 + 3 * torch.rand(80))
-tokens = torch.cat((torch.randn(40, n), bumps))
+tokens = torch.cat((torch.randn(40, n), bumps))  # rough and smooth ones
 delta = 10 ** (-2.2 * torch.rand(len(tokens)))  # steps, from 0.006 to 1
 length = tokens.norm(dim=-1)
 moved = continuous_roll(tokens, delta)
@@ -147,16 +135,16 @@ lost = 1 - (tokens * moved).sum(-1) / length**2
 distance = (tokens - moved).norm(dim=-1) / length
 agree("distance from correlation", distance**2, 2 * lost)
 true, factor = math.sqrt(2 * epsilon), math.sqrt(2 / epsilon)
-print(f"ε = {epsilon}: {true:.3f} lengths, {factor:.0f} times the printed bound")
-needed = 1 - epsilon**2 / 2
-print(f"for that bound the cosine must exceed {needed:.6f}, not {1 - epsilon}")
+print(f"ε = {epsilon}: {true:.3f} lengths, {factor:.0f} times the bound in the paper")
 assert (distance > lost).all()
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-distance", "caption": "Distance between a token and its shifted self, against the correlation that it lost. Dots: random tokens, rough and smooth, shifted by up to one step."}, "image": {"alt": "A plot with logarithmic axes. All dots lie on a straight line labeled square root of two epsilon. A second, steeper line labeled epsilon, as printed, lies far below on the left, and a vertical arrow marks the gap between the two."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-distance", "caption": "Distance between a token and its shifted self, against the correlation that it lost. Dots: random tokens, rough and smooth, shifted by up to one step."}, "image": {"alt": "A plot with logarithmic axes. All dots lie on a straight line labeled square root of two epsilon. A second, steeper line labeled epsilon, in the paper, lies far below on the left, and a vertical arrow marks the gap between the two."}}
 fig, axis = plt.subplots(figsize=(6.4, 3.6))
 grid = torch.logspace(-4.3, 0, 50)
 axis.loglog(grid, (2 * grid).sqrt(), color=figures.BLUE, label="√(2ε)")
-axis.loglog(grid, grid, color=figures.VERMILION, linestyle="--", label="ε, as printed")
+axis.loglog(
+    grid, grid, color=figures.VERMILION, linestyle="--", label="ε, in the paper"
+)
 axis.loglog(
     lost, distance, "o", color=figures.INK, markersize=3, alpha=0.6, label="tokens"
 )
@@ -164,7 +152,7 @@ axis.annotate(
     r"$\sqrt{2\epsilon}$", (2e-4, 0.026), color=figures.BLUE, ha="right", fontsize=12
 )
 axis.annotate(
-    r"$\epsilon$, as printed", (1.6e-3, 9e-4), color=figures.VERMILION, fontsize=11
+    r"$\epsilon$, in the paper", (1.6e-3, 9e-4), color=figures.VERMILION, fontsize=11
 )
 axis.annotate(
     "",
@@ -187,21 +175,21 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# All dots of {numref}`fig-smooth-distance` lie on the upper line. It has half the slope of the printed one.
+# All dots of {numref}`fig-smooth-distance` lie on the upper line. It has half the slope of the bound in the paper.
 #
 # ## How fast a token may change
 #
-# The paper goes on to speak of Lipschitz continuity. That is correct without any condition, because a roll moves a
-# token at a bounded speed:
+# A roll moves a token at a bounded speed, without any condition on the token. The paper calls this Lipschitz
+# continuity:
 #
 # $$
 # \begin{aligned} & \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - p'|}{\lambda} \|\mathcal{A} q\| \\
 # & \quad \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} \Bigr\rfloor \|q\| \end{aligned}
 # $$ (eq-lipschitz)
 #
-# At $\lambda = 1$ any unit vector moves by less than $\pi$ per step. How much less depends on the vector: the speed
-# $\|\mathcal{A}q\|$ is small for a token made of slow modes. Smoothness in position is smoothness along the channels,
-# except for the Nyquist mode of an even ring, which is at rest ({eq}`eq-nyquist-fixed`).
+# At $\lambda = 1$ any unit vector moves by less than $\pi$ per step. The speed $\|\mathcal{A}q\|$ is small for a token
+# made of slow modes. So smoothness in position is smoothness along the channels, except for the Nyquist mode of an even
+# ring, which is at rest ({eq}`eq-nyquist-fixed`).
 
 # %%
 A = generator(n)
@@ -213,7 +201,7 @@ print(f"lengths per step: white noise {speed[:40].mean():.2f}, "
       f"bumps {speed[40:].mean():.2f}, at most {top:.2f}")  # fmt: skip
 
 # %% [markdown]
-# ## Neighbors on the ring
+# ## The penalty on neighbors
 #
 # To make tokens smooth, the paper penalizes differences between neighboring channels. In matrix form this penalty is a
 # graph Laplacian:
@@ -230,23 +218,26 @@ print(f"lengths per step: white noise {speed[:40].mean():.2f}, "
 # q^\top (I - S) \, q = q^\top (I - S^\top) \, q = \tfrac12 \, q^\top L \, q
 # $$ (eq-undirected)
 #
-# So the penalty belongs to the undirected cycle; the direction of the wave is in the roll alone. The penalty is large
-# for fast waves and small for slow ones, as its spectrum shows:
+# So the penalty belongs to the undirected cycle. It is large for fast waves and small for slow ones, as its spectrum
+# shows:
 #
 # $$
 # L = F^* \operatorname{diag}\!\left( 4 \sin^2 \tfrac{\pi k}{n} \right) F
 # $$ (eq-laplacian-spectrum)
 
 # %%
-S, L, F = shift_matrix(n), ring_laplacian(n), fourier_matrix(n)
-one = torch.eye(n)
-differences = (roll(tokens, 1) - tokens).square().sum(-1)
-energy = torch.einsum("ti,ij,tj->t", tokens, L, tokens)
+from rollpe.operators import ring_laplacian
+
+S, F = shift_matrix(n), fourier_matrix(n)
+L = 2 * torch.eye(n) - S - S.T
+agree("our line and the library", L, ring_laplacian(n))
+differences = (tokens[:, (i + 1) % n] - tokens).square().sum(-1)
+energy = (tokens @ L * tokens).sum(-1)
 agree("squared differences of neighbors", differences, energy, tolerance=1e-11)
 for direction in (S, S.T):
-    half = torch.einsum("ti,ij,tj->t", tokens, one - direction, tokens)
+    half = (tokens @ (torch.eye(n) - direction) * tokens).sum(-1)
     agree("either direction gives half of it", half, energy / 2, tolerance=1e-11)
-cost = 4 * torch.sin(math.pi * ring / n) ** 2
+cost = 4 * torch.sin(math.pi * i / n) ** 2
 agree("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 
 # %% [markdown]
@@ -257,12 +248,28 @@ agree("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 # \begin{aligned} \rho(x) = \frac{x^\top L x}{2 \|x\|^2} &= \frac{\sum_k 2 \sin^2 (\pi k / n) \, |\hat x_k|^2}{\sum_k |\hat x_k|^2} \\
 # &= 1 - \frac{x \cdot S x}{\|x\|^2} \end{aligned}
 # $$ (eq-smoothness)
-#
+
+# %%
+from rollpe.topography import smoothness_ratio
+
+
+def ring_roughness(x):
+    """The penalty on neighbors, relative to white noise: [..., n] → [...]."""
+    penalty = (x.roll(-1, -1) - x).square().sum(-1)  # xᵀLx
+    return penalty / (2 * x.square().sum(-1))
+
+
+rho = ring_roughness(tokens)
+agree("our lines and the library", rho, smoothness_ratio(tokens))
+one_step = (tokens * roll(tokens, 1)).sum(-1) / length**2
+agree("the correlation lost in one step", rho, 1 - one_step)
+noise = torch.randn(4000, n)
+print(f"white noise has roughness {ring_roughness(noise).mean():.3f} on average")
+
+# %% [markdown]
 # The last form says that $\rho$ is the correlation that a token loses in one step. So the penalty, as a ratio, *is* the
-# $\epsilon$ of Eq. 8 at $\Delta = 1$. Here the paper's argument holds, and more tightly than it says.
-#
-# Rolling a token changes neither its roughness nor its spectrum, provided that the Nyquist mode of an even ring is at
-# rest between integer steps. (The cosine of {eq}`eq-nyquist-cosine` shrinks it.) Only the phases change:
+# $\epsilon$ of Eq. 8 at $\Delta = 1$. Rolling a token changes neither its roughness nor its spectrum, provided that the
+# Nyquist mode of an even ring is at rest between integer steps. Only the phases change:
 #
 # $$
 # \begin{gathered} \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \\
@@ -270,15 +277,12 @@ agree("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
 # $$ (eq-ring-power)
 
 # %%
-rho = smoothness_ratio(tokens)
-one_step = (tokens * roll(tokens, 1)).sum(-1) / length**2
-agree("roughness, and Eq. 8 at one step", rho, 1 - one_step)
-spectrum = ring_spectrum(tokens)
-agree("a traveling token keeps its spectrum", ring_spectrum(moved), spectrum)
-noise = torch.randn(4000, n)
-of_noise = smoothness_ratio(noise).mean().item()
-print(f"white noise has roughness {of_noise:.3f} on average")
-assert abs(of_noise - 1) < 0.02
+power = torch.fft.fft(tokens, norm="ortho").abs() ** 2
+after = torch.fft.fft(moved, norm="ortho").abs() ** 2
+agree("a traveling token keeps its spectrum", after, power)
+both = power[:, : n // 2 + 1].clone()  # waves k and −k belong together
+both[:, 1:] += power.flip(1)[:, : n // 2] * (2 * torch.arange(1, n // 2 + 1) != n)
+agree("our lines and the library", both, ring_spectrum(tokens))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: the penalty on a unit of power in each mode. Right: how the power of three kinds of tokens spreads over the modes, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost nine and ends one mode earlier. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
@@ -331,8 +335,8 @@ fig
 #
 # ## Order, and how to measure it
 #
-# A low roughness alone does not show order. Channels that share a level are smooth in *any* arrangement. Order is what
-# gets lost when the channels are shuffled, so the roughness has to be compared with its mean over all orders:
+# A low roughness alone does not show order. Channels that share a level are smooth in *any* arrangement. So we compare
+# the roughness with its mean over all orders of the channels:
 #
 # $$
 # \frac{1}{n!} \sum_{\pi} \rho(x_\pi) = \frac{n}{n - 1} \left( 1 - \frac{|\hat x_0|^2}{\|x\|^2} \right)
@@ -342,38 +346,26 @@ fig
 # In a random order the neighbor of a channel is any other one, so $x_\pi \cdot S x_\pi$ has the mean $\bigl( (\sum_i
 # x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. Divide by $\|x\|^2$, take it from one, and use $\hat x_0 = \sum_i x_i / \sqrt{n}$.
 # ```
-#
-# The level that all channels share cancels in the quotient of the two. This quotient is the first measure of order: one
-# means that the ring is no better than any other arrangement of the channels, and less than one that neighbors are
-# alike.
-#
-# It has a blind spot: a single smooth profile that all tokens share lowers it, too, although no channel then responds
-# to anything of its own. The second measure closes it. It takes the responses of two channels to many images,
-# correlates them, and averages these correlations over neighbors. That removes the level and the gain of every channel.
-# It shows order if neighbors correlate more than any two channels do. {doc}`18-inside` applies both measures to trained
-# models.
 
-# %% tags=["hide-input"]
-common = torch.randn(n) + 0.7
-level = ring_spectrum(common)[0] / common.square().sum()
-expected = shuffled_ratio(level, n)
-orders = torch.rand(4000, n).argsort(dim=-1)
-shuffled = smoothness_ratio(common[orders])
-error = (shuffled.mean() - expected).abs() / (shuffled.std() / len(orders) ** 0.5)
-print(
-    f"mean of 4000 orders {shuffled.mean():.4f}, formula {expected:.4f}, "
-    f"off by {error:.1f} standard errors"
-)
-assert error < 5
+# %%
+from rollpe.topography import shuffled_ratio
 
-small = torch.randn(5) + 0.7
+x = torch.randn(5) + 0.7
+share = x.sum() ** 2 / 5 / x.square().sum()  # |x̂_0|² / ‖x‖²
+expected = 5 / 4 * (1 - share)
 orders = torch.tensor(list(itertools.permutations(range(5))))
-level = ring_spectrum(small)[0] / small.square().sum()
-exact = shuffled_ratio(level, 5)
-mean = smoothness_ratio(small[orders]).mean()
-agree("all 120 orders of five channels", mean, exact)
+agree("all 120 orders of five channels", ring_roughness(x[orders]).mean(), expected)
+agree("our line and the library", expected, shuffled_ratio(share, 5))
 
 # %% [markdown]
+# The quotient of the two is the first measure of order. One means that the ring is no better than any other arrangement
+# of the channels, and less than one that neighbors are alike. A smooth profile that all tokens share lowers it, too,
+# although no channel then responds to anything of its own.
+#
+# The second measure does not have this blind spot. It takes the responses of two channels to many images, correlates
+# them, and averages these correlations over neighbors. That removes the level and the gain of every channel. It shows
+# order if neighbors correlate more than any two channels do. {doc}`18-inside` measures it in trained models.
+#
 # ## The price
 #
 # Smoothness limits resolution: a token that changes little in one step cannot change much in two.
@@ -396,7 +388,7 @@ for width in (0.5, 1.0, 2.0, 3.0):
     x = bump(0.0, width)
     distances = torch.arange(n // 2 + 1)
     match = roll(x, distances) @ x / (x @ x)
-    rho = smoothness_ratio(x).item()
+    rho = ring_roughness(x).item()
     assert (match >= 1 - distances**2 * rho - 1e-10).all()
     halved = next((d for d, m in enumerate(match) if m < 0.5), math.inf)
     bound = math.sqrt(0.5 / rho)
@@ -406,35 +398,31 @@ for width in (0.5, 1.0, 2.0, 3.0):
 # %% [markdown]
 # Smoothness and the strength of RollPE therefore pull in opposite directions. By {eq}`eq-correlation` a query can
 # select any function of the offset if it lacks none of the waves, but where a wave is weak in the query it must be
-# strong in the key. With the query $e_0$, which is as rough as noise, the key is the function itself. A smooth query
-# blurs every key, and a key that undoes the blur must be rough and long. Whether images call for sharp or smooth
-# queries is a question for experiments.
+# strong in the key. A smooth query blurs every key, and a key that undoes the blur must be rough and long:
 
 # %%
-wanted = one[1].to(F.dtype)  # a score of one at the next patch, zero elsewhere
-scores = []
-print("width of the bump   roughness   of the key   length of the key, for |q| = 1")
+wanted = torch.eye(n)[1].to(F.dtype)  # a score of one at the next patch, zero elsewhere
 for width in (0.5, 1.0):
     q = bump(0.0, width)
     q = q / q.norm()
     k = (F.mH @ ((F @ wanted) / (n**0.5 * (F @ q.to(F.dtype)).conj()))).real
-    scores.append(torch.stack([q @ roll(k, d) for d in range(n)]))
-    rough, of_key = smoothness_ratio(q), smoothness_ratio(k)
-    print(f"{width:17.1f} {rough:11.3f} {of_key:12.3f} {k.norm():19.1f}")
-agree("both queries select the next patch", torch.stack(scores), one[1].expand(2, n))
+    scores = torch.stack([q @ roll(k, d) for d in range(n)])
+    agree(f"width {width}: the next patch is selected", scores, wanted.real)
+    rough = ring_roughness(q), ring_roughness(k)
+    print(
+        f"roughness: query {rough[0]:.2f}, key {rough[1]:.2f}; key's length {k.norm():.1f}"
+    )
 
 # %% [markdown]
 # ## A ring or a sheet
 #
-# Cortex is a sheet and not a ring. Lay the channels out in $h$ rows of $w$ and give every channel four neighbors. The
-# penalties of both directions add up:
+# Cortex is a sheet and not a ring. Lay the channels out in $h$ rows of $w$ and give every channel four neighbors, as on
+# the torus of {doc}`07-waves`. The penalties of both directions add up:
 #
 # $$
 # \begin{gathered} L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \\
 # \operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\} \end{gathered}
 # $$ (eq-sheet-laplacian)
-#
-# This belongs to the torus of {doc}`07-waves` as the ring's Laplacian belongs to the roll.
 #
 # Topographic networks are trained with another loss {cite}`margalit2024unifying`. Over many images it measures how
 # strongly the responses of two units correlate, and it is small when near units correlate more than distant ones. With
@@ -445,55 +433,68 @@ agree("both queries select the next patch", torch.stack(scores), one[1].expand(2
 # r_{ij} = \operatorname{corr}(x_i, x_j) \end{gathered}
 # $$ (eq-spatial-loss)
 #
-# Does the smoothness penalty "correspond directly" to it? No: the penalty compares the *values* of neighbors in one
-# response, the spatial loss compares *profiles* over many. A gain and a resting level for every unit change the one and
-# not the other:
+# The paper says that the penalty "corresponds directly" to this loss. It does not: the penalty compares the *values* of
+# neighbors in one response, the spatial loss compares *profiles* over many. A gain and a resting level for every unit
+# change the penalty and not the spatial loss:
 #
 # $$
 # \begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x) \qquad (a_i > 0), \\
 # \rho(a \odot x + b) \neq \rho(x) \\
 # \text{for almost all } a, b \end{gathered}
 # $$ (eq-spatial-affine)
-#
-# So neither implies the other. We measure six kinds of responses with roughness on the ring, roughness on the sheet and
-# the spatial loss.
 
-# %% tags=["hide-input"]
+# %%
+from rollpe.operators import sheet_laplacian
+from rollpe.topography import spatial_correlation_loss
+
 sheet, units, images = (side, side), side * side, 300
+L_h, one = ring_laplacian(side), torch.eye(side)
+L_hw = torch.kron(L_h, one) + torch.kron(one, L_h)
+agree("our line and the library", L_hw, sheet_laplacian(*sheet))
 x = torch.randn(images, units)
-energy = torch.einsum("ti,ij,tj->t", x, sheet_laplacian(*sheet), x)
+energy = (x @ L_hw * x).sum(-1)
 roughness = energy / x.square().sum(-1) / 4
 agree("four neighbors each", roughness, smoothness_ratio(x, sheet))
 
+row = torch.arange(side)
+apart = row[:, None] - row
+apart = torch.minimum(apart % side, -apart % side)  # around the torus, along one axis
+d = (apart[:, None, :, None] ** 2 + apart[None, :, None, :] ** 2).sqrt().view(units, -1)
+above = torch.ones(units, units).triu(1).bool()  # pairs i < j
+pairs = torch.stack((torch.corrcoef(x.T)[above], 1 / (d[above] + 1)))
+spatial = 1 - torch.corrcoef(pairs)[0, 1]
+agree("our lines and the library", spatial, spatial_correlation_loss(x, sheet))
 
+# %% [markdown]
+# We measure six kinds of responses with roughness on the ring, roughness on the sheet and the spatial loss.
+
+
+# %%
 def anywhere(size: int, sharpness: float) -> torch.Tensor:
     """One bump an image, anywhere on a circle of units: [images, size]."""
     angle = 2 * math.pi * (torch.arange(size) / size - torch.rand(images, 1))
     return torch.exp(sharpness * (angle.cos() - 1))
 
 
+def measure(x: torch.Tensor) -> tuple[float, float, float]:
+    """Roughness on the ring and on the sheet, and the spatial loss."""
+    on_ring, on_torus = ring_roughness(x), smoothness_ratio(x, sheet)
+    spatial = spatial_correlation_loss(x, sheet)
+    return on_ring.mean().item(), on_torus.mean().item(), spatial.item()
+
+
 vertical, horizontal = anywhere(side, 1.2), anywhere(side, 1.2)
 on_sheet = (vertical[:, :, None] * horizontal[:, None, :]).flatten(1)
 gains, levels = torch.exp(1.5 * torch.randn(units)), torch.randn(units)
+some_noise = 1 + 0.1 * torch.randn(images, units)  # without it all r_ij are 1
 responses = {
     "white noise": x,
     "bumps on the ring": anywhere(units, 8.0),
     "bumps on the sheet": on_sheet,
     "the same, channels shuffled": on_sheet[:, torch.randperm(units)],
     "the same, with gains": gains * on_sheet,
-    "one bump of varying strength": torch.rand(images, 1)
-    * on_sheet[0]
-    * (1 + 0.1 * torch.randn(images, units)),  # without it all r_ij are 1
+    "one bump of varying strength": torch.rand(images, 1) * on_sheet[0] * some_noise,
 }
-
-
-def measure(x: torch.Tensor) -> tuple[float, float, float]:
-    """Roughness on the ring and on the sheet, and the spatial loss."""
-    on_ring, on_torus = smoothness_ratio(x), smoothness_ratio(x, sheet)
-    spatial = spatial_correlation_loss(x, sheet)
-    return on_ring.mean().item(), on_torus.mean().item(), spatial.item()
-
-
 print("responses                       ring ρ   sheet ρ   spatial loss")
 measured = {name: measure(x) for name, x in responses.items()}
 for name, (on_ring, on_torus, spatial) in measured.items():
@@ -508,12 +509,13 @@ assert single[1] < 0.6 < single[2], "smooth, but without topography"
 
 # %% [markdown]
 # The last two rows are counterexamples. Bumps with gains have nearly perfect topography and are rough. One bump that
-# only changes in strength, apart from a little noise, is smooth and has no topography: all units share one profile,
-# near or far. (Without the noise all $r_{ij}$ are 1, and the loss is undefined.)
+# only changes in strength is smooth and has no topography: all units share one profile, near or far.
 #
 # The two losses are related nevertheless. We start from white noise and minimize each of the three for some steps.
 
 # %%
+from rollpe.topography import topography_loss
+
 start = torch.randn(images, units)
 
 
@@ -555,13 +557,13 @@ fig
 
 # %% [markdown]
 # In {numref}`fig-smooth-sheets` the ring makes bands, since it has neighbors to the left and right only. The sheet
-# makes patches. The spatial loss leaves each response grainy; its order shows only over many responses. Starting from
-# noise, lowering any of the three lowers the others. That is a tendency, not an identity.
+# makes patches. The spatial loss leaves each response grainy; its order shows only over many responses. From noise,
+# lowering any of the three lowers the others. That is a tendency and no identity.
 #
 # ```{admonition} In short
 # :class: tip
 # - Order along the ring means that neighboring channels respond alike: their roughness is below that in random order,
-#   and they correlate more than any two channels. {doc}`18-inside` says whether training produces it.
+#   and they correlate more than any two channels.
 # - A cosine above $1 - \epsilon$ gives a distance of at most $\sqrt{2\epsilon}$ lengths, not $\epsilon$.
 # - The penalty on neighbors is the Laplacian of an undirected cycle. As a ratio it is the correlation that a token
 #   loses in one step. It is a low-pass filter on the ring, and its price is resolution.
@@ -588,31 +590,10 @@ fig
 for on in (1, 2):
     x = torch.zeros(n)
     x[:on] = 1
-    ratio = smoothness_ratio(x) / shuffled_ratio(torch.tensor(on / n), n)
+    ratio = ring_roughness(x) / shuffled_ratio(torch.tensor(on / n), n)
     print(f"{on} of {n} channels on: roughness over that in random order {ratio:.3f}")
     expected = (1 - (on - 1) / on) / (1 - (on - 1) / (n - 1))
     agree("as computed by hand", ratio, expected)
-
-# %% [markdown]
-# ```{exercise}
-# :label: exercise-smooth-heat
-# Minimize the penalty in small steps, $\dot q = -L q$. What happens to each mode, and which tokens do not move?
-# ```
-#
-# ```{solution} exercise-smooth-heat
-# :class: dropdown
-# This is the heat equation on the ring. Mode $k$ decays like $e^{-4 t \sin^2(\pi k/n)}$, the fastest first, and only
-# the constant remains. A penalty that no task balances ends with tokens that carry no information about position.
-# ```
-
-# %% tags=["hide-cell"]
-t = 0.7
-warm = tokens @ torch.linalg.matrix_exp(-t * L)
-spectrum = torch.fft.rfft(tokens) * torch.exp(-t * cost[: n // 2 + 1])
-agree("heat on the ring", warm, torch.fft.irfft(spectrum, n))
-assert (smoothness_ratio(warm) <= smoothness_ratio(tokens)).all()
-flat = torch.ones(n)
-agree("constants stay", flat @ torch.linalg.matrix_exp(-t * L), flat)
 
 # %% [markdown]
 # ```{exercise}
@@ -629,10 +610,11 @@ agree("constants stay", flat @ torch.linalg.matrix_exp(-t * L), flat)
 # ```
 
 # %% tags=["hide-cell"]
+from rollpe.operators import real_fourier_basis
+
 Q, omega = real_fourier_basis(n)
 weight = 4 * torch.sin(omega / 2).repeat_interleave(2) ** 2  # ω_k / 2 = π k / n
 lone = torch.tensor([0.0, 4.0])[: n - len(weight)]  # constant, Nyquist
 weight = torch.cat((weight, lone))
-twin = tokens @ Q
-penalty = (weight * twin.square()).sum(-1)
+penalty = (weight * (tokens @ Q).square()).sum(-1)
 agree("the penalty on the twin", penalty, differences, tolerance=1e-11)
