@@ -186,9 +186,8 @@ agree("dot products of codes", PE @ PE.T, similarity, tolerance=1e-10)
 
 curve = torch.cos(ω * torch.arange(1000)[:, None]).sum(dim=-1)
 rise = int((curve.diff() > 1e-9).nonzero()[0])
-print(
-    f"it first rises from {curve[rise]:.3f} to {curve[rise + 1]:.3f}, at distance {rise}"
-)
+print(f"at distance {rise} it rises for the first time: {curve[rise]:.3f}", end="")
+print(f" to {curve[rise + 1]:.3f}")
 
 # %% [markdown]
 # The similarity falls at first, but not at every step, and not forever: {doc}`03-rotary` shows that this sum of
