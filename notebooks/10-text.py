@@ -125,7 +125,7 @@ Markdown(measures_table(evidence, {f"`{name}`": name for name in nine}, by_lengt
 #
 # - **Shaw's vectors have the lowest mean at 64.** Their lead over RoPE is clear, a few hundredths of a bit. Their lead over RollPE is
 #   open.{holds}`text: shaw - rope is clear; shaw - roll is open`{holds}`text bits: shaw < roll-twin; shaw < roll; 0 < rope - shaw < 0.06; shaw < multiplexed-roll`
-# - **RollPE's lead over RoPE is clear, its twin's is open.** The twin expresses the same functions in another basis
+# - **RollPE's lead over RoPE is clear, that of its twin is open.** The twin expresses the same functions in another basis
 #   ({doc}`08-basis`).{holds}`text: roll - rope is clear; roll-twin - roll is open; roll-twin - rope is open`{holds}`text bits: 0 < rope - roll-twin < rope - roll`
 # - **All encodings that act on queries and keys are clearly better than a learned
 #   table.**{holds}`text: learned - shaw is clear; learned - roll-twin is clear; learned - roll is clear; learned - rope is clear; learned - multiplexed-roll is clear`{holds}`text bits: shaw < learned; roll-twin < learned; roll < learned; rope < learned; multiplexed-roll < learned`

@@ -16,7 +16,7 @@
 # # What an encoding costs
 #
 # How much longer does a training step take with positions than without? With RoPE (`axial-rope`), RollPE (`roll`) and its
-# rotary twin (`roll-twin`) less than a tenth longer.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08`
+# rotary twin (`roll-twin`) it takes less than a tenth longer.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08`
 # Multiplexed RollPE (`multiplexed-roll`), learned rotations (`lie`) and Shaw's vectors for keys and values (`shaw-kv`)
 # take at least a sixth longer.{holds}`cost cpu: multiplexed-roll > 1.167; lie > 1.167; shaw-kv > 1.167` This was measured on a CPU; no GPU
 # has been measured.{holds}`measured: cost cpu`{holds}`not measured: cost cuda`
@@ -83,8 +83,8 @@ fig
 # Each encoding acts inside the same step of the same model, and all take turns, so that whatever else the machine does
 # falls on all alike. Most of the cost of multiplexed RollPE is a second projection of queries and keys.
 #
-# No encoding does less than none, so where one came out faster, that was chance. So was any gain of a step
-# timed beside itself. The larger of the two is the least that chance alone did; the table marks what lies within it.
+# Apparent speed-ups over `none` are noise, and so is any gain of a step timed beside itself. The largest is our noise floor; the
+# table marks what lies within it.
 
 
 # %% tags=["hide-input"]
@@ -160,11 +160,11 @@ Markdown("\n".join(lines))
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# On the measured CPU, rotary encodings and RollPE cost little.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08` What costs is more channels in attention (`shaw-kv`), projecting
-# queries and keys twice (`multiplexed-roll`) or a matrix exponential in every layer
-# (`lie`).{holds}`cost cpu: shaw-kv > shaw > none; multiplexed-roll > roll; lie > axial-rope` RollPE's rotary twin does the same work as
-# RoPE and takes as long to within a tenth; equal functions need not train alike ({doc}`08-basis`).{holds}`cost cpu: -0.1 < roll-twin - axial-rope < 0.1` The
-# twisted ring takes as long as RollPE, to within a fiftieth.{holds}`cost cpu: -0.02 < twisted-roll - roll < 0.02`
+# - On the measured CPU, rotary encodings and RollPE cost little.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08` Expensive are more channels in attention (`shaw-kv`), projecting
+#   queries and keys twice (`multiplexed-roll`) and a matrix exponential in every layer
+#   (`lie`).{holds}`cost cpu: shaw-kv > shaw > none; multiplexed-roll > roll; lie > axial-rope` 
+# - RollPE's twin takes as long as RoPE to within a tenth, and the twisted ring as long as RollPE to within a
+#   fiftieth.{holds}`cost cpu: -0.1 < roll-twin - axial-rope < 0.1`{holds}`cost cpu: -0.02 < twisted-roll - roll < 0.02`
 # ```
 #
 # ## Appendix: how it got fast

@@ -89,7 +89,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 class ButtonsDirective(SphinxDirective):
     """``{buttons} executed/01-order use``: to the first chapter, the PDF and the code.
 
-    The code is on GitHub; without an address there the second page tells how to use it. Only sites have buttons.
+    The code is on GitHub; without an address there, the second page says how to use it. Only on sites.
     """
 
     required_arguments = 2
@@ -109,7 +109,7 @@ class ButtonsDirective(SphinxDirective):
 
 
 def commit_date(name: str, rawtext: str, text: str, *rest: Any) -> tuple[list[nodes.Node], list[Any]]:
-    """``{commit-date}`%B %Y```: the month of the commit that the book was built from, of today without one."""
+    """``{commit-date}`%B %Y```: when the commit of this book was made; without git, now."""
     command = ("git", "-C", str(SRC), "show", "--no-patch", "--format=%cI")
     shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     when = datetime.fromisoformat(shown) if shown else datetime.now()
