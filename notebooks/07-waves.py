@@ -308,8 +308,8 @@ agree("row and column add up", by_row + by_column, score[0, -1])
 # the sum $2m$. All four together are at least $4m$ and at most 1.
 # ```
 #
-# A single oblique offset is possible: let $f$ peak at its row and $g$ at its column. A diagonal line is not. We ask for
-# a score of one along it and zero elsewhere. The least-squares sum has the means of rows and columns:
+# A single oblique offset is possible: let $f$ peak at its row and $g$ at its column. A diagonal line is impossible. We
+# ask for a score of one along it and zero elsewhere. The least-squares sum has the means of rows and columns:
 
 # %%
 down, right = torch.arange(1 - rows, rows), torch.arange(1 - columns, columns)

@@ -232,7 +232,9 @@ print(f"Adam's first steps differ by {share:.0%} of their length")
 assert share > 0.1
 
 # %% [markdown]
-# **Different starts.** In practice each model draws its own weights $W_0$. Their runs are still draws from one
+# ### Different starts
+#
+# In practice each model draws its own weights $W_0$. Their runs are still draws from one
 # distribution if start and optimizer $T$ both respect the change of basis:
 #
 # $$
@@ -240,9 +242,11 @@ assert share > 0.1
 # \Longrightarrow \quad \text{both trained functions have the same distribution} \end{gathered}
 # $$ (eq-equal-in-law)
 #
-# Normal weights with zero biases respect it, uniform weights do not. Gradient descent, momentum, weight decay and Muon
-# on weight matrices {cite}`jordan2024muon` respect it; Adam does not. Its first step is the sign of the gradient, and
-# signs go along with few changes of basis:
+# The reason: let RollPE start from $W_0$ and the twin from $Q^\top W_0$. Every step keeps them one function, and
+# $Q^\top W_0$ is as likely a start of the twin as any. Normal weights with zero biases, as in the models of
+# {doc}`09-results`, respect the change of basis; uniform weights, as in torch's linear layers, do not. Gradient
+# descent, momentum, weight decay and Muon on weight matrices {cite}`jordan2024muon` respect it; Adam does not. Its
+# first step is the sign of the gradient, and signs go along with few changes of basis:
 #
 # $$
 # \operatorname{sign}(Q g) = Q \operatorname{sign}(g) \ \text{ for all } g \iff Q \text{ is a signed permutation}
@@ -456,7 +460,7 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# {numref}`fig-sgd-adam` answers the question. Three optimizers keep the twins together to rounding error, although they
+# In {numref}`fig-sgd-adam` three optimizers keep the twins together to rounding error, although they
 # all learn. Adam separates them after a single step, and the gap grows to the order of the distance between two seeds.
 # The control shows the cause: with one scale for each matrix, Adam no longer distinguishes channels from waves.
 #
@@ -465,8 +469,9 @@ fig
 #
 # ## Why neighboring channels line up
 #
-# RollPE's channels lie on a ring; the twin's are waves, which have no neighbors. The paper says that rolling arranges
-# channels like a map, in which neighbors respond alike, as in the cortex {cite}`rollpe`. On trained models we can look:
+# RollPE's channels lie on a ring; the twin's channels are waves, which have no neighbors. The paper says that rolling
+# arranges channels like a map, in which neighbors respond alike, as in the cortex {cite}`rollpe`. On trained models we
+# can look:
 #
 # ```{wave} grow
 # :name: wave-grow
@@ -483,7 +488,9 @@ fig
 # grows.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.8; roll-twin < 0.15`{holds}`quick@frames=12,patch_size=1 neighbors: roll > 0.35; roll-twin < 0.1`
 # These are single runs, one seed of each. As both models express the same functions, the functions are not the reason.
 #
-# **The gradient is a slow wave.** One weight matrix $W$ serves all positions. The query at position $p$ is rolled by
+# ### The gradient is a slow wave
+#
+# One weight matrix $W$ serves all positions. The query at position $p$ is rolled by
 # $p$ after $W$, so the change $u_p$ that it needs comes to $W$ rolled back by $p$. Suppose that all $G$ positions of a
 # row hold the same token $x$ and need the same change $u$. The gradient then adds up $G$ shifted copies of $u$, which
 # is a moving average. It keeps slow waves and removes fast ones; the second line says how much of the power of wave $k$
@@ -518,6 +525,8 @@ agree("our lines and the library", left, position_average_gain(n, G))
 # The outer sums are over images. $\kappa$ is 1 if all $u_p$ of an image are equal, and $1/N$ on average if they are
 # independent. For keys it is 0: attention does not change if all keys of an image move alike. Before training,
 # attention is nearly uniform and one label serves all patches, so $\kappa$ is close to one.{holds}`order coherence 1: every run of roll > 0.9`
+# In text each token has a target of its own; there $\kappa$ is small from the start, and neighbors correlate little
+# ({doc}`10-text`).{holds}`order-text coherence 1: every run of roll < 0.2`{holds}`text neighbors: roll < 0.15`
 
 # %%
 u = torch.randn(100, 1, n) + 0.2 * torch.randn(100, G, n)  # images, patches, channels
@@ -526,7 +535,9 @@ agree("our line and the library", kappa, coherence(u))
 print(f"a shared change and a little of their own: κ = {kappa:.2f}")
 
 # %% [markdown]
-# **What one step of Adam keeps.** Adam's first step is the sign of the gradient, coordinate by coordinate. Let $B$ be
+# ### What one step of Adam keeps
+#
+# Adam's first step is the sign of the gradient, coordinate by coordinate. Let $B$ be
 # an orthogonal matrix that leads from the channels of a ring to other coordinates; the step is then $s = B^\top
 # \operatorname{sign}(B g)$. If channels at distance $d$ are alike in the gradient $g$, how alike are they in the step?
 #
@@ -582,9 +593,12 @@ for (name, found), expected in zip(alike.items(), formula, strict=True):
 # spectrum of noise.
 # ```
 #
-# **What training makes of it.** If this is the reason, then RollPE itself must lose its order when Adam keeps its
-# second moment in Fourier coordinates, and keep it in any other basis. The recipes' key `second_moment` does that to
-# queries and keys: same model, same initial weights, same batches, same Adam.
+# ### What training makes of it
+#
+# Adam divides by the root of its *second moment*, a running mean of squared gradients. If this is the reason, then
+# RollPE itself must lose its order when Adam keeps its second moment in Fourier coordinates, and keep it in any other
+# basis. The recipes' key `second_moment` does that to queries and keys: same model, same initial weights, same batches,
+# same Adam.
 
 # %%
 from rollpe_lab.evidence.conditions import Evidence

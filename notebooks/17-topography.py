@@ -409,9 +409,8 @@ for width in (0.5, 1.0):
     scores = torch.stack([q @ roll(k, d) for d in range(n)])
     agree(f"width {width}: the next patch is selected", scores, wanted.real)
     rough = ring_roughness(q), ring_roughness(k)
-    print(
-        f"roughness: query {rough[0]:.2f}, key {rough[1]:.2f}; key's length {k.norm():.1f}"
-    )
+    print(f"roughness: query {rough[0]:.2f}, key {rough[1]:.2f}")
+    print(f"length of the key, for a query of length 1: {k.norm():.1f}")
 
 # %% [markdown]
 # ## A ring or a sheet

@@ -221,7 +221,7 @@ Markdown(measures_table(evidence, CONDITIONS, columns, "RollPE"))
 # ## A map, or only order?
 #
 # In a map, a channel's place on the ring tells to which tokens it responds. Correlated neighbors alone are no map: one
-# bump that only changes in strength correlates them, too ({doc}`17-topography`). A bump that stands anywhere on the
+# bump that only changes in strength correlates them, too ({doc}`17-topography`). A bump that can be anywhere on the
 # ring needs at least two directions, its sine and its cosine, and leaves neighbors that correlate when the strongest
 # direction is taken out. Our rule, written before the runs, says *map* if in every run
 #
@@ -283,9 +283,9 @@ fig
 # %% [markdown]
 # With five slow waves RollPE's loss rises less than its twin's loss, as
 # predicted.{holds}`order slow waves 5: roll - roll-twin < 0, Welch 0.05`{holds}`order-photos slow waves 5: every run of roll < every run of roll-twin`
-# With the five strongest, on which nothing was predicted, it does not rise on digits, and the twin's loss
-# does.{holds}`order strong waves 5: roll < 0.02; roll - roll-twin < 0, Welch 0.05` On photographs two waves of nine,
-# three numbers of sixteen, do for RollPE what all do.{holds}`order-photos slow waves needed within 0.01: every run of roll = 2`
+# With the five strongest waves, on which nothing was predicted, RollPE's loss stays the same on digits and the twin's
+# loss rises.{holds}`order strong waves 5: roll < 0.02; roll - roll-twin < 0, Welch 0.05` On photographs two waves of nine,
+# three numbers of sixteen, suffice for RollPE.{holds}`order-photos slow waves needed within 0.01: every run of roll = 2`
 #
 # This saves memory, but under Adam it is not the better model: with all waves RollPE has the higher
 # loss.{holds}`order-photos loss: every run of roll > every run of roll-twin`{holds}`order loss: roll > roll-twin` Few
