@@ -53,7 +53,7 @@ import numpy as np
 import torch
 from IPython.display import Markdown
 
-from rollpe.operators import continuous_roll
+from rollpe.operators import continuous_roll, twisted_pair_roll
 from rollpe.topography import position_average_gain
 from rollpe_book import figures
 from rollpe_book.agree import agree
@@ -202,6 +202,26 @@ Markdown(measures_table(evidence, rings, {"jump (bits)": f"{recipe} jump"}))
 # period is 128. Does a sign prevent the jump, and is the twisted ring, a RoPE with equally spaced angles, better than RoPE?
 # `plans/twist.yaml` fixed questions, predictions and tests before its runs: eight fresh seeds each, and for RoPE also the best of six
 # bases, 100.
+#
+# On a *pair* of rings the twist can be any angle. Read the two as one ring of complex numbers, $z_j = x_j + \mathrm{i}\, x_{n+j}$, and
+# turn by $\varphi$ what goes around:
+#
+# $$
+# \begin{gathered} (N_\varphi z)_j = z_{j+1} \quad (j < n - 1), \qquad (N_\varphi z)_{n-1} = e^{\mathrm{i} \varphi} z_0, \\
+# \theta_k = \frac{2\pi k + \varphi}{n}, \quad k = 0, \dots, n - 1, \qquad N_\varphi^n = e^{\mathrm{i} \varphi} \end{gathered}
+# $$ (eq-twist-angle)
+#
+# With $\varphi = 0$ this is a pair of plain rings, and a quarter turn gives the twisted ring of $2n$ channels. With
+# $\varphi = 2\pi/7$ the scores repeat after seven laps. If $\varphi/2\pi$ is irrational, as for the golden angle, they never repeat.
+
+# %%
+n, φ = 32, 2 * math.pi / 7
+x = torch.randn(2 * n, dtype=torch.float64)
+z = torch.complex(x[:n], x[n:])
+z = torch.cat((z[1:], np.exp(1j * φ) * z[:1]))  # one step
+step = twisted_pair_roll(x, 1, twist=1 / 7)
+agree("our step and the library", torch.cat((z.real, z.imag)), step)
+agree("seven laps", twisted_pair_roll(x, 7 * n, twist=1 / 7), x)
 
 # %%
 rings = {
@@ -230,11 +250,13 @@ Markdown(to_markdown(asked, label, "planned comparison"))
 # 100.{holds}`text-twist bits 128: twisted-roll - roll < 0, Holm 0.05; twisted-roll - rope < 0, Holm 0.05; twisted-roll - roll is clear; twisted-roll - rope is clear; twisted-roll - rope@base=100.0 is open`{holds}`text-twist seeds 100..107 bits 128: -0.05 < twisted-roll - rope@base=100.0 < 0.05; roll - twisted-roll > 0.1`
 # **One sign removes the jump. It does not beat RoPE with a base that suits the text.** The jump was predicted, in every
 # run.{holds}`text-twist seeds 100..107 jump: every run of roll > 0.1; every run of roll-twin > 0.1; every run of twisted-roll < every run of roll; every run of twisted-roll@twist=0.14285714285714285 < every run of roll; every run of twisted-roll@twist=0.6180339887498949 < every run of roll; every run of roll@width=[31,33] < every run of roll`
-# Three predictions were wrong: that RoPE with base 100 is better at
-# 128,{holds}`text-twist seeds 100..107 bits 128: rope@base=100.0 > twisted-roll` that a longer period is better at
-# 512,{holds}`text-twist seeds 100..107 bits 512: roll > twisted-roll@twist=0.14285714285714285 > twisted-roll > twisted-roll@twist=0.6180339887498949 > roll@width=[31,33]`
-# and that a plain ring of 64 is better at 64 than a twisted ring of 32, which has the same
-# period.{holds}`text-twist seeds 100..107 bits 64: twisted-roll@width=32 < roll`
+# Three predictions were wrong:
+#
+# - RoPE with base 100 was to be better at 128. It is not.{holds}`text-twist seeds 100..107 bits 128: rope@base=100.0 > twisted-roll`
+# - A longer period was to be better at 512. The pair turned by $2\pi/7$ is behind the twisted ring, whose period is
+#   shorter.{holds}`text-twist seeds 100..107 bits 512: roll > twisted-roll@twist=0.14285714285714285 > twisted-roll > twisted-roll@twist=0.6180339887498949 > roll@width=[31,33]`
+# - A plain ring of 64 was to be better at 64 than a twisted ring of 32, which has the same period. The twisted ring
+#   is.{holds}`text-twist seeds 100..107 bits 64: twisted-roll@width=32 < roll`
 #
 # *Exploratory.* Plain rings of 31 and 33 channels keep best beyond the trained length, {num}`text-twist/roll@width=[31,33] bits@512`
 # bits at 512.{holds}`text-twist seeds 100..107 bits 512: roll@width=[31,33] is lowest; every run of roll@width=[31,33] < every run of rope@base=100.0; every run of roll@width=[31,33] < every run of twisted-roll`

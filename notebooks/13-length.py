@@ -301,6 +301,31 @@ for name, (changed, scale, options) in slowed.items():
 agree("the library's xpos", library_scores("xpos"), faded, tolerance=1e-10)
 
 # %% [markdown]
+# ## Different matrices for queries and keys
+#
+# {prf:ref}`thm-relative` multiplies queries and keys by the same matrices. With two matrices, $D(p)$ for queries and
+# $E(p')$ for keys, the same argument gives an invertible matrix $H$ in place of the orthogonal one:
+#
+# $$
+# D(p)^\top E(p') \text{ depends on } p' - p \text{ alone} \iff D(p)^\top E(p') = M H^{p' - p}
+# $$ (eq-two-maps)
+#
+# This covers decay and biases. In xPos {cite}`sun2023length` the matrix $H$ is a rotation times a growth. In ALiBi
+# {cite}`press2022train` it is a shear on one more pair of channels,
+# $\bigl[ \begin{smallmatrix} 1 & 1 \\ 0 & 1 \end{smallmatrix} \bigr]$ between $(1, 0)$ and $(0, r)$, because ALiBi has
+# earlier keys only, $\Delta \le 0$.
+
+# %%
+power = torch.linalg.matrix_power
+H, M = torch.matrix_exp(torch.randn(2, 4, 4) / 4)
+D = [(M @ power(torch.linalg.inv(H), p)).T for p in range(5)]
+E = [power(H, p) for p in range(5)]
+agree("two maps, one offset", D[0].T @ E[2], D[2].T @ E[4])
+shear = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
+biases = torch.stack([power(shear, d)[0, 1] for d in range(-4, 1)])
+agree("ALiBi with slope r = 1", biases, torch.arange(-4.0, 1.0))
+
+# %% [markdown]
 # ## Angles need 32 bits
 #
 # Far positions also need precise angles. The library computes them with 32 bits or more and returns the type of its

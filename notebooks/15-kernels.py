@@ -385,33 +385,6 @@ p = torch.arange(-50, 51)[:, None]
 agree("alike at integer positions", torch.exp(1j * p * omega), torch.exp(1j * p * slow))
 
 # %% [markdown]
-# ## Any twist
-#
-# The twisted ring of {doc}`05-rope` reverses a sign. On a *pair* of rings the twist can be any angle. Read the two as
-# one ring of complex numbers, $z_j = x_j + \mathrm{i}\, x_{n+j}$, and turn by $\varphi$ what goes around:
-#
-# $$
-# \begin{gathered} (N_\varphi z)_j = z_{j+1} \quad (j < n - 1), \qquad (N_\varphi z)_{n-1} = e^{\mathrm{i} \varphi} z_0, \\
-# \theta_k = \frac{2\pi k + \varphi}{n}, \quad k = 0, \dots, n - 1, \qquad N_\varphi^n = e^{\mathrm{i} \varphi} \end{gathered}
-# $$ (eq-twist-angle)
-#
-# A wave $e^{\mathrm{i} \theta j}$ fits if $e^{\mathrm{i} \theta n} = e^{\mathrm{i} \varphi}$. In physics these are
-# twisted boundary conditions. With $\varphi = 0$ this is a pair of plain rings. A quarter turn gives the angles of the
-# twisted ring with $2n$ channels. With $\varphi = 2\pi/7$ the scores repeat after seven laps; if $\varphi/2\pi$ is
-# irrational, they never repeat. The encoding `twisted-roll` has $\varphi/2\pi$ as its option `twist`. {doc}`10-text`
-# trains with four twists.
-
-# %%
-from rollpe.operators import twisted_pair_roll
-
-x = torch.randn(2 * n)
-z = torch.complex(x[:n], x[n:])
-z = torch.cat((z[1:], torch.exp(torch.tensor(2j * math.pi / 7)) * z[:1]))  # one step
-step = twisted_pair_roll(x, 1, twist=1 / 7)
-agree("our step and the library", torch.cat((z.real, z.imag)), step)
-agree("seven laps", twisted_pair_roll(x, 7 * n, twist=1 / 7), x)
-
-# %% [markdown]
 # ## Even spacing
 #
 # On a row that is not closed, any $n$ different eigenvalues express all functions of $n$ neighboring offsets
@@ -438,30 +411,6 @@ for name, W in (("plain", shift_matrix(n)), ("twisted", twisted_shift(n))):
 trace = rotation_matrix(rope_frequencies(32)).trace().item()
 print(f"RoPE on 32 channels: variance 32, covariance of neighbors {trace:.1f}")
 assert trace > 20
-
-# %% [markdown]
-# ## Different matrices for queries and keys
-#
-# {prf:ref}`thm-relative` multiplies queries and keys by the same matrices. With two matrices, $D(p)$ for queries and
-# $E(p')$ for keys, the same argument gives an invertible matrix $H$ in place of the orthogonal one:
-#
-# $$
-# D(p)^\top E(p') \text{ depends on } p' - p \text{ alone} \iff D(p)^\top E(p') = M H^{p' - p}
-# $$ (eq-two-maps)
-#
-# This covers decay and biases. In xPos {cite}`sun2023length` the matrix $H$ is a rotation times a growth. In ALiBi
-# {cite}`press2022train` it is a shear on one more pair of channels,
-# $\bigl[ \begin{smallmatrix} 1 & 1 \\ 0 & 1 \end{smallmatrix} \bigr]$ between $(1, 0)$ and $(0, r)$, because ALiBi has
-# earlier keys only, $\Delta \le 0$.
-
-# %%
-H, M = exp(torch.randn(2, 4, 4) / 4)
-D = [(M @ power(torch.linalg.inv(H), p)).T for p in range(5)]
-E = [power(H, p) for p in range(5)]
-agree("two maps, one offset", D[0].T @ E[2], D[2].T @ E[4])
-shear = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
-biases = torch.stack([torch.linalg.matrix_power(shear, d)[0, 1] for d in range(-4, 1)])
-agree("ALiBi with slope r = 1", biases, torch.arange(-4.0, 1.0))
 
 # %% [markdown]
 # ```{admonition} In short

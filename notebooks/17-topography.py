@@ -396,7 +396,7 @@ for width in (0.5, 1.0, 2.0, 3.0):
     assert halved > bound
 
 # %% [markdown]
-# Smoothness and the strength of RollPE therefore pull in opposite directions. By {eq}`eq-correlation` a query can
+# Smoothness and the strength of RollPE therefore pull in opposite directions. By {eq}`eq-score-waves` a query can
 # select any function of the offset if it lacks none of the waves, but where a wave is weak in the query it must be
 # strong in the key. A smooth query blurs every key, and a key that undoes the blur must be rough and long:
 

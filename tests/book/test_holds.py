@@ -38,7 +38,7 @@ def test_sentences_that_carry_conditions_are_many_and_whole():
         assert sentence.endswith((".", "!", "?", ":", ";", ")", "*", "|")), (page, sentence, condition)
 
 
-CHAPTERS = ("09-results", "09-results", "18-inside", "10-text")
+CHAPTERS = ("09-results", "10-text", "18-inside", "19-ablations")
 RESULTS = ("index.md", "encodings.md", *(f"{chapter}.ipynb" for chapter in CHAPTERS))
 
 

@@ -43,8 +43,7 @@ PAGES = sorted(
     for path in HTML.rglob("*.html")
     if 'class="wave-stage"' in path.read_text(encoding="utf8")
 )
-PLACES = ["index", "04-rolling", "06-continuous", "05-rope", "07-waves", "07-waves", "10-text"]
-PLACES += ["18-inside"]
+PLACES = ["index", "04-rolling", "06-continuous", "05-rope", "07-waves", "08-basis", "10-text"]
 
 pytestmark = pytest.mark.browser
 
@@ -343,7 +342,7 @@ def test_the_wave_on_the_first_page_moves_by_itself_where_that_is_wanted_until_i
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
 def test_the_map_grows_from_the_first_moment_when_it_is_played(visit, motion):
-    page = visit("executed/18-inside.html", motion=motion)
+    page = visit("executed/08-basis.html", motion=motion)
     stage = page.locator(".wave-stage[data-wave=grow]")
     slider = stage.locator("input[type=range]")
     end = slider.input_value()

@@ -91,7 +91,7 @@ def smooth_gradients(waves: Tensor, s: float) -> Tensor:
 
 
 def first_steps(g: Tensor, basis: Tensor) -> dict[str, Tensor]:
-    """Gradients [..., n] and Adam's first step from them (page 10, eq-step-order): one scale for the ring,
+    """Gradients [..., n] and Adam's first step from them (eq-step-order): one scale for the ring,
     and Bᵀ sign(B g) in three bases B, a coordinate a row.
     """
     fourier = real_fourier_basis(g.shape[-1])[0].mT
