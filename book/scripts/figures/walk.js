@@ -1,5 +1,4 @@
 import { add, bump, dot, range, roll, through } from "../formulas.js";
-import { against } from "./ring.js";
 import { bars, box, circle, clamp, each, graph, label, line, onRing, signed } from "../svg.js";
 
 /** (index) Two tokens walk along a row; their rings turn, their score stays. */
@@ -20,7 +19,7 @@ export default (stage) => {
   const svg = stage.panel(
     "",
     "A row of tokens. The query's and the key's ring of channels turn as their tokens move; a curve shows the score for every offset.",
-    (narrow) => (narrow ? 286 : 290),
+    (narrow) => (narrow ? 286 : 262),
     (s, w, h, state) => {
       const { size, left } = cells(w);
       const center = (position) => left + size * (position + 0.5);
@@ -108,7 +107,6 @@ export default (stage) => {
   stage.slider("p", "p", "both tokens", { min: reach, max: G - 1 - reach, glide: true });
   stage.slider("delta", "Δ", "key − query", { min: -reach, max: reach, glide: true });
   stage.player("p", { min: reach, max: G - 1 - reach });
-  stage.hint(against);
   stage.number(
     "score",
     "score (<i>S</i><sup>p</sup><i>q</i>)ᵀ <i>S</i><sup>p+Δ</sup><i>k</i> / √<i>n</i>",
