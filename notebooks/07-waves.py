@@ -231,11 +231,11 @@ for width in (30, 31, 32):
 # A vision transformer with heads of 64 channels gives 32 to each axis. There the fourth wave has a period of eight, so
 # on eight patches in a row it does not distinguish one step to the left from seven steps to the right. On a ring of
 # prime length every wave has the full period. There a faster wave is the slowest one with its channels in another order
-# ({eq}`eq-wave-relabel`), so several speeds bring no new frequencies.
+# {eq}`eq-wave-relabel`, so several speeds bring no new frequencies.
 #
 # **A fair control.** Multiplexing also adds projections and makes the logits $W$ times as large, and each of these can
 # change an accuracy by itself. A fair control keeps all projections and lets every wave travel at the *same* speed,
-# which makes it RollPE with the sum of the projections ({eq}`eq-multiplexed-control`). Between this control and
+# which makes it RollPE with the sum of the projections {eq}`eq-multiplexed-control`. Between this control and
 # multiplexed RollPE the difference is open, on digits and on
 # photographs.{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open`{holds}`mini: multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
 # {doc}`16-lie` has the details.
@@ -389,7 +389,7 @@ fig
 #
 # Both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side, but express only sums. A
 # torus expresses everything, but 64 channels make a sheet of $8 \times 8$, which distinguishes all offsets only on
-# grids of up to four patches a side ({eq}`eq-grid-offsets`).
+# grids of up to four patches a side {eq}`eq-grid-offsets`.
 #
 # ```{wave} axes
 # :name: wave-axes

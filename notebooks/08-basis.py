@@ -68,7 +68,7 @@ torch.manual_seed(0)
 # ## The same scores in another basis
 #
 # The columns of the orthogonal matrix $Q$ are the waves of the ring: a cosine and a sine for each frequency, the
-# constant and, on an even ring, the wave that alternates ({eq}`eq-real-basis`).
+# constant and, on an even ring, the wave that alternates {eq}`eq-real-basis`.
 
 # %%
 from rollpe.operators import real_fourier_basis
@@ -479,7 +479,7 @@ fig
 # (new runs take held-out ones); colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) saw
 # the same images in the same order: one pass over photographs (CIFAR-100), or eight over digits, both on 8×8 patches.
 # Channels are in their order on RollPE's ring. The twin's channels are Fourier coordinates, so its queries and keys are
-# transformed to that ring ({eq}`eq-twin`). Each matrix is the mean over queries and keys, rows and columns, and the
+# transformed to that ring {eq}`eq-twin`. Each matrix is the mean over queries and keys, rows and columns, and the
 # layers and heads that you choose.
 # ```
 #

@@ -171,7 +171,7 @@ Markdown(to_markdown(family(committed, recipe, later_cells())))
 #
 # ## What the ring does at one full turn
 #
-# A ring of 64 channels takes offset 64 for 0: a character one turn back looks like the newest one ({eq}`eq-distinct-offsets`). In
+# A ring of 64 channels takes offset 64 for 0: a character one turn back looks like the newest one {eq}`eq-distinct-offsets`. In
 # training no two characters were that far apart. The *jump* is the mean loss at positions 64 to 71 minus that at 56 to 63, in windows
 # of 512 (for a ring of 63 one position earlier):
 
@@ -297,11 +297,11 @@ Markdown(to_markdown(asked, label, "planned comparison"))
 # Neighbors on RollPE's ring correlate more than its twin's in every run, but far less than on photographs ({doc}`08-basis`), and less than
 # the rule asks.{holds}`text neighbors: every run of roll > every run of roll-twin; roll < 0.15`{holds}`mini neighbors: every run of roll > 0.5`
 # The order of channels needs queries that ask for the same change. Here each position has a loss and a next character of its own: before
-# the first step their coherence ({eq}`eq-coherence`) is below $0.2$ in every run, as predicted, and on digits above
+# the first step their coherence {eq}`eq-coherence` is below $0.2$ in every run, as predicted, and on digits above
 # $0.9$.{holds}`order-text coherence 1: every run of roll < 0.2; every run of continuous-roll@wavelength=8.0 < 0.2`{holds}`order coherence 1: every run of roll > 0.9`
 #
 # An earlier prediction overlooked this. A ring of 64 turns once in 64 positions, and the average over a full turn leaves mode zero
-# alone ({eq}`eq-position-average`). A ring of wavelength 8 turns an eighth and keeps slow waves, so its neighbors were to correlate. They
+# alone {eq}`eq-position-average`. A ring of wavelength 8 turns an eighth and keeps slow waves, so its neighbors were to correlate. They
 # correlate negatively in every
 # run.{holds}`text neighbors: every run of continuous-roll@wavelength=8.0 < 0` At that wavelength only the fast modes, in which neighbors have
 # opposite signs, tell near characters apart.
@@ -347,7 +347,7 @@ fig
 # ## Train one and let it write
 #
 # The same recipe with fewer windows trains in seconds. Each new character is drawn from the model's prediction; the keys and values of
-# earlier ones are cached ({eq}`eq-cache`).
+# earlier ones are cached {eq}`eq-cache`.
 
 # %%
 settings = load_recipe(recipe, {"train_images": train_images, "resolutions": []})

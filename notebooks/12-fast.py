@@ -162,7 +162,7 @@ Markdown("\n".join(lines))
 # :class: tip
 # - On the measured CPU, rotary encodings and RollPE cost little.{holds}`cost cpu: axial-rope < 1.08; roll < 1.08; roll-twin < 1.08` Expensive are more channels in attention (`shaw-kv`), projecting
 #   queries and keys twice (`multiplexed-roll`) and a matrix exponential in every layer
-#   (`lie`).{holds}`cost cpu: shaw-kv > shaw > none; multiplexed-roll > roll; lie > axial-rope` 
+#   (`lie`).{holds}`cost cpu: shaw-kv > shaw > none; multiplexed-roll > roll; lie > axial-rope`
 # - RollPE's twin takes as long as RoPE to within a tenth, and the twisted ring as long as RollPE to within a
 #   fiftieth.{holds}`cost cpu: -0.1 < roll-twin - axial-rope < 0.1`{holds}`cost cpu: -0.02 < twisted-roll - roll < 0.02`
 # ```

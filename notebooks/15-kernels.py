@@ -388,7 +388,7 @@ agree("alike at integer positions", torch.exp(1j * p * omega), torch.exp(1j * p 
 # ## Even spacing
 #
 # On a row that is not closed, any $n$ different eigenvalues express all functions of $n$ neighboring offsets
-# ({eq}`eq-span`), but some functions need large queries and keys. Evenly spaced eigenvalues are the best ones:
+# {eq}`eq-span`, but some functions need large queries and keys. Evenly spaced eigenvalues are the best ones:
 #
 # $$
 # \operatorname{tr} W^\Delta = 0 \ \text{ for } \Delta = 1, \dots, n - 1 \iff \text{eigenvalues } e^{\mathrm{i} (2\pi k + \varphi)/n},

@@ -377,7 +377,7 @@ agree("the same offset, the same scores", *scores)
 # %% [markdown]
 # ## Several waves: a fair control
 #
-# Multiplexed RollPE adds $W$ waves of different speeds on one ring ({eq}`eq-multiplexed`). Three facts help to compare
+# Multiplexed RollPE adds $W$ waves of different speeds on one ring {eq}`eq-multiplexed`. Three facts help to compare
 # it with RollPE. First, at a fixed offset the cross terms average out over the ring:
 #
 # ```{prf:proposition}

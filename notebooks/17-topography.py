@@ -189,7 +189,7 @@ fig
 #
 # At $\lambda = 1$ any unit vector moves by less than $\pi$ per step. The speed $\|\mathcal{A}q\|$ is small for a token
 # made of slow modes. So smoothness in position is smoothness along the channels, except for the Nyquist mode of an even
-# ring, which is at rest ({eq}`eq-nyquist-fixed`).
+# ring, which is at rest {eq}`eq-nyquist-fixed`.
 
 # %%
 A = generator(n)

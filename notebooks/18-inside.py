@@ -104,8 +104,8 @@ fig
 # ## The first gradients
 #
 # {doc}`08-basis` derives that the first gradient is a moving average over the patches of a row
-# ({eq}`eq-position-average`), and that Adam's first step, its sign, keeps slow waves in channels and not in Fourier
-# coordinates ({eq}`eq-step-order`). The first gradients of real models:
+# {eq}`eq-position-average`, and that Adam's first step, its sign, keeps slow waves in channels and not in Fourier
+# coordinates {eq}`eq-step-order`. The first gradients of real models:
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-first-step", "caption": "Before training: power by mode, relative to white noise, of the gradient for the weights of queries and keys, and of its signs, Adam's first step; mean over queries and keys, layers, heads and axes. Dotted: white noise averaged over the patches of a row."}, "image": {"alt": "Two panels with lines over the mode numbers. CIFAR-100: the gradient falls steeply, much as the dotted line does; RollPE's step falls less steeply; the twin's is level at one. Digits: the same with a weaker fall."}}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.2), sharey=True)
@@ -143,7 +143,7 @@ fig
 # ## When the order comes and goes
 #
 # The premise is that all patches need the same change of their queries. The *coherence* of the gradients for encoded
-# queries ({eq}`eq-coherence`) measures it: it is 1 if all patches of an image need the same change, and $1/64$ on
+# queries {eq}`eq-coherence` measures it: it is 1 if all patches of an image need the same change, and $1/64$ on
 # average if 64 patches need independent ones.
 
 # %%

@@ -22,7 +22,7 @@ export const bump = (n, center, sharpness) =>
 /** One at `channel`, zero elsewhere. */
 export const pulse = (n, channel) => range(n).map((i) => (i === channel ? 1 : 0));
 
-// Whole positions.
+// Integer positions.
 
 /** S^p x for whole p. operators.roll */
 export const roll = (x, p) => x.map((_, i) => x[mod(i + p, x.length)]);

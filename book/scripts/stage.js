@@ -8,7 +8,7 @@
 import { clamp, element, plain, text } from "./svg.js";
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-const GLIDE = 260; // ms from one whole position to the next
+const GLIDE = 260; // ms from one integer position to the next
 const BEAT = 900; // ms a position when playing
 
 let count = 0;

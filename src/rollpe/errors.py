@@ -35,10 +35,10 @@ def check_choice(label: str, value: Any, allowed: Collection[Any]) -> None:
 
 
 def check_whole(least: int, **values: Any) -> None:
-    """Refuse values that are no whole numbers of at least ``least``; True is none."""
+    """Refuse values that are no integers of at least ``least``; True is none."""
     for label, value in values.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise InputError(f"{label}={value!r} must be a whole number of at least {least}.")
+            raise InputError(f"{label}={value!r} must be an integer, {least} or more.")
 
 
 def check_positive(**values: Any) -> None:

@@ -46,7 +46,7 @@ NYQUIST = ("fixed", "cosine", "paired", "odd", "twist")
 
 def _whole(n: object, what: str = "n") -> int:
     if isinstance(n, bool) or not isinstance(n, Integral) or int(n) < 1:
-        raise InputError(f"{what}={n!r} is not possible: give a whole number, 1 or more.")
+        raise InputError(f"{what}={n!r} is not possible: give an integer, 1 or more.")
     return int(n)
 
 
@@ -63,7 +63,7 @@ def _real(p: float | Tensor, dtype: torch.dtype, device: torch.device | None = N
     return p.to(device or p.device, torch.promote_types(p.dtype, dtype))
 
 
-# Whole positions: a permutation.
+# Integer positions: a permutation.
 
 
 def shift_matrix(n: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -77,7 +77,7 @@ def shift_matrix(n: int, dtype: torch.dtype = torch.float64) -> Tensor:
 def roll(x: Tensor, p: int | Tensor) -> Tensor:
     """S^p x (Eqs. 2, 10): entry i takes the value of entry i+p mod n. Exact in any dtype.
 
-    x [..., n]; p a whole number, or an integer tensor broadcasting over x's leading dimensions (one
+    x [..., n]; p an integer, or an integer tensor broadcasting over x's leading dimensions (one
     position per token). Real p is refused: `continuous_roll` takes it.
     """
     return _around(x, _whole_positions(p))[0]
@@ -87,10 +87,10 @@ def _whole_positions(p: int | Tensor) -> int | Tensor:
     if isinstance(p, Tensor):
         if p.is_floating_point() or p.is_complex():
             raise InputError(
-                f"p has dtype {p.dtype}: roll takes whole positions. Use continuous_roll, or p.long()."
+                f"p has dtype {p.dtype}: roll needs integer positions. Use continuous_roll, or p.long()."
             )
     elif isinstance(p, bool) or not isinstance(p, Integral):
-        raise InputError(f"p={p!r} is not whole: roll takes whole positions. Use continuous_roll.")
+        raise InputError(f"p={p!r} is no integer: roll needs integer positions. Use continuous_roll.")
     return p
 
 
@@ -135,7 +135,7 @@ def mode_numbers(n: int) -> Tensor:
 def twisted_frequencies(n: int) -> Tensor:
     """ω = 2πm/n for the m > 0 among −(n−1)/2, −(n−1)/2 + 1, …, (n−1)/2, float64 [⌊n/2⌋], ascending.
 
-    These m are whole numbers for odd n and halves of odd numbers for even n: then ω = π/n, 3π/n, …, (n−1)π/n.
+    These m are integers for odd n and halves of odd numbers for even n: then ω = π/n, 3π/n, …, (n−1)π/n.
     """
     return 2 * math.pi / _whole(n) * (torch.arange(n // 2, dtype=torch.float64) + (1.0 if n % 2 else 0.5))
 
@@ -438,7 +438,7 @@ def embed_in_rope(x: Tensor) -> Tensor:
 
     Pair k = 0 … ⌊n/2⌋ holds the real and imaginary part of Fourier coefficient k, to be rotated by
     `ring_frequencies(n)[k]`·p. Pair 0, and pair n/2 for even n, have an empty second channel: that is
-    the price of writing the constant and the Nyquist mode as rotations. Scores at whole positions (and
+    the price of writing the constant and the Nyquist mode as rotations. Scores at integer positions (and
     at all real ones for odd n) are those of the roll. float32 or float64.
     """
     n = x.shape[-1]
@@ -478,7 +478,7 @@ def multiplexed_roll(x: Tensor, p: int | Tensor, speeds: Sequence[int] | None = 
     """Σ_w S^{wp} x^{(w)}, w = 1 … W (Eq. 12): x [..., W, n], whole p [...]; returns [..., n].
 
     Args:
-        speeds: other whole numbers in place of 1 … W.
+        speeds: other integers in place of 1 … W.
     """
     speed = torch.as_tensor(speeds or range(1, x.shape[-2] + 1), device=x.device)
     return roll(x, torch.as_tensor(p, device=x.device)[..., None] * speed).sum(dim=-2)
@@ -507,7 +507,7 @@ def axial_roll(
     width: int | Sequence[int] | None = None,
     move: Callable[[Tensor, Tensor], Tensor] = roll,
 ) -> Tensor:
-    """Rings for each axis: sub-vector a of x [..., N, head_dim] rolls by whole positions [..., N, axes].
+    """Rings for each axis: sub-vector a of x [..., N, head_dim] rolls by integer positions [..., N, axes].
 
     Args:
         width: of the ring of an axis, or widths of several rings side by side.

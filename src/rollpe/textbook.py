@@ -62,14 +62,14 @@ def permutation_matrix(order: Tensor) -> Tensor:
 def one_hot_code(positions: Tensor, length: int) -> Tensor:
     """1_p: a one at p, zeros elsewhere; float64 [..., length] for positions [...] from 0 to length − 1.
 
-    Between two whole positions it goes over from one to the other, linearly.
+    Between two integer positions it goes over from one to the other, linearly.
     """
     distance = (positions.to(torch.float64)[..., None] - torch.arange(length)).abs()
     return (1 - distance).clamp(min=0)
 
 
 def binary_code(positions: Tensor, bits: int) -> Tensor:
-    """⌊p/2^i⌋ mod 2, lowest bit first; float64 [N, bits] for whole positions [N]."""
+    """⌊p/2^i⌋ mod 2, lowest bit first; float64 [N, bits] for integer positions [N]."""
     return (positions[:, None] // 2 ** torch.arange(bits) % 2).to(torch.float64)
 
 

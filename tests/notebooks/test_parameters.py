@@ -86,9 +86,9 @@ def test_what_is_allowed_is_the_value_as_it_is_written(notebook, line, values, t
 @pytest.mark.parametrize(
     ("line", "text", "says"),
     [
-        ("int = 3  # how many [1..10]", "three", "x='three': expected a whole number"),
-        ("int = 3  # how many [1..10]", "2.5", "expected a whole number"),
-        ("int = 3  # how many [1..10]", True, "expected a whole number"),
+        ("int = 3  # how many [1..10]", "three", "x='three': expected an integer"),
+        ("int = 3  # how many [1..10]", "2.5", "expected an integer"),
+        ("int = 3  # how many [1..10]", True, "expected an integer"),
         ("int = 3  # how many [1..10]", "11", "x=11 is not allowed: how many must lie between 1 and 10"),
         ("int = 3  # how many [1..10]", "0", "between 1 and 10"),
         ("float = 1.0", "wide", "x='wide': expected a number"),
@@ -102,7 +102,7 @@ def test_what_is_allowed_is_the_value_as_it_is_written(notebook, line, values, t
         ('str = "x"  # {cuda|cpu,...}', "cpu,tpu", "tpu"),
         ('str = "x"  # {cuda|cpu,...}', "cpu,cpu", "twice"),
         *((TENTHS, text, f"x={text} is not allowed") for text in ("0.35", "0.05", "0.95")),
-        *((SEED, text, "whole number below") for text in ("9" * 19, "-" + "9" * 19, "9" * 400, "1" * 5000)),
+        *((SEED, text, "integer below") for text in ("9" * 19, "-" + "9" * 19, "9" * 400, "1" * 5000)),
         *(("float = 1.0  # [.. step 0.5]", text, "expected a number") for text in ("nan", "inf", "-inf")),
         *((READ, text, "is no folder. Name") for text in ("", "nowhere", "file", "file/deeper", "a" * 300)),
         *((WRITTEN, text, "no folder that can be written to") for text in ("", "file", "file/deeper")),

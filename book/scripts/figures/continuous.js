@@ -1,7 +1,7 @@
 import { continuousRoll, norm, nyquistPlace, pulse, range, roll, subtract, through } from "../formulas.js";
 import { circle, each, element, graph, label, line } from "../svg.js";
 
-/** (b) Between whole positions; what an even ring does with its Nyquist mode. */
+/** (b) Between integer positions; what an even ring does with its Nyquist mode. */
 export default (stage) => {
   const NAMES = {
     fixed: "stands still",
@@ -73,7 +73,7 @@ export default (stage) => {
     `<b data-number="${parity}-n"></b> channels: ${parity}<span data-number="${parity}-says"></span>`;
   stage.panel(
     head("odd"),
-    "A pulse on an odd ring, moved by p channels. Between whole positions it is a smooth wave with ripples.",
+    "A pulse on an odd ring, moved by p channels. Between integer positions it is a smooth wave with ripples.",
     150,
     draw("odd"),
   );
@@ -105,7 +105,7 @@ export default (stage) => {
         ),
     )),
   );
-  stage.number("whole", "nearest whole position", 0);
+  stage.number("whole", "nearest integer position", 0);
   const words = {
     length: "length",
     off: "distance to the roll",

@@ -1,7 +1,7 @@
 import { apparentFrequency, range, ringFrequencies, ropeFrequencies } from "../formulas.js";
 import { box, circle, clamp, each, graph, label, line, px, text } from "../svg.js";
 
-/** (f) Geometric and arithmetic frequencies, and what whole positions see of the fast ones. */
+/** (f) Geometric and arithmetic frequencies, and what integer positions see of the fast ones. */
 export default (stage) => {
   const ring = ({ n, wavelength }) => ringFrequencies(n, wavelength).slice(0, n / 2); // pairs, as RoPE has
   const limit = (state) => Math.max(...ring(state), Math.PI * 1.15);
@@ -55,7 +55,7 @@ export default (stage) => {
         dots +
         label(left, rows.rope - 12, "rope: geometric", "small q strong", "start") +
         label(left, rows.ring - 12, "roll: arithmetic", "small k strong", "start") +
-        label(left, rows.seen + 20, "what whole positions see of it", "small k", "start") +
+        label(left, rows.seen + 20, "what integer positions see of it", "small k", "start") +
         each(
           ticks,
           (omega, i) =>
@@ -66,8 +66,8 @@ export default (stage) => {
     },
   );
   stage.panel(
-    "one hand, seen at whole positions",
-    "A fast wave and the slow wave through the same points at whole positions.",
+    "one hand, seen at integer positions",
+    "A fast wave and the slow wave through the same points at integer positions.",
     130,
     (s, w, h, state) => {
       const span = 10;

@@ -2,7 +2,7 @@ import { bump, dot, mod, range, ringFrequencies, roll, spectrum, TAU } from "../
 import { bars, circle, dial, each, label, onRing, px, raised, text } from "../svg.js";
 
 /** Why the ring turns against its token. */
-export const against =
+const against =
   "A ring turns against its token: (<i>Sx</i>)<sub>i</sub> = <i>x</i><sub>i+1</sub>, so a step to the right moves each value one channel back.";
 
 /** (a) A roll beside its Fourier modes. */

@@ -19,7 +19,7 @@ export default (stage) => {
   const svg = stage.panel(
     "",
     "A row of tokens. The query's and the key's ring of channels turn as their tokens move; a curve shows the score for every offset.",
-    (narrow) => (narrow ? 286 : 262),
+    (narrow) => (narrow ? 286 : 284),
     (s, w, h, state) => {
       const { size, left } = cells(w);
       const center = (position) => left + size * (position + 0.5);

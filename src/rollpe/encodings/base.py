@@ -432,7 +432,7 @@ class Encoding(nn.Module):
             return positions.to(table_dtype(like))
         if not are_integers(positions):
             raise InputError(
-                f"encoding {self.name!r} needs whole positions: use 'axial-rope' or 'continuous-roll', or"
+                f"encoding {self.name!r} needs integer positions: use 'axial-rope' or 'continuous-roll', or"
                 " positions.round()."
             )
         return to_integers(positions)

@@ -118,7 +118,7 @@ def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
 
 
 def to_integers(positions: Tensor) -> Tensor:
-    """Whole positions as int64."""
+    """Integer positions as int64."""
     return (positions.round() if positions.is_floating_point() else positions).long()
 
 
@@ -156,7 +156,7 @@ _grids: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def are_integers(positions: Tensor) -> bool:
-    """Whether every position is a whole number.
+    """Whether every position is an integer.
 
     On an accelerator the answer costs a synchronization, so it is cached until the tensor changes, for all
     layers and batches. (Changes of an inference tensor are not detected.) On the meta device, and while a

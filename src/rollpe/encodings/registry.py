@@ -143,10 +143,10 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 _MISFIT = object()
 _KINDS = {
     bool: "true or false",
-    int: "a whole number",
+    int: "an integer",
     float: "a finite number",
     str: "a word",
-    tuple[int, ...]: "a list of whole numbers",
+    tuple[int, ...]: "a list of integers",
     tuple[float, ...]: "a list of finite numbers",
     type(None): "null",
 }

@@ -280,7 +280,7 @@ class T5Bias(ScoreBias):
     images.
 
     Adds axes*heads*buckets parameters, drawn from a normal of standard deviation (heads*d)^-1/2 as T5's.
-    Whole positions; relative. Cost: one look-up a pair, axis and head. The sum is cast to the dtype of q.
+    Integer positions; relative. Cost: one look-up a pair, axis and head. The sum is cast to the dtype of q.
 
     Args:
         buckets: how many, for both signs together; even if bidirectional.

@@ -228,7 +228,7 @@ class TwistedRoll(Roll):
     the score. For odd n it is ``roll``. ``continuous-roll`` with nyquist="twist" does it at real positions.
 
     Another ``twist`` takes pairs of rings of n channels and turns the pair by φ = 2π·twist where it closes:
-    the angles are (2πk + φ)/n for k = 0, …, n-1, and the period is n/twist if 1/twist is a whole number.
+    the angles are (2πk + φ)/n for k = 0, …, n-1, and the period is n/twist if 1/twist is an integer.
 
     No parameters; integer positions; norm preserving; relative. Exact in every dtype for a sign; other twists
     compute angles in float32 (float64 for float64 queries). Cost: one gather and one product with signs for q
@@ -434,7 +434,7 @@ class MultiplexedRoll(Roll):
         waves: W.
         scale: "none" as printed, where independent streams give logits W² times the variance; "sqrt"
             divides q and k by √W, which undoes that; "mean" divides them by W.
-        speeds: the s_w, whole numbers; 1, …, W by default.
+        speeds: the s_w, integers; 1, …, W by default.
         width, direction: see ``Roll``.
     """
 
@@ -458,7 +458,7 @@ class MultiplexedRoll(Roll):
         check_choice("scale", scale, factors)
         self.speeds = tuple(range(1, waves + 1)) if speeds is None else tuple(speeds)
         if len(self.speeds) != waves or any(int(speed) != speed for speed in self.speeds):
-            raise InputError(f"speeds={self.speeds} must be {waves} whole numbers, one for each wave.")
+            raise InputError(f"speeds={self.speeds} must be {waves} integers, one for each wave.")
         self.streams = self.waves = waves
         self.scale = scale
         self.factor = factors[scale]
@@ -696,7 +696,7 @@ def checked_rings(width: int | tuple[int, ...] | None, part: int) -> tuple[int, 
     """The lengths of the rings of a share; one ring of all its channels by default."""
     rings = width if isinstance(width, tuple) else (part if width is None else width,)
     if not rings or not all(isinstance(n, int) and n >= 1 for n in rings) or sum(rings) > part:
-        raise InputError(f"width={width} does not fit: a ring has a whole number of channels, 1 to {part}.")
+        raise InputError(f"width={width} does not fit: a ring has 1 to {part} channels.")
     return rings
 
 

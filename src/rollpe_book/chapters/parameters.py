@@ -20,7 +20,7 @@ from rollpe_lab.sources import find_root
 
 Value = int | float | bool | str
 TYPES: dict[str, type[Value]] = {"int": int, "float": float, "bool": bool, "str": str}
-EXPECTED = {"int": "a whole number below 2⁶³", "float": "a number", "bool": "true or false"}
+EXPECTED = {"int": "an integer below 2⁶³", "float": "a number", "bool": "true or false"}
 TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
 LINE = re.compile(
     r"(?P<name>\w+): (?P<type>\w+) = (?P<default>.+?)"

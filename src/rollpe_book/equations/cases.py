@@ -28,11 +28,11 @@ class Draw(torch.Generator):
         return float(self.uniform(low, high))
 
     def whole(self, low: int, high: int, *shape: int) -> Tensor:
-        """Whole numbers from low to high."""
+        """Integers from low to high."""
         return torch.randint(low, high + 1, shape, generator=self)
 
     def count(self, low: int, high: int) -> int:
-        """One whole number from low to high."""
+        """One integer from low to high."""
         return int(self.whole(low, high))
 
     def odd(self, low: int = 3, high: int = 17) -> int:

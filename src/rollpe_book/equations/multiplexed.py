@@ -18,7 +18,7 @@ from rollpe_book.equations.registry import check
 
 
 def _waves(rng: Draw, n: int):
-    """W, queries and keys [5, W, n], whole positions [5]."""
+    """W, queries and keys [5, W, n], integer positions [5]."""
     W = rng.count(2, 4)
     return W, rng.normal(5, W, n), rng.normal(5, W, n), rng.whole(-20, 20, 5)
 

@@ -150,7 +150,7 @@ def eq_t5(rng):
 
 
 def _bucket(delta: int, buckets: int, reach: int) -> int:
-    """T5's bucket in whole numbers only: |Δ| has passed threshold j of e·(D/e)^{j/w} or it has not."""
+    """T5's bucket in integers only: |Δ| has passed threshold j of e·(D/e)^{j/w} or it has not."""
     half, exact = buckets // 2, buckets // 4
     a, w = abs(delta), half - exact
     if a >= exact:

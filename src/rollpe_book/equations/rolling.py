@@ -1,4 +1,4 @@
-"""The roll at whole positions.
+"""The roll at integer positions.
 
 Sources: the paper's Eqs. 2, 3 and 10, App. B; what RollPE can express on a ring is ours.
 """
@@ -14,7 +14,7 @@ from rollpe_book.equations.registry import check
 
 
 def _ring(rng: Draw, n: int, N: int = 5):
-    """Queries and keys [2, N, n] and their whole positions [N]."""
+    """Queries and keys [2, N, n] and their integer positions [N]."""
     return rng.normal(2, N, n), rng.normal(2, N, n), rng.whole(-30, 30, N)
 
 

@@ -358,7 +358,7 @@ def eq_lambda_aliased(rng):
     at_32 = operators.ring_frequencies(32, wavelength)[:16].abs() > math.pi
     yield must_hold(at_32.nonzero().flatten().tolist() == list(range(6, 16)))
     p = rng.whole(-50, 50, 9).double()
-    folded = torch.remainder(omega + math.pi, 2 * math.pi) - math.pi  # what whole positions can see
+    folded = torch.remainder(omega + math.pi, 2 * math.pi) - math.pi  # what integer positions can see
     yield error(torch.exp(1j * p[:, None] * omega), torch.exp(1j * p[:, None] * folded))
 
 

@@ -20,7 +20,7 @@ def _twin(n: int, z: Tensor, p: Tensor) -> Tensor:
 
 
 def _layer(rng: Draw, n: int):
-    """Tokens [4, D], their whole positions [4], and two weight matrices [D, n]."""
+    """Tokens [4, D], their integer positions [4], and two weight matrices [D, n]."""
     D = rng.count(3, 6)
     return rng.normal(4, D), rng.whole(-20, 20, 4), rng.normal(D, n), rng.normal(D, n)
 

@@ -340,8 +340,8 @@ def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
 @wave(3.6, n=32, wavelength=0.6, k=12, axis="logarithmic")
 def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
     """Dots on a logarithmic axis of angular frequency: those of rope are spread evenly over four decades,
-    those of the roll crowd at its fast end and some lie beyond π, and what whole positions see of these is
-    folded back below π. Under it a fast wave and a slow one that meet at every whole position.
+    those of the roll crowd at its fast end and some lie beyond π, and what integer positions see of these is
+    folded back below π. Under it a fast wave and a slow one that meet at every integer position.
     """
     n, wavelength = start["n"], start["wavelength"]
     ring = ring_frequencies(n, wavelength)[: n // 2]
