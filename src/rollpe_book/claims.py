@@ -28,7 +28,7 @@ from rollpe_lab.statistics import seeds_needed
 CLAIMS = Path(__file__).with_suffix(".yaml")
 Decision = Literal["reproduced", "corrected", "refuted", "undecided", "not tested", "no test possible"]
 VERDICTS: tuple[Decision, ...] = get_args(Decision)
-EVIDENCE = ("formulas", "counts", "on the printed table", "by training")
+EVIDENCE = ("formulas", "counts", "on the paper's table", "by training")
 
 
 class _Strict(BaseModel):
@@ -220,12 +220,7 @@ class Claim(_Strict):
             return "formulas" if self.checks else ""
         if self.records.scope.name == "parameters":
             return "counts"
-        return "on the printed table" if self.records.scope.text == "printed" else "by training"
-
-    @property
-    def takes_training(self) -> bool:
-        """Whether trained models decide it, not a formula, a count or the printed table."""
-        return self.evidence == "by training"
+        return "on the paper's table" if self.records.scope.text == "printed" else "by training"
 
 
 @dataclass(frozen=True)
@@ -313,7 +308,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     for kind in ("mathematical", "empirical", "interpretive"):
         row = counts(v for v in verdicts if v.claim.kind == kind)
         lines.append(f"| {kind} | {' | '.join(str(row[verdict]) for verdict in VERDICTS)} |")
-    tested = sum(v.claim.evidence in ("on the printed table", "by training") for v in verdicts)
+    tested = sum(v.claim.evidence in ("on the paper's table", "by training") for v in verdicts)
     lines += [
         "",
         "- **Reproduced**: every check or test that the claim rests on passes.",

@@ -100,7 +100,7 @@ def test_every_rule_on_runs_can_be_decided_by_the_plans():
         (p.recipe.name, p.run_id.slug) for plan in (ROOT / "plans").glob("*.yaml") for p in load_plan(plan)
     )
     for c in load_claims():
-        for arm in c.records.arms if c.takes_training else ():
+        for arm in c.records.arms if c.evidence == "by training" else ():
             enough = planned[c.records.scope.recipe, arm] >= c.records.seeds
             assert enough or arm.startswith("printed/"), (c.id, arm)
 
@@ -120,7 +120,7 @@ def test_without_other_evidence_the_printed_table_decides_what_it_can():
     found = {v.claim.id: v for v in ledger([], [])}
     for v in found.values():
         without = "no test possible" if v.claim.untestable else "not tested"
-        assert v.grounds and (v.claim.evidence == "on the printed table" or v.verdict == without), v.claim.id
+        assert v.grounds and (v.claim.evidence == "on the paper's table" or v.verdict == without), v.claim.id
     assert found["paper-roll-beats-learned-printed"].verdict == "reproduced"
     assert found["paper-multiplexed-better-printed"].verdict == "reproduced"
     assert "p = 0.041" in found["paper-multiplexed-better-printed"].grounds
@@ -374,7 +374,7 @@ def test_a_tally_keeps_formulas_and_printed_numbers_apart_from_experiments():
     printed = judged("better", "printed: roll - learned", 0.5)
     trained = judged("better", ROLL, 0.5)
     decided = ledger([result("eq-roll")], [], [formula, printed, trained, trained])
-    assert tally(decided) == ["2 reproduced (1 formulas, 1 on the printed table)", "2 not tested"]
+    assert tally(decided) == ["2 reproduced (1 formulas, 1 on the paper's table)", "2 not tested"]
     some = [*decided, Verdict(trained, "refuted", ""), Verdict(trained, "undecided", "")]
     assert tally(some[-1:]) == ["1 undecided"] and tally([]) == []
 

@@ -1,7 +1,7 @@
 """The book: what Sphinx needs beyond Jupyter Book.
 
 Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py, runs.py,
-ledger.py, bodies.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py; page.py makes one page
+ledger.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py; page.py makes one page
 of one notebook, site.py is what they share. head.py is an extension of its own: what every page of the site
 carries besides its text.
 
@@ -22,7 +22,6 @@ from sphinx.application import Sphinx
 from rollpe_book.chapters.stamp import command, read_stamp
 from rollpe_book.extension import (
     api,
-    bodies,
     drawings,
     equations,
     figures,
@@ -93,7 +92,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writer)
     results = (equations, numbers, holds, tables, runs, ledger)
-    for part in (*results, api, bodies, figures, drawings, rerun, scripts, waves):
+    for part in (*results, api, figures, drawings, rerun, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
     app.connect("build-finished", copy_mathjax)
