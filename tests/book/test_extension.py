@@ -445,7 +445,7 @@ def test_powers_and_indices_of_the_ledger_are_set(site_):
 def test_the_bar_of_verdicts_is_a_sentence_where_it_is_not_drawn(site_, paper):
     of_paper = [c for c in load_claims() if c.source == "paper"]
     possible = sum(c.untestable is None for c in of_paper)
-    sentence = rf"The paper['’]s {possible} testable claims: .*?3 on the paper's table\), .*?\."
+    sentence = rf"The paper['’]s {possible} testable claims: .*?3 on the paper['’]s table\), .*?\."
     for book in (site_, paper):
         page = unescape(book.markup("index"))
         assert f"testable claims by verdict; {len(of_paper) - possible} more cannot be tested." in page
