@@ -13,9 +13,10 @@
 # %% [markdown]
 # # Attention ignores order
 #
-# Shuffle the tokens of a transformer that has no positional encoding: the words of a sentence, or the patches of an
-# image. What changes? Only the order of the outputs changes: each token gets the same result as before, in its new
-# place. A classifier that averages the tokens gives exactly the same answer.
+# A *positional encoding* tells a transformer where each of its tokens is. Shuffle the tokens of a transformer without
+# one: the words of a sentence, or the patches of an image. What changes? Only the order of the outputs changes: each
+# token gets the same result as before, in its new place. A classifier that averages the tokens gives exactly the same
+# answer.
 #
 # The paper opens with the remark that self-attention is "permutation-invariant" {cite}`rollpe`. The exact word is
 # permutation *equivariant*. This chapter shows the difference by hand and proves it. Then it measures what a small
@@ -59,7 +60,8 @@ figures.use_theme()
 # $$ (eq-softmax)
 #
 # The mark beside each equation says whether its check passed. On a screen it unfolds to the error and to the function
-# of the library that computes the equation. In the cells of the text, we write the equation out:
+# of `rollpe`, this book's library, that computes the equation. In the cells of the text, we write the equation out.
+# Then `agree` prints the largest difference between two results and stops if it is more than rounding:
 
 
 # %%
@@ -75,9 +77,9 @@ def attention(Q, K, V):
 
 Q, K, V = torch.randn(3, 5, 4, dtype=torch.float64)
 A = Q @ K.mT
-agree("our softmax and the library's", softmax(A), textbook.softmax(A))
+agree("our softmax and the library", softmax(A), textbook.softmax(A))
 ours, library = attention(Q, K, V), textbook.attention(Q, K, V)
-agree("our attention and the library's", ours, library)
+agree("our attention and the library", ours, library)
 
 # %% [markdown]
 # Take three tokens, $a$, $b$ and $c$, with a single channel each. Their queries are $0, 1, 2$, their keys $0,
@@ -108,7 +110,8 @@ agree("the same results, reordered", reordered, result[order])
 # %% [markdown]
 # ## The same for any tokens
 #
-# In self-attention, queries, keys and values come from the same tokens, the rows of $X$:
+# In self-attention, queries, keys and values come from the same tokens, the rows of $X$. We write
+# $\operatorname{Attn}(X)$ for $\operatorname{Attn}(Q, K, V)$ with
 #
 # $$
 # Q = X W_Q, \quad K = X W_K, \quad V = X W_V
@@ -211,8 +214,8 @@ fig
 # stays the same. The rest of a transformer layer adds no order either: norms, residual sums and the MLP treat every
 # token by itself. So a stack of any number of layers is equivariant, too.
 #
-# Invariance enters at the very end. A classifier averages the tokens, or uses only a class token, which has no
-# place in the order. Its output is then the same for every order. With $\mathbf 1$ for a column of $N$ ones:
+# Invariance enters at the very end. A classifier averages the tokens, or uses only a class token, which has no place in
+# the order. Its output is then the same for every order. With $\mathbf 1$ for a column of $N$ ones, one for each token:
 #
 # $$
 # \tfrac{1}{N} \mathbf{1}^\top \operatorname{Attn}(PX) = \tfrac{1}{N} \mathbf{1}^\top \operatorname{Attn}(X)
@@ -407,22 +410,24 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # All these arrangements are the same input for the model without places.
 #
 # A bag of patches classifies far better than chance, because the strokes that occur already say a lot about a digit.
-# The difference between the two models is what positions are worth here. It depends on the size of the patches: with
-# `-p patch_size 1` a token is one pixel and only the histogram of gray levels is left; with `-p patch_size 4` most
-# of the order is kept *inside* the patches.
+# The difference between the two models is what positions are worth here. It depends on the size of the patches, which
+# you can choose: `rollpe notebook notebooks/01-order.py -p patch_size 1` runs this chapter with tokens of one pixel,
+# and only the histogram of gray levels is left. With `-p patch_size 4` most of the order is kept *inside* the patches.
 #
 # ## What breaks the symmetry
 #
-# Positions enter attention in two main ways: through the tokens or through the scores. In the first, a code $c_p$ that
-# depends on the position $p$ is added to the token at that position. In general, that breaks the symmetry:
+# Positions enter attention in two main ways: through the tokens or through the scores. In the first, a *code* $c_p$
+# that depends on the position $p$ is added to the token at that position. In general, that breaks the symmetry. With
+# the codes as rows of a matrix $C$:
 #
 # $$
 # \begin{gathered} x_p \mapsto x_p + c_p, \\
 # \operatorname{Attn}(PX + C) \neq P \operatorname{Attn}(X + C) \end{gathered}
 # $$ (eq-added)
 #
-# In the second, the score of a pair depends on where the two tokens are. The simplest form adds to the scores a
-# matrix $\beta$ that is the same for all inputs. Almost any $\beta$ breaks the symmetry:
+# In the second, the score of a pair depends on where the two tokens are. The simplest form adds to the scores a *bias*:
+# a matrix $\beta$ that is the same for all inputs. A bias that does not break the symmetry stays *blind* to the order,
+# and few do:
 #
 # ```{prf:proposition} The only biases that stay blind
 # :label: prop-bias
@@ -439,13 +444,13 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # softmax cancels.
 #
 # ```{prf:proof}
-# By {eq}`eq-softmax-permuted` the right-hand side of the first equation is $\operatorname{softmax}(PAP^\top +
-# P\beta P^\top)$, and two rows of scores have the same softmax only if they differ by a constant. So the
-# first equation says that $\gamma = \beta - P\beta P^\top$ is constant along each row, for every $P$. Let $P$
-# exchange $j$ and $k$, both different from $i$: then $\gamma_{ij} = \beta_{ij} - \beta_{ik}$ and $\gamma_{ik}
-# = \beta_{ik} - \beta_{ij}$ are equal, hence zero. Off the diagonal each row is constant. Let $P$ exchange
-# $i$ and $k$: then $\gamma_{ii} = \gamma_{ij}$ reads $\beta_{ii} - \beta_{ij} = \beta_{kk} - \beta_{kj}$. The
-# diagonal exceeds its row by the same $a$ everywhere. The converse is a substitution.
+# By {eq}`eq-softmax-permuted` the right-hand side of the first equation is $\operatorname{softmax}(PAP^\top + P\beta
+# P^\top)$, and two rows of scores have the same softmax only if they differ by a constant. So the first equation says
+# that $\gamma = \beta - P\beta P^\top$ is constant along each row, for every $P$. Let $P$ exchange $j$ and $k$, both
+# different from $i$: then $\gamma_{ij} = \beta_{ij} - \beta_{ik}$ and $\gamma_{ik} = \beta_{ik} - \beta_{ij}$ are
+# equal, hence zero. Off the diagonal each row is constant. Let $P$ exchange $i$ and $k$: then $\gamma_{ii} =
+# \gamma_{ij}$ reads $\beta_{ii} - \beta_{ij} = \beta_{kk} - \beta_{kj}$. So the diagonal exceeds its row by the same
+# $a$ everywhere. The converse is a substitution.
 # ```
 #
 # A mask is a bias, too, with $-\infty$ for the pairs that must not attend. Autoregressive language models use a
@@ -480,7 +485,7 @@ for what, change in (
 # %% [markdown]
 # ## Positions travel with their tokens
 #
-# In the last line of the output the codes stayed in their places while the tokens moved. If each token takes its
+# In the last line of the output above, the codes stayed in their places while the tokens moved. If each token takes its
 # code along, the symmetry is back:
 
 # %%
@@ -538,9 +543,10 @@ assert change > 1e-3
 #
 # ```{solution} exercise-order-fixed
 # :class: dropdown
-# No. Shuffle the rows of its table of places in the same order, and every token that enters the first layer is the
-# same as before. So the model can express the same classifiers. A learned table does not say which places are
-# neighbors. A relative encoding does, and a fixed shuffle destroys just that: neighbors are no longer near.
+# It is not harder for the model with learned places. Shuffle the rows of its table of places in the same order, and
+# every token that enters the first layer is the same as before. So the model can express the same classifiers. For an
+# encoding of distances it is harder. A learned table does not say which places are neighbors. Distances do, and a fixed
+# shuffle destroys just that: neighbors are no longer near.
 # ```
 
 # %% tags=["hide-cell"]
