@@ -16,8 +16,8 @@
 # Attention ignores the order of its tokens ({doc}`01-order`). How can a position enter? The first transformer adds to
 # each token a vector of sines and cosines for its position {cite}`vaswani2017attention`. As a code this works well:
 # every step from one position to the next is the same rotation. But once the code is added to a token and projected,
-# the score depends on where the two tokens are, not only on how far apart. Relative encodings avoid this: they put
-# the distance directly into the score, as a number or as a vector for each offset.
+# the score depends on where the two tokens are, not only on how far apart. Relative encodings avoid this: they put the
+# *offset*, the distance with its sign, directly into the score. Each offset has a number or a vector.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of the sinusoidal code, an even number [2..256 step 2]
@@ -66,7 +66,7 @@ torch.set_default_dtype(torch.float64)
 # b_i(p) = \lfloor p / 2^i \rfloor \bmod 2, \qquad i = 0, 1, 2, \dots
 # $$ (eq-binary)
 #
-# Each digit is a square wave, half as fast as the one before. Its weakness is the carry: from 3 to 4, from 011 to
+# Each digit is a square wave and half as fast as the one before. Its weakness is the carry: from 3 to 4, from 011 to
 # 100, three digits change at once, but from 4 to 5 only one.
 
 # %%
@@ -94,15 +94,15 @@ agree("binary codes", binary, textbook.binary_code(p, bits))
 # 1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1} \end{gathered}
 # $$ (eq-sinusoid-frequency)
 #
-# The first pair is the fastest. Pair $i$ makes a full turn in $2\pi/\omega_i$ positions, its *wavelength*. With eight
-# channels every pair is ten times slower than the one before, like the wheels of an odometer.
+# The first pair is the fastest. Pair $i$ makes a full turn in $2\pi/\omega_i$ positions, which is its *wavelength*.
+# With eight channels every pair is ten times slower than the one before, like the wheels of an odometer.
 
 # %%
 i = torch.arange(d // 2)
 ω = base ** (-2 * i / d)
 angle = ω * p[:, None]
 PE = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
-agree("our code and the library's", PE, textbook.sinusoids(p, d, base))
+agree("our code and the library", PE, textbook.sinusoids(p, d, base))
 print("wavelengths:", *(f"{x:.1f}" for x in (2 * math.pi / ω)[:8].tolist()))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is dark and bright stripes with sharp edges, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
@@ -132,8 +132,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Both codes of {numref}`fig-codes` have stripes from fast at the top to slow at the bottom. The strips differ: the
-# step of the binary code jumps with every carry, and the step of the sinusoids always has the same length.
+# Both codes of {numref}`fig-codes` have stripes from fast at the top to slow at the bottom. The strips below them
+# differ: the step of the binary code jumps with every carry, and the step of the sinusoids always has the same length.
 #
 # ## A step is a rotation
 #
@@ -165,12 +165,12 @@ blocks = torch.stack((cos, sin, -sin, cos), dim=1).view(-1, 2, 2)
 R = torch.block_diag(*blocks)
 agree("R(7) moves every code", PE @ R.T, textbook.sinusoids(p + 7, d, base))
 agree("R(7) is a rotation", R.T @ R, torch.eye(d))
-agree("our matrix and the library's", R, textbook.sinusoid_shift(7, d, base))
+agree("our matrix and the library", R, textbook.sinusoid_shift(7, d, base))
 
 # %% [markdown]
-# One-hot codes, too, have one linear map for every step: the matrix that moves each channel to the next. Join the last
-# channel to the first, and this matrix is the roll of {doc}`04-rolling`, on which the paper's encoding is built. The
-# number and its binary digits have no such map ({doc}`14-buckets`).
+# One-hot codes, too, move by the same linear map in every step: the matrix that moves each channel to the next. Join
+# the last channel to the first, and this matrix is the roll of {doc}`04-rolling`, on which RollPE is built. The number
+# and its binary digits have no such map ({doc}`14-buckets`).
 #
 # In the dot product of two codes, each pair gives $\sin a \sin b + \cos a \cos b = \cos(a - b)$. The positions
 # themselves drop out, and only their distance remains:
@@ -223,7 +223,7 @@ terms = [Q_x @ K_x.T, Q_x @ K_c.T, Q_c @ K_x.T, Q_c @ K_c.T]
 score = ((X + C) @ W_Q) @ ((X + C) @ W_K).T
 agree("the four terms add up to the score", sum(terms), score)
 library = textbook.four_terms(X, C, W_Q, W_K)
-agree("our terms and the library's", torch.stack(terms), torch.stack(library))
+agree("our terms and the library", torch.stack(terms), torch.stack(library))
 
 last = terms[3]
 moved = gap(last[1:, 1:], last[:-1, :-1])
@@ -231,7 +231,7 @@ print(f"position · position, both tokens moved by one: {moved:.2f} off")
 assert moved > 0.01
 
 # %% [markdown]
-# The exceptions can be listed.
+# The exceptions have a simple form.
 #
 # ```{prf:proposition}
 # :label: prop-last-term
@@ -242,10 +242,11 @@ assert moved > 0.01
 # ```
 #
 # ```{prf:proof}
-# The term is $c_p^\top \Gamma c_{p'}$. Moving both tokens by $s$ turns it into $c_p^\top R(s)^\top \Gamma R(s)
-# c_{p'}$, by {eq}`eq-sinusoid-shift`. The codes of $d$ successive positions span $\mathbb R^d$, so the two agree
-# for all $p$ and $p'$ only if $R(s)^\top \Gamma R(s) = \Gamma$. Since $R(1)$ has $d$ distinct eigenvalues,
-# what commutes with it is a polynomial in it, and has the blocks stated.
+# The term is $c_p^\top \Gamma c_{p'}$. Moving both tokens by $s$ turns it into $c_p^\top R(s)^\top \Gamma R(s) c_{p'}$,
+# by {eq}`eq-sinusoid-shift`. The matrix $R(1)$ has $d$ distinct eigenvalues, and every code has a part along each
+# eigenvector. So the codes of $d$ successive positions span $\mathbb R^d$, and the two expressions agree for all $p$
+# and $p'$ only if $R(s)^\top \Gamma R(s) = \Gamma$. A matrix that commutes with $R(1)$ is a polynomial in $R(1)$,
+# because the eigenvalues are distinct, and has the blocks stated.
 # ```
 #
 # Of the $d^2$ entries of $\Gamma$, $d$ are free. Random projections are almost never of this form, and nothing in
@@ -302,8 +303,8 @@ agree("one lookup", B, textbook.relative_lookup(b, textbook.offsets(i)))
 
 # %% [markdown]
 # T5 {cite}`raffel2020exploring` learns such numbers, one for each range of offsets ({doc}`14-buckets`). ALiBi
-# {cite}`press2022train` does not learn them: it subtracts a multiple of the distance, which is different for each of
-# the $H$ heads, $h = 1, \dots, H$:
+# {cite}`press2022train` does not learn them: it subtracts a multiple of the distance from the score $e_{ij}$. Each of
+# the $H$ heads, $h = 1, \dots, H$, has its own factor:
 #
 # $$
 # e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} - 2^{-8h/H} \, |i - j|
@@ -320,20 +321,22 @@ slopes = 2.0 ** (-8 * h / H)
 distance = (i[:, None] - i).abs()
 e = q @ k.mT / math.sqrt(d) - slopes[:, None, None] * distance
 library = textbook.alibi_scores(q, k, textbook.offsets(i), textbook.alibi_slopes(H))
-agree("our scores and the library's", e, library)
+agree("our scores and the library", e, library)
 
 # %% [markdown]
 # ## A vector for each offset
 #
 # A number for each offset treats all queries alike. In the encoding of Shaw et al. {cite}`shaw2018self` the effect of
-# an offset depends on the query: each offset has a learned *vector*, which is added to the key:
+# an offset depends on the query: each offset has a learned *vector* $R^K_{j-i}$, which is added to the key. (Here $K$
+# only stands for keys.)
 #
 # $$
 # e_{ij} = \frac{1}{\sqrt{d}} \left( q_i^\top k_j + q_i^\top R^K_{j-i} \right)
 # $$ (eq-shaw)
 #
-# The second term says how strongly *this* query attends to tokens at that offset, near or far. The table $T$ has
-# $2K + 1$ rows, for the offsets $-K \dots K$. Beyond its ends, the last row is used again:
+# The second term says how strongly *this* query attends to tokens at that offset, near or far. The vectors are the rows
+# of a table $T$. It has $2K + 1$ of them, for the offsets $-K \dots K$ up to a largest distance $K$. Beyond the ends,
+# the last row is used again:
 #
 # $$
 # R_{j-i} = T_{\max(-K,\, \min(K,\, j-i))}
@@ -346,9 +349,9 @@ T = torch.randn(2 * K + 1, d)  # the rows for −K … K
 R_K = T[(i - i[:, None]).clamp(-K, K) + K]  # [N, N, d]
 q, k = X @ W_Q, X @ W_K
 e = (q @ k.T + torch.einsum("id,ijd->ij", q, R_K)) / math.sqrt(d)
-agree("our scores and the library's", e, textbook.shaw_scores(q, k, R_K))
+agree("our scores and the library", e, textbook.shaw_scores(q, k, R_K))
 library = textbook.relative_lookup(T, textbook.offsets(i))
-agree("our lookup and the library's", R_K, library)
+agree("our lookup and the library", R_K, library)
 
 # %% [markdown]
 # ## What a shift does
@@ -437,9 +440,9 @@ fig
 #
 # ```{solution} exercise-sinusoids-ring
 # :class: dropdown
-# The dot product is $\frac1n \sum_{k} e^{2\pi i k (p-p')/n}$ over all $n$ modes $k$: a sum of $n$ numbers
-# spread evenly around the unit circle, unless all are 1. So it is the one-hot code on a ring in another orthonormal
-# basis, the Fourier basis.
+# The dot product is $\frac1n \sum_{k=0}^{n-1} e^{2\pi i k (p-p')/n}$: a sum of $n$ numbers spread evenly around the
+# unit circle, unless all are 1. So it is the one-hot code of positions modulo $n$, in another orthonormal basis.
+# {doc}`05-rope` calls it the Fourier basis.
 # ```
 
 # %% tags=["hide-cell"]
