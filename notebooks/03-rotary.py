@@ -45,7 +45,8 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## Two channels, a quarter turn
 #
-# Take two channels as a point in the plane, and rotate the point by an angle proportional to the position $p$:
+# Take channels $2i$ and $2i + 1$ as a point in the plane, and rotate the point by the angle $p\,\theta_i$, which is
+# proportional to the position $p$:
 #
 # $$
 # \begin{bmatrix} x'_{2i} \\ x'_{2i+1} \end{bmatrix} =
@@ -76,8 +77,8 @@ torch.set_default_dtype(torch.float64)
 # $$ (eq-rope-frequencies)
 #
 # The base 10000 was chosen for text. The row of an image has far fewer positions, so most pairs would rotate very
-# little from one end to the other. RoPE for images was published with the base 100 {cite}`heo2024rotary`, which this
-# book uses for images unless another one is named.
+# little from one end to the other. RoPE for images was published with the base 100 {cite}`heo2024rotary`. This book
+# uses that base for images unless another one is named.
 
 
 # %%
@@ -99,7 +100,7 @@ for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
 theta = base ** (-2 * torch.arange(d // 2) / d)
 p = torch.arange(tokens)
 q, k, v = torch.randn(3, tokens, d)
-agree("our RoPE and the library's", rope(q, p, theta), textbook.rope(q, p, theta))
+agree("our RoPE and the library", rope(q, p, theta), textbook.rope(q, p, theta))
 
 # %% [markdown]
 # A point of the plane is a complex number, and rotating is multiplying:
@@ -108,15 +109,17 @@ agree("our RoPE and the library's", rope(q, p, theta), textbook.rope(q, p, theta
 # z_i = x_{2i} + \mathrm{i}\, x_{2i+1}, \qquad z_i \mapsto z_i \, e^{\mathrm{i} p \theta_i}
 # $$ (eq-rope-complex)
 #
-# Written as a matrix, the encoding has the position in an exponent. $R(\varphi)$ is the rotation of the plane by
-# $\varphi$, and $\bigoplus$ puts blocks along the diagonal, as $\operatorname{diag}$ does:
+# Written as a matrix, the encoding has the position in an exponent. The exponential of a matrix is the series
+# $\exp(A) = I + A + A^2/2 + A^3/6 + \dots$; that of $\bigl[\begin{smallmatrix} 0 & -\varphi \\ \varphi & 0
+# \end{smallmatrix}\bigr]$ is $R(\varphi)$, the rotation of the plane by $\varphi$. With $\bigoplus$ for blocks along
+# the diagonal, as in $\operatorname{diag}$:
 #
 # $$
 # \begin{aligned} R_p &= \operatorname{diag}\bigl( R(p\,\theta_0), \dots, R(p\,\theta_{d/2-1}) \bigr) \\
 # &= \exp\!\left( p \bigoplus_i \begin{bmatrix} 0 & -\theta_i \\ \theta_i & 0 \end{bmatrix} \right) \end{aligned}
 # $$ (eq-rope-block)
 #
-# {doc}`06-continuous` writes the roll in the same way as the last form, with another matrix in the exponent.
+# RollPE has the same form with another matrix in the exponent ({doc}`06-continuous`).
 
 # %%
 z = torch.complex(q[:, 0::2], q[:, 1::2])
@@ -194,7 +197,7 @@ def rope_half(x, p, theta):
 
 
 half = rope_half(q, p, theta)
-agree("our halves and the library's", half, textbook.rope(q, p, theta, "half"))
+agree("our halves and the library", half, textbook.rope(q, p, theta, "half"))
 Π = torch.cat((torch.arange(0, d, 2), torch.arange(1, d, 2)))
 agree("reordered channels", rope_half(q[:, Π], p, theta), rope(q, p, theta)[:, Π])
 mixed = rope(q, p, theta) @ rope_half(k, p, theta).T
@@ -264,18 +267,18 @@ fig
 # & \Delta = n - m, \qquad a_i + \mathrm{i} b_i = \bar q_i k_i \end{aligned}
 # $$ (eq-rope-score)
 #
-# Here $q_i$ and $k_i$ are the complex numbers of pair $i$. Their $a_i$ is the dot product of the two pairs, and
-# $b_i$ the area that they span, negative if the key lies clockwise of the query. The cosines are the same on both sides
-# of zero. Only the sines distinguish before from after. They are sometimes forgotten. For a single pair, with its two
-# channels $q_0, q_1$ and $k_0, k_1$, the forgotten term is
+# Here $q_i$ and $k_i$ are the complex numbers of pair $i$, and a bar conjugates. The number $a_i$ is the dot product of
+# the two pairs, and $b_i$ the area that they span, negative if the key lies clockwise of the query. The cosines are the
+# same on both sides of zero. Only the sines distinguish before from after, and they are sometimes forgotten. For a
+# single pair, with the real channels $q_0, q_1$ and $k_0, k_1$, the forgotten term is
 #
 # $$
 # \begin{aligned} & (R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta \\
 # & \quad = -(q_0 k_1 - q_1 k_0) \sin \theta \Delta \quad (d = 2) \end{aligned}
 # $$ (eq-rope-score-printed)
 #
-# In the example by hand, the cosine of $90°$ is zero, and the sine gives the whole score:
-# $-(2 \cdot 3 - 1 \cdot 1) \cdot 1 = -5$.
+# In the example by hand, the cosine of $90°$ is zero, and the sine gives the entire score: $-(2 \cdot 3 - 1 \cdot 1)
+# \cdot 1 = -5$.
 
 # %%
 offset = torch.arange(-20, 21)
@@ -299,8 +302,8 @@ assert gap(cosines, waves) > 0.1
 # %% [markdown]
 # ## Does the score fade with distance?
 #
-# It need not. Take first the special key $k = q$. Then every $b_i$ is zero, and if the pairs of $q$ are equally
-# long, the score over $\|q\|^2$ is the mean of the cosines:
+# It need not. Take first the special key $k = q$. Then every $b_i$ is zero, and if the pairs of $q$ are equally long,
+# the score divided by $\|q\|^2$ is the mean of the cosines:
 #
 # $$
 # \begin{aligned} g(\Delta) &= \frac{(R_p q)^\top (R_{p+\Delta}\, q)}{\|q\|^2} \\
@@ -337,16 +340,15 @@ def score(key):
 agree("the kernel", score(query), g(Delta))
 turned_back = query @ torch.matrix_exp(-r * A).T
 agree("the kernel, moved by r", score(turned_back), g(Delta - r))
-agree(
-    "our kernel and the library's", g(Delta), textbook.similarity_kernel(Delta, theta)
-)
+agree("our kernel and the library", g(Delta), textbook.similarity_kernel(Delta, theta))
 assert Delta[score(turned_back).argmax()] == r
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-peaks", "caption": "Scores of one query with three keys, against the offset, for a head of 64 channels. The query and RoPE are the same in all three; only the key differs."}, "image": {"alt": "Three curves of score against offset from minus 40 to 40. The first has its highest point, one, at offset zero and falls off on both sides with ripples. The second is the same curve moved to the right, with its peak at another offset. The third is a smaller irregular wave without any preference for zero."}}
-wide_theta = textbook.rope_frequencies(64, base)
-wide_q = torch.tensor([1.0, 0.0]).repeat(32)
 generator = torch.Generator().manual_seed(seed)
-free = torch.randn(64, generator=generator)
+free = torch.randn(64, generator=generator)  # a random key of 64 channels
+wide_theta = textbook.rope_frequencies(64, base)
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-peaks", "caption": "Scores of one query with three keys, against the offset, for a head of 64 channels. The query and RoPE are the same in all three; only the key differs."}, "image": {"alt": "Three curves of score against offset from minus 40 to 40. The first has its highest point, one, at offset zero and falls off on both sides with ripples. The second is the same curve moved to the right, with its peak at another offset. The third is a smaller irregular wave without any preference for zero."}}
+wide_q = torch.tensor([1.0, 0.0]).repeat(32)
 wide_keys = {
     "k = q": (wide_q, figures.BLUE),
     f"k = q, rotated back by r = {r}": (
@@ -394,10 +396,10 @@ fig
 
 # %%
 delta = torch.arange(257)
-h = torch.complex(free[0::2], free[1::2])  # the random key's, since q̄_i = 1
+h = torch.complex(free[0::2], free[1::2])  # of the random key, since q̄_i = 1
 phase = torch.exp(1j * wide_theta * delta[:, None])
 bound = phase.cumsum(dim=1).abs().sum(dim=1)
-agree("our bound and the library's", bound, textbook.decay_bound(delta, wide_theta))
+agree("our bound and the library", bound, textbook.decay_bound(delta, wide_theta))
 most = torch.cat((h, torch.zeros(1))).diff().abs().max() * bound
 size = (h * phase).sum(dim=1).abs()
 print(f"the bound is at least {(most / size).min():.0f} times the score")
@@ -423,11 +425,12 @@ assert (size <= most + 1e-9).all() and rising.any()
 # $$ (eq-almost-periodic)
 #
 # ```{prf:proof}
-# Think of the angle $\theta_i \Delta$ of each pair as a hand on a dial, and cut each of the $d/2$ dials into $M$
-# equal sectors. At the offsets $0, 1, \dots, M^{d/2}$ the hands show $M^{d/2} + 1$ combinations of sectors, but
-# there are only $M^{d/2}$ different ones. So two offsets share a combination. Between these two every hand has
-# moved by whole turns and less than one $M$-th of a turn. Their difference is the offset wanted. Larger and larger
-# $M$ give the limit; if one offset serves for all $M$, the return is exact, and its multiples give the limit.
+# Think of the angle $\theta_i \Delta$ of each pair as a hand on a dial, and cut each of the $d/2$ dials into $M$ equal
+# sectors. At the offsets $0, 1, \dots, M^{d/2}$ the hands show $M^{d/2} + 1$ combinations of sectors, but there are
+# only $M^{d/2}$ different ones. So two offsets share a combination. Between these two every hand has moved by an
+# integer number of turns, up to less than one $M$-th of a turn. Their difference is the offset wanted. For larger and
+# larger $M$ these offsets grow without bound and give the limit, unless one offset serves for all $M$. In that case the
+# return is exact, and the multiples of the offset give the limit.
 # ```
 #
 # With eight channels each of the four hands is ten times slower than the one before. When the slowest has made an
@@ -490,7 +493,7 @@ fig
 # %% [markdown]
 # In the upper panel of {numref}`fig-fade` the bound rises where it is red. The two curves of the lower panel coincide:
 # at that distance the kernel is as large as for neighbors. Such distances do not occur in images. Still, RoPE does not
-# make scores fade; a trained model may.
+# make scores fade; a trained model may do so.
 #
 # {doc}`13-length` has more on RoPE in language models: a cache, texts longer than the trained ones, and linear
 # attention.
@@ -513,9 +516,9 @@ fig
 #
 # ```{solution} exercise-rotary-symmetric
 # :class: dropdown
-# When all $b_i$ are zero: in every pair, query and key must lie on one line through the origin, or one of them is
-# zero. Then each pair has its own factor in front of its cosine. (If the frequencies are distinct and between $0$ and
-# $\pi$, there is no other case: the waves are linearly independent.)
+# The cosines suffice when all $b_i$ are zero: in every pair, query and key must lie on one line through the origin, or
+# one of them is zero. Then each pair has its own factor in front of its cosine. (If the frequencies are distinct and
+# between $0$ and $\pi$, there is no other case: the waves are linearly independent.)
 # ```
 
 # %% tags=["hide-cell"]
@@ -535,10 +538,10 @@ agree("a score of the distance", curve, curve.flip(0))
 #
 # ```{solution} exercise-rotary-values
 # :class: dropdown
-# No: moving everything by $s$ rotates the result by $R_s$. Rotate it back by the query's own position,
-# $y_i = R_{-i} \sum_j \alpha_{ij} R_j v_j = \sum_j \alpha_{ij} R_{j-i} v_j$. Now the contribution of a value, too,
-# depends on its offset. This is the second table of {eq}`eq-shaw-values`, with a rotation in place of a sum, and is
-# used for views of one scene {cite}`miyato2024gta`.
+# It is not: moving everything by $s$ rotates the result by $R_s$. Rotate it back by the query's own position, $y_i =
+# R_{-i} \sum_j \alpha_{ij} R_j v_j = \sum_j \alpha_{ij} R_{j-i} v_j$. Now the contribution of a value, too, depends on
+# its offset. {doc}`14-buckets` has a table of vectors for this, {eq}`eq-shaw-values`; here a rotation takes the place
+# of the sum. It is used for views of one scene {cite}`miyato2024gta`.
 # ```
 
 # %% tags=["hide-cell"]
