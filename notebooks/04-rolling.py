@@ -19,14 +19,15 @@
 # How can reordering channels encode a position? RollPE {cite}`rollpe` bends the channels of each query and key into a
 # ring and turns the ring by one channel for each position, before the dot product ({numref}`wave-ring`). If two tokens
 # move on together, their rings turn by the same amount and their score stays the same. So scores are *relative*: they
-# depend only on the offset, the position of the key minus that of the query. A score can be any function of the offset,
-# counted modulo the number of channels.
+# depend only on the offset, which is the position of the key minus that of the query. A score can be any function of
+# the offset, counted modulo the number of channels.
 #
 # ```{wave} ring
 # :name: wave-ring
 # The channels of a query on a ring, turned by the position $p$ of its token, one channel for each position. The dials
-# show the same query as a sum of waves that fit on the ring, with one hand for each wave: hand 0 stays, hand 1 turns
-# with the ring, hand $k$ goes $k$ times as fast. The thick part shows how much of its wave the query holds.
+# show the same query as a sum of waves that fit on the ring ({doc}`05-rope`), with one hand for each wave: hand 0
+# stays, hand 1 turns with the ring, hand $k$ goes $k$ times as fast. The thick part shows how much of its wave the
+# query holds.
 # ```
 
 # %% tags=["parameters"]
@@ -149,8 +150,9 @@ figure
 # \det S = (-1)^{n-1}
 # $$ (eq-determinant)
 #
-# So a step on an odd ring is a rotation; on an even ring it contains a reflection. The next two chapters return to
-# this. After $n$ steps, and not before, every channel is back in its place:
+# Call a ring *odd* or *even* as its number of channels $n$ is. A step on an odd ring is a rotation; on an even ring it
+# contains a reflection. The next two chapters return to this. After $n$ steps, and not before, every channel is back in
+# its place:
 #
 # $$
 # S^n = I, \qquad S^p \neq I \ \text{ for } 0 < p < n
@@ -172,8 +174,8 @@ agree("once around", x[(i + n) % n], x)
 # \alpha_{i,j} = \frac{\mathrm{Roll}_{p_i}(q_i) \cdot \mathrm{Roll}_{p_j}(k_j)}{\sqrt{d}}
 # $$ (eq-roll-attention)
 #
-# Move one of the two matrices to the other side of the product. By {eq}`eq-orthogonal` only the difference of the
-# positions remains (Appendix B of the paper):
+# Write $p_q$ and $p_k$ for the positions of query and key, and move one of the two matrices to the other side of the
+# product. By {eq}`eq-orthogonal` only the difference of the positions remains (Appendix B of the paper):
 #
 # $$
 # (S^{p_q} q)^\top S^{p_k} k = q^\top S^{\,p_k - p_q} \, k
@@ -203,10 +205,11 @@ for s in (1, n, 1000):
 # A photograph moves under a window of 8×8 patches, which is what the models see. Each map has the scores of one patch,
 # the query, with all patches in the window, in the first layer. *Score* is that of the query with the marked key,
 # *change* the largest change of a score since the start, among patches that were in view then (dotted). The maps of
-# RollPE and RoPE travel with the photograph: their scores depend on two patches and their offset. So does the map of no
-# encoding, which knows no position at all. With a learned table it changes, because a patch gets another vector in
-# another place, and with multiplexed RollPE, because its waves have different speeds. Models: recipe `mini`, one seed,
-# two passes over CIFAR-100, 4×4 pixels of each patch; heads in the order of how much their scores vary. Photograph:
+# RollPE and RoPE travel with the photograph: their scores depend on two patches and their offset. So does the map
+# without an encoding, since its scores depend on no position at all. With a learned table of positions the map changes,
+# because a patch gets another vector in another place. With multiplexed RollPE ({doc}`07-waves`) it changes because the
+# waves have different speeds. Models: training recipe `mini`, one seed, two passes over CIFAR-100, 4×4 pixels of each
+# patch; heads in the order of how much their scores vary. Photograph:
 # [danielbuechele](https://www.flickr.com/photos/danielbuechele/6061409035/), [CC
 # BY](https://creativecommons.org/licenses/by/2.0/), cut and scaled.
 # ```
@@ -220,8 +223,8 @@ for s in (1, n, 1000):
 # c(\Delta) = q^\top S^\Delta k = \sum_{i} q_i \, k_{(i+\Delta) \bmod n}
 # $$ (eq-correlation)
 #
-# This can be every function of the offset. Let the query be one at channel 0 and zero elsewhere, and write the wanted
-# function $f$ into the key:
+# This can be every function of the offset. Let the query be $e_0$, which is one at channel 0 and zero elsewhere, and
+# write the wanted function $f$ into the key:
 #
 # $$
 # \begin{gathered} q = e_0,\ k = f \quad \Longrightarrow \\
@@ -238,10 +241,10 @@ agree("the mean over all offsets", c.mean(), q.sum() * k.sum() / n)
 
 # %% [markdown]
 # A table with one number for each offset, used as the whole score, is thus a special case of RollPE. A table *added* to
-# a content score, as in {eq}`eq-t5`, is not, if every offset on the ring occurs. The content score would be the part
-# that does not depend on $\Delta$, the mean over all offsets, and on one ring this mean is a single number of the query
-# times a single number of the key: $\tfrac1n \bigl( \sum_i q_i \bigr) \bigl( \sum_i k_i \bigr)$. Content therefore
-# needs channels of its own, such as other rings.
+# a score of the content, as in T5 {eq}`eq-t5`, is not one if every offset on the ring occurs. The content score would
+# be the part that does not depend on $\Delta$. This part is the mean over all offsets, and on one ring the mean is a
+# single number of the query times a single number of the key: $\tfrac1n \bigl( \sum_i q_i \bigr) \bigl( \sum_i k_i
+# \bigr)$. Content therefore needs channels of its own, such as other rings.
 #
 # ## How long must the ring be?
 #
@@ -266,9 +269,9 @@ for m in (16, 30, 31):
     assert len(rolls) == min(m, 2 * G - 1)
 
 # %% [markdown]
-# Rings of different lengths side by side count as residues do {cite}`kymn2024computing`. Rings of $a$ and $b$ channels
-# return to their start together only after the least common multiple of $a$ and $b$. Their scores are sums of a
-# function modulo $a$ and a function modulo $b$, so few functions of this long period are among them:
+# Rings of different lengths can stand side by side {cite}`kymn2024computing`. Rings of $a$ and $b$ channels return to
+# their start together only after the least common multiple of $a$ and $b$. Their score is a function modulo $a$ plus a
+# function modulo $b$. Few functions of the long period are such sums; they form a space of small dimension:
 #
 # $$
 # \text{period } \operatorname{lcm}(a, b), \qquad \dim = a + b - \gcd(a, b)
@@ -294,8 +297,9 @@ assert (period, dimension) == (1023, 63)
 # (0 < p < Hn,\ H > 1) \end{gathered}
 # $$ (eq-heads)
 #
-# for almost every $x$. On the left, $I_H \otimes S_n^{\,p}$ rolls each head by itself. On the right, channels pass from
-# one head into the next, so the score of a single head depends on more than the offset.
+# for almost every $x$. On the left, $I_H \otimes S_n^{\,p}$ has $H$ blocks $S_n^{\,p}$ along its diagonal and rolls
+# each head by itself. On the right, channels pass from one head into the next, so the score of a single head depends on
+# more than the offset.
 
 # %%
 two_heads = torch.arange(8).reshape(2, 4)
