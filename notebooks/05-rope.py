@@ -54,7 +54,7 @@ np.set_printoptions(precision=3, suppress=True)
 # | two steps | 30 40 10 20 | 100 | $-20$ | $(20, -20)$ |
 #
 # The sum stays the same. The alternating sum changes its sign. The point $(a, b)$ visits the corners of a square: each
-# step is a quarter turn, $(a, b) \mapsto (-b, a)$, a rotation as in RoPE.
+# step is a quarter turn $(a, b) \mapsto (-b, a)$ and thus a rotation as in RoPE.
 
 # %%
 x = torch.tensor([10.0, 20.0, 30.0, 40.0])
@@ -68,15 +68,16 @@ for p in range(3):
 # ## A vector on a ring is a sum of waves
 #
 # The four numbers are a *Fourier transform*. Any vector on a ring of $n$ channels is a sum of $n$ waves, or modes. Mode
-# $k$ is $e^{2\pi \mathrm{i} kj/n}$ at channel $j$: it goes up and down $k$ times around the ring. Its coefficient
-# $\hat x_k$, the product of the vector with the wave's conjugate, says how strong the wave is and where it crests. The
-# matrix $F$ computes the coefficients, and its conjugate transpose $F^*$ adds the waves up again:
+# $k$ is $e^{2\pi \mathrm{i} kj/n}$ at channel $j$: it goes up and down $k$ times around the ring. Its coefficient $\hat
+# x_k$, the product of the vector with the wave's conjugate, says how strong the wave is (its modulus) and where it
+# crests (its angle). The matrix $F$ computes the coefficients, and its conjugate transpose $F^*$ adds the waves up
+# again:
 #
 # $$
 # \hat x = F x, \qquad F_{kj} = \tfrac{1}{\sqrt{n}} \, e^{-2\pi \mathrm{i} kj/n}, \qquad F^* F = I
 # $$ (eq-dft)
 #
-# A step moves each wave along the ring. This multiplies its coefficient by a number on the unit circle (the paper's Eq.
+# A step moves each wave by one channel. This multiplies its coefficient by a number on the unit circle (the paper's Eq.
 # 13):
 #
 # $$
@@ -97,8 +98,8 @@ agree("our F and the library", F, fourier_matrix(4))
 agree("a step on waves", S, shift_matrix(4) + 0j)
 
 # %% [markdown]
-# The factors are $1, \mathrm{i}, -1, -\mathrm{i}$: $s$ stays, $a + \mathrm{i}b$ makes a quarter turn, and $t$ changes
-# its sign.
+# The factors are $1, \mathrm{i}, -1, -\mathrm{i}$: $s$ stays, $a + \mathrm{i}b$ and its conjugate make quarter turns,
+# and $t$ changes its sign.
 #
 # ## The same for every ring
 #
@@ -182,7 +183,8 @@ fig
 # The right panel of {numref}`fig-two-bases` is a matrix of RoPE, except for the single channels in the last corner.
 #
 # The score is a sum of waves as well. Query and key set the strength and the phase of each wave; the ring sets how fast
-# the wave oscillates with the offset $\Delta$. Here waves are numbered by $m$, because $k$ is the key:
+# the wave oscillates with the offset $\Delta$. Here waves are numbered by $m$, because $k$ is the key; the weight
+# $w_m = 2$ counts wave $n - m$, too:
 #
 # $$
 # \begin{gathered} q^\top S^\Delta k = \sum_{m=0}^{\lfloor n/2 \rfloor} w_m \operatorname{Re}\!\left( \overline{\hat q_m} \, \hat k_m \, e^{\mathrm{i} \omega_m \Delta} \right), \\
@@ -218,9 +220,9 @@ agree("score as waves, and of rolled keys", score, roll(k, delta[:, 0]) @ q)
 #
 # ## One sign
 #
-# Do the same on every even ring: the channel that leaves at one end comes back at the other with its sign reversed.
-# Signal processing calls this the negacyclic shift. We call it the *twisted ring*, because it closes like a Möbius
-# strip. For odd $n$ nothing changes.
+# On every even ring, let the channel that leaves at one end come back with its sign reversed. Signal processing calls
+# this the negacyclic shift. We call it the *twisted ring*, because it closes like a Möbius strip. For odd $n$ nothing
+# changes.
 #
 # $$
 # \begin{gathered} (N x)_i = x_{i+1} \quad (i < n - 1), \\
@@ -251,7 +253,7 @@ agree("score as waves, and of rolled keys", score, roll(k, delta[:, 0]) @ q)
 # $$ (eq-twisted-rope)
 #
 # ```{prf:proof}
-# Let $v_j = e^{2\pi \mathrm{i} m j/n}$. The next channel is $z = e^{2\pi \mathrm{i} m/n}$ times the last. After the
+# Let $v_j = e^{2\pi \mathrm{i} m j/n}$. Each channel is $z = e^{2\pi \mathrm{i} m/n}$ times the one before. After the
 # last channel comes $v_n = e^{2\pi \mathrm{i} m} v_0$, and $e^{2\pi \mathrm{i} m} = (-1)^{n-1}$, which is what $N$ puts
 # there. Hence $N v = z v$, and $N(1) = N$.
 #
@@ -316,8 +318,8 @@ fig
 # In {numref}`fig-twist-wheels` two partners form one plane. The wave without a partner keeps an even ring from being
 # RoPE.
 #
-# After $n$ steps every channel of the twisted ring is in its place again, with its sign reversed. It is home after two
-# laps:
+# After $n$ steps every channel of the twisted ring is in its place again, with its sign reversed. Two laps bring the
+# sign back:
 #
 # $$
 # f(\Delta + n) = -f(\Delta), \qquad f(\Delta) = q^\top N^\Delta k, \qquad n \text{ even}
@@ -329,8 +331,9 @@ fig
 # ```{wave} twist
 # :name: wave-twist
 # A key of eight channels, moved by $p$ on a plain and on a twisted ring, and its score $f(\Delta)/\sqrt n$ with a fixed
-# query at position 0. A value that passes the seam of the twisted ring changes its sign: its bar turns blue and points
-# inward. The plain score repeats after 8 offsets, the twisted one after 16. The line joins its scores at real offsets.
+# query at position 0. A value that passes the seam, where the ends of the twisted ring meet, changes its sign: its bar
+# turns blue and points inward. The plain score repeats after 8 offsets, the twisted one after 16. The line joins its
+# scores at real offsets.
 # ```
 
 # %%
@@ -414,7 +417,7 @@ agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 
 # %% [markdown]
 # In {numref}`wave-score` the RoPE of the theorem passes through all points of the roll. The other curves are other
-# kinds of score, from the same query and key.
+# scores of the same query and key.
 #
 # ```{wave} score
 # :name: wave-score
@@ -427,8 +430,8 @@ agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 # ## Which encodings are relative at all
 #
 # Suppose that an encoding multiplies the query at $p$ and the key at $p'$ by matrices $E(p)$ and $E(p')$, and that the
-# score depends on the offset alone. Then the encoding is a rotation. (GRAPE {cite}`zhang2025grape` starts from a group
-# and arrives at the same encodings.)
+# score depends on the offset alone. Then the encoding is a rotation. (GRAPE {cite}`zhang2025grape` arrives at the same
+# encodings.)
 #
 # ```{prf:theorem} Relative encodings are rotations
 # :label: thm-relative
@@ -448,9 +451,9 @@ agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 # ```
 #
 # In scores $U$ cancels, and $P$ can be moved into the weights of queries and keys. The orthogonal matrix $W$ remains.
-# In a suitable basis it consists of rotations in planes and of single channels with the factor 1 or $-1$. So **a
-# relative encoding is a list of angles** from 0 to $\pi$. RollPE and RoPE are two such lists. If queries and keys are
-# multiplied by *different* matrices, decay and biases are possible as well, {eq}`eq-two-maps`.
+# In a suitable basis it consists of rotations in planes and of single channels with the factor 1 or $-1$ (angle 0 or
+# $\pi$). So **a relative encoding is a list of angles** from 0 to $\pi$. RollPE and RoPE are two such lists. If queries
+# and keys are multiplied by *different* matrices, decay and biases are possible as well, {eq}`eq-two-maps`.
 
 # %%
 power = torch.linalg.matrix_power
@@ -477,9 +480,9 @@ agree("one matrix, again and again", V[:-1].mT @ V[1:], W.expand(5, n, n))
 # ```
 #
 # ```{prf:proof}
-# The scores are combinations of $\lambda^\Delta$, one for each eigenvalue $\lambda$, and powers of different numbers
-# are linearly independent. Functions modulo $n$ are the combinations of $\lambda^\Delta$ with the $n$-th roots of
-# unity. Each root has to be among the $n$ eigenvalues. {eq}`eq-complete` is the other direction.
+# The scores are combinations of $\mu^\Delta$, one for each eigenvalue $\mu$, and powers of different numbers are
+# linearly independent. Functions modulo $n$ are the combinations of $\mu^\Delta$ with the $n$-th roots of unity. Each
+# root has to be among the $n$ eigenvalues. {eq}`eq-complete` is the other direction.
 # ```
 #
 # Completeness modulo $n$ thus forces equal spacing. {doc}`15-kernels` compares other lists of $n$ angles.
@@ -507,6 +510,7 @@ assert (span(shift_matrix(n)), span(same)) == (n, 2)
 # $$ (eq-spectra)
 
 # %%
+from rollpe.operators import ring_frequencies
 from rollpe.textbook import rope_frequencies
 
 d = 32
@@ -546,8 +550,8 @@ fig
 
 # %% [markdown]
 # Read {numref}`fig-spectra` by the upper axis. RoPE has a few waves that separate neighbors and many that barely change
-# across an image; base 100 leaves fewer of the latter. All waves of RollPE fit on the ring. A larger $\lambda$ slows
-# them, {numref}`wave-frequencies`.
+# across an image; base 100 leaves fewer. All waves of RollPE fit on the ring. A larger $\lambda$ slows them
+# ({numref}`wave-frequencies`).
 #
 # ```{wave} frequencies
 # :name: wave-frequencies
