@@ -44,7 +44,6 @@ figures.use_theme()
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(seed)
 np.set_printoptions(precision=4, suppress=True)
-exp = torch.matrix_exp
 
 # %% [markdown]
 # ## The shorter way
@@ -95,8 +94,9 @@ fig
 
 # %% [markdown]
 # In {numref}`fig-eigenvalues`, partners $k$ and $n-k$ turn in opposite directions. They have to, as the two halves of a
-# real wave: a matrix that multiplies waves by factors is real only if partners have conjugate factors. So number the
-# waves from the middle, by $m$. Their angles in one step make up the *generator* of the roll:
+# real wave: a matrix that multiplies waves by factors is real only if partners have conjugate factors. So give the
+# waves beyond the middle negative numbers: wave $k$ has $m = k$ up to $n/2$, and $m = k - n$ beyond. The angles of one
+# step make up the *generator* of the roll:
 #
 # $$
 # \begin{gathered} \mathcal{A} = F^* \operatorname{diag}\!\left( \tfrac{2\pi \mathrm{i}\, m}{n} \right) F, \\
@@ -104,10 +104,11 @@ fig
 # (\text{and } 0 \text{ in place of } \tfrac{n}{2}) \end{gathered}
 # $$ (eq-generator)
 #
-# On an even ring the wave $n/2$ is its own partner. This *Nyquist mode*, $+1, -1, +1, \dots$, does not move here.
+# On an even ring the wave $n/2$ is its own partner. This *Nyquist mode*, $+1, -1, +1, \dots$, does not move under this
+# generator.
 #
-# To roll by any number of steps, multiply all angles by it. This is the exponential of the paper's Eq. 5, with
-# $\lambda$ positions to a step:
+# To roll by any number of steps, multiply all angles by this number. This is the matrix exponential of the paper's Eq.
+# 5, with $\lambda$ positions to a step:
 #
 # $$
 # \mathrm{Roll}_p(q) = \exp\!\left( \frac{p}{\lambda} \mathcal{A} \right) q
@@ -118,6 +119,7 @@ fig
 # %%
 from rollpe.operators import generator, roll, roll_matrix, shift_matrix
 
+exp = torch.matrix_exp
 i, m = torch.arange(n), torch.arange(1, (n + 1) // 2)  # channels; waves with a partner
 angle = 2 * math.pi / n * (i[:, None] - i)[..., None]  # [n, n, 1]
 A = -4 * math.pi / n**2 * (m * torch.sin(m * angle)).sum(dim=-1)
@@ -127,7 +129,8 @@ agree("our A and the library", A, generator(n))
 agree("our S and the library", S, roll_matrix(n, position, wavelength))
 
 # %% [markdown]
-# In the Fourier basis the exponential is taken entry by entry. Write $S(p)$ for the matrix of the roll:
+# In the Fourier basis the generator is diagonal, so its exponential is taken entry by entry. Write $S(p)$ for the
+# matrix of the roll:
 #
 # $$
 # S(p) = F^* \operatorname{diag}\!\left( e^{2\pi \mathrm{i}\, p m / (\lambda n)} \right) F
@@ -163,9 +166,9 @@ agree("our Fourier roll and the library", fourier_roll(q, steps), rolled)
 # \Longrightarrow \quad \mathrm{Roll}_p(x)_i = \cos\!\left( \tfrac{2\pi m}{n} \left( i + \tfrac{p}{\lambda} \right) + \varphi \right) \end{gathered}
 # $$ (eq-traveling-wave)
 #
-# The same holds for sums of waves. Draw the smoothest curve through the channels, without waves shorter than two
-# channels. To roll, slide the curve and sample it at the channels again, {numref}`fig-between-channels`. The generator
-# is its slope:
+# The same holds for a sum of such waves. Draw its curve $x(s)$ through the channels. To roll, slide the curve and
+# sample it at the channels again ({numref}`fig-between-channels`). The generator turns the values of the curve into its
+# slopes:
 #
 # $$
 # \begin{gathered} (\mathcal{A} x)_i = \dot x(i) \quad \text{if } x_i = x(i), \\
@@ -260,9 +263,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# On the right, a single channel spreads between the steps: all channels mix, with weights of alternating sign. On an
-# odd ring it is a single channel again after a full step. On an even ring one wave stays behind. {doc}`15-kernels` has
-# the weights in closed form.
+# In the right panel, a single channel spreads between the steps: all channels mix, with weights of alternating sign. On
+# an odd ring it is a single channel again after a full step. On an even ring one wave stays behind. {doc}`15-kernels`
+# has the weights in closed form.
 #
 # ## Half a step, by hand
 #
@@ -270,7 +273,8 @@ fig
 # around the diagonal $x = y = z$. Half a step turns by a sixth.
 
 # %%
-A3 = torch.tensor([[0.0, 1, -1], [-1, 0, 1], [1, -1, 0]]) * 2 * math.pi / 27**0.5
+axis = torch.tensor([[0.0, 1, -1], [-1, 0, 1], [1, -1, 0]]) / 3**0.5  # cross product
+A3 = 2 * math.pi / 3 * axis  # a third of a circle
 half = exp(A3 / 2)
 print("three times half a step:", *(3 * half).round().int().tolist(), sep="\n")
 print("half a step, twice:", *(half @ half).round().int().tolist(), sep="\n")
@@ -278,9 +282,10 @@ agree("our A and the library", A3, generator(3))
 agree("two halves are a step", half @ half, shift_matrix(3))
 
 # %% [markdown]
-# Check the first row yourself. Without the factor $\tfrac13$ it is $(2, 2, -1)$. Times the second column it gives
-# $4 + 4 + 1 = 9$, times the others $0$, so after division by nine it is the first row of the roll. Half a step mixes
-# all channels, one with a minus sign. It is real, keeps lengths, and two of them make one roll.
+# Check the first row yourself. Three times the first row of half a step is $(2, 2, -1)$. Its product with three times
+# the second column is $4 + 4 + 1 = 9$, and with the other columns $0$. Divided by nine, this is $(0, 1, 0)$, the first
+# row of the roll. Half a step mixes all channels, one with a minus sign. It is real, keeps lengths, and two of them
+# make one roll.
 #
 # ## The velocity of the roll
 #
@@ -309,7 +314,8 @@ print("A x =".rjust(26), (A3 @ x).numpy())
 # \mathcal{A}^\top = -\mathcal{A} \in \mathbb{R}^{n \times n}
 # $$ (eq-skew)
 #
-# For odd $n$ the generator is the logarithm of the paper's Eq. 4:
+# A *logarithm* of a matrix is a matrix whose exponential it is. For odd $n$ the generator is the logarithm of the
+# paper's Eq. 4:
 #
 # $$
 # \mathcal{A} = \log S, \qquad S = \exp(\mathcal{A}) \qquad (n \text{ odd})
@@ -336,7 +342,8 @@ agree("skew-symmetric", A.T, -A)
 # \mathrm{Roll}_{p_q}(q)^\top \, \mathrm{Roll}_{p_k}(k) = q^\top S(p_k - p_q) \, k
 # $$ (eq-continuous-score)
 #
-# Every skew-symmetric generator consists of rotations in planes, so such a roll is RoPE in some basis:
+# The exponential of every skew-symmetric matrix consists of rotations in planes, with the angles in its eigenvalues
+# $\pm \mathrm{i} \omega_i$. So such a roll is RoPE in some basis:
 #
 # $$
 # \begin{gathered} \mathcal{A}^\top = -\mathcal{A} \quad \Longrightarrow \\
@@ -398,8 +405,8 @@ for width in (2, 3, 4, 31, 32):
 # The cause is the Nyquist mode, the only wave that a step turns into its negative. (In general, a real logarithm exists
 # if and only if each Jordan block of a negative eigenvalue occurs an even number of times {cite}`culver1966existence`.)
 #
-# The library has five treatments of this mode. *Fixed* does not move it. $S(p)$ is then a group of rotations, but at
-# integer steps not the roll on this one mode:
+# The library has five treatments of this mode. *Fixed* does not move it. The matrices $S(p)$ are then rotations that
+# add up, but at integer steps they differ from the roll on this one mode:
 #
 # $$
 # \begin{gathered} S(\lambda p) = S^p + \bigl( 1 - (-1)^p \bigr) \, \nu \nu^\top, \\
@@ -472,9 +479,9 @@ for treatment, errors in found.items():
     assert kept == [a_roll] + 2 * [treatment != "cosine"]
 
 # %% [markdown]
-# The default is *fixed*, the group of rotations on one ring that is closest to the roll. So for even $n$ the encodings
-# `continuous-roll` and `roll` differ even at integer positions. The twisted ring has no such gap: `twisted-roll` at
-# integer positions and `continuous-roll(nyquist="twist")` at real ones are one encoding.
+# The default is *fixed*: of all rotations on one ring that add up, these are closest to the roll. So for even $n$ the
+# encodings `continuous-roll` and `roll` differ even at integer positions. The twisted ring has no such gap:
+# `twisted-roll` at integer positions and `continuous-roll(nyquist="twist")` at real ones are one encoding.
 #
 # ```{wave} continuous
 # :name: wave-continuous
@@ -482,7 +489,7 @@ for treatment, errors in found.items():
 # dial is the Nyquist mode of the even ring.
 # ```
 #
-# With the treatment chosen above, move query and key by the same amount:
+# With the treatment that the parameter `nyquist` names, move query and key by the same amount:
 
 # %%
 relative = n % 2 == 1 or nyquist != "cosine"
