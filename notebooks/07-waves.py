@@ -40,7 +40,6 @@ import math
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe.operators import roll, shift_matrix
 from rollpe_book import figures
 from rollpe_book.agree import agree
 
@@ -62,7 +61,7 @@ print("5 to the left  on 8 channels:", i[(i - 5) % 8].tolist())
 # %% [markdown]
 # One ring also has one direction and one speed. In the brain, waves of several speeds carry several events at a time
 # {cite}`king2021human`. This is the paper's reason for its second variant, multiplexed RollPE (`multiplexed-roll`),
-# which has the best number in the paper's
+# which has the highest accuracy in the paper's
 # table.{holds}`printed: multiplexed-roll > axial-rope > roll > learned`
 #
 # ## Several waves on one ring
@@ -80,7 +79,7 @@ print("5 to the left  on 8 channels:", i[(i - 5) % 8].tolist())
 # $$ (eq-multiplexed)
 
 # %%
-from rollpe.operators import multiplexed_roll
+from rollpe.operators import multiplexed_roll, roll, shift_matrix
 
 i, p = torch.arange(n), 3
 x, W_Q = torch.randn(10), torch.randn(waves, n, 10)
@@ -207,7 +206,7 @@ fig
 # In the small panels on the diagonal of {numref}`fig-multiplexed-terms` the stripes follow the dotted lines: these
 # terms are relative. In the other panels the score is constant where $w' p_k - w p_q$ is constant, so it prefers places
 # in the image. With independent projections all $W^2$ terms are equally strong. With two waves half of the score's
-# variance is relative, with three a third.
+# variance comes from relative terms, with three a third.
 #
 # **Periods.** A faster wave comes round sooner only if its speed shares a factor with $n$:
 #
@@ -228,15 +227,15 @@ for width in (30, 31, 32):
     assert periods == [wave_period(width, w) for w in (1, 2, 3, 4)]
 
 # %% [markdown]
-# A vision transformer with heads of 64 channels gives 32 to each axis. There the fourth wave has a period of eight, so
-# on eight patches in a row it does not distinguish one step to the left from seven steps to the right. On a ring of
-# prime length every wave has the full period. There a faster wave is the slowest one with its channels in another order
-# {eq}`eq-wave-relabel`, so several speeds bring no new frequencies.
+# On images a ring serves one axis, and a vision transformer with heads of 64 channels gives 32 to each. There the
+# fourth wave has a period of eight, so on eight patches in a row it does not distinguish one step to the left from
+# seven steps to the right. On a ring of prime length every wave has the full period. There a faster wave is the slowest
+# one with its channels in another order {eq}`eq-wave-relabel`, so several speeds bring no new frequencies.
 #
 # **A fair control.** Multiplexing also adds projections and makes the logits $W$ times as large, and each of these can
 # change an accuracy by itself. A fair control keeps all projections and lets every wave travel at the *same* speed,
-# which makes it RollPE with the sum of the projections {eq}`eq-multiplexed-control`. Between this control and
-# multiplexed RollPE the difference is open, on digits and on
+# which makes it RollPE with the sum of the projections {eq}`eq-multiplexed-control`. The runs do not decide between
+# this control and multiplexed RollPE, on digits or on
 # photographs.{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open`{holds}`mini: multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
 # {doc}`16-lie` has the details.
 #
@@ -244,7 +243,7 @@ for width in (30, 31, 32):
 #
 # An image has two directions. The paper does what axial RoPE does {cite}`heo2024rotary`: it cuts the channels of a head
 # into two halves, rolls one by the row $y$ of the token and the other by its column $x$. Channels that belong to
-# neither ring stay where they are.
+# neither ring stay where they are. With $\oplus$ for parts that are joined:
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus q^{\text{rest}}
@@ -305,7 +304,7 @@ agree("row and column add up", by_row + by_column, score[0, -1])
 # ```{prf:proof}
 # The weights are $P(\Delta_y, \Delta_x) \propto e^{f(\Delta_y)} e^{g(\Delta_x)}$, so that $P(a,b) \, P(a',b') = P(a,b')
 # \, P(a',b)$. If the left-hand factors both equal $m$, the right-hand ones have the product $m^2$ and hence at least
-# the sum $2m$. All four together are at least $4m$ and at most 1.
+# the sum $2m$. All four together are at least $4m$ and at most 1, so the two corners have at most $2m \le \tfrac12$.
 # ```
 #
 # A single oblique offset is possible: let $f$ peak at its row and $g$ at its column. A diagonal line is impossible. We
@@ -326,7 +325,8 @@ agree("its corners are tied", corners, 0.0)
 # ## A torus of channels
 #
 # Without the cut there is no such limit. Lay the channels out as a sheet of $h \times w$, glue its opposite edges, and
-# roll it in both directions at once. The sheet is a torus, and a wave travels on it in two dimensions.
+# roll it in both directions at once. The sheet is then a torus, and a wave travels on it in two dimensions. The
+# Kronecker product $\otimes$ rolls the rows by $y$ and the columns by $x$:
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = \bigl( S_h^{\,y} \otimes S_w^{\,x} \bigr) \, q, \qquad q \in \mathbb{R}^{h w}
