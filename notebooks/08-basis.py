@@ -26,7 +26,8 @@
 # - **Adam separates them at its first step.** It divides every entry of a gradient by that entry's own size, and in
 #   another basis the entries are other numbers.
 # - **Adam also decides whether neighboring channels respond alike.** Early in training the gradient is a slow wave
-#   along the ring. A step of Adam keeps slow waves in RollPE's channels and loses them in the twin's coordinates.{holds}`order neighbors: every run of roll > 0.25; -0.1 < -fourier/roll < 0.1`
+#   along the ring: it is nearly the same for neighboring channels. A step of Adam keeps slow waves in RollPE's
+#   channels and loses them in the twin's coordinates.{holds}`order neighbors: every run of roll > 0.25; -0.1 < -fourier/roll < 0.1`
 
 # %% tags=["parameters"]
 n: int = 16  # channels on the ring [12..32]
@@ -49,9 +50,6 @@ from IPython.display import Markdown
 from torch import nn
 from torch.nn.functional import cross_entropy, unfold
 
-from rollpe.encodings import create_encoding, grid_positions
-from rollpe.encodings.attention import Attention
-from rollpe.textbook import rotation_matrix
 from rollpe_book import figures
 from rollpe_book.agree import agree, gap
 from rollpe_lab.files import write_atomically
@@ -95,6 +93,9 @@ agree("our lines and the library", Q, real_fourier_basis(n)[0])
 
 
 # %%
+from rollpe.textbook import rotation_matrix
+
+
 def R(p):
     """Rotations of the pairs; 1 and (−1)^p for the waves without a partner."""
     single = torch.tensor([1.0, (-1.0) ** p])[: 2 - n % 2]
@@ -112,6 +113,10 @@ agree("rolled and rotated", rolled, (R(2) @ W_Q2 @ x) @ (R(7) @ W_K2 @ y))
 
 
 # %%
+from rollpe.encodings import create_encoding, grid_positions
+from rollpe.encodings.attention import Attention
+
+
 class Classifier(nn.Module):
     """Patches [B, 16, 4] → logits [B, 10]: one block, then a mean."""
 
@@ -139,7 +144,7 @@ class Classifier(nn.Module):
         return self.head(self.last_norm(x.mean(dim=1)))
 
 
-# Qᵀ on either axis; the library puts the rotated pairs of both axes first
+# Qᵀ on either axis; the library puts the pairs of both axes first, then the rest
 place, two = torch.arange(2 * n).view(2, n), 2 * len(k)
 order = torch.cat((place[:, :two].flatten(), place[:, two:].flip(1).T.flatten()))
 Q_T = torch.block_diag(Q.T, Q.T)[order]
@@ -162,7 +167,7 @@ def create_twins(seed: int) -> dict[str, Classifier]:
     return twins
 
 
-# %% tags=["hide-input"]
+# %%
 data = load_dataset("digits")
 
 
@@ -189,7 +194,7 @@ agree("logits of the twins", logits["roll"], logits["roll-twin"])
 # ## Gradient descent keeps twins equal
 #
 # Both twins take a step of gradient descent on the same images. They remain one function, because the gradient changes
-# its basis together with the weights:
+# its basis together with the weights. With $L$ for the loss and $\eta$ for the step size:
 #
 # $$
 # \begin{gathered} \nabla_{W'} L = Q^\top \nabla_W L \quad \Longrightarrow \\
@@ -234,8 +239,9 @@ assert share > 0.1
 # %% [markdown]
 # ### Different starts
 #
-# In practice each model draws its own weights $W_0$. Their runs are still draws from one
-# distribution if start and optimizer $T$ both respect the change of basis:
+# In practice each model draws its own weights $W_0$. Let the optimizer $T$ lead from initial to trained weights, and
+# let $\overset{d}{=}$ mean the same distribution. The runs of both models are still draws from one distribution if
+# start and optimizer respect the change of basis:
 #
 # $$
 # \begin{gathered} Q^\top W_0 \overset{d}{=} W_0 \quad \text{and} \quad T(Q^\top W) = Q^\top T(W) \\
@@ -245,15 +251,16 @@ assert share > 0.1
 # The reason: let RollPE start from $W_0$ and the twin from $Q^\top W_0$. Every step keeps them one function, and
 # $Q^\top W_0$ is as likely a start of the twin as any. Normal weights with zero biases, as in the models of
 # {doc}`09-results`, respect the change of basis; uniform weights, as in torch's linear layers, do not. Gradient
-# descent, momentum, weight decay and Muon on weight matrices {cite}`jordan2024muon` respect it; Adam does not. Its
-# first step is the sign of the gradient, and signs go along with few changes of basis:
+# descent, momentum and weight decay respect it. So does Muon on weight matrices {cite}`jordan2024muon`, which replaces
+# a gradient by the nearest orthogonal matrix. Adam does not. Its first step is the sign of the gradient, entry by
+# entry, and the sign commutes with few changes of basis:
 #
 # $$
 # \operatorname{sign}(Q g) = Q \operatorname{sign}(g) \ \text{ for all } g \iff Q \text{ is a signed permutation}
 # $$ (eq-signed-permutation)
 #
 # (Put $g = e_j$: column $j$ of $Q$ equals its own signs, so its entries are 0, 1 and $-1$, and only one is not 0, since
-# its length is 1. The other direction is plain.) The Fourier basis is no signed permutation.
+# its length is 1. The other direction is a substitution.) The Fourier basis is no signed permutation.
 
 # %%
 G = torch.randn(n, 2 * n)
@@ -267,7 +274,7 @@ print(f"Adam's step: off by up to {gap((Q.T @ G).sign(), Q.T @ G.sign()):.1f}")
 #
 # We train the twins side by side, on the same batches, and compare their logits at every step. There are four
 # optimizers: plain gradient descent, the same with momentum, Adam, and a control. The control is Adam with one change:
-# it divides a weight matrix by a single number, the root mean square of its entries.
+# it divides a weight matrix by a single number, which is the root mean square of its entries.
 
 
 # %%
@@ -388,7 +395,7 @@ write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
 print(path)
 
 # %%
-record = json.loads(path.read_text())
+record = json.loads(path.read_text())  # the record, from its file
 settings, held = record["settings"], record["held_out_images"]
 print(" " * 17 + "largest distance of the logits   answers   held-out accuracy")
 print(" " * 17 + "at first    1 step      ever     differ       roll     twin")
@@ -476,11 +483,11 @@ fig
 # ```{wave} grow
 # :name: wave-grow
 # Order that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images
-# (new runs take held-out ones); colors fade from one moment to the next. RollPE (`roll`) and its twin (`roll-twin`) saw
-# the same images in the same order: one pass over photographs (CIFAR-100), or eight over digits, both on 8×8 patches.
-# Channels are in their order on RollPE's ring. The twin's channels are Fourier coordinates, so its queries and keys are
-# transformed to that ring {eq}`eq-twin`. Each matrix is the mean over queries and keys, rows and columns, and the
-# layers and heads that you choose.
+# (runs of your own use held-out ones); colors fade from one moment to the next. RollPE (`roll`) and its twin
+# (`roll-twin`) saw the same images in the same order: one pass over photographs (CIFAR-100), or eight over digits, both
+# on 8×8 patches. Channels are in their order on RollPE's ring. The twin's channels are Fourier coordinates, so its
+# queries and keys are transformed to that ring {eq}`eq-twin`. Each matrix is the mean over queries and keys, rows and
+# columns, and the layers and heads that you choose.
 # ```
 #
 # In RollPE a band grows along the diagonal: channels rise and fall together with their neighbors on the ring. In the
@@ -516,15 +523,16 @@ agree("our lines and the library", left, position_average_gain(n, G))
 
 # %% [markdown]
 # A row of $n/2$ positions removes every second wave completely. The effect needs no property of images except that all
-# $N$ patches of one need nearly the same change. Their *coherence* says how nearly:
+# $N$ patches of one need nearly the same change. The *coherence* of the changes says how nearly:
 #
 # $$
 # \kappa = \frac{\sum \bigl\| \sum_p u_p \bigr\|^2}{N \sum \sum_p \| u_p \|^2}, \qquad 0 \le \kappa \le 1
 # $$ (eq-coherence)
 #
 # The outer sums are over images. $\kappa$ is 1 if all $u_p$ of an image are equal, and $1/N$ on average if they are
-# independent. For keys it is 0: attention does not change if all keys of an image move alike. Before training,
-# attention is nearly uniform and one label serves all patches, so $\kappa$ is close to one.{holds}`order coherence 1: every run of roll > 0.9`
+# independent. For keys it is 0: attention does not change if all keys of an image move alike, so their changes add up
+# to zero. For queries it is close to one before training, because attention is nearly uniform and one label serves all
+# patches.{holds}`order coherence 1: every run of roll > 0.9`
 # In text each token has a target of its own; there $\kappa$ is small from the start, and neighbors correlate little
 # ({doc}`10-text`).{holds}`order-text coherence 1: every run of roll < 0.2`{holds}`text neighbors: roll < 0.15`
 
@@ -537,9 +545,10 @@ print(f"a shared change and a little of their own: κ = {kappa:.2f}")
 # %% [markdown]
 # ### What one step of Adam keeps
 #
-# Adam's first step is the sign of the gradient, coordinate by coordinate. Let $B$ be
-# an orthogonal matrix that leads from the channels of a ring to other coordinates; the step is then $s = B^\top
-# \operatorname{sign}(B g)$. If channels at distance $d$ are alike in the gradient $g$, how alike are they in the step?
+# Adam's first step is the sign of the gradient, coordinate by coordinate. Let $B$ be an orthogonal matrix that leads
+# from the channels of a ring to other coordinates; the step is then $s = B^\top \operatorname{sign}(B g)$. If channels
+# at distance $d$ are alike in the gradient $g$, how alike are they in the step? The mean $\mathbb{E}$ is over
+# gradients, and over $B$ if it is random:
 #
 # $$
 # \begin{gathered} c_d = \frac{g \cdot S^d g}{\|g\|^2}, \qquad 0 < d < n, \\
@@ -551,10 +560,10 @@ print(f"a shared change and a little of their own: κ = {kappa:.2f}")
 # *Channels.* Let $g$ be normal with the same correlation $c_d$ at all places; then $\mathbb{E}[\operatorname{sign}(g_i)
 # \operatorname{sign}(g_{i+d})] = \frac{2}{\pi} \arcsin c_d$ {cite}`vanvleck1966spectrum`. *Random.* For any $g$,
 # $\mathbb{E}[s s^\top]$ does not change if space is turned around $g$, so it is $\alpha g g^\top / \|g\|^2 + \beta I$.
-# Its trace is $n$. Along $g$ it is $\mathbb{E}[(\sum_j |z_j|)^2] = 1 + (n - 1) \frac{2}{\pi}$, with $z$ uniform on the
-# sphere, since $\mathbb{E}|z_1 z_2| = \frac{2}{\pi n}$. Hence $\alpha = \frac{2}{\pi} n$ and $\beta = 1 -
-# \frac{2}{\pi}$. *Fourier.* All coordinates are $\pm 1$, so every wave has the same power, and $s \cdot S^d s = \sum_k
-# \cos(2 \pi k d / n) = 0$.
+# Its trace is $n$. Along $g$ it is $\mathbb{E}[(\sum_j |z_j|)^2] = 1 + (n - 1) \frac{2}{\pi}$, where $z = B g / \|g\|$
+# is uniform on the sphere, since $\mathbb{E}|z_1 z_2| = \frac{2}{\pi n}$. Hence $\alpha = \frac{2}{\pi} n$ and $\beta =
+# 1 - \frac{2}{\pi}$. *Fourier.* All coordinates are $\pm 1$, so every wave has the same power, and $s \cdot S^d s =
+# \sum_k \cos(2 \pi k d / n) = 0$.
 # ```
 #
 # A step that divides a whole ring by one number keeps $c_d$. In Fourier coordinates the step has no order at all,
@@ -595,10 +604,10 @@ for (name, found), expected in zip(alike.items(), formula, strict=True):
 #
 # ### What training makes of it
 #
-# Adam divides by the root of its *second moment*, a running mean of squared gradients. If this is the reason, then
-# RollPE itself must lose its order when Adam keeps its second moment in Fourier coordinates, and keep it in any other
-# basis. The recipes' key `second_moment` does that to queries and keys: same model, same initial weights, same batches,
-# same Adam.
+# Adam divides by the root of its *second moment*, which is a running mean of squared gradients. If this is the reason,
+# then RollPE itself must lose its order when Adam keeps its second moment in Fourier coordinates, and keep it in any
+# other basis. In a recipe, which is a file of training settings, the key `second_moment` does that to queries and keys:
+# same model, same initial weights, same batches, same Adam.
 
 # %%
 from rollpe_lab.evidence.conditions import Evidence
@@ -624,17 +633,17 @@ Markdown("\n\n".join(tables))
 # *Correlation of neighbors and test accuracy on 8×8 patches, means over runs and their 95 %
 # intervals.*{holds}`order: roll, roll-twin, -ring/roll, -random/roll, -fourier/roll have 8 runs`{holds}`order-photos: roll, roll-twin, -ring/roll, -random/roll, -fourier/roll have 3 runs`
 #
-# The order is the optimizer's doing. In Fourier coordinates RollPE's neighbors correlate no more than those of its
+# The optimizer causes the order. In Fourier coordinates RollPE's neighbors correlate no more than those of its
 # twin; in all other coordinates they correlate in every run, as predicted.{holds}`order neighbors: roll - -fourier/roll > 0, Welch 0.016; -random/roll - -fourier/roll > 0, Welch 0.016; -ring/roll - -fourier/roll > 0, Welch 0.016; -0.1 < -fourier/roll < 0.1; roll-twin - -fourier/roll is open, Welch 0.05`{holds}`order neighbors: every run of -ring/roll > 0.1; every run of roll > 0.1; every run of -random/roll > 0.1`{holds}`order-photos neighbors: every run of roll > every run of -fourier/roll; every run of -random/roll > every run of -fourier/roll; every run of -ring/roll > every run of -fourier/roll`
-# The means on digits come in the order of {eq}`eq-step-order`, the first two without a difference.{holds}`order neighbors: -ring/roll > roll > -random/roll > -fourier/roll; -ring/roll - roll is open, Welch 0.05; roll - -random/roll > 0, Welch 0.05`
+# The means on digits have the order of {eq}`eq-step-order`; the runs do not separate the first two.{holds}`order neighbors: -ring/roll > roll > -random/roll > -fourier/roll; -ring/roll - roll is open, Welch 0.05; roll - -random/roll > 0, Welch 0.05`
 #
 # The order does not help to classify: Fourier coordinates and the twin have the *higher* accuracy, on digits and, after
 # two epochs, on
 # photographs.{holds}`order: roll-twin - roll > 0, Welch 0.05; -fourier/roll - roll > 0, Welch 0.05`{holds}`order-photos: every run of roll-twin > every run of roll; every run of -fourier/roll > every run of roll`
 # This was not predicted, except for one part: in a model without biases the twin's lead was predicted and
 # repeated.{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05; roll, roll-twin have 8 runs`
-# On digits in 4×4 patches and on photographs of ten epochs it is
-# open.{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open` {doc}`18-inside` asks when the
+# On digits in 4×4 patches and on photographs of ten epochs the runs do not decide about the
+# lead.{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open` {doc}`18-inside` asks when the
 # order comes and goes, and whether it makes a map.
 #
 # ```{admonition} In short
@@ -657,8 +666,9 @@ Markdown("\n\n".join(tables))
 #
 # ```{solution} exercise-rope-rules
 # :class: dropdown
-# The second and the fourth. Norms and singular vectors belong to the matrix; signs and sizes of entries belong to the
-# basis. The fourth is the step that the optimizer Muon {cite}`jordan2024muon` approximates.
+# The second and the fourth are independent of the basis. Norms and singular vectors belong to the matrix; signs and
+# sizes of entries belong to the basis. The fourth is the step that the optimizer Muon {cite}`jordan2024muon`
+# approximates.
 # ```
 
 
