@@ -549,9 +549,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Read {numref}`fig-spectra` by the upper axis. RoPE has a few waves that separate neighbors and many that barely change
-# across an image; base 100 leaves fewer. All waves of RollPE fit on the ring. A larger $\lambda$ slows them
-# ({numref}`wave-frequencies`).
+# Read {numref}`fig-spectra` by the periods on the upper axis. RoPE has a few waves that separate neighbors and many
+# that barely change across an image; base 100 leaves fewer. All waves of RollPE fit on the ring. A larger $\lambda$
+# slows them ({numref}`wave-frequencies`).
 #
 # ```{wave} frequencies
 # :name: wave-frequencies

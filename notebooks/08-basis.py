@@ -640,7 +640,7 @@ Markdown("\n\n".join(tables))
 # The order does not help to classify: Fourier coordinates and the twin have the *higher* accuracy, on digits and, after
 # two epochs, on
 # photographs.{holds}`order: roll-twin - roll > 0, Welch 0.05; -fourier/roll - roll > 0, Welch 0.05`{holds}`order-photos: every run of roll-twin > every run of roll; every run of -fourier/roll > every run of roll`
-# This was not predicted, except for one part: in a model without biases the twin's lead was predicted and
+# This was not predicted, except for one part: in a model without biases the twin's lead in accuracy was predicted and
 # repeated.{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05; roll, roll-twin have 8 runs`
 # On digits in 4×4 patches and on photographs of ten epochs the runs do not decide about the
 # lead.{holds}`quick: roll-twin - roll is open`{holds}`mini: roll-twin - roll is open` {doc}`18-inside` asks when the
