@@ -116,8 +116,8 @@ def test_a_number_opens_its_note_in_place_and_gives_the_focus_back(name, width, 
 
 
 def test_without_scripts_a_number_leads_to_the_page_of_records(visit):
-    assert len(FIGURES) > 8 and "index.html" in NUMBERS
-    page = visit("index.html", java_script_enabled=False)
+    assert len(FIGURES) > 8 and "executed/09-results.html" in NUMBERS
+    page = visit("executed/09-results.html", java_script_enabled=False)
     link = page.locator("a[data-note]").first
     assert not page.locator(".number-note").first.is_visible()
     link.click()
