@@ -381,6 +381,32 @@ def test_without_scripts_and_on_paper_the_still_picture_stands_there(name, visit
 NOT_RELATIVE = {"learned", "multiplexed-roll"}
 
 
+def test_the_query_carries_its_key_along_and_the_key_moves_alone(visit):
+    page = visit("index.html")
+    stage = page.locator("[data-wave=walk]")
+
+    def drag(token: str, steps: int) -> dict:
+        """The figure after a token was dragged by so many places."""
+        box = stage.locator(f"rect.token.{token}").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + steps * 40, y, steps=5)  # 36 pixels wide, 4 between them
+        page.mouse.up()
+        settle(page)
+        seen = stage.evaluate(LOOK)
+        check(seen)
+        return seen
+
+    before = stage.evaluate(LOOK)
+    after = drag("q", -2)
+    assert after["state"] == before["state"] | {"p": before["state"]["p"] - 2}
+    assert after["numbers"] == before["numbers"]
+    changed = drag("k", 1)
+    assert changed["state"] == after["state"] | {"delta": after["state"]["delta"] + 1}
+    assert changed["numbers"] != after["numbers"]
+
+
 @pytest.mark.parametrize("name", ["index.html", "executed/04-rolling.html"])
 def test_a_photograph_that_is_dragged_carries_the_maps_of_relative_encodings_along(name, visit):
     page = visit(name)
