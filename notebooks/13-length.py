@@ -382,8 +382,9 @@ agree("the library's function", decoded, full)
 #
 # Softmax attention compares every query with every key. *Linear* attention
 # {cite}`katharopoulos2020transformers` replaces the exponential of a dot product by a dot product of positive
-# features, so that keys and values can be summed once for all queries. The usual feature acts on each channel: it
-# is $x + 1$ for positive $x$, and $e^x$ otherwise.
+# features, so that keys and values can be summed once for all queries. (Linformer {cite}`wang2020linformer` has linear
+# cost for another reason: it mixes the keys of all positions into a few, which no longer have positions.) The usual
+# feature acts on each channel: it is $x + 1$ for positive $x$, and $e^x$ otherwise.
 #
 # $$
 # \begin{gathered} y_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j) v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}, \\
