@@ -31,6 +31,7 @@ from IPython.display import Markdown, display
 
 from rollpe_book import figures
 from rollpe_lab.bench import newest_by_device
+from rollpe_lab.evidence.families import markdown
 from rollpe_lab.sources import enter_root
 
 enter_root()
@@ -83,79 +84,42 @@ fig
 # Each encoding acts inside the same step of the same model, and all take turns, so that whatever else the machine does
 # falls on all alike. Most of the cost of multiplexed RollPE is a second projection of queries and keys.
 #
-# Apparent speed-ups over `none` are noise, and so is any gain of a step timed beside itself. The largest is our noise floor; the
-# table marks what lies within it.
+# Apparent speed-ups over `none` are noise, and so is any gain of a step timed beside itself. The largest is our noise floor.
 
 
-# %% tags=["hide-input"]
-asked = {
-    "learned": "learned table: a vector for each place",
-    "axial-rope": "RoPE",
-    "roll": "RollPE: channels fetched from elsewhere",
-    "twisted-roll": "RollPE closed with a sign",
-    "roll-twin": "the functions of RollPE, as rotations of pairs",
-    "multiplexed-roll": "several waves: queries and keys projected more than once",
-    "shaw-kv": "Shaw's vectors for keys and values",
-    "lie": "learned rotations of whole blocks",
-}
-names = [b.environment.device_name for b in benchmarks.values()]
-lines = [
-    "| encoding | what it is | "
-    + " | ".join(f"{name}: longer by" for name in names)
-    + " |",
-    "| :-- | :-- |" + " --: |" * len(names),
-]
-for name, what in asked.items():
-    cells = []
-    for b in benchmarks.values():
-        ratio = next((t.ratio for t in b.encodings if t.name == name), None)
-        if ratio is None:
-            cells.append("not measured")
-            continue
-        within = 1 / b.chance <= ratio <= b.chance
-        percent = f"{100 * (ratio - 1):+.0f}".replace("-", "−").replace("+0", "0")
-        cells.append(f"{percent} %{', within chance' if within else ''}")
-    lines.append(f"| `{name}` | {what} | {' | '.join(cells)} |")
-lines += [
-    f"\n{b.environment.device_name}, batches of {b.batch}, {b.rounds} rounds: "
-    f"chance alone moved a row by at least {100 * (b.chance - 1):.0f} %."
-    for b in benchmarks.values()
-]
-Markdown("\n".join(lines))
+# %%
+asked = ("learned", "axial-rope", "roll", "twisted-roll", "roll-twin")
+asked += ("multiplexed-roll", "shaw-kv", "lie")
+rows = [["encoding", *(b.environment.device_name for b in benchmarks.values())]]
+ratios = [{t.name: t.ratio for t in b.encodings} for b in benchmarks.values()]
+for name in asked:
+    longer = [f"{100 * r[name] - 100:+.0f} %" if name in r else "–" for r in ratios]
+    rows.append([f"`{name}`", *longer])
+for b in benchmarks.values():
+    floor = f"{100 * b.chance - 100:.0f} %"
+    print(f"noise floor: {floor} ({b.rounds} rounds, batches of {b.batch})")
+Markdown(markdown(rows))
 
 # %% [markdown]
 # ## The bill
 #
 # A training step is almost all matrix products, so its yardstick is the fastest matrix product on the same machine. The last
-# column is the share of it that a whole step reaches, forward, backward and update. Torch counts the operations.
+# number is the share of it that a step reaches, forward, backward and update. Torch counts the operations.
 
-# %% tags=["hide-input"]
-lines = [
-    "| device | model | measured | largest product (GFLOP/s) | GFLOP an image "
-    "| images/s | with augmentation | share of the largest product |",
-    "| :-- | :-- | :-- | --: | --: | --: | --: | --: |",
-]
-for b in benchmarks.values():
+# %%
+for kind in kinds.split(","):
+    if kind not in benchmarks:
+        print(f"{kind}: not measured; `rollpe bench --device {kind}` measures it.")
+        continue
+    b = benchmarks[kind]
     none = next(t for t in b.encodings if t.name == "none")
-    augmented = none.images_per_second_augmented
-    lines.append(
-        f"| {b.environment.device_name} | ViT {b.size}, {b.image_size} px, "
-        f"patches of {b.patch_size}, batch {b.batch}, {b.precision} "
-        f"| {b.provenance.started[:10]} | {b.peak_gflops:,.0f} "
-        f"| {none.gflop / b.batch:.2f} | {none.images_per_second:,.0f} "
-        f"| {f'{augmented:,.0f}' if augmented else 'not measured'} "
-        f"| {100 * none.share_of_peak:.0f} % |"
+    print(f"{b.environment.device_name}, {b.provenance.started[:10]}: ViT {b.size},")
+    print(f"  {b.image_size} px, patches of {b.patch_size}, {b.precision}")
+    print(
+        f"  {none.images_per_second:,.0f} images/s, {none.gflop / b.batch:.2f} GFLOP each"
     )
-lines += [
-    f"\n{b.environment.device_name}: `{b.provenance.command}`"
-    for b in benchmarks.values()
-]
-lines += [
-    f"\n{kind}: not measured; `rollpe bench --device {kind}` measures it."
-    for kind in kinds.split(",")
-    if kind not in benchmarks
-]
-Markdown("\n".join(lines))
+    print(f"  largest product {b.peak_gflops:,.0f} GFLOP/s, a step reaches", end=" ")
+    print(f"{100 * none.share_of_peak:.0f} %")
 
 # %% [markdown]
 # ```{admonition} In short
@@ -176,30 +140,16 @@ Markdown("\n".join(lines))
 # timm's own modules were timed in the same rounds; above one, ours is faster. The row of `none` shows what
 # comes from the last block, which computes only what is used, and on a CPU from attention in plain products.
 
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show times beside timm", "code_prompt_hide": "Hide times beside timm"}
-lines = [
-    "| device | encoding | ours (ms) | timm's, same step (ms) | timm ÷ ours |",
-    "| :-- | :-- | --: | --: | --: |",
-]
+# %%
+rows = [["encoding", "ours (ms)", "timm's, same step (ms)", "timm ÷ ours"]]
 for b in benchmarks.values():
-    ours = {t.name: t for t in b.encodings}
+    ours = {t.name: t.median for t in b.encodings}
     for t in b.timm:
-        lines.append(
-            f"| {b.environment.device_name} | `{t.name}` "
-            f"| {ours[t.name].median:.1f} | {t.median:.1f} "
-            f"| {t.ratio:.3f} |"
-        )
-lines += [
-    f"\n{b.environment.device_name}: no time was left for {', '.join(b.missing)}."
-    for b in benchmarks.values()
-    if b.missing
-]
-lines += [
-    f"\n{b.environment.device_name}: `{name}` failed, {reason}"
-    for b in benchmarks.values()
-    for name, reason in b.failed.items()
-]
-Markdown("\n".join(lines))
+        times = (f"{ours[t.name]:.1f}", f"{t.median:.1f}", f"{t.ratio:.3f}")
+        rows.append([f"`{t.name}` on {b.environment.device_name}", *times])
+    for name in (*b.missing, *b.failed):
+        print(f"{b.environment.device_name}: {name} was not timed")
+Markdown(markdown(rows))
 
 # %% [markdown]
 # ### More tokens
@@ -208,7 +158,7 @@ Markdown("\n".join(lines))
 # operations in the smallest model. Rotations and rolls cost the same per token at any length; Shaw's vectors on a grid cost
 # a token as many channels as the grid has rows and columns, {eq}`eq-shaw-grid`.
 
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show times by the number of patches", "code_prompt_hide": "Hide times by the number of patches"}
+# %%
 for b in benchmarks.values():
     table, name = b.scaling_table(), b.environment.device_name
     display(Markdown(f"**{name}**\n\n{table}" if table else f"{name}: not measured"))
