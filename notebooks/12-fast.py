@@ -113,13 +113,12 @@ for kind in kinds.split(","):
         continue
     b = benchmarks[kind]
     none = next(t for t in b.encodings if t.name == "none")
+    speed, work = none.images_per_second, none.gflop / b.batch
     print(f"{b.environment.device_name}, {b.provenance.started[:10]}: ViT {b.size},")
     print(f"  {b.image_size} px, patches of {b.patch_size}, {b.precision}")
-    print(
-        f"  {none.images_per_second:,.0f} images/s, {none.gflop / b.batch:.2f} GFLOP each"
-    )
-    print(f"  largest product {b.peak_gflops:,.0f} GFLOP/s, a step reaches", end=" ")
-    print(f"{100 * none.share_of_peak:.0f} %")
+    print(f"  {speed:,.0f} images/s, {work:.2f} GFLOP each")
+    print(f"  largest product: {b.peak_gflops:,.0f} GFLOP/s")
+    print(f"  share of it in a step: {100 * none.share_of_peak:.0f} %")
 
 # %% [markdown]
 # ```{admonition} In short
