@@ -34,12 +34,16 @@ def repository_of(address: str) -> str | None:
 @cache
 def repository(root: Path) -> str | None:
     """ "owner/name" if the remote named origin is on GitHub, else None."""
-    command = ["git", "-C", str(root), "remote", "get-url", "origin"]
+    return repository_of(git(root, "remote", "get-url", "origin"))
+
+
+def git(root: Path, *words: str) -> str:
+    """What git prints, "" where it is missing or fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
-        return None
-    return repository_of(done.stdout)
+        return ""
+    return done.stdout.decode().strip()
 
 
 def links(notebook: str, up: str, owner_name: str | None) -> list[tuple[str, str, bool]]:
@@ -110,8 +114,7 @@ class ButtonsDirective(SphinxDirective):
 
 def commit_date(name: str, rawtext: str, text: str, *rest: Any) -> tuple[list[nodes.Node], list[Any]]:
     """``{commit-date}`%B %Y```: when the commit of this book was made; without git, now."""
-    command = ("git", "-C", str(SRC), "show", "--no-patch", "--format=%cI")
-    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    shown = git(SRC, "show", "--no-patch", "--format=%cI")
     when = datetime.fromisoformat(shown) if shown else datetime.now()
     return [nodes.Text(when.strftime(text))], []
 
