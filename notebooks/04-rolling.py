@@ -363,8 +363,8 @@ agree("a score of the distance", roll(even, offsets) @ e0, roll(even, -offsets) 
 # offset, and Fourier position embedding {cite}`hua2025fourier` gives each channel of RoPE several frequencies.
 #
 # Waves of activity travel over the cortex {cite}`muller2018cortical`, shaped by its geometry
-# {cite}`pang2023geometric,horibe2019curved`. Some recurrent networks make their hidden state roll or travel
-# {cite}`keller2021topographic,keller2023neural`. Other networks express in phases which features belong together:
+# {cite}`pang2023geometric,horibe2019curved`. Some networks make their latent state roll {cite}`keller2021topographic`
+# or carry waves {cite}`keller2023neural`. Others express in phases or orientations which features belong together:
 # synchrony in complex-valued networks {cite}`reichert2014neuronal`, complex autoencoders and rotating features
 # {cite}`lowe2022complex,lowe2023rotating`, and Kuramoto oscillators {cite}`miyato2025artificial`. There the content
 # moves the phases; in RollPE the position does.

@@ -430,8 +430,8 @@ agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 # ## Which encodings are relative at all
 #
 # Suppose that an encoding multiplies the query at $p$ and the key at $p'$ by matrices $E(p)$ and $E(p')$, and that the
-# score depends on the offset alone. Then the encoding is a rotation. (GRAPE {cite}`zhang2025grape` arrives at the same
-# encodings.)
+# score depends on the offset alone. Then the encoding is a rotation. (The multiplicative encodings of GRAPE
+# {cite}`zhang2025grape` are rotations, too.)
 #
 # ```{prf:theorem} Relative encodings are rotations
 # :label: thm-relative

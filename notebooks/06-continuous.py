@@ -538,9 +538,8 @@ print("patches 0 to 5 are at the steps", [round(p / wavelength, 3) for p in rang
 # - The twisted ring has a real generator at every width.
 # ```
 #
-# Rolling by real positions is *fractional power encoding* {cite}`plate1995holographic,frady2022computing`: a vector is
-# convolved with a power of a base vector, and the power is the encoded number. The base vector of RollPE is one step of
-# the ring.
+# *Fractional power encoding* {cite}`plate1995holographic,frady2022computing` represents a number as a power of a base
+# vector. Rolling by a real position convolves with such a power. The base vector of RollPE is one step of the ring.
 #
 # ## Exercises
 #
