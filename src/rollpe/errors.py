@@ -38,7 +38,7 @@ def check_whole(least: int, **values: Any) -> None:
     """Refuse values that are no integers of at least ``least``; True is none."""
     for label, value in values.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise InputError(f"{label}={value!r} must be an integer, {least} or more.")
+            raise InputError(f"{label}={value!r} must be an integer of at least {least}.")
 
 
 def check_positive(**values: Any) -> None:
