@@ -162,6 +162,12 @@ def test_runs_beside_each_other_keep_their_row_and_word_where_an_arm_has_none():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["without", "with"]
 
 
+def test_runs_beside_each_other_may_all_be_missing():
+    _, ax = plt.subplots()
+    assert figures.runs_beside({("a", "with"): []}, {"with": figures.BLUE}, ax, legend=True) is ax
+    assert not ax.collections
+
+
 def test_a_correlation_matrix_has_the_mean_of_its_distance_in_every_cell():
     n, seeds = 10, np.random.default_rng(3)
     channels = np.linalg.qr(seeds.normal(size=(40, n)))[0]  # uncorrelated, then mixed with their neighbors

@@ -91,6 +91,8 @@ def runs_beside(
 ) -> Axes:
     """Runs as dots: a row for each first word of the keys, and in it a line for each second in its color."""
     table = [(*words, value) for words, values in samples.items() for value in values]
+    if not table:
+        return ax
     y, hue, x = zip(*table, strict=True)
     rows = list(dict.fromkeys(row for row, _ in samples))
     order: dict[str, Any] = {"order": rows, "hue_order": list(colors), "palette": dict(colors)}
