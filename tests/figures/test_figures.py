@@ -163,7 +163,7 @@ def test_runs_beside_each_other_keep_their_row_and_word_where_an_arm_has_none():
 
 
 def test_runs_beside_each_other_may_all_be_missing():
-    _, ax = plt.subplots()
+    ax = Figure().subplots()
     assert figures.runs_beside({("a", "with"): []}, {"with": figures.BLUE}, ax, legend=True) is ax
     assert not ax.collections
 
