@@ -551,13 +551,14 @@ fig
 # %% [markdown]
 # Read {numref}`fig-spectra` by the periods on the upper axis. RoPE has a few waves that separate neighbors and many
 # that barely change across an image; base 100 leaves fewer. All waves of RollPE fit on the ring. A larger $\lambda$
-# slows them ({numref}`wave-frequencies`).
+# slows them ({numref}`wave-circle`).
 #
-# ```{wave} frequencies
-# :name: wave-frequencies
-# Above: the frequencies of RoPE with base 10000 and of RollPE with wavelength $\lambda$. At integer positions those in
-# the shaded range, beyond $\pi$, look like the slower ones that their lines lead to. Below: one of them as a wave
-# (thin), and the slow wave through the same points (dashed).
+# ```{wave} circle
+# :name: wave-circle
+# Draw an encoding: drag its angles (filled; hollow: mirror images). Right: its kernel
+# $\tfrac1m \sum_i \cos \omega_i \Delta$; scores of random queries and keys (gray) do not decay. Try two rings, which
+# repeat later than one, and $\lambda < 1$, where fast angles pass $\pi$ and look slow. Each different point adds a
+# function of the offset ({eq}`eq-span`).
 # ```
 #
 # ```{admonition} In short

@@ -86,8 +86,25 @@ export const ringFrequencies = (n, wavelength = 1) =>
 /** ω_i = base^{−2i/d}, i = 0 … d/2−1. textbook.rope_frequencies */
 export const ropeFrequencies = (d, base = 10000) => range(d / 2).map((i) => base ** ((-2 * i) / d));
 
+/** ω_k = π(2k + 1)/n, k = 0 … n/2−1, for even n. operators.twisted_frequencies */
+export const twistedFrequencies = (n) => range(n / 2).map((k) => (Math.PI * (2 * k + 1)) / n);
+
+/** Of two rings with m − 1 and m + 1 channels, the constant once; m even. figures/waves.py: angle_list */
+export const residueFrequencies = (m) => [...ringFrequencies(m - 1), ...ringFrequencies(m + 1).slice(1)];
+
 /** The frequency in [0, π] that takes the same values as cos(ωp) at whole p: arccos(cos ω). */
 export const apparentFrequency = (omega) => Math.abs(mod(omega + Math.PI, TAU) - Math.PI);
+
+/** The least Δ from 1 to 5000 at which all ω_iΔ are multiples of 2π; 0 if there is none. figures/waves.py: period */
+export const period = (frequencies) =>
+  range(5001).find((p) => p && frequencies.every((omega) => apparentFrequency(omega * p) < 1e-6)) ?? 0;
+
+/** How many different numbers e^{±iω_i} there are. figures/waves.py: eigenvalue_count */
+export const eigenvalueCount = (frequencies) => {
+  const seen = frequencies.map(apparentFrequency).sort((a, b) => a - b);
+  const different = seen.filter((omega, i) => i === 0 || omega - seen[i - 1] > 1e-6);
+  return sum(different.map((omega) => (omega < 1e-6 || Math.PI - omega < 1e-6 ? 1 : 2)));
+};
 
 // The Fourier basis.
 

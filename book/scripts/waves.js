@@ -4,8 +4,8 @@
    the data of that name until its reader comes near. */
 
 import axes from "./figures/axes.js";
+import circle from "./figures/circle.js";
 import continuous from "./figures/continuous.js";
-import frequencies from "./figures/frequencies.js";
 import grow from "./figures/grow.js";
 import photo from "./figures/photo.js";
 import positions from "./figures/positions.js";
@@ -21,8 +21,8 @@ import { element } from "./svg.js";
 
 const figures = {
   axes,
+  circle,
   continuous,
-  frequencies,
   grow,
   photo,
   positions,

@@ -28,8 +28,11 @@ from rollpe.topography import near_and_any, smoothness_ratio, unpack_correlation
 from rollpe_book.figures import photo as photograph
 from rollpe_book.figures.waves import (
     WAVES,
+    angle_list,
     bump,
+    eigenvalue_count,
     first_steps,
+    period,
     ring_and_sheet,
     smooth_gradients,
     twisting_pair,
@@ -118,11 +121,24 @@ def axes(s):
     }
 
 
-def frequencies(s):
-    omega = ring_frequencies(s["n"], s["wavelength"])[: s["n"] // 2]
-    one = omega[s["k"]]
-    seen = torch.arccos(torch.cos(one).clamp(-1, 1))
-    return {"omega": one, "seen": seen, "aliased": f"{int((omega > math.pi).sum())} of {len(omega)}"}
+def built(code):
+    """The angles of the encoding that a figure's lines of Python build, float64 [m]."""
+    room = {}
+    exec(code, room)
+    return room["encoding"].theta(torch.zeros(1, dtype=torch.float64))
+
+
+def circle(s):
+    omega = built(s["code"])
+    if s["list"] == "random":
+        listed = torch.tensor(s["random"], dtype=torch.float64)[: s["m"]]
+        torch.testing.assert_close(omega, listed / s["wavelength"])
+    elif s["list"] != "own":  # known from the code alone
+        torch.testing.assert_close(omega, angle_list(s["list"], s["m"]) / s["wavelength"])
+    assert len(omega) == s["m"] and s["i"] < s["m"]
+    count, most = eigenvalue_count(omega), 2 * s["G"] - 1
+    functions = f"{count} of {most}" if count < most else f"{most} of {most}, complete"
+    return {"period": period(omega) or "not within 5000", "functions": functions}
 
 
 def positions(s):
@@ -173,7 +189,7 @@ def photo(s):
     return numbers
 
 
-CHECKS = (walk, ring, continuous, score, speeds, twist, axes, frequencies, positions, grow, step, photo)
+CHECKS = (walk, ring, continuous, score, speeds, twist, axes, circle, positions, grow, step, photo)
 NUMBERS = {function.__name__: function for function in CHECKS}
 
 
@@ -206,6 +222,7 @@ LOOK = """(stage) => {
     all('input[type=radio]:checked').forEach((input) => { state[input.dataset.key] = input.value; });
     all('input[type=checkbox]').forEach((input) => { state[input.dataset.key] = []; });
     all('input[type=checkbox]:checked').forEach((input) => { state[input.dataset.key].push(input.value); });
+    all('pre').forEach((code) => { state.code = code.textContent; });
     const numbers = Object.fromEntries(all('[data-number]').map((n) => [n.dataset.number, n.textContent]));
     const drawing = all('svg').map((svg) => svg.innerHTML).join();
     return { wave: stage.dataset.wave, state, numbers, drawing };
@@ -449,6 +466,48 @@ def test_a_photograph_that_is_dragged_carries_the_maps_of_relative_encodings_alo
     stage.get_by_role("button", name="move back").click()
     settle(page)
     assert stage.evaluate(LOOK)["state"]["sx"] == 0
+
+
+def test_an_angle_that_is_dragged_makes_a_list_of_ones_own_whose_code_is_copied(visit):
+    page = visit("executed/05-rope.html")
+    stage = page.locator("[data-wave=circle]")
+    stage.scroll_into_view_if_needed()
+
+    def seen() -> tuple[dict, torch.Tensor]:
+        settle(page)
+        found = stage.evaluate(LOOK)
+        check(found)
+        return found["state"], built(found["state"]["code"])
+
+    def middle(what: str) -> tuple[float, float]:
+        box = stage.locator(what).bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    before, listed = seen()
+    assert before["list"] != "own"
+    (x, y), handle = middle("circle.rim"), middle("circle.target")
+    page.mouse.move(*handle)
+    page.mouse.down()
+    page.mouse.move(x + 2, y - 40, steps=5)
+    page.mouse.move(x - 40, y + 40, steps=5)  # below: it is the mirror image that follows
+    page.mouse.up()
+    after, drawn = seen()
+    assert (after["list"], after["i"], after["degree"]) == ("own", before["i"], 135)
+    expected = listed.clone()
+    expected[before["i"]] = 0.75 * math.pi * before["wavelength"]
+    torch.testing.assert_close(drawn, expected / before["wavelength"])
+
+    stage.locator("input[data-key=degree]").focus()
+    page.keyboard.press("ArrowLeft")
+    _, moved = seen()
+    expected[before["i"]] *= 134 / 135
+    torch.testing.assert_close(moved, expected / before["wavelength"])
+
+    stage.get_by_role("button", name="copy").click()
+    assert page.evaluate("getSelection().toString()") == stage.locator("pre").text_content()
+    stage.locator("input[value=ring]").check()
+    stage.locator("input[value=own]").check()
+    torch.testing.assert_close(seen()[1], moved)
 
 
 def test_every_wave_is_on_some_page_and_has_its_numbers_checked():

@@ -28,9 +28,12 @@ from rollpe_book.figures.photo import NAMES, PATCH, WINDOW, queries_and_keys
 from rollpe_book.figures.waves import (
     TYPES,
     WAVES,
+    angle_list,
     bump,
     draw_still,
+    eigenvalue_count,
     first_steps,
+    period,
     smooth_gradients,
 )
 from rollpe_lab.records import write_record
@@ -132,6 +135,15 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         cases.append(("ropeScore", [q, k, delta, theta], textbook.rope_score(q, k, delta, theta)))
         kernel = textbook.similarity_kernel(torch.tensor(delta, dtype=torch.float64), theta)
         cases.append(("similarityKernel", [delta, theta], kernel))
+    for m in (4, 8, 14):
+        lists = {"ring": 2 * m - 1, "twisted": 2 * m, "residues": m, "geometric": 2 * m}
+        functions = ("ringFrequencies", "twistedFrequencies", "residueFrequencies", "ropeFrequencies")
+        for function, (name, argument) in zip(functions, lists.items(), strict=True):
+            angles = angle_list(name, m)
+            cases.append((function, [argument], angles))
+            for stretched in (angles, angles / 0.25, angles / 1.7):
+                cases.append(("period", [stretched], period(stretched)))
+                cases.append(("eigenvalueCount", [stretched], eigenvalue_count(stretched)))
     for omega in (0.0, 1.0, math.pi, 4.0, 6.9, 17.5):
         cases.append(("apparentFrequency", [omega], math.acos(math.cos(omega))))
     q, k = vector(2, 2, 6)
@@ -231,6 +243,20 @@ def test_the_drawings_name_every_wave_and_no_other():
     assert set(re.findall(r"\w+", listed)) == files == set(WAVES)
     assert WAVES["ring"].label.startswith("Left: bars around a ring, a bump turned a few channels")
     assert len({wave.label for wave in WAVES.values()}) == len(WAVES)
+
+
+@pytest.mark.parametrize("m", [4, 8, 10])
+def test_a_list_of_angles_repeats_and_spans_what_its_steps_do(m):
+    repeats = {"ring": 2 * m - 1, "twisted": 4 * m, "residues": m**2 - 1}
+    for name, after in repeats.items():
+        angles = angle_list(name, m)
+        W = textbook.rotation_matrix(angles)
+        powers = torch.stack([torch.linalg.matrix_power(W, p) for p in range(after + 1)])
+        one = (powers[1:] - powers[0]).abs().amax((1, 2)) < 1e-9
+        assert period(angles) == after == 1 + one.nonzero().item()
+        assert eigenvalue_count(angles) == torch.linalg.matrix_rank(powers.flatten(1)).item()
+    assert period(angle_list("geometric", m)) == 0 and eigenvalue_count(angle_list("geometric", m)) == 2 * m
+    assert period(torch.zeros(m)) == eigenvalue_count(torch.zeros(m)) == 1
 
 
 def test_adams_first_step_is_level_in_fourier_coordinates_alone():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from rollpe.operators import (
     ring_frequencies,
     roll,
     torus_roll,
+    twisted_frequencies,
     twisted_roll,
     twisted_roll_matrix,
 )
@@ -51,6 +52,44 @@ def random_pair() -> dict[str, list[list[float]]]:
     pair = torch.randn(2, 2, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     q, k = (100 * pair).round().div(100).tolist()
     return {"q": q, "k": k}
+
+
+def random_angles() -> dict[str, list]:
+    """16 angles in [0, π], ``random``, and three pairs of a query and a key, ``contents`` [3, 2, 32].
+
+    Two decimals; the same numbers in every build.
+    """
+    rng = torch.Generator().manual_seed(0)
+    angles = math.pi * torch.rand(16, generator=rng, dtype=torch.float64)
+    contents = torch.randn(3, 2, 32, generator=rng, dtype=torch.float64)
+    return {"random": angles.round(decimals=2).tolist(), "contents": contents.round(decimals=2).tolist()}
+
+
+def angle_list(name: str, m: int) -> Tensor:
+    """m angles in radians per position, float64 [m]: those of RoPE ("geometric"), of a "ring" of 2m − 1
+    channels, of a "twisted" ring of 2m, or of two rings of m − 1 and m + 1 channels, m even ("residues").
+    """
+    return {
+        "geometric": rope_frequencies(2 * m),
+        "ring": ring_frequencies(2 * m - 1),
+        "twisted": twisted_frequencies(2 * m),
+        "residues": torch.cat((ring_frequencies(m - 1), ring_frequencies(m + 1)[1:])),  # one constant
+    }[name]
+
+
+def period(frequencies: Tensor) -> int:
+    """The least Δ from 1 to 5000 at which all ω_iΔ are multiples of 2π, to 1e-6; 0 if there is none."""
+    angles = torch.outer(torch.arange(1, 5001), frequencies)
+    rest = torch.remainder(angles + math.pi, 2 * math.pi) - math.pi
+    found = (rest.abs() < 1e-6).all(dim=1).nonzero()
+    return int(found[0]) + 1 if len(found) else 0
+
+
+def eigenvalue_count(frequencies: Tensor) -> int:
+    """How many different numbers e^{±iω_i} there are, to 1e-6: (eq-span)."""
+    values = torch.exp(1j * torch.cat((frequencies, -frequencies)))
+    equal = (values[:, None] - values).abs() < 1e-6
+    return int((~equal.triu(1).any(dim=0)).sum())
 
 
 def walking_pair() -> tuple[Tensor, Tensor]:
@@ -337,41 +376,35 @@ def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
         ax.set(title=title, xlabel="Δx", ylabel="Δy", xticks=[-7, 0, 7], yticks=[-7, 0, 7])
 
 
-@wave(3.6, n=32, wavelength=0.6, k=12, axis="logarithmic")
-def draw_frequencies(figure: Figure, start: dict[str, Any]) -> None:
-    """Dots on a logarithmic axis of angular frequency: those of rope are spread evenly over four decades,
-    those of the roll crowd at its fast end and some lie beyond π, and what integer positions see of these is
-    folded back below π. Under it a fast wave and a slow one that meet at every integer position.
+@wave(4.2, **random_angles(), list="ring", own=[], m=8, wavelength=1, G=16, i=2)
+def draw_circle(figure: Figure, start: dict[str, Any]) -> None:
+    """Two rows, one a list of angles. Left: the angles as points on the unit circle, joined to their mirror
+    images. Those of the ring are evenly spaced; most of the geometric list crowd at angle 0. Right: the
+    kernel against the offset, from 0 to 128. That of the ring has a peak at every 15th offset; the geometric
+    one falls from 1 and stays irregular. Thin gray lines, scores of random queries and keys, are as large at
+    large offsets as at small ones.
     """
-    n, wavelength = start["n"], start["wavelength"]
-    ring = ring_frequencies(n, wavelength)[: n // 2]
-    rows: Sequence[tuple[str, Tensor, str]] = (
-        ("rope", rope_frequencies(n), figures.BLUE),
-        (f"roll, λ = {wavelength:g}", ring, figures.VERMILION),
-        ("as seen", torch.arccos(torch.cos(ring)), figures.MUTED),
-    )
-    ax, below = figure.subplots(2, 1, height_ratios=(3, 2))
-    ax.axvspan(
-        math.pi, max(float(ring.max()), math.pi) * 1.05, color=figures.VERMILION, alpha=0.1, linewidth=0
-    )
-    for row, (_, frequencies, color) in enumerate(rows):
-        ax.plot(frequencies, torch.full_like(frequencies, -row), "o", color=color, markersize=4)
-    for fast, slow in zip(ring, rows[-1][1], strict=True):
-        if fast > math.pi:
-            ax.plot([fast, slow], [-1, -2], color=figures.MUTED, linewidth=0.6)
-    ax.set_yticks([0, -1, -2], [name for name, _, _ in rows])
-    ax.set_xscale("symlog", linthresh=1e-4, linscale=0.3)  # 0 is on it
-    ticks = {0: "0", 1e-3: "0.001", 1e-2: "0.01", 0.1: "0.1", 1: "1", math.pi: "π"}
-    ax.set_xticks(list(ticks), list(ticks.values()))
-    ax.set_xticks([], minor=True)
-    ax.set(xlabel="ω (radians per position)", ylim=(-2.6, 0.6), xlim=(-2e-5, None))
-    one, positions = ring[start["k"]], torch.arange(13.0)
-    between = torch.linspace(0, 12, 481)
-    below.plot(between, torch.cos(one * between), color=figures.VERMILION, linewidth=0.7)
-    seen = rows[-1][1][start["k"]]
-    below.plot(between, torch.cos(seen * between), "--", color=figures.MUTED)
-    below.plot(positions, torch.cos(one * positions), "o", color=figures.VERMILION, markersize=4)
-    below.set(xlabel="position", xlim=(0, 12), yticks=[], ylabel=f"wave k = {start['k']}")
+    m, offsets = start["m"], torch.arange(129)
+    contents = torch.tensor(start["contents"], dtype=torch.float64)[..., : 2 * m]
+    rows = figure.subplots(2, 2, width_ratios=(1, 2.4))
+    for (circle, chart), name in zip(rows, ("ring", "geometric"), strict=True):
+        omega = angle_list(name, m)
+        x, y = omega.cos(), omega.sin()
+        circle.add_patch(mpl.patches.Circle((0, 0), 1, fill=False, color=figures.MUTED, linewidth=0.8))
+        circle.vlines(x, -y, y, color=figures.MUTED, linewidth=0.5)
+        circle.plot(x, -y, "o", color=figures.VERMILION, markersize=4, markerfacecolor="none")
+        circle.plot(x, y, "o", color=figures.VERMILION, markersize=4)
+        circle.set_aspect("equal")
+        circle.axis("off")
+        circle.set_title(f"{name}, {m} angles", loc="center")
+        for q, k in contents:
+            scores = torch.stack([rope_score(q, k, delta, omega) for delta in offsets.tolist()])
+            chart.plot(offsets, scores / (q.norm() * k.norm()), color=figures.MUTED, linewidth=0.5)
+        chart.plot(offsets, similarity_kernel(offsets, omega), color=figures.VERMILION)
+        says = f"repeats after {period(omega)}" if period(omega) else "does not repeat within 5000"
+        chart.set_title(f"{says}; {eigenvalue_count(omega)} functions of the offset", fontsize=9)
+        chart.set(ylim=(-1, 1.05), xticks=[0, 64, 128], ylabel="kernel")
+    chart.set_xlabel("offset Δ")
 
 
 @wave(4.2, p=64, step=8, trained=64, bits={}, on=["none", "learned", "rope", "roll", "shaw", "alibi"])
