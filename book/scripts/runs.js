@@ -8,65 +8,51 @@ import "./runs/runs.css";
 
 import { loadData } from "./load.js";
 import { FILTERS, read, write } from "./runs/address.js";
-import { scrolling, SHARES } from "./runs/charts.js";
 import { groupsOf, resultsOf } from "./runs/results.js";
-import { makeTable, sorted, toCsv } from "./runs/table.js";
+import { COLUMNS, inOrder, makeTable, scrolling, sorted, toCsv } from "./runs/table.js";
 import { element } from "./svg.js";
 
-const WORDS = { recipe: "Recipe", encoding: "Encoding", options: "Options", seed: "Seed" };
-const EMPTY = { recipe: "", encoding: "", options: "", seed: "", sort: "", by: "", share: "" };
+const button = (words, act) => {
+  const made = element("button", { type: "button" }, words);
+  made.addEventListener("click", act);
+  return made;
+};
 
 const begin = (stage, { first, quantiles, dark, tests, cells }) => {
-  Object.entries(tests).forEach(([name, test], place) => Object.assign(test, { name, place }));
   const runs = cells.flatMap((cell) => {
     cell.name = `${cell.recipe}/${cell.encoding}${cell.options && `@${cell.options}`}`; // as rollpe compare takes it
-    return cell.runs.map((run) => {
-      const record = `${cell.folder}/seed-${run.seed}.json`;
-      return Object.assign(run, { cell, record, test: tests[cell.test] });
-    });
+    cell.test = tests[cell.test];
+    return cell.runs.map((run) =>
+      Object.assign(run, { cell, record: `${cell.folder}/seed-${run.seed}.json` }),
+    );
   });
-  const valueOf = {
-    recipe: (run) => run.cell.recipe,
-    encoding: (run) => run.cell.encoding,
-    options: (run) => run.cell.options || "none",
-    seed: (run) => String(run.seed),
-  };
-  let state = { ...EMPTY, recipe: first };
+  let state = { recipe: first, encoding: "", options: "", seed: "", sort: "" };
   let chosen = new Set(runs.filter((run) => run.cell.recipe === first));
   let asked = 0; // how often drawings were asked for: an answer that comes late is dropped
   let groups = []; // the cells of the chosen runs, with their loaded data
-  const whole = new Set(); // tests of which all classes show
+  let width = 0; // of the drawings
 
   // The form
   const form = element("form", { class: "runs-form", "aria-label": "Filter the runs" });
-  const select = (name, words, options) => {
-    const label = element("label", {}, `${words} <select name="${name}"></select>`);
-    options.forEach(([value, text]) => label.lastChild.add(new Option(text, value)));
-    return label;
-  };
-  const selects = Object.fromEntries(
-    FILTERS.map((name) => {
-      const values = [...new Set(runs.map(valueOf[name]))];
-      values.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-      const label = select(name, WORDS[name], [["", "All"], ...values.map((value) => [value, value])]);
-      form.append(label);
-      return [name, label.lastChild];
-    }),
-  );
-  form.append(element("button", { type: "reset" }, "Show all"));
+  const selects = FILTERS.map((name) => {
+    const label = element("label", {}, `${COLUMNS[name].head} <select name="${name}"></select>`);
+    const values = [...new Set(runs.map(COLUMNS[name].text))].sort(inOrder);
+    label.lastChild.append(new Option("All", ""), ...values.map((value) => new Option(value, value)));
+    form.append(label);
+    return label.lastChild;
+  });
+  const all = button("Show all", () => {
+    FILTERS.forEach((name) => (state[name] = ""));
+    listed();
+  });
+  form.append(all);
   const status = element("output", { "aria-live": "polite" });
-  const button = (words, act) => {
-    const made = element("button", { type: "button" }, words);
-    made.addEventListener("click", act);
-    return made;
+  /** The runs that pass the filters, or those beside one. */
+  const filtered = (but) => {
+    const set = FILTERS.filter((name) => name !== but && state[name]);
+    return runs.filter((run) => set.every((name) => COLUMNS[name].text(run) === state[name]));
   };
-  const passes = (run, but) =>
-    FILTERS.every((name) => name === but || !state[name] || valueOf[name](run) === state[name]);
-  const shown = () =>
-    sorted(
-      runs.filter((run) => passes(run)),
-      state.sort,
-    );
+  const shown = () => sorted(filtered(), state.sort);
 
   const { table, show } = makeTable(runs, {
     choose: (run, on) => {
@@ -83,62 +69,25 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
     rechosen();
   });
   const clear = button("Clear the choice", () => {
-    chosen = new Set();
+    chosen.clear();
     rechosen();
   });
   const download = button("Download the table (CSV)", () => {
-    const file = new Blob([toCsv(shown())], { type: "text/csv" });
-    const link = element("a", { href: URL.createObjectURL(file), download: "runs.csv" });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    const href = `data:text/csv;charset=utf-8,${encodeURIComponent(toCsv(shown()))}`;
+    element("a", { href, download: "runs.csv" }).click();
   });
   const actions = element("p", { class: "runs-actions" });
   actions.append(choose, clear, download);
-
-  // How agreement is shown, of all tests alike
-  const agreement = {
-    by: select("by", "Rows of agreement", [
-      ["", "encodings"],
-      ["runs", "each run"],
-    ]),
-    share: select("share", "Agreement as", [
-      ["", SHARES.alike],
-      ["both", SHARES.both],
-      ["phi", SHARES.phi],
-    ]),
-  };
-  Object.entries(agreement).forEach(([name, { lastChild }]) =>
-    lastChild.addEventListener("change", () => {
-      state[name] = lastChild.value;
-      keep();
-      draw();
-    }),
-  );
-  const views = element("div", { class: "runs-form", role: "group", "aria-label": "How agreement is shown" });
-  views.append(...Object.values(agreement));
   const results = element("div", { class: "runs-results" });
-  stage.replaceChildren(form, status, scrolling(table, "All runs"), actions, views, results);
+  stage.replaceChildren(form, status, scrolling(table, "All runs"), actions, results);
   stage.hidden = false;
 
   const draw = () => {
-    const width = Math.floor(results.clientWidth);
-    if (!width) return;
-    const share = state.share || "alike";
+    width = results.clientWidth;
     const sections = Object.values(tests).flatMap((test) => {
-      const of = groups.filter((group) => group.cell.test === test.name);
-      const toggle = () => {
-        whole[whole.has(test) ? "delete" : "add"](test);
-        draw();
-        results.querySelector(`[data-test="${test.name}"] [data-all]`).focus();
-      };
-      const view = { quantiles, width, share, eachRun: state.by === "runs", all: whole.has(test), toggle };
-      return of.length ? [resultsOf(test, of, view)] : [];
+      const of = groups.filter((group) => group.cell.test === test);
+      return of.length ? [resultsOf(test, of, width)] : [];
     });
-    if (sections.length > 1) {
-      const words =
-        "Runs on different test sets are drawn apart; accuracy and bits per character are different measures.";
-      sections.unshift(element("p", { class: "runs-note" }, words));
-    }
     if (!sections.length) sections.push(element("p", {}, "No run is chosen. Choose some in the table."));
     const open = [...results.querySelectorAll("details")].map((details) => details.open);
     results.replaceChildren(...sections);
@@ -155,7 +104,7 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
     try {
       const loaded = await Promise.all(wanted.map((cell) => loadData(cell.file)));
       if (ticket !== asked) return;
-      groups = groupsOf(wanted, loaded, chosen);
+      groups = groupsOf(wanted, loaded, chosen, quantiles);
       draw();
     } catch (error) {
       results.replaceChildren(element("p", {}, `The data of these runs are not there: ${error.message}`));
@@ -163,15 +112,15 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
   };
 
   const update = () => {
-    FILTERS.forEach((name) => {
-      const others = runs.filter((run) => passes(run, name));
-      [...selects[name].options].forEach((option) => {
-        const number = others.filter((run) => !option.value || valueOf[name](run) === option.value).length;
+    selects.forEach((select) => {
+      const { text } = COLUMNS[select.name];
+      const others = filtered(select.name);
+      [...select.options].forEach((option) => {
+        const number = others.filter((run) => !option.value || text(run) === option.value).length;
         option.text = `${option.value || "All"} (${number})`;
       });
-      selects[name].value = state[name];
+      select.value = state[select.name];
     });
-    Object.entries(agreement).forEach(([name, { lastChild }]) => (lastChild.value = state[name]));
     const now = shown();
     show(now, chosen, state.sort);
     choose.textContent = `Choose the ${now.length} shown`;
@@ -179,14 +128,10 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
     clear.disabled = !chosen.size;
     status.textContent = `${now.length} of ${runs.length} runs shown, ${chosen.size} chosen`;
   };
-
-  const keep = () => {
+  const listed = () => {
     const seeds = {};
     runs.filter((run) => chosen.has(run)).forEach((run) => (seeds[run.cell.name] ||= []).push(run.seed));
     history.replaceState(null, "", `#${write({ ...state, chosen: seeds })}`);
-  };
-  const listed = () => {
-    keep();
     update();
   };
   const rechosen = () => {
@@ -196,43 +141,33 @@ const begin = (stage, { first, quantiles, dark, tests, cells }) => {
   /** Take the view from the address; what it names and is not there is left out. */
   const restore = () => {
     const kept = read(location.hash.slice(1));
-    if (!kept) return;
-    const known = (name) => runs.some((run) => valueOf[name](run) === kept[name]);
-    const { chosen: seeds, ...words } = kept;
-    FILTERS.filter((name) => !known(name)).forEach((name) => (words[name] = ""));
-    state = { ...EMPTY, ...words };
-    chosen = new Set(runs.filter((run) => seeds[run.cell.name]?.includes(run.seed)));
-  };
-
-  form.addEventListener("change", () => {
-    FILTERS.forEach((name) => (state[name] = selects[name].value));
-    listed();
-  });
-  form.addEventListener("reset", () => {
-    FILTERS.forEach((name) => (state[name] = ""));
-    listed();
-  });
-  form.addEventListener("submit", (event) => event.preventDefault());
-  addEventListener("hashchange", () => {
-    restore();
+    if (kept) {
+      const { chosen: seeds, ...words } = kept;
+      FILTERS.forEach((name) => {
+        if (!runs.some((run) => COLUMNS[name].text(run) === words[name])) words[name] = "";
+      });
+      state = words;
+      chosen = new Set(runs.filter((run) => seeds[run.cell.name]?.includes(run.seed)));
+    }
     update();
     load();
+  };
+
+  form.addEventListener("change", ({ target }) => {
+    state[target.name] = target.value;
+    listed();
   });
+  addEventListener("hashchange", restore);
   const colors = Object.entries(dark).flatMap(([light, pale]) =>
     ["fill", "stroke"].map(
       (what) => `html[data-theme="dark"] .runs-stage [${what}="${light}"] { ${what}: ${pale}; }`,
     ),
   );
   document.head.append(element("style", {}, colors.join("\n")));
-  let width = 0;
-  new ResizeObserver(() => {
-    if (results.clientWidth === width) return;
-    width = results.clientWidth;
-    draw();
-  }).observe(results);
   restore();
-  update();
-  load();
+  new ResizeObserver(() => {
+    if (groups.length && results.clientWidth && results.clientWidth !== width) draw();
+  }).observe(results);
 };
 
 const still = document.querySelector("table.runs");

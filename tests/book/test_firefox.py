@@ -42,4 +42,4 @@ def test_every_figure_follows_the_keyboard_with_the_numbers_of_the_library(name,
 
 def test_the_page_of_runs_draws_all_that_chromium_draws(answers):
     answer = answers[(HTML / "runs.html").as_uri()]
-    assert answer["errors"] == [] and answer["charts"] == 4
+    assert answer["errors"] == [] and answer["charts"] == 3

@@ -7,10 +7,8 @@ accessibility and weight of all pages (test_pages.py, test_budget.py).
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import re
-from base64 import b64decode
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -23,8 +21,8 @@ from rollpe_book.extension import runs
 from rollpe_book.extension.site import all_records, record_copy, record_link
 from rollpe_lab.evidence.families import later_cells
 from rollpe_lab.evidence.table import arms_of
-from rollpe_lab.records import pack_bits, read_records, record_path, write_record
-from rollpe_lab.statistics import agreement, summarize
+from rollpe_lab.records import read_records, record_path, write_record
+from rollpe_lab.statistics import summarize
 from scripts import in_node
 from shared import make_record, make_text_record
 
@@ -46,22 +44,7 @@ def called(module: str, calls: list[list]) -> list:
     code = f"""
         import * as module from {json.dumps((SCRIPTS / module).as_uri())};
         const calls = JSON.parse(await new Response(process.stdin).text());
-        const revive = (value) => value?.packed ? module.unpack(value.packed)
-            : Array.isArray(value) ? value.map(revive)
-            : value && typeof value === "object"
-            ? Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, revive(inner)]))
-            : value;
-        // one object for each run, as on the page: a group may meet itself
-        const made = calls.map(([name, args]) => {{
-            const known = new Map();
-            const shared = (value) => {{
-                const key = JSON.stringify(value);
-                if (!known.has(key)) known.set(key, revive(value));
-                return known.get(key);
-            }};
-            return module[name](...args.map((a) => Array.isArray(a) ? a.map(shared) : revive(a)));
-        }});
-        console.log(JSON.stringify(made));
+        console.log(JSON.stringify(calls.map(([name, args]) => module[name](...args))));
     """
     return in_node(["--input-type=module", "--eval", code], calls)
 
@@ -87,7 +70,6 @@ def test_every_committed_record_is_in_the_index_with_its_result_and_its_address(
         assert ("later" in run) == (record.run_id.path in later) and "fresh" not in run
         assert f"{cell['folder']}/seed-{run['seed']}.json" == record_link(record_path("", record))
         assert cell["color"] == figures.color_of(record.run_id.slug) and cell["label"]
-        assert index["tests"][cell["test"]]["images"] == record.test.images
         assert index["tests"][cell["test"]]["text"] == bool(record.bits)
     assert {cell["color"] for cell in index["cells"]} <= set(index["dark"])
     names = [cell["file"] for cell in index["cells"]]
@@ -95,49 +77,41 @@ def test_every_committed_record_is_in_the_index_with_its_result_and_its_address(
     assert any("later" in run for cell in index["cells"] for run in cell["runs"])
 
 
-def test_no_file_that_a_reader_fetches_is_large(committed, index):
+def test_the_file_of_a_cell_is_small_and_holds_what_the_records_say(committed, index):
     assert len(json.dumps(index)) < 150_000
     for cell, records in runs.cells_of(committed).items():
-        parts = index["tests"][runs.test_of(records[0])]["parts"]
-        file = json.dumps(runs.runs_of(records, parts, ROOT), separators=(",", ":"))  # as write_data does
-        assert len(file) < 100_000, cell
-
-
-def test_the_file_of_a_cell_holds_what_the_records_say(committed, index):
-    for records in runs.cells_of(committed).values():
-        test = index["tests"][runs.test_of(records[0])]
-        for record, made in zip(records, runs.runs_of(records, test["parts"], ROOT), strict=True):
+        name = runs.test_of(records[0])
+        parts = index["tests"][name]["parts"]
+        file = runs.runs_of(records, parts, ROOT)
+        assert len(json.dumps(file)) < 15_000, cell
+        for record, made in zip(records, file, strict=True):
             assert made["command"] == record.provenance.command
-            assert len(made["curve"]) == len(record.history)
-            packed = np.frombuffer(b64decode(made["correct"]), np.uint8)
-            assert (np.unpackbits(packed, count=record.test.images) == record.correct_bits()).all()
+            assert len(made["curve"]) == len(file[0]["curve"]) == len(record.history), "a band has all runs"
             if record.bits:
                 known = {length: round(bits, 5) for length, bits in record.bits.items()}
-                assert made["parts"] == [known.get(length) for length in test["parts"]]
+                assert made["parts"] == [known.get(str(length)) for length in parts]
                 continue
-            assert sum(made["parts"]) == record.correct_bits().sum()
-            assert sum(test["sizes"]) == record.test.images
+            sizes = np.bincount(runs.labels_of(name, ROOT)[0], minlength=len(parts))
+            assert np.average(made["parts"], weights=sizes) == pytest.approx(record.score, abs=1e-3)
             assert made["curve"][-1] == pytest.approx(100 * record.history[-1].held_out_accuracy, abs=1e-3)
 
 
 def test_runs_of_the_build_are_marked_and_no_committed_one_is_hidden(tmp_path):
-    write_record(tmp_path / "data/records", make_record(seed=0))
-    write_record(tmp_path / "_build/records", make_record(seed=0, right=10))
-    write_record(tmp_path / "_build/records", make_record(seed=1))
-    made = runs.index(tmp_path, runs.cells_of(all_records(tmp_path)), "strong")
-    (cell,) = made["cells"]
+    write_record(tmp_path / "data/records", make_record(seed=0, data="digits"))
+    write_record(tmp_path / "_build/records", make_record(seed=0, right=10, data="digits"))
+    write_record(tmp_path / "_build/records", make_record(seed=1, data="digits"))
+    (cell,) = runs.index(tmp_path, runs.cells_of(all_records(tmp_path)), "strong")["cells"]
     assert [(r["seed"], r["score"], "fresh" in r) for r in cell["runs"]] == [(0, 75, False), (1, 75, True)]
-    assert made["tests"]["strong"] == {"title": "strong", "text": False, "images": 200, "parts": []}
 
 
 def test_text_and_images_are_never_of_one_test(tmp_path):
     records = [make_record(data="digits"), make_text_record("roll", 2.5, 3.0)]
-    made = runs.index(tmp_path, runs.cells_of(records), "text")
-    assert [(name, test["text"]) for name, test in made["tests"].items()] == [
-        ("digits", False),
-        ("sympy", True),
+    tests = runs.index(tmp_path, runs.cells_of(records), "text")["tests"]
+    assert [(name, test["unit"]) for name, test in tests.items()] == [
+        ("digits", "%"),
+        ("sympy", "bits per character"),
     ]
-    assert made["tests"]["sympy"]["parts"] == ["64", "512"]
+    assert tests["sympy"]["parts"] == [64, 512] and len(tests["digits"]["parts"]) == 10
 
 
 def test_a_records_address_survives_the_percent_signs_of_its_folder():
@@ -166,47 +140,12 @@ def test_means_and_intervals_are_those_of_the_library(committed, index):
             assert found[key] is value is None or found[key] == pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
-def test_a_band_holds_all_runs_and_ends_with_the_shortest():
-    made, short, none = called(
-        "numbers.js",
-        [["band", [[[1, 2, 6], [3, 2, None]]]], ["band", [[[1, 2], [3]]]], ["band", [[[None], [None]]]]],
-    )
+def test_a_band_holds_all_runs_and_leaves_out_epochs_that_were_not_scored():
+    (made,) = called("numbers.js", [["band", [[[1, None, 6], [3, None, 6]]]]])
     assert made == [
         {"epoch": 1, "mean": 2, "low": 1, "high": 3},
-        {"epoch": 2, "mean": 2, "low": 2, "high": 2},
         {"epoch": 3, "mean": 6, "low": 6, "high": 6},
     ]
-    assert [point["epoch"] for point in short] == [1] and none == []
-
-
-@pytest.mark.parametrize("images", [24, 29, 200])
-def test_agreement_image_by_image_is_that_of_the_library(images):
-    rng = np.random.default_rng(images)
-    easy = rng.random(images)
-    arms = [
-        {seed: (rng.random(images) + easy > 0.9) for seed in seeds}
-        for seeds in ((0, 1, 2), (0, 1), (2, 3, 7))
-    ]
-    packed = [[{"seed": s, "bits": {"packed": pack_bits(b)}} for s, b in arm.items()] for arm in arms]
-    pairs = list(itertools.product(range(len(arms)), repeat=2))
-    found = called("numbers.js", [["agreement", [packed[a], packed[b], images]] for a, b in pairs])
-    phi = agreement(arms, resamples=2).phi
-    for (a, b), got in zip(pairs, found, strict=True):
-        compared = [(x, y) for i, x in arms[a].items() for j, y in arms[b].items() if i != j]
-        assert got["phi"] == pytest.approx(phi[a, b], abs=1e-12)
-        assert got["alike"] == pytest.approx(np.mean([x == y for x, y in compared]), abs=1e-12)
-        assert got["both"] == pytest.approx(np.mean([x & y for x, y in compared]), abs=1e-12)
-
-
-def test_two_runs_of_one_seed_are_compared_and_a_run_with_itself_is_not():
-    one, other = (
-        {"seed": 0, "bits": {"packed": pack_bits(np.array(bits))}} for bits in ([1, 1, 0, 0], [1, 0, 0, 1])
-    )
-    pair, itself = called(
-        "numbers.js", [["agreement", [[one], [other], 4]], ["agreement", [[one], [one], 4]]]
-    )
-    assert pair == {"alike": 0.5, "both": 0.25, "phi": 0}
-    assert itself is None
 
 
 def test_the_address_keeps_a_view():
@@ -216,17 +155,14 @@ def test_the_address_keeps_a_view():
         "options": "",
         "seed": "0",
         "sort": "-score",
-        "by": "runs",
-        "share": "phi",
         "chosen": {"quick/multiplexed-roll@speeds=[1,1]": [0, 12], "mini/roll": [3]},
     }
     (text,) = called("address.js", [["write", [view]]])
     assert "run=mini/roll:3" in text
     empty = {key: "" for key in view} | {"chosen": {}}
-    again, nothing, place = called(
-        "address.js", [["read", [text]], ["read", ["run=none"]], ["read", ["how-to-read-it"]]]
-    )
-    assert again == view and nothing == empty and place is None
+    addresses = (text, f"{text}&by=runs&share=phi", "run=none", "how-to-read-it")
+    found = called("address.js", [["read", [address]] for address in addresses])
+    assert found == [view, view, empty, None], "keys of older pages mean nothing"
 
 
 # ------------------------------------------------------------------------------------- the page, in a browser
@@ -281,7 +217,7 @@ def test_the_page_opens_with_the_means_of_a_recipe_as_the_library_computes_them(
     number = sum(map(len, arms.values()))
     said = page.locator(".runs-stage > output").inner_text()
     assert said == f"{number} of {everything} runs shown, {number} chosen" and len(rows(page)) == number
-    assert page.locator(".runs-chart svg[role=img]").count() == 4
+    assert page.locator(".runs-chart svg[role=img]").count() == 3
     assert not page.locator("table.runs").is_visible() and page.errors == []
 
 
@@ -297,8 +233,8 @@ def test_filters_and_heads_decide_which_rows_show_and_the_csv_has_the_same(open_
     result = page.get_by_role("button", name="Result")
     for direction, sign in (("ascending", 1), ("descending", -1)):
         result.press("Enter")
-        assert page.locator("th[aria-sort]").all_inner_texts() == ["Result"]
-        assert page.locator("th[aria-sort]").get_attribute("aria-sort") == direction
+        assert page.locator("th[aria-sort$=ending]").all_inner_texts() == ["Result"]
+        assert page.locator("th[aria-sort$=ending]").get_attribute("aria-sort") == direction
         scores = [sign * float(row[5].split()[0]) for row in rows(page)]
         assert scores == sorted(scores)
     with page.expect_download() as download:
@@ -307,7 +243,7 @@ def test_filters_and_heads_decide_which_rows_show_and_the_csv_has_the_same(open_
     download.value.save_as(path)
     with path.open(newline="", encoding="utf8") as file:
         table = list(csv.DictReader(file))
-    assert [(line["encoding"], line["options"] or "–", line["seed"]) for line in table] == [
+    assert [(line["encoding"], line["options"] or "none", line["seed"]) for line in table] == [
         (row[2], row[3], row[4]) for row in rows(page)
     ]
     scores = {r.run_id.path.as_posix(): r.score for r in all_records(ROOT)}
@@ -319,7 +255,7 @@ def test_filters_and_heads_decide_which_rows_show_and_the_csv_has_the_same(open_
 
 
 @pytest.mark.browser
-def test_two_encodings_chosen_by_keyboard_show_their_agreement_and_the_address_brings_it_back(open_runs):
+def test_two_encodings_chosen_by_keyboard_show_their_results_and_the_address_brings_them_back(open_runs):
     page = open_runs()
     page.get_by_role("button", name="Clear the choice").press("Enter")
     page.get_by_text("No run is chosen").wait_for()
@@ -329,27 +265,25 @@ def test_two_encodings_chosen_by_keyboard_show_their_agreement_and_the_address_b
         for seed in arms[name]:
             page.get_by_role("checkbox", name=f"mini/{name}, seed {seed}", exact=True).press("Space")
     page.get_by_role("heading", name="CIFAR-100").wait_for()
-    page.locator("select[name=share]").select_option("phi")
     drawn(page)
     assert set(summary(page)) == set(wanted)
     table = page.locator(".runs-chart").last.locator("table")
+    assert table.locator("thead th").all_text_contents() == ["class", "roll", "none"]
     found = table.locator("tbody tr").evaluate_all(
         "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
     )
-    bits = [{seed: r.correct_bits() for seed, r in arms[name].items()} for name in wanted]
-    phi = agreement(bits, resamples=2).phi
-    for a, b, alike, both, shown in found:
-        i, j = int(a[0]) - 1, int(b[0]) - 1
-        pairs = [(x, y) for s, x in bits[i].items() for t, y in bits[j].items() if s != t]
-        assert alike == f"{100 * np.mean([x == y for x, y in pairs]):.1f} %"
-        assert both == f"{100 * np.mean([x & y for x, y in pairs]):.1f} %"
-        assert shown == f"{phi[i, j]:.2f}"
-    assert len(found) == 3
+    labels, classes = runs.labels_of("cifar100", ROOT)
+    right = {name: np.mean([r.correct_bits() for r in arms[name].values()], axis=0) for name in wanted}
+    for name, *accuracies in found:
+        images = labels == classes.index(name.replace(" ", "_"))
+        expected = [100 * right[encoding][images].mean() for encoding in ("roll", "none")]
+        assert [float(shown) for shown in accuracies] == pytest.approx(expected, abs=0.006)
+    assert len(found) == 100
     before = page.locator(".runs-results").inner_text()
     commands = page.locator(".runs-commands")
     commands.locator("summary").press("Enter")
     assert "rollpe train --encoding roll --recipe mini --seed 0" in commands.locator("pre").inner_text()
-    assert "rollpe compare mini/none mini/roll" in commands.inner_text()
+    assert "rollpe compare mini/roll mini/none" in commands.inner_text()
     page.reload()
     drawn(page)
     assert page.locator(".runs-results").inner_text() == before
@@ -359,13 +293,12 @@ def test_two_encodings_chosen_by_keyboard_show_their_agreement_and_the_address_b
 
 
 @pytest.mark.browser
-def test_accuracies_and_bits_are_drawn_apart_and_the_page_says_so(open_runs):
+def test_accuracies_and_bits_are_drawn_apart_within_the_width_of_a_phone(open_runs):
     page = open_runs("run=mini/roll:0.1&run=text/roll:0.1.2&run=quick/roll:0&run=quick/nothing:5", width=390)
     page.get_by_role("heading", name="Text of SymPy", exact=True).wait_for()
     assert page.get_by_text("No learning curves").count() == 1, "text is trained for one epoch"
     titles = page.locator(".runs-results h2").all_inner_texts()
     assert titles == ["CIFAR-100", "Digits", "Text of SymPy"]
-    assert "different measures" in page.locator(".runs-note").inner_text()
     words = page.locator(".runs-chart > svg").evaluate_all(
         "all => all.map(svg => [...svg.querySelectorAll('text')].map(text => text.textContent).join(' '))"
     )

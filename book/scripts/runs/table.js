@@ -1,35 +1,58 @@
-/* The table of runs: one row a run, with a box to choose it; columns sort by their heads.
+/* Tables: of anything, and of all runs, one row a run with a box to choose it; its columns sort by their heads.
 
    Here: the columns, the rows, the same rows as CSV. Not here: which rows show (../runs.js). */
 
 import { element } from "../svg.js";
+import { fixed } from "./numbers.js";
+
+/** A table of text and elements. `scope` is that of the first cells, "row" if they are the heads of their rows. */
+export const tableOf = (columns, rows, scope = "row") => {
+  const table = element("table", { class: "table" }, "<thead><tr></tr></thead><tbody></tbody>");
+  const cell = (value, head) => {
+    const made = head ? element("th", { scope: head }) : element("td");
+    made.append(value);
+    return made;
+  };
+  table.tHead.rows[0].append(...columns.map((name) => cell(name, "col")));
+  rows.forEach(([first, ...others]) =>
+    table.tBodies[0].insertRow().append(cell(first, scope), ...others.map((value) => cell(value))),
+  );
+  return table;
+};
+
+/** A box in which wide things scroll, also by keyboard. */
+export const scrolling = (content, label) => {
+  const box = element("div", { class: "runs-scroll", tabindex: "0", role: "region", "aria-label": label });
+  box.append(content);
+  return box;
+};
 
 const remark = ({ later, fresh }) =>
   [later && "exploratory", fresh && "this build"].filter(Boolean).join(", ");
-const amount = ({ test, score }) => (test.text ? `${score.toFixed(3)} bits` : `${score.toFixed(2)} %`);
+const amount = ({ cell, score }) => `${fixed(score, cell.test)} ${cell.test.text ? "bits" : "%"}`;
 
-/** Columns by name: the head, the cell of a run as text, what it is sorted by. */
+/** Columns by name: the head, the cell of a run as text, what it is sorted by if that is more than the text. */
 export const COLUMNS = {
   recipe: { head: "Recipe", text: (run) => run.cell.recipe },
   encoding: { head: "Encoding", text: (run) => run.cell.encoding },
-  options: { head: "Options", text: (run) => run.cell.options || "–" },
-  seed: { head: "Seed", text: (run) => run.seed, order: (run) => [run.seed] },
-  score: { head: "Result", text: amount, order: (run) => [run.test.place, run.score] },
+  options: { head: "Options", text: (run) => run.cell.options || "none" },
+  seed: { head: "Seed", text: (run) => String(run.seed) },
+  score: { head: "Result", text: amount, order: (run) => `${run.cell.test.title} ${amount(run)}` },
   remark: { head: "Remark", text: remark },
-  seconds: { head: "Time (s)", text: (run) => run.seconds, order: (run) => [run.seconds] },
+  seconds: { head: "Time (s)", text: (run) => String(run.seconds) },
   date: { head: "Date", text: (run) => run.date },
 };
-const NUMBERS = ["seed", "score", "seconds"];
+
+/** Compares texts, numbers in them by their size. */
+export const inOrder = new Intl.Collator("en", { numeric: true }).compare;
 
 /** Runs by the column "score", downward by "-score"; "" leaves the order of the index. */
 export const sorted = (runs, sort) => {
   const column = COLUMNS[sort.replace("-", "")];
   if (!column) return runs;
   const sign = sort.startsWith("-") ? -1 : 1;
-  const order = column.order || ((run) => [column.text(run)]);
-  const compare = (a, b) =>
-    a.reduce((found, value, i) => found || (value < b[i] ? -1 : value > b[i] ? 1 : 0), 0);
-  return [...runs].sort((a, b) => sign * compare(order(a), order(b)));
+  const order = column.order || column.text;
+  return [...runs].sort((a, b) => sign * inOrder(order(a), order(b)));
 };
 
 const quoted = (value) => (/[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
@@ -43,7 +66,7 @@ export const toCsv = (runs) => {
     run.cell.options,
     run.seed,
     run.score,
-    run.test.text ? "bits per character" : "% correct",
+    run.cell.test.unit,
     remark(run),
     run.seconds,
     run.date,
@@ -52,43 +75,30 @@ export const toCsv = (runs) => {
   return [head, ...lines.map((line) => line.map(quoted).join(","))].join("\n") + "\n";
 };
 
-/** The table as an element, and a function that shows some runs in their order. */
+/** The table of runs as an element, and a function that shows some runs in their order. */
 export const makeTable = (runs, { choose, sort }) => {
-  const table = element("table", { class: "table" }, "<thead><tr></tr></thead><tbody></tbody>");
-  const head = table.tHead.rows[0];
-  head.append(element("th", { scope: "col" }, "Chosen"));
-  const heads = Object.entries(COLUMNS).map(([name, column]) => {
-    const cell = element("th", { scope: "col" }, `<button type="button">${column.head}</button>`);
-    cell.firstChild.addEventListener("click", () => sort(name));
-    head.append(cell);
-    return [name, cell];
+  const heads = Object.entries(COLUMNS).map(([name, { head }]) => {
+    const button = element("button", { type: "button" }, head);
+    button.addEventListener("click", () => sort(name));
+    return button;
   });
-  head.append(element("th", { scope: "col" }, "Record"));
-
-  runs.forEach((run) => {
-    run.row = element("tr");
+  const lines = runs.map((run) => {
     const named = `${run.cell.recipe}/${run.cell.label}, seed ${run.seed}`;
     run.box = element("input", { type: "checkbox", "aria-label": named });
     run.box.addEventListener("change", () => choose(run, run.box.checked));
-    const first = element("td");
-    first.append(run.box);
-    const cells = Object.entries(COLUMNS).map(([name, column]) => {
-      const cell = element("td", NUMBERS.includes(name) ? { class: "text-right" } : {});
-      cell.textContent = column.text(run);
-      return cell;
-    });
-    const link = element("td", {}, `<a href="${run.record}">JSON</a>`);
-    link.firstChild.setAttribute("aria-label", `JSON of ${named}`);
-    run.row.append(first, ...cells, link);
+    const link = element("a", { href: run.record, "aria-label": `JSON of ${named}` }, "JSON");
+    return [run.box, ...Object.values(COLUMNS).map((column) => column.text(run)), link];
   });
+  const table = tableOf(["Chosen", ...heads, "Record"], lines, null);
+  const [body] = table.tBodies;
+  runs.forEach((run, i) => (run.row = body.rows[i]));
 
   const show = (shown, chosen, by) => {
     runs.forEach((run) => (run.box.checked = chosen.has(run)));
-    table.tBodies[0].replaceChildren(...shown.map((run) => run.row));
-    heads.forEach(([name, cell]) => {
+    body.replaceChildren(...shown.map((run) => run.row));
+    Object.keys(COLUMNS).forEach((name, i) => {
       const direction = { [name]: "ascending", [`-${name}`]: "descending" }[by];
-      if (direction) cell.setAttribute("aria-sort", direction);
-      else cell.removeAttribute("aria-sort");
+      heads[i].parentNode.setAttribute("aria-sort", direction || "none");
     });
   };
   return { table, show };

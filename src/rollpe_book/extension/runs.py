@@ -66,7 +66,7 @@ def file_of(cell: str) -> str:
 
 def test_of(record: Record) -> str:
     """The data set whose test part a run was scored on."""
-    return str(record.config.get("data", record.recipe))
+    return str(record.config["data"])
 
 
 @cache
@@ -75,25 +75,21 @@ def labels_of(name: str, root: Path) -> tuple[NDArray[np.int64], list[str]]:
     return read_test_labels(name, root / "data")
 
 
-def parts_of(name: str, records: Sequence[Record], root: Path) -> dict[str, Any]:
-    """The parts of a test set: its classes with their sizes; of text, the lengths of its windows."""
+def parts_of(name: str, records: Sequence[Record], root: Path) -> list[str] | list[int]:
+    """The parts of a test set: its classes; of text, the lengths of its windows."""
     if records[0].bits:
-        return {"parts": sorted({length for r in records for length in r.bits}, key=int)}
-    if name not in TESTS:
-        return {"parts": []}
-    labels, classes = labels_of(name, root)
-    readable = [name.replace("_", " ") for name in classes]
-    return {"parts": readable, "sizes": np.bincount(labels, minlength=len(classes)).tolist()}
+        return sorted({int(length) for r in records for length in r.bits})
+    return [class_.replace("_", " ") for class_ in labels_of(name, root)[1]]
 
 
-def results_by_part(record: Record, parts: Sequence[str], root: Path) -> list[float | None]:
-    """Correct test images of each class; of text, bits per character in windows of each length."""
+def results_by_part(record: Record, parts: Sequence[str | int], root: Path) -> list[float | None]:
+    """Accuracy in percent of each class; of text, bits per character in windows of each length."""
     if record.bits:
-        return [round(record.bits[p], 5) if p in record.bits else None for p in parts]
-    if not parts:
-        return []
+        known = {int(length): round(bits, 5) for length, bits in record.bits.items()}
+        return [known.get(int(length)) for length in parts]
     labels, _ = labels_of(test_of(record), root)
-    return np.bincount(labels, weights=record.correct_bits(), minlength=len(parts)).astype(int).tolist()
+    right = np.bincount(labels, weights=record.correct_bits())
+    return (100 * right / np.bincount(labels)).round(3).tolist()
 
 
 def curve(record: Record) -> list[float | None]:
@@ -145,7 +141,7 @@ def index(root: Path, cells: dict[str, list[Record]], first: str) -> dict[str, A
     """
     by_test: dict[str, list[Record]] = {name: [] for name in TESTS}
     for records in cells.values():
-        by_test.setdefault(test_of(records[0]), []).extend(records)
+        by_test[test_of(records[0])].extend(records)
     most = max(map(len, cells.values()), default=1)
     later = later_cells(root / "plans")
     return {
@@ -154,10 +150,11 @@ def index(root: Path, cells: dict[str, list[Record]], first: str) -> dict[str, A
         "dark": figures.DARK,
         "tests": {
             name: {
-                "title": TESTS.get(name, name),
+                "title": TESTS[name],
                 "text": bool(records[0].bits),
-                "images": records[0].test.images,
-                **parts_of(name, records, root),
+                "measure": "loss" if records[0].bits else "accuracy",
+                "unit": "bits per character" if records[0].bits else "%",
+                "parts": parts_of(name, records, root),
             }
             for name, records in by_test.items()
             if records
@@ -166,15 +163,10 @@ def index(root: Path, cells: dict[str, list[Record]], first: str) -> dict[str, A
     }
 
 
-def runs_of(records: Sequence[Record], parts: Sequence[str], root: Path) -> list[dict[str, Any]]:
-    """The file of a cell: of each run command, curve, results by part, right or wrong on each test image."""
+def runs_of(records: Sequence[Record], parts: Sequence[str | int], root: Path) -> list[dict[str, Any]]:
+    """The file of a cell: of each run command, curve, results by part."""
     return [
-        {
-            "command": r.provenance.command,
-            "curve": curve(r),
-            "parts": results_by_part(r, parts, root),
-            "correct": r.test.correct,
-        }
+        {"command": r.provenance.command, "curve": curve(r), "parts": results_by_part(r, parts, root)}
         for r in records
     ]
 
