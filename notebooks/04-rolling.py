@@ -198,18 +198,19 @@ for s in (1, n, 1000):
 
 # %% [markdown]
 # On an image, half of the channels roll by the row of a patch and the other half by its column ({doc}`07-waves`).
-# {numref}`wave-photo` shows the scores of small trained models while the image moves by whole patches.
+# In {numref}`wave-photo` an image moves by whole patches. The scores of three small trained models stay, those of two
+# change.
 #
 # ```{wave} photo
 # :name: wave-photo
 # A photograph moves under a window of 8×8 patches, which is what the models see. Each map has the scores of one patch,
-# the query, with all patches in the window, in the first layer. *Score* is that of the query with the marked key,
-# *change* the largest change of a score since the start, among patches that were in view then (dotted). The maps of
-# RollPE and RoPE travel with the photograph: their scores depend on two patches and their offset. So does the map
-# without an encoding, since its scores depend on no position at all. With a learned table of positions the map changes,
-# because a patch gets another vector in another place. With multiplexed RollPE ({doc}`07-waves`) it changes because the
-# waves have different speeds. Models: training recipe `mini`, one seed, two passes over CIFAR-100, 4×4 pixels of each
-# patch; heads in the order of how much their scores vary. Photograph:
+# the query (square), with all patches in the window; those in blue are negative. *Change* is the largest change of a
+# score since the start, among patches that were in view then (dotted). The maps of RollPE and RoPE travel with the
+# photograph: their scores depend on two patches and their offset. So does the map without an encoding, since its scores
+# depend on no position at all. With a learned table of positions the map changes, because a patch gets another vector in
+# another place. With multiplexed RollPE ({doc}`07-waves`) it changes because the waves have different speeds. Models:
+# training recipe `mini`, one seed, only two epochs of CIFAR-100, 4×4 pixels of each patch; of the first layer, the head
+# whose scores vary most. Photograph:
 # [danielbuechele](https://www.flickr.com/photos/danielbuechele/6061409035/), [CC
 # BY](https://creativecommons.org/licenses/by/2.0/), cut and scaled.
 # ```

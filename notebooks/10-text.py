@@ -151,8 +151,8 @@ Markdown(to_markdown(family(committed, recipe, later_cells())))
 # ```{wave} positions
 # :name: wave-positions
 # Bits per character by position in windows of 512 characters, means over runs and eight positions. The vertical line is the
-# trained length. The last three encodings are exploratory. All lines share the same characters, so they share most of their
-# noise.
+# trained length. ALiBi, RoPE of base 100 and small sinusoids are exploratory. All lines share the same characters, so they
+# share most of their noise. [Each group has RollPE (`roll`, gray) to compare with.]{.on-screen}
 # ```
 #
 # What is new at position 64 differs:

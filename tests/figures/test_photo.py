@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -79,6 +82,28 @@ def test_a_change_is_measured_among_the_patches_that_both_windows_show():
     assert photo.change(before, after, (2, -3)) == 0
     after[7, 0] += 4
     assert photo.change(before, after, (2, -3)) == 4
+
+
+def test_the_page_gets_the_scores_of_the_first_head_and_how_they_change():
+    patches, models = photo.read_photo(FOLDER)
+    shown = photo.for_browser(FOLDER)["maps"]
+    assert list(shown) == list(models)
+    for name, model in models.items():
+        shares = np.frombuffer(base64.b64decode(shown[name]["scores"]), np.int8).reshape(5, 5, 4, 4, 8, 8)
+        changes = np.array(shown[name]["changes"]).reshape(5, 5, 4, 4)
+        first = photo.scores(name, model, patches)[0].view(8, 8, 8, 8)
+        for row, column in ((2, 5), (4, 2)):
+            queries = {}
+            for down, right in itertools.product(range(-2, 3), repeat=2):
+                of_all = photo.scores(name, model, patches, (down, right))[0].view(8, 8, 8, 8)
+                queries[down, right] = of_all[row + down, column + right]
+            largest = max(scores.abs().max() for scores in queries.values())
+            for (down, right), expected in queries.items():
+                at = (down + 2, right + 2, row - 2, column - 2)
+                np.testing.assert_allclose(shares[at] / 127, expected / largest, rtol=0, atol=0.5 / 127)
+                change = photo.change(first[row, column], expected, (down, right))
+                assert abs(changes[at] - change) <= 0.005 + 1e-9
+                assert name not in RELATIVE or changes[at] == 0
 
 
 def test_the_committed_models_are_of_the_committed_photograph_and_in_order(pixels):

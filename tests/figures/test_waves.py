@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import itertools
 import json
@@ -24,7 +23,6 @@ from rollpe import operators, textbook, topography
 from rollpe.encodings import create_encoding
 from rollpe.errors import InputError
 from rollpe_book.extension.waves import ON_DEMAND, bits_by_position, growing_maps
-from rollpe_book.figures.photo import NAMES, PATCH, WINDOW, queries_and_keys
 from rollpe_book.figures.waves import (
     TYPES,
     WAVES,
@@ -158,35 +156,6 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             "sinusoidal": code[p] @ code[p + delta] / 6**0.5,
         }
         cases += [(f"scores.{name}", [q, k, delta, p], score) for name, score in pair.items()]
-    return cases + photo_cases(vector)
-
-
-def photo_cases(vector) -> list[tuple[str, list, object]]:
-    """The first layer of a model on patches, and what each encoding does to its queries and keys."""
-    numbers = torch.cat((vector(20) * 100, vector(5) * 1e-5, torch.zeros(1))).numpy().astype("<f2")
-    cases: list[tuple[str, list, object]] = [
-        ("halves", [base64.b64encode(numbers.tobytes()).decode()], torch.from_numpy(numbers).double()),
-    ]
-    weight, bias, x = vector(3, 7), vector(3), vector(7)
-    cases.append(("linear", [weight, bias, x], F.linear(x, weight, bias)))
-    cases.append(("standardize", [x], F.layer_norm(x, (7,), eps=1e-6)))
-    parts = {"embed": vector(10, 3 * PATCH**2), "embed_bias": vector(10)}
-    parts |= {"project": vector(2, 2, 8, 10), "project_bias": vector(2, 2, 8)}
-    pixels = vector(WINDOW**2, 3 * PATCH**2)
-    for more in ({}, {"table": vector(WINDOW**2, 10)}):
-        made = queries_and_keys(parts | more, pixels)
-        model = {part: values.tolist() for part, values in (parts | more).items()}
-        for head, which, place in ((0, 0, 0), (1, 0, 63), (0, 1, 17), (1, 1, 17)):
-            arguments = [model, head, which, pixels[place], place]
-            cases.append(("queryOrKey", arguments, made[which, head, place]))
-    for name in NAMES:
-        encoding = create_encoding(name, head_dim=32, heads=1, grid=(WINDOW, WINDOW))
-        for position in ([0, 0], [3, 7], [7, 1]):
-            x = vector(32 * encoding.streams)
-            moved = encoding.encode(x[None, None, None], torch.tensor([position]))[0, 0, 0]
-            cases.append((f"encoded.{name}", [x, position], moved))
-            if name == "axial-rope":
-                cases.append(("axialRope", [x.view(2, 16), position], moved))
     return cases
 
 
@@ -371,6 +340,14 @@ def test_lines_of_text_are_means_over_runs_and_positions_in_the_order_of_the_pla
     found = bits_by_position(tmp_path, {"step": 8})["bits"]
     assert found == {"shaw": [3.5, 11.5], "roll": [4.5, 12.5]} and list(found) == ["shaw", "roll"]
     assert bits_by_position(tmp_path / "elsewhere", {"step": 8}) == {"bits": {}}
+
+
+def test_each_encoding_of_text_is_in_one_group_of_few_lines():
+    names = bits_by_position(ROOT, WAVES["positions"].start)["bits"]
+    groups = WAVES["positions"].start["groups"].values()
+    lines = [[name for name in names if name.split(",")[0] in group] for group in groups]
+    assert sorted(itertools.chain(*lines)) == sorted(names)
+    assert max(map(len, lines)) <= 6, "there are six colors"
 
 
 def two_epochs(steps: int) -> list[EpochMetrics]:

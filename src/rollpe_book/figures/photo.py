@@ -23,6 +23,9 @@ SIDES, WINDOW, PATCH = (12, 16), 8, 4
 """Rows and columns of patches of the photograph; patches along the window; pixels along a patch."""
 REACH = (2, 4)
 """How many patches the photograph can be moved up or down, left or right; unmoved, its middle is in view."""
+MOVE, QUERIES = 2, 4
+"""How many patches the figure moves it each way, and along the middle of the window those that stay in view
+then: each can be the query."""
 NAMES = {
     "none": "no encoding",
     "learned": "learned table",
@@ -79,10 +82,22 @@ def scores(name: str, model: Model, patches: Tensor, shift: tuple[int, int] = (0
     return create_encoding(name, **shape).scores(q[None], k[None], grid_positions(WINDOW, WINDOW))[0]
 
 
-def change(unmoved: Tensor, moved: Tensor, shift: tuple[int, int]) -> float:
-    """The largest change of a query's scores [8, 8] with the keys that both windows show."""
-    before, after = ([slice(max(0, sign * s), WINDOW + min(0, sign * s)) for s in shift] for sign in (-1, 1))
-    return (moved[*after] - unmoved[*before]).abs().max().item()
+def change(unmoved: Tensor, moved: Tensor, shift: tuple[int, int]) -> Tensor:
+    """The largest change of a query's scores [..., 8, 8] with the keys that both windows show: [...]."""
+    (rows, columns), (new_rows, new_columns) = (
+        [slice(max(0, sign * s), WINDOW + min(0, sign * s)) for s in shift] for sign in (-1, 1)
+    )
+    return (moved[..., new_rows, new_columns] - unmoved[..., rows, columns]).abs().amax((-2, -1))
+
+
+def maps(name: str, model: Model, patches: Tensor) -> dict[tuple[int, int], Tensor]:
+    """By the move (down, right): scores of the queries, row by row, in the first head, [16, 8, 8]."""
+    made, moves = {}, range(-MOVE, MOVE + 1)
+    for shift in [(down, right) for down in moves for right in moves]:
+        of_all = scores(name, model, patches, shift)[0].reshape(4 * (WINDOW,))
+        rows, columns = (slice(MOVE + s, MOVE + s + QUERIES) for s in shift)
+        made[shift] = of_all[rows, columns].flatten(0, 1)
+    return made
 
 
 def by_variation(name: str, model: Model, patches: Tensor) -> Tensor:
@@ -91,20 +106,22 @@ def by_variation(name: str, model: Model, patches: Tensor) -> Tensor:
 
 
 def for_browser(folder: Path) -> dict[str, Any]:
-    """The photograph and what book/scripts/figures/photo.js computes its scores from, as values for JSON.
+    """What book/scripts/figures/photo.js shows, as values for JSON: the photograph, and maps by encoding.
 
-    Arrays are base64 of their numbers in half precision.
+    Scores are base64 of signed bytes by move, query and key; 127 is the query's largest, of either sign.
+    Changes, by move and query, have two decimals, as the page shows them.
     """
     patches, models = read_photo(folder)
     picture = base64.b64encode((folder / "photo.jpg").read_bytes()).decode()
-
-    def packed(array: Tensor) -> dict[str, Any]:
-        half = array.numpy().astype("<f2").tobytes()
-        return {"shape": list(array.shape), "halves": base64.b64encode(half).decode()}
-
-    return {
-        "photo": f"data:image/jpeg;base64,{picture}",
-        "patches": (patches * 255).round().int().tolist(),
-        "names": {name: NAMES[name] for name in models},
-        "models": {name: {part: packed(x) for part, x in model.items()} for name, model in models.items()},
-    }
+    shown = {}
+    for name, model in models.items():
+        made = maps(name, model, patches)
+        values = torch.stack([*made.values()])
+        shares = values / values.abs().amax((0, 2, 3), keepdim=True)
+        changes = [change(made[0, 0], moved, shift).round(decimals=2) for shift, moved in made.items()]
+        shown[name] = {
+            "title": NAMES[name],
+            "scores": base64.b64encode((127 * shares).round().to(torch.int8).numpy().tobytes()).decode(),
+            "changes": torch.stack(changes).tolist(),
+        }
+    return {"photo": f"data:image/jpeg;base64,{picture}", "maps": shown}

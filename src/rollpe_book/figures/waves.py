@@ -407,7 +407,17 @@ def draw_circle(figure: Figure, start: dict[str, Any]) -> None:
     chart.set_xlabel("offset Δ")
 
 
-@wave(4.2, p=64, step=8, trained=64, bits={}, on=["none", "learned", "rope", "roll", "shaw", "alibi"])
+GROUPS = {
+    "distances": ["shaw", "t5-bias", "alibi"],
+    "none and tables": ["none", "sinusoidal", "learned"],
+    "rotations": ["rope", "roll-twin"],
+    "rings": ["roll", "continuous-roll"],
+    "rings of several speeds": ["multiplexed-roll"],
+}
+"""Encodings of text, with all their options, that the wave ``positions`` shows at once."""
+
+
+@wave(4.2, p=64, step=8, trained=64, bits={}, groups=GROUPS, group="distances")
 def draw_positions(figure: Figure, start: dict[str, Any]) -> None:
     """Lines of bits per character against position in windows of 512 characters, one an encoding. A vertical
     line marks 64, the trained length, dotted lines its multiples.
@@ -506,7 +516,7 @@ def draw_step(figure: Figure, start: dict[str, Any]) -> None:
     rows[2, 1].set_ylabel("mean power of 24")
 
 
-@wave(2.9, sy=0, sx=0, qy=3, qx=5, ky=4, kx=3, head="1", show="scores")
+@wave(2.9, sy=0, sx=0, patch=8)
 def draw_photo(figure: Figure, start: dict[str, Any]) -> None:
     """Two rows of pictures. Each begins with a photograph of a pagoda, in the second row moved by a few
     patches. Beside it are maps of the scores of one patch with all others, one for each encoding. With no
@@ -515,33 +525,25 @@ def draw_photo(figure: Figure, start: dict[str, Any]) -> None:
     """
     patches, models = photo.read_photo(start["root"] / "data/photo")
     rows = figure.subplots(2, 1 + len(models), squeeze=False)
-    query = np.array([start["qy"], start["qx"]])
-    unmoved = {name: _map_of(name, model, patches, query) for name, model in models.items()}
-    for row, shift in zip(rows, ((0, 0), (1, -3)), strict=True):
+    number = start["patch"] - 1
+    query = np.array(divmod(number, photo.QUERIES)) + photo.MOVE
+    made = {name: photo.maps(name, model, patches) for name, model in models.items()}
+    for row, shift in zip(rows, ((0, 0), (1, -2)), strict=True):
         seen = patches[photo.in_window(shift)].unflatten(0, (photo.WINDOW, photo.WINDOW))
         image = seen.unflatten(2, (3, photo.PATCH, photo.PATCH)).permute(0, 3, 1, 4, 2)
         row[0].imshow(image.flatten(2, 3).flatten(0, 1), extent=(-0.5, 7.5, 7.5, -0.5))
         down, right = shift
         row[0].set_ylabel(f"moved {down} down,\n{-right} left" if any(shift) else "unmoved")
-        for ax, (name, model) in zip(row[1:], models.items(), strict=True):
-            limit = float(unmoved[name].abs().max())
-            values = _map_of(name, model, patches, query, shift)
-            ax.imshow(values, cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
+        for ax, (name, maps) in zip(row[1:], made.items(), strict=True):
+            limit = max(float(moved[number].abs().max()) for moved in maps.values())
+            ax.imshow(maps[shift][number], cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
             ax.set_title("" if any(shift) else photo.NAMES[name].replace(" ", "\n"), fontsize=8)
             if any(shift):
-                ax.set_xlabel(f"change {photo.change(unmoved[name], values, shift):.2f}", fontsize=8)
+                change = photo.change(maps[0, 0], maps[shift], shift)[number]
+                ax.set_xlabel(f"change {change:.2f}", fontsize=8)
         for ax in row:
             ax.plot(*(query + shift)[::-1], "s", color=figures.ON_PALE, markersize=6, markerfacecolor="none")
             ax.set(xticks=[], yticks=[])
-
-
-def _map_of(
-    name: str, model: photo.Model, patches: Tensor, query: np.ndarray, shift: tuple[int, int] = (0, 0)
-) -> Tensor:
-    """Scores of the patch that is at ``query`` before the move, in the first head: [8, 8]."""
-    row, column = query + shift
-    side = photo.WINDOW
-    return photo.scores(name, model, patches, shift)[0, side * row + column].unflatten(0, (side, side))
 
 
 def draw_still(name: str, folder: Path, more: Mapping[str, Any] | None = None) -> Path:
