@@ -3,7 +3,7 @@ import { bars, box, cells, circle, clamp, each, label, onRing } from "../svg.js"
 
 /** (d) Waves of several speeds on one ring. */
 export default (stage) => {
-  const KINDS = ["q", "k", "third", "fourth"];
+  const KINDS = ["q", "k", "third"];
   const shapes = ({ n, W }) => range(W).map(() => bump(n, 0, 7));
   const LAST = 17; // rows of the map
   stage.panel(
@@ -59,7 +59,7 @@ export default (stage) => {
     stage.set({ p: clamp(Math.floor(((at - 4) / (h - 36)) * LAST), 0, LAST - 1) }),
   );
   stage.slider("p", "p", "position", { min: 0, max: LAST - 1, glide: true });
-  stage.slider("W", "W", "waves", { min: 1, max: 4 });
+  stage.slider("W", "W", "waves", { min: 1, max: 3 });
   stage.slider("n", "n", "channels", { min: 8, max: 17 });
   stage.player("p", { min: 0, max: LAST - 1 });
   stage.number("length", "squared length of the sum", 3);
