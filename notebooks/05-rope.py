@@ -558,7 +558,7 @@ fig
 # Draw an encoding: drag its angles (filled; hollow: mirror images). Right: its kernel
 # $\tfrac1m \sum_i \cos \omega_i \Delta$; scores of random queries and keys (gray) do not decay. Try two rings, which
 # repeat later than one, and $\lambda < 1$, where fast angles pass $\pi$ and look slow. Each different point adds a
-# function of the offset ({eq}`eq-span`).
+# function of the offset, {eq}`eq-span`.
 # ```
 #
 # ```{admonition} In short
