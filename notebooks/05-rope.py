@@ -416,17 +416,6 @@ q, k = (rope(embed_in_rope(x), places, ring_frequencies(odd, 1.7)) for x in (q, 
 agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 
 # %% [markdown]
-# In {numref}`wave-score` the RoPE of the theorem passes through all points of the roll. The other curves are other
-# scores of the same query and key.
-#
-# ```{wave} score
-# :name: wave-score
-# Scores of one query and one key, over $\sqrt n$, against the offset $\Delta$ of the key; 16 channels. Roll and the
-# RoPE of the theorem repeat after 16 offsets (dotted lines). RoPE with its own frequencies does not. When the query
-# moves with $p$ and $\Delta$ is kept, only the multiplexed curve of {doc}`07-waves` changes: it is not relative. The
-# last curve is the sinusoidal code against itself, without query and key.
-# ```
-#
 # ## Which encodings are relative at all
 #
 # Suppose that an encoding multiplies the query at $p$ and the key at $p'$ by matrices $E(p)$ and $E(p')$, and that the

@@ -150,34 +150,9 @@ export const ropeScore = (q, k, delta, frequencies) =>
     }),
   );
 
-/** The isometry into rotary form, ⌊n/2⌋ + 1 pairs. operators.embed_in_rope */
-export const embedInRope = (x) =>
-  spectrum(x).flatMap((mode, k) => {
-    const weight = k === 0 || 2 * k === x.length ? 1 : Math.SQRT2;
-    return mode.map((part) => weight * part);
-  });
-
 /** (1/m) Σ_i cos(ω_i Δ). textbook.similarity_kernel */
 export const similarityKernel = (delta, frequencies) =>
   sum(frequencies.map((omega) => Math.cos(omega * delta))) / frequencies.length;
-
-/** Scores of a query at p and a key at p + Δ, before the softmax, divided by √n. q and k are two vectors of
-    n channels each; only `multiplexed` uses the second. Encoding.scores of the encoding named, but for theorem. */
-export const scores = {
-  roll: (q, k, delta) => dot(q[0], roll(k[0], delta)) / Math.sqrt(q[0].length),
-  multiplexed: (q, k, delta, p) =>
-    dot(multiplexedRoll(q, p), multiplexedRoll(k, p + delta)) / Math.sqrt(q[0].length),
-  /** RoPE of the embedded vectors, with the ring's frequencies: equal to roll at whole Δ. */
-  theorem: (q, k, delta) =>
-    ropeScore(embedInRope(q[0]), embedInRope(k[0]), delta, ringFrequencies(q[0].length)) /
-    Math.sqrt(q[0].length),
-  rope: (q, k, delta) => ropeScore(q[0], k[0], delta, ropeFrequencies(q[0].length)) / Math.sqrt(q[0].length),
-  /** of the code alone: ⟨PE(p), PE(p+Δ)⟩/√n */
-  sinusoidal: (q, k, delta) => {
-    const n = q[0].length;
-    return ((n / 2) * similarityKernel(delta, ropeFrequencies(n))) / Math.sqrt(n);
-  },
-};
 
 // Correlations of channels.
 

@@ -61,26 +61,13 @@ export class Stage {
 
   /** One of a few words for state[key]; `place` may be a row `below`. */
   choice(key, name, words, place = this.controls) {
-    const choose = (value) => this.set({ [key]: value });
-    this.boxes("radio", key, name, words, (value) => this.state[key] === value, choose, place);
-  }
-
-  /** Any of a few words for state[key], under the numbers: on a phone there is no room for many over a drawing. */
-  switches(key, name, words) {
-    const has = (value) => this.state[key].includes(value);
-    const turn = (changed) =>
-      this.set({ [key]: Object.keys(words).filter((value) => has(value) !== (value === changed)) });
-    this.boxes("checkbox", key, name, words, has, turn, this.root);
-  }
-
-  boxes(type, key, name, words, isOn, change, place) {
     const group = element("fieldset", { class: "wave-choice" }, `<legend>${name}</legend>`);
     const group_id = `wave-${(count += 1)}`;
     Object.entries(words).forEach(([value, word]) => {
-      const input = `<input type="${type}" name="${group_id}" value="${value}" data-key="${key}">`;
+      const input = `<input type="radio" name="${group_id}" value="${value}" data-key="${key}">`;
       const option = element("label", {}, `${input} ${word}`);
-      option.firstChild.checked = isOn(value);
-      option.firstChild.addEventListener("input", () => change(value));
+      option.firstChild.checked = this.state[key] === value;
+      option.firstChild.addEventListener("input", () => this.set({ [key]: value }));
       group.append(option);
     });
     place.append(group);
@@ -248,7 +235,6 @@ export class Stage {
     if (this.timer || !this.frame) return; // nothing to say while it plays, or before anything was moved
     this.later = setTimeout(() => {
       this.news.textContent = Object.values(this.numbers)
-        .filter(({ value }) => !value.closest("[hidden]"))
         .map(({ value, name }) => `${name}: ${value.textContent}`)
         .join("; ");
     }, 500);

@@ -10,7 +10,6 @@ import grow from "./figures/grow.js";
 import photo from "./figures/photo.js";
 import positions from "./figures/positions.js";
 import ring from "./figures/ring.js";
-import score from "./figures/score.js";
 import speeds from "./figures/speeds.js";
 import step from "./figures/step.js";
 import twist from "./figures/twist.js";
@@ -27,7 +26,6 @@ const figures = {
   photo,
   positions,
   ring,
-  score,
   speeds,
   step,
   twist,

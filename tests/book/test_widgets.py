@@ -15,7 +15,6 @@ from built_book import HTML, ROOT, come_near
 from rollpe.operators import (
     axial_roll,
     continuous_roll,
-    embed_in_rope,
     multiplexed_roll,
     ring_frequencies,
     roll,
@@ -23,7 +22,6 @@ from rollpe.operators import (
     twisted_roll,
     wave_period,
 )
-from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
 from rollpe.topography import near_and_any, smoothness_ratio, unpack_correlations
 from rollpe_book.figures import photo as photograph
 from rollpe_book.figures.waves import (
@@ -80,22 +78,6 @@ def continuous(s):
         numbers[f"{parity}-off"] = off.norm()
         numbers[f"{parity}-halves"] = (continuous_roll(half, s["p"] / 2, nyquist=nyquist) - moved).norm()
     return numbers
-
-
-def score(s):
-    q, k = (torch.tensor(s[name], dtype=torch.float64) for name in "qk")
-    n = q.shape[-1]
-    if s["content"] == "bump":
-        q = k = bump(n, 0, 6).expand(2, -1)
-    p, delta, theta = s["p"], s["delta"], rope_frequencies(n)
-    numbers = {
-        "roll": q[0] @ roll(k[0], delta),
-        "theorem": rope_score(embed_in_rope(q[0]), embed_in_rope(k[0]), delta, ring_frequencies(n)),
-        "multiplexed": multiplexed_roll(q, p) @ multiplexed_roll(k, p + delta) / 2,
-        "rope": rope_score(q[0], k[0], delta, theta),
-        "sinusoidal": n / 2 * similarity_kernel(torch.tensor(delta), theta),
-    }
-    return {name: value / n**0.5 for name, value in numbers.items() if name in s["on"]}
 
 
 def speeds(s):
@@ -180,7 +162,7 @@ def photo(s):
     return {f"change-{name}": change for name, change in changes.items()}
 
 
-CHECKS = (walk, ring, continuous, score, speeds, twist, axes, circle, positions, grow, step, photo)
+CHECKS = (walk, ring, continuous, speeds, twist, axes, circle, positions, grow, step, photo)
 NUMBERS = {function.__name__: function for function in CHECKS}
 
 
@@ -207,12 +189,10 @@ def settle(page) -> None:
 
 
 LOOK = """(stage) => {
-    const all = (what) => [...stage.querySelectorAll(what)].filter((node) => !node.closest('[hidden]'));
+    const all = (what) => [...stage.querySelectorAll(what)];
     const state = JSON.parse(stage.dataset.start);
     all('input[type=range]').forEach((input) => { state[input.dataset.key] = Number(input.value); });
     all('input[type=radio]:checked').forEach((input) => { state[input.dataset.key] = input.value; });
-    all('input[type=checkbox]').forEach((input) => { state[input.dataset.key] = []; });
-    all('input[type=checkbox]:checked').forEach((input) => { state[input.dataset.key].push(input.value); });
     all('pre').forEach((code) => { state.code = code.textContent; });
     const numbers = Object.fromEntries(all('[data-number]').map((n) => [n.dataset.number, n.textContent]));
     const drawing = all('svg').map((svg) => svg.innerHTML).join();
@@ -280,13 +260,6 @@ def test_each_slider_moves_the_drawing_and_the_numbers_are_those_of_the_library(
             after = look(stage)
             assert already or after != before
             before = after
-        for switch in stage.locator("input[type=checkbox]").all():
-            switch.focus()
-            page.keyboard.press("Space")
-            settle(page)
-            after = look(stage)
-            assert after != before
-            before = after
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -310,7 +283,7 @@ def test_words_are_readable_and_nothing_sticks_out(name, visit, theme, width):
           const frame = stage.getBoundingClientRect();
           const words = 'text, label, dt, dd, th, td, output, legend, button, p.wave-head';
           stage.querySelectorAll(words).forEach((node) => {
-            if (!node.textContent.trim() || node.closest('[hidden]')) return;
+            if (!node.textContent.trim()) return;
             const style = getComputedStyle(node);
             const a = light(rgb(node.tagName === 'text' ? style.fill : style.color)), b = ground(node);
             const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);

@@ -18,7 +18,6 @@ from torch import Tensor
 from rollpe.operators import (
     axial_roll,
     continuous_roll,
-    embed_in_rope,
     multiplexed_roll,
     real_fourier_basis,
     ring_frequencies,
@@ -45,13 +44,6 @@ def bump(n: int, center: float, sharpness: float) -> Tensor:
     """A smooth bump around one channel of a ring, e^{κ(cos(2π(i−c)/n) − 1)}, float64 [n]."""
     angle = 2 * math.pi / n * (torch.arange(n, dtype=torch.float64) - center)
     return torch.exp(sharpness * (torch.cos(angle) - 1))
-
-
-def random_pair() -> dict[str, list[list[float]]]:
-    """A query and a key of two waves, [2, 16] each, with two decimals; the same numbers in every build."""
-    pair = torch.randn(2, 2, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    q, k = (100 * pair).round().div(100).tolist()
-    return {"q": q, "k": k}
 
 
 def random_angles() -> dict[str, list]:
@@ -264,37 +256,6 @@ def draw_continuous(figure: Figure, start: dict[str, Any]) -> None:
                 ax.plot(moved[n:], "x", color=figures.MUTED, markersize=4)
                 ax.text(n - 1, 0.85, "× second ring", color=figures.MUTED, fontsize=8, ha="right")
         axes[row, 0].set_ylabel(f"p = {p:g}")
-
-
-@wave(5.4, **random_pair(), delta=3, p=0, content="random", on=["roll", "theorem"])
-def draw_score(figure: Figure, start: dict[str, Any]) -> None:
-    """Five curves of score against offset for one query and key: roll and the RoPE of the theorem repeat
-    every 16 offsets and agree at whole ones, multiplexed roll and rope have shapes of their own, and the
-    sinusoidal code peaks at zero.
-    """
-    q, k = (torch.tensor(start[name], dtype=torch.float64) for name in "qk")
-    n, p = q.shape[-1], start["p"]
-    whole, fine = torch.arange(-24, 25), torch.linspace(-24, 24, 769, dtype=torch.float64)
-    theta, ring = rope_frequencies(n), ring_frequencies(n)
-    embedded = embed_in_rope(q[0]), embed_in_rope(k[0])
-    curves = {
-        "roll": (whole, roll(k[0], whole) @ q[0], figures.BLUE),
-        "RoPE of the theorem": (fine, [rope_score(*embedded, d, ring) for d in fine], figures.VERMILION),
-        "multiplexed, W = 2, halved": (
-            whole,
-            multiplexed_roll(k, p + whole) @ multiplexed_roll(q, p) / 2,
-            figures.GREEN,
-        ),
-        "rope, geometric speeds": (fine, [rope_score(q[0], k[0], d, theta) for d in fine], figures.PINK),
-        "sinusoidal": (fine, n / 2 * similarity_kernel(fine, theta), figures.YELLOW),
-    }
-    axes = figure.subplots(len(curves), 1, sharex=True)
-    for ax, (name, (offsets, score, color)) in zip(axes, curves.items(), strict=True):
-        score = torch.as_tensor(score) / n**0.5
-        ax.plot(offsets, score, "o-" if len(offsets) < 50 else "-", color=color, markersize=2.5, linewidth=1)
-        ax.axhline(0, color=figures.MUTED, linewidth=0.6)
-        ax.set_title(name, fontsize=9, color=color)
-    axes[-1].set(xlabel="offset Δ of the key", xticks=[-n, 0, n])
 
 
 @wave(n=16, W=2, p=3)
