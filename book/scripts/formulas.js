@@ -154,6 +154,22 @@ export const ropeScore = (q, k, delta, frequencies) =>
 export const similarityKernel = (delta, frequencies) =>
   sum(frequencies.map((omega) => Math.cos(omega * delta))) / frequencies.length;
 
+/** Which value of a setting of the figure `picture` is chosen. */
+export const chosen = (settings, state, key) => settings.row[key].map(String).indexOf(state[key]);
+
+/** ln(N w) of a query with its N keys under an encoding, in a state of the figure `picture`, whose data
+    figures/picture.py has packed as bytes. Encoding.weights */
+export const logWeights = ({ views, settings, moves, contents, reach, limit }, name, state) => {
+  const encoding = views[state.view][name];
+  const count = state.view === "row" ? 2 * reach.row + 1 : (2 * reach.image + 1) ** 2;
+  const along = encoding.takes.map((key) => [settings.row[key].length, chosen(settings, state, key)]);
+  if (encoding.moves) along.push([moves, state.moved]);
+  along.push([contents.length, contents.indexOf(state.content)]);
+  const start = count * along.reduce((at, [size, i]) => at * size + i, 0);
+  encoding.bytes ||= Int8Array.from(atob(encoding.cells), (byte) => byte.charCodeAt(0));
+  return Array.from(encoding.bytes.subarray(start, start + count), (byte) => (limit * byte) / 127);
+};
+
 // Correlations of channels.
 
 /** The matrix r [n][n] of its pairs i < j, row by row, in units of 1/127. topography.unpack_correlations */

@@ -4,6 +4,9 @@
 const base = document.currentScript.src;
 const loading = {};
 
+/** The address of another page of the book. */
+export const pageAt = (name) => new URL(`../${name}`, base).href;
+
 /** A promise of the value in data/NAME.js, beside this script. */
 export const loadData = (name) => {
   loading[name] ||= new Promise((resolve, reject) => {

@@ -13,6 +13,19 @@ const BEAT = 900; // ms a position when playing
 
 let count = 0;
 
+/** Draw the symbols of an element in the type of the page's formulas, where it has some, once those are drawn. */
+const typeset = async (root) => {
+  if (!window.MathJax) return;
+  await MathJax.startup.promise;
+  root.querySelectorAll("i").forEach((symbol) => {
+    const sign = { sub: "_", sup: "^" };
+    const latex = symbol.innerHTML.replace(/<(su[bp])>(.*?)<\/\1>/g, (_, kind, of) => `${sign[kind]}{${of}}`);
+    const math = `<span class="math" aria-hidden="true">\\(${latex}\\)</span>`;
+    symbol.innerHTML = `<span class="visually-hidden">${symbol.textContent}</span>${math}`;
+  });
+  MathJax.typesetPromise([root]);
+};
+
 export class Stage {
   constructor(root) {
     this.root = root;
@@ -73,9 +86,26 @@ export class Stage {
     place.append(group);
   }
 
+  /** Keep state[key] of these keys in the address of the page; begin with those that it has, and follow it. */
+  keep(keys) {
+    this.kept = keys;
+    const follow = () => {
+      const given = [...new URLSearchParams(location.hash.slice(1))].filter(([key]) => keys.includes(key));
+      const typed = ([key, value]) => [key, typeof this.state[key] === "number" ? Number(value) : value];
+      return Object.fromEntries(given.map(typed));
+    };
+    Object.assign(this.state, follow());
+    addEventListener("hashchange", () => {
+      this.set(follow());
+      this.root.scrollIntoView({ block: "nearest" });
+    });
+  }
+
   /** A line under the sliders. */
   hint(html) {
-    this.table.before(element("p", { class: "wave-hint" }, html));
+    const made = element("p", { class: "wave-hint" }, html);
+    this.table.before(made);
+    return made;
   }
 
   /** A row for what needs not stay in view on a phone. */
@@ -193,6 +223,8 @@ export class Stage {
   set(change, time = GLIDE) {
     Object.assign(this.state, change);
     if (this.limit) this.limit(this.state);
+    const kept = this.kept?.map((key) => [key, this.state[key]]);
+    if (kept) history.replaceState(null, "", `#${new URLSearchParams(kept)}`);
     this.from = { ...this.shown };
     this.begun = performance.now();
     this.time = calm.matches ? 0 : time;
@@ -248,6 +280,7 @@ export class Stage {
     this.root.closest("figure").classList.add("live");
     this.tell();
     this.draw();
+    typeset(this.root);
     new ResizeObserver(() => this.draw()).observe(this.panelBox);
     new IntersectionObserver(([entry]) => {
       this.visible = entry.isIntersecting;

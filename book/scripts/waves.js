@@ -8,6 +8,7 @@ import circle from "./figures/circle.js";
 import continuous from "./figures/continuous.js";
 import grow from "./figures/grow.js";
 import photo from "./figures/photo.js";
+import picture from "./figures/picture.js";
 import positions from "./figures/positions.js";
 import ring from "./figures/ring.js";
 import speeds from "./figures/speeds.js";
@@ -24,6 +25,7 @@ const figures = {
   continuous,
   grow,
   photo,
+  picture,
   positions,
   ring,
   speeds,

@@ -24,6 +24,7 @@ from rollpe.operators import (
 )
 from rollpe.topography import near_and_any, smoothness_ratio, unpack_correlations
 from rollpe_book.figures import photo as photograph
+from rollpe_book.figures import picture as all_encodings
 from rollpe_book.figures.waves import (
     WAVES,
     angle_list,
@@ -44,7 +45,7 @@ PAGES = sorted(
     for path in HTML.rglob("*.html")
     if 'class="wave-stage"' in path.read_text(encoding="utf8")
 )
-PLACES = ["index", "04-rolling", "06-continuous", "05-rope", "07-waves", "08-basis", "10-text"]
+PLACES = ["index", "picture", "04-rolling", "06-continuous", "05-rope", "07-waves", "08-basis", "10-text"]
 
 pytestmark = pytest.mark.browser
 
@@ -162,7 +163,23 @@ def photo(s):
     return {f"change-{name}": change for name, change in changes.items()}
 
 
-CHECKS = (walk, ring, continuous, speeds, twist, axes, circle, positions, grow, step, photo)
+def picture(s):
+    view = s["view"]
+    at = {
+        key: values[list(all_encodings.SETTINGS["row"][key]).index(int(s[key]))]
+        for key, values in all_encodings.SETTINGS[view].items()
+    }
+
+    def cell(name, moved):
+        taken = {key: at[key] for key in all_encodings.settings_of(name, view)}
+        return all_encodings.log_weights(name, view, moved, **{"trained": at["trained"]} | taken)
+
+    names = [name for name in all_encodings.shown(view) if name in s.get("cells", [name])]
+    changed = [name for name in names if not cell(name, s["moved"]).allclose(cell(name, 0), atol=1e-6)]
+    return {"changed": ", ".join(changed) or "no cell"}
+
+
+CHECKS = (walk, ring, continuous, speeds, twist, axes, circle, positions, grow, step, photo, picture)
 NUMBERS = {function.__name__: function for function in CHECKS}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import itertools
 import json
@@ -122,6 +123,19 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             for stretched in (angles, angles / 0.25, angles / 1.7):
                 cases.append(("period", [stretched], period(stretched)))
                 cases.append(("eigenvalueCount", [stretched], eigenvalue_count(stretched)))
+    cells = torch.arange(-18, 18, dtype=torch.int8).view(2, 3, 2, 3)  # base, move, content, key
+    packed_cells = base64.b64encode(cells.numpy().tobytes()).decode()
+    picture = {
+        "views": {"row": {"x": {"takes": ["base"], "moves": True, "cells": packed_cells}}},
+        "settings": {"row": {"base": [10, 20]}},
+        "contents": ["a", "b"],
+        "reach": {"row": 1},
+        "moves": 3,
+        "limit": 6,
+    }
+    state = {"view": "row", "base": "20", "moved": 2, "content": "a"}
+    cases.append(("logWeights", [picture, "x", state], cells[1, 2, 0].double() * 6 / 127))
+    cases.append(("chosen", [picture["settings"], state, "base"], 1))
     for omega in (0.0, 1.0, math.pi, 4.0, 6.9, 17.5):
         cases.append(("apparentFrequency", [omega], math.acos(math.cos(omega))))
     return cases

@@ -18,7 +18,7 @@ from sphinx.application import Sphinx
 from rollpe_book import figures
 from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, is_site, project_root, write_data
-from rollpe_book.figures.photo import for_browser
+from rollpe_book.figures import photo, picture
 from rollpe_book.figures.waves import WAVES, draw_still
 from rollpe_lab.records.store import read_arrays, read_record, record_path
 from rollpe_lab.training.plan import load_plan
@@ -63,16 +63,19 @@ def growing_maps(root: Path) -> dict[str, Any]:
 
 ON_DEMAND: dict[str, Callable[[Path], Any]] = {
     "grow": growing_maps,
-    "photo": lambda root: for_browser(root / "data/photo"),
+    "photo": lambda root: photo.for_browser(root / "data/photo"),
+    "picture": lambda root: picture.for_browser(),
 }
 """Waves that fetch their data when the reader comes near: from the project's folder to a value for JSON."""
 FROM_RECORDS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {"positions": bits_by_position}
 
 
 class WaveDirective(FigureDirective):
-    """``{wave} ring``: a moving figure; ``:name:`` makes it a target, ``:moving:`` starts it at once."""
+    """``{wave} ring``: a moving figure; ``:name:`` makes it a target, ``:moving:`` starts it at once,
+    ``:start:`` gives other first values, as JSON.
+    """
 
-    option_spec: ClassVar = {"name": directives.unchanged, "moving": directives.flag}
+    option_spec: ClassVar = {"name": directives.unchanged, "moving": directives.flag, "start": json.loads}
     choices = WAVES
 
     def run(self) -> list[nodes.Node]:
@@ -84,9 +87,10 @@ class WaveDirective(FigureDirective):
 
     def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
         """The still, from what the reader's browser gets as well."""
-        wave, more, root = WAVES[name], {}, project_root(self.env.app)
+        wave, root = WAVES[name], project_root(self.env.app)
+        more = self.options.get("start", {})
         if name in FROM_RECORDS:
-            more = FROM_RECORDS[name](root, wave.start)
+            more |= FROM_RECORDS[name](root, wave.start)
             for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
                 self.env.note_dependency(str(path))
         data = ON_DEMAND[name](root) if name in ON_DEMAND else {}

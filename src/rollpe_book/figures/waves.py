@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from rollpe.operators import (
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
 from rollpe.topography import near_and_any, smoothness_ratio, unpack_correlations
 from rollpe_book import figures
-from rollpe_book.figures import photo
+from rollpe_book.figures import photo, picture
 from rollpe_book.figures.data import to_csv
 
 if TYPE_CHECKING:
@@ -366,6 +367,31 @@ def draw_circle(figure: Figure, start: dict[str, Any]) -> None:
         chart.set_title(f"{says}; {eigenvalue_count(omega)} functions of the offset", fontsize=9)
         chart.set(ylim=(-1, 1.05), xticks=[0, 64, 128], ylabel="kernel")
     chart.set_xlabel("offset Δ")
+
+
+@wave(6.8, moved=0, view="row", content="kernel", trained="64", base="10000", width="32")
+def draw_picture(figure: Figure, start: dict[str, Any]) -> None:
+    """Small charts, one an encoding: attention of one token, against the offset of the key, from 124 places
+    before it to 124 after it, when all keys are like the query. RoPE has a peak at zero and lower, irregular
+    ones. Rings of 32 channels repeat the peak every 32 places; on the twisted ring every other one is a dip.
+    ALiBi falls to both sides. No encoding is flat.
+    """
+    options = {key: int(start[key]) for key in picture.SETTINGS["row"]}
+    names, trained = picture.shown("row"), options["trained"]
+    reach = picture.VIEWS["row"][1]
+    content = picture.CONTENTS.index(start["content"])
+    panels = figure.subplots(4, 4, sharex=True, sharey=True).flat
+    with warnings.catch_warnings(action="ignore"):
+        for ax, name in zip(panels, names, strict=True):
+            takes = {key: options[key] for key in picture.settings_of(name, "row")}
+            values = picture.log_weights(name, "row", start["moved"], **{"trained": trained} | takes)[content]
+            ax.axvspan(-trained / 2, trained / 2 - 1, color=figures.MUTED, alpha=0.15, linewidth=0)
+            ax.axhline(0, color=figures.MUTED, linewidth=0.6)
+            ax.plot(range(-reach, reach + 1), values, color=figures.VERMILION, linewidth=0.9)
+            ax.set_title(name, fontsize=9)
+            ax.set(ylim=(-picture.LIMIT, picture.LIMIT), xticks=[-reach, 0, reach], yticks=[0])
+    figure.supxlabel("offset Δ of the key (gray: places that the encoding is built for)", fontsize=9)
+    figure.supylabel("logarithm of the weight, 0 where all are equal", fontsize=9)
 
 
 GROUPS = {
