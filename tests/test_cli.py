@@ -70,9 +70,8 @@ def test_every_example_is_understood_and_names_what_exists(example):
         groups = [comparison.find_runs(name, [ROOT / "data/records"]) for name in (values["a"], values["b"])]
         assert comparison.compare(*groups).sentence
     if command.name == "train":
-        overrides = dict(item.split("=") for item in values["overrides"])
-        load_recipe(values["recipe"], overrides)
-        options = {k: yaml.safe_load(v) for k, v in (item.split("=") for item in values["options"])}
+        load_recipe(values["recipe"], values["overrides"])
+        options = {key: yaml.safe_load(value) for key, value in values["options"].items()}
         create_encoding(values["encoding"], head_dim=64, heads=6, axes=2, grid=(8, 8), **options)
     assert set(values.get("labels", ())) <= EQUATIONS.keys()
     if command.name in ("table", "train"):

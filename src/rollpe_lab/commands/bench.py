@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from rollpe_lab.bench.run import benchmark
-from rollpe_lab.commands.options import PATH, device_option, import_option, pairs, seconds, set_option
+from rollpe_lab.commands.options import PATH, device_option, import_option, seconds, set_option
 from rollpe_lab.files import ensure_writable
 
 
@@ -26,35 +27,16 @@ from rollpe_lab.files import ensure_writable
     "--budget", callback=seconds, help="Time limit: 90s, 10m. The report names the timings that did not fit."
 )
 @click.option("--records", type=PATH, help="Also write the report into this folder.")
-def bench(
-    device: str,
-    recipe: str,
-    overrides: tuple[str, ...],
-    encodings: str | None,
-    rounds: int,
-    timm: bool,
-    profile: bool,
-    budget: float | None,
-    records: Path | None,
-) -> None:
+def bench(encodings: str | None, records: Path | None, **settings: Any) -> None:
     """Time training steps of every encoding, of none, and of timm's own models.
 
     Example: rollpe bench --device cpu --encodings axial-rope,roll
     """
-    if profile and not records:
+    if settings["profile"] and not records:
         raise click.UsageError("--profile writes files: name their folder with --records.")
     if records:
         ensure_writable(records)  # before the minutes of timing
-    report = benchmark(
-        recipe=recipe,
-        overrides=pairs(overrides, "--set"),
-        device=device,
-        encodings=None if encodings is None else encodings.split(","),
-        rounds=rounds,
-        timm=timm,
-        profile=profile,
-        budget=budget,
-    )
+    report = benchmark(encodings=None if encodings is None else encodings.split(","), **settings)
     click.echo(report.to_markdown())
     if records:
         click.echo(str(report.write(records)))

@@ -34,12 +34,23 @@ def folder_option(name: str, default: str, text: str) -> Callable[[Any], Any]:
     return click.option(name, type=PATH, default=Path(default), show_default=True, help=text)
 
 
+def pairs(context: click.Context, option: click.Parameter, items: tuple[str, ...]) -> dict[str, str]:
+    """("a=1", "b=2") → {"a": "1", "b": "2"}."""
+    pairs = {}
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator or not key:
+            name = option.opts[0]
+            raise InputError(f"{name} {item}: write key=value, for example {name} epochs=5.")
+        pairs[key] = value
+    return pairs
+
+
+pairs_option = partial(click.option, multiple=True, metavar="KEY=VALUE", callback=pairs)
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps."
 )
-set_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe (repeatable)."
-)
+set_option = pairs_option("--set", "overrides", help="Change a key of the recipe (repeatable).")
 root_option = folder_option("--root", "data", "Folder of the data.")
 data_root_option = folder_option("--data-root", "data", "Folder of the data.")
 read_option = click.option(
@@ -69,17 +80,6 @@ files_option = partial(
     help="A Python file of your own that registers encodings (repeatable).",
 )
 import_option = files_option(callback=register, expose_value=False)
-
-
-def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
-    """("a=1", "b=2") → {"a": "1", "b": "2"}."""
-    pairs = {}
-    for item in items:
-        key, separator, value = item.partition("=")
-        if not separator or not key:
-            raise InputError(f"{option} {item}: write key=value, for example {option} epochs=5.")
-        pairs[key] = value
-    return pairs
 
 
 def record_folders(folders: tuple[Path, ...]) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,7 +15,6 @@ from rollpe_lab.commands.options import (
     device_option,
     folder_option,
     import_option,
-    pairs,
     seconds,
     set_option,
 )
@@ -41,18 +41,15 @@ from rollpe_lab.training import sweep as sweeps
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
     file: Path,
-    budget: float | None,
-    overrides: tuple[str, ...],
+    overrides: dict[str, str],
     records: Path,
-    device: str,
-    data_root: Path,
     checkpoints: Path,
     no_checkpoints: bool,
     retry: bool,
-    measure: bool,
     only: str | None,
     show: bool,
     no_progress: bool,
+    **settings: Any,
 ) -> None:
     """Train the missing runs of a plan, by priority.
 
@@ -64,7 +61,7 @@ def sweep(
     Example: rollpe sweep plans/quick.yaml --list
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
-    planned = plans.load_plan(file, pairs(overrides, "--set"))
+    planned = plans.load_plan(file, overrides)
     if only is not None:
         planned = plans.select_cell(planned, only)
     failed = False
@@ -74,14 +71,11 @@ def sweep(
         report = sweeps.Sweep(
             planned,
             records,
-            budget=budget,
-            device=device,
-            data_root=data_root,
             checkpoints=None if no_checkpoints else checkpoints,
             retry=retry,
-            measure=measure,
             progress=not no_progress,
             say=click.echo,
+            **settings,
         ).run()
         absent = report.missing
         failed = bool(only and absent)
@@ -106,7 +100,7 @@ def sweep(
     type=Named(path_type=Path, file_okay=False),
     help="Folder of compiled programs, read first and written at the end, to copy to the next machine.",
 )
-def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: Path | None) -> None:
+def warm(plan: Path, overrides: dict[str, str], **settings: Any) -> None:
     """Compile the models of a plan before its runs start.
 
     Compiles on noise and needs no data. Each encoding is compiled once; a later sweep on this machine finds
@@ -114,6 +108,5 @@ def warm(plan: Path, overrides: tuple[str, ...], device: str, jobs: int, keep: P
 
     Example: rollpe warm plans/table1-short.yaml --device cuda --jobs 6
     """
-    planned = plans.load_plan(plan, pairs(overrides, "--set"))
-    if not sweeps.precompile(planned, device=device, jobs=jobs, keep=keep, say=click.echo):
+    if not sweeps.precompile(plans.load_plan(plan, overrides), say=click.echo, **settings):
         sys.exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,7 +16,7 @@ from rollpe_lab.commands.options import (
     device_option,
     folder_option,
     import_option,
-    pairs,
+    pairs_option,
     set_option,
 )
 from rollpe_lab.files import read_yaml
@@ -45,9 +46,7 @@ from rollpe_lab.training.remeasure import remeasure
     help="Seed of the initial weights, the order of the images, their augmentation and the dropout.",
 )
 @set_option
-@click.option(
-    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the encoding (repeatable)."
-)
+@pairs_option("--option", "options", help="An option of the encoding (repeatable).")
 @import_option
 @device_option
 @folder_option("--records", "_build/records", "Folder the record is written to.")
@@ -59,14 +58,12 @@ def train(
     encoding: str,
     recipe: str,
     seed: int,
-    overrides: tuple[str, ...],
-    options: tuple[str, ...],
-    device: str,
+    overrides: dict[str, str],
+    options: dict[str, str],
     records: Path,
-    data_root: Path,
-    resume: bool,
     force: bool,
     no_progress: bool,
+    **settings: Any,
 ) -> None:
     """Train one model and write its record.
 
@@ -77,23 +74,14 @@ def train(
     Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
     Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
     """
-    encoding_options = {key: read_yaml(value, key) for key, value in pairs(options, "--option").items()}
-    settings = training.load_recipe(recipe, pairs(overrides, "--set"))
+    encoding_options = {key: read_yaml(value, key) for key, value in options.items()}
+    changed_recipe = training.load_recipe(recipe, overrides)
     changed = changed_options(encoding, encoding_options)
-    run_id = RunId(recipe=settings.name, encoding=encoding, encoding_options=changed, seed=seed)
+    run_id = RunId(recipe=changed_recipe.name, encoding=encoding, encoding_options=changed, seed=seed)
     if not force and (path := record_path(records, run_id)).exists():
         raise InputError(f"{path}: this run has a record. Replace it with --force, or name other --records.")
-    record = training.train(
-        settings,
-        encoding,
-        seed=seed,
-        encoding_options=encoding_options,
-        device=device,
-        records=records,
-        data_root=data_root,
-        resume=resume,
-        progress=not no_progress,
-    )
+    settings |= {"seed": seed, "encoding_options": encoding_options, "records": records}
+    record = training.train(changed_recipe, encoding, progress=not no_progress, **settings)
     measure = "test text" if record.bits else "test accuracy"
     click.echo(f"{measure} {record.result}   {record_path(records, record)}")
 

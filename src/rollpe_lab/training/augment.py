@@ -27,23 +27,6 @@ BLUR_SIGMA, BLUR_RADIUS = (0.1, 2.0), 6  # pixels; DeiT III's range, cut off at 
 SOLARIZE_THRESHOLD = 128
 LEVELS = 30  # the highest RandAugment magnitude
 
-RAND_AUGMENT = {  # operation: does its magnitude have a random sign?
-    "Identity": False,
-    "ShearX": True,
-    "ShearY": True,
-    "TranslateX": True,
-    "TranslateY": True,
-    "Rotate": True,
-    "Brightness": True,
-    "Color": True,
-    "Contrast": True,
-    "Sharpness": True,
-    "Posterize": False,
-    "Solarize": False,
-    "AutoContrast": False,
-    "Equalize": False,
-}
-
 Probability = Annotated[float, Field(ge=0, le=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -450,36 +433,47 @@ def _blend(images: Tensor, other: Tensor, factors: Tensor) -> Tensor:
     return (images * factors + other * (1 - factors)).clamp_(0, 255).to(images.dtype)
 
 
-def rand_augment(images: Tensor, name: str, level: int) -> Tensor:
-    """One RandAugment operation at a level in -LEVELS…LEVELS, the same for all images.
+CHANGES: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "Identity": lambda x, share: x,
+    "ShearX": lambda x, share: tv.affine(x, 0.0, [0, 0], 1.0, [_shear(share), 0.0], center=[0, 0]),
+    "ShearY": lambda x, share: tv.affine(x, 0.0, [0, 0], 1.0, [0.0, _shear(share)], center=[0, 0]),
+    "TranslateX": lambda x, share: tv.affine(x, 0.0, [_shift(share, x.shape[-1]), 0], 1.0, [0.0, 0.0]),
+    "TranslateY": lambda x, share: tv.affine(x, 0.0, [0, _shift(share, x.shape[-2])], 1.0, [0.0, 0.0]),
+    "Rotate": lambda x, share: tv.rotate(x, 30.0 * share),
+    "Brightness": lambda x, share: tv.adjust_brightness(x, 1 + 0.9 * share),
+    "Color": lambda x, share: tv.adjust_saturation(x, 1 + 0.9 * share),
+    "Contrast": lambda x, share: tv.adjust_contrast(x, 1 + 0.9 * share),
+    "Sharpness": lambda x, share: adjust_sharpness(x, 1 + 0.9 * share),
+    "Posterize": lambda x, share: tv.posterize(x, round(8 - 4 * share)),
+    "Solarize": lambda x, share: tv.solarize(x, 255 * (1 - share)),
+    "AutoContrast": lambda x, share: tv.autocontrast(x),
+    "Equalize": lambda x, share: tv.equalize(x),
+}
+"""RandAugment's operations on images x at a share of the highest magnitude, from -1 to 1.
 
-    Names, ranges and nearest-neighbor resampling are those of torchvision's RandAugment.
-    """
-    share = level / LEVELS
-    match name:
-        case "Identity":
-            return images
-        case "ShearX" | "ShearY" | "TranslateX" | "TranslateY" | "Rotate":
-            height, width = images.shape[-2:]
-            source = _sources(name, level, height, width, images.device)
-            return F.pad(images.flatten(2), (0, 1)).index_select(2, source).view(images.shape)
-        case "Brightness":
-            return tv.adjust_brightness(images, 1 + 0.9 * share)
-        case "Color":
-            return tv.adjust_saturation(images, 1 + 0.9 * share)
-        case "Contrast":
-            return tv.adjust_contrast(images, 1 + 0.9 * share)
-        case "Sharpness":
-            return adjust_sharpness(images, 1 + 0.9 * share)
-        case "Posterize":
-            return tv.posterize(images, round(8 - 4 * share))
-        case "Solarize":
-            return tv.solarize(images, 255 * (1 - share))
-        case "AutoContrast":
-            return tv.autocontrast(images)
-        case "Equalize":
-            return tv.equalize(images)
-    raise InputError(f"operation {name!r} is unknown: choose one of {', '.join(RAND_AUGMENT)}")
+Names, ranges and nearest-neighbor resampling are those of torchvision's RandAugment.
+"""
+MOVES = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
+"""The operations that only move pixels."""
+UNSIGNED = ("Identity", "Posterize", "Solarize", "AutoContrast", "Equalize")
+RAND_AUGMENT = {name: name not in UNSIGNED for name in CHANGES}
+"""Does the magnitude of the operation have a random sign?"""
+
+
+def _shear(share: float) -> float:
+    return math.degrees(math.atan(0.3 * share))
+
+
+def _shift(share: float, length: int) -> int:
+    return int(150 / 331 * share * length)
+
+
+def rand_augment(images: Tensor, name: str, level: int) -> Tensor:
+    """One RandAugment operation at a level in -LEVELS…LEVELS, the same for all images."""
+    if name not in MOVES:
+        return CHANGES[name](images, level / LEVELS)
+    source = _sources(name, level, *images.shape[-2:], images.device)
+    return F.pad(images.flatten(2), (0, 1)).index_select(2, source).view(images.shape)
 
 
 @cache
@@ -489,23 +483,8 @@ def _sources(name: str, level: int, height: int, width: int, device: torch.devic
     Nearest-neighbor resampling only moves pixels, so torchvision moves an image of numbers once. The result
     is cached on the device, since torchvision's own call would wait for the device at every batch.
     """
-    share = level / LEVELS
-    nothing, no_shear = [0, 0], [0.0, 0.0]
-    shear = math.degrees(math.atan(0.3 * share))
-    shift = 150 / 331 * share
     numbered = 1 + torch.arange(height * width, dtype=torch.float32).view(1, height, width)
-    match name:
-        case "ShearX":
-            moved = tv.affine(numbered, 0.0, nothing, 1.0, [shear, 0.0], center=[0, 0])
-        case "ShearY":
-            moved = tv.affine(numbered, 0.0, nothing, 1.0, [0.0, shear], center=[0, 0])
-        case "TranslateX":
-            moved = tv.affine(numbered, 0.0, [int(shift * width), 0], 1.0, no_shear)
-        case "TranslateY":
-            moved = tv.affine(numbered, 0.0, [0, int(shift * height)], 1.0, no_shear)
-        case _:
-            moved = tv.rotate(numbered, 30.0 * share)
-    source = moved.flatten().long() - 1
+    source = CHANGES[name](numbered, level / LEVELS).flatten().long() - 1
     return torch.where(source < 0, height * width, source).to(device)
 
 

@@ -12,25 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rollpe import topography
 from rollpe.decoder import Decoder
 from rollpe.encodings import Encoding, grid_positions
 from rollpe.encodings.relative import ScoreBias
-from rollpe.topography import (
-    attention_by_offset,
-    channel_correlation,
-    coherence,
-    correlation_by_distance,
-    near_and_any,
-    pack_correlations,
-    participation_ratio,
-    ring_spectrum,
-    share_of_distance,
-    shuffled_ratio,
-    smoothness_ratio,
-    topography_loss,
-    unpack_correlations,
-    without_first_component,
-)
 from rollpe.vit import VisionTransformer
 
 Model = VisionTransformer | Decoder
@@ -80,7 +65,7 @@ def disorder(pairs: list[tuple[Tensor, Tensor]], kind: str, head_dim: int) -> Te
         for q, k in pairs
         for q_wave, k_wave in zip(q.split(head_dim, -1), k.split(head_dim, -1), strict=True)
     ]
-    return torch.stack([topography_loss(q, k, kind, sheet=sheet) for q, k in waves]).mean()
+    return torch.stack([topography.topography_loss(q, k, kind, sheet=sheet) for q, k in waves]).mean()
 
 
 def squarest(channels: int) -> tuple[int, int]:
@@ -110,33 +95,31 @@ def observe(model: Model, images: Tensor, batch: int = 64) -> dict[str, np.ndarr
         part = images[start : start + batch]
         with queries_and_keys(model) as pairs:
             model(part)
-            layers = list(pairs)
-        batch_sums: dict[str, list[Tensor]] = {}
-        for attention, (q, k) in zip(model.attentions, layers, strict=True):
+        layers: list[dict[str, Tensor]] = []
+        for attention, (q, k) in zip(model.attentions, pairs, strict=True):
             encoding = attention.encoding
             q, k = q.float(), k.float()
             weights = encoding.weights(q, k, positions, is_causal=model.causal)
-            offsets, by_offset = attention_by_offset(weights, positions)
-            batch_sums.setdefault("attention", []).append(by_offset.sum(0))
+            offsets, by_offset = topography.attention_by_offset(weights, positions)
+            found = {"attention": by_offset.sum(0)}
             if isinstance(encoding, ScoreBias):
                 bias = encoding.mask(q, k, positions).expand_as(weights)
-                batch_sums.setdefault("bias", []).append(attention_by_offset(bias, positions)[1].sum(0))
+                found["bias"] = topography.attention_by_offset(bias, positions)[1].sum(0)
             for name, x in (("query", q), ("key", k)):
                 rings = on_rings(encoding, x[..., -len(positions) :, :])  # [B, heads, N, axis, channels]
-                power = ring_spectrum(rings)
+                power = topography.ring_spectrum(rings)
                 share = power / power.sum(-1, keepdim=True)
-                batch_sums.setdefault(f"{name}_spectrum", []).append(share.mean(2).sum(0))
-                batch_sums.setdefault(f"{name}_roughness", []).append(smoothness_ratio(rings).mean(2).sum(0))
-                products, levels = _moments(rings)
-                batch_sums.setdefault(f"{name}_products", []).append(products)
-                batch_sums.setdefault(f"{name}_means", []).append(levels)
-        for key, values in batch_sums.items():
-            stacked = torch.stack(values)
+                found[f"{name}_spectrum"] = share.mean(2).sum(0)
+                found[f"{name}_roughness"] = topography.smoothness_ratio(rings).mean(2).sum(0)
+                found[f"{name}_products"], found[f"{name}_means"] = _moments(rings)
+            layers.append(found)
+        for key in layers[0]:
+            stacked = torch.stack([layer[key] for layer in layers])
             sums[key] = sums[key] + stacked if key in sums else stacked
     means = {key: total / len(images) for key, total in sums.items()}
     for name in ("query", "key"):
         moments = means.pop(f"{name}_products"), means.pop(f"{name}_means")
-        means[f"{name}_correlation"] = correlation_by_distance(*moments)
+        means[f"{name}_correlation"] = topography.correlation_by_distance(*moments)
     means["offsets"] = offsets
     return {key: values.cpu().numpy().astype(np.float32) for key, values in means.items()}
 
@@ -176,11 +159,11 @@ def gradients(
             encoded = encoding(for_queries, for_keys, positions) if encoding.streams == 1 else ()
         for name, u in zip(("query", "key"), encoded, strict=False):
             u = u[..., -len(positions) :, :].float()
-            found.setdefault(f"{name}_coherence", []).append(coherence(u))
+            found.setdefault(f"{name}_coherence", []).append(topography.coherence(u))
         for name, rows in (("query", weights[:width]), ("key", weights[width : 2 * width])):
             by_input = rows.unflatten(0, (encoding.heads, -1)).transpose(1, 2)  # [heads, inputs, channels]
             for what, x in (("gradient", by_input), ("step", by_input.sign())):
-                power = ring_spectrum(on_rings(encoding, x.float())).sum(1)
+                power = topography.ring_spectrum(on_rings(encoding, x.float())).sum(1)
                 share = power / power.sum(-1, keepdim=True).clamp_min(TINY)
                 found.setdefault(f"{name}_{what}", []).append(share)
     model.zero_grad(set_to_none=True)
@@ -249,7 +232,8 @@ def channel_frame(model: Model, images: Tensor, batch: int = 64) -> Tensor:
         ]
         found = _moments(torch.stack(rings)[..., -patches:, :, :])
         sums = [a + b for a, b in zip(sums, found, strict=True)] if sums else [*found]
-    return pack_correlations(channel_correlation(*(total / len(images) for total in sums))).cpu()
+    correlations = topography.channel_correlation(*(total / len(images) for total in sums))
+    return topography.pack_correlations(correlations).cpu()
 
 
 def frame_arrays(frames: Mapping[int, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
@@ -293,7 +277,7 @@ def ring_roughness(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
     n = 2 * (arrays["query_spectrum"].shape[-1] - 1)
     roughness = [arrays[f"{which}_roughness"].mean() for which in ("query", "key")]
     level = [arrays[f"{which}_spectrum"][..., 0].mean() for which in ("query", "key")]
-    return float(np.mean(roughness)), float(shuffled_ratio(np.mean(level), n))
+    return float(np.mean(roughness)), float(topography.shuffled_ratio(np.mean(level), n))
 
 
 def neighbor_correlation(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
@@ -320,9 +304,9 @@ def kind_of_order(arrays: Mapping[str, np.ndarray]) -> tuple[float, float, float
     heads and axes. See `rollpe.topography`: `participation_ratio`, `share_of_distance` and
     `without_first_component`. KeyError for records without frames.
     """
-    r = unpack_correlations(torch.from_numpy(arrays["frames"][-1]))
-    near, any_two = near_and_any(without_first_component(r))
-    found = (participation_ratio(r), share_of_distance(r), near - any_two)
+    r = topography.unpack_correlations(torch.from_numpy(arrays["frames"][-1]))
+    near, any_two = topography.near_and_any(topography.without_first_component(r))
+    found = (topography.participation_ratio(r), topography.share_of_distance(r), near - any_two)
     participation, distance, lead = (x.mean().item() for x in found)
     return participation, distance, lead
 
