@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 
@@ -9,10 +10,11 @@ import pytest
 import torch
 from damage import damaged
 
+from refusals import FULL, interrupted, raising, refused
 from rollpe.errors import InputError
 from rollpe_lab.records import read_record, record_path
 from rollpe_lab.training import checkpoint, load_model, load_recipe, train
-from rollpe_lab.training.checkpoint import Checkpoint, checkpoint_path, previous_path
+from rollpe_lab.training.checkpoint import checkpoint_path, previous_path
 from rollpe_lab.training.plan import Planned
 from rollpe_lab.training.sweep import Sweep
 from shared import timeless
@@ -38,16 +40,7 @@ def undisturbed(tmp_path_factory):
 def written(tmp_path_factory, undisturbed):
     """Checkpoints of a run that was stopped after two epochs: the folder, and the last file in it."""
     folder = tmp_path_factory.mktemp("written")
-    save = Checkpoint.save
-
-    def stop_after_two(self, state, finished=False):
-        save(self, state, finished)
-        if len(state["history"]) == 2:
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("rollpe_lab.training.run.CHECKPOINT_SECONDS", 0.0)
-        patch.setattr(Checkpoint, "save", stop_after_two)
+    with interrupted(2):
         run(folder)
     return folder, checkpoint_path(folder / "checkpoints", undisturbed[0].run_id)
 
@@ -60,24 +53,23 @@ def stopped(tmp_path, written):
     return tmp_path / "run", tmp_path / "run" / path.relative_to(folder)
 
 
+def read(call):
+    """What a call returns; None if it is refused, which is said in one line."""
+    try:
+        return call()
+    except InputError as error:
+        assert "\n" not in str(error)
+
+
 def goes_on_from(path, content: bytes) -> bool:
     """Whether a run would go on from a file with this content."""
     path.write_bytes(content)
-    try:
-        checkpoint._read_checkpoint(path, torch.device("cpu"), sealed=True)
-    except InputError as error:
-        assert "\n" not in str(error)
-        return False
-    return True
+    return read(lambda: checkpoint._read_checkpoint(path, torch.device("cpu"), sealed=True)) is not None
 
 
 def weights(path):
     """The weights that a finished checkpoint is read to hold; None if it is refused."""
-    try:
-        return load_model(path, device="cpu").state_dict()
-    except InputError as error:
-        assert "\n" not in str(error)
-        return None
+    return read(lambda: load_model(path, device="cpu").state_dict())
 
 
 def test_no_damage_to_a_checkpoint_goes_unnoticed(tmp_path, written, undisturbed, times, tally):
@@ -113,11 +105,7 @@ def test_a_damaged_checkpoint_does_not_replace_a_whole_one(stopped, monkeypatch)
     folder, path = stopped
     before = previous_path(path).read_bytes()
     path.write_bytes(b"")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("rollpe_lab.training.checkpoint.write_atomically", full)
+    monkeypatch.setattr("rollpe_lab.training.checkpoint.write_atomically", raising(FULL))
     with pytest.raises(OSError, match="No space left"):
         run(folder, resume=True)
     assert previous_path(path).read_bytes() == before
@@ -130,20 +118,29 @@ def test_a_run_killed_between_two_checkpoints_goes_on_from_the_one_there_is(stop
     assert not caplog.records
 
 
-@pytest.mark.parametrize("content", [b"epoch: 3\n", {"weights": 1}, "other types"])
-def test_what_is_no_checkpoint_is_refused(tmp_path, undisturbed, content):
+class Trap:
+    def __reduce__(self):
+        return (os.mkdir, ("sprung",))
+
+
+@pytest.mark.parametrize("content", [b"epoch: 3\n", {"weights": 1}, "other types", {"identity": Trap()}])
+def test_what_is_no_checkpoint_is_refused_and_no_code_in_it_is_run(
+    tmp_path, undisturbed, content, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "seed-0.pt"
     if content == "other types":
         content = dict.fromkeys(torch.load(undisturbed[1], weights_only=True), 3)
     torch.save(content, path)
     assert weights(path) is None and not goes_on_from(path, path.read_bytes())
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_with_no_whole_checkpoint_a_run_is_refused_and_a_sweep_begins_it_again(stopped, undisturbed):
     folder, path = stopped
     for file in (path, previous_path(path)):
         file.write_bytes(b"")
-    with pytest.raises(InputError, match=rf"{path.name}: damaged checkpoint .* without resume"):
+    with refused(rf"{path.name}: damaged checkpoint .* without resume"):
         run(folder, resume=True)
     lines, wanted = [], Planned(RECIPE, undisturbed[0].run_id)
     places = {"checkpoints": folder / "checkpoints", "device": "cpu", "progress": False}

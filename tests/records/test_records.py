@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from refusals import refused
 from rollpe.errors import InputError
 from rollpe_lab import records as recording
 from rollpe_lab import sources
@@ -235,10 +236,9 @@ def test_a_damaged_record_is_one_line_that_names_the_file(tmp_path, damage, says
     path = write_record(tmp_path, make())
     path.with_name(f".{path.name}.123.tmp").write_text("half a record is none")
     damage(path)
-    with pytest.raises(InputError) as error:
+    with refused() as error:
         read_records(tmp_path)
     assert str(path.parent) in str(error.value) and says in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def pickled(path):
@@ -254,9 +254,8 @@ def without_a_name(path):
 def test_what_is_no_archive_of_arrays_is_one_line(tmp_path, damage):
     path = tmp_path / "seed-0.json"
     damage(path.with_suffix(".npz"))
-    with pytest.raises(InputError, match=r"seed-0\.npz") as error:
+    with refused(r"seed-0\.npz"):
         read_arrays(path)
-    assert "\n" not in str(error.value)
 
 
 def test_arrays_come_back_as_they_were_written_and_those_of_another_record_are_refused(tmp_path):

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from rollpe.errors import InputError
-from rollpe.vit import create_vit
-from rollpe_lab.training import load_dataset, load_recipe
+from rollpe_lab.records import RunId
+from rollpe_lab.training import create_model, load_dataset, load_recipe
 from rollpe_lab.training.canvas import CELLS, COPIES, DIM, SIDE, TEST_COPIES, arrangements
+from rollpe_lab.training.data import stand_in
+from rollpe_lab.training.state import shape_of
 
 TASKS = ("place", "offset")
 
@@ -89,19 +91,9 @@ def test_a_canvas_depends_on_its_digit_alone() -> None:
 
 def logits(encoding: str, images: Tensor, **options) -> Tensor:
     """Of a random model as the recipe has it, in float64."""
-    recipe = load_recipe("place")
+    cell = RunId(recipe="place", encoding=encoding, encoding_options=options, seed=0)
+    model = create_model(load_recipe("place"), cell, shape_of(stand_in("place")))
     torch.manual_seed(0)
-    model = create_vit(
-        encoding,
-        image_size=16,
-        channels=1,
-        classes=16,
-        size=recipe.size,
-        depth=recipe.depth,
-        patch_size=recipe.patch_size,
-        pool=recipe.pool,
-        encoding_options=options,
-    )
     for parameter in model.parameters():  # away from a start at which positions hardly count
         torch.nn.init.normal_(parameter, std=0.2)
     with torch.no_grad():

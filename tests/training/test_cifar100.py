@@ -6,19 +6,19 @@ unpacked for the session. Without either these tests are skipped.
 
 from __future__ import annotations
 
-import lzma
+import io
 import math
-import os
-import shutil
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
 from rollpe_lab.records import read_record, record_path
 from rollpe_lab.training import load_dataset, load_recipe, train
-from rollpe_lab.training.augment import Augmenter, normalize
+from rollpe_lab.training.data import Split, read_test_labels, stand_in
+from rollpe_lab.training.fetch import verify
+from rollpe_lab.training.state import shape_of
 from shared import ROOT
 
 
@@ -31,27 +31,30 @@ def data_root(tmp_path_factory) -> Path:
     if not parts:
         pytest.skip("CIFAR-100 is not here: run `rollpe data fetch cifar100`")
     folder = tmp_path_factory.mktemp("data")
-    archive = folder / "archive"
-    with archive.open("wb") as whole:
-        for part in parts:
-            with part.open("rb") as piece:
-                shutil.copyfileobj(piece, whole)
-    with lzma.open(archive) as unpacked, tarfile.open(fileobj=unpacked) as tar:
+    whole = io.BytesIO(b"".join(part.read_bytes() for part in parts))
+    with tarfile.open(fileobj=whole, mode="r:xz") as tar:
         tar.extractall(folder, filter="data")
-    os.remove(archive)
     return folder
 
 
-def test_its_images_survive_the_strong_augmentation(data_root):
-    data, recipe = load_dataset("cifar100", data_root), load_recipe("strong")
-    assert [len(split) for split in (data.train, data.held_out, data.test)] == [45000, 5000, 10000]
-    augment = Augmenter(recipe.augmentation, (32, 32), data.mean, data.std, len(data.classes))
-    images, labels = data.train.images[:128], data.train.labels[:128]
-    [changed], [targets] = augment.batches(images[None], labels[None], torch.Generator().manual_seed(0))
-    assert changed.shape == (128, 3, 32, 32) and changed.isfinite().all()
-    assert not torch.equal(changed, normalize(images, data.mean, data.std))
-    torch.testing.assert_close(targets.sum(1), torch.ones(128))
-    assert (targets.gather(1, labels[:, None]) > 0).float().mean() > 0.9
+def keys(split: Split) -> list[bytes]:
+    return [image.tobytes() for image in split.images.numpy()]
+
+
+def test_it_is_read_split_and_free_of_shared_images(data_root):
+    assert [check.state for check in verify("cifar100", data_root)] == ["ok"] * 3
+    data = load_dataset("cifar100", data_root)
+    assert shape_of(stand_in("cifar100")) == shape_of(data)
+    parts = (data.train, data.held_out, data.test)
+    assert [part.labels.bincount().tolist() for part in parts] == [[n] * 100 for n in (450, 50, 100)]
+    assert (data.classes[0], data.classes[-1], len(data.classes)) == ("apple", "worm", 100)
+    labels, classes = read_test_labels("cifar100", ROOT / "data")
+    assert labels.tolist() == data.test.labels.tolist() and classes == data.classes
+    train, held_out, test = map(keys, parts)
+    assert not set(train) & set(held_out)
+    assert len(train) - len(set(train)) == 14 and len(test) - len(set(test)) == 2
+    assert len({*train, *held_out} & {*test}) == 10
+    np.testing.assert_allclose(data.mean, (0.50708, 0.48655, 0.44092), atol=5e-6)
 
 
 def test_two_hundred_steps_of_the_strong_recipe_lower_the_loss(data_root, tmp_path):
@@ -73,15 +76,8 @@ def test_two_hundred_steps_of_the_strong_recipe_lower_the_loss(data_root, tmp_pa
             "augmentation.cutmix": 0,
         },
     )
-    record = train(
-        recipe,
-        "roll",
-        device="cpu",
-        data_root=data_root,
-        records=tmp_path,
-        checkpoints=None,
-        progress=False,
-    )
+    quiet = {"device": "cpu", "checkpoints": None, "progress": False}
+    record = train(recipe, "roll", data_root=data_root, records=tmp_path, **quiet)
     assert record.history[-1].steps == 200
     losses = [row.train_loss for row in record.history]
     assert losses[0] == pytest.approx(math.log(100), abs=0.3)

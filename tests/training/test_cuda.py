@@ -16,16 +16,17 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.nn.attention import sdpa_kernel
 
+from refusals import interrupted
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.errors import InputError
 from rollpe.vit import create_vit
-from rollpe_lab.training import checkpoint, create_optimizers, evaluate, load_recipe, train
+from rollpe_lab.training import create_optimizers, evaluate, load_recipe, train
 from rollpe_lab.training.compiling import EAGER, KERNELS, CompileMode
 from rollpe_lab.training.step import Step, predictor
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
-PLACE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+PLACE = torch.device("cuda")
 GRAPHS = CompileMode(gradient="reduce-overhead", update=True)
 BATCH = 64
 LOGITS, GRADIENTS = 0.03, 0.04  # relative errors that bfloat16 may have
@@ -65,14 +66,7 @@ def test_a_compiled_run_learns_what_the_eager_one_does_and_goes_on_from_its_chec
     quiet = {"device": PLACE.type, "progress": False}
     one = train(eager, "roll", checkpoints=None, **quiet)
 
-    save = checkpoint.Checkpoint.save
-
-    def stop(self, run, finished=False):
-        save(self, run, finished)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(checkpoint.Checkpoint, "save", stop)
+    with interrupted(1):
         train(fast, "roll", checkpoints=tmp_path, **quiet)
     two = train(fast, "roll", checkpoints=tmp_path, records=tmp_path / "records", resume=True, **quiet)
     assert [row.steps for row in two.history] == [row.steps for row in one.history]
@@ -161,9 +155,6 @@ def test_a_bias_and_extreme_scores_leave_gradients_finite(kernel, tokens):
 @contextmanager
 def waiting_forbidden():
     """An error wherever the host would wait for the device."""
-    if PLACE.type != "cuda":
-        yield
-        return
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield
@@ -210,9 +201,8 @@ def test_one_step_of_replayed_graphs_serves_seed_after_seed_and_waits_for_nothin
         load(1)
         second = trained(model, step)
     assert counters["stats"]["unique_graphs"] == programs > 0
-    if PLACE.type == "cuda":
-        assert counters["inductor"]["cudagraph_skips"] == 0
-        assert len(replays) >= 3 * 2 * len(given), "loss and gradient, in every step"
+    assert counters["inductor"]["cudagraph_skips"] == 0
+    assert len(replays) >= 3 * 2 * len(given), "loss and gradient, in every step"
     assert [t.data_ptr() for t in (*model.parameters(), *step._states())] == addresses
     fresh, eager = trained(*begun(1)), trained(*begun(1, EAGER))
     for ours, theirs, bound in ((again, first, 5e-3), (second, fresh, 5e-3), (second, eager, 0.02)):

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import io
 import os
 import pickle
 import struct
-import tarfile
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +18,8 @@ from filelock import FileLock
 from sklearn.datasets import load_digits
 from torchvision.datasets import CIFAR100
 
-from rollpe.errors import InputError
+from published import Server, body, pack, published
+from refusals import refused
 from rollpe_lab.commands.options import DATASETS as choices
 from rollpe_lab.training import load_dataset
 from rollpe_lab.training.data import Split, read_test_labels, stand_in
@@ -37,34 +32,6 @@ FOLDER, ARCHIVE = CIFAR100.base_folder, CIFAR100.filename
 REAL = ROOT / "data"
 CLASSES = 4
 COPIES = ((3, 3 + CLASSES), (10, 11), (50, 90))  # equal training images, some with two labels
-
-
-def md5(content: bytes) -> str:
-    return hashlib.md5(content).hexdigest()
-
-
-def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
-    text = str(error.value)
-    assert "\n" not in text
-    return text
-
-
-@dataclass
-class Published:
-    """A small archive in CIFAR-100's format, with torchvision's constants pointing at it."""
-
-    files: dict[str, bytes]
-    archive: bytes = b""
-
-
-def pack(members: dict[str, bytes]) -> bytes:
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return gzip.compress(plain.getvalue(), mtime=0)
 
 
 class Python2Pickler(pickle._Pickler):  # type: ignore[name-defined]
@@ -84,16 +51,9 @@ def pickled(content: object) -> bytes:
     return stream.getvalue().replace(b"numpy._core", b"numpy.core")
 
 
-def publish(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], archive: bytes) -> None:
-    """Let torchvision's constants describe these files."""
-    monkeypatch.setattr(CIFAR100, "tgz_md5", md5(archive))
-    monkeypatch.setattr(CIFAR100, "train_list", [["train", md5(files["train"])]])
-    monkeypatch.setattr(CIFAR100, "test_list", [["test", md5(files["test"])]])
-    monkeypatch.setattr(CIFAR100, "meta", {**CIFAR100.meta, "md5": md5(files["meta"])})
-
-
-@pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> Published:
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
+    """Small files in CIFAR-100's format."""
     rng = np.random.default_rng(0)
 
     def images(count: int) -> dict[str, object]:
@@ -104,51 +64,14 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Published:
     for one, other in COPIES:
         train["data"][other] = train["data"][one]  # type: ignore[index]
     meta = {"fine_label_names": [f"class {i}" for i in range(CLASSES)]}
-    files = {"train": pickled(train), "test": pickled(test), "meta": pickled(meta)}
-    members = {f"{FOLDER}/{name}": content for name, content in files.items()}
-    archive = pack({**members, f"{FOLDER}/notes": b"?", f"{FOLDER}/../../outside": b"?"})
-    publish(monkeypatch, files, archive)
-    return Published(files, archive)
-
-
-@dataclass
-class Server:
-    """What the loopback server sends, how it misbehaves, and what it was asked."""
-
-    content: bytes = b""
-    cuts: list[int] = field(default_factory=list)  # bytes after which the next connections close
-    status: int = 200
-    asked: int = 0
+    return {"train": pickled(train), "test": pickled(test), "meta": pickled(meta)}
 
 
 @pytest.fixture
-def server(published: Published, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    state = Server(published.archive)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.asked += 1
-            if state.status != 200:
-                self.send_error(state.status)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(state.content)))
-            self.end_headers()
-            self.wfile.write(state.content[: state.cuts.pop(0)] if state.cuts else state.content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
-    thread.start()
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+def server(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr("pooch.core.time.sleep", lambda _: None)  # before another try
-    monkeypatch.setattr(CIFAR100, "url", f"http://127.0.0.1:{httpd.server_port}/{ARCHIVE}")
-    yield state
-    httpd.shutdown()
-    thread.join()
-    httpd.server_close()
+    with published(files, {"notes": b"?", "../../outside": b"?"}) as there:
+        yield there
 
 
 def states(root: Path) -> list[str]:
@@ -158,18 +81,18 @@ def states(root: Path) -> list[str]:
 # Fetching
 
 
-def test_fetch_brings_exactly_the_published_files(server: Server, published: Published, tmp_path: Path):
+def test_fetch_brings_exactly_the_published_files(server: Server, files: dict, tmp_path: Path):
     root = tmp_path / "data"
     checks = fetch("cifar100", root, progress=False)
     assert [check.state for check in checks] == ["ok"] * 3
-    for name, content in published.files.items():
+    for name, content in files.items():
         assert (root / FOLDER / name).read_bytes() == content
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("[!.]*") if path.is_file()}
-    assert found == {f"data/{ARCHIVE}"} | {f"data/{FOLDER}/{name}" for name in published.files}
+    assert found == {f"data/{ARCHIVE}"} | {f"data/{FOLDER}/{name}" for name in files}
 
 
 def test_a_download_that_breaks_is_tried_again(server: Server, tmp_path: Path):
-    server.cuts = [1000] * RETRIES
+    server.script = [body(server.archive)[:1000]] * RETRIES
     assert {check.state for check in fetch("cifar100", tmp_path, progress=False)} == {"ok"}
     (tmp_path / ARCHIVE).unlink()
     fetch("cifar100", tmp_path, progress=False)
@@ -177,43 +100,37 @@ def test_a_download_that_breaks_is_tried_again(server: Server, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("answer", "says"),
     [
-        ({"cuts": [2000] * (RETRIES + 1)}, "cannot download"),
-        ({"content": pack({f"{FOLDER}/train": b"cos\nsystem\n(S'true'\ntR."})}, "not match the known hash"),
-        ({"status": 503}, rf"503 Server Error.*place {ARCHIVE} in .*, and run the command again"),
+        (body(bytes(4000))[:2000], "cannot download"),
+        (body(pack({"train": b"cos\nsystem\n(S'true'\ntR."})), "not match the known hash"),
+        (b"HTTP/1.1 503 No\r\n\r\n", rf"503 Server Error.*place {ARCHIVE} in .*, and run the command again"),
     ],
     ids=["half", "another", "none"],
 )
 def test_what_is_not_the_published_archive_is_one_line_and_nothing_of_it_stays(
-    server: Server, tmp_path: Path, wrong: dict, says: str
+    server: Server, tmp_path: Path, answer: bytes, says: str
 ):
-    for name, value in wrong.items():
-        setattr(server, name, value)
-    with pytest.raises(InputError, match=says) as error:
+    server.script = [answer] * (RETRIES + 1)
+    with refused(says):
         fetch("cifar100", tmp_path, progress=False)
-    one_line(error)
     assert list(tmp_path.glob("[!.]*")) == []
 
 
 @pytest.mark.parametrize("damage", [0, 1])
-def test_an_archive_placed_by_hand_is_taken_if_it_is_whole(
-    server: Server, published: Published, tmp_path: Path, damage: int
-):
-    (tmp_path / ARCHIVE).write_bytes(published.archive[: len(published.archive) - damage])
+def test_an_archive_placed_by_hand_is_taken_if_it_is_whole(server: Server, tmp_path: Path, damage: int):
+    (tmp_path / ARCHIVE).write_bytes(server.archive[: len(server.archive) - damage])
     assert {check.state for check in fetch("cifar100", tmp_path, progress=False)} == {"ok"}
-    assert server.asked == damage and (tmp_path / ARCHIVE).read_bytes() == published.archive
+    assert server.asked == damage and (tmp_path / ARCHIVE).read_bytes() == server.archive
 
 
-def test_of_two_fetches_one_waits_and_takes_what_the_other_got(
-    server: Server, published: Published, tmp_path: Path
-):
+def test_of_two_fetches_one_waits_and_takes_what_the_other_got(server: Server, files: dict, tmp_path: Path):
     with ThreadPoolExecutor() as pool:
         with FileLock(tmp_path / f".{ARCHIVE}.lock"):
             waiting = pool.submit(fetch, "cifar100", tmp_path, progress=False)
             assert wait([waiting], timeout=0.2).not_done
             (tmp_path / FOLDER).mkdir()
-            for name, content in published.files.items():
+            for name, content in files.items():
                 (tmp_path / FOLDER / name).write_bytes(content)
         assert {check.state for check in waiting.result(10)} == {"ok"}
     assert server.asked == 0
@@ -223,9 +140,8 @@ def test_of_two_fetches_one_waits_and_takes_what_the_other_got(
 def test_a_pipe_in_the_place_of_a_file_is_one_line_and_no_wait(server: Server, tmp_path: Path, name: str):
     (tmp_path / FOLDER).mkdir()
     os.mkfifo(tmp_path / name)
-    with pytest.raises(InputError, match=r"and no file|is missing") as error:
+    with refused(r"and no file|is missing"):
         load_dataset("cifar100", tmp_path) if name.endswith("train") else fetch("cifar100", tmp_path, False)
-    one_line(error)
 
 
 def test_fetch_repairs_only_what_is_damaged(server: Server, tmp_path: Path):
@@ -252,18 +168,17 @@ def test_a_bad_file_is_named_and_never_unpickled(server: Server, tmp_path: Path,
         path.write_bytes(f"cos\nmkdir\n(S'{sprung}'\ntR.".encode())
     (check,) = (check for check in verify("cifar100", tmp_path) if check.state != "ok")
     assert (check.path, check.state, check.repair) == (path, state, "rollpe data fetch cifar100")
-    with pytest.raises(InputError) as error:
+    with refused() as error:
         load_dataset("cifar100", tmp_path, held_out=20)
-    assert one_line(error) == f"{path} is {state}: run `rollpe data fetch cifar100`"
+    assert str(error.value) == f"{path} is {state}: run `rollpe data fetch cifar100`"
     assert not sprung.exists()
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_folder_that_cannot_be_made_is_refused_whatever_the_data(name: str, tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot write there") as error:
+    with refused("cannot write there"):
         fetch(name, tmp_path / "file/deeper", progress=False)
-    one_line(error)
     if name not in ("cifar100", *TEXTS):
         assert fetch(name, tmp_path) == verify(name, tmp_path) == []
 
@@ -274,13 +189,13 @@ def test_the_command_line_knows_the_same_names():
 
 @pytest.mark.parametrize("call", [fetch, verify, load_dataset])
 def test_an_unknown_name_lists_the_known_ones(call, tmp_path: Path):
-    with pytest.raises(InputError, match="'mnist' is unknown: choose one of digits, place, offset, cifar100"):
+    with refused("'mnist' is unknown: choose one of digits, place, offset, cifar100"):
         call("mnist", tmp_path)
 
 
 @pytest.mark.parametrize("held_out", [-1, 719, 5000])
 def test_an_impossible_held_out_set_is_refused(held_out: int):
-    with pytest.raises(InputError, match=f"held_out={held_out}: digits allows 0 to 718"):
+    with refused(f"held_out={held_out}: digits allows 0 to 718"):
         load_dataset("digits", held_out=held_out)
 
 
@@ -297,9 +212,9 @@ def small(server: Server, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_read_is_what_was_written_and_copies_stay_on_one_side(small: Path, published: Published):
+def test_what_is_read_is_what_was_written_and_copies_stay_on_one_side(small: Path, files: dict):
     data = load_dataset("cifar100", small, held_out=0)
-    train = pickle.loads(published.files["train"], encoding="latin1")
+    train = pickle.loads(files["train"], encoding="latin1")
     assert data.classes == [f"class {i}" for i in range(CLASSES)]
     assert data.train.images.dtype == torch.uint8 and data.train.images.shape == (200, 3, 32, 32)
     assert (data.train.images.reshape(200, -1).numpy() == train["data"]).all()
@@ -347,9 +262,8 @@ def test_labels_that_are_missing_or_damaged_are_one_line(tmp_path: Path, content
     if content is not None:
         (tmp_path / "labels").mkdir()
         (tmp_path / "labels/cifar100.json").write_text(content)
-    with pytest.raises(InputError, match=r"cifar100\.json: missing or damaged") as error:
+    with refused(r"cifar100\.json: missing or damaged"):
         read_test_labels("cifar100", tmp_path)
-    one_line(error)
     labels, classes = read_test_labels("cifar100", REAL)
     assert np.bincount(labels).tolist() == [100] * 100
     assert (classes[0], classes[-1]) == ("apple", "worm") and classes == sorted(classes)
@@ -363,25 +277,3 @@ def test_a_data_set_has_the_shape_and_the_labels_that_are_known_before(name: str
     if name not in TEXTS:
         labels, classes = read_test_labels(name, tmp_path)
         assert labels.tolist() == data.test.labels.tolist() and classes == data.classes
-
-
-@pytest.mark.skipif(
-    not (REAL / FOLDER / "train").exists(),
-    reason="CIFAR-100 is not in data/: run `rollpe data fetch cifar100`",
-)
-def test_the_real_cifar100_is_read_split_and_free_of_shared_images():
-    assert states(REAL) == ["ok"] * 3
-    data = load_dataset("cifar100", REAL)
-    assert shape_of(stand_in("cifar100")) == shape_of(data)
-    assert [len(data.train), len(data.held_out), len(data.test)] == [45000, 5000, 10000]
-    assert data.held_out.labels.bincount().tolist() == [50] * 100
-    assert data.train.labels.bincount().tolist() == [450] * 100
-    assert data.test.labels.bincount().tolist() == [100] * 100
-    assert (data.classes[0], data.classes[-1], len(data.classes)) == ("apple", "worm", 100)
-    labels, classes = read_test_labels("cifar100", REAL)
-    assert labels.tolist() == data.test.labels.tolist() and classes == data.classes
-    assert not set(keys(data.train)) & set(keys(data.held_out))
-    assert len(keys(data.train)) - len(set(keys(data.train))) == 14
-    assert len(keys(data.test)) - len(set(keys(data.test))) == 2
-    assert len({*keys(data.train), *keys(data.held_out)} & {*keys(data.test)}) == 10
-    np.testing.assert_allclose(data.mean, (0.50708, 0.48655, 0.44092), atol=5e-6)

@@ -26,12 +26,27 @@ from rollpe_lab.training.observation import (
 from rollpe_lab.training.run import train_epoch
 from rollpe_lab.training.state import CompiledModels
 
+LABELS = torch.tensor([0, 1, 4])
+
 
 def model(encoding: str, **settings):
     torch.manual_seed(3)
-    return create_vit(
-        encoding, image_size=(8, 12), patch_size=4, classes=5, size="nano", depth=2, channels=1, **settings
-    )
+    shape = {"image_size": (8, 12), "patch_size": 4, "classes": 5, "size": "nano", "depth": 2, "channels": 1}
+    return create_vit(encoding, **shape | settings)
+
+
+def twins():
+    """A roll and its twin with the same weights."""
+    roll, twin = model("roll"), model("roll-twin")
+    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
+    return roll, twin
+
+
+def seen(vit):
+    """Queries and keys of every layer, for five images."""
+    with queries_and_keys(vit) as pairs, torch.no_grad():
+        vit.eval()(images(5))
+    return pairs
 
 
 def images(count: int = 3):
@@ -82,12 +97,9 @@ def test_the_waves_of_one_layer_count_alike():
 def test_attention_by_offset_averages_the_weights_pair_by_pair(encoding):
     vit = model(encoding)
     found = observe(vit, images(5), batch=2)
-    with queries_and_keys(vit) as pairs, torch.no_grad():
-        vit.eval()(images(5))
-        q, k = pairs[1]
-        encoding_1 = vit.blocks[1].attn.encoding
-        positions = torch.cartesian_prod(torch.arange(2.0), torch.arange(3.0))
-        weights = encoding_1.scores(q, k, positions).softmax(-1)
+    q, k = seen(vit)[1]
+    positions = torch.cartesian_prod(torch.arange(2.0), torch.arange(3.0))
+    weights = vit.blocks[1].attn.encoding.scores(q, k, positions).softmax(-1).detach()
     for row, offset in enumerate(found["offsets"]):
         same = [
             weights[:, :, 1 + i, 1 + j]
@@ -99,26 +111,16 @@ def test_attention_by_offset_averages_the_weights_pair_by_pair(encoding):
         np.testing.assert_allclose(found["attention"][1, :, row], expected, rtol=1e-4)
 
 
-def test_correlations_are_those_of_channels_over_images_and_patches():
+def test_correlations_are_those_of_channels_over_images_and_patches_and_a_frame_holds_every_two():
     vit = model("roll")
-    found = observe(vit, images(5), batch=2)["key_correlation"]
-    assert found.shape == (2, 3, 2, 9) and np.allclose(found[..., 0], 1)
-    with queries_and_keys(vit) as pairs, torch.no_grad():
-        vit.eval()(images(5))
-        keys = pairs[1][1][:, 2, 1:, 16:]  # second layer, third head, second axis
+    by_distance = observe(vit, images(5), batch=2)["key_correlation"]
+    matrices = unpack_correlations(channel_frame(vit, images(5), batch=2))
+    assert by_distance.shape == (2, 3, 2, 9) and np.allclose(by_distance[..., 0], 1)
+    assert matrices.shape == (2, 2, 3, 2, 16, 16)
+    keys = seen(vit)[1][1][:, 2, 1:, 16:]  # second layer, third head, second axis
     r = np.corrcoef(keys.flatten(0, 1).numpy().T)
     expected = [np.mean([r[i, (i + d) % 16] for i in range(16)]) for d in range(9)]
-    np.testing.assert_allclose(found[1, 2, 1], expected, atol=1e-4)
-
-
-def test_a_frame_holds_the_correlation_of_every_two_channels():
-    vit = model("roll")
-    matrices = unpack_correlations(channel_frame(vit, images(5), batch=2))
-    assert matrices.shape == (2, 2, 3, 2, 16, 16)
-    with queries_and_keys(vit) as pairs, torch.no_grad():
-        vit(images(5))
-        keys = pairs[1][1][:, 2, 1:, 16:]  # second layer, third head, second axis
-    r = np.corrcoef(keys.flatten(0, 1).numpy().T)
+    np.testing.assert_allclose(by_distance[1, 2, 1], expected, atol=1e-4)
     np.testing.assert_allclose(matrices[1, 1, 2, 1], r, atol=0.5 / 127 + 1e-4)
 
     found = observe(vit, images(5))
@@ -143,9 +145,9 @@ def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, pa
     def only_epoch(run, bar):
         train_epoch(run, bar)
         evaluate, model = run.compiled.evaluate, run.compiled.model
-        seen = evaluate.prepare(getattr(evaluate.data, part).images[:256])
+        first = evaluate.prepare(getattr(evaluate.data, part).images[:256])
         assert sorted(run.frames) == [0, 1, 2]
-        assert torch.equal(run.frames[2]["frames"], channel_frame(model, seen))
+        assert torch.equal(run.frames[2]["frames"], channel_frame(model, first))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rollpe_lab.training.run.train_epoch", only_epoch)
@@ -157,12 +159,10 @@ def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, pa
 def test_order_of_trained_channels_is_summed_up_beside_chance():
     vit = model("roll")
     found = observe(vit, images(5))
-    with queries_and_keys(vit) as pairs, torch.no_grad():
-        vit.eval()(images(5))
-    rings = torch.stack([x[:, :, 1:].unflatten(-1, (2, 16)) for pair in pairs for x in pair])
+    rings = torch.stack([x[:, :, 1:].unflatten(-1, (2, 16)) for pair in seen(vit) for x in pair])
     shuffled = torch.stack([smoothness_ratio(rings[..., torch.randperm(16)]).mean() for _ in range(300)])
-    seen, chance = ring_roughness(found)
-    assert seen == pytest.approx(smoothness_ratio(rings).mean().item(), rel=1e-4)
+    own, chance = ring_roughness(found)
+    assert own == pytest.approx(smoothness_ratio(rings).mean().item(), rel=1e-4)
     assert chance == pytest.approx(shuffled.mean().item(), abs=5 * shuffled.std().item() / 300**0.5)
 
     samples = rings.permute(0, 2, 4, 5, 1, 3).flatten(-2).flatten(0, 2)  # every ring by its samples
@@ -173,21 +173,18 @@ def test_order_of_trained_channels_is_summed_up_beside_chance():
 
 
 def test_the_twin_of_a_roll_is_seen_on_the_same_ring():
-    roll, twin = model("roll"), model("roll-twin")
-    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
-    seen, same = observe(roll, images(4)), observe(twin, images(4))
-    assert seen["query_spectrum"].shape == (2, 3, 2, 9) and seen["key_roughness"].shape == (2, 3, 2)
-    np.testing.assert_allclose(seen["query_spectrum"].sum(-1), 1, rtol=1e-5)
+    roll, twin = twins()
+    found, same = observe(roll, images(4)), observe(twin, images(4))
+    assert found["query_spectrum"].shape == (2, 3, 2, 9) and found["key_roughness"].shape == (2, 3, 2)
+    np.testing.assert_allclose(found["query_spectrum"].sum(-1), 1, rtol=1e-5)
     for name in ("query_spectrum", "key_roughness", "query_correlation", "attention"):
-        np.testing.assert_allclose(same[name], seen[name], rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(same[name], found[name], rtol=1e-3, atol=1e-5)
 
 
 def test_twins_are_asked_for_the_same_and_adam_follows_channels_or_waves():
     """Equal gradients on the ring; signs are taken channel by channel there, and wave by wave by the twin."""
-    roll, twin = model("roll"), model("roll-twin")
-    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
-    labels = torch.tensor([0, 1, 4])
-    a, b = (gradients(vit, images(), labels, 0.1) for vit in (roll, twin))
+    roll, twin = twins()
+    a, b = (gradients(vit, images(), LABELS, 0.1) for vit in (roll, twin))
     for which in ("query", "key"):
         assert a[f"{which}_gradient"].shape == (2, 3, 2, 9)
         np.testing.assert_allclose(a[f"{which}_gradient"], b[f"{which}_gradient"], atol=2e-4)
@@ -211,9 +208,8 @@ def test_a_channel_that_belongs_to_no_axis_is_on_no_ring(encoding):
 
 def test_of_a_multiplexed_roll_the_first_wave_of_every_head_is_seen():
     vit = model("multiplexed-roll")
-    labels = torch.tensor([0, 1, 4])
-    found = gradients(vit, images(), labels)
-    torch.nn.functional.cross_entropy(vit.eval()(images()), labels).backward()
+    found = gradients(vit, images(), LABELS)
+    torch.nn.functional.cross_entropy(vit.eval()(images()), LABELS).backward()
     rows = vit.attentions[1].qkv.weight.grad[3 * 64 :][64:96]  # keys, head 1 of 3, the first of two waves
     power = torch.fft.rfft(rows.T.unflatten(-1, (2, 16)), norm="ortho").abs().square()
     power[..., 1:-1] *= 2
@@ -222,13 +218,10 @@ def test_of_a_multiplexed_roll_the_first_wave_of_every_head_is_seen():
 
 
 def test_coherence_is_how_alike_the_gradients_of_encoded_queries_are():
-    vit = create_vit(
-        "roll", image_size=(8, 12), patch_size=4, channels=1, classes=5, size="nano", depth=1, pool="avg"
-    )
+    vit = model("roll", depth=1, pool="avg")
     for parameter in vit.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
-    labels = torch.tensor([0, 1, 4])
-    found = gradients(vit, images(), labels)
+    found = gradients(vit, images(), LABELS)
     assert found["query_coherence"].shape == (1, 3) and (found["query_coherence"] <= 1).all()
     # shifting all keys alike moves no score against another
     assert found["key_coherence"].max() < 1e-6
@@ -245,7 +238,7 @@ def test_coherence_is_how_alike_the_gradients_of_encoded_queries_are():
     out = ((encoded @ keys.mT) / 32**0.5).softmax(-1) @ v
     x = x + attention.proj(out.transpose(1, 2).flatten(2))
     logits = vit.forward_head(x + vit.blocks[0].mlp(vit.blocks[0].norm2(x)))
-    torch.nn.functional.cross_entropy(logits, labels).backward()
+    torch.nn.functional.cross_entropy(logits, LABELS).backward()
     u = encoded.grad  # [B, heads, 6, 32]
     share = u.sum(2).square().sum((0, 2)) / (6 * u.square().sum((0, 2, 3)))
     torch.testing.assert_close(found["query_coherence"][0], share, rtol=1e-4, atol=1e-6)
@@ -255,9 +248,8 @@ def test_coherence_is_how_alike_the_gradients_of_encoded_queries_are():
 @pytest.mark.parametrize("encoding", ["roll", "roll-twin", "multiplexed-roll", "none"])
 def test_with_all_waves_a_model_has_its_own_loss_and_with_one_it_sees_levels(encoding):
     vit = model(encoding)
-    labels = torch.tensor([0, 1, 4])
-    losses = fewer_waves(vit, images(), labels)
-    own = torch.nn.functional.cross_entropy(vit(images()), labels)
+    losses = fewer_waves(vit, images(), LABELS)
+    own = torch.nn.functional.cross_entropy(vit(images()), LABELS)
     assert losses.shape == (9,)
     torch.testing.assert_close(losses[-1], own)
     if encoding != "roll":
@@ -267,18 +259,16 @@ def test_with_all_waves_a_model_has_its_own_loss_and_with_one_it_sees_levels(enc
         level = [rows.unflatten(0, (-1, 16)).mean(1, keepdim=True).expand(-1, 16, -1) for rows in (q, k)]
         attention.qkv.weight.data = torch.cat((*(x.flatten(0, 1) for x in level), v))
         attention.qkv.bias.data[: 2 * len(q)] = 0
-    torch.testing.assert_close(losses[0], torch.nn.functional.cross_entropy(vit(images()), labels))
+    torch.testing.assert_close(losses[0], torch.nn.functional.cross_entropy(vit(images()), LABELS))
 
 
 def test_twins_lose_the_same_with_the_same_waves_and_the_strongest_are_chosen_by_power():
-    roll, twin = model("roll"), model("roll-twin")
-    twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.attentions[0].encoding))
-    labels = torch.tensor([0, 1, 4])
-    slow = fewer_waves(roll, images(), labels)
-    torch.testing.assert_close(fewer_waves(twin, images(), labels), slow, rtol=1e-4, atol=1e-5)
+    roll, twin = twins()
+    slow = fewer_waves(roll, images(), LABELS)
+    torch.testing.assert_close(fewer_waves(twin, images(), LABELS), slow, rtol=1e-4, atol=1e-5)
     rising = -torch.arange(9.0).expand(2, 3, 2, 9)
-    assert torch.equal(fewer_waves(roll, images(), labels, rising), slow)
-    assert not torch.allclose(fewer_waves(roll, images(), labels, -rising)[:-1], slow[:-1])
+    assert torch.equal(fewer_waves(roll, images(), LABELS, rising), slow)
+    assert not torch.allclose(fewer_waves(roll, images(), LABELS, -rising)[:-1], slow[:-1])
 
 
 def test_patches_with_a_loss_each_are_scored_by_the_mean_of_their_logits():
@@ -287,7 +277,5 @@ def test_patches_with_a_loss_each_are_scored_by_the_mean_of_their_logits():
     assert record.test.images == len(record.correct_bits())
     vit = model("roll", pool="patches")
     assert vit(images()).shape == (3, 6, 5)
-    torch.testing.assert_close(
-        fewer_waves(vit, images(), torch.tensor([0, 1, 4]))[-1],
-        torch.nn.functional.cross_entropy(vit(images()).mean(1), torch.tensor([0, 1, 4])),
-    )
+    own = torch.nn.functional.cross_entropy(vit(images()).mean(1), LABELS)
+    torch.testing.assert_close(fewer_waves(vit, images(), LABELS)[-1], own)

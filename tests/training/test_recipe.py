@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from refusals import refused
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_lab.files import read_yaml, read_yaml_file
@@ -25,11 +26,6 @@ from shared import ROOT
 
 TABLE_1 = ["none", "learned", "axial-rope", "roll", "multiplexed-roll"]
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
-
-
-def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +68,9 @@ def test_numbers_are_decimal_and_all_else_is_plain(text, value):
     ids=range(10),
 )
 def test_yaml_of_more_than_plain_values_is_refused_in_one_line(text, named):
-    with pytest.raises(InputError, match=named) as error:
+    with refused(f"^here: .*{named}") as error:
         read_yaml(text, "here")
-    assert one_line(error).startswith("here: ") and len(one_line(error)) < 300
+    assert len(str(error.value)) < 300
 
 
 def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tmp_path):
@@ -84,9 +80,8 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
     (tmp_path / "latin").write_bytes("a: é".encode("latin1"))
     (tmp_path / "wide").write_text("a: b", encoding="utf16")
     for name in ("pipe", "folder", "loop", "latin", "wide", "none", "a" * 300):
-        with pytest.raises(InputError, match=name) as error:
+        with refused(name):
             read_yaml_file(tmp_path / name)
-        one_line(error)
     (tmp_path / "marked").write_text("a: é", encoding="utf-8-sig")
     assert read_yaml_file(tmp_path / "marked") == {"a": "é"}
 
@@ -121,9 +116,8 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
     ],
 )
 def test_a_bad_key_or_value_is_one_line_that_names_what_is_allowed(key, value, says):
-    with pytest.raises(InputError, match=says) as error:
+    with refused(says):
         load_recipe("smoke", {key: value})
-    one_line(error)
 
 
 def test_keys_that_recipes_have_no_longer_may_hold_their_one_value_and_no_other():
@@ -146,11 +140,9 @@ def test_a_name_in_other_letters_is_refused_wherever_it_is_given(tmp_path):
     """A changed recipe's name quotes them, and no folder's name begins with a percent sign."""
     words = (FOLDER / "smoke.yaml").read_text(encoding="utf8").replace("name: smoke", "name: ü")
     (tmp_path / "mine.yaml").write_text(words, encoding="utf8")
-    refused = r"^recipe key name='[ü٣]': allowed is letters of ASCII"
     for name, overrides in ((tmp_path / "mine.yaml", {}), ("smoke", {"name": "ü"}), ("smoke", {"name": "٣"})):
-        with pytest.raises(InputError, match=refused) as error:
+        with refused(r"^recipe key name='[ü٣]': allowed is letters of ASCII"):
             load_recipe(name, overrides)
-        one_line(error)
 
 
 def test_a_model_of_a_billion_weights_is_refused_though_width_and_depth_are_allowed():
@@ -170,14 +162,6 @@ def test_a_recipe_of_a_plan_lies_beside_the_plan(tmp_path, monkeypatch):
     plan.write_text("recipe: none.yaml\nblocks: [{encodings: [roll], seeds: [0]}]\n")
     with pytest.raises(InputError, match=r"plans/none\.yaml"):
         load_plan(Path("plans/plan.yaml"))
-
-
-@pytest.mark.parametrize("seeds", ["['0']", "[true]", "[1.0]", "[99999999999999999999]"])
-def test_seeds_are_whole_numbers_and_no_words_for_them(tmp_path, seeds):
-    (tmp_path / "plan.yaml").write_text(f"recipe: smoke\nblocks: [{{encodings: [roll], seeds: {seeds}}}]\n")
-    with pytest.raises(InputError, match="seeds") as error:
-        load_plan(tmp_path / "plan.yaml")
-    one_line(error)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1h 30m", 5400), ("1h30m10s", 5410), ("1m30", 90), ("0", 0)])

@@ -14,11 +14,12 @@ import torch
 import yaml
 from tqdm import tqdm
 
+from refusals import FULL, interrupted, raising, refused
 from rollpe.cli import main
 from rollpe.errors import InputError
 from rollpe_lab import sources
 from rollpe_lab.records import RunId, environment, read_record, read_records, record_path, write_record
-from rollpe_lab.training import TrainingError, checkpoint, load_dataset, load_plan, load_recipe, state, sweep
+from rollpe_lab.training import TrainingError, load_dataset, load_plan, load_recipe, state, sweep
 from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.estimates import AGAIN, SLACK, Estimates, format_duration
@@ -26,6 +27,7 @@ from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_see
 from rollpe_lab.training.sweep import Report, Sweep, precompile, train_missing
 from shared import ROOT
 
+SEEDS = (-1, "0", True, 1.0, 10**20)  # none of them is one
 QUICKEST = {"max_steps": 3, "depth": 1, "resolutions": []}
 
 
@@ -38,8 +40,8 @@ def plan_file(folder: Path, **changes) -> Path:
 
 def run(planned, folder, **settings):
     lines = []
-    settings = {"device": "cpu", "checkpoints": folder / "checkpoints", "progress": False} | settings
-    report = Sweep(planned, folder / "records", say=lines.append, **settings).run()
+    standard = {"checkpoints": folder / "checkpoints", "say": lines.append}
+    report = Sweep(planned, folder / "records", device="cpu", progress=False, **standard | settings).run()
     return report, lines
 
 
@@ -65,7 +67,7 @@ def test_a_plan_is_balanced_seed_by_seed_and_names_each_cell_once(tmp_path):
         ({"blocks": [{"encodings": ["rolll"], "seeds": [0]}]}, ["rolll", "roll"]),
         ({"blocks": [{"encodings": [{"roll": {"widht": 3}}], "seeds": [0]}]}, ["widht", "width"]),
         ({"blocks": [{"encodings": ["roll"], "seed": [0]}]}, ["seed", "seeds"]),
-        ({"blocks": [{"encodings": ["roll"], "seeds": [-1]}]}, ["seeds"]),
+        *(({"blocks": [{"encodings": ["roll"], "seeds": [s]}]}, ["seeds"]) for s in SEEDS),
         ({"blocks": []}, ["blocks"]),
         ({"set": {"epochz": 3}}, ["epochz", "epochs"]),
         ({"blocks": [{"encodings": [{"roll": {"width": 99}}], "seeds": [0]}]}, ['{"roll": {"width": 99}}']),
@@ -74,9 +76,8 @@ def test_a_plan_is_balanced_seed_by_seed_and_names_each_cell_once(tmp_path):
     ],
 )
 def test_a_typo_in_a_plan_is_one_line(tmp_path, changes, named):
-    with pytest.raises(InputError) as error:
+    with refused() as error:
         load_plan(plan_file(tmp_path, **changes))
-    assert "\n" not in str(error.value)
     assert all(word in str(error.value) for word in named), error.value
 
 
@@ -133,14 +134,9 @@ def test_what_the_first_epoch_takes_longer_is_start_up_and_counts_once(tmp_path,
 def took(planned, seconds: float):
     """The record of a cell that took so long, on this machine."""
     record = read_record(next(Path(ROOT, "data/records/quick/none").glob("*.json")))
-    here = environment("cpu")
-    return record.model_copy(
-        update=planned.run_id.model_dump()
-        | {
-            "environment": here,
-            "provenance": record.provenance.model_copy(update={"wall_seconds": seconds}),
-        }
-    )
+    traced = record.provenance.model_copy(update={"wall_seconds": seconds})
+    here = {"environment": environment("cpu"), "provenance": traced}
+    return record.model_copy(update=planned.run_id.model_dump() | here)
 
 
 def test_what_this_sweep_took_counts_more_than_records_of_a_busier_machine(tmp_path, monkeypatch):
@@ -155,10 +151,7 @@ def test_what_this_sweep_took_counts_more_than_records_of_a_busier_machine(tmp_p
     expected = [old.seconds(p) / SLACK for p in (none, roll, learned)]
     assert expected == pytest.approx([100, 300, 300]) and "--measure" in old.grounds(learned)
     old.learn(took(none, 10.0))  # it is quiet now
-    expected = [
-        old.seconds(none) / AGAIN,
-        *(old.seconds(p) / SLACK for p in (roll, learned)),
-    ]
+    expected = [old.seconds(none) / AGAIN, *(old.seconds(p) / SLACK for p in (roll, learned))]
     assert expected == pytest.approx([10, 30, 10]) and "pace of this sweep" in old.grounds(roll)
     assert not probes
 
@@ -227,17 +220,8 @@ def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):
 def test_what_a_checkpoint_holds_is_not_counted_again(tmp_path, monkeypatch):
     recipe = load_recipe("smoke", {"depth": 1, "epochs": 5, "resolutions": "[]"})
     planned = Planned(recipe, next(seed_by_seed(recipe.name, [("none", {})], [0])))
-    monkeypatch.setattr("rollpe_lab.training.run.CHECKPOINT_SECONDS", 0.0)
-    save = checkpoint.Checkpoint.save
-
-    def stop_after_four(self, state, finished=False):
-        save(self, state, finished)
-        if len(state["history"]) == 4:
-            raise KeyboardInterrupt
-
     monkeypatch.setattr(Estimates, "seconds", lambda self, p: 1000.0)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(checkpoint.Checkpoint, "save", stop_after_four)
+    with interrupted(4):
         run([planned], tmp_path)
     _, lines = run([planned], tmp_path, budget=390.0)
     assert "needs about 7 min" in lines[0], "two of its five epochs, one of which stands for start and end"
@@ -263,9 +247,8 @@ def test_a_cell_that_breaks_the_compiler_is_recorded_as_failed_and_two_in_a_row_
 
     monkeypatch.setattr("rollpe_lab.training.sweep.train", breaking)
     lines = []
-    settings = {"device": "cpu", "checkpoints": tmp_path / "checkpoints", "progress": False}
     with pytest.raises(RuntimeError, match="no kernel for lie"):
-        Sweep(planned, tmp_path / "records", say=lines.append, **settings).run()
+        run(planned, tmp_path, say=lines.append)
     failed = [line for line in lines if "failed" in line]
     assert [line.rpartition(". ")[2] for line in failed] == [
         "RuntimeError: no kernel for roll",
@@ -322,17 +305,12 @@ def test_a_run_that_cannot_be_finished_is_recorded_as_failed_and_the_sweep_goes_
     assert missing(planned, tmp_path / "records", retry=True) == planned[:3]
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), FileNotFoundError(2, "no compiler")]
-)
+@pytest.mark.parametrize("error", [FULL, FileNotFoundError(2, "no compiler")])
 def test_a_full_disk_is_one_line_and_no_other_error_of_the_system_is_called_so(tmp_path, monkeypatch, error):
     planned = load_plan(plan_file(tmp_path))
     run(planned[:1], tmp_path)
 
-    def broken(*_, **__):
-        raise error
-
-    monkeypatch.setattr("rollpe_lab.training.sweep.train", broken)
+    monkeypatch.setattr("rollpe_lab.training.sweep.train", raising(error))
     expected = InputError if error.errno == 28 else FileNotFoundError
     with pytest.raises(expected, match=error.strerror):
         run(planned, tmp_path)
