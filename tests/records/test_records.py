@@ -7,10 +7,12 @@ import json
 import logging
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from refusals import refused
+from refusals import FULL, raising, refused
 from rollpe.errors import InputError
 from rollpe_lab import records as recording
 from rollpe_lab import sources
@@ -45,53 +47,23 @@ from rollpe_lab.records import (
     write_record,
 )
 from rollpe_lab.sources import source_hash
-from shared import ROOT
+from shared import ROOT, make_record
 
 PACKAGE_PARENT = Path(recording.__file__).parents[1]
 
 
+CONFIG = {"name": "quick", "epochs": 2, "augmentation": {"mixup": 0.8, "flip": 0.5}}
+ROW = {"epoch": 1, "steps": 19, "learning_rate": 0.1 + 0.2, "train_loss": 2 / 3, "held_out_loss": None}
+ROW |= {"held_out_accuracy": None, "images_per_second": 1234.5, "seconds": 1e-7}
+
+
 def make(images: int = 37, draw: int = 0, **changes) -> Record:
+    """A record of random bits, with numbers that have no short decimals."""
     bits = np.random.default_rng(draw).random(images) < 0.7
-    values = {
-        "protocol": 1,
-        "recipe": "quick",
-        "encoding": "roll",
-        "encoding_options": {},
-        "seed": 0,
-        "config": {"name": "quick", "epochs": 2, "augmentation": {"mixup": 0.8, "flip": 0.5}},
-        "parameters": 225418,
-        "history": [
-            {
-                "epoch": 1,
-                "steps": 19,
-                "learning_rate": 0.1 + 0.2,
-                "train_loss": 2 / 3,
-                "held_out_loss": None,
-                "held_out_accuracy": None,
-                "images_per_second": 1234.5,
-                "seconds": 1e-7,
-            }
-        ],
-        "test": {
-            "loss": np.pi,
-            "accuracy": float(bits.mean()),
-            "images": images,
-            "correct": pack_bits(bits),
-        },
-        "resolutions": {"24": 0.5},
-        "throughput": 1000.0,
-        "environment": environment("cpu").model_dump(),
-        "provenance": {
-            "commit": "unknown",
-            "dirty": None,
-            "source_hash": "0" * 64,
-            "command": "rollpe train",
-            "started": "2026-01-01T00:00:00+00:00",
-            "finished": "2026-01-01T00:01:00+00:00",
-            "wall_seconds": 60.0,
-        },
-    }
-    return Record.model_validate(values | changes)
+    test = {"loss": np.pi, "accuracy": float(bits.mean()), "images": images, "correct": pack_bits(bits)}
+    values = {"config": CONFIG, "history": [ROW], "test": test, "resolutions": {"24": 0.5}}
+    values |= {"environment": environment("cpu").model_dump()}
+    return Record.model_validate(make_record(recipe="quick").model_dump() | values | changes)
 
 
 # Round trips
@@ -103,17 +75,13 @@ def test_a_record_comes_back_as_it_was_written(tmp_path, draw):
     path = write_record(tmp_path, record)
     assert read_record(path) == record
     assert path == tmp_path / "quick" / "roll@nyquist=odd" / f"seed-{draw}.json"
-
-
-@settings(deadline=None)
-@given(st.lists(st.booleans(), min_size=1, max_size=100))
-def test_bits_come_back_as_they_were_packed(bits):
-    assert unpack_bits(pack_bits(np.array(bits)), len(bits)).tolist() == bits
+    assert path == record_path(tmp_path, record) == record_path(tmp_path, record.run_id)
 
 
 @settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=100), st.integers(1, 200))
-def test_bits_of_another_number_of_bytes_are_refused(bits, images):
+def test_bits_come_back_as_they_were_packed_and_those_of_another_number_of_bytes_are_refused(bits, images):
+    assert unpack_bits(pack_bits(np.array(bits)), len(bits)).tolist() == bits
     if -(-len(bits) // 8) != -(-images // 8):
         with pytest.raises(ValueError, match="bytes"):
             unpack_bits(pack_bits(np.array(bits)), images)
@@ -168,17 +136,9 @@ def test_different_text_options_have_different_slugs(a, b):
 
 @pytest.mark.parametrize("recipe", ["../up", ".hidden", "a/b", "two words", ""])
 def test_a_recipe_name_cannot_leave_the_folder_of_records(recipe):
-    with pytest.raises(ValidationError):
-        RunId(recipe=recipe, encoding="roll", seed=0)
-    with pytest.raises(ValidationError):
-        make(recipe=recipe)
-
-
-def test_a_cell_and_its_record_lie_in_the_same_place():
-    cell = RunId(recipe="quick@epochs=5", encoding="roll", encoding_options={"width": 16}, seed=3)
-    record = make(**cell.model_dump())
-    assert record_path("here", cell) == record_path("here", record)
-    assert str(record_path("here", cell)) == "here/quick@epochs=5/roll@width=16/seed-3.json"
+    for build in (partial(RunId, encoding="roll", seed=0), make):
+        with pytest.raises(ValidationError):
+            build(recipe=recipe)
 
 
 # Nonsense is refused
@@ -205,10 +165,7 @@ def test_a_record_that_says_nonsense_cannot_be_built(changes):
 
 
 def edited(**changes):
-    def damage(path):
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-    return damage
+    return lambda path: path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def written(content):
@@ -327,10 +284,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     path = write_record(tmp_path, make(draw=1))
     before = path.read_bytes()
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", raising(FULL))
     with pytest.raises(OSError, match="No space") as error:
         write_record(tmp_path, make(draw=2))
     assert error.value.filename == str(path)
@@ -348,10 +302,7 @@ def test_a_claim_that_is_given_back_leaves_no_file(tmp_path):
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_without_locks_a_cell_is_free_with_a_warning(tmp_path, monkeypatch, caplog, recwarn, code):
-    def refuse(*_):
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setattr("fcntl.flock", raising(OSError(code, os.strerror(code))))
     with caplog.at_level(logging.WARNING), claim(tmp_path, make().run_id) as free:
         assert free
     assert len(caplog.records) + len(recwarn) == 1
@@ -360,9 +311,8 @@ def test_without_locks_a_cell_is_free_with_a_warning(tmp_path, monkeypatch, capl
 
 
 def test_what_a_killed_run_leaves_among_records_is_ignored_by_git(tmp_path):
-    root = ROOT
     git(tmp_path, "init", "-q")
-    (tmp_path / ".gitignore").write_text((root / ".gitignore").read_text())
+    shutil.copy(ROOT / ".gitignore", tmp_path)
     folder = "data/records/quick/roll"
     for name in (f"{folder}/.seed-0.json.12.tmp", "data/records/.locks/quick/roll/seed-0.lock"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -383,8 +333,6 @@ def test_nothing_but_a_file_is_written_over(tmp_path, make_it):
 
 
 # Comparing
-
-CONFIG = {"name": "quick", "epochs": 2, "augmentation": {"mixup": 0.8, "flip": 0.5}}
 
 
 def mixed(**changes):
@@ -433,12 +381,13 @@ def test_the_hash_of_the_source_sees_names_and_contents_and_nothing_else(tmp_pat
     (library / "notes.txt").write_text("not source")
     (book / "page.py").write_text("trains nothing")
     assert source_hash() == hashes[0]
-    (library / "a.py").write_text("x = 2")
-    hashes.append(source_hash())
-    (library / "a.py").rename(lab / "a.py")
-    hashes.append(source_hash())
-    (lab / "a.py").unlink()
-    hashes.append(source_hash())
+    for change in (
+        lambda: (library / "a.py").write_text("x = 2"),
+        lambda: (library / "a.py").rename(lab / "a.py"),
+        (lab / "a.py").unlink,
+    ):
+        change()
+        hashes.append(source_hash())
     assert len(set(hashes)) == 4
 
 
