@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rollpe.errors import InputError
 from rollpe_book.equations import CheckResult
 from rollpe_lab.evidence.conditions import Arrays, Evidence, Scope, judge, objection
+from rollpe_lab.files import markdown
 from rollpe_lab.records.record import Record
 from rollpe_lab.statistics import seeds_needed
 
@@ -304,12 +305,11 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Markdown: how many claims of each kind got each verdict, and what the verdicts mean."""
     possible = can_be_tested(verdicts)
-    lines = [f"| kind | {' | '.join(VERDICTS)} |", f"| :-- |{' --: |' * len(VERDICTS)}"]
-    for kind in ("mathematical", "empirical", "interpretive"):
-        row = counts(v for v in verdicts if v.claim.kind == kind)
-        lines.append(f"| {kind} | {' | '.join(str(row[verdict]) for verdict in VERDICTS)} |")
+    kinds = ("mathematical", "empirical", "interpretive")
+    rows = [[kind, *map(str, counts(v for v in verdicts if v.claim.kind == kind).values())] for kind in kinds]
     tested = sum(v.claim.evidence in ("on the paper's table", "by training") for v in verdicts)
-    lines += [
+    lines = [
+        markdown([["kind", *VERDICTS], *rows]),
         "",
         "- **Reproduced**: every check or test that the claim rests on passes.",
         "- **Corrected**: not true as stated, and what holds instead is checked as well.",

@@ -1,10 +1,11 @@
-"""Safe files: atomic writing, refusal of folders and devices, YAML of plain values."""
+"""Safe files: atomic writing, refusal of folders and devices, YAML of plain values; tables in Markdown."""
 
 from __future__ import annotations
 
 import os
 import os.path
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,13 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def markdown(rows: Iterable[Sequence[str]]) -> str:
+    """A table in GitHub's Markdown, of its head and its rows; the first column is aligned left."""
+    head, *body = rows
+    rule = (":--", *["--:"] * (len(head) - 1))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
 
 
 def read_yaml_file(path: Path) -> Any:

@@ -61,8 +61,6 @@ class Printed:
     mean: float
     sd: float
     n: int
-    label: str = ""
-    source: str = ""
 
 
 Arm = ArrayLike | Printed

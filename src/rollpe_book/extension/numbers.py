@@ -16,15 +16,7 @@ from sphinx.util.docutils import SphinxRole
 from sphinx.util.osutil import relative_uri
 
 from rollpe.errors import InputError
-from rollpe_book.extension.site import (
-    NUMBERS_PAGE,
-    find_records,
-    is_site,
-    project_root,
-    record_copy,
-    record_link,
-    record_page,
-)
+from rollpe_book.extension import site
 from rollpe_book.pages import render
 from rollpe_lab.records.record import Record, comparable
 
@@ -89,7 +81,7 @@ class NumberRole(SphinxRole):
         try:
             if cell.count("/") != 1:
                 raise InputError(f"{self.text!r}: write recipe/encoding and metric, as quick/roll accuracy.")
-            by_path = find_records(project_root(self.env.app), cell.strip())
+            by_path = site.find_records(site.project_root(self.env.app), cell.strip())
             text = recorded_number(list(by_path.values()), metric)
         except InputError as error:
             logger.warning("num: %s", error, location=self.get_location(), type="rollpe")
@@ -114,7 +106,7 @@ class NumberRole(SphinxRole):
 def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, str]) -> None:
     """Link a number to its entry, and add its note to the page."""
     cell, metric, value = node["rollpe_cell"], node["rollpe_metric"], node.astext()
-    uri = record_page(app, docname, cell)
+    uri = site.record_page(app, docname, cell)
     name = nodes.make_id(f"note {cell} {metric} {value}")
     link = (
         f'<a class="{" ".join(node["classes"])}" href="{escape(uri or "")}" data-note="{name}"'
@@ -123,7 +115,7 @@ def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, 
     node.replace_self(nodes.raw("", link, format="html"))
     if name in notes:
         return
-    found = find_records(project_root(app), cell)
+    found = site.find_records(site.project_root(app), cell)
     records = {path: r for path, r in found.items() if recorded_number([r], metric) != NOT_MEASURED}
     recipe, _, encoding = cell.partition("/")
     runs = list(records.values())
@@ -147,7 +139,7 @@ def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, 
             "date": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
         },
         commands=list(dict.fromkeys(r.provenance.command for r in runs)),
-        records=[(r.seed, root + record_link(path)) for path, r in records.items()],
+        records=[(r.seed, root + site.record_link(path)) for path, r in records.items()],
         uri=uri or "",
     )
 
@@ -165,7 +157,7 @@ def add_notes(app: Sphinx, docname: str, template: str, context: dict[str, Any],
 
 
 def _cell_html(root: Path, cell: str) -> str:
-    records = find_records(root, cell)
+    records = site.find_records(root, cell)
     recipe, _, encoding = cell.partition("/")
     rows = [
         (
@@ -176,7 +168,7 @@ def _cell_html(root: Path, cell: str) -> str:
                 r.environment.device_name,
                 r.provenance.finished[:16].replace("T", " "),
             ),
-            record_link(path),
+            site.record_link(path),
         )
         for path, r in records.items()
     ]
@@ -194,21 +186,21 @@ def _cell_html(root: Path, cell: str) -> str:
 
 def copy_records(app: Sphinx, exception: Exception | None) -> None:
     """Copy the records that the pages quote into the book, so that numbers link to their files."""
-    if exception is None and is_site(app):
+    if exception is None and site.is_site(app):
         for cell in app.env.rollpe_cells:  # type: ignore[attr-defined]
-            for path in find_records(project_root(app), cell):
-                target = Path(app.outdir, record_copy(path))
+            for path in site.find_records(site.project_root(app), cell):
+                target = Path(app.outdir, site.record_copy(path))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
 
 
 def collect_numbers(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The page of recorded numbers."""
-    cells = sorted(app.env.rollpe_cells) if is_site(app) else []  # type: ignore[attr-defined]
+    cells = sorted(app.env.rollpe_cells) if site.is_site(app) else []  # type: ignore[attr-defined]
     if cells:
         title = "Where the numbers come from"
-        entries = "\n".join(_cell_html(project_root(app), cell) for cell in cells)
-        yield NUMBERS_PAGE, {"title": title, "body": f"<h1>{title}</h1>\n{entries}"}, "page.html"
+        entries = "\n".join(_cell_html(site.project_root(app), cell) for cell in cells)
+        yield site.NUMBERS_PAGE, {"title": title, "body": f"<h1>{title}</h1>\n{entries}"}, "page.html"
 
 
 def setup(app: Sphinx) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 from rollpe_book.chapters.stamp import read_stamp
 from rollpe_book.extension.site import is_site, project_root
 from rollpe_book.pages import render
+from rollpe_lab.records.origin import output
 from rollpe_lab.sources import SRC
 
 PLACEHOLDER = "OWNER/NAME"
@@ -34,16 +34,7 @@ def repository_of(address: str) -> str | None:
 @cache
 def repository(root: Path) -> str | None:
     """ "owner/name" if the remote named origin is on GitHub, else None."""
-    return repository_of(git(root, "remote", "get-url", "origin"))
-
-
-def git(root: Path, *words: str) -> str:
-    """What git prints, "" where it is missing or fails."""
-    try:
-        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.decode().strip()
+    return repository_of(output("git", "-C", str(root), "remote", "get-url", "origin") or "")
 
 
 def links(notebook: str, up: str, owner_name: str | None) -> list[tuple[str, str, bool]]:
@@ -114,7 +105,7 @@ class ButtonsDirective(SphinxDirective):
 
 def commit_date(name: str, rawtext: str, text: str, *rest: Any) -> tuple[list[nodes.Node], list[Any]]:
     """``{commit-date}`%B %Y```: when the commit of this book was made; without git, now."""
-    shown = git(SRC, "show", "--no-patch", "--format=%cI")
+    shown = output("git", "-C", str(SRC), "show", "--no-patch", "--format=%cI")
     when = datetime.fromisoformat(shown) if shown else datetime.now()
     return [nodes.Text(when.strftime(text))], []
 

@@ -17,16 +17,8 @@ from scipy import stats
 from sphinx.application import Sphinx
 
 from rollpe_book import figures
+from rollpe_book.extension import site
 from rollpe_book.extension.numbers import recorded_number
-from rollpe_book.extension.site import (
-    RECORDS,
-    all_records,
-    is_site,
-    project_root,
-    record_link,
-    record_page,
-    write_data,
-)
 from rollpe_book.extension.tables import TableDirective
 from rollpe_lab.evidence.families import later_cells
 from rollpe_lab.records.record import Record
@@ -112,7 +104,7 @@ def entry(cell: str, records: Sequence[Record], later: Collection[Path], root: P
         "color": figures.color_of(first.run_id.slug),
         "test": test_of(first),
         "file": file_of(cell),
-        "folder": record_link(record_path("", first)).rpartition("/")[0],
+        "folder": site.record_link(record_path("", first)).rpartition("/")[0],
         "runs": [
             {
                 "seed": r.seed,
@@ -130,7 +122,7 @@ def marks(record: Record, later: Collection[Path], root: Path) -> Iterator[str]:
     """``later``: added when earlier runs were known. ``fresh``: not committed."""
     if record.run_id.path in later:
         yield "later"
-    if not record_path(root / RECORDS[0], record).is_file():
+    if not record_path(root / site.RECORDS[0], record).is_file():
         yield "fresh"
 
 
@@ -173,12 +165,12 @@ def runs_of(records: Sequence[Record], parts: Sequence[str | int], root: Path) -
 
 def write_runs(app: Sphinx, docname: str, cells: dict[str, list[Record]], first: str) -> None:
     """Write the index and the file of every cell into the site."""
-    root = project_root(app)
+    root = site.project_root(app)
     made = index(root, cells, first)
     for cell, records, line in zip(cells, cells.values(), made["cells"], strict=True):
-        line["page"] = record_page(app, docname, cell)
-        write_data(app, line["file"], runs_of(records, made["tests"][line["test"]]["parts"], root))
-    write_data(app, INDEX, made)
+        line["page"] = site.record_page(app, docname, cell)
+        site.write_data(app, line["file"], runs_of(records, made["tests"][line["test"]]["parts"], root))
+    site.write_data(app, INDEX, made)
 
 
 # The page
@@ -192,13 +184,13 @@ class RunsDirective(TableDirective):
 
     def run(self) -> list[nodes.Node]:
         app = self.env.app
-        root = project_root(app)
-        cells = cells_of(all_records(root))
-        for path in (path for folder in RECORDS for path in (root / folder).glob("*/*/seed-*.json")):
+        root = site.project_root(app)
+        cells = cells_of(site.all_records(root))
+        for path in (path for folder in site.RECORDS for path in (root / folder).glob("*/*/seed-*.json")):
             self.env.note_dependency(str(path))
         if not cells:
             return [nodes.paragraph("", "Not measured.")]
-        if is_site(app):
+        if site.is_site(app):
             write_runs(app, self.env.docname, cells, self.arguments[0])
         rows = [self._row(cell, records) for cell, records in cells.items()]
         stage = '<div class="runs-stage" data-script="runs" hidden></div>'
@@ -207,8 +199,8 @@ class RunsDirective(TableDirective):
     def _row(self, cell: str, records: Sequence[Record]) -> list[str]:
         recipe, _, slug = cell.partition("/")
         text = recorded_number(records, "bits" if records[0].bits else "accuracy").removesuffix(" %")
-        if is_site(self.env.app):
-            uri = record_page(self.env.app, self.env.docname, cell)
+        if site.is_site(self.env.app):
+            uri = site.record_page(self.env.app, self.env.docname, cell)
             text = f'<a href="{uri}">{text}</a>'
         s = summarize([r.score for r in records])
         interval = "–" if s.low is None else f"{s.low:.2f} to {s.high:.2f}"

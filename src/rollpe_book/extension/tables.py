@@ -18,6 +18,7 @@ from rollpe.vit import create_vit
 from rollpe_book.extension.numbers import NOT_MEASURED
 from rollpe_book.extension.site import find_records, project_root
 from rollpe_book.properties import measure_all
+from rollpe_lab.files import markdown
 from rollpe_lab.training.datasets import DATASETS
 from rollpe_lab.training.recipe import Recipe, load_recipe
 
@@ -29,11 +30,9 @@ class TableDirective(SphinxDirective):
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> nodes.table:
         """Cells are MyST: the first column is text, the others are numbers or short words."""
-        sides = [":--", *["--:"] * (len(columns) - 1)]
-        lines = "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, sides, *rows))
         name = f":name: {self.options['name']}\n" if "name" in self.options else ""
         head = f"```{{table}} {self.options.get('caption', caption)}\n:class: {self.name}\n{name}"
-        (table,) = self.parse_text_to_nodes(f"{head}\n{lines}\n```")
+        (table,) = self.parse_text_to_nodes(f"{head}\n{markdown([columns, *rows])}\n```")
         return table
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rollpe.errors import InputError
-from rollpe_lab.files import write_atomically
+from rollpe_lab.files import markdown, write_atomically
 from rollpe_lab.records.record import Environment, Provenance
 
 
@@ -117,7 +116,7 @@ class Benchmark(_Plain):
         cells = {(s.encoding, s.patches): f"{1000 * s.median / s.batch:,.0f}" for s in self.scaling}
         names = dict.fromkeys(s.encoding for s in self.scaling)
         rows = [[f"`{n}`", *(cells.get((n, count), "not measured") for count in counts)] for n in names]
-        return _table("|".join(["µs an image", *(f"{count} patches" for count in counts)]), rows)
+        return markdown([["µs an image", *(f"{count} patches" for count in counts)], *rows]) if rows else ""
 
     def write(self, folder: str | Path) -> Path:
         """Write JSON and Markdown into ``folder``, named by device, model and start; returns the JSON.
@@ -135,7 +134,7 @@ class Benchmark(_Plain):
 
 
 def _timings_table(head: str, timings: list[Timing]) -> str:
-    rows = (
+    rows = [
         [
             f"`{t.name}`",
             f"{t.ratio:.3f}",
@@ -147,16 +146,9 @@ def _timings_table(head: str, timings: list[Timing]) -> str:
             f"{t.parameters:,}",
         ]
         for t in timings
-    )
-    return _table(f"{head}|ms a step|quartiles|images/s|augmented|share of peak|parameters", rows)
-
-
-def _table(head: str, rows: Iterable[list[str]]) -> str:
-    """A table in Markdown, its first column aligned left; "" without rows."""
-    columns = head.split("|")
-    rule = [":--", *["--:"] * (len(columns) - 1)]
-    lines = [f"| {' | '.join(cells)} |" for cells in (columns, rule, *rows)]
-    return "\n".join(lines) if len(lines) > 2 else ""
+    ]
+    columns = f"{head}|ms a step|quartiles|images/s|augmented|share of peak|parameters".split("|")
+    return markdown([columns, *rows]) if rows else ""
 
 
 def newest_by_device(folder: str | Path = "data/benchmarks") -> dict[str, Benchmark]:

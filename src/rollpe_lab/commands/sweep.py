@@ -8,31 +8,24 @@ from typing import Any
 
 import click
 
-from rollpe_lab.commands.options import (
-    PATH,
-    Named,
-    data_root_option,
-    device_option,
-    folder_option,
-    import_option,
-    seconds,
-    set_option,
-)
+from rollpe_lab.commands import options as shared
 from rollpe_lab.training import plan as plans
 from rollpe_lab.training import sweep as sweeps
 
 
 @click.command()
-@click.argument("file", metavar="PLAN", type=PATH)
-@click.option("--budget", callback=seconds, help="Time limit: 90s, 25m, 1h30m; unlimited by default.")
-@set_option
-@folder_option(
+@click.argument("file", metavar="PLAN", type=shared.PATH)
+@click.option("--budget", callback=shared.seconds, help="Time limit: 90s, 25m, 1h30m; unlimited by default.")
+@shared.set_option
+@shared.folder_option(
     "--records", "data/records", "Folder of the records: read to find the missing runs, then written to."
 )
-@import_option
-@device_option
-@data_root_option
-@folder_option("--checkpoints", "checkpoints", "Folder of checkpoints, from which interrupted runs resume.")
+@shared.import_option
+@shared.device_option
+@shared.data_root_option
+@shared.folder_option(
+    "--checkpoints", "checkpoints", "Folder of checkpoints, from which interrupted runs resume."
+)
 @click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints: an interrupted run starts again.")
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
 @click.option("--measure", is_flag=True, help="Estimate durations from short runs now, not from old records.")
@@ -89,15 +82,15 @@ def sweep(
 
 
 @click.command()
-@click.argument("plan", type=PATH)
-@set_option
-@device_option
+@click.argument("plan", type=shared.PATH)
+@shared.set_option
+@shared.device_option
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Encodings to compile at a time."
 )
 @click.option(
     "--keep",
-    type=Named(path_type=Path, file_okay=False),
+    type=shared.Named(path_type=Path, file_okay=False),
     help="Folder of compiled programs, read first and written at the end, to copy to the next machine.",
 )
 def warm(plan: Path, overrides: dict[str, str], **settings: Any) -> None:

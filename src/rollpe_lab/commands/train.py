@@ -10,15 +10,7 @@ import click
 from rollpe.encodings import changed_options
 from rollpe.errors import InputError
 from rollpe_lab import training
-from rollpe_lab.commands.options import (
-    PATH,
-    data_root_option,
-    device_option,
-    folder_option,
-    import_option,
-    pairs_option,
-    set_option,
-)
+from rollpe_lab.commands import options as shared
 from rollpe_lab.files import read_yaml
 from rollpe_lab.records import RunId, record_path
 from rollpe_lab.training.remeasure import remeasure
@@ -45,12 +37,12 @@ from rollpe_lab.training.remeasure import remeasure
     show_default=True,
     help="Seed of the initial weights, the order of the images, their augmentation and the dropout.",
 )
-@set_option
-@pairs_option("--option", "options", help="An option of the encoding (repeatable).")
-@import_option
-@device_option
-@folder_option("--records", "_build/records", "Folder the record is written to.")
-@data_root_option
+@shared.set_option
+@shared.pairs_option("--option", "options", help="An option of the encoding (repeatable).")
+@shared.import_option
+@shared.device_option
+@shared.folder_option("--records", "_build/records", "Folder the record is written to.")
+@shared.data_root_option
 @click.option("--resume", is_flag=True, help="Resume from the last checkpoint of the same run.")
 @click.option("--force", is_flag=True, help="Replace the record if this run has one.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
@@ -87,10 +79,10 @@ def train(
 
 
 @click.command()
-@click.argument("checkpoints", type=PATH, nargs=-1, required=True)
-@folder_option("--records", "data/records", "Folder of the records of those runs.")
-@device_option
-@data_root_option
+@click.argument("checkpoints", type=shared.PATH, nargs=-1, required=True)
+@shared.folder_option("--records", "data/records", "Folder of the records of those runs.")
+@shared.device_option
+@shared.data_root_option
 def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root: Path) -> None:
     """Measure trained models again and write the arrays beside their records.
 

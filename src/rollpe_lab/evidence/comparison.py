@@ -19,7 +19,7 @@ from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe_lab.evidence.families import signed
-from rollpe_lab.records.record import Record, comparable
+from rollpe_lab.records.record import Record, by_cell, comparable
 from rollpe_lab.records.store import read_record, read_records
 from rollpe_lab.statistics import paired_by_image, summarize, welch
 
@@ -57,16 +57,14 @@ def find_runs(name: str, folders: Sequence[Path]) -> Group:
     if Path(name).suffix == ".json":
         record = read_record(name)
         return Group(Path(name).with_suffix("").as_posix(), {record.seed: record})
-    groups: dict[str, dict[int, Record]] = {}
-    for record in chain.from_iterable(read_records(folder) for folder in folders):
-        key = unquote(record.run_id.path.parent.as_posix())
-        groups.setdefault(key, {}).setdefault(record.seed, record)
+    groups = by_cell(chain.from_iterable(read_records(folder) for folder in reversed(folders)))
     name = unquote(name)
     if name not in groups:
         near = difflib.get_close_matches(name, groups, 3, 0.5) or sorted(groups)[:8]
         there = f"there are {', '.join(near)}" if near else f"{', '.join(map(str, folders))} hold no record"
         raise InputError(f"{name}: no runs of that name, and no record's file (.json); {there}.")
-    return Group(name, dict(sorted(groups[name].items())))
+    by_seed = {record.seed: record for record in groups[name]}
+    return Group(name, dict(sorted(by_seed.items())))
 
 
 # The differences

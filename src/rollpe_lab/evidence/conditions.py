@@ -41,25 +41,12 @@ import numpy as np
 from scipy import stats
 
 from rollpe.errors import InputError
+from rollpe_lab import statistics
 from rollpe_lab.evidence.families import Compared, family, p_value
 from rollpe_lab.evidence.table import PAPER_TABLE_1, arms_of
 from rollpe_lab.records.record import Record
-from rollpe_lab.statistics import (
-    CONFIDENCE,
-    Agreement,
-    Printed,
-    Summary,
-    agreement,
-    equivalence,
-    summarize,
-    welch,
-)
-from rollpe_lab.training.observation import (
-    kind_of_order,
-    neighbor_correlation,
-    neighbors_by_layer,
-    ring_roughness,
-)
+from rollpe_lab.statistics import CONFIDENCE, Agreement, Printed, Summary, equivalence, summarize, welch
+from rollpe_lab.training import observation
 
 Arrays = Callable[[Record], Mapping[str, np.ndarray]]
 ORDER = {">": operator.gt, "<": operator.lt, "=": operator.eq}
@@ -87,11 +74,6 @@ def gap(run: Record, _: Arrays) -> float | None:
 def held_out(run: Record, _: Arrays) -> float | None:
     share = run.history[-1].held_out_accuracy
     return None if share is None else 100 * share
-
-
-def lead_of_neighbors(run: Record, arrays: Arrays) -> float:
-    near, any_two = neighbor_correlation(arrays(run))
-    return near - any_two
 
 
 def rise(which: str, run: Record, arrays: Arrays, waves: str) -> float:
@@ -175,16 +157,18 @@ MEASURES = {
         lambda run, _: 100 * math.log(run.throughput), "training speed on one device", "percent"
     ),
     "parameters": Measure(lambda run, _: run.parameters),
-    "roughness": Measure(lambda run, arrays: float(np.divide(*ring_roughness(arrays(run))))),
-    "neighbors": Measure(lambda run, arrays: neighbor_correlation(arrays(run))[0]),
-    "any two": Measure(lambda run, arrays: neighbor_correlation(arrays(run))[1]),
-    "lead of neighbors": Measure(lead_of_neighbors),
-    "neighbors, last layer - first": Measure(
-        lambda run, arrays: float(np.subtract(*neighbors_by_layer(arrays(run))[[-1, 0]]))
+    "roughness": Measure(lambda run, arrays: float(np.divide(*observation.ring_roughness(arrays(run))))),
+    "neighbors": Measure(lambda run, arrays: observation.neighbor_correlation(arrays(run))[0]),
+    "any two": Measure(lambda run, arrays: observation.neighbor_correlation(arrays(run))[1]),
+    "lead of neighbors": Measure(
+        lambda run, arrays: float(np.subtract(*observation.neighbor_correlation(arrays(run))))
     ),
-    "participation": Measure(lambda run, arrays: kind_of_order(arrays(run))[0]),
-    "share of distance": Measure(lambda run, arrays: kind_of_order(arrays(run))[1]),
-    "lead beyond the first component": Measure(lambda run, arrays: kind_of_order(arrays(run))[2]),
+    "neighbors, last layer - first": Measure(
+        lambda run, arrays: float(np.subtract(*observation.neighbors_by_layer(arrays(run))[[-1, 0]]))
+    ),
+    "participation": Measure(lambda run, arrays: observation.kind_of_order(arrays(run))[0]),
+    "share of distance": Measure(lambda run, arrays: observation.kind_of_order(arrays(run))[1]),
+    "lead beyond the first component": Measure(lambda run, arrays: observation.kind_of_order(arrays(run))[2]),
     "coherence #": Measure(
         lambda run, arrays, moment: float(arrays(run)["frame_query_coherence"][int(moment) - 1].mean())
     ),
@@ -264,7 +248,7 @@ class Evidence:
     def _agreement(self, recipe: str) -> tuple[list[str], Agreement]:
         repeated = {name: runs for name, runs in self.arms(recipe).items() if len(runs) > 1}
         bits = [{run.seed: run.correct_bits() for run in runs} for runs in repeated.values()]
-        return list(repeated), agreement(bits)
+        return list(repeated), statistics.agreement(bits)
 
 
 class Scope:

@@ -15,7 +15,8 @@ from urllib.parse import unquote
 import numpy as np
 
 from rollpe.errors import InputError
-from rollpe_lab.records.record import Record
+from rollpe_lab.files import markdown
+from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.statistics import Paired, Welch, holm, paired_by_image, welch
 from rollpe_lab.training.plan import load_plan
 
@@ -206,11 +207,11 @@ def family(records: Iterable[Record], recipe: str, later: Collection[Path] = ())
     for seeds, named in PLANNED:
         if recipe in {first for first, *_ in named}:
             return [c for r, c in _planned([r for r in records if r.seed in seeds], named) if r == recipe]
-    arms: dict[str, list[Record]] = {}
-    for record in records:
-        if record.recipe == recipe or record.recipe.startswith(f"{recipe}@"):
-            change = record.recipe.removeprefix(recipe)
-            arms.setdefault(unquote(f"{change}/{record.run_id.slug}".removeprefix("/")), []).append(record)
+    name = unquote(recipe)
+    cells = (
+        (cell.removeprefix(name), runs) for cell, runs in by_cell(records).items() if cell.startswith(name)
+    )
+    arms = {change.removeprefix("/"): runs for change, runs in cells if change[0] in "/@"}
     of_text = any(run.bits for arm in arms.values() for run in arm)
     pairs = [(b, a) for a, b in itertools.combinations(TEXT if of_text else MAIN, 2)]
     return compared(arms, dict.fromkeys([*pairs, *(() if of_text else ABLATIONS)]), later)
@@ -220,12 +221,8 @@ def _planned(
     records: Sequence[Record], named: Sequence[tuple[str, str, str, int | None]]
 ) -> list[tuple[str, Compared]]:
     """A family of `PLANNED`, each comparison with its recipe; none before all can be tested."""
-    arms: dict[str, list[Record]] = {}
-    for record in records:
-        arms.setdefault(f"{record.recipe}/{unquote(record.run_id.slug)}", []).append(record)
-    pairs = [
-        (arms.get(path_of(recipe, a), []), arms.get(path_of(recipe, b), [])) for recipe, a, b, _ in named
-    ]
+    cells = by_cell(records)
+    pairs = [[cells.get(path_of(recipe, arm), []) for arm in arms] for recipe, *arms, _ in named]
     if min(len(arm) for pair in pairs for arm in pair) < 2:
         return []
     tests = [
@@ -317,13 +314,6 @@ def to_markdown(
         ]
         rows.append([row[0], *(cell.replace(" ", NO_BREAK) for cell in row[1:])])
     return markdown([head, *rows])
-
-
-def markdown(rows: Iterable[Sequence[str]]) -> str:
-    """A table in GitHub's Markdown, of its head and its rows; the first column is aligned left."""
-    head, *body = rows
-    rule = (":--", *["--:"] * (len(head) - 1))
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
 
 
 def _interval(low: float, high: float) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rollpe_lab.evidence.conditions import Evidence, NotMeasured, Scope
-from rollpe_lab.evidence.families import NO_BREAK, markdown
+from rollpe_lab.evidence.families import NO_BREAK
+from rollpe_lab.files import markdown
 
 
 def measured(evidence: Evidence, scope: str, arm: str) -> str:

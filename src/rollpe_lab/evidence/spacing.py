@@ -6,19 +6,11 @@ Rotations with geometric or arithmetic frequencies, over RoPE's usual range or t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import unquote
 
-from rollpe_lab.evidence.families import (
-    NO_BREAK,
-    SPACING,
-    Compared,
-    family,
-    markdown,
-    p_value,
-    path_of,
-    signed,
-)
-from rollpe_lab.records.record import Record
+from rollpe_lab.evidence import families
+from rollpe_lab.evidence.families import NO_BREAK, SPACING, Compared, p_value, signed
+from rollpe_lab.files import markdown
+from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.statistics import equivalence, summarize
 
 ARMS = (
@@ -55,12 +47,9 @@ MARGIN = {"quick-spacing": 2.0, "quick-spacing8": 2.0, "text-spacing": 0.02, "sk
 
 def arms_of(records: Iterable[Record], recipe: str) -> dict[str, list[Record]]:
     """The runs of each of ``ARMS`` under a recipe."""
-    wanted = {path_of(recipe, arm): label for arm, label in zip(SPACING[recipe], ARMS, strict=True)}
-    found: dict[str, list[Record]] = {label: [] for label in ARMS}
-    for record in records:
-        if label := wanted.get(f"{record.recipe}/{unquote(record.run_id.slug)}"):
-            found[label].append(record)
-    return found
+    cells = by_cell(records)
+    named = zip(ARMS, SPACING[recipe], strict=True)
+    return {label: cells.get(families.path_of(recipe, arm), []) for label, arm in named}
 
 
 def means(records: Iterable[Record]) -> str:
@@ -77,12 +66,12 @@ def tests(records: Iterable[Record]) -> str:
     The last row is p of two one-sided tests that RollPE is within ``MARGIN`` of its rotations.
     """
     records = list(records)
-    families = {recipe: family(records, recipe) for recipe in TITLES}
+    tested = {recipe: families.family(records, recipe) for recipe in TITLES}
     rows = [
-        [question, *(_difference(found[i]) if found else "not measured" for found in families.values())]
+        [question, *(_difference(found[i]) if found else "not measured" for found in tested.values())]
         for i, question in enumerate(QUESTIONS)
     ]
-    equivalent = [_equivalent(found, MARGIN[recipe]) for recipe, found in families.items()]
+    equivalent = [_equivalent(found, MARGIN[recipe]) for recipe, found in tested.items()]
     return markdown([["difference", *TITLES.values()], *rows, ["RollPE: equivalent?", *equivalent]])
 
 

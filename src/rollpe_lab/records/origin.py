@@ -49,7 +49,7 @@ def processor() -> str:
 
 
 def _driver() -> str | None:
-    names = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    names = output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return names.split("\n")[0] if names else None
 
 
@@ -108,9 +108,9 @@ def _commit(src: Path) -> tuple[str, bool | None]:
     """The commit of the packages that train, and whether they have changes; ("unknown", None) without one."""
     git = ("git", "-C", str(src))
     # A package installed inside somebody else's repository must not borrow its commit.
-    tracked = _output(*git, "ls-files", "--error-unmatch", "rollpe/errors.py")
-    commit = _output(*git, "rev-parse", "HEAD") if tracked else None
-    changes = _output(*git, "status", "--porcelain", "--", *sources.TRAINS) if commit else None
+    tracked = output(*git, "ls-files", "--error-unmatch", "rollpe/errors.py")
+    commit = output(*git, "rev-parse", "HEAD") if tracked else None
+    changes = output(*git, "status", "--porcelain", "--", *sources.TRAINS) if commit else None
     if not commit and SOURCE_VARIABLE in os.environ:
         commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
         return commit, there != sources.source_digest(src).hexdigest()
@@ -120,7 +120,7 @@ def _commit(src: Path) -> tuple[str, bool | None]:
 _first_commit = cache(_commit)
 
 
-def _output(*command: str) -> str | None:
+def output(*command: str) -> str | None:
     """The stripped output of a command; None if it is absent, fails or hangs."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)

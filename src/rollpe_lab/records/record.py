@@ -6,9 +6,10 @@ import base64
 import binascii
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -249,6 +250,14 @@ def slug(name: str, options: dict[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def by_cell(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Runs by cell, ``recipe/encoding`` with options as people spell them."""
+    cells: dict[str, list[Record]] = {}
+    for record in records:
+        cells.setdefault(unquote(record.run_id.path.parent.as_posix()), []).append(record)
+    return cells
 
 
 # Comparing
