@@ -79,11 +79,11 @@ export class Stage {
     Object.entries(words).forEach(([value, word]) => {
       const input = `<input type="radio" name="${group_id}" value="${value}" data-key="${key}">`;
       const option = element("label", {}, `${input} ${word}`);
-      option.firstChild.checked = this.state[key] === value;
       option.firstChild.addEventListener("input", () => this.set({ [key]: value }));
       group.append(option);
     });
     place.append(group);
+    this.inputs[key] = (value) => group.querySelectorAll("input").forEach((one) => (one.checked = one.value === value));
   }
 
   /** Keep state[key] of these keys in the address of the page; begin with those that it has, and follow it. */

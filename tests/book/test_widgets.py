@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -206,13 +207,13 @@ def settle(page) -> None:
 
 
 LOOK = """(stage) => {
-    const all = (what) => [...stage.querySelectorAll(what)];
+    const all = (what) => [...stage.querySelectorAll(what)].filter((node) => !node.closest('[hidden]'));
     const state = JSON.parse(stage.dataset.start);
     all('input[type=range]').forEach((input) => { state[input.dataset.key] = Number(input.value); });
     all('input[type=radio]:checked').forEach((input) => { state[input.dataset.key] = input.value; });
     all('pre').forEach((code) => { state.code = code.textContent; });
     const numbers = Object.fromEntries(all('[data-number]').map((n) => [n.dataset.number, n.textContent]));
-    const drawing = all('svg').map((svg) => svg.innerHTML).join();
+    const drawing = all('.wave-panel > svg').map((svg) => svg.innerHTML).join();
     return { wave: stage.dataset.wave, state, numbers, drawing };
 }"""
 
@@ -300,7 +301,7 @@ def test_words_are_readable_and_nothing_sticks_out(name, visit, theme, width):
           const frame = stage.getBoundingClientRect();
           const words = 'text, label, dt, dd, th, td, output, legend, button, p.wave-head';
           stage.querySelectorAll(words).forEach((node) => {
-            if (!node.textContent.trim()) return;
+            if (!node.textContent.trim() || node.closest('[hidden]')) return;
             const style = getComputedStyle(node);
             const a = light(rgb(node.tagName === 'text' ? style.fill : style.color)), b = ground(node);
             const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -438,7 +439,7 @@ def test_a_photograph_that_is_dragged_carries_the_maps_of_relative_encodings_alo
     check(after)
     assert after["state"] == before["state"] | {"sy": 1, "sx": -2}
     assert middle() == pytest.approx((x - 2 * size, y + size))
-    for (encoding, maps), svg in zip(MAPS.items(), stage.locator("svg[role=img]").all()[1:], strict=True):
+    for (encoding, maps), svg in zip(MAPS.items(), stage.locator(".wave-panel > svg").all()[1:], strict=True):
         change = after["numbers"][f"change-{encoding}"]
         assert float(change) > 0.1 if encoding in NOT_RELATIVE else change == "0.00", encoding
         drawn = torch.zeros(8, 8, dtype=torch.float64)
@@ -498,6 +499,39 @@ def test_an_angle_that_is_dragged_makes_a_list_of_ones_own_whose_code_is_copied(
     stage.locator("input[value=ring]").check()
     stage.locator("input[value=own]").check()
     torch.testing.assert_close(seen()[1], moved)
+
+
+def test_a_question_leads_to_a_view_that_the_address_keeps_and_that_is_saved(visit):
+    page = visit("picture.html")
+    stage = page.locator("[data-wave=picture]")
+    before = stage.evaluate(LOOK)["state"]
+    page.get_by_role("link", name="Show it").nth(1).click()
+    settle(page)
+    seen = stage.evaluate(LOOK)
+    check(seen)
+    assert seen["state"] == before | {"view": "image", "content": "one", "moved": 3}
+    page.reload()
+    come_near(page)
+    settle(page)
+    assert stage.evaluate(LOOK) == seen
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="save SVG").click()
+    svg = ElementTree.parse(saved.value.path()).getroot()
+    assert saved.value.suggested_filename == "encodings.svg"
+    heads = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert heads == all_encodings.shown("image")
+    cells = [
+        box for box in svg.iter("{http://www.w3.org/2000/svg}rect") if float(box.get("fill-opacity", 0)) < 1
+    ]
+    assert len(cells) > 1000 and all(box.get("fill").startswith("rgb") for box in cells)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="save PNG").click()
+    assert (
+        saved.value.path().read_bytes().startswith(b"\x89PNG") and saved.value.path().stat().st_size > 20_000
+    )
+    page.locator(".wave-head a").first.click()
+    page.locator("section#none:target h3").wait_for()
+    assert Path(page.url.partition("#")[0]).name == "encodings.html"
 
 
 def test_every_wave_is_on_some_page_and_has_its_numbers_checked():

@@ -122,7 +122,6 @@ export default (stage) => {
   stage.begin((state) => {
     const all = angles(state);
     const [count, most] = [eigenvalueCount(all), 2 * state.G - 1];
-    stage.root.querySelector(`[value=${state.list}]`).checked = true; // also when an angle was moved
     code.textContent = `from rollpe.encodings import create_encoding
 frequencies = [${all.join(", ")}]
 encoding = create_encoding("rope", head_dim=${2 * state.m}, heads=1, axes=1, frequencies=frequencies)`;

@@ -47,8 +47,8 @@ export default (stage, data) => {
       box(x(from), 0, x(to) - x(from), bottom, "zone") +
       line(left, y(0), right, y(0), "axis") +
       line(x(0), 0, x(0), bottom, "mark") +
-      (state.moved ? curve(logWeights(data, name, { ...state, moved: 0 }), "curve muted") : "") +
-      curve(logWeights(data, name, state), "curve k thin") +
+      (state.moved ? curve(logWeights(data, name, { ...state, moved: 0 }), "curve muted thin") : "") +
+      curve(logWeights(data, name, state), "curve k") +
       each([-reach.row, 0, reach.row], (delta, i) =>
         label(x(delta), h - 4, signed(delta), "small muted", ["start", "middle", "end"][i]),
       )
@@ -57,7 +57,7 @@ export default (stage, data) => {
   const image = (name, s, w, h, state) => {
     const count = 2 * reach.image + 1;
     const size = Math.floor(Math.min(w, h) / count);
-    const [left, top, side] = [Math.floor((w - count * size) / 2), 2, count * size];
+    const [edge, side] = [2, count * size];
     const values = logWeights(data, name, state);
     const rows = range(count).map((r) =>
       values.slice(r * count, (r + 1) * count).map((value) => clamp(value / BRIGHT, -1, 1)),
@@ -66,17 +66,16 @@ export default (stage, data) => {
       [from, to + 1].map((delta) => size * clamp(delta + reach.image, 0, count)),
     );
     const [[up, down], [west, east]] = edges;
-    const middle = size * reach.image;
+    const middle = edge + size * reach.image;
     return (
-      diverging(rows, left, top, side, side) +
-      box(left, top, side, side, "edge") +
-      box(left + west, top + up, east - west, down - up, "common") +
-      box(left + middle, top + middle, size, size, "pick thin")
+      diverging(rows, edge, edge, side, side) +
+      box(edge, edge, side, side, "edge") +
+      box(edge + west, edge + up, east - west, down - up, "common") +
+      box(middle, middle, size, size, "pick thin")
     );
   };
   stage.panelBox.classList.add("cells");
-  const names = Object.keys({ ...views.row, ...views.image });
-  const panels = names
+  const panels = data.names
     .filter((name) => !cells || cells.includes(name))
     .map((name) => {
       const svg = stage.panel(
@@ -84,7 +83,6 @@ export default (stage, data) => {
         `Attention weights under ${name}.`,
         (_, { view }) => (view === "row" ? 104 : 150),
         (s, w, h, state) => (state.view === "row" ? row : image)(name, s, w, h, state),
-        "cell",
       );
       return [name, svg.parentElement];
     });

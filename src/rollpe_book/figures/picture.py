@@ -127,6 +127,7 @@ def for_browser() -> dict[str, Any]:
         views = {view: {name: packed(name, view) for name in shown(view)} for view in VIEWS}
     reach = {view: along for view, (_, along) in VIEWS.items()}
     return {
+        "names": [name for name in list_encodings() if any(name in of for of in views.values())],
         "views": views,
         "settings": SETTINGS,
         "contents": CONTENTS,
