@@ -13,13 +13,15 @@ const BEAT = 900; // ms a position when playing
 
 let count = 0;
 
-/** Draw the symbols of an element in the type of the page's formulas, where it has some, once those are drawn. */
+const LATEX = { "<sub>": "_{", "<sup>": "^{", "</sub>": "}", "</sup>": "}", Δ: "\\Delta ", "√": "\\sqrt " };
+
+/** Draw the symbols of an element in the type of the page's formulas, if the page has any, once those are drawn. */
 const typeset = async (root) => {
+  if (document.readyState !== "complete") await new Promise((resolve) => addEventListener("load", resolve));
   if (!window.MathJax) return;
   await MathJax.startup.promise;
   root.querySelectorAll("i").forEach((symbol) => {
-    const sign = { sub: "_", sup: "^" };
-    const latex = symbol.innerHTML.replace(/<(su[bp])>(.*?)<\/\1>/g, (_, kind, of) => `${sign[kind]}{${of}}`);
+    const latex = symbol.innerHTML.replace(/<.*?>|[Δ√]/g, (sign) => LATEX[sign]);
     const math = `<span class="math" aria-hidden="true">\\(${latex}\\)</span>`;
     symbol.innerHTML = `<span class="visually-hidden">${symbol.textContent}</span>${math}`;
   });

@@ -3,7 +3,7 @@ import { bars, circle, dial, each, label, onRing, px, raised, text } from "../sv
 
 /** Why the ring turns against its token. */
 const against =
-  "A ring turns against its token: (<i>Sx</i>)<sub>i</sub> = <i>x</i><sub>i+1</sub>, so a step to the right moves each value one channel back.";
+  "A ring turns against its token: <i>(Sx)<sub>i</sub> = x<sub>i+1</sub></i>, so a step to the right moves each value one channel back.";
 
 /** (a) A roll beside its Fourier modes. */
 export default (stage) => {
@@ -75,7 +75,7 @@ export default (stage) => {
   stage.player("p", { min: 0, max: 24, period: (state) => Math.floor(24 / state.n) * state.n });
   stage.hint(against);
   stage.number("first", "value of channel 0", 4);
-  stage.number("overlap", "overlap with the start, <i>q</i>ᵀ<i>S</i><sup>p</sup><i>q</i> / ‖<i>q</i>‖²", 4);
+  stage.number("overlap", "overlap with the start, <i>q<sup>⊤</sup>S<sup>p</sup>q / ‖q‖<sup>2</sup></i>", 4);
   stage.begin(({ n, p }) => {
     const q = query(n);
     return { first: roll(q, p)[0], overlap: dot(q, roll(q, p)) / dot(q, q) };

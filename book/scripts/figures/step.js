@@ -84,7 +84,7 @@ export default (stage) => {
   stage.slider("i", "i", "gradient on the left", { min: 1, max: waves.length });
   stage.button("another gradient", () => stage.set({ i: (stage.state.i % waves.length) + 1 }));
   stage.hint(
-    "Neighbors alike: the mean of <i>x</i><sub>i</sub><i>x</i><sub>i+1</sub> over that of <i>x</i><sub>i</sub>² " +
+    "Neighbors alike: the mean of <i>x<sub>i</sub>x<sub>i+1</sub></i> over that of <i>x<sub>i</sub><sup>2</sup></i> " +
       "around the ring; 1 if all channels are equal, 0 in white noise. Powers are relative to white noise. " +
       `Both are means over ${waves.length} gradients.`,
   );

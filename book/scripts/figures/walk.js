@@ -109,7 +109,7 @@ export default (stage) => {
   stage.player("p", { min: reach, max: G - 1 - reach });
   stage.number(
     "score",
-    "score (<i>S</i><sup>p</sup><i>q</i>)ᵀ <i>S</i><sup>p+Δ</sup><i>k</i> / √<i>n</i>",
+    "score <i>(S<sup>p</sup>q)<sup>⊤</sup>S<sup>p+Δ</sup>k / √n</i>",
     4,
   );
   stage.begin((s) => ({ score: score(s.p, s.delta) }));
