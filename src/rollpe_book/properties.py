@@ -67,16 +67,17 @@ def measure(name: str) -> Properties:
         axes = _axes(name)
         grid = GRID[:axes]
         built = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=grid).double()
+        positions = grid_positions(*grid, dtype=torch.float64)
         with torch.no_grad():
             return Properties(
                 name=name,
                 acts_on=built.acts_on,
                 axes=axes,
-                relative_along=tuple(_relative(built, grid, axis) for axis in range(axes)),
-                real_positions=_accepts(built, 0.75 * grid_positions(*grid, dtype=torch.float64)),
-                keeps_norm=_keeps_norm(built, grid),
-                cached=_cached(built, grid),
-                linear=_linear(built, grid),
+                relative_along=tuple(_relative(built, positions, axis) for axis in range(axes)),
+                real_positions=_accepts(built, 0.75 * positions),
+                keeps_norm=_keeps_norm(built, positions),
+                cached=_cached(built, positions),
+                linear=_linear(built, positions),
                 parameters=_parameters(name),
             )
 
@@ -151,12 +152,11 @@ def _alike(a: Tensor, b: Tensor) -> bool:
     return bool((a - b).abs().max() <= EXACT * max(1.0, float(b.abs().max())))
 
 
-def _relative(encoding: Encoding, grid: tuple[int, ...], axis: int) -> bool:
-    positions = grid_positions(*grid, dtype=torch.float64)
+def _relative(encoding: Encoding, positions: Tensor, axis: int) -> bool:
     for seed in SEEDS:
         here = _scores(encoding, positions, seed)
         for step in (1.0, 5.0, -3.0):
-            shift = torch.zeros(len(grid), dtype=torch.float64)
+            shift = torch.zeros(positions.shape[-1], dtype=torch.float64)
             shift[axis] = step
             try:
                 there = _scores(encoding, positions + shift, seed)
@@ -179,8 +179,7 @@ def _accepts(encoding: Encoding, positions: Tensor) -> bool:
     return True
 
 
-def _keeps_norm(encoding: Encoding, grid: tuple[int, ...]) -> bool | None:
-    positions = grid_positions(*grid, dtype=torch.float64)
+def _keeps_norm(encoding: Encoding, positions: Tensor) -> bool | None:
     if encoding.acts_on == "tokens":
         tokens = torch.ones(1, len(positions), HEADS * HEAD_DIM, dtype=torch.float64)
         return _alike(encoding.add(tokens, positions).norm(dim=-1), tokens.norm(dim=-1))
@@ -191,8 +190,7 @@ def _keeps_norm(encoding: Encoding, grid: tuple[int, ...]) -> bool | None:
     return encoded.shape == q.shape and _alike(encoded.norm(dim=-1), q.norm(dim=-1))
 
 
-def _cached(encoding: Encoding, grid: tuple[int, ...]) -> bool:
-    positions = grid_positions(*grid, dtype=torch.float64)
+def _cached(encoding: Encoding, positions: Tensor) -> bool:
     q, k, v = _draw(encoding, len(positions), 1)
     full = encoding.attend(q, k, v, positions, is_causal=True)
     keys = torch.cat(
@@ -205,11 +203,10 @@ def _cached(encoding: Encoding, grid: tuple[int, ...]) -> bool:
     return _alike(torch.cat(step, -2), full)
 
 
-def _linear(encoding: Encoding, grid: tuple[int, ...]) -> bool:
+def _linear(encoding: Encoding, positions: Tensor) -> bool:
     """Whether linear attention takes it, and its causal form agrees with the full one at the end."""
     if encoding.acts_on not in ("scores", "both"):
         return True  # a code on the tokens needs nothing from attention
-    positions = grid_positions(*grid, dtype=torch.float64)
     q, k, v = _draw(encoding, len(positions), 2)
     try:
         full = linear_attention(encoding, q, k, v, positions)

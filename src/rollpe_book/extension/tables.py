@@ -14,10 +14,10 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from rollpe.vit import create_vit
 from rollpe_book.extension.numbers import NOT_MEASURED
 from rollpe_book.extension.site import find_records, project_root
 from rollpe_book.properties import measure_all
+from rollpe_lab.bench.timing import our_model
 from rollpe_lab.files import markdown
 from rollpe_lab.training.datasets import DATASETS
 from rollpe_lab.training.recipe import Recipe, load_recipe
@@ -100,14 +100,7 @@ def training_flops(recipe: Recipe) -> int:
 
     Attention is spelled out as matrix products: not every torch counts its fused kernels.
     """
-    model = create_vit(
-        "none",
-        image_size=32,
-        patch_size=recipe.patch_size,  # type: ignore[arg-type]  # only texts have none
-        classes=100,
-        size=recipe.size,
-        pool=recipe.pool,
-    )
+    model = our_model(recipe, "none")
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model(torch.zeros(1, 3, 32, 32)).sum().backward()
     return counter.get_total_flops()

@@ -43,36 +43,34 @@ class Split:
 
 
 @dataclass(frozen=True)
-class ImageData:
-    """One data set, split three ways.
-
-    mean and std: per channel, in units where white is 1, over train and held_out together, so that
-    they do not depend on the number of held-out images. Test images are excluded. Canvases have
-    those of the digits.
-    """
+class Data:
+    """One data set, split three ways."""
 
     name: str
     classes: list[str]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
     train: Split
     held_out: Split
     test: Split
 
 
 @dataclass(frozen=True)
-class TextData:
+class ImageData(Data):
+    """Images.
+
+    mean and std: per channel, in units where white is 1, over train and held_out together, so that
+    they do not depend on the number of held-out images. Test images are excluded. Canvases have
+    those of the digits.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TextData(Data):
     """One text, split three ways by file and cut into windows of `context` characters."""
 
-    name: str
-    classes: list[str]
     context: int
-    train: Split
-    held_out: Split
-    test: Split
-
-
-Data = ImageData | TextData
 
 
 def load_dataset(
@@ -108,10 +106,10 @@ def stand_in(name: str, context: int | None = None) -> Data:
     label = torch.zeros(1, dtype=torch.long)
     if dataset.package:
         one = Split(torch.zeros(1, context or 1, dtype=torch.uint8), label.expand(1, context or 1))
-        return TextData(name, list(text.CHARACTERS), context or 1, train=one, held_out=one, test=one)
+        return TextData(name, list(text.CHARACTERS), one, one, one, context or 1)
     one = Split(torch.zeros(1, *dataset.image_shape, dtype=torch.uint8), label)
     gray = (0.5,) * dataset.image_shape[0]
-    return ImageData(name, [str(i) for i in range(dataset.classes)], gray, gray, one, one, one)
+    return ImageData(name, [str(i) for i in range(dataset.classes)], one, one, one, gray, gray)
 
 
 def read_test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[str]]:
@@ -173,7 +171,7 @@ def _text(name: str, held_out: int | None, context: int | None) -> TextData:
             f"held_out={held_out}: {name} allows 0 to {len(selected)} windows of {context} characters."
         )
     selected = Split(selected.images[:count], selected.labels[:count])
-    return TextData(name, list(text.CHARACTERS), context, train, selected, test)
+    return TextData(name, list(text.CHARACTERS), train, selected, test, context)
 
 
 def _canvases(task: str, held_out: int | None) -> ImageData:
@@ -194,7 +192,7 @@ def _canvases(task: str, held_out: int | None) -> ImageData:
             (digits.test, TEST_COPIES),
         )
     )
-    return ImageData(task, list(arrangements(task)), digits.mean, digits.std, train, selected, test)
+    return ImageData(task, list(arrangements(task)), train, selected, test, digits.mean, digits.std)
 
 
 # Splitting
@@ -205,9 +203,7 @@ def _image_data(name: str, classes: list[str], pool: Split, test: Split, held_ou
     count = default if held_out is None else held_out
     if not 0 <= count <= len(pool) // 2:
         raise InputError(f"held_out={count}: {name} allows 0 to {len(pool) // 2}; leave it out for {default}")
-    mean, std = _mean_and_std(pool.images)
-    train, selected = _take(pool, count)
-    return ImageData(name, classes, mean, std, train, selected, test)
+    return ImageData(name, classes, *_take(pool, count), test, *_mean_and_std(pool.images))
 
 
 def _take(pool: Split, count: int) -> tuple[Split, Split]:

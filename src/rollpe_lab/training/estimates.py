@@ -121,9 +121,7 @@ class Estimates:
         began = time.monotonic()
         record = train(
             short,
-            run_id.encoding,
-            seed=run_id.seed,
-            encoding_options=run_id.encoding_options,
+            **run_id.model_dump(exclude={"recipe"}),
             device=self.device,
             data_root=self.data_root,
             checkpoints=None,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -42,15 +43,12 @@ def queries_and_keys(model: Model) -> Iterator[list[tuple[Tensor, Tensor]]]:
     def see_key(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
         pairs.append((queries.pop(), output))
 
-    hooks = [model.register_forward_pre_hook(new_pass)]
-    for attention in model.attentions:
-        hooks.append(attention.q_norm.register_forward_hook(see_query))
-        hooks.append(attention.k_norm.register_forward_hook(see_key))
-    try:
+    with ExitStack() as hooks:
+        hooks.enter_context(model.register_forward_pre_hook(new_pass))
+        for attention in model.attentions:
+            hooks.enter_context(attention.q_norm.register_forward_hook(see_query))
+            hooks.enter_context(attention.k_norm.register_forward_hook(see_key))
         yield pairs
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def disorder(pairs: list[tuple[Tensor, Tensor]], kind: str, head_dim: int) -> Tensor:
@@ -191,23 +189,18 @@ def fewer_waves(model: Model, images: Tensor, labels: Tensor, power: Tensor | No
     losses = []
     for kept in range(1, n // 2 + 2):
 
-        def project(x: Tensor, layer: int, kept: int = kept) -> Tensor:
+        def project(_module: Any, _inputs: Any, x: Tensor, *, layer: int, kept: int = kept) -> Tensor:
             waves = x.float().unflatten(-1, (-1, len(to_rings))) @ to_rings
             rings = waves[..., : axes * n].unflatten(-1, (axes, n))
             slow = torch.fft.irfft(torch.fft.rfft(rings) * (rank[layer] < kept), n)
             waves = torch.cat((slow.flatten(-2), waves[..., axes * n :]), -1)
             return (waves @ to_rings.mT).flatten(-2).to(x.dtype)
 
-        hooks = [
-            norm.register_forward_hook(lambda _module, _inputs, x, layer=layer: project(x, layer))
-            for layer, attention in enumerate(model.attentions)
-            for norm in (attention.q_norm, attention.k_norm)
-        ]
-        try:
+        with ExitStack() as hooks:
+            for layer, attention in enumerate(model.attentions):
+                for norm in (attention.q_norm, attention.k_norm):
+                    hooks.enter_context(norm.register_forward_hook(partial(project, layer=layer)))
             logits = model(images).float().unflatten(0, (len(images), -1))
-        finally:
-            for hook in hooks:
-                hook.remove()
         by_label = logits.flatten(0, -2) if labels.dim() > 1 else logits.flatten(1, -2).mean(1)
         losses.append(F.cross_entropy(by_label, labels.flatten()))
     return torch.stack(losses)

@@ -31,6 +31,15 @@ WEIGHTS = 10**9 // 12
 """Largest depth × width²; a block has 12·width² weights."""
 
 
+def _whole(
+    low: int, words: str = "", high: int | None = None, *, default: Any = None, null: str | None = None
+) -> Any:
+    """An integer from low to high with its description; null: what null means, if it is allowed."""
+    allowed = "" if null is None else f"null ({null}) or " if null else "null or "
+    allowed += f"an integer ≥ {low}" + (f", at most {high:,}" if high else "")
+    return Field(default, ge=low, le=high, description=f"{allowed}: {words}" if words else allowed)
+
+
 class Recipe(BaseModel):
     """Everything about a run except the encoding, the seed and the machine.
 
@@ -45,12 +54,8 @@ class Recipe(BaseModel):
         "default the name of the recipe's file)",
     )
     data: str = Field(pattern=f"^({'|'.join(DATASETS)})$", description=", ".join(DATASETS))
-    held_out: int | None = Field(
-        None, ge=0, description="null (the data set's own) or an integer ≥ 0: images held out"
-    )
-    train_images: int | None = Field(
-        None, gt=0, description="null (all) or an integer ≥ 1: number of training images, from the first"
-    )
+    held_out: int | None = _whole(0, "images held out", null="the data set's own")
+    train_images: int | None = _whole(1, "number of training images, from the first", null="all")
 
     size: Literal["nano", "tiny", "small", "base"] = Field(
         description="nano, tiny, small or base: width, depth and heads"
@@ -58,21 +63,10 @@ class Recipe(BaseModel):
     patch_size: int | None = Field(
         None, gt=0, le=1024, description="an integer ≥ 1, at most 1,024, in pixels; null for text"
     )
-    context: int | None = Field(
-        None, gt=0, le=4096, description="an integer ≥ 1, at most 4,096: characters of a window of text"
-    )
-    depth: int | None = Field(
-        None, gt=0, le=256, description="null (from size) or an integer ≥ 1, at most 256: blocks"
-    )
-    width: int | None = Field(
-        None,
-        gt=0,
-        le=8192,
-        description="null (from size) or an integer ≥ 1, at most 8,192: channels of a token",
-    )
-    heads: int | None = Field(
-        None, gt=0, le=1024, description="null (from size) or an integer ≥ 1, at most 1,024"
-    )
+    context: int | None = _whole(1, "characters of a window of text", 4096)
+    depth: int | None = _whole(1, "blocks", 256, null="from size")
+    width: int | None = _whole(1, "channels of a token", 8192, null="from size")
+    heads: int | None = _whole(1, "", 1024, null="from size")
     pool: Literal["token", "avg", "patches"] = Field(
         "token", description="token (the class token), avg or patches (each has a loss; their mean counts)"
     )
@@ -83,13 +77,9 @@ class Recipe(BaseModel):
     dropout: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
     drop_path: float = Field(0.0, ge=0, lt=1, description="a number from 0 to below 1")
 
-    epochs: int = Field(
-        gt=0, le=10**6, description="an integer ≥ 1, at most a million: passes over the training images"
-    )
-    max_steps: int | None = Field(
-        None, gt=0, description="null or an integer ≥ 1: number of steps to stop after"
-    )
-    batch_size: int = Field(gt=0, le=10**5, description="an integer ≥ 1, at most 100,000: images per step")
+    epochs: int = _whole(1, "passes over the training images", 10**6, default=...)
+    max_steps: int | None = _whole(1, "number of steps to stop after", null="")
+    batch_size: int = _whole(1, "images per step", 10**5, default=...)
     optimizer: Literal["adamw", "lamb", "muon", "sgd"] = Field(description="adamw, lamb, muon or sgd")
     learning_rate: float = Field(
         gt=0,
@@ -131,9 +121,7 @@ class Recipe(BaseModel):
     attention: Literal["auto", "flash", "cudnn", "efficient", "math"] = Field(
         "auto", description="auto (torch chooses), flash, cudnn, efficient or math: the kernel of attention"
     )
-    score_every: int = Field(
-        1, gt=0, description="an integer ≥ 1: epochs from one scoring of the held-out images to the next"
-    )
+    score_every: int = _whole(1, "epochs from one scoring of the held-out images to the next", default=1)
     resolutions: list[Annotated[int, Field(gt=0, le=1024)]] = Field(
         [],
         description="a list of image sizes, 1 to 1,024 pixels, each a multiple of patch_size; of text, of "

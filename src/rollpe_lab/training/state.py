@@ -21,7 +21,7 @@ from rollpe.vit import create_vit
 from rollpe_lab.records.record import RunId
 from rollpe_lab.training.augment import Augmenter
 from rollpe_lab.training.compiling import EAGER, compile_mode, compiles
-from rollpe_lab.training.data import Data, Split, TextData, load_dataset, stand_in
+from rollpe_lab.training.data import Data, ImageData, Split, TextData, load_dataset, stand_in
 from rollpe_lab.training.device import TrainingError, choose_device, enough_memory, reproducible, stream
 from rollpe_lab.training.evaluate import evaluator
 from rollpe_lab.training.observation import Model, disorder, queries_and_keys
@@ -48,7 +48,7 @@ class CompiledModel:
         self.mode = compile_mode(recipe, device)
         self.evaluate = evaluator(recipe, data, device, self.mode)
         self.augmenter: Augmenter | None = None
-        if not isinstance(data, TextData):
+        if isinstance(data, ImageData):
             size = tuple(self.shape["image_size"])
             self.augmenter = Augmenter(recipe.augmentation, size, data.mean, data.std, len(data.classes))
         penalty, self.hooks = None, ExitStack()
@@ -234,18 +234,9 @@ def resolve(recipe: Recipe, device: torch.device, held_out: int) -> Recipe:
 
 def create_model(recipe: Recipe, run_id: RunId, shape: Mapping[str, Any]) -> Model:
     """The untrained model of a run, for images or windows of that shape."""
-    common: dict[str, Any] = {
-        "classes": shape["classes"],
-        "size": recipe.size,
-        "depth": recipe.depth,
-        "width": recipe.width,
-        "heads": recipe.heads,
-        "layer_scale": recipe.layer_scale,
-        "qkv_bias": recipe.qkv_bias,
-        "dropout": recipe.dropout,
-        "drop_path": recipe.drop_path,
-        "encoding_options": run_id.encoding_options,
-    }
+    keys = {"size", "depth", "width", "heads", "layer_scale", "qkv_bias", "dropout", "drop_path"}
+    common: dict[str, Any] = recipe.model_dump(include=keys)
+    common |= {"classes": shape["classes"], "encoding_options": run_id.encoding_options}
     if "context" in shape:
         return create_decoder(run_id.encoding, context=shape["context"], **common)
     assert recipe.patch_size is not None  # a recipe of images has one

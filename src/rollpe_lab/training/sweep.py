@@ -159,9 +159,7 @@ class Sweep:
         run = partial(
             train,
             planned.recipe,
-            planned.run_id.encoding,
-            seed=planned.run_id.seed,
-            encoding_options=planned.run_id.encoding_options,
+            **planned.run_id.model_dump(exclude={"recipe"}),
             device=self.device,
             records=self.records,
             data_root=self.data_root,
