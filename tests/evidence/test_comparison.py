@@ -96,11 +96,9 @@ def test_what_cannot_be_said_is_not_said(folder):
     assert images.low is not None and "these trained models alone" in images.over
     assert "for these trained models alone" in one.sentence
     assert "two seeds" in paired.note
-    alike = [
-        comparison.Group(name, {s: make(name, s, right, folder) for s in (0, 1)})
-        for name, right in (("none", 150), ("shaw", 120))
-    ]
-    several = compare(*alike)
+    alike = (("none", 150), ("shaw", 120))
+    groups = (comparison.Group(e, {s: make(e, s, n, folder) for s in (0, 1)}) for e, n in alike)
+    several = compare(*groups)
     assert several.differences[0].low is None
     assert "over test images and seeds:" in several.sentence and "alone" not in several.sentence
     even = paired_by_seed({0: 1.0, 1: 2.0}, {0: 3.0, 1: 4.0})

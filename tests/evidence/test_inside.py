@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -35,9 +37,8 @@ def beside(record):
 
 @pytest.fixture(scope="module")
 def evidence():
-    return Evidence(
-        [make_record("roll", 500, seed, "mini", images=1000) for seed in (1, 3, 9)], arrays=beside
-    )
+    runs = [make_record("roll", 500, seed, "mini", images=1000) for seed in (1, 3, 9)]
+    return Evidence(runs, arrays=beside)
 
 
 def test_rings_are_averaged_by_run_and_older_runs_left_out(evidence):
@@ -57,10 +58,6 @@ def test_attention_is_relative_to_uniform_attention(evidence):
 
 
 def test_without_runs_everything_is_empty(evidence):
-    empty = (
-        inside.over_rings(evidence, "mini", "none", "correlation"),
-        inside.neighbors_by_moment(evidence, "mini", "none"),
-        inside.attention_map(evidence, "mini", "none"),
-        inside.attention_at(evidence, "mini", "none", 0),
-    )
-    assert [len(found) for found in empty] == [0, 0, 0, 0]
+    assert len(inside.over_rings(evidence, "mini", "none", "correlation")) == 0
+    for found in (inside.neighbors_by_moment, inside.attention_map, partial(inside.attention_at, distance=0)):
+        assert len(found(evidence, "mini", "none")) == 0

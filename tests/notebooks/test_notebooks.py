@@ -54,11 +54,7 @@ print("in", Path.cwd().name, n * scale, type(loud).__name__, kind)
 """
 
 
-PAGE, SMALL, PAIR = (
-    "book/executed/01-small.ipynb",
-    "notebooks/01-small.py",
-    "notebooks/01-small.ipynb",
-)
+PAGE, SMALL, PAIR = "book/executed/01-small.ipynb", "notebooks/01-small.py", "notebooks/01-small.ipynb"
 REPORT = "_build/equations.json"
 
 
@@ -83,9 +79,8 @@ def executed(tmp_path_factory):
     (root / "book/_toc.yml").write_text("chapters:\n  - file: executed/01-small\n")
     notebooks.sync(root=root)
     path = notebooks.run(root / SMALL)
-    write_report(
-        root, sources.hash_files(sources.module_files("rollpe_book.equations"), SRC, sources.meaning)
-    )
+    checks = sources.module_files("rollpe_book.equations")
+    write_report(root, sources.hash_files(checks, SRC, sources.meaning))
     return root, path
 
 
@@ -107,7 +102,7 @@ def printed(path: Path) -> str:
 
 
 @pytest.mark.parametrize("start", ["", "notebooks"])
-def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, monkeypatch):
+def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, tmp_path, monkeypatch):
     root = CHAPTERS.parent
     found = {}
     for path in sorted(CHAPTERS.glob("*.py")):
@@ -122,12 +117,9 @@ def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, 
             found[path.stem] = {Path(place).resolve().parent for place in places}
     assert found.keys() >= {"11-train", "09-results", "18-inside", "12-fast"}
     assert set().union(*found.values()) <= {root / "data", root / "_build"}
-
-
-def test_a_chapter_outside_of_the_project_stays_where_it_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sources.enter_root()
-    assert Path.cwd() == tmp_path
+    assert Path.cwd() == tmp_path, "outside of a project there is no root"
 
 
 # ----------------------------------------------------------------------------------------------------- run
@@ -289,44 +281,40 @@ def test_syncing_twice_changes_nothing_and_reads_back_equal(project):
 # ----------------------------------------------------------------------------------------- what is imported
 
 
+LATER = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from toy import c\n"
+TOY = {
+    "a.py": LATER + "def f():\n    from toy.b import x\n",
+    "b.py": "from .sub import one\nx = 1\n",
+    "c.py": "import toy.d\n",
+    "sub/one.py": "from ..errors import E\n",
+    "all/__init__.py": "import_module(f'{__name__}.{1}')\n",
+    "all/one.py": "import toy.errors\n",
+    "errors.py": "E = 1\n",
+    **dict.fromkeys(("__init__.py", "d.py", "sub/__init__.py", "sub/two.py"), ""),
+    **{f"{name}.yaml": "k: 1\n" for name in ("b", "d", "sub/deep/data", "sub/one", "sub/two")},
+}
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """a → b → sub.one; c only for type checkers; d and all, which computes what it imports, by nobody."""
     monkeypatch.setattr(sources, "PACKAGES", ("toy",))
     root = tmp_path / "src/toy"
-    for folder in ("sub/deep", "all"):
-        (root / folder).mkdir(parents=True)
-    (root / "__init__.py").write_text("")
-    (root / "a.py").write_text(
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from toy import c\n"
-        "def f():\n    from toy.b import x\n"
-    )
-    (root / "b.py").write_text("from .sub import one\nx = 1\n")
-    (root / "c.py").write_text("import toy.d\n")
-    (root / "d.py").write_text("")
-    (root / "sub/__init__.py").write_text("")
-    (root / "sub/one.py").write_text("from ..errors import E\n")
-    (root / "sub/two.py").write_text("")
-    (root / "all/__init__.py").write_text("import_module(f'{__name__}.{1}')\n")
-    (root / "all/one.py").write_text("import toy.errors\n")
-    (root / "errors.py").write_text("E = 1\n")
-    (root / "b.yaml").write_text("k: 1\n")
-    (root / "d.yaml").write_text("k: 1\n")
-    for name in ("sub/deep/data.yaml", "sub/one.yaml", "sub/two.yaml"):
-        (root / name).write_text("k: 1\n")
+    for name, text in TOY.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
     return root
 
 
 def test_imports_are_followed_and_nothing_else_counts(tmp_path, package):
     page = tmp_path / "page.py"
     page.write_text("# %%\n%matplotlib inline\nimport numpy\nfrom toy import a\n")
-    names = [p.relative_to(package).as_posix() for p in sources.imports(page, package.parent)]
+    src = package.parent
+    names = [p.relative_to(package).as_posix() for p in sources.imports(page, src)]
     beside = ["sub/__init__.py", "sub/deep/data.yaml", "sub/one.py", "sub/one.yaml"]
     assert names == ["__init__.py", "a.py", "b.py", "b.yaml", "errors.py", *beside]
-    assert package / "d.py" in sources.module_files("toy.c", src=package.parent)
-    assert {package / "all/one.py", package / "errors.py"} < {
-        *sources.module_files("toy.all", src=package.parent)
-    }
+    assert package / "d.py" in sources.module_files("toy.c", src=src)
+    assert {package / "all/one.py", package / "errors.py"} < {*sources.module_files("toy.all", src=src)}
 
 
 LOADED = """
@@ -531,38 +519,35 @@ def test_another_layout_or_time_and_a_missing_report_pass(built):
 
 
 def test_a_changed_library_file_makes_stale_only_what_imports_it(tmp_path, package):
-    root = tmp_path
-    page = root / "page.py"
+    page = tmp_path / "page.py"
     page.write_text("from toy import b\n")
-    (root / "requirements.lock").write_text("")
-    before = notebooks.fingerprint(page, root, package.parent)
-    (package / "d.py").write_text("new = 1\n")
-    assert notebooks.fingerprint(page, root, package.parent) == before
-    (package / "errors.py").write_text("# the only one\nE = 1\n")
-    (package / "b.yaml").write_text("# the only one\nk: 1\n")
-    assert notebooks.fingerprint(page, root, package.parent) == before
-    (package / "b.yaml").write_text("k: 2\n")
-    assert notebooks.fingerprint(page, root, package.parent)["imports"] != before["imports"]
-    (package / "b.yaml").write_text("k: 1\n")
-    (package / "errors.py").write_text("E = 2\n")
-    assert notebooks.fingerprint(page, root, package.parent)["imports"] != before["imports"]
+    (tmp_path / "requirements.lock").touch()
+    before = notebooks.fingerprint(page, tmp_path, package.parent)
+    for name, text, same in (
+        ("d.py", "new = 1\n", True),
+        ("errors.py", "# the only one\nE = 1\n", True),
+        ("b.yaml", "# the only one\nk: 1\n", True),
+        ("b.yaml", "k: 2\n", False),
+        ("errors.py", "E = 2\n", False),
+    ):
+        (package / name).write_text(text)
+        now = notebooks.fingerprint(page, tmp_path, package.parent)
+        assert (now == before, now["imports"] == before["imports"]) == (same, same), name
+        (package / name).write_text(TOY[name])
 
 
 def test_declared_data_and_earlier_notebooks_count(tmp_path, package):
-    root = tmp_path
-    (root / "requirements.lock").write_text("")
-    (root / "data").mkdir()
-    page = root / "page.py"
+    page, data, first = (tmp_path / name for name in ("page.py", "data/new.json", "book/executed/01-a.ipynb"))
+    (tmp_path / "requirements.lock").touch()
     page.write_text(
         "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-a]\n#     reads: [data]\n# ---\n\n# %%\n1\n"
     )
     assert notebooks.header(page) == {"after": ["01-a"], "reads": ["data"]}
-    before = notebooks.fingerprint(page, root, package.parent)
-    (root / "data/new.json").write_text("1")
-    middle = notebooks.fingerprint(page, root, package.parent)
-    (root / "data/new.json").write_text("1 ")
-    assert notebooks.fingerprint(page, root, package.parent)["reads"] != middle["reads"]
-    assert middle["reads"] != before["reads"] and middle["after"] == {"01-a": None}
-    (root / "book/executed").mkdir(parents=True)
-    (root / "book/executed/01-a.ipynb").write_text('{"metadata": {"rollpe": {"date": "2026"}}}')
-    assert notebooks.fingerprint(page, root, package.parent)["after"] == {"01-a": "2026"}
+    found = [notebooks.fingerprint(page, tmp_path, package.parent)]
+    for path, text in ((data, "1"), (data, "1 "), (first, '{"metadata": {"rollpe": {"date": "2026"}}}')):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        found.append(notebooks.fingerprint(page, tmp_path, package.parent))
+    reads = [now["reads"] for now in found]
+    assert reads[0] != reads[1] != reads[2] == reads[3]
+    assert [now["after"]["01-a"] for now in found] == [None, None, None, "2026"]

@@ -8,7 +8,7 @@ import jupytext
 import pytest
 import yaml
 
-from rollpe.errors import InputError
+from refusals import refused
 from rollpe_book.chapters import check_parameters, read_parameters
 from rollpe_book.chapters.parameters import Parameter, _pairs
 from shared import ROOT
@@ -56,7 +56,7 @@ def test_a_parameter_is_a_line_with_type_default_help_and_bounds(notebook):
 
 @pytest.mark.parametrize("line", ["n = 3", "n: list = [1]", "n: int = 2.5", "n: int = f(3)", "print(n)"])
 def test_a_parameters_cell_holds_only_typed_literals(notebook, line):
-    with pytest.raises(InputError, match=re.escape(line)):
+    with refused(re.escape(line)):
         read_parameters(notebook(line))
 
 
@@ -109,9 +109,8 @@ def test_what_is_allowed_is_the_value_as_it_is_written(notebook, line, values, t
     ],
 )
 def test_what_is_not_allowed_is_refused_in_one_line(notebook, line, text, says):
-    with pytest.raises(InputError) as error:
+    with refused(re.escape(says)):
         check_parameters(notebook(f"x: {line}"), {"x": text})
-    assert says in str(error.value) and "\n" not in str(error.value)
 
 
 NOWHERE = "pyproject.toml/nowhere"
@@ -142,7 +141,6 @@ NOWHERE = "pyproject.toml/nowhere"
         ("11-train", "overrides", "patch_size=3,resolutions=[]", "both sides must divide"),
         ("09-results", "encodings", "roll,foo", "unknown encoding 'foo'"),
         ("09-results", "records", NOWHERE, NOWHERE),
-        ("09-results", "records", NOWHERE, NOWHERE),
         ("18-inside", "records", NOWHERE, NOWHERE),
         ("12-fast", "kinds", "tpu", "not one of cuda, cpu"),
         ("12-fast", "folder", NOWHERE, NOWHERE),
@@ -150,9 +148,8 @@ NOWHERE = "pyproject.toml/nowhere"
     ],
 )
 def test_a_chapter_refuses_before_it_runs_what_would_fail_or_show_something_else(chapter, name, value, says):
-    with pytest.raises(InputError) as error:
+    with refused(re.escape(says)):
         check_parameters(CHAPTERS / f"{chapter}.py", {name: value})
-    assert says in str(error.value) and "\n" not in str(error.value)
 
 
 def test_options_may_hold_lists_and_are_read_as_the_chapter_reads_them():
@@ -162,7 +159,7 @@ def test_options_may_hold_lists_and_are_read_as_the_chapter_reads_them():
         "overrides": "betas=[0.8,0.9]",
     }
     path = CHAPTERS / "11-train.py"
-    assert check_parameters(path, given) == given
+    assert check_parameters(path, given | {"encoding": "multiplexed-roll"}).items() >= given.items()
     (cell,) = (c.source for c in jupytext.read(path).cells if "def pairs" in c.source)
     names: dict = {"yaml": yaml}
     exec(re.search(r"def pairs.*?(?=\n\n)", cell, re.DOTALL)[0], names)

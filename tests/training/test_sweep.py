@@ -23,7 +23,7 @@ from rollpe_lab.training import TrainingError, load_dataset, load_plan, load_rec
 from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.estimates import AGAIN, SLACK, Estimates, format_duration
-from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_seed, select_cell
+from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_seed
 from rollpe_lab.training.sweep import Report, Sweep, precompile, train_missing
 from shared import ROOT
 
@@ -54,10 +54,6 @@ def test_a_plan_is_balanced_seed_by_seed_and_names_each_cell_once(tmp_path):
     assert [p.run_id.slug for p in planned] == ["none", "learned", "roll@width=15"] * 3 + ["learned", "lie"]
     assert {p.recipe.attention for p in planned} == {"math"} and planned[-1].recipe.epochs == 7
     assert "epochs=7" in planned[-1].run_id.recipe and "attention" not in planned[-1].run_id.recipe
-    assert select_cell(planned, planned[2].run_id.path.as_posix()) == [planned[2]]
-    for unknown in ("roll/seed-9", ""):
-        with pytest.raises(InputError, match=f"'{unknown}' is not in the plan"):
-            select_cell(planned, unknown)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.utils import canonicalize_name
+from python import python
 
 from shared import ROOT, workflow_script
 
@@ -73,15 +73,9 @@ def stopped(folder: Path, before: str = "", **environment: str) -> str:
     for name in ("workflow/install.py", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
     code = f"import runpy, sys; {before}\nrunpy.run_path('workflow/install.py', run_name='__main__')"
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=environment | {"PATH": "/usr/bin:/bin", "HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == 2 and result.stderr.count("\n") == 1, result.stderr
+    environment |= {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    result = python("-c", code, status=2, cwd=folder, env=environment)
+    assert result.stderr.count("\n") == 1, result.stderr
     assert not (folder / ".venv/.installed").exists()
     return result.stderr
 
@@ -105,28 +99,28 @@ def test_without_a_network_the_installation_stops(tmp_path):
 
 def test_a_python_without_venv_is_told_what_to_install_and_can_try_again(tmp_path):
     """Debian leaves half an environment and a hint in the middle of its words."""
-    python = tmp_path / "python3"
-    python.write_text(
+    without = tmp_path / "python3"
+    without.write_text(
         "#!/bin/sh\nmkdir -p .venv/bin\n"
         "echo 'The virtual environment was not created successfully because ensurepip is not available.'\n"
         "echo 'Failing command: /usr/bin/python3 -m ensurepip'\nexit 1\n"
     )
-    python.chmod(0o755)
+    without.chmod(0o755)
     for _ in range(2):
-        assert "python3-venv" in stopped(tmp_path, f"sys.executable = {str(python)!r}")
+        assert "python3-venv" in stopped(tmp_path, f"sys.executable = {str(without)!r}")
 
 
 @pytest.mark.skipif(not (shutil.which("cc") and Path("/proc").is_dir()), reason="needs Linux and a compiler")
 @pytest.mark.parametrize(("vendor", "answers"), [("AuthenticAMD", True), ("GenuineIntel", False)])
 def test_every_python_of_the_environment_tells_mkl_to_take_its_fast_kernels_on_amd(tmp_path, vendor, answers):
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
+    python("-m", "venv", "--without-pip", tmp_path / ".venv")
     script = (ROOT / "workflow/install.py").read_text()
-    python = str(tmp_path / ".venv/bin/python")
+    own = str(tmp_path / ".venv/bin/python")
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"vendor_id : {vendor}\n")
     namespace = {"__name__": "install", "__file__": str(tmp_path / "w/install.py")}
     exec(script.replace("/proc/cpuinfo", str(cpuinfo)), namespace)
-    namespace["speed_up_amd"](python)
+    namespace["speed_up_amd"](own)
     asked = "import ctypes; print(hasattr(ctypes.CDLL(None), 'mkl_serv_intel_cpu_true'))"
-    found = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)
+    found = subprocess.run([own, "-c", asked], capture_output=True, text=True, check=True)
     assert (found.stdout.strip(), found.stderr) == (str(answers), "")

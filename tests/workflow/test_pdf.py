@@ -4,11 +4,9 @@ A page of two chapters stands for Sphinx's; how the real pages look on paper is 
 """
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from python import python
 
 from shared import ROOT, workflow_script
 
@@ -25,12 +23,7 @@ more than one line of a page</h2>{filler}<section id="same"><h3>1.1. A sectionâ€
 </section></div></section></article></main></body></html>"""
 
 
-def print_book(html: Path, pdf: Path) -> subprocess.CompletedProcess:
-    """The script as the workflow runs it; in this process another browser may be open."""
-    command = [sys.executable, ROOT / "workflow/pdf.py", html, pdf]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
+SCRIPT = ROOT / "workflow/pdf.py"  # called in a process of its own: in this one another browser may be open
 script = workflow_script("pdf")
 pytestmark = pytest.mark.browser
 
@@ -40,8 +33,7 @@ def printed(tmp_path_factory):
     """A PDF of two chapters, the first of them a little longer than a page."""
     folder = tmp_path_factory.mktemp("pdf")
     (folder / "index.html").write_text(BOOK.format(filler="<p>Words.</p>" * 40))
-    done = print_book(folder / "index.html", folder / "out.pdf")
-    assert done.returncode == 0, done.stderr
+    python(SCRIPT, folder / "index.html", folder / "out.pdf")
     return (folder / "out.pdf").read_bytes()
 
 
@@ -87,5 +79,5 @@ def test_an_interval_a_percentage_and_a_comparison_stay_in_one_line(chromium, wo
 def test_a_formula_that_is_left_as_text_stops_the_build(tmp_path):
     page = tmp_path / "page.html"
     page.write_text('<p class="math">x^2</p>')
-    done = print_book(page, tmp_path / "page.pdf")
-    assert done.returncode == 1 and "1 formulas were not drawn, the first is x" in done.stderr
+    done = python(SCRIPT, page, tmp_path / "page.pdf", status=1)
+    assert "1 formulas were not drawn, the first is x" in done.stderr

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
+
+from python import python
 
 from rollpe.cli import cli
 from rollpe_lab.records import Record, read_record
@@ -15,10 +15,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_results_table_shows_the_committed_records():
-    check = subprocess.run(
-        [sys.executable, "workflow/readme.py", "--check"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert check.returncode == 0, check.stderr
+    python("workflow/readme.py", "--check", cwd=ROOT)
 
 
 def planted(recipe: str, epochs: int) -> Record:
@@ -48,9 +45,7 @@ def test_every_command_in_the_readme_exists_with_its_options():
             command = commands(command)[words.pop(0)]
         assert command is not cli, line
         known = {option for parameter in command.params for option in parameter.opts}
-        assert {word for word in words if word.startswith("-") and not word.lstrip("-").isdigit()} <= known, (
-            line
-        )
+        assert {word for word in words if re.match(r"--?[a-z]", word)} <= known, line
 
 
 def test_every_file_the_readme_links_to_exists():

@@ -6,13 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 from email.parser import Parser
 
 import pytest
 import yaml
 from pybtex.database import parse_file
+from python import python
 
 import rollpe
 from shared import ROOT, workflow_script
@@ -47,16 +47,13 @@ sys.meta_path.insert(0, Refuse())
 """Refuses every installed package but torch and what torch itself requires."""
 
 
-def run_refusing(code: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore", "-c", f"{REFUSE}\n{code}"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def run_refusing(code: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    return python("-W", "ignore", "-c", f"{REFUSE}\n{code}", status=status, cwd=ROOT)
 
 
 def test_torch_alone_is_enough_for_the_encodings():
-    refused = run_refusing("import numpy")
-    assert "No module named 'numpy'" in refused.stderr
+    assert "No module named 'numpy'" in run_refusing("import numpy", status=1).stderr
     done = run_refusing("import runpy; runpy.run_path('workflow/smoke.py', run_name='__main__')")
-    assert done.returncode == 0, done.stderr
     assert f"rollpe {rollpe.__version__} with torch" in done.stdout
 
 
@@ -68,8 +65,7 @@ def test_torch_alone_is_enough_for_the_encodings():
     ],
 )
 def test_the_command_without_its_packages_says_in_one_line_what_to_install(code, missing):
-    done = run_refusing(code)
-    assert done.returncode == 2
+    done = run_refusing(code, status=2)
     line = rf'rollpe: {missing} is not installed\. Repair: pip install "rollpe\[train\]"\.\n'
     assert re.fullmatch(line, done.stderr)
 
@@ -190,14 +186,7 @@ def build(folder, out, kind: str, **address: str):
     out.mkdir()
     code = f"import setuptools.build_meta as b; print(b.{kind}({str(out)!r}))"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        cwd=folder,
-        env=environment | address,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = python("-W", "ignore", "-c", code, cwd=folder, env=environment | address)
     return out / done.stdout.splitlines()[-1]
 
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from python import python
 
 from rollpe.cli import main
 from rollpe_lab.records import read_records
@@ -285,9 +286,6 @@ def test_nothing_that_trains_or_measures_imports_what_is_only_for_the_book(tmp_p
     names = ["papermill", "seaborn", "matplotlib", "sphinx", "playwright", "jupytext", "nbformat", "nbclient"]
     names += ["IPython", "snakemake", "jupyter_book", "myst_nb", "pybtex", "docutils"]
     (tmp_path / "plan.yaml").write_text("recipe: smoke\nblocks: [{encodings: [none], seeds: [0]}]\n")
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKED.format(names=names)], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    done = python("-c", BLOCKED.format(names=names), cwd=tmp_path)
     assert "`roll`" in done.stdout and "1 of 1 cells have a record" in done.stdout
     assert [record.run_id.slug for record in read_records(tmp_path / "r")] == ["none", "roll"]

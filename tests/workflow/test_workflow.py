@@ -7,10 +7,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python import python
 
 from rollpe_book.equations import write_report
 from shared import ROOT
@@ -19,19 +19,15 @@ BENCHMARK, LABELS = "data/benchmarks/one.json", "data/labels/cifar100.json"
 FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
 
 
-def snakemake(root: Path, *arguments: str) -> subprocess.CompletedProcess:
-    command = ["-m", "snakemake", "--snakefile", "workflow/Snakefile"]
-    command += ["--profile", "workflow/profiles/local", *arguments]
+def snakemake(root: Path, *arguments: str, status: int = 0) -> subprocess.CompletedProcess:
+    command = ["-m", "snakemake", "--snakefile", "workflow/Snakefile", "--profile", "workflow/profiles/local"]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    return subprocess.run(
-        [sys.executable, *command], cwd=root, capture_output=True, text=True, env=environment
-    )
+    return python(*command, *arguments, status=status, cwd=root, env=environment)
 
 
 def planned(root: Path) -> set[str]:
     """The notebooks that a dry run would run."""
     done = snakemake(root, "--dry-run", FIRST, SECOND)
-    assert done.returncode == 0, done.stderr
     return set(re.findall(r"Running notebooks/([\w-]+)\.py", done.stdout + done.stderr))
 
 
@@ -58,8 +54,7 @@ def project(tmp_path_factory):
     header = "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-first]\n"
     header += "#     reads: [data/records, data/benchmarks]\n# ---\n\n"
     (root / "notebooks/02-second.py").write_text(header + "# %%\nprint(2)\n")
-    done = snakemake(root, FIRST, SECOND)
-    assert done.returncode == 0, done.stderr
+    snakemake(root, FIRST, SECOND)
     assert planned(root) == set()
     return root
 
@@ -110,8 +105,8 @@ def test_data_that_are_not_what_was_committed_stop_every_notebook(project, chang
     change(BENCHMARK, "0")
     change("notebooks/01-first.py", "print(3)\n")
     assert planned(project) == {"01-first", "02-second"}
-    done = snakemake(project, FIRST, SECOND)
-    assert done.returncode != 0 and f"{BENCHMARK}: is not what data/digests.txt has" in done.stdout
+    done = snakemake(project, FIRST, SECOND, status=1)
+    assert f"{BENCHMARK}: is not what data/digests.txt has" in done.stdout
     assert "Running notebooks" not in done.stdout + done.stderr
     assert (project / SECOND).read_bytes() == before
 
@@ -128,8 +123,8 @@ def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(projec
     change(SECOND, "")
     path.write_text(path.read_text().replace('"2\\n"', '"99.99\\n"'))
     os.utime(path, (1e9, 1e9))
-    done = snakemake(project, "_build/html/index.html")
-    assert done.returncode != 0 and f"{SECOND}: edited, it is not what its run left" in done.stderr
+    done = snakemake(project, "_build/html/index.html", status=1)
+    assert f"{SECOND}: edited, it is not what its run left" in done.stderr
     assert not (project / "_build/html").exists()
 
 
@@ -137,6 +132,5 @@ def test_new_data_of_ones_own_are_named_and_stop_nothing(project):
     """The last test of the file, since it leaves a chapter that was run with these data."""
     (project / "data/records/two.json").write_text("2")
     done = snakemake(project, FIRST, SECOND)
-    assert done.returncode == 0, done.stderr
     assert "2 files are in no commit and not compared, such as data/records/one.json" in done.stderr
     assert set(re.findall(r"Running notebooks/([\w-]+)\.py", done.stdout + done.stderr)) == {"02-second"}
