@@ -10,6 +10,8 @@ from rollpe import textbook
 from rollpe_book.equations.cases import Draw, error, eye, must_fail
 from rollpe_book.equations.registry import check
 
+PERMUTED, FOLLOWS = "equivariance, permutation equivariance", "consequence of permutation equivariance"
+
 
 def _tokens(rng: Draw, *lead: int):
     """Tokens X [*lead, N, D] and three weight matrices, with N, D and the head's width all different."""
@@ -42,7 +44,7 @@ def eq_self_attention(rng):
     yield error(textbook.self_attention(X, W_Q, W_K, W_V), F.scaled_dot_product_attention(q, k, v))
 
 
-@check("equivariance, permutation equivariance", textbook.permutation_matrix, tolerance=0.0)
+@check(PERMUTED, textbook.permutation_matrix, tolerance=0.0)
 def eq_permutation(rng):
     X = _tokens(rng)[0]
     order = rng.permutation(len(X))
@@ -51,7 +53,7 @@ def eq_permutation(rng):
     yield error(P.T @ P, eye(len(X)))
 
 
-@check("equivariance, permutation equivariance", textbook.permutation_matrix, tolerance=1e-12)
+@check(PERMUTED, textbook.permutation_matrix, tolerance=1e-12)
 def eq_scores_permuted(rng):
     N, d = rng.count(3, 7), rng.count(2, 5)
     q, k, order = rng.normal(N, d), rng.normal(N, d), rng.permutation(N)
@@ -60,9 +62,7 @@ def eq_scores_permuted(rng):
     yield must_fail(error(q @ k.T, k @ q.T), least=1e-6)  # it takes no symmetric scores
 
 
-@check(
-    "equivariance, permutation equivariance", textbook.softmax, textbook.permutation_matrix, tolerance=1e-12
-)
+@check(PERMUTED, textbook.softmax, textbook.permutation_matrix, tolerance=1e-12)
 def eq_softmax_permuted(rng):
     N = rng.count(3, 7)
     A, order = rng.normal(N, N), rng.permutation(N)
@@ -70,12 +70,7 @@ def eq_softmax_permuted(rng):
     yield error(textbook.softmax(P @ A @ P.T), torch.softmax(A, -1)[order][:, order])
 
 
-@check(
-    "equivariance, permutation equivariance",
-    textbook.self_attention,
-    textbook.permutation_matrix,
-    tolerance=1e-12,
-)
+@check(PERMUTED, textbook.self_attention, textbook.permutation_matrix, tolerance=1e-12)
 def eq_permutation_equivariance(rng):
     X, *weights = _tokens(rng)
     order = rng.permutation(len(X))
@@ -85,7 +80,7 @@ def eq_permutation_equivariance(rng):
     yield must_fail(error(there, here), least=1e-6)  # equivariant, not invariant
 
 
-@check("consequence of permutation equivariance", textbook.self_attention, tolerance=1e-12)
+@check(FOLLOWS, textbook.self_attention, tolerance=1e-12)
 def eq_pooled(rng):
     X, *weights = _tokens(rng)
     shuffled = X[rng.permutation(len(X))]
@@ -101,9 +96,7 @@ def eq_added(rng):
     yield must_fail(error(moved, textbook.self_attention(X + C, *weights)[order]), least=1e-6)
 
 
-@check(
-    "consequence of permutation equivariance", textbook.softmax, textbook.permutation_matrix, tolerance=1e-12
-)
+@check(FOLLOWS, textbook.softmax, textbook.permutation_matrix, tolerance=1e-12)
 def eq_blind_bias(rng):
     N = rng.count(3, 7)
     A, u, order = rng.normal(N, N), rng.normal(N, 1), rng.permutation(N)

@@ -29,7 +29,6 @@ from rollpe_lab.training import sweep as sweeps
 @click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints: an interrupted run starts again.")
 @click.option("--retry", is_flag=True, help="Also run cells that failed before.")
 @click.option("--measure", is_flag=True, help="Estimate durations from short runs now, not from old records.")
-@click.option("--only", metavar="CELL", help="Run one cell, named as its record: recipe/encoding/seed-0.")
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, by priority.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
@@ -39,7 +38,6 @@ def sweep(
     checkpoints: Path,
     no_checkpoints: bool,
     retry: bool,
-    only: str | None,
     show: bool,
     no_progress: bool,
     **settings: Any,
@@ -55,30 +53,17 @@ def sweep(
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
     planned = plans.load_plan(file, overrides)
-    if only is not None:
-        planned = plans.select_cell(planned, only)
-    failed = False
     if show:
         absent = plans.missing(planned, records, retry=True)
     else:
-        report = sweeps.Sweep(
-            planned,
-            records,
-            checkpoints=None if no_checkpoints else checkpoints,
-            retry=retry,
-            progress=not no_progress,
-            say=click.echo,
-            **settings,
-        ).run()
-        absent = report.missing
-        failed = bool(only and absent)
+        settings |= {"retry": retry, "progress": not no_progress}
+        settings["checkpoints"] = None if no_checkpoints else checkpoints
+        absent = sweeps.Sweep(planned, records, say=click.echo, **settings).run().missing
     for run_id in absent:
         reason = "" if retry else plans.failure(records, run_id.run_id)
         again = f"failed: {run_id}: {reason.rstrip('.')}. Try it again with --retry."
         click.echo(again if reason else f"missing: {run_id}")
     click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
-    if failed:
-        sys.exit(1)
 
 
 @click.command()

@@ -174,13 +174,3 @@ def failure(records: str | Path, run_id: RunId) -> str:
         return ""
     except (OSError, LookupError, TypeError, ValueError):
         return f"{path} is damaged"
-
-
-def select_cell(planned: Sequence[Planned], name: str) -> list[Planned]:
-    """The one cell of that name, recipe/encoding/seed-n. Raises InputError if the plan has none."""
-    found = [p for p in planned if unquote(p.run_id.path.as_posix()) == unquote(name)]
-    if not found:
-        raise InputError(
-            f"cell {name!r} is not in the plan. Its first cell: {planned[0].run_id.path.as_posix()}."
-        )
-    return found
