@@ -49,15 +49,11 @@ def imports(path: Path | str, src: Path = SRC) -> list[Path]:
     it computes. The ``.yaml`` and ``.html`` files below a folder count with its ``__init__.py``, except a
     ``.yaml`` that is named after a module beside it and counts with that.
     """
-    return _closure(_imported_names(Path(path), src), src)
+    return module_files(*_imported_names(Path(path), src), src=src)
 
 
 def module_files(*names: str, src: Path = SRC) -> list[Path]:
     """The files of modules such as ``rollpe_book.equations`` and all that they import from the packages."""
-    return _closure(names, src)
-
-
-def _closure(names: Iterable[str], src: Path) -> list[Path]:
     files: set[Path] = set()
     waiting = list(names)
     while waiting:
@@ -121,12 +117,9 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
     files = set()
     for path in paths:
         inside = path.rglob("*") if path.is_dir() else [path]
-        files |= {f for f in inside if f.is_file() and not _hidden(f.relative_to(path))}
+        shown = (f for f in inside if not any(p.startswith(".") for p in f.relative_to(path).parts))
+        files |= {f for f in shown if f.is_file()}
     return sorted(files)
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 def hash_files(paths: Iterable[Path], root: Path, content: Callable[[Path], bytes] = Path.read_bytes) -> str:
@@ -222,8 +215,7 @@ def _with_files(digest: Any, also: Sequence[Path]) -> str:
     whole = digest.copy()
     for path in also:
         _add_file(whole, path.name, path)
-    hexadecimal: str = whole.hexdigest()
-    return hexadecimal
+    return str(whole.hexdigest())
 
 
 def _add_file(digest: Any, name: str, path: Path) -> None:

@@ -38,7 +38,8 @@ def add_facts(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: 
         re.sub(r"\((eq-[\w-]+)\)", lambda m: reference(m[1]) if m[1] in known else m[0], line)
         for line in lines
     ]
-    labels = [label for label, entry in known.items() if computes(entry, dotted_name(obj), encoding)]
+    by = {dotted_name(obj), encoding}
+    labels = [label for label, entry in known.items() if by & {*entry["implements"], *entry["encodings"]}]
     if labels:
         lines += ["", f"Checked equations: {', '.join(map(reference, labels))}.", ""]
 
@@ -66,10 +67,6 @@ def equations(app: Sphinx) -> dict[str, dict[str, Any]]:
 
 def reference(label: str) -> str:
     return f":eq:`{label}`"
-
-
-def computes(entry: dict[str, Any], dotted: str, encoding: str | None) -> bool:
-    return dotted in entry["implements"] or encoding in entry["encodings"]
 
 
 def keep_to_encodings(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

@@ -27,13 +27,6 @@ PREVIEW = "_static/preview.png"
 ICONS = 'url(../vendor/fontawesome/webfonts/icons.woff) format("woff")'
 
 
-def read_citation(app: Sphinx) -> dict[str, Any]:
-    """CITATION.cff, which stands beside the folder of the book."""
-    path = project_root(app) / "CITATION.cff"
-    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf8"))
-    return content
-
-
 # What search engines and previews read
 
 
@@ -48,7 +41,7 @@ def first_words(body: str, longest: int = 200) -> str:
 
 def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
     """What a search engine, a preview and a reference manager want to know of a page."""
-    citation = read_citation(app)
+    citation = yaml.safe_load((project_root(app) / "CITATION.cff").read_text(encoding="utf8"))
     authors = [
         {"@type": "Organization", "name": a["name"]}
         if "name" in a

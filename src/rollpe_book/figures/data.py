@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +68,8 @@ def _label(ax: Axes, axis: str) -> str:
 
 def _series(ax: Axes, panel: str) -> Iterator[tuple[tuple[str, str, str], list[Point], tuple[str, ...]]]:
     counts: Counter[str] = Counter()
-    for artist in _artists(ax):
+    artists: list[Any] = [*ax.images, *ax.collections, *ax.patches, *ax.lines, *ax.texts]
+    for artist in (artist for artist in artists if artist.get_visible()):
         for kind, points in _points(artist, ax):
             counts[kind] += 1
             label = str(artist.get_label())
@@ -79,11 +80,6 @@ def _series(ax: Axes, panel: str) -> Iterator[tuple[tuple[str, str, str], list[P
                 continue  # a slanted line through the whole panel
             labels = (_label(ax, "x"), _label(ax, "y"), _value_label(artist))
             yield (panel, kind, name), points, labels
-
-
-def _artists(ax: Axes) -> Iterable[Any]:
-    artists = (*ax.images, *ax.collections, *ax.patches, *ax.lines, *ax.texts)
-    return (artist for artist in artists if artist.get_visible())
 
 
 def _value_label(artist: Any) -> str:

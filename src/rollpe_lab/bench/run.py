@@ -82,9 +82,8 @@ def benchmark(
     started, source, start = now(), loaded_source(outside), time.perf_counter()
     timed = _timed_recipe(recipe, overrides or {}, torch_device)
     comparison = Comparison(timed, names, torch_device, rounds, start, budget or math.inf)
-    peak, augmentation = matmul_peak(torch_device, timed.precision), comparison.time_augmentation()
     shares = (0.5, 0.5) if encodings is None else (0.9, 0.75)  # more patches need the rest
-    measured = comparison.time_encodings(peak, augmentation, timm, profile, *shares)
+    measured = comparison.time_encodings(shares, timm, profile)
     return Benchmark(
         recipe=recipe,
         size=timed.size,
@@ -93,8 +92,6 @@ def benchmark(
         patch_size=cast(int, timed.patch_size),
         compiled=bool(timed.compile),
         precision=timed.precision,
-        peak_gflops=peak,
-        augmentation_milliseconds=1000 * augmentation,
         scaling=comparison.time_scaling() if encodings is None else [],
         failed=comparison.failed,
         environment=environment(str(torch_device)),
@@ -139,22 +136,14 @@ class Comparison:
         seconds = interleaved(calls, self.fewer_rounds, self.device)["augmentation"]
         return statistics.median(seconds) / count
 
-    def time_encodings(
-        self,
-        peak: float,
-        augmentation: float,
-        timm: bool,
-        profile: bool,
-        share: float,
-        share_of_extras: float,
-    ) -> dict[str, Any]:
+    def time_encodings(self, shares: tuple[float, float], timm: bool, profile: bool) -> dict[str, Any]:
         """Time every encoding, and timm's models in the same step.
 
-        peak: GFLOP/s. augmentation: seconds a batch. share: of the budget, for preparing the encodings;
-        share_of_extras: for preparing timm's models and the second model without encoding after them.
-        Returns the measured fields of a `Benchmark`.
+        shares: of the budget, for preparing the encodings, and timm's models and the second model without
+        encoding after them. Returns the measured fields of a `Benchmark`.
         """
-        recipe, device = self.recipe, self.device
+        recipe, device, (share, share_of_extras) = self.recipe, self.device, shares
+        peak, augmentation = matmul_peak(device, recipe.precision), self.time_augmentation()
         rank = {name: index for index, name in enumerate(PRIORITY)}
         ordered = sorted(self.names, key=lambda name: rank.get(name, len(rank)))
         builders = {name: self._ours(recipe, name) for name in ordered}
@@ -181,6 +170,8 @@ class Comparison:
         again = zip(seconds["none"], seconds.get(AGAIN, []), strict=False)
         known = trials.keys() | self.failed.keys()
         fields: dict[str, Any] = {
+            "peak_gflops": peak,
+            "augmentation_milliseconds": 1000 * augmentation,
             "rounds": len(seconds["none"]),
             "again": statistics.median(a / b for a, b in again) if AGAIN in seconds else None,
             "encodings": timings(),

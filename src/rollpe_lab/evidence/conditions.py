@@ -460,21 +460,16 @@ def _counted(scope: Scope, arms: str, least: str | None, number: str) -> Finding
     return Finding(not wrong, text, {"counts": [*counts.values()]})
 
 
-def _every_run(scope: Scope, a: str, sign: str, of_arm: str | None, b: str) -> Finding:
-    left, right = scope.sample(a), scope.sample(b) if of_arm else [float(b)]
+def _runs(scope: Scope, which: str, a: str, sign: str, b: str) -> Finding:
+    left, right = scope.sample(a), [float(b)] if re.fullmatch(f"-?{NUMBER}", b) else scope.sample(b)
     if isinstance(left, Printed) or isinstance(right, Printed):
         return Finding(False, "Table 1 prints no single runs")
+    if which == "some":
+        nearest = (max if sign == ">" else min)(left)
+        return Finding(any(ORDER[sign](value, right[0]) for value in left), f"{a} has {nearest:.4g}")
     wrong = next(((x, y) for x, y in itertools.product(left, right) if not ORDER[sign](x, y)), None)
     text = f"a run of {a} has {wrong[0]:.4g}, against {wrong[1]:.4g}" if wrong else ""
     return Finding(not wrong, text, {"value": left[0]})
-
-
-def _some_run(scope: Scope, arm: str, sign: str, bound: str) -> Finding:
-    values = scope.sample(arm)
-    if isinstance(values, Printed):
-        return Finding(False, "Table 1 prints no single runs")
-    nearest = (max if sign == ">" else min)(values)
-    return Finding(any(ORDER[sign](value, float(bound)) for value in values), f"{arm} has {nearest:.4g}")
 
 
 def _differ(scope: Scope, a: str, b: str, sign: str, name: str, level: str) -> Finding:
@@ -508,8 +503,8 @@ STATEMENTS: dict[str, Callable[..., Finding]] = {
     r"(\S+) - (\S+) is within ([\d.]+), TOST (0\.\d+)": _within,
     r"(\S+) - (\S+) is (clear|exploratory|open)": _by_family,
     r"(.+) (?:has|have) (at least )?(\d+) runs?": _counted,
-    r"every run of (\S+) ([<>=]) (every run of )?(\S+)": _every_run,
-    rf"some run of (\S+) ([<>=]) ({NUMBER})": _some_run,
+    rf"(every|some) run of (\S+) ([<>=]) (-?{NUMBER})": _runs,
+    r"(every) run of (\S+) ([<>=]) every run of (\S+)": _runs,
     r"(\S+) - (\S+) ([<>]) 0, (Holm|Welch) (0\.\d+)": _differ,
     rf"({TERM}) ([<>]) (-?[\d.]+), one-sided (0\.\d+)": _beyond,
     rf"({TERM}(?: [<>=] {TERM})+)": _chain,

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote
 
 from rollpe.encodings.registry import ENCODINGS
@@ -173,7 +174,7 @@ def results_table(records: Sequence[Record], recipe: str) -> Table:
     """
     arms = arms_of(records, recipe)
     order = {name: index for index, name in enumerate(ENCODINGS)}
-    data = _data_of(arms, recipe)
+    data = _setting(arms, recipe, "data") or _setting({}, recipe.partition("@")[0], "data")
     printed = PAPER_TABLE_1 if data == "cifar100" else {}
 
     def rank(slug: str) -> tuple[int, str]:
@@ -189,18 +190,11 @@ def results_table(records: Sequence[Record], recipe: str) -> Table:
         )
         for slug in slugs
     ]
-    return Table(recipe, rows, _epochs_of(arms, recipe), data in TEXTS)
+    return Table(recipe, rows, _setting(arms, recipe, "epochs"), data in TEXTS)
 
 
-def _data_of(arms: dict[str, dict[int, Record]], recipe: str) -> str:
-    """The data set of a recipe: as recorded, else from its file."""
-    recorded = {str(r.config["data"]) for arm in arms.values() for r in arm.values() if "data" in r.config}
-    base = recipe.partition("@")[0]
-    return recorded.pop() if recorded else load_recipe(base).data if base in recipes() else ""
-
-
-def _epochs_of(arms: dict[str, dict[int, Record]], recipe: str) -> int | None:
-    """Passes over the training images: as recorded, else from the recipe's file."""
-    runs = [r for arm in arms.values() for r in arm.values()]
-    recorded = next((int(r.config["epochs"]) for r in runs if "epochs" in r.config), None)
-    return load_recipe(recipe).epochs if recorded is None and recipe in recipes() else recorded
+def _setting(arms: dict[str, dict[int, Record]], recipe: str, key: str) -> Any:
+    """A key of a recipe: as recorded, else from the recipe's file; None without either."""
+    known = load_recipe(recipe).model_dump() if recipe in recipes() else {}
+    recorded = (r.config[key] for arm in arms.values() for r in arm.values() if key in r.config)
+    return next(recorded, known.get(key))

@@ -36,7 +36,9 @@ def _whole(
 ) -> Any:
     """An integer from low to high with its description; null: what null means, if it is allowed."""
     allowed = "" if null is None else f"null ({null}) or " if null else "null or "
-    allowed += f"an integer ≥ {low}" + (f", at most {high:,}" if high else "")
+    allowed += f"an integer ≥ {low}" + (
+        f", at most {high:,}".replace("1,000,000", "a million") if high else ""
+    )
     return Field(default, ge=low, le=high, description=f"{allowed}: {words}" if words else allowed)
 
 
