@@ -25,7 +25,8 @@ const typeset = async (root) => {
     const math = `<span class="math" aria-hidden="true">\\(${latex}\\)</span>`;
     symbol.innerHTML = `<span class="visually-hidden">${symbol.textContent}</span>${math}`;
   });
-  MathJax.typesetPromise([root]);
+  await MathJax.typesetPromise([root]);
+  root.querySelectorAll("mjx-container").forEach((drawn) => drawn.removeAttribute("tabindex"));
 };
 
 export class Stage {
