@@ -14,18 +14,12 @@ from sphinx.application import Sphinx
 from rollpe_book import figures
 from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, project_root
+from rollpe_book.figures import photo
 from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
 from rollpe_lab.records.store import find_arrays, read_records
 from rollpe_lab.training.observation import neighbor_correlation
 
-NAMES = {
-    "roll": "RollPE",
-    "multiplexed-roll": "multiplexed RollPE",
-    "axial-rope": "RoPE",
-    "learned": "learned table",
-    "none": "no encoding",
-    "roll-twin": "its rotary twin",
-}
+NAMES = photo.NAMES | {"roll-twin": "its rotary twin"}
 DRAWN = ("multiplexed-roll", "axial-rope", "roll", "learned", "none")
 
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -63,12 +62,6 @@ class LedgerDirective(SphinxDirective):
         pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
         return verdicts_of(root, report), {n for n, entry in report.items() if entry.get("page") in pages}
 
-    def parse(self, text: str) -> list[nodes.Node]:
-        """Blocks of MyST."""
-        holder = nodes.container()
-        self.state.nested_parse(StringList(text.splitlines(), "ledger"), 0, holder)
-        return holder.children
-
 
 class ClaimsDirective(LedgerDirective):
     """``{claims}``: the ledger of the papers' claims, one line each, with what decides it folded under it.
@@ -88,7 +81,7 @@ class ClaimsDirective(LedgerDirective):
             head = f"The paper's {len(possible)} testable claims by verdict{_others(paper)}."
             return [nodes.paragraph("", head), self._bar(possible)]
         if "summary" in self.options:
-            return self.parse(summary(verdicts))
+            return self.parse_text_to_nodes(summary(verdicts))
         documents = by_document(verdicts).items()
         return [self._section(source, claims, shown) for source, claims in documents]
 
@@ -172,7 +165,7 @@ class ErrataDirective(LedgerDirective):
         source = self.arguments[0]
         if source not in sources():
             raise self.error(f"{source!r} is no document of the ledger: use one of {', '.join(sources())}.")
-        return self.parse("\n".join(errata(*self.judge(), source)))
+        return self.parse_text_to_nodes("\n".join(errata(*self.judge(), source)))
 
 
 def errata(verdicts: Sequence[Verdict], shown: Collection[str], source: str) -> Iterator[str]:

@@ -40,8 +40,10 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
     """images → logits float32 [B, classes], not compiled; in bfloat16 on the mode if the recipe says so.
 
     Of text, characters [B, N] → [B·N, classes], and likewise of patches with a loss each. The weights are
-    float32 whatever the recipe's precision: autocast rounds them.
-    Raises InputError if the recipe's kernel of attention cannot run there.
+    float32 whatever the recipe's precision: autocast rounds them. Attention runs by recipe.attention alone;
+    the choice is made inside the function, so that it is part of a compiled graph and of the key under which
+    the program is kept.
+    Raises InputError if this model's attention cannot run so.
     """
     kind, half = device.type, recipe.precision == "bfloat16"
 
@@ -50,21 +52,9 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
             logits: Tensor = model(inputs)
         return logits.float().flatten(0, -2)
 
-    return _by_kernel(predict, model, recipe, device)
-
-
-def _by_kernel(
-    predict: Callable[[Tensor], Tensor], model: nn.Module, recipe: Recipe, device: torch.device
-) -> Callable[[Tensor], Tensor]:
-    """`predict` whose attention runs by recipe.attention alone; itself for "auto".
-
-    The choice is made inside the function, so that it is part of a compiled graph and of the key under which
-    the program is kept. Raises InputError if this model's attention cannot run so.
-    """
     if recipe.attention == "auto":
         return predict
     kernel = KERNELS[recipe.attention]
-    half = recipe.precision == "bfloat16"
     e = next((m.encoding for m in model.modules() if isinstance(m, Attention)), None)
     e = e or NoEncoding(head_dim=64, heads=1, grid=(4, 4))
     grid = e.grid or (4,) * e.axes
