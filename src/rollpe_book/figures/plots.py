@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rollpe_lab.records.record import Record
 
 
-def learning_curves(records: Sequence[Record], ax: Axes) -> Axes:
+def learning_curves(records: Sequence[Record], ax: Axes) -> None:
     """Held-out accuracy against epoch: one thin line for each run, one label for each encoding."""
     ends: dict[str, list[tuple[float, float]]] = {}
     for record in records:
@@ -33,7 +33,6 @@ def learning_curves(records: Sequence[Record], ax: Axes) -> Axes:
     label_line_ends(ax, {name: np.mean(points, axis=0) for name, points in ends.items()})
     ax.set(xlabel="epoch", ylabel="held-out accuracy (%)")
     drawn_from(ax.figure, records)
-    return ax
 
 
 def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.06) -> None:
@@ -108,17 +107,13 @@ def name_series(artists: Iterable[Artist], names: Sequence[str]) -> None:
 
 
 def accuracy_under(
-    condition: Literal["resolutions", "shifts"],
-    arms: Mapping[str, Sequence[Record]],
-    trained: int,
-    ax: Axes | None = None,
-) -> Axes:
+    condition: Literal["resolutions", "shifts"], arms: Mapping[str, Sequence[Record]], trained: int, ax: Axes
+) -> None:
     """Test accuracy against image size or shift: one dot for each run, a line through the means.
 
     ``condition``: the field of the records, accuracies by pixels. ``arms``: runs by encoding. ``trained``:
     the value in training; the dotted line marks it, and the plain test accuracy is drawn there.
     """
-    ax = ax or plt.subplots()[1]
     ends = {}
     for name, runs in arms.items():
         by_run = [{int(x): y for x, y in getattr(r, condition).items()} for r in runs]
@@ -136,7 +131,6 @@ def accuracy_under(
     ax.axvline(trained, color=MUTED, linewidth=0.8, linestyle=":")
     label_line_ends(ax, ends)
     ax.set_ylabel("test accuracy (%)")
-    return ax
 
 
 def name_rows(ax: Axes, names: Sequence[str], reference: float | None = None) -> None:
@@ -152,7 +146,7 @@ def name_rows(ax: Axes, names: Sequence[str], reference: float | None = None) ->
 
 def offset_map(
     values: np.ndarray, ax: Axes, *, limit: float, title: str, mark: tuple[int, int] | None = None
-) -> Axes:
+) -> None:
     """Scores over all signed offsets on a grid of G_y × G_x patches: Δ_y down, Δ_x right, a cross at 0.
 
     ``values`` [2·G_y − 1, 2·G_x − 1], offset (0, 0) in the middle. Colors go from −``limit`` to
@@ -167,22 +161,17 @@ def offset_map(
             ring = ax.plot(mark[1], mark[0], "o", color=color, markersize=10, label="marked offset")[0]
             ring.set(markerfacecolor="none", markeredgewidth=width)
     ax.set(title=title, xticks=[-right, 0, right], yticks=[-down, 0, down])
-    return ax
 
 
-def correlation_matrices(
-    by_distance: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None
-) -> Sequence[Axes]:
+def correlation_matrices(by_distance: Mapping[str, ArrayLike], axes: Sequence[Axes]) -> None:
     """How much alike the channels of a ring respond: one matrix for each label, all in one scale of colors.
 
     ``by_distance`` [..., n/2 + 1]: correlations of two channels by their distance 0 … n/2 around a ring of n
     channels, as records keep them; the mean is taken over all leading axes. No single pair is known, so each
     cell is the mean of all pairs at its distance: the matrix is a circulant. Colors go from −1 to 1, with
     one color bar; the titles tell the correlation of neighbors and of any two channels. ``axes``: as many as
-    there are labels; by default in a figure that fits a phone.
+    there are labels.
     """
-    if axes is None:
-        axes = plt.subplots(1, len(by_distance), figsize=(2.05 * len(by_distance), 2.4), squeeze=False)[1][0]
     for ax, (label, values) in zip(axes, by_distance.items(), strict=True):
         values = np.asarray(values)
         mean = values.mean(tuple(range(values.ndim - 1)))
@@ -197,4 +186,3 @@ def correlation_matrices(
     axes[0].set_ylabel("channel on the ring")
     bar = axes[0].figure.colorbar(axes[0].images[0], ax=list(axes), shrink=0.8, ticks=[-1, 0, 1])
     bar.set_label("correlation")
-    return axes
