@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import Mock
 
@@ -23,8 +23,8 @@ def refused(says: str | None = None, kind: type[Exception] = InputError) -> Iter
     assert "\n" not in str(error.value), error.value
 
 
-def raising(error: BaseException | type[BaseException]) -> Callable[..., None]:
-    """A function that raises this whatever it is called with."""
+def raising(error: BaseException | type[BaseException]) -> Mock:
+    """A function that raises this whatever it is called with, and keeps the call."""
     return Mock(side_effect=error)
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from refusals import raising, refused
 from rollpe.cli import cli
 from rollpe.errors import InputError
 from rollpe.vit import SIZES, create_vit
@@ -41,8 +42,7 @@ def clock(monkeypatch):
     return lambda seconds: now.__setitem__(0, now[0] + seconds)
 
 
-def out_of_memory() -> None:
-    raise torch.OutOfMemoryError("CUDA out of memory.\nA second line | a third")
+out_of_memory = raising(torch.OutOfMemoryError("CUDA out of memory.\nA second line | a third"))
 
 
 # Taking turns
@@ -201,7 +201,7 @@ def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatc
 
 
 def test_the_report_comes_back_from_disk_with_what_broke_and_beside_it_a_profile(monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "timm_model", lambda *_: out_of_memory())
+    monkeypatch.setattr(run, "timm_model", out_of_memory)
     report = quick(encodings=["axial-rope"], profile=True)
     reason = "OutOfMemoryError: CUDA out of memory."
     assert report.failed == {"timm none": reason, "timm axial-rope": reason} and not report.timm
@@ -216,7 +216,7 @@ def test_the_report_comes_back_from_disk_with_what_broke_and_beside_it_a_profile
     other = report.model_copy(update={"provenance": later}).write(tmp_path)
     assert other.stem.endswith("-2100-01-01T0000") and len(read_benchmarks(tmp_path)) == 2
     path.write_text('{"size": "nano"')
-    with pytest.raises(InputError, match=rf"{path.name}: damaged"):
+    with refused(rf"{path.name}: damaged"):
         read_benchmarks(tmp_path)
 
 
@@ -224,15 +224,10 @@ def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch):
     options = {"recipe": "paper", "overrides": {"attention": "math", "drop_path": "0.2"}, "device": "cpu"}
     options |= {"encodings": ["roll", "shaw"], "budget": 600.0, "rounds": 4, "timm": False, "profile": False}
     words = shlex.split(run.command_line(options))
-    received = {}
-
-    def stop(**given):
-        received.update(given)
-        raise InputError("stop")
-
+    stop = raising(InputError("stop"))
     monkeypatch.setattr("rollpe_lab.commands.bench.benchmark", stop)
     CliRunner().invoke(cli, words[1:])
-    assert words[:2] == ["rollpe", "bench"] and received == options
+    assert words[:2] == ["rollpe", "bench"] and stop.call_args.kwargs == options
 
 
 def test_committed_benchmarks_of_any_age_are_read():

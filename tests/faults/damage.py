@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 
@@ -16,6 +17,13 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     zeroed = bytes(len(content) - len(before) - len(after))
     accidents = [flipped + content[place + 1 :], zeroed + after, b"", rng.randbytes(size) + content[place:]]
     return before + rng.choice(accidents)
+
+
+def exchange(one: Path, two: Path) -> None:
+    """Each file with the bytes of the other."""
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
 
 
 def places(content: Any) -> Iterator[tuple[Any, Any]]:

@@ -12,6 +12,7 @@ import pytest
 from answers import complaint
 from torchvision.datasets import CIFAR100
 
+from refusals import raising
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_book.equations import run_checks
@@ -76,15 +77,8 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture
 def idle(folder, monkeypatch):
     """Nothing is trained, timed, fetched, executed or written into the project."""
-
-    def stop(*_, **__):
-        raise InputError("nothing is done here.")
-
+    stop, break_off = raising(InputError("nothing is done")), raising(TrainingError("nothing is trained"))
     checks = run_checks(["eq-roll"])
-
-    def break_off(*_, **__):
-        raise TrainingError("nothing is trained here.")
-
     for place in ("rollpe_lab.bench.run.matmul_peak", "rollpe_book.chapters.execute._execute"):
         monkeypatch.setattr(place, stop)
     for place in ("rollpe_lab.training.run.train_epoch", "rollpe_lab.training.sweep.train"):

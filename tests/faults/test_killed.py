@@ -69,12 +69,8 @@ def left_in(folder) -> tuple:
     arrays = {name: array.tolist() for name, array in read_arrays(path).items()}
     files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
     model = load_model(checkpoint_path(folder / "checkpoints", CELL), device="cpu")
-    return (
-        timeless(read_record(path)),
-        arrays,
-        files,
-        {name: tensor.tolist() for name, tensor in model.state_dict().items()},
-    )
+    weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+    return timeless(read_record(path)), arrays, files, weights
 
 
 def test_a_run_killed_at_any_operation_on_a_file_is_resumed_to_the_same_record(tmp_path, times, tally):
