@@ -75,13 +75,6 @@ def test_an_odd_width_has_no_pairs(call, d):
     assert f"d={d}" in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("heads", "exponents"), [(1, [8]), (4, [2, 4, 6, 8]), (6, [2, 4, 6, 8, 1, 3]), (3, [4, 8, 2])]
-)
-def test_alibis_slopes_of_heads_that_are_no_power_of_two_follow_those_of_one(heads, exponents):
-    assert textbook.alibi_slopes(heads).tolist() == [2.0**-e for e in exponents]
-
-
 def test_yarns_range_has_a_width_and_an_end():
     assert textbook.yarn_range(8, 6, 10000, 32, 1) == (0, 0.001)  # no pair turns once
     assert textbook.yarn_range(4, 5000, 10, 32, 1) == (2, 3)  # d - 1, as in the code of the source

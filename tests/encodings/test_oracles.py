@@ -16,7 +16,6 @@ from timm.layers.pos_embed_rel import RelPosBias
 from timm.layers.pos_embed_sincos import (
     RotaryEmbeddingCat,
     RotaryEmbeddingDinoV3,
-    RotaryEmbeddingMixed,
     apply_rot_embed_cat,
     get_mixed_freqs,
 )
@@ -53,19 +52,6 @@ def test_axial_rope_is_timms_rotary_embedding_cat(grid: tuple[int, int], base: f
     q = noise(2, 2, 1 + math.prod(grid), 16).float()
     expected = torch.cat((q[:, :, :1], apply_rot_embed_cat(q[:, :, 1:], theirs.get_embed())), -2)
     torch.testing.assert_close(ours.encode(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("grid", GRIDS)
-def test_mixed_rope_is_timms_rotary_embedding_mixed(grid: tuple[int, int]) -> None:
-    """Their block of a model with the frequencies of ours; rows first (grid_indexing='ij')."""
-    theirs = RotaryEmbeddingMixed(dim=32, depth=2, num_heads=2, feat_shape=list(grid), grid_indexing="ij")
-    ours = create_encoding("mixed-rope", head_dim=16, heads=2)
-    q = noise(3, 2, math.prod(grid), 16).float()
-    for block in range(2):
-        with torch.no_grad():
-            ours.frequencies.copy_(theirs.freqs[:, block].transpose(0, 1))
-        expected = apply_rot_embed_cat(q, theirs.get_embed()[block])
-        torch.testing.assert_close(ours.encode(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5)
 
 
 def test_mixed_rope_takes_any_positions_that_timms_get_mixed_freqs_takes() -> None:
@@ -156,21 +142,10 @@ def test_alibi_is_blooms(heads: int) -> None:
     torch.testing.assert_close(ours.weights(q, q, grid_positions(9), is_causal=True)[0], weights)
 
 
-def test_rope_with_the_half_layout_is_llamas() -> None:
-    """LlamaRotaryEmbedding and apply_rotary_pos_emb, at positions that do not start from 0."""
-    config = transformers.LlamaConfig(hidden_size=48, num_attention_heads=3, head_dim=16)
-    positions = torch.arange(5, 25)
-    q, k = noise(2, 2, 3, 20, 16).float()
-    cos, sin = llama.LlamaRotaryEmbedding(config)(q, positions[None])
-    expected = llama.apply_rotary_pos_emb(q, k, cos, sin)
-    ours = create_encoding("rope", head_dim=16, heads=3, axes=1, layout="half")
-    for out, theirs in zip(ours(q, k, positions[:, None].float()), expected, strict=True):
-        torch.testing.assert_close(out, theirs, atol=1e-5, rtol=1e-5)
-
-
 ORIGINAL = {"original_max_position_embeddings": 16}
 STRETCHES = {"short_factor": [1.0, 1.1, 1.3], "long_factor": [1.5, 3.0, 7.0]}
 SCALED = [  # options of theirs; options of ours, where they differ
+    ({"rope_type": "default", "partial_rotary_factor": 1.0}, {"scaling": "none", "rotary_dim": None}),
     ({"rope_type": "linear", "factor": 4.0}, {"scaling": "none", "scale": 0.25}),
     ({"rope_type": "dynamic", "factor": 3.0}, {"trained": 64}),
     ({"rope_type": "yarn", "factor": 4.0, **ORIGINAL}, {}),
@@ -185,6 +160,7 @@ SCALED = [  # options of theirs; options of ours, where they differ
     ({"rope_type": "longrope", "factor": 4.0, **STRETCHES, **ORIGINAL}, {}),
     ({"rope_type": "longrope", "factor": 4.0, "attention_factor": 1.5, **STRETCHES, **ORIGINAL}, {}),
 ]
+ELSEWHERE = ("mscale", "mscale_all_dim", "partial_rotary_factor")
 RENAMED = {"original_max_position_embeddings": "trained", "rope_type": "scaling"}
 
 
@@ -198,12 +174,11 @@ def test_scaled_and_partial_rope_is_that_of_transformers(theirs: dict, ours: dic
         max_position_embeddings=64,
         rope_parameters={"rope_theta": 500.0, "partial_rotary_factor": 0.75} | theirs,
     )
-    options = {RENAMED.get(key, key): value for key, value in theirs.items() if "mscale" not in key} | ours
+    options = {RENAMED.get(key, key): value for key, value in theirs.items() if key not in ELSEWHERE} | ours
     if options["scaling"] == "none":
         options.pop("factor", None)
-    encoding = create_encoding(
-        "rope", head_dim=8, heads=3, axes=1, base=500.0, layout="half", rotary_dim=6, **options
-    )
+    settings = {"head_dim": 8, "heads": 3, "axes": 1, "base": 500.0, "layout": "half", "rotary_dim": 6}
+    encoding = create_encoding("rope", **settings | options)
     positions, (q, k) = torch.arange(tokens), noise(2, 2, 3, tokens, 8).float()
     cos, sin = llama.LlamaRotaryEmbedding(config)(q, positions[None])
     expected = phi3.apply_rotary_pos_emb(q, k, cos, sin)
@@ -238,67 +213,6 @@ def test_scaled_frequencies_are_those_of_transformers(kind: str, length: int) ->
     for found in (book, ours.scaled(last), ours.scaled(last.float())):
         torch.testing.assert_close(found.double().flatten(), frequencies.double(), rtol=1e-6, atol=0)
     assert ours.temperature == pytest.approx(temperature, rel=1e-12)
-
-
-def test_dynamic_scaling_at_a_length_is_ntk_with_another_factor() -> None:
-    dynamic = textbook.dynamic_frequencies(128, 10.0, 16384, 2048)
-    ntk = textbook.rope_frequencies(128, textbook.ntk_base(10000.0, 10 * 16384 / 2048 - 10 + 1, 128))
-    torch.testing.assert_close(dynamic, ntk, rtol=1e-13, atol=0)
-
-
-SNAPSHOTS = {
-    "dynamic": """
-        1.0000e+00 8.0931e-01 6.5498e-01 5.3008e-01 4.2900e-01 3.4720e-01 2.8099e-01 2.2741e-01 1.8404e-01
-        1.4895e-01 1.2055e-01 9.7558e-02 7.8955e-02 6.3899e-02 5.1714e-02 4.1853e-02 3.3872e-02 2.7413e-02
-        2.2185e-02 1.7955e-02 1.4531e-02 1.1760e-02 9.5176e-03 7.7027e-03 6.2339e-03 5.0451e-03 4.0831e-03
-        3.3045e-03 2.6744e-03 2.1644e-03 1.7517e-03 1.4176e-03 1.1473e-03 9.2852e-04 7.5146e-04 6.0817e-04
-        4.9220e-04 3.9834e-04 3.2238e-04 2.6091e-04 2.1115e-04 1.7089e-04 1.3830e-04 1.1193e-04 9.0585e-05
-        7.3312e-05 5.9332e-05 4.8018e-05 3.8861e-05 3.1451e-05 2.5453e-05 2.0600e-05 1.6672e-05 1.3492e-05
-        1.0920e-05 8.8374e-06 7.1522e-06 5.7883e-06 4.6845e-06 3.7912e-06 3.0683e-06 2.4832e-06 2.0097e-06
-        1.6265e-06""",
-    "yarn": """
-        1.0000e+00 8.6596e-01 7.4989e-01 6.4938e-01 5.6234e-01 4.8697e-01 4.2170e-01 3.6517e-01 3.1623e-01
-        2.7384e-01 2.3714e-01 2.0535e-01 1.7783e-01 1.5399e-01 1.3335e-01 1.1548e-01 1.0000e-01 8.3479e-02
-        6.9590e-02 5.7925e-02 4.8136e-02 3.9931e-02 3.3061e-02 2.7315e-02 2.2515e-02 1.8512e-02 1.5177e-02
-        1.2403e-02 1.0101e-02 8.1924e-03 6.6143e-03 5.3120e-03 4.2400e-03 3.3599e-03 2.6396e-03 2.0520e-03
-        1.5746e-03 1.1882e-03 8.7713e-04 6.2810e-04 4.3007e-04 2.7384e-04 2.3714e-04 2.0535e-04 1.7783e-04
-        1.5399e-04 1.3335e-04 1.1548e-04 1.0000e-04 8.6596e-05 7.4989e-05 6.4938e-05 5.6234e-05 4.8697e-05
-        4.2170e-05 3.6517e-05 3.1623e-05 2.7384e-05 2.3714e-05 2.0535e-05 1.7783e-05 1.5399e-05 1.3335e-05
-        1.1548e-05""",
-    "llama3": """
-        1.0000e+00 8.6596e-01 7.4989e-01 6.4938e-01 5.6234e-01 4.8697e-01 4.2170e-01 3.6517e-01 3.1623e-01
-        2.7384e-01 2.3714e-01 2.0535e-01 1.7783e-01 1.5399e-01 1.3335e-01 1.1548e-01 1.0000e-01 8.6596e-02
-        7.4989e-02 6.4938e-02 5.6234e-02 4.8697e-02 4.2170e-02 3.6517e-02 3.1623e-02 2.7384e-02 2.3714e-02
-        2.0535e-02 1.7783e-02 1.5399e-02 1.3335e-02 1.0730e-02 7.7785e-03 5.6009e-03 3.9991e-03 2.8248e-03
-        1.9675e-03 1.3449e-03 8.9549e-04 5.7363e-04 3.4539e-04 2.7384e-04 2.3714e-04 2.0535e-04 1.7783e-04
-        1.5399e-04 1.3335e-04 1.1548e-04 1.0000e-04 8.6596e-05 7.4989e-05 6.4938e-05 5.6234e-05 4.8697e-05
-        4.2170e-05 3.6517e-05 3.1623e-05 2.7384e-05 2.3714e-05 2.0535e-05 1.7783e-05 1.5399e-05 1.3335e-05
-        1.1548e-05""",
-}
-
-
-@pytest.mark.parametrize("kind", SNAPSHOTS)
-def test_scaled_frequencies_are_the_numbers_in_the_tests_of_transformers(kind: str) -> None:
-    """tests/utils/test_modeling_rope_utils.py of huggingface/transformers at 087e800, to its five digits."""
-    found = {
-        "dynamic": textbook.dynamic_frequencies(128, 10.0, 16384, 2048),
-        "yarn": textbook.yarn_frequencies(128, 10.0, 2048),
-        "llama3": textbook.llama3_frequencies(128, 10.0, 2048),
-    }[kind]
-    typed = [float(number) for number in SNAPSHOTS[kind].split()]
-    torch.testing.assert_close(found, torch.tensor(typed, dtype=torch.float64), rtol=5.01e-5, atol=0)
-
-
-def test_longrope_divides_by_the_lists_in_the_tests_of_transformers() -> None:
-    """The same file: twos up to the trained length, 1 to 64 beyond, and the temperature."""
-    long = [float(i) for i in range(1, 65)]
-    default = textbook.rope_frequencies(128)
-    for length, divisor in ((2048, torch.tensor(2.0)), (2049, torch.tensor(long))):
-        found = textbook.longrope_frequencies(128, length, 2048, [2.0] * 64, long)
-        torch.testing.assert_close(found, default / divisor.double(), rtol=1e-14, atol=0)
-    for factor in (2.0, 10.0, 20.0):
-        expected = math.sqrt(1 + math.log(factor) / math.log(2048))
-        assert textbook.longrope_temperature(factor, 2048) == expected
 
 
 def test_shaw_is_the_relative_key_attention_of_wav2vec2_bert() -> None:

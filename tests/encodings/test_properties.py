@@ -483,14 +483,6 @@ def test_grouped_keys_and_values_are_those_of_every_head_of_their_group(name: st
         assert worst(function(k, v), function(whole_k, whole_v)) < 1e-12
 
 
-def test_neighboring_heads_share_a_group() -> None:
-    encoding = create_encoding("axial-rope", head_dim=HEAD_DIM, heads=4)
-    q, (k, v) = torch.randn(1, 4, 6, HEAD_DIM), torch.randn(2, 1, 2, 6, HEAD_DIM)
-    whole = (x[:, [0, 0, 1, 1]] for x in (k, v))
-    positions = grid_positions(2, 3)
-    assert worst(encoding.attend(q, k, v, positions), encoding.attend(q, *whole, positions)) < 1e-6
-
-
 @pytest.mark.parametrize(("name", "axes"), CASES)
 def test_cross_attention_is_attention_of_some_queries_to_all_keys(name: str, axes: int) -> None:
     encoding = build(name, axes)

@@ -34,18 +34,6 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 # rope
 
 
-def test_rope_turns_each_pair_as_a_complex_number() -> None:
-    encoding = build("rope", 6, base=7.0, scale=0.25)
-    q, k = noise(2, 1, HEADS, 15, 6)
-    turned = encoding(q, k, positions_of("rope"))[0]
-    for p in range(15):
-        for i in range(3):
-            z = complex(q[0, 1, p, 2 * i], q[0, 1, p, 2 * i + 1])
-            z *= complex(math.cos(angle := 0.25 * p * 7.0 ** (-2 * i / 6)), math.sin(angle))
-            assert turned[0, 1, p, 2 * i].item() == pytest.approx(z.real)
-            assert turned[0, 1, p, 2 * i + 1].item() == pytest.approx(z.imag)
-
-
 @pytest.mark.parametrize("name", ["rope", "axial-rope"])
 def test_the_usual_frequencies_are_equal_ratios_between_their_ends_and_can_be_listed(name: str) -> None:
     plain, like = build(name), torch.zeros((), dtype=torch.double)
@@ -61,19 +49,6 @@ def test_equal_steps_over_the_rings_range_are_the_frequencies_of_a_ring() -> Non
     encoding = build("axial-rope", 24, frequencies="arithmetic", wavelengths=(2, 12))
     found = encoding.theta(torch.zeros((), dtype=torch.double)).flip(0)
     torch.testing.assert_close(found, 2 * math.pi * torch.arange(1, 7, dtype=torch.double) / 12)
-
-
-@pytest.mark.parametrize("head_dim", [8, 9])
-def test_the_half_layout_is_the_interleaved_one_with_channels_permuted(head_dim: int) -> None:
-    half, pairs = build("rope", head_dim, layout="half"), build("rope", head_dim)
-    order = [c for i in range(4) for c in (i, i + 4)] + list(range(8, head_dim))
-    q, k = noise(2, 2, HEADS, 17, head_dim)
-    positions = positions_of("rope")
-    expected = pairs.encode(q[..., order], positions)
-    torch.testing.assert_close(half.encode(q, positions)[..., order], expected)
-    torch.testing.assert_close(
-        half.scores(q, k, positions), pairs.scores(q[..., order], k[..., order], positions)
-    )
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
@@ -183,17 +158,6 @@ def test_texts_of_the_trained_length_are_not_scaled_by_their_length() -> None:
     for scaling, options in (("dynamic", LONGER["dynamic"]), ("longrope", lists)):
         longer = build("rope", 8, scaling=scaling, **options).encode(q, positions + 0.5)
         assert not torch.allclose(longer, build("rope", 8).encode(q, positions + 0.5))
-
-
-@pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_rotary_dim_is_rope_of_the_first_channels(layout: str) -> None:
-    whole, part = build("rope", 6, layout=layout), build("rope", 16, rotary_dim=6, layout=layout)
-    q = noise(1, HEADS, 15, 16)
-    turned = part.encode(q, positions_of("rope"))
-    torch.testing.assert_close(turned[..., :6], whole.encode(q[..., :6], positions_of("rope")))
-    torch.testing.assert_close(turned[..., 6:], q[..., 6:])
-    default = build("rope", 16).encode(q, positions_of("rope"))
-    assert torch.equal(build("rope", 16, rotary_dim=16).encode(q, positions_of("rope")), default)
 
 
 # learned frequencies
