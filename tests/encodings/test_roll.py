@@ -370,21 +370,6 @@ def step_matrix(**options) -> Tensor:
     return encoding.encode(unit, torch.ones(encoding.head_dim, 1))[0, 0].T
 
 
-@pytest.mark.parametrize("n", [2, 6, 32])
-def test_an_even_twisted_ring_is_rope_with_odd_multiples_of_pi_over_n_at_real_positions(
-    n: int,
-) -> None:
-    """The coordinates are sums over channels with e^(-iωj); each score is a sum over the turned pairs."""
-    encoding = create_encoding("continuous-roll", head_dim=n, heads=1, axes=1, nyquist="twist")
-    q, k, p = draw(1, 1, 9, n, seed=n), draw(1, 1, 9, n, seed=n + 1), 20 * draw(9, 1, seed=n + 2)
-    angles = math.pi / n * torch.arange(1, n, 2).double()
-    waves = torch.exp(-1j * torch.outer(torch.arange(n).double(), angles)) * math.sqrt(2 / n)
-    q_pairs, k_pairs = (x.to(waves.dtype) @ waves * torch.exp(1j * p * angles) for x in (q, k))
-    assert worst(encoding.scores(q, k, p), (q_pairs.conj() @ k_pairs.mT).real * n**-0.5) < 1e-12
-    twisted = create_encoding("twisted-roll", head_dim=n, heads=1, axes=1)
-    assert worst(encoding.scores(q, k, p.round()), twisted.scores(q, k, p.round())) < 1e-12
-
-
 @pytest.mark.parametrize("n", [1, 3, 6])
 @pytest.mark.parametrize("twist", [0.0, 1 / 7, -0.25, 0.5 + 1e-9, GOLDEN])
 def test_a_pair_of_rings_turns_by_2_pi_k_plus_the_twist_over_n(twist: float, n: int) -> None:
@@ -436,13 +421,3 @@ def test_rings_of_several_widths_roll_side_by_side() -> None:
         shifts = [row, row, 0, column, column, 0]
         wanted = torch.cat([part.roll(-shift) for part, shift in zip(parts, shifts, strict=True)])
         assert torch.equal(rolled[0, 0, token], wanted)
-
-
-def test_rings_of_31_and_33_repeat_after_1023_and_score_with_63_functions_of_the_offset() -> None:
-    encoding = create_encoding("roll", head_dim=64, heads=1, axes=1, width=(31, 33))
-    assert encoding.periods == (1023,)
-    queries, keys = draw(100, 1, 1, 64, seed=1), draw(100, 1, 1, 64, seed=2).expand(-1, -1, 1023, -1)
-    functions = queries @ encoding.encode(keys, grid_positions(1023)).mT  # [100, 1, 1, offsets]
-    assert torch.linalg.matrix_rank(functions[:, 0, 0]) == 63
-    gaps = torch.pdist(functions[0, 0].T)
-    assert gaps.min() > 1e-6  # no two offsets alike

@@ -267,18 +267,6 @@ def test_spherical_rope_rolls_about_the_first_channel_then_yaws_about_the_third(
     torch.testing.assert_close(out[..., 6], q[..., 6])
 
 
-def test_a_shift_of_spherical_rope_equals_one_rotation_of_all_queries_and_keys() -> None:
-    """So the projections of q and k can undo it: where positions start cannot matter."""
-    encoding, positions = build("spherical-rope"), positions_of("spherical-rope")
-    q, k = noise(2, 1, HEADS, 15, 16)
-    shift = torch.tensor([1.5, -2.0])
-    still = torch.tensor([1.5, 0.0]).expand(15, 2)
-    rolled_q, rolled_k = encoding(q, k, still)
-    torch.testing.assert_close(
-        encoding.scores(rolled_q, rolled_k, positions), encoding.scores(q, k, positions + shift)
-    )
-
-
 # what is refused
 
 LISTS = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
