@@ -38,7 +38,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(params=WIDTHS)
-def visit(request, browser):
+def look(request, browser):
     """Open a page at one width; complaints gathers what the page says is wrong."""
     context = open_context(browser, width=request.param, theme="auto", reduced_motion="reduce")
     complaints: list[str] = []
@@ -64,8 +64,8 @@ def visit(request, browser):
 
 
 @pytest.mark.parametrize("name", ALL_PAGES)
-def test_the_page_is_whole_and_open_to_everybody(name, visit):
-    page, complaints = visit(name)
+def test_the_page_is_whole_and_open_to_everybody(name, look):
+    page, complaints = look(name)
     assert complaints == []
     if name not in HELPERS:
         the_page_is_whole(page)
@@ -137,26 +137,16 @@ ROOM_FOR_CODE = """(columns) => [...document.querySelectorAll('.bd-article .cell
     })"""
 
 
-def test_the_front_page_fits_one_screen_of_a_desk(browser):
-    context = open_context(browser, width=1280, theme="light")
-    page = context.new_page()
-    page.goto((HTML / "index.html").as_uri(), wait_until="load")
-    for part in (
-        "article h1",
-        ".front-buttons",
-        ".front .wave-stage",
-        ".front-answer >> nth=-1",
-    ):
+def test_the_front_page_fits_one_screen_of_a_desk(visit):
+    page = visit("index.html")
+    for part in ("article h1", ".front-buttons", ".front .wave-stage", ".front-answer >> nth=-1"):
         box = page.locator(part).bounding_box()
         assert box and box["y"] >= 0 and box["y"] + box["height"] <= 900, (part, box)
-    context.close()
 
 
 @pytest.mark.parametrize("name", ["executed/04-rolling.html", "executed/05-rope.html"])
-def test_on_paper_there_are_no_controls_and_no_line_is_cut_off(name, browser):
-    context = open_context(browser, width=720, theme="light")  # the column of an A4 page
-    page = context.new_page()
-    page.goto((HTML / name).as_uri(), wait_until="load")
+def test_on_paper_there_are_no_controls_and_no_line_is_cut_off(name, visit):
+    page = visit(name, width=720)  # the column of an A4 page
     page.evaluate("async () => { await window.MathJax.startup.promise }")
     page.emulate_media(media="print")
     for control in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".copybtn"):
@@ -166,13 +156,11 @@ def test_on_paper_there_are_no_controls_and_no_line_is_cut_off(name, browser):
             .filter((pre) => pre.checkVisibility() && pre.scrollWidth > pre.clientWidth + 1)
             .map((pre) => pre.textContent)"""
     )
-    context.close()
     assert cut_off == []
 
 
-def test_each_page_tells_a_search_engine_its_own_title_and_what_it_is_about(browser):
-    context = open_context(browser, width=1280, theme="light", java_script_enabled=False)
-    page = context.new_page()
+def test_each_page_tells_a_search_engine_its_own_title_and_what_it_is_about(visit):
+    page = visit("index.html", java_script_enabled=False)
     titles, descriptions = {}, {}
     for name in PAGES:
         page.goto((HTML / name).as_uri(), wait_until="domcontentloaded")
@@ -185,7 +173,6 @@ def test_each_page_tells_a_search_engine_its_own_title_and_what_it_is_about(brow
         picture = page.locator('meta[property="og:image"]').get_attribute("content")
         assert picture.startswith("https:") or (HTML / name).parent.joinpath(picture).is_file()
         assert page.locator('meta[name="citation_title"]').get_attribute("content")
-    context.close()
     stems = {Path(name).stem for name in PAGES}
     assert {"index", "04-rolling", "11-train", "09-results"} <= stems
     assert len(set(titles.values())) == len(set(descriptions.values())) == len(PAGES)
