@@ -12,7 +12,7 @@ import nbformat
 import numpy as np
 import pytest
 from docutils import nodes
-from tiny_book import Book, a_record
+from tiny_book import STAMP, Book, a_record
 
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
@@ -51,14 +51,6 @@ PAGE = "# Rolling\n\n$$\nS^p q\n$$ (eq-roll)\n\nThen\n\n$$\na = b\n$$ (eq-wave)\
 
 # ----------------------------------------------------------------------------------------- one of everything
 
-STAMP = {
-    "notebook": "notebooks/01-page.py",
-    "parameters": {"n": 8, "loud": False, "kind": "two words"},
-    "date": "2026-01-02T03:04:05+00:00",
-    "seconds": 4.2,
-    "device": "a processor",
-    "versions": {"python": "3.11.7"},
-}
 COMMAND = "rollpe notebook notebooks/01-page.py -p n 8 -p loud false -p kind 'two words'"
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="6.1pt">'

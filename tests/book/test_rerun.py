@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from tiny_book import Book
+from tiny_book import STAMP, Book
 
 from rollpe.cli import cli
 from rollpe_book.claims import Claim, Verdict, sources
@@ -19,15 +19,6 @@ from rollpe_book.extension.ledger import errata
 from rollpe_book.extension.rerun import PLACEHOLDER, links, repository, repository_of
 from rollpe_lab.training import load_recipe
 from shared import ROOT, commands
-
-STAMP = {
-    "notebook": "notebooks/01-small.py",
-    "parameters": {},
-    "versions": {},
-    "date": "2026-01-02T03:04:05+00:00",
-    "seconds": 1.0,
-    "device": "an abacus",
-}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +88,7 @@ def build(root: Path, builder: str = "html", timed: dict | None = TIMED) -> Book
     (root / "notebooks/01-small.py").write_text("# %% [markdown]\n# # Small\n")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Small\n\nWords.")])
     nbformat.write(notebook, root / "notebooks/01-small.ipynb")
-    notebook.metadata["rollpe"] = STAMP
+    notebook.metadata["rollpe"] = STAMP | {"notebook": "notebooks/01-small.py"}
     if timed:
         (root / "data/benchmarks/a.json").write_text(json.dumps(timed))
     book = Book(root, builder)

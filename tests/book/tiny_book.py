@@ -14,6 +14,16 @@ from sphinx.util.docutils import docutils_namespace
 from rollpe_lab.records import Record
 from shared import make_record
 
+STAMP = {
+    "notebook": "notebooks/01-page.py",
+    "parameters": {"n": 8, "loud": False, "kind": "two words"},
+    "date": "2026-01-02T03:04:05+00:00",
+    "seconds": 4.2,
+    "device": "a processor",
+    "versions": {"python": "3.11.7"},
+}
+"""Of a chapter that ran."""
+
 
 def a_record(seed=0, right=900, encoding="roll", recipe="quick", epochs=12) -> Record:
     """A run with so many of 1000 test images right, and with an origin to tell."""

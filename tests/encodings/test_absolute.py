@@ -39,16 +39,6 @@ def test_none_gives_tokens_queries_and_keys_back_as_they_are() -> None:
     assert all(torch.equal(a, b) for a, b in zip(encoding(q, k, positions), (q, k), strict=True))
 
 
-def test_a_sequences_waves_are_those_of_vaswani_written_out() -> None:
-    encoding = create_encoding("sinusoidal", head_dim=5, heads=2, axes=1)
-    got = encoding.add(zeros(9, 10), grid_positions(9).double())[0]
-    for p in range(9):
-        for i in range(5):
-            angle = p / 10000 ** (2 * i / 10)
-            assert got[p, 2 * i] == pytest.approx(math.sin(angle), abs=1e-12)
-            assert got[p, 2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-12)
-
-
 @pytest.mark.parametrize("base", [100.0, 10000.0])
 def test_an_images_waves_are_timms(base: float) -> None:
     encoding = create_encoding("sinusoidal", head_dim=12, heads=2, axes=2, base=base)
