@@ -236,12 +236,12 @@ fig
 # %% [markdown]
 # - **At 1.5× resolution (48 pixels)** RollPE and RoPE do no better than no encoding ({num}`mini/roll accuracy@48`,
 #   {num}`mini/axial-rope accuracy@48`, {num}`mini/none accuracy@48`).{holds}`mini at 48: -2 < roll - none < 2; -2 < axial-rope - none < 2`
-#   The learned table does, {num}`mini/learned accuracy@48`, because its entries are interpolated.{holds}`mini at 48: learned - none > 0, Welch 0.05` It has the highest
+#   The learned table does, {num}`mini/learned accuracy@48`, because its entries are interpolated.{holds}`mini at 48: learned - none > 0, Holm 0.05` It has the highest
 #   mean at every
 #   size.{holds}`mini at 24: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`{holds}`mini at 28: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`{holds}`mini at 40: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`{holds}`mini at 48: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`{holds}`mini at 64: learned is highest of none, learned, axial-rope, roll, roll-twin, multiplexed-roll, twisted-roll`
 # - **At 2× resolution (64 pixels)** the table keeps {num}`mini/learned accuracy@64`, RoPE falls to the level of no encoding
 #   ({num}`mini/axial-rope accuracy@64`, {num}`mini/none accuracy@64`), and RollPE falls below it,
-#   {num}`mini/roll accuracy@64`.{holds}`mini at 64: learned - none > 0, Welch 0.05; -2 < axial-rope - none < 2; roll - none < 0, Welch 0.05`
+#   {num}`mini/roll accuracy@64`.{holds}`mini at 64: learned - none > 0, Holm 0.05; -2 < axial-rope - none < 2; roll - none < 0, Holm 0.05`
 # - **A shift by four pixels**, a whole patch, costs every encoding, relative or not, five to seven points, and costs the model without
 #   an encoding four.{holds}`mini moved 4: 34.5 < learned < 36; 33 < axial-rope < 35; 33 < roll < 34.5; 33 < roll-twin < 34.5; 30.5 < multiplexed-roll < 32; 31 < none < 32`
 #   Relative encodings gain nothing here.{holds}`mini moved 4: learned > axial-rope; learned > roll` A likely reason is the edge,

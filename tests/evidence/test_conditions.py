@@ -9,7 +9,7 @@ from scipy import stats
 
 from refusals import refused
 from rollpe.topography import pack_correlations
-from rollpe_lab.evidence.conditions import Evidence, objection
+from rollpe_lab.evidence.conditions import Evidence, judge, objection
 from rollpe_lab.evidence.measures import measures_table
 from shared import make_record, make_text_record
 
@@ -63,6 +63,7 @@ def evidence():
         "strong: roll - none is clear; none - roll is clear; no pair of roll, roll-twin, axial-rope is clear",
         "strong: every pair of roll, roll-twin, axial-rope is open",
         "strong seeds 0..2: roll-twin - roll is open, Welch 0.05; roll - none is clear, Welch 0.05",
+        "strong at 48: roll - none > 0, Holm 0.05; roll-twin - roll is open, Holm 0.05",
         "strong: only none < 69; only axial-rope of none, roll, axial-rope > 70.4",
         "strong: none is lowest; multiplexed-roll@speeds=[1,1] is highest",
         "strong: axial-rope is highest of none, roll-twin",
@@ -147,7 +148,7 @@ def test_an_exploratory_pair_is_neither_clear_nor_open():
         ("roll leads", "no condition"),
         ("strong: roll leads", "no statement"),
         ("strong or quick: roll > none", "no scope"),
-        ("strong at 48: roll - none > 0, Holm 0.05", "no family"),
+        ("strong at 48: roll - none is clear", "no verdicts"),
         ("strong: roll ~ none > 0", "only agreement"),
         ("strong agreement: roll > 0", "compares pairs"),
         ("ledger: paper-two is refuted", "no claim"),
@@ -210,3 +211,14 @@ def test_a_table_of_measures_has_a_row_for_each_arm_and_says_what_is_not_measure
     assert row == f"| RollPE | 70.1 [{low:.1f}, {high:.1f}] | 0.50 [0.50, 0.50] | 3 |"
     assert penalty.startswith("| with a penalty | 64.5")
     assert table == "| table | not measured | not measured | 0 |"
+
+
+@pytest.mark.parametrize("scope", ["strong at 48", "strong moved 4", "strong seeds 0..2"])
+def test_holm_of_a_measure_is_over_the_family_of_the_recipe(scope, evidence):
+    """Accuracy at 48 and moved by 4 is a fixed share of the other, so that every p is the same."""
+    by_accuracy, alone, by_measure = (
+        judge(f"{where}: roll - none > 0, {method} 0.05", evidence).numbers["p"]
+        for where, method in (("strong", "Holm"), (scope, "Welch"), (scope, "Holm"))
+    )
+    assert by_measure == pytest.approx(by_accuracy) and by_measure > 2 * alone
+    assert "does not compare" in objection(f"{scope}: roll - multiplexed-roll > 0, Holm 0.05", evidence)

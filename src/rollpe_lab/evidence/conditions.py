@@ -8,12 +8,12 @@ A condition is a line such as ``mini: roll - none > 0, Holm 0.05``::
     SCOPE     := RECIPE [seeds 0..4] [MEASURE]  |  printed  |  cost DEVICE
     MEASURE   := a key of MEASURES with numbers in place of #: at 48, bits 512-64
     STATEMENT := TERM < TERM [< TERM]...                              or > or =; means over seeds
-               | ARM - ARM > 0, Holm P                                or <; or Welch P
+               | ARM - ARM > 0, Holm P                                or <; over the recipe's pairs; Welch P
                | TERM > NUMBER, one-sided P                           or <; TERM is an arm or a difference
                | only ARM, ... [of ARM, ...] < NUMBER                 or >; means of these and of no other arm
                | ARM is lowest [of ARM, ...]                          or highest; without of: of all arms
                | ARM - ARM is VERDICT  |  no|every pair of ARM, ... is VERDICT
-               | ARM - ARM is open|clear, Welch P                     by this test alone, of the scope's seeds
+               | ARM - ARM is open|clear, Holm P                      or Welch P: of this measure, these seeds
                | ARM - ARM is within NUMBER, TOST P                   equivalent within ±NUMBER
                | every run of ARM < every run of ARM                  or > or =, or a number on the right
                | some run of ARM < NUMBER                             or > or =
@@ -45,7 +45,16 @@ from rollpe_lab import statistics
 from rollpe_lab.evidence.families import Compared, family, p_value
 from rollpe_lab.evidence.table import PAPER_TABLE_1, arms_of
 from rollpe_lab.records.record import Record
-from rollpe_lab.statistics import CONFIDENCE, Agreement, Printed, Summary, equivalence, summarize, welch
+from rollpe_lab.statistics import (
+    CONFIDENCE,
+    Agreement,
+    Printed,
+    Summary,
+    equivalence,
+    holm,
+    summarize,
+    welch,
+)
 from rollpe_lab.training import observation
 
 Arrays = Callable[[Record], Mapping[str, np.ndarray]]
@@ -275,12 +284,30 @@ class Scope:
     def compared(self, a: str, b: str) -> Compared:
         """A comparison of the family, in whichever direction it is made there."""
         if self.name not in ("", "bits #") or self.seeds or self.cost:
-            raise InputError(f"{self.text!r} has no family of comparisons: only a recipe has one. Use Welch.")
+            raise InputError(
+                f"{self.text!r} has no verdicts, which are of a recipe's accuracy. Use > 0, Holm."
+            )
         family, at = self.evidence.family(self.recipe), int(self.numbers[0]) if self.numbers else None
         found = family.get((a, b, at)) or family.get((b, a, at))
         if found is None:
             raise NotMeasured(f"{self.text} does not compare {a} and {b}")
         return found
+
+    def tested(self, a: str, b: str, method: str) -> dict[str, Any]:
+        """``test`` of a - b; by Holm, p is over all pairs of the recipe's family, of this measure."""
+        if method == "Welch":
+            return self.test(f"{a} - {b}")
+        if self.name in ("", "bits #") and not self.seeds:
+            return {"p": self.compared(a, b).p, "mean": self.mean(f"{a} - {b}")}
+        found = {}
+        for one, other, _ in self.evidence.family(self.recipe):
+            with contextlib.suppress(NotMeasured):
+                found[one, other] = self.test(f"{one} - {other}")["p"]
+        after = dict(zip(found, holm([*found.values()]), strict=True))
+        p = after.get((a, b), after.get((b, a)))
+        if p is None:
+            raise NotMeasured(f"{self.text} does not compare {a} and {b}")
+        return self.test(f"{a} - {b}") | {"p": float(p)}
 
     def values(self, arm: str) -> list[float] | Printed:
         """The measure of every run of an arm, perhaps of none, or what Table 1 prints."""
@@ -434,8 +461,8 @@ def _extreme(scope: Scope, arm: str, which: str, of: str | None) -> Finding:
     return Finding(first == arm, f"{first} is {means[first]:.4g}")
 
 
-def _by_welch(scope: Scope, term: str, verdict: str, level: str) -> Finding:
-    test = scope.test(term)
+def _by_test(scope: Scope, a: str, b: str, verdict: str, name: str, level: str) -> Finding:
+    test = scope.tested(a, b, name)
     return Finding((test["p"] < float(level)) == (verdict == "clear"), f"p is {p_value(test['p'])}", test)
 
 
@@ -473,10 +500,9 @@ def _runs(scope: Scope, which: str, a: str, sign: str, b: str) -> Finding:
 
 
 def _differ(scope: Scope, a: str, b: str, sign: str, name: str, level: str) -> Finding:
-    term = f"{a} - {b}"
-    test = scope.test(term) if name == "Welch" else {"p": scope.compared(a, b).p, "mean": scope.mean(term)}
+    test = scope.tested(a, b, name)
     if not ORDER[sign](test["mean"], 0):
-        return Finding(False, f"{term} is {test['mean']:.4g}", test)
+        return Finding(False, f"{a} - {b} is {test['mean']:.4g}", test)
     return Finding(test["p"] < float(level), f"p is {p_value(test['p'])}", test)
 
 
@@ -499,7 +525,7 @@ STATEMENTS: dict[str, Callable[..., Finding]] = {
     r"(no|every) pair of (.+) is (clear|exploratory|open)": _pairs,
     r"only (.+?)(?: of (.+))? ([<>]) (\S+)": _only,
     r"(\S+) is (lowest|highest)(?: of (.+))?": _extreme,
-    r"(\S+ - \S+) is (clear|open), Welch (0\.\d+)": _by_welch,
+    r"(\S+) - (\S+) is (clear|open), (Holm|Welch) (0\.\d+)": _by_test,
     r"(\S+) - (\S+) is within ([\d.]+), TOST (0\.\d+)": _within,
     r"(\S+) - (\S+) is (clear|exploratory|open)": _by_family,
     r"(.+) (?:has|have) (at least )?(\d+) runs?": _counted,
