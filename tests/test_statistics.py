@@ -14,6 +14,7 @@ from rollpe.errors import InputError
 from rollpe_lab.evidence.table import LARGE, PAPER_TABLE_1, Printed, recipe_with_runs, results_table
 from rollpe_lab.statistics import (
     agreement,
+    apart,
     equivalence,
     holm,
     paired_by_image,
@@ -186,13 +187,32 @@ def test_agreement_is_that_of_all_pairs_of_runs_of_different_seeds_one_by_one():
             assert found.excess[i, j] == pytest.approx(excess(one, other))
             bounds = np.quantile([excess(one, other, chosen) for chosen in draws], [0.025, 0.975])
             assert (found.low[i, j], found.high[i, j]) == pytest.approx(tuple(bounds))
-            both = one + other
-            ways = [
-                excess([both[r] for r in way], [both[r] for r in range(len(both)) if r not in way])
-                for way in itertools.combinations(range(len(both)), len(one))
-            ]
-            less = [way <= excess(one, other) + 1e-12 for way in ways if np.isfinite(way)]
-            assert found.p[i, j] == pytest.approx(1 if i == j else np.mean(less))
+
+
+@pytest.mark.parametrize(("first", "pooled"), [(0, [1]), (1, [0, 2]), (2, [0, 1])])
+def test_runs_are_divided_anew_between_an_arm_and_all_others(first, pooled):
+    rng = np.random.default_rng(12)
+    arms = [
+        {seed: rng.random(40) < right for seed in seeds}
+        for right, seeds in ((0.5, (0, 1, 2)), (0.6, (0, 4)), (0.7, (6, 7, 2)))
+    ]
+
+    def phi(one, other):
+        pairs = [(x, y) for s, x in one for t, y in other if s != t]
+        return np.mean([np.corrcoef(*pair)[0, 1] for pair in pairs]) if pairs else np.nan
+
+    def excess(one, other):
+        return phi(one, other) - (phi(one, one) + phi(other, other)) / 2
+
+    one, other = [*arms[first].items()], [run for arm in pooled for run in arms[arm].items()]
+    runs = one + other
+    ways = [
+        excess([runs[r] for r in way], [runs[r] for r in range(len(runs)) if r not in way])
+        for way in itertools.combinations(range(len(runs)), len(one))
+    ]
+    less = [way <= excess(one, other) + 1e-12 for way in ways if np.isfinite(way)]
+    with np.errstate(invalid="ignore"):
+        assert apart(arms[first], [arms[arm] for arm in pooled]) == pytest.approx(np.mean(less))
 
 
 def test_arms_that_see_other_things_agree_less_across_than_within():
@@ -201,9 +221,9 @@ def test_arms_that_see_other_things_agree_less_across_than_within():
     arms = [runs_of(common + 0.5 * own[arm], range(3), rng) for arm in range(2)]
     found = agreement(arms, resamples=200)
     assert found.high[0, 1] < 0 and found.low[0, 1] < found.excess[0, 1] < found.high[0, 1]
-    assert found.p[0, 1] == found.p[1, 0] == pytest.approx(2 / 20)  # the least that three runs each can give
+    assert apart(arms[0], arms[1:]) == pytest.approx(2 / 20)  # the least that three runs each can give
     many = [runs_of(common + 0.5 * own[arm], range(8), rng) for arm in range(2)]  # too many ways to try all
-    assert agreement(many, resamples=2).p[0, 1] < 0.01
+    assert apart(many[0], many[1:]) < 0.01
 
 
 def test_holm_multiplies_the_smallest_by_the_number_of_tests_and_keeps_the_order():

@@ -77,7 +77,7 @@ def evidence():
         "strong roughness: every run of roll < every run of roll-twin",
         "strong any two: 0.3 < roll < 0.34; 0.6 < roll-twin < 0.65",
         "strong agreement: roll ~ none < roll ~ roll-twin",
-        "strong agreement p: roll ~ none < roll ~ roll-twin",
+        "strong agreement p: roll ~ none < roll ~ roll-twin; none ~ roll|roll-twin < 0.05",
         "text bits: rope < roll < 2.31",
         "text bits 512-64: 0.19 < roll < 0.21; every run of rope > 1.7; only roll < 0.5; roll is lowest",
         "text jump: 0.89 < roll < 0.91",  # five of eight positions, log2 e each

@@ -18,7 +18,8 @@ A condition is a line such as ``mini: roll - none > 0, Holm 0.05``::
                | every run of ARM < every run of ARM                  or > or =, or a number on the right
                | some run of ARM < NUMBER                             or > or =
                | ARM, ... have [at least] N runs
-    TERM      := ARM | NUMBER | ARM - ARM | ARM ~ ARM                  ~ under agreement alone
+    TERM      := ARM | NUMBER | ARM - ARM | ARM ~ ARM                  ~ under agreement alone;
+                                                                      its p also of ARM ~ ARM|ARM...
     ARM       := an encoding with its options; printed/encoding; @change/encoding, or -end/encoding, under the
                  recipe whose name goes on so
 """
@@ -231,7 +232,7 @@ class Evidence:
         self.costs = costs or {}
         self.verdicts = verdicts or {}
         self.arms = cache(self._arms)
-        self.agreement = cache(self._agreement)
+        self.agreement, self.apart = cache(self._agreement), cache(self._apart)
         self.family = cache(
             lambda recipe: {
                 (c.variant, c.reference, c.length): c for c in family(self.records, recipe, later)
@@ -255,9 +256,14 @@ class Evidence:
         return bool(self.runs(recipe, arm) if arm else self.arms(recipe))
 
     def _agreement(self, recipe: str) -> tuple[list[str], Agreement]:
-        repeated = {name: runs for name, runs in self.arms(recipe).items() if len(runs) > 1}
-        bits = [{run.seed: run.correct_bits() for run in runs} for runs in repeated.values()]
-        return list(repeated), statistics.agreement(bits)
+        repeated = [name for name, runs in self.arms(recipe).items() if len(runs) > 1]
+        return repeated, statistics.agreement([self._bits(recipe, name) for name in repeated])
+
+    def _apart(self, recipe: str, arm: str, others: str) -> float:
+        return statistics.apart(self._bits(recipe, arm), [self._bits(recipe, o) for o in others.split("|")])
+
+    def _bits(self, recipe: str, arm: str) -> dict[int, np.ndarray]:
+        return {run.seed: run.correct_bits() for run in self.arms(recipe)[arm]}
 
 
 class Scope:
@@ -362,10 +368,12 @@ class Scope:
         if not self.name.startswith("agreement"):
             raise InputError(f"{self.text!r}: only agreement is of a pair, a ~ b.")
         names, same = self.evidence.agreement(self.recipe)
-        if a not in names or b not in names:
-            raise NotMeasured(f"{self.text}: {a} and {b} do not both have two runs")
-        table = same.p if self.name == "agreement p" else same.excess
-        return float(table[names.index(a), names.index(b)])
+        of_p = self.name == "agreement p"
+        if not {a, *(b.split("|") if of_p else [b])} <= {*names}:
+            raise NotMeasured(f"{self.text}: {a} and {b} do not have two runs each")
+        if of_p:
+            return self.evidence.apart(self.recipe, a, b)
+        return float(same.excess[names.index(a), names.index(b)])
 
     def test(self, term: str, confidence: float = CONFIDENCE) -> dict[str, Any]:
         """The mean of an arm over its seeds, or the difference of two by Welch's test, with its interval."""
