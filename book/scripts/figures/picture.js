@@ -30,7 +30,7 @@ export default (stage, data) => {
       if (!(state[key] in known)) state[key] = Object.keys(known)[0];
     });
   };
-  stage.limit(stage.state);
+
   /** Offsets along one axis from the query to the places that the encoding is built for. */
   const zone = (state, moved) => {
     const trained = settings[state.view].trained[chosen(settings, state, "trained")];

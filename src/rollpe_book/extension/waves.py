@@ -88,7 +88,7 @@ class WaveDirective(FigureDirective):
     def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
         """The still, from what the reader's browser gets as well."""
         wave, root = WAVES[name], project_root(self.env.app)
-        more = self.options.get("start", {})
+        more = dict(self.options.get("start", {}))
         if name in FROM_RECORDS:
             more |= FROM_RECORDS[name](root, wave.start)
             for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
