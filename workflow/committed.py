@@ -51,6 +51,8 @@ LABELS = {
     "digits": "08b15e280da2f918a4b842e1218c717e3ca9b42aa24436a26a29487fb33c33d6",
     "offset": "9c990431358d70eab7a0db849362754b8d5b1c143905885a4ed77fbd3b762340",
     "place": "54221e4fa480c2b216667e50b3f6755c622e540702a10f4e264b3d3df99d07d0",
+    "points": "a5c31a0ab9c68a0d4a87cc2f2b9e8e91b27b72bdfd83d7ebde4b8f87aaadedad",
+    "points-rounded": "a5c31a0ab9c68a0d4a87cc2f2b9e8e91b27b72bdfd83d7ebde4b8f87aaadedad",
 }
 """sha256 of the test images' labels and of the names of their classes."""
 

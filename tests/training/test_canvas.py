@@ -85,7 +85,7 @@ def test_a_canvas_depends_on_its_digit_alone() -> None:
 
     assert canvases(some.train, some.held_out) == canvases(none.train)
     assert torch.equal(some.test.images, none.test.images) and some.mean == none.mean
-    with pytest.raises(InputError, match="held_out=3: offset has 4 canvases"):
+    with pytest.raises(InputError, match="held_out=3: offset has 4 images"):
         load_dataset("offset", held_out=3)
 
 

@@ -189,7 +189,7 @@ def test_the_command_line_knows_the_same_names():
 
 @pytest.mark.parametrize("call", [fetch, verify, load_dataset])
 def test_an_unknown_name_lists_the_known_ones(call, tmp_path: Path):
-    with refused("'mnist' is unknown: choose one of digits, place, offset, cifar100"):
+    with refused("'mnist' is unknown: choose one of digits, place, offset, points, points-rounded, cifar100"):
         call("mnist", tmp_path)
 
 

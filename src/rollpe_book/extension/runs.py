@@ -34,6 +34,8 @@ TESTS = {
     "digits": "Digits",
     "place": "Place of a digit",
     "offset": "Offset of two digits",
+    "points": "Points of a digit",
+    "points-rounded": "Points of a digit, positions rounded",
     "sympy": "Text of SymPy",
     "sklearn": "Text of scikit-learn",
 }

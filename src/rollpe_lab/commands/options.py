@@ -14,7 +14,9 @@ from rollpe.errors import InputError
 from rollpe_lab.records.store import read_records
 from rollpe_lab.training.estimates import parse_duration
 
-DATASETS = click.Choice(["digits", "place", "offset", "cifar100", "sympy", "sklearn"])
+DATASETS = click.Choice(
+    ["digits", "place", "offset", "points", "points-rounded", "cifar100", "sympy", "sklearn"]
+)
 RECORD_FOLDERS = (Path("data/records"), Path("_build/records"))
 
 

@@ -15,9 +15,9 @@ from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
 from rollpe_lab.files import expect_file
-from rollpe_lab.training import text
+from rollpe_lab.training import points, text
 from rollpe_lab.training.canvas import COPIES, TEST_COPIES, arrangements, draw
-from rollpe_lab.training.datasets import DATASETS
+from rollpe_lab.training.datasets import CLOUDS, DATASETS
 from rollpe_lab.training.fetch import verify
 
 DIGITS_TEST = 360
@@ -55,11 +55,11 @@ class Data:
 
 @dataclass(frozen=True)
 class ImageData(Data):
-    """Images.
+    """Images, or clouds of points (see points.py).
 
     mean and std: per channel, in units where white is 1, over train and held_out together, so that
-    they do not depend on the number of held-out images. Test images are excluded. Canvases have
-    those of the digits.
+    they do not depend on the number of held-out images. Test images are excluded. Canvases and clouds
+    have those of the digits.
     """
 
     mean: tuple[float, ...]
@@ -80,10 +80,11 @@ def load_dataset(
 
     Args:
         name: "digits" (1,797 images 1×8×8, inside scikit-learn), "place" or "offset" (canvases 1×16×16
-            made of them, see canvas.py), "cifar100" (60,000 images 3×32×32, read from
-            root/cifar-100-python), "sympy" or "sklearn" (texts, see text.py).
+            made of them, see canvas.py), "points" or "points-rounded" (clouds 3×4×8 made of them, see
+            points.py), "cifar100" (60,000 images 3×32×32, read from root/cifar-100-python), "sympy" or
+            "sklearn" (texts, see text.py).
         held_out: images taken from the training set for selection, in proportion to the classes; None
-            means 180 of the digits, 4 canvases of each of these and 5,000 of CIFAR-100; 0 trains on
+            means 180 of the digits, 4 canvases or clouds of each of these and 5,000 of CIFAR-100; 0 trains on
             everything. A smaller held-out set is contained in a larger one wherever the proportions
             allow whole images. Of text, the first windows of the held-out text; None means all.
         context: characters of a window, of text alone.
@@ -97,7 +98,7 @@ def load_dataset(
         return _digits(held_out)
     if DATASETS[name].package:
         return _text(name, held_out, context)
-    return _canvases(name, held_out)
+    return _made_of_digits(name, held_out)
 
 
 def stand_in(name: str, context: int | None = None) -> Data:
@@ -174,25 +175,29 @@ def _text(name: str, held_out: int | None, context: int | None) -> TextData:
     return TextData(name, list(text.CHARACTERS), train, selected, test, context)
 
 
-def _canvases(task: str, held_out: int | None) -> ImageData:
-    """Canvases of the digits, split as the digits are: no digit is in two parts.
+def _made_of_digits(name: str, held_out: int | None) -> ImageData:
+    """Canvases or clouds of the digits, split as the digits are: no digit is in two parts.
 
     Mean and standard deviation are those of the digits. The canvases are nearly empty: their own would make
     the pixels of a digit so large that a learned code beside them hardly trains.
     """
-    count = DATASETS[task].held_out if held_out is None else held_out
+    count = DATASETS[name].held_out if held_out is None else held_out
     if count % COPIES:
-        raise InputError(f"held_out={count}: {task} has {COPIES} canvases a digit; give a multiple.")
+        raise InputError(f"held_out={count}: {name} has {COPIES} images a digit; give a multiple.")
     digits = _digits(count // COPIES)
-    train, selected, test = (
-        Split(*draw(task, part.images, copies))
-        for part, copies in (
-            (digits.train, COPIES),
-            (digits.held_out, COPIES),
-            (digits.test, TEST_COPIES),
+    parts = (digits.train, digits.held_out, digits.test)
+    if name in CLOUDS:
+        train, selected, test = (
+            Split(points.draw(part.images, name == "points-rounded"), part.labels.repeat_interleave(COPIES))
+            for part in parts
         )
+        mean, std = (*digits.mean, points.MEAN, points.MEAN), (*digits.std, points.STD, points.STD)
+        return ImageData(name, digits.classes, train, selected, test, mean, std)
+    copies = (COPIES, COPIES, TEST_COPIES)
+    train, selected, test = (
+        Split(*draw(name, part.images, n)) for part, n in zip(parts, copies, strict=True)
     )
-    return ImageData(task, list(arrangements(task)), train, selected, test, digits.mean, digits.std)
+    return ImageData(name, list(arrangements(name)), train, selected, test, digits.mean, digits.std)
 
 
 # Splitting

@@ -47,6 +47,8 @@ DATASETS = DataSets(
         "digits": DataSet(10, (1, 8, 8), held_out=180),
         "place": DataSet(16, (1, 16, 16), held_out=720),
         "offset": DataSet(48, (1, 16, 16), held_out=720),
+        "points": DataSet(10, (3, 4, 8), held_out=720),
+        "points-rounded": DataSet(10, (3, 4, 8), held_out=720),
         "cifar100": DataSet(100, (3, 32, 32), held_out=5000),
         "sympy": DataSet(
             96,
@@ -65,3 +67,5 @@ DATASETS = DataSets(
 """The data sets by name; that of a text is also the name of its package's folder."""
 
 TEXTS = tuple(name for name, dataset in DATASETS.items() if dataset.package)
+CLOUDS = ("points", "points-rounded")
+"""Whose points have positions of their own, see points.py."""

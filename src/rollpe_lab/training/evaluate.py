@@ -14,6 +14,7 @@ from rollpe_lab.records.record import FinalMetrics, pack_bits
 from rollpe_lab.training.augment import normalize
 from rollpe_lab.training.compiling import EAGER, CompileMode, compiled
 from rollpe_lab.training.data import Data, ImageData, Split, TextData
+from rollpe_lab.training.datasets import CLOUDS
 from rollpe_lab.training.device import TrainingError
 from rollpe_lab.training.observation import Model, channel_frame, fewer_waves, gradients, observe
 from rollpe_lab.training.recipe import Recipe
@@ -137,7 +138,18 @@ class Evaluator:
 def evaluator(recipe: Recipe, data: Data, device: torch.device, mode: CompileMode = EAGER) -> Evaluator:
     """The evaluator of a data set."""
     kind = TextEvaluator if isinstance(data, TextData) else Evaluator
+    kind = CloudEvaluator if data.name in CLOUDS else kind
     return kind(recipe, data, device, mode)
+
+
+class CloudEvaluator(Evaluator):
+    """Scores a model on clouds of points: on no grid, so that nothing inside it is averaged by offset."""
+
+    def observe(self, model: Model) -> dict[str, np.ndarray]:
+        return {}
+
+    def gradients(self, model: Model, split: Split) -> dict[str, Tensor]:
+        return {}
 
 
 class TextEvaluator(Evaluator):

@@ -68,7 +68,7 @@ def _damaged(name: str, root: Path) -> list[Path]:
 def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
     """Compare the md5 of every file of a data set with the published one; opens nothing else.
 
-    The list is empty for "digits", which come with scikit-learn, and for "place" and "offset", made of them.
+    The list is empty for "digits", which come with scikit-learn, and for what is made of them.
     A text has one entry: the installed package, by the sha256 of the text taken from it.
     """
     dataset = DATASETS[name]

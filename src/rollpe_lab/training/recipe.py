@@ -20,7 +20,7 @@ from rollpe.errors import InputError, hint
 from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records.record import EXECUTION, REMOVED, RunId, flatten, slug
 from rollpe_lab.training.augment import Augmentation
-from rollpe_lab.training.datasets import DATASETS, TEXTS
+from rollpe_lab.training.datasets import CLOUDS, DATASETS, TEXTS
 from rollpe_lab.training.second_moment import Coordinates
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -164,6 +164,12 @@ class Recipe(BaseModel):
             self._fits_text()
         elif self.patch_size is None or self.context is not None:
             raise ValueError(f"data={self.data}: images have a patch_size and no context.")
+        elif self.data in CLOUDS:
+            of_points: dict[str, Any] = {"patch_size": 1, "augmentation": Augmentation(), "frames": 0}
+            if wrong := self._other(**of_points, resolutions=[], shifts=[]):
+                raise ValueError(
+                    f"data={self.data}: points have patch_size=1 and no other {', '.join(wrong)}."
+                )
         for size in self.resolutions if self.patch_size else ():
             assert self.patch_size
             if size % self.patch_size:
@@ -183,11 +189,15 @@ class Recipe(BaseModel):
             )
         return self
 
+    def _other(self, **allowed: Any) -> list[str]:
+        """The keys that have another value."""
+        return [key for key, value in allowed.items() if getattr(self, key) != value]
+
     def _fits_text(self) -> None:
-        """Refuse what only images have."""
+        """Refuse what images alone have."""
         of_images: dict[str, Any] = {"patch_size": None, "augmentation": Augmentation(), "shifts": []}
         of_images |= {"topography": "none", "pool": "token"}
-        wrong = [key for key, default in of_images.items() if getattr(self, key) != default]
+        wrong = self._other(**of_images)
         if self.context is None or wrong:
             raise ValueError(f"data={self.data}: text has a context, and no {', '.join(wrong or of_images)}.")
         if any(size % self.context for size in self.resolutions):

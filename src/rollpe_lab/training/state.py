@@ -19,9 +19,11 @@ from rollpe.decoder import create_decoder
 from rollpe.errors import InputError
 from rollpe.vit import create_vit
 from rollpe_lab.records.record import RunId
+from rollpe_lab.training import points
 from rollpe_lab.training.augment import Augmenter
 from rollpe_lab.training.compiling import EAGER, compile_mode, compiles
 from rollpe_lab.training.data import Data, ImageData, Split, TextData, load_dataset, stand_in
+from rollpe_lab.training.datasets import CLOUDS
 from rollpe_lab.training.device import TrainingError, choose_device, enough_memory, reproducible, stream
 from rollpe_lab.training.evaluate import evaluator
 from rollpe_lab.training.observation import Model, disorder, queries_and_keys
@@ -240,14 +242,13 @@ def create_model(recipe: Recipe, run_id: RunId, shape: Mapping[str, Any]) -> Mod
     if "context" in shape:
         return create_decoder(run_id.encoding, context=shape["context"], **common)
     assert recipe.patch_size is not None  # a recipe of images has one
-    return create_vit(
-        run_id.encoding,
-        image_size=tuple(shape["image_size"]),
-        channels=shape["channels"],
-        patch_size=recipe.patch_size,
-        pool=recipe.pool,
-        **common,
-    )
+    common |= {"patch_size": recipe.patch_size, "pool": recipe.pool}
+    if recipe.data in CLOUDS:
+        model = create_vit(run_id.encoding, image_size=points.SIDE, channels=1, **common)
+        model.register_forward_pre_hook(points.with_positions)
+        return model
+    size, channels = tuple(shape["image_size"]), shape["channels"]
+    return create_vit(run_id.encoding, image_size=size, channels=channels, **common)
 
 
 def initial_model(recipe: Recipe, run_id: RunId, shape: Mapping[str, Any]) -> Model:
