@@ -96,6 +96,9 @@ def _factorial(recipe: str) -> Iterator[tuple[str, str, str, None]]:
     return ((recipe, *pair, None) for pair in (*pairs, (roll, ring_steps)))
 
 
+LADDER = ("@epochs=30", "@depth=10", "@pool=token")
+"""Changes under which ladder-2-rungs asks for RoPE − learned."""
+
 PLANNED = (
     (
         range(100, 108),
@@ -127,10 +130,20 @@ PLANNED = (
         ),
     ),
     (range(200, 210), tuple(itertools.chain.from_iterable(map(_factorial, SPACING)))),
+    (
+        range(10, 13),
+        (
+            *((f"ladder{change}", "axial-rope", "learned", None) for change in LADDER),
+            ("ladder@epochs=30", "roll", "axial-rope", None),
+            ("ladder@epochs=30", "twisted-roll", "axial-rope", None),
+            ("ladder@epochs=30", "twisted-roll", "roll", None),
+        ),
+    ),
 )
 """Families that plans name one by one: seeds, and (recipe, variant, reference, characters in a window).
 
-The plans twist, twist-digits, spacing-digits-rates and text-waves fixed them, with Welch's test over seeds.
+The plans twist, twist-digits, text-waves, spacing-digits-rates and ladder-2-rungs fixed them, with Welch's
+test over seeds.
 Other seeds do not count: the base of RoPE was chosen with one.
 """
 
