@@ -62,7 +62,8 @@ def fitted_line(
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(x) < 3 or not np.ptp(x):
-        raise InputError(f"{len(x)} points at {len(np.unique(x))} places: a line needs three, at two or more.")
+        places = len(np.unique(x))
+        raise InputError(f"{len(x)} points at {places} places: a line needs three, at two or more.")
     line, covariance = np.polyfit(x, y, 1, cov=True)
     which = np.array([1.0, 0.0] if at is None else [at, 1.0])
     mean = float(which @ line)

@@ -9,7 +9,6 @@ from scipy import stats
 from rollpe.errors import InputError
 from rollpe_lab.evidence.conditions import Evidence, judge, objection
 from rollpe_lab.evidence.ladder import CHANGES, LENGTHS, gap_by_length, gaps
-from rollpe_lab.records.record import by_cell
 from rollpe_lab.statistics import fitted_line
 from rollpe_lab.training import load_plan, load_recipe
 from shared import ROOT, make_record

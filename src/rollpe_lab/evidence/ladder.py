@@ -1,4 +1,4 @@
-"""The ladder: gaps between encodings on CIFAR-100 under `mini`, by length of training and by one other change.
+"""The ladder: gaps between encodings under `mini`, by length of training and by one other change.
 
 A gap is a difference in test accuracy between two runs of one seed, which see the same images in one order.
 """
@@ -29,7 +29,7 @@ CHANGES = {
     "class token": "ladder@pool=token",
     "augmentation of strong": "ladder@epochs=30,strong-augmentation",
 }
-"""Recipes with one other change: after five epochs with a changed rate, after ten, and the last after thirty."""
+"""Recipes with one other change: the rates after five epochs, the last after thirty, the others after ten."""
 
 
 def gaps(records: Iterable[Record], a: str, b: str, recipes: Sequence[str]) -> list[float]:
@@ -45,9 +45,9 @@ def gaps(records: Iterable[Record], a: str, b: str, recipes: Sequence[str]) -> l
 def gap_by_length(
     records: Iterable[Record], a: str, b: str, epochs: float | None = None, confidence: float = CONFIDENCE
 ) -> Summary:
-    """The line through all gaps over log₂ of the epochs: its slope, points per doubling, or its height at epochs.
+    """The line through all gaps over log₂ of the epochs: its slope, in points per doubling, or its height.
 
-    InputError with fewer than three gaps or lengths than two.
+    epochs: where to take the height. InputError for fewer than three gaps, or all at one length.
     """
     records = list(records)
     points = [(math.log2(n), gap) for n, names in LENGTHS.items() for gap in gaps(records, a, b, names)]
