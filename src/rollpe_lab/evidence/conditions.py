@@ -399,7 +399,7 @@ class Scope:
         """The mean of an arm over its seeds, or the difference of two by Welch's test, with its interval."""
         names = term.split(" - ")
         if self.by_length and len(names) == 2:
-            found = vars(self._over_lengths(*names, confidence))
+            found = vars(self._over_lengths(names[0], names[1], confidence))
             return found | {"interval": self._interval(found)}
         arms = [self.summary(arm, confidence) for arm in names]
         if self.name == "speed" and len({r.environment.device_name for n in names for r in self.runs(n)}) > 1:
