@@ -81,6 +81,9 @@ def evidence():
         "text bits: rope < roll < 2.31",
         "text bits 512-64: 0.19 < roll < 0.21; every run of rope > 1.7; only roll < 0.5; roll is lowest",
         "text jump: 0.89 < roll < 0.91",  # five of eight positions, log2 e each
+        "text jump at 64: 0.89 < roll < 0.91",
+        "text jump at 66: 1.25 < roll < 1.27; rope = roll",  # seven of eight
+        "text jump at 128: every run of roll = 0",
         "printed: multiplexed-roll > axial-rope > roll > learned; roll - learned > 0, Welch 0.05",
         "cost cpu: 1 < roll < 1.2",
         "measured: strong, strong/roll, cost cpu",

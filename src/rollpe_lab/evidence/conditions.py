@@ -64,7 +64,7 @@ Arrays = Callable[[Record], Mapping[str, np.ndarray]]
 ORDER = {">": operator.gt, "<": operator.lt, "=": operator.eq}
 NUMBER = r"\d+(?:\.\d+)?"
 PLACES = 8
-"""Positions on each side of the trained length over which `jump` takes the mean."""
+"""Positions before and after a place in the text over which `jump` takes the mean."""
 
 
 # Measures of a run
@@ -100,14 +100,15 @@ def needed(run: Record, arrays: Arrays, nats: str) -> int:
     return int(np.flatnonzero(losses - losses[-1] > float(nats)).max(initial=-1)) + 2
 
 
-def jump(run: Record, arrays: Arrays) -> float:
-    """How the loss of text rises at the first positions beyond the trained length, in bits per character.
+def jump(run: Record, arrays: Arrays, position: str = "") -> float:
+    """How the loss of text rises at a position, by default the trained length, in bits per character.
 
     The mean over `PLACES` positions from there on minus that over as many before, in the longest windows.
     """
     beside = arrays(run)
-    loss, end = beside["loss_by_position"] / np.log(2), (len(beside["offsets"]) + 1) // 2
-    return float(loss[end : end + PLACES].mean() - loss[end - PLACES : end].mean())
+    loss, trained = beside["loss_by_position"] / np.log(2), (len(beside["offsets"]) + 1) // 2
+    at = int(position or trained)
+    return float(loss[at : at + PLACES].mean() - loss[at - PLACES : at].mean())
 
 
 def decay(run: Record, arrays: Arrays, reach: str) -> float:
@@ -163,6 +164,7 @@ MEASURES = {
     ),
     "bits #-#": Measure(lambda run, _, n, shorter: run.bits[n] - run.bits[shorter], "", "bits", 3, True),
     "jump": Measure(jump, "", "bits", 3, True),
+    "jump at #": Measure(jump, "", "bits", 3, True),
     "loss": Measure(lambda run, _: run.test.loss, "test loss", "nats", 3, True),
     "gap": Measure(gap, "overfitting (test loss minus loss on plain training images)", "nats", 3),
     "speed": Measure(  # a difference of 100 ln is one in percent
