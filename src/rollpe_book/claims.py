@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rollpe.errors import InputError
 from rollpe_book.equations import CheckResult
 from rollpe_lab.evidence.conditions import Arrays, Evidence, Scope, judge, objection
+from rollpe_lab.evidence.table import LARGE
 from rollpe_lab.files import markdown
 from rollpe_lab.records.record import Record
 from rollpe_lab.statistics import seeds_needed
@@ -226,12 +227,16 @@ class Claim(_Strict):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with its verdict. broken: a check failed that should pass."""
+    """A claim with its verdict. broken: a check failed that should pass.
+
+    meanwhile: what a small model shows of a claim that waits for the paper's.
+    """
 
     claim: Claim
     verdict: Decision
     grounds: str
     broken: bool = False
+    meanwhile: str = ""
 
 
 def sources(path: Path = CLAIMS) -> dict[str, str]:
@@ -274,9 +279,35 @@ def _verdict(claim: Claim, results: dict[str, CheckResult], evidence: Evidence) 
     if claim.records is None:
         return Verdict(claim, "not tested", claim.needs or "")
     try:
-        return Verdict(claim, *claim.records.decide(evidence))
+        verdict, grounds = claim.records.decide(evidence)
     except InputError as reason:  # runs are missing, or may not be compared
-        return Verdict(claim, "not tested", str(reason))
+        verdict, grounds = "not tested", str(reason)
+    meanwhile = _meanwhile(claim.records, evidence) if verdict == "not tested" else ""
+    return Verdict(claim, verdict, grounds, meanwhile=meanwhile)
+
+
+SMALL = {
+    "mini": "10 epochs",
+    "ladder@epochs=30": "30 epochs",
+    "ladder@depth=10": "10 epochs and twice the blocks",
+}
+"""Recipes of a small model on CIFAR-100."""
+
+
+def _meanwhile(rule: Judged, evidence: Evidence) -> str:
+    """The difference that a rule on the paper's model asks for, in a small one; "" of another rule."""
+    if rule.scope.recipe not in LARGE or rule.scope.name or len(rule.arms) < 2:
+        return ""
+    found = []
+    for recipe, words in SMALL.items():
+        scope = Scope(recipe, evidence)
+        runs = [len(scope.runs(arm)) for arm in rule.arms]
+        if min(runs):
+            difference = " - ".join(rule.arms)
+            alone = f"{scope.mean(difference):+.2f} points" if min(runs) < 2 else ""
+            result = alone or scope.test(difference)["interval"]
+            found.append(f"{result} after {words} (n = {' + '.join(map(str, runs))})")
+    return "; ".join(found) and f"{' − '.join(rule.arms)} in a small model: {'; '.join(found)}"
 
 
 def can_be_tested(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -352,6 +383,7 @@ def details(v: Verdict) -> dict[str, str]:
         INSTEAD: (c.instead or "") if fell else "",
         "Kind": c.kind,
         grounds: v.grounds,
+        "Meanwhile": v.meanwhile,
         "Refuted by" if fell else "Would be refuted by": c.refuted_by,
         "Rule": c.records.words() if c.records else "",
     }

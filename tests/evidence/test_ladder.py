@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from rollpe.errors import InputError
+from rollpe_book.claims import details, ledger
 from rollpe_lab.evidence.conditions import Evidence, judge, objection
 from rollpe_lab.evidence.ladder import CHANGES, LENGTHS, gap_by_length, gaps
 from rollpe_lab.statistics import fitted_line
@@ -89,3 +90,13 @@ def test_the_recipes_are_mini_with_one_change_as_plans_name_them():
         for name in names:
             assert name == "mini@epochs=2" or planned[name].epochs == epochs
             assert different.get(name, set()) <= {"epochs"}
+
+
+def test_a_claim_that_waits_for_the_papers_model_says_what_a_small_one_shows():
+    claim = "circles-rope-strong"
+    told = {v.claim.id: details(v).get("Meanwhile", "") for v in ledger([], FOUND)}
+    assert told[claim].startswith("axial-rope − learned in a small model: +2.93 points [")
+    assert "+4.40 points after 30 epochs (n = 1 + 1)" in told[claim] and "twice the blocks" in told[claim]
+    decided = ledger([], [*FOUND, *runs("strong", learned=[600, 601, 602], axial_rope=[700, 701, 702])])
+    assert not next(v for v in decided if v.claim.id == claim).meanwhile
+    assert {v.verdict for v in ledger([], FOUND) if v.meanwhile} == {"not tested"}
