@@ -168,7 +168,7 @@ def test_a_planned_family_is_not_tested_before_all_of_it_has_runs():
 def test_planned_families_have_the_cells_and_seeds_that_plans_name():
     names = ("twist", "twist-base", "twist-digits", "twist-digits8", "spacing-digits", "spacing-text")
     planned = defaultdict(set)
-    for name in (*names, "text-waves", "ladder-2-rungs"):
+    for name in (*names, "text-waves", "ladder-2-rungs", "points"):
         for p in load_plan(ROOT / f"plans/{name}.yaml"):
             planned[f"{p.run_id.recipe}/{unquote(p.run_id.slug)}"].add(p.run_id.seed)
     for seeds, named in PLANNED:

@@ -99,6 +99,24 @@ def _factorial(recipe: str) -> Iterator[tuple[str, str, str, None]]:
 LADDER = ("@epochs=30", "@depth=10", "@pool=token")
 """Changes under which ladder-2-rungs asks for RoPE − learned."""
 
+POINTS = (
+    "axial-rope",
+    "@learning_rate=0.001/axial-rope@wavelengths=[2.0,16.0]",
+    "@learning_rate=0.001/continuous-roll",
+    "@learning_rate=0.001/continuous-roll@nyquist=twist",
+)
+"""Encodings of clouds of points, each at the rate chosen for it: RoPE, RoPE with the ring's waves, two rings."""
+
+
+def _points() -> Iterator[tuple[str, str, str, None]]:
+    """Real positions against rounded ones; then RoPE and the rings."""
+    rope, short, ring, twist = POINTS
+    for arm in POINTS:
+        yield "points", arm, f"-rounded{'' if arm.startswith('@') else '/'}{arm}", None
+    for pair in ((ring, rope), (twist, rope), (twist, ring), (short, rope), (ring, short)):
+        yield "points", *pair, None
+
+
 PLANNED = (
     (
         range(100, 108),
@@ -139,11 +157,12 @@ PLANNED = (
             ("ladder@epochs=30", "twisted-roll", "roll", None),
         ),
     ),
+    (range(301, 306), tuple(_points())),
 )
 """Families that plans name one by one: seeds, and (recipe, variant, reference, characters in a window).
 
-The plans twist, twist-digits, text-waves, spacing-digits-rates and ladder-2-rungs fixed them, with Welch's
-test over seeds.
+The plans twist, twist-digits, text-waves, spacing-digits-rates, ladder-2-rungs and points-rates fixed them,
+with Welch's test over seeds.
 Other seeds do not count: the base of RoPE was chosen with one.
 """
 
@@ -250,8 +269,8 @@ def _planned(
 
 
 def path_of(recipe: str, arm: str) -> str:
-    """An arm as ``recipe/encoding``; one that begins with @ is of a changed recipe."""
-    return f"{recipe}{arm}" if arm.startswith("@") else f"{recipe}/{arm}"
+    """An arm as ``recipe/encoding``; one that begins with @ or - is of a recipe whose name goes on so."""
+    return f"{recipe}{arm}" if arm[0] in "@-" else f"{recipe}/{arm}"
 
 
 def _value(record: Record, length: int | None) -> float:
