@@ -416,13 +416,13 @@ q, k = (rope(embed_in_rope(x), places, ring_frequencies(odd, 1.7)) for x in (q, 
 agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 
 # %% [markdown]
-# ## Which encodings are relative at all
+# ## Which multiplicative encodings are relative
 #
-# Suppose that an encoding multiplies the query at $p$ and the key at $p'$ by matrices $E(p)$ and $E(p')$, and that the
-# score depends on the offset alone. Then the encoding is a rotation. (The multiplicative encodings of GRAPE
-# {cite}`zhang2025grape` are rotations, too.)
+# Call an encoding *multiplicative* if it multiplies queries and keys at the integer position $p$ by the same invertible
+# matrix $E(p)$. If its scores depend on the offset alone, it consists of the powers of one orthogonal matrix, between
+# two fixed matrices. (In GRAPE's multiplicative encodings {cite}`zhang2025grape` this matrix is a rotation.)
 #
-# ```{prf:theorem} Relative encodings are rotations
+# ```{prf:theorem} Multiplicative relative encodings are powers of an orthogonal matrix
 # :label: thm-relative
 # Let $E(p)$, $p \in \mathbb{Z}$, be invertible $n \times n$ matrices. The products $E(p)^\top E(p')$ depend on $p' - p$
 # alone if and only if {eq}`eq-relative-form` holds with orthogonal $U$, $W$ and a symmetric positive definite $P$.
@@ -441,8 +441,9 @@ agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 #
 # In scores $U$ cancels, and $P$ can be moved into the weights of queries and keys. The orthogonal matrix $W$ remains.
 # In a suitable basis it consists of rotations in planes and of single channels with the factor 1 or $-1$ (angle 0 or
-# $\pi$). So **a relative encoding is a list of angles** from 0 to $\pi$. RollPE and RoPE are two such lists. If queries
-# and keys are multiplied by *different* matrices, decay and biases are possible as well, {eq}`eq-two-maps`.
+# $\pi$). So **a multiplicative encoding is relative if and only if it is a list of angles** from 0 to $\pi$. RollPE and
+# RoPE are two such lists. Encodings that add to the scores, such as T5 {eq}`eq-t5`, are relative in another way. If
+# queries and keys are multiplied by *different* matrices, decay and biases are possible as well, {eq}`eq-two-maps`.
 
 # %%
 power = torch.linalg.matrix_power
@@ -462,10 +463,10 @@ agree("one matrix, again and again", V[:-1].mT @ V[1:], W.expand(5, n, n))
 # \dim \operatorname{span} \bigl\{ \Delta \mapsto q^\top W^\Delta k \bigr\} = \#\{\text{eigenvalues of } W \text{, each counted once}\} \le n
 # $$ (eq-span)
 #
-# ```{prf:proposition} Only the ring is complete
+# ```{prf:proposition} Among multiplicative encodings only the ring is complete
 # :label: prop-complete
-# A relative encoding with $n$ channels can express every function of the offset modulo $n$ if and only if the
-# eigenvalues of $W$ are all $n$-th roots of unity, each once: RollPE, up to a change of basis.
+# A multiplicative relative encoding with $n$ channels can express every function of the offset modulo $n$ if and only
+# if the eigenvalues of $W$ are all $n$-th roots of unity, each once: RollPE, up to a change of basis.
 # ```
 #
 # ```{prf:proof}
@@ -555,7 +556,8 @@ fig
 # - In the Fourier basis a roll rotates planes, as RoPE does.
 # - With one sign reversed, RollPE is RoPE on the same channels, for every number of them and at every real position,
 #   {prf:ref}`thm-twist`. Without it, an even ring needs one more channel, and integer positions, {prf:ref}`thm-rope`.
-# - A relative encoding is a list of angles, {prf:ref}`thm-relative`.
+# - An encoding that multiplies queries and keys by the same matrices is relative if and only if it is a list of angles,
+#   {prf:ref}`thm-relative`.
 # - The ring is the only list of $n$ angles that expresses all functions of the offset modulo $n$.
 # - The frequencies of RollPE are equally spaced; those of RoPE are powers of one number.
 # ```
