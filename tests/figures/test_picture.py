@@ -26,8 +26,8 @@ def _rings_repeat():
         yield
 
 
-def by_scores(name: str, view: str, moved: int, numbers: dict[str, int]) -> torch.Tensor:
-    """ln(N w) from ``Encoding.scores`` of all tokens with all, by content [3, N]."""
+def by_scores(name: str, view: str, moved: int, numbers: dict[str, int], axis: int = -1) -> torch.Tensor:
+    """ln(N w) from ``Encoding.scores`` of all tokens with all, by content [3, N]. In an image 0 is down."""
     axes, reach = picture.VIEWS[view]
     values = {key: picture.SETTINGS[view][key][number] for key, number in numbers.items()}
     trained = values.pop("trained")
@@ -41,7 +41,7 @@ def by_scores(name: str, view: str, moved: int, numbers: dict[str, int]) -> torc
     q, k = picture.contents(view, encoding.streams)
     q = q.expand_as(k)
     start = torch.full((axes,), (trained // 2 if name == "learned" else 0) - reach)
-    start[-1] += moved
+    start[axis] += moved
     positions = start + grid_positions(*[2 * reach + 1] * axes, dtype=torch.int64)
     if encoding.acts_on == "tokens":
         q, k = (encoding.add(x[:, 0].repeat(1, 1, heads), positions)[:, None] for x in (q, k))
@@ -120,6 +120,12 @@ def relative_in_images():
         lambda name: not cell(name, "image", moved=3).allclose(cell(name, "image"), atol=1e-6), "image"
     )
     assert changed == {"integer", "sinusoidal", "learned", "multiplexed-roll", "lie"}
+
+    def moved_down(name, places):
+        return by_scores(name, "image", places, dict.fromkeys(CHOSEN, 1), axis=0)
+
+    down = which(lambda name: not moved_down(name, 3).allclose(moved_down(name, 0), atol=1e-6), "image")
+    assert down == changed | {"spherical-rope"}
 
 
 @answer("Which knows no position at all?")
