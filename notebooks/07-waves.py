@@ -48,23 +48,12 @@ torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 
 # %% [markdown]
-# ## Why one ring is short
+# ## Several waves on one ring
 #
-# A ring counts positions modulo its length. On $n$ channels the offsets $\Delta$ and $\Delta - n$ give the same roll,
-# so a row of $G$ tokens, which has $2G - 1$ offsets, needs at least $2G - 1$ channels.
-
-# %%
-i = torch.arange(8)
-print("3 to the right on 8 channels:", i[(i + 3) % 8].tolist())
-print("5 to the left  on 8 channels:", i[(i - 5) % 8].tolist())
-
-# %% [markdown]
-# One ring also has one direction and one speed. In the brain, waves of several speeds carry several events at a time
+# One ring has one direction and one speed. In the brain, waves of several speeds carry several events at a time
 # {cite}`king2021human`. This is the paper's reason for its second variant, multiplexed RollPE (`multiplexed-roll`),
 # which has the highest accuracy in the paper's
 # table.{holds}`printed: multiplexed-roll > axial-rope > roll > learned`
-#
-# ## Several waves on one ring
 #
 # In place of one projection, a token $x$ gets $W$ of them:
 #
@@ -241,8 +230,8 @@ for width in (30, 31, 32):
 #
 # ## Two axes: a ring for each
 #
-# An image has two directions. The paper does what axial RoPE does {cite}`heo2024rotary`: it cuts the channels of a head
-# into two halves, rolls one by the row $y$ of the token and the other by its column $x$. Channels that belong to
+# An image has two directions. The paper does what axial RoPE does {cite}`heo2024rotary`: it rolls one part of a vector by
+# the row $y$ of the token and the other by its column $x$. We take the two halves of each head. Channels that belong to
 # neither ring stay where they are. With $\oplus$ for parts that are joined:
 #
 # $$
@@ -387,9 +376,9 @@ fig
 # %% [markdown]
 # The middle panel of {numref}`fig-axes-diagonal` is the best that two rings can do; it shows no line.
 #
-# Both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side, but express only sums. A
-# torus expresses everything, but 64 channels make a sheet of $8 \times 8$, which distinguishes all offsets only on
-# grids of up to four patches a side {eq}`eq-grid-offsets`.
+# Both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side
+# {eq}`eq-distinct-offsets`, but express only sums. A torus expresses everything, but 64 channels make a sheet of
+# $8 \times 8$, which distinguishes all offsets only on grids of up to four patches a side {eq}`eq-grid-offsets`.
 #
 # ```{wave} axes
 # :name: wave-axes
