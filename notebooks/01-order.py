@@ -501,9 +501,10 @@ agree("tokens and codes moved", Attn(P @ (X + C)), P @ Attn(X + C))
 # - Attention is equivariant: shuffle its tokens, and the same results come out, shuffled.
 # - A classifier that averages the tokens is invariant: it gives the same output for an image and for its shuffled
 #   patches.
-# - Three things bring order back: a code added to the tokens, a bias added to the scores, or a mask.
-# - The only finite biases that do not are a bonus for a token's score with itself and a number for each row
-#   ({prf:ref}`prop-bias`).
+# - Order comes back through the tokens, as an added code, or through the scores: by a bias, by a mask, or by rotating or
+#   rolling queries and keys.
+# - The only finite biases that stay blind to the order are a bonus for a token's score with itself and a number for each
+#   row ({prf:ref}`prop-bias`).
 # ```
 #
 # ## Exercises

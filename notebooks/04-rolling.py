@@ -203,13 +203,13 @@ for s in (1, n, 1000):
 #
 # ```{wave} photo
 # :name: wave-photo
-# A photograph moves under a window of 8×8 patches, which is what the models see. Each map has the scores of one patch,
-# the query (square), with all patches in the window; those in blue are negative. *Change* is the largest change of a
+# A photograph moves under a window, a grid of 8×8 patches, which is what the models see. Each map has the scores of one
+# patch, the query (square), with all patches in the window; those in blue are negative. *Change* is the largest change of a
 # score since the start, among patches that were in view then (dotted). The maps of RollPE and RoPE travel with the
 # photograph: their scores depend on two patches and their offset. So does the map without an encoding, since its scores
 # depend on no position at all. With a learned table of positions the map changes, because a patch gets another vector in
 # another place. With multiplexed RollPE ({doc}`07-waves`) it changes because the waves have different speeds. Models:
-# training recipe `mini`, one seed, only two epochs of CIFAR-100, 4×4 pixels of each patch; of the first layer, the head
+# training recipe `mini`, one seed, only two epochs of CIFAR-100, patches of 4×4 pixels; of the first layer, the head
 # whose scores vary most. Photograph:
 # [danielbuechele](https://www.flickr.com/photos/danielbuechele/6061409035/), [CC
 # BY](https://creativecommons.org/licenses/by/2.0/), cut and scaled.
