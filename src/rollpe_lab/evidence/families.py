@@ -105,7 +105,7 @@ POINTS = (
     "@learning_rate=0.001/continuous-roll",
     "@learning_rate=0.001/continuous-roll@nyquist=twist",
 )
-"""Encodings of clouds of points, each at the rate chosen for it: RoPE, RoPE with the ring's waves, two rings."""
+"""Encodings of clouds of points, each at its rate: RoPE, RoPE with the ring's waves, two rings."""
 
 
 def _points() -> Iterator[tuple[str, str, str, None]]:
