@@ -17,11 +17,11 @@
 #
 # {doc}`08-basis` finds that neighbors on RollPE's ring respond alike, and that Adam's coordinates are the reason. This
 # appendix looks closer. How far does the order reach? When does it come and go? Is it a map? What follows from it?
-# Where does attention look?
 #
-# *Correlations fall with the distance around the ring. The order comes early, while all patches need the same change,
-# and it needs an 8×8 grid. By our rule it is ordered channels and no map. A model with ordered channels can drop fast
-# waves.*{holds}`mini neighbors: every run of roll > 0.5`{holds}`order neighbors: every run of roll > 0.25`{holds}`order participation: some run of roll < 2`
+# *Correlations fall with the distance around the ring. The order comes early, while all patches need the same change.
+# On 4×4 patches it is weaker on photographs and absent on digits. By our rule it is ordered channels and no map. A
+# model with ordered channels can drop fast
+# waves.*{holds}`mini neighbors: every run of roll > 0.5`{holds}`order neighbors: every run of roll > 0.25; -0.1 < -4x4/roll < 0.05`{holds}`mini-patch8 neighbors: every run of roll > 0.3; roll < 0.45`{holds}`order participation: some run of roll < 2`
 #
 # All models are small: five layers and two or ten epochs for photographs (CIFAR-100, 8×8 patches), three layers for
 # digits, rings of sixteen channels. Of multiplexed RollPE (`multiplexed-roll`) only the first wave is measured; without
@@ -44,8 +44,6 @@ from rollpe_book import figures
 from rollpe_lab.evidence.conditions import Evidence
 from rollpe_lab.evidence.families import markdown
 from rollpe_lab.evidence.inside import (
-    attention_at,
-    attention_map,
     kept,
     neighbors_by_moment,
     over_rings,
@@ -97,8 +95,8 @@ fig
 # %% [markdown]
 # On photographs neighbors on RollPE's ring rise and fall together in every run, and channels do so less the farther
 # apart they are.{holds}`mini neighbors: every run of roll > 0.5; every run of multiplexed-roll > 0.5`
-# Topographic networks need a loss for this {cite}`margalit2024unifying`; here it comes with the encoding. Without a
-# ring channels do not correlate.{holds}`mini neighbors: -0.1 < none < 0.1; -0.1 < learned < 0.1; -0.1 < axial-rope < 0.1`
+# Topographic networks add a loss for this {cite}`margalit2024unifying`. RollPE trained by Adam has it without one.
+# Without a ring channels do not correlate.{holds}`mini neighbors: -0.1 < none < 0.1; -0.1 < learned < 0.1; -0.1 < axial-rope < 0.1`
 # On digits in 4×4 patches, the recipe `quick`, neighbors do not correlate.{holds}`quick neighbors: roll < 0.05`
 #
 # ## The first gradients
@@ -348,66 +346,22 @@ Markdown(markdown(lines))
 # one.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.85`{holds}`mini neighbors: every run of roll < 0.85`
 # What makes order and accuracy part on digits.
 #
-# ## Where attention looks
-#
-# The mean attention weight by offset Δ between patches, over test images, heads and seeds, in doublings of uniform
-# attention:
-
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-inside-offsets-photos", "caption": "CIFAR-100: mean attention by offset, in doublings of uniform attention."}, "image": {"alt": "A grid of maps, encodings by layers: red around the middle in the first layers, blue there in later ones; relative encodings also have red stripes and patches away from the middle."}}
-def offset_maps(recipe: str):
-    """One row an encoding, one column a layer."""
-    maps = {name: attention_map(evidence, recipe, name) for name in names}
-    maps = {name: layers for name, layers in maps.items() if len(layers)}
-    if not maps:
-        return Markdown("Not measured.")
-    limit = max(np.abs(m).max() for m in maps.values())
-    layers = len(next(iter(maps.values())))
-    size = (min(1.9 * layers, 7.6) + 0.8, 1.75 * len(maps))
-    fig, axes = plt.subplots(len(maps), layers, figsize=size, squeeze=False)
-    for row, (name, layered) in zip(axes, maps.items(), strict=True):
-        for layer, (ax, values) in enumerate(zip(row, layered, strict=True)):
-            title = f"{name}\nlayer {layer + 1}"
-            figures.offset_map(values, ax, limit=limit, title=title)
-        figures.drawn_from(fig, evidence.runs(recipe, name))
-    bar = {"label": "doublings of uniform attention", "shrink": 0.5}
-    fig.colorbar(axes[0, 0].images[0], ax=axes, **bar)
-    plt.close(fig)
-    return fig
-
-
-offset_maps("mini")
-
-# %% [markdown]
-# On photographs the first layer looks near, even without an encoding, and in the last layer the patch itself gets less
-# than its share. On digits ({numref}`fig-inside-offsets`) with rotary or rolled encodings, patches look away from
-# themselves; their neighbors get about their share:
-
-# %%
-print("digits, attention by layer relative to uniform attention, mean of seeds")
-for name in names:
-    for distance, what in enumerate(("the patch itself", "its neighbors")):
-        shares = attention_at(evidence, "quick", name, distance)
-        if len(shares):
-            print(f"{name:17} {what:17}", *(f"{x:.2f}" for x in shares.mean(0)))
-
-# %% [markdown]
 # ```{admonition} In short
 # :class: tip
 # - Neighbors on RollPE's ring correlate on 8×8 patches; those of its twin do not under
 #   Adam.{holds}`mini neighbors: roll > 0.6; roll-twin < 0.15`{holds}`order neighbors: roll > 0.3; -0.1 < roll-twin < 0.1`
-# - Order follows coherence, not the pooled loss: a loss for each patch keeps it, a class token removes it on digits and
-#   weakens it on
-#   photographs.{holds}`order neighbors: every run of -token/roll < 0.1; every run of -patches/roll > 0.25`{holds}`order-photos neighbors: every run of roll > every run of -token/roll; every run of -token/roll > 0.4`
+# - On 8×8 patches order goes with coherence, not with the pooled loss: a loss for each patch keeps both, a class token
+#   lowers both.{holds}`order coherence 1: -token/roll < roll; -patches/roll > 0.9`{holds}`order neighbors: every run of -token/roll < 0.1; every run of -patches/roll > 0.25`{holds}`order-photos neighbors: every run of roll > every run of -token/roll; every run of -token/roll > 0.4`{holds}`order-photos coherence 1: -token/roll < roll`
+#   On coarser grids of digits coherence lasts longer and order does not
+#   form.{holds}`order coherence 3: -2x2/roll > -4x4/roll > roll`{holds}`order neighbors: -4x4/roll < 0.05; -2x2/roll < 0`
 # - By our rule these are ordered channels, and no
 #   map.{holds}`order participation: some run of roll < 2`{holds}`order-photos participation: some run of roll < 2`
-# - Queries and keys of RollPE can drop fast waves at less loss than those of its twin. Under Adam the twin classifies
-#   digits better.{holds}`order slow waves 5: roll - roll-twin < 0, Welch 0.05`{holds}`order: roll-twin - roll > 0, Welch 0.05`
+# - Queries and keys of RollPE can drop fast waves at less loss than those of its twin. On digits in 8×8 patches the twin
+#   has the higher accuracy at the recipe's
+#   rate.{holds}`order slow waves 5: roll - roll-twin < 0, Welch 0.05`{holds}`quick@patch_size=1,qkv_bias=false seeds 10..17: roll-twin - roll > 0, Welch 0.05`{holds}`order: roll-twin > roll`
 # ```
 #
 # ## Details
-#
-# The runs, and attention on digits.
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Show the runs", "code_prompt_hide": "Hide the runs"}
 for data, recipe in PLAIN.items():
@@ -415,6 +369,3 @@ for data, recipe in PLAIN.items():
     missing = [name for name, runs in found.items() if not runs]
     print(f"{data}:", ", ".join(f"{k} {runs}" for k, runs in found.items() if runs))
     print("  not measured:", ", ".join(missing) or "nothing")
-
-# %% tags=["hide-cell"] mystnb={"figure": {"name": "fig-inside-offsets", "caption": "Digits: mean attention by offset, in doublings of uniform attention."}, "image": {"alt": "A grid of maps, encodings by layers: without positions and with a learned table nearly even but for their edges; rotary and rolled encodings have blue middles."}, "code_prompt_show": "Show attention by offset on digits", "code_prompt_hide": "Hide attention by offset on digits"}
-offset_maps("quick")

@@ -1,8 +1,6 @@
-"""Arrays beside records: means over rings and runs, and attention relative to uniform attention."""
+"""Arrays beside records: means over rings and runs."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,25 +11,20 @@ from rollpe_lab.evidence import inside
 from rollpe_lab.evidence.conditions import Evidence
 from shared import make_record
 
-LAYERS, HEADS, AXES, SIDE = 3, 2, 2, 4
-OFFSETS = np.stack(np.meshgrid(*[np.arange(1 - SIDE, SIDE)] * 2, indexing="ij"), -1).reshape(-1, 2)
+LAYERS, HEADS, AXES = 3, 2, 2
 
 
 def beside(record):
-    """Neighbors correlate by a tenth of the seed; attention is uniform, but for twice as much to oneself."""
+    """Neighbors correlate by a tenth of the seed."""
     if record.seed == 9:  # an older run
         return {}
     near = record.seed / 10
     ring = torch.eye(4) + near * (torch.eye(4).roll(1, 0) + torch.eye(4).roll(-1, 0))
     by_distance = np.broadcast_to([1.0, near, 0.0], (LAYERS, HEADS, AXES, 3))
-    attention = np.full((LAYERS, HEADS, len(OFFSETS)), 1 / SIDE**2)
-    attention[:, :, (OFFSETS == 0).all(-1)] *= 2
     return {
         "query_correlation": by_distance,
         "key_correlation": by_distance + 1,
         "frames": pack_correlations(ring.expand(5, 2, LAYERS, HEADS, AXES, 4, 4)).numpy(),
-        "attention": attention,
-        "offsets": OFFSETS,
     }
 
 
@@ -48,16 +41,6 @@ def test_rings_are_averaged_by_run_and_older_runs_left_out(evidence):
     np.testing.assert_allclose(moments, [[0.1] * 5, [0.3] * 5], atol=0.005)
 
 
-def test_attention_is_relative_to_uniform_attention(evidence):
-    doublings = inside.attention_map(evidence, "mini", "roll")
-    assert doublings.shape == (LAYERS, 2 * SIDE - 1, 2 * SIDE - 1)
-    assert (doublings[:, SIDE - 1, SIDE - 1] == 1).all() and doublings.sum() == LAYERS
-    for distance, share in ((0, 2), (1, 1), (SIDE - 1, 1)):
-        found = inside.attention_at(evidence, "mini", "roll", distance)
-        np.testing.assert_allclose(found, np.full((2, LAYERS), share))
-
-
 def test_without_runs_everything_is_empty(evidence):
     assert len(inside.over_rings(evidence, "mini", "none", "correlation")) == 0
-    for found in (inside.neighbors_by_moment, inside.attention_map, partial(inside.attention_at, distance=0)):
-        assert len(found(evidence, "mini", "none")) == 0
+    assert len(inside.neighbors_by_moment(evidence, "mini", "none")) == 0
