@@ -310,7 +310,7 @@ agree("the library's xpos", library_scores("xpos"), faded, tolerance=1e-10)
 # D(p)^\top E(p') \text{ depends on } p' - p \text{ alone} \iff D(p)^\top E(p') = M H^{p' - p}
 # $$ (eq-two-maps)
 #
-# This covers decay and biases. In xPos {cite}`sun2023length` the matrix $H$ is a rotation times a growth. In ALiBi
+# This covers the decay of xPos and the bias of ALiBi. In xPos {cite}`sun2023length` the matrix $H$ is a rotation times a growth. In ALiBi
 # {cite}`press2022train` it is a shear on one more pair of channels,
 # $\bigl[ \begin{smallmatrix} 1 & 1 \\ 0 & 1 \end{smallmatrix} \bigr]$ between $(1, 0)$ and $(0, r)$, because ALiBi has
 # earlier keys only, $\Delta \le 0$.

@@ -397,9 +397,9 @@ agree("alike at integer positions", torch.exp(1j * p * omega), torch.exp(1j * p 
 #
 # Here $\operatorname{tr} W^\Delta$ is the covariance of scores at two offsets of distance $\Delta$, for queries and
 # keys of independent standard normal numbers. So random scores at $n$ neighboring offsets are uncorrelated for two
-# lists of angles: those of the plain ring and those of the twisted ring. (The traces are the power sums of the
-# eigenvalues. If the first $n - 1$ are zero, Newton's identities leave $\lambda^n = c$ for all of them. A real
-# orthogonal $W$ has $c = \pm 1$.)
+# lists of angles: those of the plain ring and, for even $n$, those of the twisted ring (for odd $n$, those of $-S$).
+# (The traces are the power sums of the eigenvalues. If the first $n - 1$ are zero, Newton's identities leave
+# $\lambda^n = c$ for all of them. A real orthogonal $W$ has $c = \pm 1$.)
 
 # %%
 from rollpe.operators import twisted_shift

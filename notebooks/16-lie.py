@@ -449,8 +449,8 @@ assert larger - plain == 2 * L * (waves - 1) * (D**2 + D)
 
 # %% [markdown]
 # In the paper's table, on CIFAR-100 {cite}`krizhevsky2009learning`, multiplexed RollPE reaches 73.4 and RollPE 72.1
-# {cite}`rollpe`.{holds}`printed: multiplexed-roll > roll` Relativity, size and the scale of the logits all differ
-# there. To change only the speeds, keep all $W$ projections and let them travel at the *same* speed:
+# {cite}`rollpe`.{holds}`printed: multiplexed-roll > roll` There relativity and size differ and, with Eq. 12 as
+# written, the scale of the logits. To change only the speeds, keep all $W$ projections and let them travel at the *same* speed:
 #
 # $$
 # \begin{aligned} & \sum_{w} \mathrm{Roll}_{p}\bigl( W_Q^{(w)} x \bigr) \\
