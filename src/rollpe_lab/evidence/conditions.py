@@ -162,7 +162,13 @@ MEASURES = {
     "bits #": Measure(
         lambda run, _, n: run.bits[n], "bits per character in windows of # characters", "bits", 3, True
     ),
-    "bits #-#": Measure(lambda run, _, n, shorter: run.bits[n] - run.bits[shorter], "", "bits", 3, True),
+    "bits #-#": Measure(
+        lambda run, _, n, shorter: run.bits[n] - run.bits[shorter],
+        "bits per character in windows of # characters minus those in windows of #",
+        "bits",
+        3,
+        True,
+    ),
     "jump": Measure(jump, "", "bits", 3, True),
     "jump at #": Measure(jump, "", "bits", 3, True),
     "loss": Measure(lambda run, _: run.test.loss, "test loss", "nats", 3, True),
