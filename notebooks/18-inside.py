@@ -15,7 +15,7 @@
 # %% [markdown]
 # # Inside trained models
 #
-# {doc}`08-basis` finds that neighbors on RollPE's ring respond alike, and that Adam's coordinates are the reason. This
+# {doc}`08-basis` finds that neighbors on RollPE's ring respond alike, unless Adam divides in Fourier coordinates. This
 # appendix looks closer. How far does the order reach? When does it come and go? Is it a map? What follows from it?
 #
 # *Correlations fall with the distance around the ring. The order comes early, while all patches need the same change.
@@ -344,7 +344,7 @@ Markdown(markdown(lines))
 # **Not explained.** Why 4×4 digits have no order at all, although an average over four channels prefers slow waves. Why
 # neighbors on photographs correlate less after ten epochs than after
 # one.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.85`{holds}`mini neighbors: every run of roll < 0.85`
-# What makes order and accuracy part on digits.
+# What makes order and accuracy part on digits. Why keys line up as queries do, although their changes cancel.
 #
 # ```{admonition} In short
 # :class: tip

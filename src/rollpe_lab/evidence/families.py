@@ -108,7 +108,7 @@ POINTS = (
 """Encodings of clouds of points, each at its rate: RoPE, RoPE with the ring's waves, two rings."""
 
 
-def _points() -> Iterator[tuple[str, str, str, None]]:
+def _clouds() -> Iterator[tuple[str, str, str, None]]:
     """Real positions against rounded ones; then RoPE and the rings."""
     rope, short, ring, twist = POINTS
     for arm in POINTS:
@@ -157,7 +157,7 @@ PLANNED = (
             ("ladder@epochs=30", "twisted-roll", "roll", None),
         ),
     ),
-    (range(301, 306), tuple(_points())),
+    (range(301, 306), tuple(_clouds())),
 )
 """Families that plans name one by one: seeds, and (recipe, variant, reference, characters in a window).
 
