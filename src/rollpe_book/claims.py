@@ -289,7 +289,8 @@ def _verdict(claim: Claim, results: dict[str, CheckResult], evidence: Evidence) 
 SMALL = {
     "mini": "10 epochs",
     "ladder@epochs=30": "30 epochs",
-    "ladder@depth=10": "10 epochs and twice the blocks",
+    "ladder@depth=10": "10 epochs with twice the blocks",
+    "ladder@pool=token": "10 epochs with a class token",
 }
 """Recipes of a small model on CIFAR-100."""
 

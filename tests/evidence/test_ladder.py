@@ -84,6 +84,7 @@ def test_the_recipes_are_mini_with_one_change_as_plans_name_them():
         {"learning_rate"},
         {"depth"},
         {"pool"},
+        {"depth", "pool"},
         {"augmentation"},
     ]
     for epochs, names in LENGTHS.items():

@@ -27,6 +27,7 @@ CHANGES = {
     "twice the learning rate": "mini@epochs=5,learning_rate=0.004",
     "ten blocks": "ladder@depth=10",
     "class token": "ladder@pool=token",
+    "ten blocks, class token": "ladder@depth=10,pool=token",
     "augmentation of strong": "ladder@epochs=30,strong-augmentation",
 }
 """Recipes with one other change: the rates after five epochs, the last after thirty, the others after ten."""
