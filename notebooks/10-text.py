@@ -387,7 +387,7 @@ with torch.no_grad():
 # %% [markdown]
 # ```{admonition} In short
 # :class: tip
-# - At the trained length RollPE is as good as RoPE. Its lead of the first five runs is open in later
+# - At the trained length RollPE leads RoPE clearly in the first five runs, and the lead is open in later
 #   runs.{holds}`text: roll - rope is clear`{holds}`text-twist seeds 100..107: roll - rope is open, Welch 0.05`{holds}`text-spacing: @learning_rate=0.004/roll - @learning_rate=0.004/rope is open, Welch 0.05`
 #   On a second text the two are equal within $0.02$ bits.{holds}`sklearn-spacing bits: @learning_rate=0.004/roll - @learning_rate=0.004/rope is within 0.02, TOST 0.05`
 # - A ring must be longer than the window: after one turn the loss jumps.{holds}`text jump: every run of roll > 0.3` A twist doubles
