@@ -18,7 +18,7 @@
 # Is a rolled ring a good positional encoding for text? The paper tests images only. Here a small causal model reads Python code
 # and predicts it character by character.
 #
-# - **At the trained length it is as good as RoPE.** RollPE needs {num}`text/roll bits` bits per character, RoPE
+# - **At the trained length RollPE and RoPE are close.** RollPE needs {num}`text/roll bits` bits per character, RoPE
 #   {num}`text/rope bits`, a learned table {num}`text/learned bits`.{holds}`text bits: 0 < rope - roll < 0.05; learned - roll > 0.15`{holds}`text: roll - rope is clear; roll - learned is clear`
 #   RollPE's lead over RoPE is open in later runs.{holds}`text-twist seeds 100..107: roll - rope is open, Welch 0.05`{holds}`text-spacing: @learning_rate=0.004/roll - @learning_rate=0.004/rope is open, Welch 0.05`
 #   On a second text the two are equal within $0.02$ bits.{holds}`sklearn-spacing bits: @learning_rate=0.004/roll - @learning_rate=0.004/rope is within 0.02, TOST 0.05`
