@@ -160,7 +160,7 @@ def _differing(root: Path, listed: Mapping[str, str], tracked: Iterable[str]) ->
 
 @cache
 def planned(root: Path = ROOT) -> dict[str, list[str]]:
-    """The seeds that the plans want of each arm, in their order: "<recipe>/<encoding>" → paths of cells."""
+    """The seeds that the plans want of each arm: "<recipe>/<encoding>" → paths of cells."""
     arms: dict[str, list[str]] = defaultdict(list)
     for plan in sorted((root / "plans").glob("*.yaml")):
         for wanted in load_plan(plan):
@@ -232,7 +232,7 @@ def _unplanned(root: Path, known: Iterable[str], plans: Mapping[str, list[str]])
     for arm, there in sorted(arms.items()):
         failed = (root / RECORDS / arm).glob("seed-*.failed")
         there |= {path.with_suffix("").relative_to(root / RECORDS).as_posix() for path in failed}
-        wanted = plans.get(arm.as_posix(), [])
+        wanted = sorted(plans.get(arm.as_posix(), []), key=lambda cell: int(cell.rpartition("-")[2]))
         yield from (f"{cell}: no plan wants it" for cell in sorted(there - set(wanted)))
         run = [cell in there for cell in wanted]
         last = max((i for i, done in enumerate(run) if done), default=-1)

@@ -9,7 +9,7 @@ from scipy import stats
 from rollpe.errors import InputError
 from rollpe_book.claims import details, ledger
 from rollpe_lab.evidence.conditions import Evidence, judge, objection
-from rollpe_lab.evidence.ladder import CHANGES, LENGTHS, gap_by_length, gaps
+from rollpe_lab.evidence.ladder import CHANGES, DEPTHS, LENGTHS, gap_line, gaps
 from rollpe_lab.statistics import fitted_line
 from rollpe_lab.training import load_plan, load_recipe
 from shared import ROOT, make_record
@@ -41,11 +41,11 @@ def test_gaps_are_of_one_seed_and_the_line_is_that_of_least_squares():
     x, y = np.log2([2, 5, 10, 10, 10, 30]), [1, 1.8, 3, 2.8, 2.6, 4.4]
     known = stats.linregress(x, y)
     half = stats.t.ppf(0.975, 4) * known.stderr
-    slope = gap_by_length(FOUND, "axial-rope", "learned")
+    slope = gap_line(FOUND, "mini", "axial-rope", "learned")
     assert (slope.mean, slope.low, slope.high) == pytest.approx(
         (known.slope, known.slope - half, known.slope + half)
     )
-    at = gap_by_length(FOUND, "axial-rope", "learned", 400)
+    at = gap_line(FOUND, "mini", "axial-rope", "learned", 400)
     assert at.mean == pytest.approx(known.intercept + known.slope * np.log2(400))
     spread = np.sqrt(
         known.stderr**2 * (np.log2(400) - x.mean()) ** 2 + np.var(y - known.slope * x) * 6 / 4 / 6
@@ -91,6 +91,10 @@ def test_the_recipes_are_mini_with_one_change_as_plans_name_them():
         for name in names:
             assert name == "mini@epochs=2" or planned[name].epochs == epochs
             assert different.get(name, set()) <= {"epochs"}
+    quick = load_recipe("quick").model_dump(exclude={"name", "depth"})
+    for p in load_plan(ROOT / "plans/depth-digits.yaml"):
+        assert (p.run_id.recipe,) == DEPTHS[p.recipe.depth]
+        assert p.recipe.model_dump(exclude={"name", "depth"}) == quick
 
 
 def test_a_claim_that_waits_for_the_papers_model_says_what_a_small_one_shows():

@@ -1,4 +1,4 @@
-"""The ladder: gaps between encodings under `mini`, by length of training and by one other change.
+"""The ladder: gaps between encodings by length of training, by number of blocks and by one other change.
 
 A gap is a difference in test accuracy between two runs of one seed, which see the same images in one order.
 """
@@ -20,7 +20,13 @@ GAPS = {
 """The differences that the paper's table shows, as minuend and subtrahend."""
 
 LENGTHS = {2: ("mini@epochs=2",), 5: ("mini@epochs=5",), 10: ("mini", "ladder"), 30: ("ladder@epochs=30",)}
-"""Recipes by number of epochs. Nothing else differs among them."""
+"""Recipes on CIFAR-100 by number of epochs. Nothing else differs among them."""
+
+DEPTHS = {depth: (f"quick-depth@depth={depth}",) for depth in (1, 3, 6, 12)}
+"""Recipes on digits by number of blocks. Nothing else differs among them."""
+
+LINES = {"mini": LENGTHS, "quick-depth": DEPTHS}
+"""The two by the beginning of their recipes' names."""
 
 CHANGES = {
     "half the learning rate": "mini@epochs=5,learning_rate=0.001",
@@ -30,7 +36,10 @@ CHANGES = {
     "ten blocks, class token": "ladder@depth=10,pool=token",
     "augmentation of strong": "ladder@epochs=30,strong-augmentation",
 }
-"""Recipes with one other change: the rates after five epochs, the last after thirty, the others after ten."""
+"""Recipes on CIFAR-100 with one other change.
+
+Those with another rate have five epochs, that with another augmentation thirty, all others ten.
+"""
 
 
 def gaps(records: Iterable[Record], a: str, b: str, recipes: Sequence[str]) -> list[float]:
@@ -43,14 +52,20 @@ def gaps(records: Iterable[Record], a: str, b: str, recipes: Sequence[str]) -> l
     return found
 
 
-def gap_by_length(
-    records: Iterable[Record], a: str, b: str, epochs: float | None = None, confidence: float = CONFIDENCE
+def gap_line(
+    records: Iterable[Record],
+    recipe: str,
+    a: str,
+    b: str,
+    at: float | None = None,
+    confidence: float = CONFIDENCE,
 ) -> Summary:
-    """The line through all gaps over log₂ of the epochs: its slope, in points per doubling, or its height.
+    """The line through all gaps over log₂ of the epochs or blocks: its slope, in points per doubling, or height.
 
-    epochs: where to take the height. InputError for fewer than three gaps, or all at one length.
+    recipe: a key of LINES. at: the epochs or blocks at which to take the height. InputError for fewer than
+    three gaps, or all at one place.
     """
     records = list(records)
-    points = [(math.log2(n), gap) for n, names in LENGTHS.items() for gap in gaps(records, a, b, names)]
+    points = [(math.log2(n), gap) for n, names in LINES[recipe].items() for gap in gaps(records, a, b, names)]
     x, y = zip(*points, strict=True) if points else ((), ())
-    return fitted_line(x, y, None if epochs is None else math.log2(epochs), confidence)
+    return fitted_line(x, y, None if at is None else math.log2(at), confidence)
