@@ -60,7 +60,7 @@ def gap_line(
     at: float | None = None,
     confidence: float = CONFIDENCE,
 ) -> Summary:
-    """The line through all gaps over log₂ of the epochs or blocks: its slope, in points per doubling, or height.
+    """The line through all gaps over log₂ of the epochs or blocks: its slope, points per doubling, or height.
 
     recipe: a key of LINES. at: the epochs or blocks at which to take the height. InputError for fewer than
     three gaps, or all at one place.
