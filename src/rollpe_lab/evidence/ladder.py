@@ -19,10 +19,17 @@ GAPS = {
 }
 """The differences that the paper's table shows, as minuend and subtrahend."""
 
-LENGTHS = {2: ("mini@epochs=2",), 5: ("mini@epochs=5",), 10: ("mini", "ladder"), 30: ("ladder@epochs=30",)}
+Rungs = dict[int, tuple[str, ...]]
+
+LENGTHS: Rungs = {
+    2: ("mini@epochs=2",),
+    5: ("mini@epochs=5",),
+    10: ("mini", "ladder"),
+    30: ("ladder@epochs=30",),
+}
 """Recipes on CIFAR-100 by number of epochs. Nothing else differs among them."""
 
-DEPTHS = {depth: (f"quick-depth@depth={depth}",) for depth in (1, 3, 6, 12)}
+DEPTHS: Rungs = {depth: (f"quick-depth@depth={depth}",) for depth in (1, 3, 6, 12)}
 """Recipes on digits by number of blocks. Nothing else differs among them."""
 
 LINES = {"mini": LENGTHS, "quick-depth": DEPTHS}
