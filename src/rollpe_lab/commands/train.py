@@ -27,8 +27,8 @@ from rollpe_lab.training.remeasure import remeasure
     "--recipe",
     default="quick",
     show_default=True,
-    help="smoke, quick (digits), place, offset, mini, short, strong, paper (CIFAR-100), text, text-strong, "
-    "or a YAML file.",
+    help="smoke, quick (digits), place, offset, points, mini, short, strong, paper (CIFAR-100), text, "
+    "text-strong, or a YAML file.",
 )
 @click.option(
     "--seed",
