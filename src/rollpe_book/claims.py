@@ -291,6 +291,7 @@ SMALL = {
     "ladder@epochs=30": "30 epochs",
     "ladder@depth=10": "10 epochs with twice the blocks",
     "ladder@pool=token": "10 epochs with a class token",
+    "ladder@depth=10,pool=token": "10 epochs with both",
 }
 """Recipes of a small model on CIFAR-100."""
 
