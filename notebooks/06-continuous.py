@@ -554,8 +554,9 @@ axes[0].imshow(image, cmap="gray_r", vmax=255)
 look = {"cmap": "gray_r", "vmin": 0, "vmax": 255, "edgecolor": figures.MUTED}
 dots = axes[1].scatter(*positions.T.flip(0), c=gray, s=42, linewidth=0.4, **look)
 dots.set_label("points")
-for ax in axes:
+for ax, title in zip(axes, ("64 pixels", "32 points"), strict=True):
     ax.set(xlim=(-0.5, 7.5), ylim=(7.5, -0.5), aspect="equal", xticks=[], yticks=[])
+    ax.set_title(title)
 plt.close(fig)
 fig
 
