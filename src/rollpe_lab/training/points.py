@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rollpe_lab.training.canvas import COPIES
+
 SIDE = 8
 """Pixels in a row of a digit."""
 POINTS = 32
 """Points of a cloud, as an image [4, 8]."""
 STEPS = 32
 """Steps of a position in a pixel, so that bytes hold positions below 8."""
-COPIES = 4
-"""Clouds of each digit, in every part of the data."""
 KEY = b"rollpe points"
 """Beginning of what is hashed to draw points. Another one draws other points."""
 
