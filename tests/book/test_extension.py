@@ -17,9 +17,10 @@ from tiny_book import STAMP, Book, a_record
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_book.claims import load_claims
-from rollpe_book.extension import equations, figures, numbers, site
+from rollpe_book.extension import figures, numbers, site
 from rollpe_book.extension.ledger import in_myst
 from rollpe_book.figures import DARK
+from rollpe_book.figures.waves import WAVES
 from rollpe_book.properties import Properties
 from rollpe_lab.records import record_path, write_record
 from shared import make_text_record
@@ -39,7 +40,7 @@ WAVE = {
     "label": "eq-wave",
     "page": "rolling",
     "implements": [],
-    "encodings": [],
+    "encodings": [name for name in ENCODINGS if name not in ("none", "t5-bias", "lie")],
     "source": "paper Eq. 9",
     "reason": "it is a definition",
 }
@@ -70,7 +71,12 @@ Text: {num}`text/roll bits`, {num}`text/roll bits@512`.
 
 ```{wave} ring
 :name: wave-ring
-A ring.
+A *ring* of channels.
+```
+
+```{wave} walk
+:moving:
+Scores.
 ```
 
 ```{figure} one.png
@@ -88,7 +94,9 @@ part/01-page
 ```
 """
 CLAIMS = "# Claims\n\n```{claims}\n:summary:\n```\n\n```{claims}\n```\n"
-PLAIN = Properties("roll", "scores", 2, (True, True), False, None, True, False, 1234)
+PLAIN = [
+    Properties(name, "scores", 2, (True, True), False, None, True, False, 1234) for name in ("roll", "shaw")
+]
 
 
 def a_notebook(*cells, **metadata) -> str:
@@ -151,7 +159,7 @@ def built(root, builder) -> Book:
         "part/01-page.ipynb": chapter(),
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rollpe_book.extension.tables.measure_all", lambda: [PLAIN])
+        patch.setattr("rollpe_book.extension.tables.measure_all", lambda: PLAIN)
         warnings = book.build(pages, [ROLL, WAVE, *ABSENT])
     assert [line for line in warnings.splitlines() if "one.png" not in line] == []
     return book
@@ -186,18 +194,11 @@ def marks(markup: str) -> list[tuple[str, str, str]]:
     return [(state, mark, unescape(re.sub(r"<[^>]+>", "", text)).strip()) for state, mark, text in found]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(3.04e-16, "3·10⁻¹⁶"), (1e-12, "10⁻¹²"), (0.0, "0"), (2.5, "2.5·10⁰"), (1.7e308, "1.7·10³⁰⁸")],
-)
-def test_errors_are_written_with_powers_of_ten(value, text):
-    assert equations.scientific(value) == text
-
-
 def test_every_equation_says_what_its_check_found_and_where_its_code_is(site_):
     page = site_.markup("rolling")
     roll, definition = marks(page)
-    assert definition == ("not-checked", "–", "Not checked: it is a definition · paper Eq. 9")
+    nearly_all = "trained in every encoding but t5-bias, lie"
+    assert definition == ("not-checked", "–", f"Not checked: it is a definition · {nearly_all} · paper Eq. 9")
     made = "operators.roll · operators.shift_matrix · trained in roll, torus-roll · paper Eq. 2"
     said = f"Checked: largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases · {made}"
     assert roll == ("passed", "✓", said)
@@ -206,6 +207,8 @@ def test_every_equation_says_what_its_check_found_and_where_its_code_is(site_):
         "_modules/rollpe/operators.html#shift_matrix",
         "_modules/rollpe/encodings/roll.html#Roll",
         "_modules/rollpe/encodings/roll.html#TorusRoll",
+        "_modules/rollpe/encodings/relative.html#T5Bias",
+        "_modules/rollpe/encodings/lie.html#Lie",
     ]
 
 
@@ -214,21 +217,13 @@ def test_paper_says_it_in_a_line_without_links(paper):
     assert "Checked: largest error 3·10⁻¹⁶" in page and "_modules" not in page and marks(page) == []
 
 
-@pytest.mark.parametrize(
-    ("missing", "says"),
-    [
-        ({"none"}, "shift_matrix · trained in every encoding · paper"),
-        ({"none", "t5-bias", "lie"}, "trained in every encoding but t5-bias, lie · paper"),
-        (ENCODINGS.keys(), "shift_matrix · paper"),
-    ],
-)
-def test_what_nearly_all_encodings_are_made_of_is_said_short(book, missing, says):
-    encodings = [name for name in ENCODINGS if name not in missing]
-    assert book.build({"rolling.md": PAGE}, [ROLL | {"encodings": encodings}, WAVE]) == ""
-    assert says in book.text("rolling")
+def test_on_paper_a_figure_is_one_picture(paper):
+    page = paper.markup("index")
+    assert page.count('alt="a"') == 3 and "figure-tools" not in page and not (paper.html / "figures").exists()
+    assert "wave-ring" in page and "wave-stage" not in page
 
 
-FAILED = ROLL | {"passed": False, "error": 0.5}
+FAILED = ROLL | {"passed": False, "error": 0.5, "tolerance": 0.0, "encodings": []}
 
 
 @pytest.mark.parametrize(
@@ -255,7 +250,8 @@ def test_an_equation_without_a_good_check_is_a_warning(book, page, report, says)
     assert says in book.build({"rolling.md": page}, report)
     if FAILED in (report or ()):
         failed, _ = marks(book.markup("rolling"))
-        assert failed[2].startswith("CHECK FAILED: largest error 5·10⁻¹ (tolerance 10⁻¹²)")
+        made = "operators.roll · operators.shift_matrix · paper Eq. 2"
+        assert failed[2] == f"CHECK FAILED: largest error 5·10⁻¹ (tolerance 0) over 12 cases · {made}"
         assert "<details open>" in book.markup("rolling")
 
 
@@ -337,12 +333,18 @@ def test_options_are_spelled_in_a_number_as_people_or_paths_do(tmp_path):
     assert not site.find_records(tmp_path, "quick/roll@width=[31]")
 
 
-def test_a_number_that_means_nothing_is_a_warning(book):
+def test_a_number_or_a_figure_that_means_nothing_is_a_warning(book):
     write_record(book.root / "data/records", a_record(0, epochs=12))
     write_record(book.root / "data/records", a_record(1, epochs=3))
     roles = ("quick accuracy", "quick/roll speed", "quick/roll accuracy")
-    warnings = book.build({"index.md": "# Page\n\n" + " ".join(f"{{num}}`{role}`" for role in roles)})
+    page = "# Page\n\n" + " ".join(f"{{num}}`{role}`" for role in roles)
+    for figure in ("{drawing} nothing\nA.", "{wave} spiral\nA.", "{wave} ring"):
+        page += f"\n\n```{figure}\n```"
+    warnings = book.build({"index.md": page})
     for says in (
+        "'nothing' is unknown",
+        "wave 'spiral' is unknown: choose one of walk, ring",
+        "wave ring has no caption",
         "write recipe/encoding and metric",
         "'speed' is not recorded",
         "one thing: epochs: 12 and 3",
@@ -350,13 +352,11 @@ def test_a_number_that_means_nothing_is_a_warning(book):
         assert says in warnings
 
 
-def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(site_, book, monkeypatch):
-    assert "roll 92.0 ± 2.0 (3) scores yes no – no 1,234" in site_.text("index")
+def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(site_):
+    said = site_.text("index")
+    assert "roll 92.0 ± 2.0 (3) scores yes no – no 1,234" in said and "shaw not measured scores" in said
     table = re.search(r'<table class="[^"]*compact.*?</table>', site_.markup("index"), re.DOTALL)[0]
     assert '<a class="recorded-number" href="numbers.html#quick-roll"' in table
-    monkeypatch.setattr("rollpe_book.extension.tables.measure_all", lambda: [PLAIN])
-    assert book.build({"index.md": "# Page\n\n```{encodings}\n```\n"}) == ""
-    assert "roll not measured scores" in book.text("index")
 
 
 def test_the_hours_of_a_gpu_are_a_range(site_):
@@ -378,7 +378,6 @@ def test_the_front_page_draws_the_first_recipe_of_the_papers_model_that_has_runs
         markup = book.markup("index")
         assert "Measured: RollPE 90.0 %." in markup and 'href="figures/fig-a.csv"' in markup
         assert f'href="numbers.html#{nodes.make_id(f"{recipe}/roll")}"' in markup
-    assert "'nothing' is unknown" in book.build({"index.md": "# P\n\n```{drawing} nothing\nA.\n```\n"})
 
 
 def test_the_map_of_channels_says_how_neighbors_correlate(book):
@@ -464,14 +463,6 @@ def test_a_figure_and_its_page_carry_the_command_that_makes_them_again(site_):
     assert "Make it again" not in site_.text("index"), "an author's figures have no command"
 
 
-def test_a_chapter_of_one_file_has_one_picture_for_each_figure_and_its_command(tmp_path):
-    book = Book(tmp_path, "singlehtml")
-    assert book.build({"01-page.ipynb": chapter()}) == ""
-    page = book.markup("01-page")
-    assert page.count("<img") == page.count("Make it again") == 3
-    assert "figure-tools" not in page and not (book.html / "figures").exists()
-
-
 def test_a_figure_leads_to_its_numbers_its_code_and_the_records_of_its_runs(site_):
     page = site_.markup("part/01-page")
     tools = re.search(r'<div class="figure-tools">.*?</div>', page).group(0)
@@ -512,6 +503,18 @@ def test_a_drawn_figure_waits_in_a_place_of_its_size_and_has_a_twin_for_dark_pag
     assert "#333333" not in twin and "#ffffff" not in twin
 
 
+def test_a_moving_figure_has_a_number_a_caption_a_stage_and_a_still_picture(site_):
+    page = site_.markup("index")
+    ring, walk = re.findall(r'<figure class="[^"]*\bwave\b[^"]*".*?</figure>', page, re.DOTALL)
+    assert 'id="wave-ring"' in ring and 'data-wave="ring"' in ring and "data-moving" not in ring
+    assert "<em>ring</em>" in ring and "Fig. 1" in ring
+    picture = re.search(r'<img [^>]*alt="([^"]*)"[^>]*src="([^"]*)"', ring)
+    assert unescape(picture[1]) == WAVES["ring"].label
+    assert "<svg" in (site_.html / picture[2]).read_text()
+    start = json.loads(unescape(re.search(r'data-start="([^"]*)"', walk)[1]))
+    assert start == WAVES["walk"].start and "data-moving" in walk
+
+
 def test_a_moving_figure_leads_to_the_numbers_and_the_code_of_its_still(site_):
     tools = re.search(r'<div class="figure-tools">.*?</div>', site_.markup("index")).group(0)
     uris = re.findall(r'href="([^"]*)"', tools)
@@ -520,8 +523,8 @@ def test_a_moving_figure_leads_to_the_numbers_and_the_code_of_its_still(site_):
     file, name = uris[1].split("#")
     code = (site_.html / file).read_text()
     assert "def draw_ring(" in re.sub("<[^>]+>", "", code.partition(f'id="{name}"')[2])[:40]
-    (back,) = re.findall(r'class="viewcode-back" href="../../../index.html#([^"]*)"', code)
-    assert f'id="{back}"' in site_.markup("index")
+    backs = re.findall(r'class="viewcode-back" href="../../../index.html#([^"]*)"', code)
+    assert len(backs) == 2 and all(f'id="{back}"' in site_.markup("index") for back in backs)
 
 
 def test_mathjax_is_one_local_file(site_):

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import base64
-import io
 import itertools
 import json
 import math
 import re
 import shutil
-from html import unescape
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace
 
 from rollpe import operators, textbook, topography
 from rollpe.errors import InputError
@@ -187,14 +182,6 @@ def test_labels_keep_their_order_and_distance_within_bounds():
     assert free[0] == bound[0] == [1, 2, 3] and bound[1] == [1, 1.5, 2] and bound[2][3] == 5
 
 
-def test_the_drawings_name_every_wave_and_no_other():
-    listed = re.search(r"const figures = \{(.*?)\};", (SCRIPTS / "waves.js").read_text(), re.DOTALL).group(1)
-    files = {path.stem for path in (SCRIPTS / "figures").glob("*.js")}
-    assert set(re.findall(r"\w+", listed)) == files == set(WAVES)
-    assert WAVES["ring"].label.startswith("Left: bars around a ring, a bump turned a few channels")
-    assert len({wave.label for wave in WAVES.values()}) == len(WAVES)
-
-
 @pytest.mark.parametrize("m", [4, 8, 10])
 def test_a_list_of_angles_repeats_and_spans_what_its_steps_do(m):
     repeats = {"ring": 2 * m - 1, "twisted": 4 * m, "residues": m**2 - 1}
@@ -234,69 +221,6 @@ def test_adams_first_step_is_level_in_fourier_coordinates_alone():
 
 
 # ----------------------------------------------------------------------------------------------- the figure
-
-PAGE = """# Page
-
-See {numref}`wave-one`.
-
-```{wave} ring
-:name: wave-one
-The *roll* of $q$.
-```
-
-```{wave} walk
-:moving:
-Scores.
-```
-
-```{wave} spiral
-Caption.
-```
-
-```{wave} ring
-```
-"""
-
-
-def build(root: Path, builder: str) -> tuple[str, str]:
-    """Build a book of one page; returns the page and the warnings."""
-    (root / "book").mkdir()
-    (root / "book/index.md").write_text(PAGE)
-    (root / "_build").mkdir()
-    (root / "_build/equations.json").write_text('{"equations": []}')
-    settings = {
-        "extensions": ["myst_nb", "rollpe_book.extension"],
-        "html_theme": "basic",
-        "myst_enable_extensions": ["dollarmath"],
-        "nb_execution_mode": "off",
-        "numfig": True,
-    }
-    said = io.StringIO()
-    out = root / "_build" / builder
-    with docutils_namespace():
-        app = Sphinx(root / "book", None, out, out / "trees", builder, settings, io.StringIO(), said)
-        app.build()
-    return (out / "index.html").read_text(), re.sub(r"\x1b\[[0-9;]*m", "", said.getvalue())
-
-
-def test_a_wave_is_a_numbered_figure_with_a_caption_a_stage_and_a_still_picture(tmp_path):
-    page, said = build(tmp_path, "html")
-    figure, moving = re.findall(r'<figure class="[^"]*\bwave\b[^"]*".*?</figure>', page, re.DOTALL)
-    assert 'id="wave-one"' in figure and 'data-wave="ring"' in figure and "data-moving" not in figure
-    assert "<em>roll</em>" in figure and "Fig. 1" in page
-    picture = re.search(r'<img [^>]*alt="([^"]*)"[^>]*src="([^"]*)"', figure)
-    assert unescape(picture.group(1)) == WAVES["ring"].label
-    assert "<svg" in (tmp_path / "_build/html" / picture.group(2)).read_text()
-    start = json.loads(unescape(re.search(r'data-start="([^"]*)"', moving).group(1)))
-    assert start == WAVES["walk"].start and "data-moving" in moving
-    unknown, bare = said.strip().splitlines()
-    assert "wave 'spiral' is unknown: choose one of walk, ring" in unknown
-    assert "wave ring has no caption" in bare
-
-
-def test_paper_gets_the_still_picture_alone(tmp_path):
-    page, _ = build(tmp_path, "singlehtml")
-    assert "wave-ring" in page and "wave-stage" not in page
 
 
 @pytest.mark.parametrize("name", WAVES)
