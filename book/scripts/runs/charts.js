@@ -1,15 +1,13 @@
 /* The drawings of the chosen runs, by Observable Plot: final results, learning curves, results by part of the test
    set. Each has its numbers as a table.
 
-   Here: what is drawn. A group is {label, color, dash, symbol, runs, n, mean, sd, low, high}. Not here: what it is
-   computed from (numbers.js), colors of dark pages (../runs.js). */
+   Here: what is drawn. A group is {label, color, dash, symbol, runs, n, mean, sd, low, high, curve, parts}. Not here:
+   colors of dark pages (../runs.js). */
 
 import * as Plot from "@observablehq/plot";
 
-import { mean } from "../formulas.js";
 import { clamp, element, spread } from "../svg.js";
-import { band, fixed } from "./numbers.js";
-import { scrolling, tableOf } from "./table.js";
+import { fixed, scrolling, tableOf } from "./table.js";
 
 const MOST_CLASSES = 12;
 const LETTER = 6.2; // px, of the words on axes
@@ -103,8 +101,8 @@ export const finals = (test, groups, width) => {
     `Test ${test.measure}: dots are runs, hollow ones exploratory; bars are means with 95 % t-intervals.`,
     inRows(test, groups, width, [
       Plot.ruleY(groups, {
-        x1: (group) => within(group.low),
-        x2: (group) => within(group.high),
+        x1: (group) => within(group.low ?? group.mean),
+        x2: (group) => within(group.high ?? group.mean),
         y: "label",
         stroke: "currentColor",
         strokeOpacity: 0.4,
@@ -114,7 +112,7 @@ export const finals = (test, groups, width) => {
         dots(group, group.runs, {
           x: "score",
           y: () => group.label,
-          fill: (run) => (run.later ? "none" : group.color),
+          fill: (run) => (run.remark.includes("exploratory") ? "none" : group.color),
         }),
       ),
       Plot.tickX(groups, { x: "mean", y: "label", stroke: "currentColor", strokeWidth: 2.5, inset: 2 }),
@@ -123,14 +121,13 @@ export const finals = (test, groups, width) => {
 };
 
 export const curves = (test, groups, width) => {
-  const lines = groups.map((group) => ({ ...group, points: band(group.runs.map((run) => run.curve)) }));
-  const drawn = lines.filter(({ points }) => points.length > 1);
+  const drawn = groups.filter(({ curve }) => curve.length > 1);
   if (!drawn.length) return element("p", {}, "No learning curves: these runs have no more than one epoch.");
-  const all = drawn.flatMap(({ points }) => points);
+  const all = drawn.flatMap(({ curve }) => curve);
   const [low, high] = [Math.min(...all.map((p) => p.low)), Math.max(...all.map((p) => p.high))];
   const last = Math.max(...all.map((p) => p.epoch));
   const tall = Math.max(220, 16 * drawn.length); // px, of the axis
-  const ends = drawn.map(({ points }) => points.at(-1).mean);
+  const ends = drawn.map(({ curve }) => curve.at(-1).mean);
   const [marginRight, cut] = roomOf(drawn, width);
   const what = `held-out ${test.measure} (${test.unit})`;
   return figure(
@@ -147,11 +144,11 @@ export const curves = (test, groups, width) => {
         Plot.gridY({ strokeOpacity: 0.15 }),
         xAxis("epoch", { ticks: Math.min(last - 1, 9) }),
         ...drawn.flatMap((line) => [
-          Plot.areaY(line.points, { x: "epoch", y1: "low", y2: "high", fill: line.color, fillOpacity: 0.18 }),
-          stroke(line, line.points, "epoch", "mean"),
+          Plot.areaY(line.curve, { x: "epoch", y1: "low", y2: "high", fill: line.color, fillOpacity: 0.18 }),
+          stroke(line, line.curve, "epoch", "mean"),
         ]),
         Plot.text(drawn, {
-          x: ({ points }) => points.at(-1).epoch,
+          x: ({ curve }) => curve.at(-1).epoch,
           y: spread(ends, (16 * (high - low)) / tall, low, high),
           text: "label",
           fill: "color",
@@ -162,14 +159,14 @@ export const curves = (test, groups, width) => {
       ],
     },
     ["encoding", "epoch", "mean", "lowest", "highest", "runs"],
-    drawn.flatMap(({ label, points, n }) =>
-      points.map((p) => [label, p.epoch, ...[p.mean, p.low, p.high].map((value) => fixed(value, test)), n]),
+    drawn.flatMap(({ label, curve, n }) =>
+      curve.map((p) => [label, p.epoch, ...[p.mean, p.low, p.high].map((value) => fixed(value, test)), n]),
     ),
   );
 };
 
-const lengths = (test, groups, means, width) => {
-  if (!means.some((mean) => mean.filter(Number.isFinite).length > 1))
+const lengths = (test, groups, width) => {
+  if (!groups.some(({ parts }) => parts.filter(Number.isFinite).length > 1))
     return element("p", {}, "No results by length: these runs were scored in windows of one length.");
   return figure(
     test,
@@ -183,28 +180,28 @@ const lengths = (test, groups, means, width) => {
       marks: [
         Plot.gridY({ strokeOpacity: 0.15 }),
         xAxis("characters", { ticks: test.parts, tickFormat: String }),
-        ...groups.flatMap((group, g) => [
-          stroke(group, means[g], test.parts, Plot.identity),
-          dots(group, means[g], { x: test.parts, y: Plot.identity, fill: group.color }),
+        ...groups.flatMap((group) => [
+          stroke(group, group.parts, test.parts, Plot.identity),
+          dots(group, group.parts, { x: test.parts, y: Plot.identity, fill: group.color }),
         ]),
       ],
     },
     ["characters", ...groups.map((group) => group.label)],
-    test.parts.map((length, i) => [length, ...means.map((mean) => fixed(mean[i], test))]),
+    test.parts.map((length, i) => [length, ...groups.map(({ parts }) => fixed(parts[i], test))]),
     legend(groups),
   );
 };
 
 /** Accuracy by class, the largest differences first. */
-const classes = (test, groups, means, width) => {
+const classes = (test, groups, width) => {
   const range = (i) => {
-    const values = means.map((mean) => mean[i]);
+    const values = groups.map(({ parts }) => parts[i]);
     return groups.length > 1 ? Math.max(...values) - Math.min(...values) : -values[0];
   };
   const order = [...test.parts.keys()].sort((i, j) => range(j) - range(i));
   const shown = order.slice(0, MOST_CLASSES).map((i) => ({ label: test.parts[i], i }));
-  const marks = groups.map((group, g) =>
-    dots(group, shown, { x: ({ i }) => means[g][i], y: "label", fill: group.color }),
+  const marks = groups.map((group) =>
+    dots(group, shown, { x: ({ i }) => group.parts[i], y: "label", fill: group.color }),
   );
   const first = groups.length > 1 ? "where the encodings differ most" : "that are hardest";
   return figure(
@@ -213,15 +210,10 @@ const classes = (test, groups, means, width) => {
       `The largest of many differences are partly chance. The numbers have all classes.`,
     inRows(test, shown, width, marks),
     ["class", ...groups.map((group) => group.label)],
-    order.map((i) => [test.parts[i], ...means.map((mean) => fixed(mean[i], test))]),
+    order.map((i) => [test.parts[i], ...groups.map(({ parts }) => fixed(parts[i], test))]),
     legend(groups),
   );
 };
 
 /** Means over runs of each part of the test set: accuracy of a class, loss in windows of a length. */
-export const parts = (test, groups, width) => {
-  const means = groups.map(({ runs }) =>
-    test.parts.map((_, i) => mean(runs.map((run) => run.parts[i]).filter((value) => value !== null))),
-  );
-  return (test.text ? lengths : classes)(test, groups, means, width);
-};
+export const parts = (test, groups, width) => (test.text ? lengths : classes)(test, groups, width);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +14,6 @@ from urllib.parse import unquote
 import numpy as np
 from docutils import nodes
 from numpy.typing import NDArray
-from scipy import stats
 from sphinx.application import Sphinx
 
 from rollpe_book import figures
@@ -23,11 +23,14 @@ from rollpe_book.extension.tables import TableDirective
 from rollpe_lab.evidence.families import later_cells
 from rollpe_lab.records.record import Record
 from rollpe_lab.records.store import record_path
-from rollpe_lab.statistics import CONFIDENCE, summarize
+from rollpe_lab.statistics import summarize
 from rollpe_lab.training.data import read_test_labels
 
 INDEX = "runs"
 """The name of the index among the site's data."""
+CSV = "runs.csv"
+CSV_COLUMNS = ("recipe", "encoding", "seed", "result", "unit", "remark", "seconds", "finished", "record")
+"""The file of all runs for other programs, beside the index, and its columns."""
 
 TESTS = {
     "cifar100": "CIFAR-100",
@@ -76,71 +79,64 @@ def parts_of(name: str, records: Sequence[Record], root: Path) -> list[str] | li
     return [class_.replace("_", " ") for class_ in labels_of(name, root)[1]]
 
 
-def results_by_part(record: Record, parts: Sequence[str | int], root: Path) -> list[float | None]:
-    """Accuracy in percent of each class; of text, bits per character in windows of each length."""
-    if record.bits:
-        known = {int(length): round(bits, 5) for length, bits in record.bits.items()}
-        return [known.get(int(length)) for length in parts]
-    labels, _ = labels_of(test_of(record), root)
-    right = np.bincount(labels, weights=record.correct_bits())
+def results_by_part(records: Sequence[Record], parts: Sequence[str | int], root: Path) -> list[float | None]:
+    """Means over runs: accuracy in percent of each class; of text, bits per character by window."""
+    if records[0].bits:
+        known = [[r.bits[str(n)] for r in records if str(n) in r.bits] for n in parts]
+        return [round(float(np.mean(bits)), 5) if bits else None for bits in known]
+    labels, _ = labels_of(test_of(records[0]), root)
+    right = np.mean([np.bincount(labels, weights=r.correct_bits()) for r in records], axis=0)
     return (100 * right / np.bincount(labels)).round(3).tolist()
 
 
-def curve(record: Record) -> list[float | None]:
-    """Held-out result after each epoch: accuracy in percent; of text, bits per character."""
-    if record.bits:
-        losses = [epoch.held_out_loss for epoch in record.history]
-        return [None if loss is None else round(loss / math.log(2), 4) for loss in losses]
-    shares = [epoch.held_out_accuracy for epoch in record.history]
-    return [None if share is None else round(100 * share, 3) for share in shares]
+def curve(records: Sequence[Record]) -> list[dict[str, float]]:
+    """Held-out accuracy in percent, or bits per character, over runs after each epoch that was scored."""
+    points = []
+    for epochs in zip(*(r.history for r in records), strict=True):
+        if records[0].bits:
+            scored = [e.held_out_loss / math.log(2) for e in epochs if e.held_out_loss is not None]
+        else:
+            scored = [100 * e.held_out_accuracy for e in epochs if e.held_out_accuracy is not None]
+        if scored:
+            found = {"mean": np.mean(scored), "low": min(scored), "high": max(scored)}
+            points.append({"epoch": epochs[0].epoch} | {key: round(float(x), 4) for key, x in found.items()})
+    return points
 
 
-def entry(cell: str, records: Sequence[Record], later: Collection[Path], root: Path) -> dict[str, Any]:
-    """A cell in the index: its names and color, and of each run what the table shows."""
-    first = records[0]
-    return {
-        "recipe": unquote(first.recipe),
-        "encoding": first.encoding,
-        "options": unquote(first.run_id.slug.partition("@")[2]),
-        "label": figures.label_of(first.run_id.slug),
-        "color": figures.color_of(first.run_id.slug),
-        "test": test_of(first),
-        "file": file_of(cell),
-        "folder": site.record_link(record_path("", first)).rpartition("/")[0],
+def arm_data(
+    records: Sequence[Record], parts: Sequence[str | int], later: Collection[Path], root: Path
+) -> dict[str, Any]:
+    """The file of a cell: its runs, their mean and interval, curve, results by part."""
+    return vars(summarize([r.score for r in records])) | {
         "runs": [
             {
                 "seed": r.seed,
                 "score": round(r.score, 6),
-                "seconds": round(r.provenance.wall_seconds),
-                "date": r.provenance.finished[:10],
-                **dict.fromkeys(marks(r, later, root), True),
+                "record": site.record_link(record_path("", r)),
+                "remark": ", ".join(remarks(r, later, root)),
+                "command": r.provenance.command,
             }
             for r in records
         ],
+        "curve": curve(records),
+        "parts": results_by_part(records, parts, root),
     }
 
 
-def marks(record: Record, later: Collection[Path], root: Path) -> Iterator[str]:
-    """``later``: added when earlier runs were known. ``fresh``: not committed."""
+def remarks(record: Record, later: Collection[Path], root: Path) -> Iterator[str]:
     if record.run_id.path in later:
-        yield "later"
+        yield "exploratory"
     if not record_path(root / site.RECORDS[0], record).is_file():
-        yield "fresh"
+        yield "this build"
 
 
-def index(root: Path, cells: dict[str, list[Record]], first: str) -> dict[str, Any]:
-    """All that the table needs. ``first``: the recipe whose runs are chosen at first.
-
-    ``quantiles``: of Student's t for intervals over 2, 3, … seeds.
-    """
+def index(cells: dict[str, list[Record]], first: str, root: Path) -> dict[str, Any]:
+    """What the form needs; a cell's data are in its own file. ``first``: the recipe chosen at first."""
     by_test: dict[str, list[Record]] = {name: [] for name in TESTS}
     for records in cells.values():
         by_test[test_of(records[0])].extend(records)
-    most = max(map(len, cells.values()), default=1)
-    later = later_cells(root / "plans")
     return {
         "first": first,
-        "quantiles": stats.t.ppf(0.5 + CONFIDENCE / 2, np.arange(1, max(most, 2))).tolist(),
         "dark": figures.DARK,
         "tests": {
             name: {
@@ -153,26 +149,45 @@ def index(root: Path, cells: dict[str, list[Record]], first: str) -> dict[str, A
             for name, records in by_test.items()
             if records
         },
-        "cells": [entry(cell, records, later, root) for cell, records in cells.items()],
+        "cells": [
+            {
+                "name": unquote(cell),
+                "label": figures.label_of(records[0].run_id.slug),
+                "color": figures.color_of(records[0].run_id.slug),
+                "test": test_of(records[0]),
+                "file": file_of(cell),
+            }
+            for cell, records in cells.items()
+        ],
     }
-
-
-def runs_of(records: Sequence[Record], parts: Sequence[str | int], root: Path) -> list[dict[str, Any]]:
-    """The file of a cell: of each run command, curve, results by part."""
-    return [
-        {"command": r.provenance.command, "curve": curve(r), "parts": results_by_part(r, parts, root)}
-        for r in records
-    ]
 
 
 def write_runs(app: Sphinx, docname: str, cells: dict[str, list[Record]], first: str) -> None:
     """Write the index and the file of every cell into the site."""
     root = site.project_root(app)
-    made = index(root, cells, first)
+    later = later_cells(root / "plans")
+    made = index(cells, first, root)
     for cell, records, line in zip(cells, cells.values(), made["cells"], strict=True):
         line["page"] = site.record_page(app, docname, cell)
-        site.write_data(app, line["file"], runs_of(records, made["tests"][line["test"]]["parts"], root))
+        parts = made["tests"][line["test"]]["parts"]
+        site.write_data(app, line["file"], arm_data(records, parts, later, root))
     site.write_data(app, INDEX, made)
+    with Path(app.doctreedir, "data", CSV).open("w", newline="", encoding="utf8") as file:
+        csv.writer(file, lineterminator="\n").writerows([CSV_COLUMNS, *lines_of(cells, later, root)])
+
+
+def lines_of(cells: dict[str, list[Record]], later: Collection[Path], root: Path) -> Iterator[list[Any]]:
+    """All runs as rows with CSV_COLUMNS."""
+    for cell, records in cells.items():
+        recipe, _, encoding = unquote(cell).partition("/")
+        for r in records:
+            unit, remark = "bits per character" if r.bits else "%", ", ".join(remarks(r, later, root))
+            made = [
+                round(r.provenance.wall_seconds),
+                r.provenance.finished,
+                site.record_copy(record_path("", r)),
+            ]
+            yield [recipe, encoding, r.seed, round(r.score, 6), unit, remark, *made]
 
 
 # The page
@@ -182,7 +197,7 @@ class RunsDirective(TableDirective):
     """``{runs} mini``: every cell with its mean over seeds; on a site also the place of the script."""
 
     required_arguments = 1
-    columns = ("recipe", "encoding", "accuracy (%) or bits", "95 % interval", "n")
+    columns = ("recipe/encoding", "accuracy (%) or bits", "95 % interval", "n")
 
     def run(self) -> list[nodes.Node]:
         app = self.env.app
@@ -192,21 +207,24 @@ class RunsDirective(TableDirective):
             self.env.note_dependency(str(path))
         if not cells:
             return [nodes.paragraph("", "Not measured.")]
+        rows = [self._row(cell, records) for cell, records in cells.items()]
+        made: list[nodes.Node] = [self.table(self.columns, rows)]
         if site.is_site(app):
             write_runs(app, self.env.docname, cells, self.arguments[0])
-        rows = [self._row(cell, records) for cell, records in cells.items()]
-        stage = '<div class="runs-stage" data-script="runs" hidden></div>'
-        return [nodes.raw("", stage, format="html", script="runs"), self.table(self.columns, rows)]
+            stage = '<div class="runs-stage" data-script="runs" hidden></div>'
+            link = f'<p><a href="_static/data/{CSV}">All runs as CSV</a></p>'
+            made.insert(0, nodes.raw("", stage, format="html", script="runs"))
+            made.append(nodes.raw("", link, format="html"))
+        return made
 
     def _row(self, cell: str, records: Sequence[Record]) -> list[str]:
-        recipe, _, slug = cell.partition("/")
         text = recorded_number(records, "bits" if records[0].bits else "accuracy").removesuffix(" %")
         if site.is_site(self.env.app):
             uri = site.record_page(self.env.app, self.env.docname, cell)
             text = f'<a href="{uri}">{text}</a>'
         s = summarize([r.score for r in records])
         interval = "–" if s.low is None else f"{s.low:.2f} to {s.high:.2f}"
-        return [unquote(recipe), unquote(slug), text, interval, str(s.n)]
+        return [unquote(cell), text, interval, str(s.n)]
 
 
 def setup(app: Sphinx) -> None:
