@@ -11,7 +11,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from timm.layers.pos_embed import resample_abs_pos_embed
-from timm.layers.pos_embed_sincos import build_sincos2d_pos_embed
 from torch import Tensor
 
 from rollpe.encodings import create_encoding, grid_positions
@@ -29,23 +28,6 @@ def worst(a: Tensor, b: Tensor) -> float:
 def learned(grid: tuple[int, ...], seed: int = 0):
     torch.manual_seed(seed)
     return create_encoding("learned", head_dim=6, heads=1, axes=len(grid), grid=grid).double()
-
-
-def test_none_gives_tokens_queries_and_keys_back_as_they_are() -> None:
-    encoding = create_encoding("none", head_dim=3, heads=2)
-    tokens, positions = torch.randn(2, 7, 6), grid_positions(2, 3)
-    assert encoding.add(tokens, positions) is tokens
-    q, k = torch.randn(2, 2, 2, 7, 3)
-    assert all(torch.equal(a, b) for a, b in zip(encoding(q, k, positions), (q, k), strict=True))
-
-
-@pytest.mark.parametrize("base", [100.0, 10000.0])
-def test_an_images_waves_are_timms(base: float) -> None:
-    encoding = create_encoding("sinusoidal", head_dim=12, heads=2, axes=2, base=base)
-    got = encoding.add(torch.zeros(1, 15, 24), grid_positions(3, 5))[0]
-    wanted = build_sincos2d_pos_embed([3, 5], dim=24, temperature=base, interleave_sin_cos=True)
-    wanted = wanted.unflatten(1, (2, 2, 6)).transpose(2, 3).flatten(1)  # theirs: all sines, then all cosines
-    assert worst(got, wanted) < 1e-6
 
 
 @pytest.mark.parametrize(("grid", "part"), [((16,), (8,)), ((3, 4), (2, 2)), ((3, 4), (3, 2))])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rollpe.encodings import create_encoding, grid_positions
+from rollpe.encodings import create_encoding
 from rollpe.encodings.lie import SQUARINGS, Lie, exponential
 from rollpe.errors import InputError
 
@@ -60,18 +60,6 @@ def test_an_exponential_out_of_reach_is_not_a_number_and_takes_nothing_with_it()
     assert exponential(skew).isfinite().all()
     skew[0, 0, 1] = math.nan
     assert exponential(skew)[0].isnan().all() and exponential(skew)[1].isfinite().all()
-
-
-def test_blocks_of_two_channels_are_mixed_rope() -> None:
-    mixed = create_encoding("mixed-rope", head_dim=8, heads=HEADS).double()
-    wide = create_encoding("lie", head_dim=8, heads=HEADS, block=2).double()
-    with torch.no_grad():
-        wide.generators.copy_(-mixed.frequencies[..., None])  # ours turns the other way
-    q, k = noise(2, 1, HEADS, 12, 8)
-    for out, expected in zip(
-        wide(q, k, grid_positions(*GRID)), mixed(q, k, grid_positions(*GRID)), strict=True
-    ):
-        torch.testing.assert_close(out, expected)
 
 
 def test_generators_start_uniform_from_zero_to_init_and_differ_by_head() -> None:

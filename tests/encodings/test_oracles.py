@@ -1,4 +1,4 @@
-"""Our encodings against other people's code: timm, Hugging Face transformers and SciPy.
+"""Our encodings against other people's code: Hugging Face transformers and SciPy; timm is in test_peers.py.
 
 Each test says which of their modules it is and how their channels or axes map onto ours. Rings with a
 twist, which none of them has, are compared with loops over single channels.
@@ -12,13 +12,6 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from timm.layers.pos_embed_rel import RelPosBias
-from timm.layers.pos_embed_sincos import (
-    RotaryEmbeddingCat,
-    RotaryEmbeddingDinoV3,
-    apply_rot_embed_cat,
-    get_mixed_freqs,
-)
 from torch import Tensor
 
 from rollpe import textbook
@@ -30,83 +23,11 @@ llama = pytest.importorskip("transformers.models.llama.modeling_llama")
 phi3 = pytest.importorskip("transformers.models.phi3.modeling_phi3")
 ROPE_INIT_FUNCTIONS = pytest.importorskip("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS
 t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
-bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
 wav2vec2 = pytest.importorskip("transformers.models.wav2vec2_bert.modeling_wav2vec2_bert")
-
-GRIDS = [(3, 5), (8, 8), (7, 4)]
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-# timm, rotary
-
-
-@pytest.mark.parametrize("grid", GRIDS)
-@pytest.mark.parametrize("base", [100.0, 10000.0])
-def test_axial_rope_is_timms_rotary_embedding_cat(grid: tuple[int, int], base: float) -> None:
-    """in_pixels=False, temperature=base; same channel order, with a class token in front."""
-    theirs = RotaryEmbeddingCat(16, in_pixels=False, temperature=base, feat_shape=list(grid))
-    ours = create_encoding("axial-rope", head_dim=16, heads=2, base=base)
-    q = noise(2, 2, 1 + math.prod(grid), 16).float()
-    expected = torch.cat((q[:, :, :1], apply_rot_embed_cat(q[:, :, 1:], theirs.get_embed())), -2)
-    torch.testing.assert_close(ours.encode(q, grid_positions(*grid)), expected, atol=2e-5, rtol=1e-5)
-
-
-def test_mixed_rope_takes_any_positions_that_timms_get_mixed_freqs_takes() -> None:
-    """Their x is our axis 1, their y our axis 0."""
-    ours = create_encoding("mixed-rope", head_dim=16, heads=2)
-    positions = 10 * noise(9, 2).float()
-    table = get_mixed_freqs(ours.frequencies.transpose(0, 1).flip(0), positions[:, 1], positions[:, 0])
-    q = noise(3, 2, 9, 16).float()
-    torch.testing.assert_close(ours.encode(q, positions), apply_rot_embed_cat(q, table), atol=2e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("grid", GRIDS)
-def test_axial_rope_on_centered_positions_is_timms_dinov3_rotary(grid: tuple[int, int]) -> None:
-    """They measure positions as 2π·(2(p + ½)/G − 1) and pair channel i with i + d/2, rows first."""
-    theirs = RotaryEmbeddingDinoV3(16, temperature=100.0, feat_shape=list(grid), rotate_half=True)
-    ours = create_encoding("axial-rope", head_dim=16, heads=2, base=100.0)
-    positions = 2 * math.pi * (2 * (grid_positions(*grid) + 0.5) / torch.tensor(grid) - 1)
-    order = [channel for pair in range(8) for channel in (pair, pair + 8)]
-    q = noise(2, 2, math.prod(grid), 16).float()
-    expected = apply_rot_embed_cat(q, theirs.get_embed(), half=True)
-    torch.testing.assert_close(
-        ours.encode(q[..., order], positions), expected[..., order], atol=2e-5, rtol=1e-5
-    )
-
-
-# timm, relative bias
-
-
-def exact_t5(grid: tuple[int, int], heads: int):  # type: ignore[no-untyped-def]
-    """A t5-bias in which every signed offset of the grid has a bucket of its own, and its values.
-
-    Returns the encoding and, for each axis, its bias by offset -(G-1) … G-1, [2G - 1, heads].
-    """
-    buckets = 4 * max(grid)
-    encoding = create_encoding(
-        "t5-bias", head_dim=4, heads=heads, buckets=buckets, max_distance=2 * max(grid)
-    ).double()
-    by_offset = []
-    for axis, size in enumerate(grid):
-        bucket = t5_bucket(torch.arange(1 - size, size), buckets, 2 * max(grid))
-        assert len(bucket.unique()) == 2 * size - 1
-        by_offset.append(encoding.table[axis, :, bucket].detach().T)
-    return encoding, by_offset
-
-
-@pytest.mark.parametrize("grid", GRIDS)
-def test_a_bias_summed_over_axes_is_timms_window_bias_with_a_separable_table(grid: tuple[int, int]) -> None:
-    """RelPosBias (Swin): one entry for each pair of offsets, query − key, rows times columns."""
-    ours, (rows, columns) = exact_t5(grid, heads=3)
-    theirs = RelPosBias(grid, num_heads=3).double()
-    table = rows.flip(0)[:, None] + columns.flip(0)[None, :]  # key − query to query − key
-    with torch.no_grad():
-        theirs.relative_position_bias_table.copy_(table.flatten(0, 1))
-    q = noise(1, 3, math.prod(grid), 4)
-    torch.testing.assert_close(ours.mask(q, q, grid_positions(*grid)), theirs.get_bias())
 
 
 # Hugging Face transformers
@@ -118,28 +39,6 @@ def test_distance_buckets_are_t5s(bidirectional: bool, buckets: int, max_distanc
     delta = torch.arange(-1200, 1201)
     expected = t5.T5Attention._relative_position_bucket(delta, bidirectional, buckets, max_distance)
     assert torch.equal(t5_bucket(delta, buckets, max_distance, bidirectional), expected)
-
-
-@pytest.mark.parametrize("decoder", [False, True])
-def test_the_bias_of_a_sequence_is_t5_attentions(decoder: bool) -> None:
-    config = transformers.T5Config(d_model=12, num_heads=3, d_kv=4, is_decoder=decoder)
-    theirs = t5.T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
-    ours = create_encoding("t5-bias", head_dim=4, heads=3, axes=1, bidirectional=not decoder)
-    with torch.no_grad():
-        ours.table[0].copy_(theirs.relative_attention_bias.weight.T)
-    q = torch.zeros(1, 3, 150, 4)
-    torch.testing.assert_close(ours.mask(q, q, grid_positions(150)), theirs.compute_bias(150, 150))
-
-
-@pytest.mark.parametrize("heads", [1, 2, 6, 8, 12])
-def test_alibi_is_blooms(heads: int) -> None:
-    """Theirs leaves out a number for each query, which the softmax does not see; so does its causal mask."""
-    theirs = bloom.build_alibi_tensor(torch.ones(1, 9), heads, torch.float32)  # [heads, 1, keys]
-    ours = create_encoding("alibi", head_dim=4, heads=heads, axes=1)
-    q = torch.zeros(1, heads, 9, 4)
-    later = torch.ones(9, 9, dtype=torch.bool).triu(1)
-    weights = (theirs.expand(-1, 9, -1).masked_fill(later, -math.inf)).softmax(-1)
-    torch.testing.assert_close(ours.weights(q, q, grid_positions(9), is_causal=True)[0], weights)
 
 
 ORIGINAL = {"original_max_position_embeddings": 16}

@@ -98,16 +98,6 @@ def test_the_short_way_on_a_whole_grid_gives_the_same_results_and_gradients(
     torch.testing.assert_close(got, expected)
 
 
-@pytest.mark.parametrize("name", ["shaw", "shaw-kv"])
-def test_a_grid_too_wide_for_the_short_way_goes_the_long_one(name: str) -> None:
-    encoding = build(name, 2)
-    for grid, short in (((DIM, DIM), True), ((DIM, DIM + 1), False)):
-        assert (
-            bool(encoding.precompute(grid_positions(*grid), torch.zeros(1, math.prod(grid), 1), grid).tables)
-            == short
-        )
-
-
 @pytest.mark.parametrize("name", ["t5-bias", "alibi"])
 def test_the_bias_of_one_pair_is_that_of_all_pairs(name: str) -> None:
     """As flex_attention asks for it: score_mod(score, batch, head, query, key)."""

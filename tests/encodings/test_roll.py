@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 import warnings
 from itertools import combinations_with_replacement
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rollpe.encodings import create_encoding, grid_positions
-from rollpe.encodings.roll import even_division, fourier_basis
+from rollpe.encodings.roll import even_division
 from rollpe.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
@@ -36,13 +35,6 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 def worst(a: Tensor, b: Tensor) -> float:
     return (a - b).abs().max().item()
-
-
-def printed_matrix(n: int, corner: int = 1) -> Tensor:
-    """S as printed in Eq. 2: ones above the diagonal and in the lower left corner; with a twist, -1 there."""
-    s = torch.diag(torch.ones(n - 1, dtype=torch.double), 1)
-    s[-1, 0] = corner
-    return s
 
 
 @pytest.mark.parametrize("direction", [1, -1])
@@ -186,34 +178,6 @@ def test_positions_that_no_number_is_known_of_do_not_warn_and_do_not_fail() -> N
     torch.testing.assert_close(mapped[1], encoding.encode(x, positions[1]))
 
 
-@pytest.mark.parametrize(
-    ("nyquist", "width"),
-    [(n, w) for n in ("fixed", "cosine", "odd", "twist") for w in (7, 8)] + [("paired", 6), ("paired", 8)],
-)
-def test_at_integers_a_continuous_roll_is_the_plain_or_twisted_roll_except_for_a_fixed_nyquist_mode(
-    nyquist: str, width: int
-) -> None:
-    encoding = create_encoding("continuous-roll", head_dim=16, heads=1, axes=1, nyquist=nyquist, width=width)
-    n = encoding.width
-    x, positions = draw(1, 1, 20, 16), grid_positions(20)
-    got = encoding.encode(x, positions)
-    wanted, step = x.clone(), printed_matrix(n, -1 if nyquist == "twist" and n == 8 else 1)
-    for p in range(20):
-        for start in (0, n) if nyquist == "paired" else (0,):
-            ring = slice(start, start + n)
-            wanted[..., p, ring] = x[..., p, ring] @ torch.linalg.matrix_power(step, p).T
-    difference = got - wanted
-    if nyquist == "fixed" and n % 2 == 0:
-        alternating = (-1.0) ** torch.arange(n, dtype=torch.double)
-        odd = difference[..., 1::2, :n]
-        assert worst(difference[..., ::2, :], 0 * x[..., ::2, :]) < 1e-12
-        assert odd.abs().max() > 0.01
-        assert worst(odd, (odd @ alternating)[..., None] * alternating / n) < 1e-12  # that mode only
-    else:
-        assert worst(got, wanted) < 1e-12
-    assert n == (7 if nyquist == "odd" else width)
-
-
 def test_the_cosine_treatment_keeps_neither_norm_nor_relativity_between_integers() -> None:
     encoding = create_encoding("continuous-roll", head_dim=8, heads=1, axes=1, nyquist="cosine")
     assert not encoding.relative and not encoding.preserves_norm
@@ -248,36 +212,12 @@ def test_one_wave_is_the_roll_and_relative_two_are_not() -> None:
     assert not create_encoding("multiplexed-roll", head_dim=10, heads=2).relative
 
 
-@pytest.mark.parametrize("axes", [1, 2, 3])
-def test_a_torus_rolls_the_sheet_along_all_axes_at_once(axes: int) -> None:
-    encoding = create_encoding("torus-roll", head_dim=30, heads=1, axes=axes)
-    sheet = {1: (30,), 2: (5, 6), 3: (2, 3, 5)}[axes]
-    assert encoding.sheet == sheet
-    x, positions = draw(1, 1, 8, 30), grid_positions(*{1: (8,), 2: (2, 4), 3: (2, 2, 2)}[axes])
-    got = encoding.encode(x, positions)
-    for token, p in enumerate(positions.int().tolist()):
-        rolled = x[0, 0, token].view(sheet).roll([-s for s in p], dims=list(range(axes)))
-        assert torch.equal(got[0, 0, token], rolled.flatten())
-
-
 @pytest.mark.parametrize("channels", [1, 7, 12, 60, 64, 68, 145])
 @pytest.mark.parametrize("axes", [1, 2, 3, 4])
 def test_a_sheet_is_as_even_as_its_divisors_allow(channels: int, axes: int) -> None:
     divisors = [size for size in range(1, channels + 1) if channels % size == 0]
     sizes = combinations_with_replacement(divisors, axes)  # in order, the later the more even
     assert even_division(channels, axes) == [s for s in sizes if math.prod(s) == channels][-1]
-
-
-@pytest.mark.parametrize("n", [7, 8])
-@pytest.mark.parametrize(("rings", "twisted"), [(1, False), (2, False), (1, True)])
-@pytest.mark.parametrize("axes", [1, 2, 3])
-def test_the_fourier_basis_is_orthogonal(n: int, rings: int, twisted: bool, axes: int) -> None:
-    if rings == 2 and n % 2:
-        n = 6
-    head_dim = axes * (rings * n + 1) + 1
-    basis = fourier_basis(head_dim, axes, n, rings, twisted, device=torch.device("cpu"), dtype=torch.double)
-    assert basis.shape == (head_dim, head_dim)
-    assert worst(basis @ basis.T, torch.eye(head_dim)) < 1e-13
 
 
 @pytest.mark.parametrize("head_dim", [15, 16, 30])
@@ -360,64 +300,6 @@ def test_the_largest_rings_fill_an_axis_and_two_share_one_by_default() -> None:
     assert create_encoding("twisted-roll", head_dim=18, heads=1, axes=2, twist=0.25).width == 4
 
 
-# The ring with a twist, and rings side by side.
-
-
-def step_matrix(**options) -> Tensor:
-    """What one step of an encoding does to the channels of its ring or rings, as a matrix."""
-    encoding = create_encoding(heads=1, axes=1, **options)
-    unit = torch.eye(encoding.head_dim, dtype=torch.double)[None, None]  # one token for each basis vector
-    return encoding.encode(unit, torch.ones(encoding.head_dim, 1))[0, 0].T
-
-
-@pytest.mark.parametrize("n", [1, 3, 6])
-@pytest.mark.parametrize("twist", [0.0, 1 / 7, -0.25, 0.5 + 1e-9, GOLDEN])
-def test_a_pair_of_rings_turns_by_2_pi_k_plus_the_twist_over_n(twist: float, n: int) -> None:
-    step = step_matrix(name="twisted-roll", head_dim=2 * n, twist=twist)
-    angles = 2 * math.pi * (torch.arange(n).double() + twist) / n
-    both = angles.cos().repeat(2).sort().values  # e^(iω) and its conjugate have one real part
-    assert worst(torch.linalg.eigvals(step).real.sort().values, both) < 1e-12
-    pairs = torch.complex(step[:n, :n], step[n:, :n])  # z = x + iy, on the two rings
-    around = torch.linalg.matrix_power(pairs, n)
-    assert worst(around, cmath.exp(2j * math.pi * twist) * torch.eye(n, dtype=torch.cdouble)) < 1e-12
-
-
-def test_a_pair_turned_by_a_seventh_repeats_after_seven_laps_and_by_the_golden_angle_never() -> None:
-    n, x = 6, draw(1, 1, 1, 12)
-    seventh, golden = (
-        create_encoding("twisted-roll", head_dim=12, heads=1, axes=1, twist=twist)
-        for twist in (1 / 7, GOLDEN)
-    )
-    assert (seventh.periods, golden.periods) == ((7 * n,), (math.inf,))
-    laps = torch.arange(1, 1001)[:, None] * n
-    away = [
-        (encoding.encode(x.expand(-1, -1, 1000, -1), laps) - x).norm(dim=-1)[0, 0]
-        for encoding in (seventh, golden)
-    ]
-    assert away[0][6::7].max() < 1e-12 and away[0][:6].min() > 0.1
-    assert away[1].min() > 1e-3
+def test_a_pair_turned_by_the_golden_angle_never_repeats() -> None:
     with warnings.catch_warnings(action="error"):
         create_encoding("twisted-roll", head_dim=12, heads=1, axes=1, twist=GOLDEN, grid=(10**6,))
-
-
-def test_odd_rings_have_no_twist_and_a_twist_of_zero_is_two_plain_rings() -> None:
-    x, positions = draw(2, 1, 15, 24), 3 * grid_positions(3, 5) - 8
-    for options, plain in (
-        ({"width": 5}, 5),
-        ({"width": (3, 7)}, (3, 7)),
-        ({"twist": 0.0, "width": 6}, (6, 6)),
-    ):
-        twisted = create_encoding("twisted-roll", head_dim=24, heads=1, axes=2, **options)
-        roll = create_encoding("roll", head_dim=24, heads=1, axes=2, width=plain)
-        assert torch.equal(twisted.encode(x, positions), roll.encode(x, positions))
-
-
-def test_rings_of_several_widths_roll_side_by_side() -> None:
-    encoding = create_encoding("roll", head_dim=21, heads=1, axes=2, width=(4, 5))
-    x, positions = draw(1, 1, 6, 21), 3 * grid_positions(2, 3) - 4
-    rolled = encoding.encode(x, positions)
-    for token, (row, column) in enumerate(positions.int().tolist()):
-        parts = x[0, 0, token].split([4, 5, 1, 4, 5, 2])
-        shifts = [row, row, 0, column, column, 0]
-        wanted = torch.cat([part.roll(-shift) for part, shift in zip(parts, shifts, strict=True)])
-        assert torch.equal(rolled[0, 0, token], wanted)

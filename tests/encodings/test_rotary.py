@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from rollpe.encodings import Encoding, create_encoding, grid_positions
@@ -84,23 +83,6 @@ def test_rotations_work_under_torch_func(layout: str) -> None:
 # rope for longer sequences, and xpos
 
 
-def test_xpos_multiplies_each_pair_of_a_score_by_a_power_of_the_offset() -> None:
-    """ζ as in the authors' code, (2i + 0.4 d)/(1.4 d), and a head of one channel more."""
-    xpos, rope = (build(name, 9) for name in ("xpos", "rope"))
-    xpos.span = 4.0
-    q, k = noise(2, 1, HEADS, 15, 9)
-    plain_q, plain_k = rope(q, k, positions_of("rope"))
-    expected = torch.zeros(1, HEADS, 15, 15).double()
-    for i in range(4):
-        zeta, pair = (2 * i + 0.4 * 8) / (1.4 * 8), slice(2 * i, 2 * i + 2)
-        offset = positions_of("rope") - positions_of("rope").T
-        expected += plain_q[..., pair] @ plain_k[..., pair].mT * zeta ** (offset.double() / 4)
-    expected += q[..., 8:] @ k[..., 8:].mT
-    moved_q, moved_k = xpos(q, k, positions_of("xpos"))
-    torch.testing.assert_close(moved_q @ moved_k.mT, expected)
-    torch.testing.assert_close(xpos.scores(q, k, positions_of("xpos")), expected / 3)
-
-
 def test_xpos_holds_the_range_of_positions_that_it_states() -> None:
     xpos = build("xpos").float()
     ends = 512 * torch.tensor([[-69.0], [69.0]])
@@ -147,17 +129,6 @@ def test_a_scaling_is_relative_and_keeps_norms_exactly_if_it_says_so(scaling: st
     assert torch.allclose(here, there, atol=1e-10) == encoding.relative
     turned = encoding.encode(q, positions_of("rope"))
     assert torch.allclose(turned.norm(dim=-1), q.norm(dim=-1)) == encoding.preserves_norm
-
-
-def test_texts_of_the_trained_length_are_not_scaled_by_their_length() -> None:
-    q, positions = noise(1, HEADS, 8, 8), grid_positions(8)
-    plain = build("rope", 8).encode(q, positions)
-    assert torch.equal(build("rope", 8, scaling="dynamic", **LONGER["dynamic"]).encode(q, positions), plain)
-    lists = LONGER["longrope"] | {"short_factor": [1.0] * 4, "attention_factor": 1.0}
-    assert torch.equal(build("rope", 8, scaling="longrope", **lists).encode(q, positions), plain)
-    for scaling, options in (("dynamic", LONGER["dynamic"]), ("longrope", lists)):
-        longer = build("rope", 8, scaling=scaling, **options).encode(q, positions + 0.5)
-        assert not torch.allclose(longer, build("rope", 8).encode(q, positions + 0.5))
 
 
 # learned frequencies
@@ -228,20 +199,6 @@ def test_mixed_rope_starts_from_two_bundles_at_a_right_angle_turned_at_random_pe
 # uniform-rope
 
 
-def test_uniform_rope_turns_every_pair_of_an_axis_once_across_the_grid() -> None:
-    encoding = build("uniform-rope", 10)  # two pairs for each axis and two channels over
-    q, k = noise(2, 1, HEADS, 15, 10)
-    out = encoding(q, k, positions_of("uniform-rope"))[0]
-    for token, (y, x) in enumerate(positions_of("uniform-rope").tolist()):
-        turns = [y / 3, y / 3, x / 5, x / 5]
-        for pair, turn in enumerate(turns):
-            z = torch.complex(q[0, :, token, 2 * pair], q[0, :, token, 2 * pair + 1])
-            z = z * torch.polar(torch.ones(1), torch.tensor([2 * math.pi * turn])).to(z.dtype)
-            torch.testing.assert_close(out[0, :, token, 2 * pair], z.real, atol=1e-6, rtol=0)
-            torch.testing.assert_close(out[0, :, token, 2 * pair + 1], z.imag, atol=1e-6, rtol=0)
-    torch.testing.assert_close(out[..., 8:], q[..., 8:])
-
-
 def test_a_given_frequency_replaces_the_grid() -> None:
     same = create_encoding("uniform-rope", head_dim=8, heads=1, frequency=2 * math.pi / 5)
     grid = create_encoding("uniform-rope", head_dim=8, heads=1, grid=(5, 5))
@@ -250,21 +207,6 @@ def test_a_given_frequency_replaces_the_grid() -> None:
 
 
 # spherical-rope
-
-
-def test_spherical_rope_rolls_about_the_first_channel_then_yaws_about_the_third() -> None:
-    """Against SciPy's rotations; seven channels are two triplets and one without position."""
-    encoding = build("spherical-rope", 7, base=9.0)
-    q, k = noise(2, 1, HEADS, 15, 7)
-    out = encoding(q, k, positions_of("spherical-rope"))[0]
-    for token, (y, x) in enumerate(positions_of("spherical-rope").tolist()):
-        for d in range(2):
-            turn = 2 * math.pi * 9.0 ** (-d / 2)
-            rotation = Rotation.from_euler("xz", [turn * y / 3, turn * x / 5])  # fixed axes, x first
-            triplet = slice(3 * d, 3 * d + 3)
-            expected = torch.from_numpy(rotation.apply(q[0, :, token, triplet].numpy()))
-            torch.testing.assert_close(out[0, :, token, triplet], expected)
-    torch.testing.assert_close(out[..., 6], q[..., 6])
 
 
 # what is refused
