@@ -79,11 +79,11 @@ const begin = (stage, table, { first, dark, tests, cells }) => {
     }
   };
   const update = () => {
+    const now = shown();
     cells.forEach((cell) => {
-      cell.row.hidden = true;
+      cell.row.classList.toggle("runs-left-out", !now.includes(cell));
       cell.box.checked = chosen.has(cell);
     });
-    shown().forEach((cell) => (cell.row.hidden = false));
     status.textContent = `${chosen.size} of ${cells.length} chosen`;
   };
   const rechosen = () => {

@@ -121,21 +121,17 @@ def summary(page) -> dict[str, list[str]]:
 
 @pytest.fixture
 def open_runs(visit):
-    opened = []
-
     def open_page(address: str = "", **options):
         page = visit("runs.html", **options)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.on("console", lambda m: page.errors.append(m.text) if m.type == "error" else None)
         if address:
             page.evaluate("address => { location.hash = address; }", address)
         drawn(page)
-        opened.append(page)
         return page
 
-    errors: list[str] = []
-    yield open_page
-    assert opened and errors == []
+    return open_page
 
 
 @pytest.mark.browser
@@ -156,7 +152,7 @@ def test_the_page_opens_with_the_means_of_a_recipe_as_the_library_computes_them(
     assert page.locator(".runs-chart svg[role=img]").count() == 3
     links = page.locator(".runs-summary tbody td:last-child a").evaluate_all("all => all.map(a => a.href)")
     assert len(links) == sum(map(len, arms.values()))
-    assert all(Path(unquote(urlsplit(link).path)).is_file() for link in links)
+    assert all(Path(unquote(urlsplit(link).path)).is_file() for link in links) and page.errors == []
 
 
 @pytest.mark.browser
@@ -196,6 +192,7 @@ def test_two_encodings_chosen_by_keyboard_show_their_results_and_the_address_bri
     assert page.locator(".runs-results").inner_text() == before
     page.evaluate("location.hash = 'how-to-read-it'")
     assert page.locator(".runs-results").inner_text() == before, "a place on the page is no choice"
+    assert page.errors == []
 
 
 @pytest.mark.browser
@@ -212,6 +209,7 @@ def test_addresses_of_older_pages_open_and_accuracies_and_bits_are_drawn_apart_o
     assert any("%" in text for text in words) and any("bits" in text for text in words)
     assert not any("%" in text and "bits" in text for text in words)
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert page.errors == []
     page.add_script_tag(path=ROOT / "book/scripts/node_modules/axe-core/axe.min.js")
     for summary_ in page.locator(".runs-results summary").all():
         summary_.click()
@@ -238,6 +236,7 @@ def test_everything_can_be_chosen_and_a_dark_page_has_its_own_colors_at_once(ope
     assert (
         dot.evaluate(color) == f"rgb({', '.join(str(int(dark[i : i + 2], 16)) for i in (1, 3, 5))})" != light
     )
+    assert page.errors == []
 
 
 @pytest.mark.browser
