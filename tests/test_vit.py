@@ -13,7 +13,7 @@ from timm.models.vision_transformer import VisionTransformer as TimmVisionTransf
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from rollpe.encodings import ENCODINGS, grid_positions, scale_positions
+from rollpe.encodings import ENCODINGS, grid_positions
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.errors import InputError
 from rollpe.vit import SIZES, create_vit, from_timm
@@ -106,23 +106,6 @@ def test_gradients_reach_every_parameter_of_every_layer(encoding: str) -> None:
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
 
 
-@pytest.mark.parametrize("encoding", [n for n in IMAGE_NAMES if n != "none"])
-def test_positions_change_the_output_and_each_layer_uses_them(encoding: str) -> None:
-    model = build(encoding).eval()
-    for parameter in model.parameters():  # learned biases start too small to be seen
-        torch.nn.init.normal_(parameter, std=0.2)
-    images = draw(2, 3, 12, 16)
-    tokens, positions = model.embed(images)
-    moved = positions.roll(1, 0)  # reversed positions have the same distances
-    other, _ = model.embed(images, moved)
-    if model.encoding_names[1] == "none":
-        assert worst(tokens, other) > 1e-3
-    else:
-        assert torch.equal(tokens, other)
-        for block in model.blocks:
-            assert worst(block(tokens, positions), block(tokens, moved)) > 1e-6
-
-
 @pytest.mark.parametrize("encoding", IMAGE_NAMES)
 def test_an_image_gets_what_the_positions_of_its_grid_give_one_by_one(encoding: str) -> None:
     """Encodings may know a shorter way for a whole grid; tokens without a position are part of it."""
@@ -135,21 +118,6 @@ def test_an_image_gets_what_the_positions_of_its_grid_give_one_by_one(encoding: 
         if model.encoding_names[0] == "learned" and (height, width) != (12, 16):
             continue  # a table is resized for a grid, and read between its places for given positions
         assert worst(model(images), model(images, positions)) < 1e-12
-
-
-@pytest.mark.parametrize("encoding", IMAGE_NAMES)
-def test_no_two_layers_share_parameters_or_modules(encoding: str) -> None:
-    model = build(encoding)
-    modules = [block.attn.encoding for block in model.blocks]
-    assert len({id(module) for module in modules}) == len(modules)
-    pointers = [parameter.data_ptr() for parameter in model.parameters()]
-    assert len(set(pointers)) == len(pointers)
-    images = draw(2, 3, 12, 16)
-    tokens, positions = model.embed(images)
-    before = model.blocks[1](tokens, positions)
-    for tensor in (*modules[0].parameters(), *modules[0].buffers()):
-        tensor.data.zero_()
-    assert torch.equal(before, model.blocks[1](tokens, positions))
 
 
 @pytest.mark.parametrize("encoding", ["roll", "learned+axial-rope"])
@@ -181,32 +149,6 @@ def test_a_twin_with_carried_over_weights_is_the_same_classifier() -> None:
     assert worst(roll(images), twin(images)) > 1e-3
     twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.blocks[0].attn.encoding))
     assert worst(roll(images), twin(images)) < 1e-12
-
-
-def test_plain_gradient_descent_cannot_tell_roll_from_its_twin_and_adam_can() -> None:
-    images, labels = draw(8, 3, 12, 16), torch.arange(8) % 7
-    for optimizer, same in ((torch.optim.SGD, True), (torch.optim.Adam, False)):
-        roll, twin = build("roll", depth=1), build("roll-twin", depth=1)
-        twin.load_state_dict(twin_state_dict(roll.state_dict(), twin.blocks[0].attn.encoding))
-        for model in (roll, twin):
-            steps = optimizer(model.parameters(), lr=0.01)
-            for _ in range(3):
-                steps.zero_grad()
-                torch.nn.functional.cross_entropy(model(images), labels).backward()
-                steps.step()
-        apart = worst(roll(images), twin(images))
-        assert apart < 1e-10 if same else apart > 1e-6
-
-
-@pytest.mark.parametrize("encoding", ["axial-rope", "continuous-roll", "learned+axial-rope"])
-def test_another_resolution_can_be_squeezed_into_the_trained_span(encoding: str) -> None:
-    model = build(encoding).eval()
-    images = draw(2, 3, 24, 32)
-    squeezed = scale_positions(grid_positions(6, 8), shown=(6, 8), built=(3, 4))
-    assert worst(model(images, squeezed), model(images)) > 1e-4
-    if encoding == "continuous-roll":
-        stretched = build(encoding, encoding_options={"wavelength": 2.0}).eval()
-        assert worst(stretched(images, grid_positions(6, 8) - 0.5), model(images, squeezed)) < 1e-5
 
 
 @pytest.mark.parametrize("encoding", [*IMAGE_NAMES, "sinusoidal+roll"])
@@ -286,21 +228,6 @@ def test_a_pickled_model_gives_the_same_output(encoding: str) -> None:
     assert torch.equal(pickle.loads(pickle.dumps(model))(images), model(images))
 
 
-def test_one_compiled_graph_gives_the_same_logits_and_gradients() -> None:
-    model = build("roll", drop_path=0.1, layer_scale=1.0).eval()
-    images = draw(2, 3, 12, 16)
-    wanted = model(images)
-    wanted.square().sum().backward()
-    gradients = [parameter.grad.clone() for parameter in model.parameters()]
-    model.zero_grad()
-    torch._dynamo.reset()
-    got = torch.compile(model, fullgraph=True, backend="aot_eager")(images)
-    got.square().sum().backward()
-    assert worst(got, wanted) < 1e-12
-    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-        assert worst(parameter.grad, gradient) < 1e-11
-
-
 def test_dropout_and_stochastic_depth_act_in_training_only() -> None:
     for settings in ({"dropout": 0.3}, {"drop_path": 0.5}):
         model = build("roll", **settings)
@@ -350,12 +277,19 @@ def test_images_and_positions_that_do_not_fit_are_refused() -> None:
         model(draw(1, 3, 12, 16), grid_positions(3, 4) + 0.5)
 
 
-@pytest.mark.parametrize("name", timm.list_models("vit_*_rope_*"))
+ROWS_FIRST = {"rope_grid_indexing": "ij"}  # of timm's models with mixed frequencies none has it
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, {}) for name in timm.list_models("vit_*_rope_*"))]
+    + [("vit_small_patch16_rope_mixed_224", ROWS_FIRST)],
+)
 @torch.no_grad()
-def test_every_rotary_transformer_of_timms_keeps_its_logits(name: str) -> None:
+def test_every_rotary_transformer_of_timms_keeps_its_logits(name: str, settings: dict) -> None:
     # models with a reference grid count by it and are converted at its size; the others at any
     size = 256 if name.endswith("_256") else (48, 80)
-    theirs = rotary_model(name, img_size=size)
+    theirs = rotary_model(name, img_size=size, **settings)
     images = torch.randn(2, 3, *theirs.patch_embed.img_size)
     expected = theirs(images)
     torch.testing.assert_close(from_timm(theirs)(images), expected, atol=1e-4, rtol=0)
