@@ -127,10 +127,6 @@ def test_no_name_with_an_at_sign_is_an_address_to_write_to(pages):
     assert [link["refuri"] for link in links if link.get("refuri", "").startswith("mailto:")] == []
 
 
-def test_a_bar_in_a_docstring_is_a_bar(pages):
-    assert "max |found − expected|" in entry_of(pages[0].env, "rollpe_book.agree.gap").astext()
-
-
 def test_a_model_of_fields_lists_them_with_their_meaning_and_not_in_its_signature(pages):
     entry = entry_of(pages[0].env, "rollpe_lab.training.Recipe")
     assert entry[0].astext().endswith("Recipe")

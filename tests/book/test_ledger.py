@@ -51,14 +51,17 @@ def test_claims_are_picked_by_document_kind_and_verdict_and_the_counts_follow(vi
     assert counted(page) == total
     page.emulate_media(media="print")
     assert not page.locator(".ledger-filter").is_visible(), "on paper there is no filter"
+    assert page.locator(".claim-details p").first.is_visible(), "and nothing to unfold"
 
 
 def test_without_scripts_every_claim_shows_and_no_menu_does(visit):
     page = visit("claims.html", java_script_enabled=False)
     assert page.locator(".claim:visible").count() == page.locator(".claim").count() > 100
     assert page.locator(".ledger-filter").count() == 0
+    rule = page.locator(".claim-details p").first
+    assert not rule.is_visible()
     page.locator(".claim-details > summary").first.click()
-    assert page.locator(".claim-details[open]").count() == 1
+    assert rule.is_visible() and page.locator(".claim-details[open]").count() == 1
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

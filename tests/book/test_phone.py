@@ -136,16 +136,3 @@ def test_one_row_of_controls_stays_in_view_over_the_drawing_of_a_moving_figure(n
         assert bar["y"] + bar["height"] <= first.bounding_box()["y"] < 400
         stuck = stage.evaluate(STUCK)
         assert max(stuck) - min(stuck) <= 64
-
-
-def test_the_ledger_folds_what_decides_its_claims(visit):
-    page = visit("claims.html")
-    folds = page.locator(".claim-details")
-    assert folds.count() > 100 and page.locator(".claim-details[open]").count() == 0
-    rule = folds.first.locator("p").first
-    assert not rule.is_visible()
-    folds.first.locator("summary").focus()
-    page.keyboard.press("Enter")
-    assert rule.is_visible()
-    page.emulate_media(media="print")
-    assert folds.nth(1).locator("p").first.is_visible(), "paper has nothing to unfold"

